@@ -1,0 +1,56 @@
+# `make demo` and `make test` do all the set-up they need; `make setup` does only that.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --require-virtualenv
+
+.DEFAULT_GOAL := help
+.PHONY: help setup lint test demo bench lock clean
+
+help:
+	@echo 'make demo         set up, then show Corral on the GPUs of this machine, or on mock ones (KEEP=1 leaves it running)'
+	@echo 'make test         set up, then lint, types, import rules and tests'
+	@echo 'make setup        only make the environment: $(BIN)/corral'
+	@echo 'make lint         lint, types, import rules'
+	@echo 'make bench        set up, then print every figure beside its anchor'
+	@echo 'make lock         renew requirements.lock (needs uv)'
+	@echo 'make clean        remove the environment and the caches'
+
+setup: $(READY)
+
+# Everything is pinned by hash, the build backend too, so nothing is fetched that the lock does not name.
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo "Corral needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>&1 || true)." \
+	         "Install one and say which: make PYTHON=python3.12 setup" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	    echo "'$(PYTHON)' cannot make virtual environments. On Debian or Ubuntu: sudo apt install python3-venv" >&2; exit 1; }
+	@echo 'setting up $(VENV) ...'
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install --require-hashes --only-binary :all: --no-deps -r requirements.lock
+	@$(PIP) install --no-build-isolation --no-deps --editable .
+	@touch $@
+
+lint: setup
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/pytest
+
+demo: setup
+	@$(BIN)/corral demo $(if $(filter 1,$(KEEP)),--keep)
+
+bench: setup
+	@$(BIN)/python -m bench
+
+lock:
+	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
+	    --no-emit-index-url --no-header --no-annotate --quiet --output-file requirements.lock
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache src/corral.egg-info build
