@@ -1,0 +1,30 @@
+"""What every test stands on: no server but its own, and real GPUs only where there are any."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# How long an example takes says more about the machine than about the code.
+settings.register_profile("corral", deadline=None)
+settings.load_profile("corral")
+
+
+@pytest.fixture(autouse=True)
+def _no_server_of_the_developer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that forgets to name its home must not submit to, or stop, the server of whoever runs it."""
+    for name in sorted(os.environ):
+        if name.startswith("CORRAL_") and name != "CORRAL_BENCH_DATA":
+            monkeypatch.delenv(name)
+    for name in ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if Path("/dev/nvidiactl").exists():
+        return
+    no_gpu = pytest.mark.skip(reason="this machine has no NVIDIA driver (/dev/nvidiactl is missing)")
+    for item in items:
+        if item.get_closest_marker("gpu"):
+            item.add_marker(no_gpu)
