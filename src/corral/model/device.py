@@ -1,0 +1,163 @@
+"""Devices and the nodes that hold them, and what is known of a device at one moment."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class DeviceState(StrEnum):
+    """What a person may expect of a device; the first that applies, in this order."""
+
+    UNREADABLE = "unreadable"
+    UNHEALTHY = "unhealthy"
+    CORDONED = "cordoned"
+    ALLOCATED = "allocated"
+    RESERVED = "reserved"
+    IN_USE = "in_use"
+    STALE = "stale"
+    FREE = "free"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A fast path between two devices of one node. `kind` is "nvlink", "pcie" or "system"; `lanes` counts NVLinks."""
+
+    peer_uuid: str
+    kind: str
+    lanes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A hardware slice of a device (a MIG instance), with a UUID of its own."""
+
+    uuid: str
+    profile: str
+    memory_mib: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One physical accelerator, known by its UUID. What the driver would not tell is None."""
+
+    uuid: str
+    index: int
+    model: str
+    memory_mib: int | None
+    compute_capability: tuple[int, int] | None = None
+    pci_bus_id: str | None = None
+    numa_node: int | None = None
+    mig_enabled: bool | None = None
+    partitions: tuple[Partition, ...] = ()
+    links: tuple[Link, ...] = ()
+    power_limit_mw: int | None = None
+    persistence: bool | None = None
+    ecc: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A host with its devices, CPU and memory. `labels` is sorted by key."""
+
+    name: str
+    devices: tuple[Device, ...]
+    cpu_milli: int
+    memory_mib: int
+    labels: tuple[tuple[str, str], ...] = ()
+    driver_version: str | None = None
+    cuda_version: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceProcess:
+    """A process that uses a device, as the driver reports it, joined to what the host knows of it.
+
+    `started_at` is in Unix seconds; `container` is the id found in its cgroup; `job_id` the job it belongs to.
+    """
+
+    pid: int
+    memory_mib: int | None = None
+    user: str | None = None
+    command: str | None = None
+    started_at: float | None = None
+    cgroup: str | None = None
+    container: str | None = None
+    job_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSample:
+    """One lossy measurement of one device. A field that could not be read is None, never 0.
+
+    `taken_at` is in Unix seconds. `fault` says why the device could not be read at all or is lost; None when it was read.
+    `processes` is None when the driver would not list them: such a device is not known to be unused.
+    """
+
+    uuid: str
+    taken_at: float
+    utilization_pct: int | None = None
+    memory_used_mib: int | None = None
+    memory_free_mib: int | None = None
+    memory_total_mib: int | None = None
+    temperature_c: int | None = None
+    power_mw: int | None = None
+    processes: tuple[DeviceProcess, ...] | None = None
+    fault: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCondition:
+    """What keeps a device from being handed out, apart from what Corral itself has handed out.
+
+    Attributes:
+        unreadable: why it cannot be read (or its sample is too old), None when it can.
+        unhealthy: why it is taken for sick, None when it is well.
+        cordoned: the administrator's reason for setting it apart, None when it is not.
+        strangers: processes on it that Corral did not start.
+        stale: strangers hold memory but have not used the device for the site's `stale_after`.
+        lendable: the site counts a stale device as free for the memory it has left.
+        memory_free_mib, utilization_pct: as last sampled; None when not readable.
+    """
+
+    uuid: str
+    unreadable: str | None = None
+    unhealthy: str | None = None
+    cordoned: str | None = None
+    strangers: tuple[DeviceProcess, ...] = ()
+    strangers_since: float | None = None
+    stale: bool = False
+    lendable: bool = False
+    memory_free_mib: int | None = None
+    utilization_pct: int | None = None
+
+    def state(self, *, allocated: bool = False, reserved: bool = False) -> DeviceState:
+        """The first state that applies; `allocated` and `reserved` say what Corral has handed out."""
+        for state, applies in (
+            (DeviceState.UNREADABLE, self.unreadable is not None),
+            (DeviceState.UNHEALTHY, self.unhealthy is not None),
+            (DeviceState.CORDONED, self.cordoned is not None),
+            (DeviceState.ALLOCATED, allocated),
+            (DeviceState.RESERVED, reserved),
+            (DeviceState.STALE, bool(self.strangers) and self.stale),
+            (DeviceState.IN_USE, bool(self.strangers)),
+        ):
+            if applies:
+                return state
+        return DeviceState.FREE
+
+    def reason(self, state: DeviceState) -> str | None:
+        """Why the device is in `state`, in words, where the condition knows it."""
+        return {
+            DeviceState.UNREADABLE: self.unreadable,
+            DeviceState.UNHEALTHY: self.unhealthy,
+            DeviceState.CORDONED: self.cordoned,
+        }.get(state)
+
+
+def availability_score(memory_free_mib: int | None, memory_total_mib: int | None, utilization_pct: int | None) -> float:
+    """0.6 x free memory + 0.4 x idle utilisation, each as a fraction: 1.0 is wholly idle.
+
+    0.0 when any part could not be read, or the device has no memory: what cannot be read is never preferred.
+    """
+    if memory_free_mib is None or not memory_total_mib or utilization_pct is None:
+        return 0.0
+    return 0.6 * memory_free_mib / memory_total_mib + 0.4 * (100 - utilization_pct) / 100

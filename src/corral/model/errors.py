@@ -1,0 +1,49 @@
+"""The ways in which Corral says no. Waiting is not among them: that is a value, `corral.model.fit.Misfit`."""
+
+from difflib import get_close_matches
+from collections.abc import Iterable
+
+
+class CorralError(Exception):
+    """Base of every error that Corral raises on purpose. `str(error)` is meant for a person."""
+
+
+class Refused(CorralError):
+    """Bad input: names the field, says why, and what would be accepted.
+
+    Attributes:
+        field: the offending field as its user wrote it, or None if it is the request as a whole.
+    """
+
+    def __init__(self, message: str, *, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class NotFound(Refused):
+    """The job, device or queue that was named does not exist here."""
+
+
+class Forbidden(Refused):
+    """The caller may not do this; says who may."""
+
+
+class Conflict(CorralError):
+    """The request was sound but the world has moved: what it names is no longer in a phase that allows it."""
+
+
+class BackendFailed(CorralError):
+    """A machine, driver or daemon failed. The work is retried with backoff; nothing is wrong with the request."""
+
+
+class LedgerFailed(CorralError):
+    """The ledger cannot be read or written: locked, corrupt, full disk, or made by a newer version."""
+
+
+def nearest(word: str, choices: Iterable[str]) -> str:
+    """A hint naming the choice most like `word`, or all of them when none is close; "" when there are none."""
+    known = sorted(choices)
+    close = get_close_matches(word, known, n=1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"known: {', '.join(known)}" if known else ""

@@ -1,0 +1,94 @@
+"""Facts: what happened and is on disk. Observations: what was measured and may be lost. Both advance a `View`.
+
+A journal entry is a fact; folding the journal from the start gives the ledger's tables again.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from corral.model.allocation import Allocation
+from corral.model.device import DeviceCondition, Node
+from corral.model.job import Job
+
+
+@dataclass(frozen=True, slots=True)
+class JobSubmitted:
+    """A job was accepted; `at` is the server's clock in Unix seconds, here and below."""
+
+    job: Job
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class JobChanged:
+    """Fields of a job took new values; `changes` maps names of `Job`'s fields (never `spec`) to them."""
+
+    job_id: str
+    changes: Mapping[str, Any]
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationMade:
+    """Devices were handed out."""
+
+    allocation: Allocation
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class AllocationEnded:
+    """Devices came back."""
+
+    allocation_id: str
+    job_id: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceCordoned:
+    """An administrator set a device apart."""
+
+    uuid: str
+    reason: str
+    by: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceUncordoned:
+    """An administrator gave a device back."""
+
+    uuid: str
+    by: str
+    at: float
+
+
+Fact = JobSubmitted | JobChanged | AllocationMade | AllocationEnded | DeviceCordoned | DeviceUncordoned
+
+
+@dataclass(frozen=True, slots=True)
+class NodeObserved:
+    """A node's inventory as discovered; replaces what was known of the node of that name."""
+
+    node: Node
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGone:
+    """A node left the cluster."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionObserved:
+    """What telemetry now says of a device. Its `cordoned` is ignored: cordons are facts."""
+
+    condition: DeviceCondition
+
+
+Observation = NodeObserved | NodeGone | ConditionObserved
+
+Delta = Fact | Observation

@@ -1,0 +1,242 @@
+"""The one feasibility test: does a request fit on a node in this state? It decides, and later it verifies.
+
+A node's state is a plain tuple without names, so that nodes in equal states share one answer.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from corral.model.device import DeviceState
+from corral.model.job import Request
+from corral.model.units import MILLI_PER_DEVICE
+from corral.model.view import View
+
+
+class Slot(NamedTuple):
+    """A device's place in a node: what the device is, and what is left of it.
+
+    Attributes:
+        free_milli: share not handed out.
+        free_mib: memory not granted, None when the device's memory is not known.
+        blocked: the state that keeps it from being handed out at all, None when nothing does.
+        left_mib: memory really free on a device that strangers use, None when it is not lent out.
+    """
+
+    model: str
+    memory_mib: int | None
+    compute: tuple[int, int] | None
+    free_milli: int
+    free_mib: int | None
+    blocked: DeviceState | None = None
+    left_mib: int | None = None
+
+
+class NodeState(NamedTuple):
+    """All that a fit depends on. `cpu_milli` and `memory_mib` are what is free of the host."""
+
+    slots: tuple[Slot, ...]
+    cpu_milli: int
+    memory_mib: int
+    labels: tuple[tuple[str, str], ...] = ()
+    driver: tuple[int, ...] | None = None
+    cuda: tuple[int, int] | None = None
+
+
+class Cause(StrEnum):
+    """Why a device, or the node around it, cannot serve a request. The static ones no waiting can mend."""
+
+    NO_NODE = "no node"
+    LABELS = "labels"
+    DRIVER = "driver"
+    CUDA = "cuda"
+    MODEL = "model"
+    COMPUTE = "compute"
+    MEMORY = "memory"
+    NOT_NAMED = "not named"
+    UNREADABLE = "unreadable"
+    UNHEALTHY = "unhealthy"
+    CORDONED = "cordoned"
+    IN_USE = "in use"
+    STALE = "stale"
+    HELD = "held"
+    FREE_MEMORY = "free memory"
+    CPU = "cpu"
+    HOST_MEMORY = "host memory"
+    ANTI_AFFINITY = "anti-affinity"
+
+
+STATIC_CAUSES = frozenset(
+    {Cause.NO_NODE, Cause.LABELS, Cause.DRIVER, Cause.CUDA, Cause.MODEL, Cause.COMPUTE, Cause.MEMORY, Cause.NOT_NAMED}
+)
+_EVICTABLE_CAUSES = frozenset({Cause.HELD, Cause.FREE_MEMORY, Cause.CPU, Cause.HOST_MEMORY})
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The request fits: these slots can serve it, in index order; which of them to take is for placement to say."""
+
+    slots: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """Why a request does not fit, with the numbers.
+
+    Attributes:
+        cause: the cause that most devices (or the node itself) share.
+        wanted: how much was asked for, in the unit of `cause` (devices, milli-CPU, MiB).
+        available: how much there is.
+        devices: how many devices each cause rules out, most first: ((Cause.HELD, 5), (Cause.CORDONED, 1)).
+        never: no waiting can help; the request is beyond what the node is.
+        eviction_helps: ending jobs that hold devices would make it fit.
+        node: the node, where one node is meant.
+    """
+
+    cause: Cause
+    wanted: int
+    available: int
+    devices: tuple[tuple[Cause, int], ...] = ()
+    never: bool = False
+    eviction_helps: bool = False
+    node: str | None = None
+
+
+def model_matches(wanted: tuple[str, ...], model: str) -> bool:
+    """Whether the device model is one of those wanted: all words of "A100-80GB" must be in the model's name.
+
+    Words are cut at spaces, hyphens and underscores and compared without case; "A100" matches "NVIDIA A100-SXM4-80GB",
+    and never "NVIDIA A1000". No wish matches everything.
+    """
+    if not wanted:
+        return True
+    words = _words(model)
+    return any(_words(wish) <= words for wish in wanted)
+
+
+def _words(name: str) -> frozenset[str]:
+    return frozenset(name.lower().replace("-", " ").replace("_", " ").split())
+
+
+def fit(request: Request, state: NodeState, *, named: Collection[int] | None = None) -> Fit | Misfit:
+    """Whether one member of `request` fits on a node in `state`.
+
+    `named` are the slots whose devices the request names, None when it names none: names are no part of a state.
+    """
+    misfit = _node_misfit(request, state)
+    if misfit is not None:
+        return misfit
+    causes = [_slot_cause(request, slot, named is None or i in named) for i, slot in enumerate(state.slots)]
+    able = tuple(i for i, cause in enumerate(causes) if cause is None)
+    if len(able) < request.devices:
+        return _slots_misfit(request, [cause for cause in causes if cause is not None], len(able))
+    return Fit(able)
+
+
+def _node_misfit(request: Request, state: NodeState) -> Misfit | None:
+    if not set(request.labels) <= set(state.labels):
+        return Misfit(Cause.LABELS, len(request.labels), len(set(request.labels) & set(state.labels)), never=True)
+    if request.min_driver is not None and (state.driver is None or state.driver < request.min_driver):
+        return Misfit(Cause.DRIVER, request.min_driver[0], state.driver[0] if state.driver else 0, never=True)
+    if request.min_cuda is not None and (state.cuda is None or state.cuda < request.min_cuda):
+        return Misfit(Cause.CUDA, request.min_cuda[0], state.cuda[0] if state.cuda else 0, never=True)
+    if request.cpu_milli > state.cpu_milli:
+        return Misfit(Cause.CPU, request.cpu_milli, state.cpu_milli, eviction_helps=True)
+    if request.host_memory_mib > state.memory_mib:
+        return Misfit(Cause.HOST_MEMORY, request.host_memory_mib, state.memory_mib, eviction_helps=True)
+    return None
+
+
+def _slot_cause(request: Request, slot: Slot, named: bool) -> Cause | None:
+    """The first reason why the slot cannot serve the request, None when it can."""
+    grant_mib = request.memory_mib or 0
+    if not named:
+        return Cause.NOT_NAMED
+    if not model_matches(request.models, slot.model):
+        return Cause.MODEL
+    if request.min_compute is not None and (slot.compute is None or slot.compute < request.min_compute):
+        return Cause.COMPUTE
+    least_mib = max(request.min_memory_mib or 0, grant_mib)
+    if least_mib and (slot.memory_mib is None or slot.memory_mib < least_mib):
+        return Cause.MEMORY
+    if slot.blocked is not None and not _strangers_accepted(request, slot):
+        return Cause(slot.blocked.value.replace("_", " "))
+    if slot.free_milli < request.share_milli:
+        return Cause.HELD
+    if grant_mib and (slot.free_mib is None or slot.free_mib < grant_mib):
+        return Cause.FREE_MEMORY
+    return None
+
+
+def _strangers_accepted(request: Request, slot: Slot) -> bool:
+    if slot.blocked not in (DeviceState.IN_USE, DeviceState.STALE) or slot.left_mib is None:
+        return False
+    return request.accept_in_use is not None and slot.left_mib >= request.accept_in_use
+
+
+def _slots_misfit(request: Request, causes: list[Cause], able: int) -> Misfit:
+    counts = sorted(((causes.count(c), c) for c in Cause if c in causes), key=lambda pair: -pair[0])
+    reachable = able + sum(n for n, c in counts if c not in STATIC_CAUSES)
+    if reachable < request.devices:
+        cause = next((c for _, c in counts if c in STATIC_CAUSES), Cause.NO_NODE)
+        available = reachable
+    else:
+        cause = next(c for _, c in counts if c not in STATIC_CAUSES)
+        available = able
+    evictable = able + sum(n for n, c in counts if c in _EVICTABLE_CAUSES)
+    return Misfit(
+        cause,
+        request.devices,
+        available,
+        devices=tuple((c, n) for n, c in counts),
+        never=reachable < request.devices,
+        eviction_helps=evictable >= request.devices,
+    )
+
+
+def node_state(view: View, name: str) -> NodeState:
+    """The state of a node in a view, computed afresh: the slow and obvious reading that faster ones must equal."""
+    node = view.nodes[name]
+    slots = []
+    for device in node.devices:
+        condition = view.conditions.get(device.uuid)
+        held_mib = view.held_mib(device.uuid)
+        blocked: DeviceState | None = DeviceState.UNREADABLE
+        left_mib = None
+        if condition is not None:
+            state = condition.state()
+            lent = state is DeviceState.STALE and condition.lendable
+            blocked = None if state is DeviceState.FREE or lent else state
+            left_mib = condition.memory_free_mib if condition.strangers else None
+        total_mib = device.memory_mib if left_mib is None else left_mib
+        slots.append(
+            Slot(
+                model=device.model,
+                memory_mib=device.memory_mib if left_mib is None or blocked else left_mib,
+                compute=device.compute_capability,
+                free_milli=MILLI_PER_DEVICE - view.held_milli(device.uuid),
+                free_mib=None if total_mib is None else total_mib - held_mib,
+                blocked=blocked,
+                left_mib=left_mib,
+            )
+        )
+    members = [m for a in view.allocations.values() for m in a.placement.members if m.node == name]
+    return NodeState(
+        slots=tuple(slots),
+        cpu_milli=node.cpu_milli - sum(m.cpu_milli for m in members),
+        memory_mib=node.memory_mib - sum(m.host_memory_mib for m in members),
+        labels=node.labels,
+        driver=version_tuple(node.driver_version),
+        cuda=node.cuda_version,
+    )
+
+
+def version_tuple(version: str | None) -> tuple[int, ...] | None:
+    """The leading integers of a dotted version, "580.159.03" -> (580, 159, 3); None when there are none."""
+    numbers = []
+    for part in (version or "").split("."):
+        if not part.isdigit():
+            break
+        numbers.append(int(part))
+    return tuple(numbers) or None

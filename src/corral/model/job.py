@@ -1,0 +1,193 @@
+"""A job: what was asked for, by whom, and how far it has come."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from corral.model.units import MILLI_PER_DEVICE
+
+
+class Phase(StrEnum):
+    """Where a job stands. The legal steps between phases are in `NEXT_PHASES`; a hold is a flag, not a phase."""
+
+    PENDING = "PENDING"
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    STOPPING = "STOPPING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+    TIMED_OUT = "TIMED_OUT"
+    LOST = "LOST"
+
+    @property
+    def terminal(self) -> bool:
+        """Whether a job in this phase has ended and holds nothing (a retry makes FAILED and LOST pass on to PENDING)."""
+        return self in TERMINAL_PHASES
+
+
+TERMINAL_PHASES = frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.CANCELLED, Phase.TIMED_OUT, Phase.LOST})
+
+NEXT_PHASES: dict[Phase, frozenset[Phase]] = {
+    Phase.PENDING: frozenset({Phase.STARTING, Phase.CANCELLED}),
+    Phase.STARTING: frozenset(
+        {Phase.RUNNING, Phase.PENDING, Phase.STOPPING, Phase.SUCCEEDED, Phase.FAILED, Phase.TIMED_OUT, Phase.LOST}
+    ),
+    Phase.RUNNING: frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.STOPPING, Phase.TIMED_OUT, Phase.LOST}),
+    Phase.STOPPING: frozenset({Phase.PENDING, Phase.CANCELLED, Phase.TIMED_OUT, Phase.LOST}),
+    Phase.SUCCEEDED: frozenset(),
+    Phase.FAILED: frozenset({Phase.PENDING}),
+    Phase.CANCELLED: frozenset(),
+    Phase.TIMED_OUT: frozenset(),
+    Phase.LOST: frozenset({Phase.PENDING}),
+}
+"""Legal steps. STARTING -> SUCCEEDED | FAILED is a process that ended before anyone saw it run;
+RUNNING -> TIMED_OUT a time limit that the supervisor enforced by itself."""
+
+
+class JobKind(StrEnum):
+    """What holds the devices: a process Corral starts, a person's session, or a process that ran already."""
+
+    RUN = "run"
+    RESERVE = "reserve"
+    ADOPT = "adopt"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessIdentity:
+    """A process that cannot be mistaken for a later one with the same pid: pid, start time and boot id.
+
+    `start_ticks` is field 22 of /proc/PID/stat.
+    """
+
+    pid: int
+    start_ticks: int
+    boot_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a job asks for. Each of `gang_size` members gets `devices` devices of one node, `share_milli` of each.
+
+    Attributes:
+        devices: devices a member; 0 is a CPU job.
+        share_milli: share of each device; 1000 is the whole. A share below 1000 may meet others on the device.
+        memory_mib: memory granted on each device, None for the share's part of it.
+        min_memory_mib: the least memory a device must have in all (a filter, not a grant).
+        models: any of these device models will do (matched as whole words of the model name); () is any.
+        min_compute: least compute capability, (major, minor).
+        min_driver, min_cuda: least driver and CUDA version of the node, as tuples of integers.
+        device_uuids: exactly these devices.
+        labels: pairs that the node must carry.
+        cpu_milli, host_memory_mib: of the host, a member.
+        one_node: all members of the gang on one node; `spread` puts each on a node of its own.
+        avoid_jobs: names of jobs that must not run on the same node (anti-affinity).
+        accept_in_use: a device that strangers use will do, when this much memory (MiB) is still free on it.
+    """
+
+    devices: int = 1
+    share_milli: int = MILLI_PER_DEVICE
+    memory_mib: int | None = None
+    min_memory_mib: int | None = None
+    models: tuple[str, ...] = ()
+    min_compute: tuple[int, int] | None = None
+    min_driver: tuple[int, ...] | None = None
+    min_cuda: tuple[int, int] | None = None
+    device_uuids: tuple[str, ...] = ()
+    labels: tuple[tuple[str, str], ...] = ()
+    cpu_milli: int = 0
+    host_memory_mib: int = 0
+    gang_size: int = 1
+    one_node: bool = False
+    spread: bool = False
+    avoid_jobs: tuple[str, ...] = ()
+    accept_in_use: int | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether the devices asked for are whole ones."""
+        return self.share_milli == MILLI_PER_DEVICE
+
+    @property
+    def total_milli(self) -> int:
+        """Milli-GPU of all members together."""
+        return self.gang_size * self.devices * self.share_milli
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """One submission as it was accepted; it never changes afterwards.
+
+    Attributes:
+        priority: a lower number runs first; 5 is the default.
+        time_limit_s: the job is ended after so long; None is no limit.
+        retries: further attempts after a failure or a loss.
+        after: ids of jobs that must succeed first.
+        speeds: how fast the job runs on each device model, (model, speed) pairs; 0 is cannot.
+        owner: for a reservation, the session leader whose end releases it; for an adoption, the process.
+        uid, gid, groups: the submitting user as the kernel names it; None on a server that is not root's.
+    """
+
+    user: str
+    command: tuple[str, ...] = ()
+    name: str = ""
+    kind: JobKind = JobKind.RUN
+    request: Request = field(default_factory=Request)
+    priority: int = 5
+    queue: str = "default"
+    project: str = "default"
+    time_limit_s: float | None = None
+    retries: int = 0
+    after: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    workdir: str = "/"
+    umask: int = 0o022
+    uid: int | None = None
+    gid: int | None = None
+    groups: tuple[int, ...] = ()
+    rlimits: tuple[tuple[str, int], ...] = ()
+    owner: ProcessIdentity | None = None
+    speeds: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One submission with its phase. An array is a parent id and one job per element.
+
+    Times are Unix seconds: `submitted_at` and `eligible_at` by the server's clock, `started_at` and `ended_at` by the
+    clock of the job's supervisor. `sequence` orders submissions and breaks every tie.
+
+    Attributes:
+        attempts: launches so far.
+        eligible_at: not to be started before (backoff after a failed launch or attempt); None is at once.
+        held: the user's hold; a held job stays PENDING.
+        stop_reason: while STOPPING, the phase it is to end in.
+        waits_for: ids of the jobs of `spec.after` that have not succeeded yet.
+        reason: why it ended as it did, for a person.
+        devices: UUIDs of the last allocation, kept after the end.
+    """
+
+    id: str
+    sequence: int
+    spec: JobSpec
+    submitted_at: float
+    phase: Phase = Phase.PENDING
+    held: bool = False
+    attempts: int = 0
+    eligible_at: float | None = None
+    waits_for: tuple[str, ...] = ()
+    stop_reason: Phase | None = None
+    reason: str | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    allocation_id: str | None = None
+    devices: tuple[str, ...] = ()
+    array_id: str | None = None
+    array_index: int | None = None
+    array_limit: int | None = None
+
+    @property
+    def title(self) -> str:
+        """What to call the job in a sentence: its name, or its id when it has none."""
+        return self.spec.name or f"job {self.id}"

@@ -1,0 +1,83 @@
+"""What one decision says: who starts where, who must make room, who waits for what, and what is kept for whom."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from corral.model.allocation import Placement
+from corral.model.fit import Misfit
+
+
+class WaitReason(StrEnum):
+    """Why a job waits. The words in brackets are what `ps` shows, after Slurm's."""
+
+    RESOURCES = "Resources"
+    PRIORITY = "Priority"
+    DEPENDENCY = "Dependency"
+    HELD = "Held"
+    BACKOFF = "Backoff"
+    ARRAY_LIMIT = "ArrayLimit"
+    LIMIT = "Limit"
+    RESERVATION = "Reservation"
+    NOT_REACHED = "NotReached"
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Start the job on these devices. `method` names the policy that chose them."""
+
+    job_id: str
+    placement: Placement
+    method: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """End the job to make room for another; it goes back to its queue."""
+
+    job_id: str
+    for_job_id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """The job waits.
+
+    Attributes:
+        position: place in its order, from 1.
+        behind: the job that goes first, where that is the reason.
+        until: when it may be looked at again (backoff), Unix seconds.
+        misfit: the best node's reason, where resources are.
+        detail: the limit or the dependency, in words.
+        expected_start: Unix seconds, None when it cannot be told; `depends_on` then names the job without an end.
+    """
+
+    job_id: str
+    reason: WaitReason
+    position: int
+    behind: str | None = None
+    until: float | None = None
+    misfit: Misfit | None = None
+    detail: str | None = None
+    expected_start: float | None = None
+    depends_on: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """These devices are kept for the job, which is to start at `start_at` (Unix seconds) at the latest."""
+
+    job_id: str
+    placement: Placement
+    start_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A decision over the view of `version`. Every tuple is in the order of the decision."""
+
+    version: int
+    starts: tuple[Start, ...] = ()
+    evictions: tuple[Evict, ...] = ()
+    holds: tuple[Hold, ...] = ()
+    reservations: tuple[Reserve, ...] = ()

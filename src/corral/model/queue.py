@@ -1,0 +1,42 @@
+"""Where jobs wait, and what the owner of a queue, a project or a user may hold."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    """Limits on what may be held at once; None is no limit.
+
+    `gpu_hours` is per `period_s`. `borrow_milli` is how far above `share_milli` idle capacity may be borrowed.
+    """
+
+    devices: int | None = None
+    share_milli: int | None = None
+    memory_mib: int | None = None
+    running: int | None = None
+    waiting: int | None = None
+    gpu_hours: float | None = None
+    period_s: float | None = None
+    borrow_milli: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """A named line of jobs with its order and its limits; `parent` nests it. `weight` is its part in a fair share."""
+
+    name: str
+    policy: str = "priority"
+    weight: float = 1.0
+    parent: str | None = None
+    quota: Quota = field(default_factory=Quota)
+    preempts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """Users who work together; `weight` is their part in a fair share."""
+
+    name: str
+    weight: float = 1.0
+    users: tuple[str, ...] = ()
+    quota: Quota = field(default_factory=Quota)

@@ -1,0 +1,44 @@
+"""What a client may send to have work done; the server adds who asked and from where, and makes a `JobSpec` of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from corral.model.job import JobKind, Request
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySpec:
+    """Elements of an array and how many of them may run at once (`limit`, None is no limit)."""
+
+    indices: tuple[int, ...]
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """One job, or one array of jobs, as asked for.
+
+    Attributes:
+        env: the complete environment of the job, to which the server adds its own variables.
+        priority: None takes the site's default.
+        rlimits: soft limits by name of `resource` without the prefix ("NOFILE"); lowered to the server's, never raised.
+        owner_pid: for a reservation, the session leader whose end releases it; for an adoption, the process.
+    """
+
+    command: tuple[str, ...] = ()
+    name: str = ""
+    kind: JobKind = JobKind.RUN
+    request: Request = field(default_factory=Request)
+    priority: int | None = None
+    queue: str = "default"
+    project: str = "default"
+    time_limit_s: float | None = None
+    retries: int = 0
+    after: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    workdir: str = "/"
+    umask: int = 0o022
+    rlimits: tuple[tuple[str, int], ...] = ()
+    array: ArraySpec | None = None
+    held: bool = False
+    owner_pid: int | None = None

@@ -1,0 +1,103 @@
+"""Milli-GPU, MiB and seconds: parse, format, integer arithmetic.
+
+Capacity is counted in integers only, so that what is taken can be given back exactly.
+"""
+
+import re
+
+from corral.model.errors import Refused
+
+MILLI_PER_DEVICE = 1000
+"""Shares are thousandths of a device; 1000 is always the whole device."""
+
+_MIB_PER_UNIT = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
+_SECONDS_PER_UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT])(?:i?B)?", re.IGNORECASE)
+_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
+
+
+def parse_memory_mib(text: str, *, field: str = "memory") -> int:
+    """MiB of a size with a unit: "512M", "20G", "1.5GiB". K, M, G and T are powers of 1024.
+
+    Raises Refused when the unit is missing, unknown, or the size is not above zero.
+    """
+    match = _MEMORY.fullmatch(text.strip())
+    if match is None:
+        raise Refused(f"{field}: {text!r} is not a memory size; write a number and a unit, such as 512M or 20G", field=field)
+    mib = round(float(match[1]) * _MIB_PER_UNIT[match[2].upper()])
+    if mib <= 0:
+        raise Refused(f"{field}: {text!r} is less than 1 MiB; the least that can be asked for is 1M", field=field)
+    return mib
+
+
+def format_memory(mib: int | None) -> str:
+    """A size as people write it: 512M, 20G, 1.5G; "?" when it is not known."""
+    if mib is None:
+        return "?"
+    if mib < 1024:
+        return f"{mib}M"
+    gib = mib / 1024
+    return f"{gib:.0f}G" if abs(gib - round(gib)) < 0.05 else f"{gib:.1f}G"
+
+
+def parse_duration_s(text: str, *, field: str = "time") -> float:
+    """Seconds of a duration with units: "90s", "2h", "1d12h", "1h30m".
+
+    Raises Refused when a unit is missing (is "90" minutes or seconds?) or the duration is not above zero.
+    """
+    compact = text.strip().replace(" ", "")
+    parts = _DURATION_PART.findall(compact)
+    if not parts or "".join(number + unit for number, unit in parts) != compact:
+        raise Refused(f"{field}: {text!r} is not a duration; write a number and a unit, such as 90s, 30m, 2h or 1d12h", field=field)
+    seconds = sum(float(number) * _SECONDS_PER_UNIT[unit] for number, unit in parts)
+    if seconds <= 0:
+        raise Refused(f"{field}: {text!r} is no time at all; the least is a moment above 0s", field=field)
+    return seconds
+
+
+def parse_slurm_time_s(text: str, *, field: str = "--time") -> float:
+    """Seconds of a Slurm time limit: minutes, MM:SS, HH:MM:SS, D-HH, D-HH:MM, D-HH:MM:SS.
+
+    The forms are those of sbatch(1), --time. Raises Refused for anything else.
+    """
+    days, dash, clock = text.strip().rpartition("-")
+    numbers = clock.split(":")
+    if not all(n.isdigit() for n in [*numbers, *([days] if dash else [])]) or len(numbers) > 3:
+        raise Refused(f"{field}: {text!r} is not a Slurm time; write minutes, MM:SS, HH:MM:SS or D-HH:MM:SS", field=field)
+    values = [int(n) for n in numbers]
+    if dash:
+        hours, minutes, seconds = [*values, 0, 0][:3]
+        total = int(days) * 86400 + hours * 3600 + minutes * 60 + seconds
+    elif len(values) == 1:
+        total = values[0] * 60
+    else:
+        hours, minutes, seconds = ([0] * (3 - len(values)) + values)
+        total = hours * 3600 + minutes * 60 + seconds
+    if total <= 0:
+        raise Refused(f"{field}: {text!r} is no time at all; the least is 00:01", field=field)
+    return float(total)
+
+
+def format_duration(seconds: float | None) -> str:
+    """A duration in its two largest units: 45s, 3m 20s, 2h 5m, 1d 4h; "-" when it is not known."""
+    if seconds is None:
+        return "-"
+    left = int(max(0.0, seconds))
+    parts = []
+    for unit in ("d", "h", "m", "s"):
+        count, left = divmod(left, _SECONDS_PER_UNIT[unit])
+        if count or parts:
+            parts.append((count, unit))
+        if len(parts) == 2:
+            break
+    return " ".join(f"{count}{unit}" for count, unit in parts if count) or f"{max(0.0, seconds):.1g}s"
+
+
+def format_share(milli: int) -> str:
+    """A share of a device as a decimal: 1000 -> "1", 250 -> "0.25"."""
+    return f"{milli / MILLI_PER_DEVICE:.3f}".rstrip("0").rstrip(".")
+
+
+def count_of(number: int, noun: str) -> str:
+    """A counted noun: "1 GPU", "3 GPUs"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,188 @@
+"""The cluster at one version: an immutable value, advanced by deltas.
+
+Jobs that have ended are not in it, nor are measurements over time: those are in the ledger and in the history.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Any
+
+from corral.model.allocation import Allocation
+from corral.model.device import Device, DeviceCondition, Node
+from corral.model.fact import (
+    AllocationEnded,
+    AllocationMade,
+    ConditionObserved,
+    Delta,
+    DeviceCordoned,
+    DeviceUncordoned,
+    JobChanged,
+    JobSubmitted,
+    NodeGone,
+    NodeObserved,
+)
+from corral.model.job import Job
+from corral.model.queue import Project, Queue
+
+EMPTY: Mapping[Any, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Nodes, device conditions, jobs that have not ended, allocations and who holds which device.
+
+    Attributes:
+        version: grows with every delta; equal versions of one server are equal views.
+        nodes: by name.
+        conditions: by device UUID; a device without one has not been sampled yet and is not handed out.
+        cordons: reason by device UUID.
+        jobs: by id; one that ended is still here until the view that its end made is published.
+        allocations: by id.
+        holders: ids of the allocations on a device, in the order they came, by device UUID; free devices are absent.
+        dependants: ids of waiting jobs by the id of the job they wait for.
+        queues, projects: by name.
+    """
+
+    version: int = 0
+    nodes: Mapping[str, Node] = field(default_factory=lambda: EMPTY)
+    conditions: Mapping[str, DeviceCondition] = field(default_factory=lambda: EMPTY)
+    cordons: Mapping[str, str] = field(default_factory=lambda: EMPTY)
+    jobs: Mapping[str, Job] = field(default_factory=lambda: EMPTY)
+    allocations: Mapping[str, Allocation] = field(default_factory=lambda: EMPTY)
+    holders: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: EMPTY)
+    dependants: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: EMPTY)
+    queues: Mapping[str, Queue] = field(default_factory=lambda: EMPTY)
+    projects: Mapping[str, Project] = field(default_factory=lambda: EMPTY)
+
+    def advance(self, deltas: Iterable[Delta]) -> "View":
+        """The view after `deltas`, this one untouched."""
+        draft = ViewDraft(self)
+        draft.apply(deltas)
+        return draft.freeze()
+
+    def device(self, uuid: str) -> tuple[Node, Device] | None:
+        """The node and the device of this UUID, None if there is none."""
+        for node in self.nodes.values():
+            for device in node.devices:
+                if device.uuid == uuid:
+                    return node, device
+        return None
+
+    def held_milli(self, uuid: str) -> int:
+        """Milli-GPU of the device that allocations hold."""
+        return sum(
+            grant.share_milli
+            for allocation_id in self.holders.get(uuid, ())
+            for grant in self.allocations[allocation_id].placement.grants
+            if grant.uuid == uuid
+        )
+
+    def held_mib(self, uuid: str) -> int:
+        """MiB of the device that allocations were granted by name (grants without memory count nothing)."""
+        return sum(
+            grant.memory_mib or 0
+            for allocation_id in self.holders.get(uuid, ())
+            for grant in self.allocations[allocation_id].placement.grants
+            if grant.uuid == uuid
+        )
+
+
+class ViewDraft:
+    """A view being advanced: copies a mapping the first time it changes, so that a batch of deltas costs one copy.
+
+    `view` may be read between deltas; it is only good until the next one. `freeze` ends the draft.
+    """
+
+    def __init__(self, base: View) -> None:
+        self._view = base
+        self._owned: dict[str, dict[str, Any]] = {}
+        self._ended: list[str] = []
+
+    @property
+    def view(self) -> View:
+        """The view so far, sharing the draft's own mappings."""
+        return self._view
+
+    def apply(self, deltas: Iterable[Delta]) -> None:
+        """Advance by each delta in turn. A fact about something unknown is a broken invariant and raises KeyError."""
+        count = 0
+        for delta in deltas:
+            self._apply(delta)
+            count += 1
+        if count:
+            self._view = replace(self._view, version=self._view.version + count)
+
+    def freeze(self) -> View:
+        """The finished view, without the jobs that ended."""
+        jobs = self._own("jobs") if self._ended else {}
+        for job_id in self._ended:
+            if job_id in jobs and jobs[job_id].phase.terminal:
+                del jobs[job_id]
+        self._ended = []
+        self._owned = {}
+        return self._view
+
+    def _own(self, name: str) -> dict[str, Any]:
+        if name not in self._owned:
+            self._owned[name] = dict(getattr(self._view, name))
+            self._view = replace(self._view, **{name: self._owned[name]})
+        return self._owned[name]
+
+    def _apply(self, delta: Delta) -> None:
+        match delta:
+            case JobSubmitted(job=job):
+                self._set_job(job)
+            case JobChanged(job_id=job_id, changes=changes):
+                self._set_job(replace(self._view.jobs[job_id], **changes))
+            case AllocationMade(allocation=allocation):
+                self._own("allocations")[allocation.id] = allocation
+                for uuid in allocation.placement.uuids:
+                    self._link("holders", uuid, allocation.id)
+            case AllocationEnded(allocation_id=allocation_id):
+                allocation = self._own("allocations").pop(allocation_id)
+                for uuid in allocation.placement.uuids:
+                    self._unlink("holders", uuid, allocation_id)
+            case DeviceCordoned(uuid=uuid, reason=reason):
+                self._own("cordons")[uuid] = reason
+                self._recondition(uuid)
+            case DeviceUncordoned(uuid=uuid):
+                self._own("cordons").pop(uuid, None)
+                self._recondition(uuid)
+            case NodeObserved(node=node):
+                self._own("nodes")[node.name] = node
+            case NodeGone(name=name):
+                self._own("nodes").pop(name, None)
+            case ConditionObserved(condition=condition):
+                cordon = self._view.cordons.get(condition.uuid)
+                self._own("conditions")[condition.uuid] = replace(condition, cordoned=cordon)
+
+    def _recondition(self, uuid: str) -> None:
+        condition = self._view.conditions.get(uuid)
+        if condition is not None:
+            self._own("conditions")[uuid] = replace(condition, cordoned=self._view.cordons.get(uuid))
+
+    def _set_job(self, job: Job) -> None:
+        before = self._view.jobs.get(job.id)
+        self._own("jobs")[job.id] = job
+        for parent in () if before is None else before.waits_for:
+            if parent not in job.waits_for:
+                self._unlink("dependants", parent, job.id)
+        for parent in job.waits_for:
+            if before is None or parent not in before.waits_for:
+                self._link("dependants", parent, job.id)
+        if job.phase.terminal:
+            self._ended.append(job.id)
+
+    def _link(self, name: str, key: str, member: str) -> None:
+        links = self._own(name)
+        if member not in links.get(key, ()):
+            links[key] = (*links.get(key, ()), member)
+
+    def _unlink(self, name: str, key: str, member: str) -> None:
+        links = self._own(name)
+        left = tuple(other for other in links.get(key, ()) if other != member)
+        if left:
+            links[key] = left
+        else:
+            links.pop(key, None)

@@ -1,0 +1,209 @@
+"""The few Protocols between the house and its edges. `control` knows these and no concrete ledger, backend or source."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, Protocol, TypeVar
+
+from corral.model.device import DeviceSample, Node
+from corral.model.fact import Delta, Fact, Observation
+from corral.model.job import Job, Phase, ProcessIdentity
+from corral.model.view import View
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Decided(Generic[T]):
+    """What a ledger operation decided: the facts to write, and the value for whoever asked."""
+
+    facts: tuple[Fact, ...]
+    value: T
+
+
+@dataclass(frozen=True, slots=True)
+class JobQuery:
+    """A page of jobs, newest first. `phases` empty means every phase; `after` is the sequence to go on below."""
+
+    user: str | None = None
+    phases: tuple[Phase, ...] = ()
+    array_id: str | None = None
+    name: str | None = None
+    limit: int | None = None
+    before_sequence: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntry:
+    """One durable fact. `sequence` has no gaps."""
+
+    sequence: int
+    at: float
+    fact: Fact
+
+
+class Ledger(Protocol):
+    """The truth. One writer thread, group commit; nothing is published before it is on disk."""
+
+    def view(self) -> View:
+        """The newest published view."""
+        ...
+
+    def commit(self, decide: Callable[[View], Decided[T]]) -> "Future[T]":
+        """Run `decide` on the writer's thread over the newest view, write its facts, and resolve with its value.
+
+        The future resolves after the facts are on disk and the view they make is published. What `decide` raises
+        (Refused, Conflict) the future raises, and nothing is written. LedgerFailed when the disk or database fails.
+        """
+        ...
+
+    def observe(self, observations: Sequence[Observation]) -> None:
+        """Advance the view by measurements, in order with the commits; they are not written."""
+        ...
+
+    def subscribe(self, listener: Callable[[View, Sequence[Delta]], None]) -> None:
+        """Call `listener(view, deltas)` on the writer's thread after each publication. It must return at once."""
+        ...
+
+    def next_ids(self, count: int) -> tuple[str, ...]:
+        """Fresh job ids, never given before, also not by an earlier server on this ledger."""
+        ...
+
+    def find_job(self, job_id: str) -> Job | None:
+        """A job in any phase, ended ones included."""
+        ...
+
+    def find_array(self, array_id: str) -> tuple[Job, ...]:
+        """The elements of an array in index order, () if there is no such array."""
+        ...
+
+    def jobs(self, query: JobQuery) -> tuple[Job, ...]:
+        """Jobs as committed, newest first."""
+        ...
+
+    def journal(self, *, job_id: str | None = None, after: int = 0, limit: int | None = None) -> tuple[JournalEntry, ...]:
+        """Facts in order, of one job or of all."""
+        ...
+
+    def close(self) -> None:
+        """Finish what was accepted, then stop."""
+        ...
+
+
+class LaunchPhase(StrEnum):
+    """What a backend knows of a launch."""
+
+    UNKNOWN = "unknown"
+    CLAIMED = "claimed"
+    RUNNING = "running"
+    EXITED = "exited"
+    DEAD = "dead"
+    DECLARED_LOST = "declared lost"
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchReport:
+    """The state of one launch. Times by the supervisor's clock.
+
+    `ending` is the phase the supervisor says the work ended in: SUCCEEDED, FAILED, CANCELLED or TIMED_OUT.
+    `never_ran` says that nothing was executed, so that trying again is safe.
+    """
+
+    allocation_id: str
+    phase: LaunchPhase
+    started_at: float | None = None
+    ended_at: float | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    ending: Phase | None = None
+    reason: str | None = None
+    never_ran: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What a backend needs to run a job once. `env` is complete."""
+
+    allocation_id: str
+    job: Job
+    env: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...] = ()
+
+
+class Backend(Protocol):
+    """Runs work. Every call is idempotent by allocation id and safe from any thread."""
+
+    def launch(self, launch: Launch) -> None:
+        """Start the work, or raise BackendFailed; the outcome comes through `report`."""
+        ...
+
+    def stop(self, allocation_id: str) -> None:
+        """Ask the work to end: the gentle signal, the grace, then every process of it is killed."""
+        ...
+
+    def report(self, allocation_id: str) -> LaunchReport:
+        """What is known of the launch now."""
+        ...
+
+    def declare_lost(self, allocation_id: str) -> bool:
+        """Take the launch's claim so that it can never run. False when a supervisor had it first."""
+        ...
+
+    def launches(self) -> tuple[str, ...]:
+        """Allocation ids of every launch that the backend still has on record."""
+        ...
+
+    def forget(self, allocation_id: str) -> None:
+        """Drop the record of a launch whose end is in the ledger."""
+        ...
+
+    def pids(self, allocation_id: str) -> frozenset[int]:
+        """Process ids of the work now."""
+        ...
+
+    def close(self) -> None:
+        """Let go; the work runs on."""
+        ...
+
+
+class Source(Protocol):
+    """Discovers and samples the devices of this host. Calls may be slow or hang: they run on the sampler's thread."""
+
+    name: str
+
+    def node(self) -> Node:
+        """The host's inventory. Raises BackendFailed when the driver does not answer."""
+        ...
+
+    def sample(self, uuids: Sequence[str] | None = None) -> tuple[DeviceSample, ...]:
+        """One sample of each device, or of those named; a device that cannot be read has its `fault` set."""
+        ...
+
+    def close(self) -> None:
+        """Let the driver session go."""
+        ...
+
+
+class Telemetry(Protocol):
+    """What control needs of the sampler."""
+
+    def latest(self) -> dict[str, DeviceSample]:
+        """The last sample of each device by UUID, however old."""
+        ...
+
+    def refresh(self, uuids: Sequence[str], timeout_s: float) -> tuple[Observation, ...]:
+        """Sample these devices now; a device that does not answer in time comes back unreadable."""
+        ...
+
+
+class Processes(Protocol):
+    """What control needs of the host's process table."""
+
+    def alive(self, process: ProcessIdentity) -> bool:
+        """Whether exactly this process still runs."""
+        ...
+
+    def identify(self, pid: int) -> ProcessIdentity | None:
+        """The identity of a running process, None when there is none."""
+        ...

@@ -1,0 +1,188 @@
+"""Model to plain data and back, the only place where that is done.
+
+Plain data is what JSON can carry. Enumerations become their values, tuples become lists, dataclasses become objects
+with the same field names. Reading is strict: an unknown field is Refused with the nearest name that is known.
+"""
+
+import dataclasses
+import types
+from collections.abc import Callable, Mapping
+from enum import Enum
+from functools import cache
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from corral.model.errors import Refused, nearest
+from corral.model.fact import (
+    AllocationEnded,
+    AllocationMade,
+    DeviceCordoned,
+    DeviceUncordoned,
+    Fact,
+    JobChanged,
+    JobSubmitted,
+)
+from corral.model.job import Job
+
+T = TypeVar("T")
+Plain = Any
+Reader = Callable[[Any, str], Any]
+
+_MISSING = object()
+_FACTS: dict[str, type[Any]] = {
+    cls.__name__: cls
+    for cls in (JobSubmitted, JobChanged, AllocationMade, AllocationEnded, DeviceCordoned, DeviceUncordoned)
+}
+
+
+def to_plain(value: Any, *, compact: bool = False) -> Plain:
+    """Plain data of any model value. `compact` leaves out the fields that have their default value."""
+    if value is None or type(value) in (str, int, float, bool):
+        return value
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, (tuple, list)):
+        return [to_plain(item, compact=compact) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): to_plain(item, compact=compact) for key, item in value.items()}
+    plain = {}
+    for name, default in _fields(type(value)):
+        item = getattr(value, name)
+        if not (compact and item == default):
+            plain[name] = to_plain(item, compact=compact)
+    return plain
+
+
+def from_plain(cls: type[T], data: Plain, *, field: str = "") -> T:
+    """The model value of class `cls` that `data` describes; `field` is how to call it in an error.
+
+    Raises Refused for unknown or missing fields and for values of the wrong type.
+    """
+    value: T = _reader(cls)(data, field)
+    return value
+
+
+def fact_to_plain(fact: Fact) -> dict[str, Plain]:
+    """Compact plain data of a fact, with its class name under "fact"."""
+    return {"fact": type(fact).__name__, **to_plain(fact, compact=True)}
+
+
+def fact_from_plain(data: Mapping[str, Plain]) -> Fact:
+    """The fact that `fact_to_plain` made the data of."""
+    body = {key: value for key, value in data.items() if key != "fact"}
+    cls = _FACTS[data["fact"]]
+    if cls is JobChanged:
+        readers = {name: reader for name, (reader, _) in _field_readers(Job).items()}
+        body["changes"] = {name: readers[name](value, name) for name, value in body["changes"].items()}
+        return JobChanged(**body)
+    fact: Fact = from_plain(cls, body)
+    return fact
+
+
+@cache
+def _fields(cls: type[Any]) -> tuple[tuple[str, Any], ...]:
+    if not dataclasses.is_dataclass(cls):
+        raise TypeError(f"{cls.__name__} is no model value and has no plain form")
+    return tuple((f.name, _default(f)) for f in dataclasses.fields(cls))
+
+
+def _default(f: "dataclasses.Field[Any]") -> Any:
+    if f.default is not dataclasses.MISSING:
+        return f.default
+    return f.default_factory() if f.default_factory is not dataclasses.MISSING else _MISSING
+
+
+@cache
+def _field_readers(cls: type[Any]) -> dict[str, tuple[Reader, bool]]:
+    """For each field its reader, and whether it must be given."""
+    hints = get_type_hints(cls)
+    return {f.name: (_reader(hints[f.name]), _default(f) is _MISSING) for f in dataclasses.fields(cls)}
+
+
+@cache
+def _reader(kind: Any) -> Reader:
+    origin, args = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return lambda data, field: data
+    if origin in (Union, types.UnionType):
+        return _optional_reader(args)
+    if origin is tuple:
+        return _tuple_reader(args)
+    if origin is not None:
+        return _mapping_reader
+    if dataclasses.is_dataclass(kind):
+        return _dataclass_reader(kind)
+    if issubclass(kind, Enum):
+        return _enum_reader(kind)
+    return _scalar_reader(kind)
+
+
+def _optional_reader(args: tuple[Any, ...]) -> Reader:
+    (inner,) = (_reader(arg) for arg in args if arg is not type(None))
+    return lambda data, field: None if data is None else inner(data, field)
+
+
+def _tuple_reader(args: tuple[Any, ...]) -> Reader:
+    if args[-1] is Ellipsis:
+        item = _reader(args[0])
+
+        def read_many(data: Any, field: str) -> tuple[Any, ...]:
+            _expect(isinstance(data, (list, tuple)), "a list", data, field)
+            return tuple(item(entry, f"{field}[{i}]") for i, entry in enumerate(data))
+
+        return read_many
+    items = tuple(_reader(arg) for arg in args)
+
+    def read_exactly(data: Any, field: str) -> tuple[Any, ...]:
+        _expect(isinstance(data, (list, tuple)) and len(data) == len(items), f"a list of {len(items)}", data, field)
+        return tuple(item(entry, f"{field}[{i}]") for i, (item, entry) in enumerate(zip(items, data, strict=True)))
+
+    return read_exactly
+
+
+def _mapping_reader(data: Any, field: str) -> Any:
+    _expect(isinstance(data, Mapping), "an object", data, field)
+    return data
+
+
+def _dataclass_reader(cls: type[Any]) -> Reader:
+    def read(data: Any, field: str) -> Any:
+        _expect(isinstance(data, Mapping), "an object", data, field)
+        readers = _field_readers(cls)
+        prefix = f"{field}." if field else ""
+        for name in data:
+            if name not in readers:
+                raise Refused(f"{prefix}{name} is not a known field; {nearest(name, readers)}", field=f"{prefix}{name}")
+        for name, (_, required) in readers.items():
+            if required and name not in data:
+                raise Refused(f"{prefix}{name} is missing and has no default", field=f"{prefix}{name}")
+        return cls(**{name: readers[name][0](value, f"{prefix}{name}") for name, value in data.items()})
+
+    return read
+
+
+def _enum_reader(kind: type[Enum]) -> Reader:
+    values = {member.value: member for member in kind}
+
+    def read(data: Any, field: str) -> Enum:
+        if data not in values:
+            raise Refused(f"{field}: {data!r} is not possible; {nearest(str(data), map(str, values))}", field=field)
+        return values[data]
+
+    return read
+
+
+def _scalar_reader(kind: type[Any]) -> Reader:
+    words = {str: "a string", int: "an integer", float: "a number", bool: "true or false"}[kind]
+
+    def read(data: Any, field: str) -> Any:
+        if kind is float and type(data) is int:
+            return float(data)
+        _expect(type(data) is kind, words, data, field)
+        return data
+
+    return read
+
+
+def _expect(holds: bool, expected: str, data: Any, field: str) -> None:
+    if not holds:
+        raise Refused(f"{field or 'the body'} must be {expected}, not {data!r:.80}", field=field or None)
