@@ -82,7 +82,9 @@ class Ledger(Protocol):
         """Jobs as committed, newest first."""
         ...
 
-    def journal(self, *, job_id: str | None = None, after: int = 0, limit: int | None = None) -> tuple[JournalEntry, ...]:
+    def journal(
+        self, *, job_id: str | None = None, after: int = 0, limit: int | None = None
+    ) -> tuple[JournalEntry, ...]:
         """Facts in order, of one job or of all."""
         ...
 

@@ -19,6 +19,7 @@ from corral.model.fact import (
     DeviceUncordoned,
     Fact,
     JobChanged,
+    JobRequeued,
     JobSubmitted,
 )
 from corral.model.job import Job
@@ -30,7 +31,15 @@ Reader = Callable[[Any, str], Any]
 _MISSING = object()
 _FACTS: dict[str, type[Any]] = {
     cls.__name__: cls
-    for cls in (JobSubmitted, JobChanged, AllocationMade, AllocationEnded, DeviceCordoned, DeviceUncordoned)
+    for cls in (
+        JobSubmitted,
+        JobChanged,
+        JobRequeued,
+        AllocationMade,
+        AllocationEnded,
+        DeviceCordoned,
+        DeviceUncordoned,
+    )
 }
 
 

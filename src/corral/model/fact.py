@@ -30,6 +30,14 @@ class JobChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class JobRequeued:
+    """A job that had ended went back to its queue; `job` is it as it stands now, PENDING."""
+
+    job: Job
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class AllocationMade:
     """Devices were handed out."""
 
@@ -65,7 +73,7 @@ class DeviceUncordoned:
     at: float
 
 
-Fact = JobSubmitted | JobChanged | AllocationMade | AllocationEnded | DeviceCordoned | DeviceUncordoned
+Fact = JobSubmitted | JobChanged | JobRequeued | AllocationMade | AllocationEnded | DeviceCordoned | DeviceUncordoned
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,6 +164,7 @@ class Job:
         waits_for: ids of the jobs of `spec.after` that have not succeeded yet.
         reason: why it ended as it did, for a person.
         devices: UUIDs of the last allocation, kept after the end.
+        waited: how the wait before the last start was spent, (reason, seconds) pairs in the order they first came.
     """
 
     id: str
@@ -183,6 +184,7 @@ class Job:
     ended_at: float | None = None
     allocation_id: str | None = None
     devices: tuple[str, ...] = ()
+    waited: tuple[tuple[str, float], ...] = ()
     array_id: str | None = None
     array_index: int | None = None
     array_limit: int | None = None

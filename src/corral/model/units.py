@@ -23,7 +23,9 @@ def parse_memory_mib(text: str, *, field: str = "memory") -> int:
     """
     match = _MEMORY.fullmatch(text.strip())
     if match is None:
-        raise Refused(f"{field}: {text!r} is not a memory size; write a number and a unit, such as 512M or 20G", field=field)
+        raise Refused(
+            f"{field}: {text!r} is not a memory size; write a number and a unit, such as 512M or 20G", field=field
+        )
     mib = round(float(match[1]) * _MIB_PER_UNIT[match[2].upper()])
     if mib <= 0:
         raise Refused(f"{field}: {text!r} is less than 1 MiB; the least that can be asked for is 1M", field=field)
@@ -48,7 +50,10 @@ def parse_duration_s(text: str, *, field: str = "time") -> float:
     compact = text.strip().replace(" ", "")
     parts = _DURATION_PART.findall(compact)
     if not parts or "".join(number + unit for number, unit in parts) != compact:
-        raise Refused(f"{field}: {text!r} is not a duration; write a number and a unit, such as 90s, 30m, 2h or 1d12h", field=field)
+        raise Refused(
+            f"{field}: {text!r} is not a duration; write a number and a unit, such as 90s, 30m, 2h or 1d12h",
+            field=field,
+        )
     seconds = sum(float(number) * _SECONDS_PER_UNIT[unit] for number, unit in parts)
     if seconds <= 0:
         raise Refused(f"{field}: {text!r} is no time at all; the least is a moment above 0s", field=field)
@@ -63,7 +68,9 @@ def parse_slurm_time_s(text: str, *, field: str = "--time") -> float:
     days, dash, clock = text.strip().rpartition("-")
     numbers = clock.split(":")
     if not all(n.isdigit() for n in [*numbers, *([days] if dash else [])]) or len(numbers) > 3:
-        raise Refused(f"{field}: {text!r} is not a Slurm time; write minutes, MM:SS, HH:MM:SS or D-HH:MM:SS", field=field)
+        raise Refused(
+            f"{field}: {text!r} is not a Slurm time; write minutes, MM:SS, HH:MM:SS or D-HH:MM:SS", field=field
+        )
     values = [int(n) for n in numbers]
     if dash:
         hours, minutes, seconds = [*values, 0, 0][:3]
@@ -71,7 +78,7 @@ def parse_slurm_time_s(text: str, *, field: str = "--time") -> float:
     elif len(values) == 1:
         total = values[0] * 60
     else:
-        hours, minutes, seconds = ([0] * (3 - len(values)) + values)
+        hours, minutes, seconds = [0] * (3 - len(values)) + values
         total = hours * 3600 + minutes * 60 + seconds
     if total <= 0:
         raise Refused(f"{field}: {text!r} is no time at all; the least is 00:01", field=field)

@@ -18,6 +18,7 @@ from corral.model.fact import (
     DeviceCordoned,
     DeviceUncordoned,
     JobChanged,
+    JobRequeued,
     JobSubmitted,
     NodeGone,
     NodeObserved,
@@ -131,7 +132,7 @@ class ViewDraft:
 
     def _apply(self, delta: Delta) -> None:
         match delta:
-            case JobSubmitted(job=job):
+            case JobSubmitted(job=job) | JobRequeued(job=job):
                 self._set_job(job)
             case JobChanged(job_id=job_id, changes=changes):
                 self._set_job(replace(self._view.jobs[job_id], **changes))
