@@ -1,0 +1,108 @@
+"""Where everything of one server lives: the paths under `$CORRAL_HOME`, for the server and its clients alike.
+
+Arithmetic on paths only; nothing here looks at the disk.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from corral.model.errors import Refused
+
+SOCKET_PATH_BYTES = 107
+"""The longest path of a Unix socket: `sun_path` of unix(7) is 108 bytes with its closing NUL."""
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The directory of one server and what is in it."""
+
+    root: Path
+
+    @property
+    def socket(self) -> Path:
+        """Where the server answers. Raises Refused when the path is longer than a socket's may be."""
+        return _socket_path(self.root / "corral.sock")
+
+    @property
+    def notify_socket(self) -> Path:
+        """Where supervisors tell the server that a job ended. Raises Refused as `socket` does."""
+        return _socket_path(self.root / "notify.sock")
+
+    @property
+    def lock_file(self) -> Path:
+        """Locked by the one server of this home while it lives."""
+        return self.root / "corral.lock"
+
+    @property
+    def pid_file(self) -> Path:
+        """Its first word is the serving process's own pid."""
+        return self.root / "corral.pid"
+
+    @property
+    def token_file(self) -> Path:
+        """The bearer token for TCP, readable by the server's user alone."""
+        return self.root / "token"
+
+    @property
+    def config_file(self) -> Path:
+        """The site's settings; it need not exist."""
+        return self.root / "config.yaml"
+
+    @property
+    def server_log(self) -> Path:
+        """What a detached server has to say."""
+        return self.root / "server.log"
+
+    @property
+    def ledger_url(self) -> str:
+        """The database, unless the site names another."""
+        return f"sqlite:///{self.root / 'ledger.db'}"
+
+    @property
+    def logs(self) -> Path:
+        """The jobs' logs, `<id>.log`."""
+        return self.root / "logs"
+
+    @property
+    def scratch(self) -> Path:
+        """The jobs' scratch directories, `<id>/`."""
+        return self.root / "scratch"
+
+    @property
+    def launches(self) -> Path:
+        """What server and supervisors tell each other about each launch."""
+        return self.root / "launches"
+
+    def log_of(self, job_id: str) -> Path:
+        """The log of one job."""
+        return self.logs / f"{job_id}.log"
+
+    def scratch_of(self, job_id: str) -> Path:
+        """The scratch directory of one job."""
+        return self.scratch / job_id
+
+
+def find_home(env: Mapping[str, str], working_dir: str | Path) -> Home:
+    """The home that the environment names: `$CORRAL_HOME`, else `~/.corral`.
+
+    A relative `$CORRAL_HOME` starts at `working_dir`. Raises Refused when neither it nor `$HOME` is set.
+    """
+    user_home = env.get("HOME", "")
+    named = env.get("CORRAL_HOME", "")
+    if not named or named.startswith("~/"):
+        if not user_home:
+            raise Refused("neither CORRAL_HOME nor HOME is set; set CORRAL_HOME to a directory", field="CORRAL_HOME")
+        named = named.replace("~", user_home, 1) if named else f"{user_home}/.corral"
+    return Home(Path(working_dir, named))
+
+
+def _socket_path(path: Path) -> Path:
+    length = len(str(path).encode(errors="surrogateescape"))
+    if length > SOCKET_PATH_BYTES:
+        raise Refused(
+            f"{path} is {length} bytes long, and a Unix socket's path may have {SOCKET_PATH_BYTES}; "
+            f"set CORRAL_HOME to a directory whose path is at least {length - SOCKET_PATH_BYTES} bytes shorter",
+            field="CORRAL_HOME",
+        )
+    return path

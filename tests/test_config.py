@@ -1,0 +1,131 @@
+import dataclasses
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from corral import config
+from corral.config import Settings, load_settings
+from corral.model.errors import Refused
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "config.yaml"
+
+
+def refusal(path: Path, text: str) -> str:
+    path.write_text(text)
+    with pytest.raises(Refused) as refused:
+        load_settings(path)
+    return str(refused.value)
+
+
+def test_without_a_file_everything_has_its_default(path: Path) -> None:
+    assert load_settings(path) == Settings()
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "# nothing yet\n", "---\n"])
+def test_an_empty_file_changes_nothing(path: Path, text: str) -> None:
+    path.write_text(text)
+    assert load_settings(path) == Settings()
+
+
+def test_durations_and_sizes_have_units_and_the_rest_has_none(path: Path) -> None:
+    path.write_text(
+        "sample_interval: 0.5s\nstale_after: 1h30m\nlog_max: 2G\nlend_stale: true\n"
+        "max_running_jobs: 64\ndefault_priority: -3\nkill_grace: 0s\n"
+    )
+    assert load_settings(path) == Settings(
+        sample_interval_s=0.5,
+        stale_after_s=5400.0,
+        log_max_mib=2048,
+        lend_stale=True,
+        max_running_jobs=64,
+        default_priority=-3,
+        kill_grace_s=0.0,
+    )
+
+
+def test_every_setting_can_be_set() -> None:
+    settable = [name for name, _ in config._SETTINGS.values()]
+    assert settable == [field.name for field in dataclasses.fields(Settings)]
+
+
+def test_a_typo_names_the_file_the_line_and_the_nearest_setting(path: Path) -> None:
+    assert refusal(path, "# site\nkill_grace: 5s\nstale_aftr: 1h\n") == (
+        f"{path}, line 3: stale_aftr is not a setting; did you mean 'stale_after'?"
+    )
+
+
+def test_a_word_like_no_setting_lists_them_all(path: Path) -> None:
+    assert "known: accept_in_use, assume_available" in refusal(path, "zzzz: 1\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("kill_grace: 10", "kill_grace: '10' is not a duration; write a number and a unit, such as 90s"),
+        ("kill_grace: soon", "kill_grace: 'soon' is not a duration"),
+        ("kill_grace: 9w", "kill_grace: 9w is out of bounds; from 0s to 86400s is accepted"),
+        ("log_max: 100", "log_max: '100' is not a memory size; write a number and a unit, such as 512M"),
+        ("log_max: 9T", "log_max: 9T is out of bounds; from 1M to 1048576M is accepted"),
+        ("lend_stale: maybe", "lend_stale: 'maybe' will not do; true or false is accepted"),
+        (
+            "max_running_jobs: many",
+            "max_running_jobs: 'many' will not do; a whole number from 1 to 1000000",
+        ),
+        ("max_running_jobs: 0", "max_running_jobs: '0' will not do; a whole number from 1 to"),
+        ("max_running_jobs:", "max_running_jobs: '' will not do"),
+        ("max_running_jobs: [1, 2]", "max_running_jobs: takes a single value, not a list or a group"),
+        ("max_running_jobs: {a: 1}", "max_running_jobs: takes a single value, not a list or a group"),
+    ],
+)
+def test_a_wrong_value_says_where_it_is_and_what_would_be_accepted(path: Path, line: str, expected: str) -> None:
+    assert refusal(path, f"\n{line}\n").startswith(f"{path}, line 2: {expected}")
+
+
+def test_a_setting_that_is_given_twice_names_both_lines(path: Path) -> None:
+    assert refusal(path, "kill_grace: 5s\nlend_stale: true\nkill_grace: 6s\n") == (
+        f"{path}, line 3: kill_grace is set already in line 1; keep one of the two"
+    )
+
+
+@pytest.mark.parametrize("text", ["- kill_grace\n", "kill_grace\n"])
+def test_a_file_that_is_no_list_of_keys_and_values_shows_what_one_looks_like(path: Path, text: str) -> None:
+    assert refusal(path, text) == f"{path}, line 1: settings are lines like `kill_grace: 10s`, a key and its value"
+
+
+def test_broken_yaml_names_the_line(path: Path) -> None:
+    assert refusal(path, "kill_grace: 5s\nlend_stale: [true\n").startswith(f"{path}, line 3: this is not YAML: ")
+
+
+def test_bytes_that_are_no_text_are_refused_without_a_traceback(path: Path) -> None:
+    path.write_bytes(b"kill_grace: \xff\xfe5s\n")
+    with pytest.raises(Refused, match="this is not YAML"):
+        load_settings(path)
+
+
+def test_settings_that_contradict_each_other_are_refused(path: Path) -> None:
+    assert "line 1: stale_sample (10s) must be at least twice sample_interval (8s)" in refusal(
+        path, "sample_interval: 8s\n"
+    )
+    assert "line 2: retry_backoff_max (1s) is less than retry_backoff (5s)" in refusal(
+        path, "retry_backoff: 5s\nretry_backoff_max: 1s\n"
+    )
+
+
+def test_a_file_that_cannot_be_read_says_why(path: Path) -> None:
+    path.mkdir()
+    with pytest.raises(Refused, match=f"cannot read the settings in {path}: Is a directory"):
+        load_settings(path)
+
+
+def test_a_server_without_a_file_of_settings_does_not_load_the_parser(path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from corral.config import load_settings; "
+        f"load_settings(Path({os.fspath(path)!r})); sys.exit('yaml' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=30).returncode == 0
