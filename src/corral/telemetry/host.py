@@ -1,0 +1,59 @@
+"""What the host itself brings: a name, CPU and memory, and where its devices sit."""
+
+import os
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+
+from corral.model.device import Device, Node
+
+PCI_DEVICES = Path("/sys/bus/pci/devices")
+_CGROUP_MEMORY_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+_MIB = 1024 * 1024
+
+
+def host_node(
+    devices: tuple[Device, ...] = (),
+    *,
+    labels: Mapping[str, str] | None = None,
+    driver_version: str | None = None,
+    cuda_version: tuple[int, int] | None = None,
+) -> Node:
+    """This host as a node: the CPUs this process may run on, in milli-CPU, and the memory it may use, in MiB."""
+    return Node(
+        name=platform.node() or "localhost",
+        devices=devices,
+        cpu_milli=1000 * len(os.sched_getaffinity(0)),
+        memory_mib=_memory_mib(),
+        labels=tuple(sorted((labels or {}).items())),
+        driver_version=driver_version,
+        cuda_version=cuda_version,
+    )
+
+
+def numa_node_of(pci_bus_id: str | None, pci_devices: Path = PCI_DEVICES) -> int | None:
+    """The NUMA node of a PCI device, None when the kernel knows of none.
+
+    The driver writes the PCI domain with eight digits ("00000000:41:00.0"), the kernel with four.
+    """
+    if pci_bus_id is None:
+        return None
+    domain, _, address = pci_bus_id.lower().partition(":")
+    try:
+        number = int((pci_devices / f"{domain[-4:]}:{address}" / "numa_node").read_text())
+    except (OSError, ValueError):
+        return None
+    return number if number >= 0 else None
+
+
+def _memory_mib() -> int:
+    with open("/proc/meminfo", encoding="ascii") as meminfo:
+        total_mib = next(int(line.split()[1]) // 1024 for line in meminfo if line.startswith("MemTotal:"))
+    for path in _CGROUP_MEMORY_LIMITS:
+        try:
+            limit = path.read_text().strip()
+        except OSError:
+            continue
+        if limit.isdigit():
+            total_mib = min(total_mib, int(limit) // _MIB)
+    return total_mib

@@ -1,0 +1,130 @@
+"""Devices that a file describes: for trying Corral, for demonstrations and for tests on a machine without any."""
+
+import logging
+import os
+import random
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from corral.clock import Clock
+from corral.model.device import DeviceSample, Node
+from corral.model.errors import Refused
+from corral.model.units import MILLI_PER_DEVICE
+from corral.telemetry.host import host_node
+from corral.telemetry.mock_file import Load, MockBox, MockDevice, read_mock_file
+
+logger = logging.getLogger(__name__)
+
+_STEP_S = 5
+"""A made-up load holds its value for so long."""
+_BUSY_TEMPERATURE_C = 40
+_BUSY_POWER_MW = 250_000
+_BUSY_MEMORY = 0.6
+
+
+class MockSource:
+    """The devices of a `mock-accelerator.toml`, read again whenever it changes.
+
+    A bad edit keeps the devices of the last good one and is logged once. Made-up loads depend on the device and the
+    clock alone, so that the same moment always shows the same readings. `held` tells the milli-GPU that jobs hold of
+    each device, for devices whose load is "follow-jobs". Raises Refused when the file is bad from the start.
+    """
+
+    name = "mock"
+
+    def __init__(
+        self,
+        path: Path,
+        clock: Clock,
+        *,
+        held: Callable[[], Mapping[str, int]] = dict,
+        labels: Mapping[str, str] | None = None,
+    ) -> None:
+        self._path = path
+        self._clock = clock
+        self._held = held
+        self._labels = labels
+        self._stamp = _stamp(path)
+        self._take(read_mock_file(path))
+
+    def node(self) -> Node:
+        """This host, with the devices of the file."""
+        self._read_again_if_changed()
+        return self._node
+
+    def sample(self, uuids: Sequence[str] | None = None) -> tuple[DeviceSample, ...]:
+        """The described readings and loads at this moment."""
+        self._read_again_if_changed()
+        devices = {mock.device.uuid: mock for mock in self._box.devices}
+        held = self._held()
+        now = self._clock.now()
+        return tuple(
+            _sample(devices[uuid], now, held.get(uuid, 0))
+            if uuid in devices
+            else DeviceSample(uuid, now, fault=f"{self._path} no longer describes it")
+            for uuid in (devices if uuids is None else uuids)
+        )
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _take(self, box: MockBox) -> None:
+        self._box = box
+        self._node = host_node(
+            tuple(mock.device for mock in box.devices),
+            labels=self._labels,
+            driver_version=box.driver_version,
+            cuda_version=box.cuda_version,
+        )
+
+    def _read_again_if_changed(self) -> None:
+        stamp = _stamp(self._path)
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            self._take(read_mock_file(self._path))
+        except Refused as error:
+            logger.warning("%s; the devices it described before are kept", error)
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _sample(mock: MockDevice, now: float, held_milli: int) -> DeviceSample:
+    uuid = mock.device.uuid
+    if mock.lost:
+        return DeviceSample(uuid, now, fault="the device is lost: it has fallen off the bus")
+    load = _load(mock, now, held_milli)
+    total_mib = mock.device.memory_mib or 0
+    used_mib = mock.memory_used_mib + int((total_mib - mock.memory_used_mib) * _BUSY_MEMORY * load)
+
+    def readable(name: str) -> bool:
+        return name not in mock.unreadable
+
+    return DeviceSample(
+        uuid=uuid,
+        taken_at=now,
+        utilization_pct=min(100, mock.utilization_pct + round(100 * load)) if readable("utilization_pct") else None,
+        memory_used_mib=used_mib if readable("memory_used") else None,
+        memory_free_mib=total_mib - used_mib if readable("memory_used") else None,
+        memory_total_mib=total_mib,
+        temperature_c=mock.temperature_c + round(_BUSY_TEMPERATURE_C * load) if readable("temperature_c") else None,
+        power_mw=mock.power_mw + round(_BUSY_POWER_MW * load) if readable("power_w") else None,
+        processes=mock.processes if readable("processes") else None,
+    )
+
+
+def _load(mock: MockDevice, now: float, held_milli: int) -> float:
+    """How busy the device is beyond what its row says, from 0 to 1."""
+    chance = random.Random(f"{mock.device.uuid}/{int(now // _STEP_S)}").random()
+    if mock.load is Load.RANDOM:
+        return chance
+    if mock.load is Load.FOLLOW_JOBS:
+        return min(1.0, held_milli / MILLI_PER_DEVICE) * (0.85 + 0.14 * chance)
+    return 0.0
