@@ -1,0 +1,46 @@
+"""The Python API: a synchronous client of a Corral server, light to import.
+
+>>> from corral import Client
+>>> with Client() as client:                                   # doctest: +SKIP
+...     job = client.submit(["python", "train.py"], gpus=2, min_memory="40G", time="2h")
+...     print(job.why().reason)
+...     (row,) = job.wait()
+...     print(row.phase, row.exit_code)
+
+`Client` submits and waits; `client.jobs` and `client.devices` look at what there is and act on it. A client keeps one
+connection and belongs to one thread.
+"""
+
+from corral.client.client import Client, Devices, JobHandle, Jobs, WaitTimedOut
+from corral.client.rows import (
+    DeviceChoice,
+    DeviceRow,
+    DryRun,
+    Explanation,
+    HolderRow,
+    JobRow,
+    ProcessRow,
+    ServerInfo,
+    WaitPart,
+)
+from corral.client.transport import Address, NoServer, find_address
+
+__all__ = [
+    "Address",
+    "Client",
+    "DeviceChoice",
+    "DeviceRow",
+    "Devices",
+    "DryRun",
+    "Explanation",
+    "HolderRow",
+    "JobHandle",
+    "JobRow",
+    "Jobs",
+    "NoServer",
+    "ProcessRow",
+    "ServerInfo",
+    "WaitPart",
+    "WaitTimedOut",
+    "find_address",
+]

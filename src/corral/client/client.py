@@ -1,0 +1,258 @@
+"""The client itself: submit and wait; `jobs` and `devices` to look at what there is and to act on it."""
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Self, Unpack
+from urllib.parse import quote
+
+from corral.client.rows import DeviceRow, DryRun, Explanation, JobRow, ServerInfo
+from corral.client.transport import NoServer, Transport, find_address
+from corral.model.errors import CorralError
+
+if TYPE_CHECKING:
+    from corral.client.request import RequestOptions
+    from corral.model.submission import Submission
+
+POLL_S = 20.0
+"""How long one question of `wait` may stay open."""
+
+RESTART_GRACE_S = 60.0
+"""How long a server that was there may be away before waiting for it is given up."""
+
+_RECONNECT_S = 0.2
+
+
+class WaitTimedOut(CorralError, TimeoutError):
+    """The jobs have not all ended in the time given; `jobs` holds them as they were then."""
+
+    def __init__(self, message: str, jobs: tuple[JobRow, ...]) -> None:
+        super().__init__(message)
+        self.jobs = jobs
+
+
+class Client:
+    """A connection to one server, for one thread.
+
+    Without arguments it is the server of CORRAL_URL (with CORRAL_TOKEN), else of CORRAL_HOME, else of ~/.corral.
+    Every method raises NoServer when none answers, Refused for bad input, Forbidden, NotFound and Conflict as the
+    server says, BackendFailed and LedgerFailed when something of its own has failed.
+
+    Attributes:
+        jobs: look at jobs and act on them.
+        devices: look at devices and set them apart.
+        address: which server this is.
+    """
+
+    def __init__(
+        self, home: str | os.PathLike[str] | None = None, url: str | None = None, token: str | None = None
+    ) -> None:
+        self.address = find_address(home, url, token)
+        self._transport = Transport(self.address)
+        self.jobs = Jobs(self._transport)
+        self.devices = Devices(self._transport)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Drop the connection; the next call makes a new one."""
+        self._transport.close()
+
+    def submit(self, work: "Sequence[str] | Submission", **options: "Unpack[RequestOptions]") -> "JobHandle":
+        """Queue a command (a list of words), or a submission made before; `options` as `RequestOptions` says.
+
+        When it returns, the job is on disk and will run. An array is one handle, with its parent's id.
+        """
+        return self._submitted(self._transport.post("/jobs", _plain(work, options)))
+
+    def submit_many(self, submissions: "Iterable[Submission]") -> tuple["JobHandle", ...]:
+        """Queue many at once, all or none, far faster than one by one; `request.submission` makes them."""
+        answer = self._transport.post("/jobs/batch", {"jobs": [_plain(work, {}) for work in submissions]})
+        return tuple(JobHandle(self, job_id) for job_id in answer["ids"])
+
+    def dry_run(self, work: "Sequence[str] | Submission", **options: "Unpack[RequestOptions]") -> DryRun:
+        """What would become of that submission if it were made now."""
+        return DryRun.from_plain(self._transport.post("/jobs/dry-run", _plain(work, options), repeatable=True))
+
+    def reserve(self, owner_pid: int | None = None, **options: "Unpack[RequestOptions]") -> "JobHandle":
+        """Queue for GPUs to hold without running anything on them; `time` says how long.
+
+        They are given back when the process `owner_pid` is gone (None: never), on cancel, or when the time is up.
+        """
+        from corral.client.request import submission
+        from corral.model.job import JobKind
+
+        return self.submit(submission((), options, kind=JobKind.RESERVE, owner_pid=owner_pid))
+
+    def adopt(self, pid: int, *, name: str | None = None, priority: int | None = None) -> "JobHandle":
+        """Make a job of a process that runs already: the devices it uses become its allocation."""
+        given = {"pid": pid, "name": name, "priority": priority}
+        body = {key: value for key, value in given.items() if value is not None}
+        return self._submitted(self._transport.post("/jobs/adopt", body))
+
+    def wait(
+        self, ids: "str | JobHandle | Iterable[str | JobHandle]", timeout_s: float | None = None
+    ) -> tuple[JobRow, ...]:
+        """Wait until all of these jobs (an array's id is all its elements) have ended, and return them.
+
+        A server that restarts meanwhile is waited for. Raises WaitTimedOut after `timeout_s`.
+        """
+        wanted = [_id(one) for one in ([ids] if isinstance(ids, (str, JobHandle)) else ids)]
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        left, seen = timeout_s, False
+        while True:
+            poll_s = POLL_S if left is None else min(POLL_S, max(0.0, left))
+            answer = self._ask_wait(wanted, poll_s, patient=seen)
+            seen = True
+            jobs = tuple(JobRow.from_plain(job) for job in answer["jobs"])
+            if answer["done"]:
+                return jobs
+            if deadline is not None and (left := deadline - time.monotonic()) <= 0:
+                running = sum(not job.ended for job in jobs)
+                raise WaitTimedOut(f"{running} of {len(jobs)} jobs had not ended after {timeout_s:g} s", jobs)
+
+    def server(self) -> ServerInfo:
+        """The server about itself."""
+        return ServerInfo.from_plain(self._transport.get("/server"))
+
+    def _submitted(self, answer: dict[str, Any]) -> "JobHandle":
+        return JobHandle(self, answer["id"], answer.get("array_size"))
+
+    def _ask_wait(self, ids: list[str], poll_s: float, *, patient: bool) -> Any:
+        body = {"ids": ids, "timeout_s": poll_s}
+        give_up_at = time.monotonic() + RESTART_GRACE_S
+        while True:
+            try:
+                return self._transport.post("/jobs/wait", body, repeatable=True, timeout_s=poll_s + POLL_S)
+            except NoServer:
+                if not patient or time.monotonic() > give_up_at:
+                    raise
+                time.sleep(_RECONNECT_S)
+
+
+class Jobs:
+    """Look at jobs and act on them. Ids are strings; where jobs change, an array's id stands for all its elements."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(
+        self,
+        *,
+        all: bool = False,
+        user: str | None = None,
+        phase: str | None = None,
+        name: str | None = None,
+        array: str | None = None,
+        limit: int | None = 100,
+    ) -> tuple[JobRow, ...]:
+        """Jobs that wait or run, with `all` also those that ended, newest first; at most `limit` (None: every one)."""
+        answer = self._transport.get(
+            "/jobs", all=all, user=user, phase=phase, name=name, array=array, limit=0 if limit is None else limit
+        )
+        return tuple(JobRow.from_plain(job) for job in answer["jobs"])
+
+    def get(self, job_id: str) -> JobRow:
+        return JobRow.from_plain(self._transport.get(_job(job_id)))
+
+    def why(self, job_id: str) -> Explanation:
+        """Why it waits, its place, and what would start it now; after the end, how the wait was spent."""
+        return Explanation.from_plain(self._transport.get(_job(job_id, "why")))
+
+    def logs(self, job_id: str, *, follow: bool = False, offset: int = 0) -> Iterator[bytes]:
+        """What the job has written, standard output and error together, in blocks from byte `offset` on.
+
+        With `follow` it goes on until the job has ended and all is read. Raises NoServer if it breaks off before.
+        """
+        return self._transport.stream(_job(job_id, "logs"), follow=follow, offset=offset)
+
+    def cancel(self, job_id: str) -> tuple[str, ...]:
+        """End it, or take it from the queue. Returns the ids that are concerned, as the next three do."""
+        return self._act(job_id, "cancel")
+
+    def hold(self, job_id: str) -> tuple[str, ...]:
+        """Keep it waiting until it is released."""
+        return self._act(job_id, "hold")
+
+    def release(self, job_id: str) -> tuple[str, ...]:
+        """Let a held job start when its turn comes."""
+        return self._act(job_id, "release")
+
+    def requeue(self, job_id: str) -> tuple[str, ...]:
+        """End it and queue it again, or queue one again that has failed or was lost."""
+        return self._act(job_id, "requeue")
+
+    def _act(self, job_id: str, verb: str) -> tuple[str, ...]:
+        return tuple(self._transport.post(_job(job_id, verb))["ids"])
+
+
+class Devices:
+    """Look at devices and set them apart. A device is named by its UUID, or by its index for short."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(self) -> tuple[DeviceRow, ...]:
+        return _devices(self._transport.get("/devices"))
+
+    def cordon(self, device: str | int, reason: str = "") -> tuple[DeviceRow, ...]:
+        """Start nothing more on it; what runs there goes on. Returns the devices concerned, as `uncordon` does."""
+        return _devices(self._transport.post(f"/devices/{quote(str(device), safe='')}/cordon", {"reason": reason}))
+
+    def uncordon(self, device: str | int) -> tuple[DeviceRow, ...]:
+        return _devices(self._transport.post(f"/devices/{quote(str(device), safe='')}/uncordon"))
+
+
+class JobHandle:
+    """A job that was submitted: its `id`, and short ways to the client's answers about it.
+
+    Attributes:
+        array_size: number of elements if it is an array, else None.
+    """
+
+    def __init__(self, client: Client, job_id: str, array_size: int | None = None) -> None:
+        self.id = job_id
+        self.array_size = array_size
+        self._client = client
+
+    def __repr__(self) -> str:
+        return f"<JobHandle {self.id}>"
+
+    def row(self) -> JobRow:
+        return self._client.jobs.get(self.id)
+
+    def wait(self, timeout_s: float | None = None) -> tuple[JobRow, ...]:
+        return self._client.wait(self.id, timeout_s)
+
+    def why(self) -> Explanation:
+        return self._client.jobs.why(self.id)
+
+    def logs(self, *, follow: bool = False) -> Iterator[bytes]:
+        return self._client.jobs.logs(self.id, follow=follow)
+
+    def cancel(self) -> tuple[str, ...]:
+        return self._client.jobs.cancel(self.id)
+
+
+def _plain(work: "Sequence[str] | Submission", options: "RequestOptions") -> Any:
+    from corral.client.request import submission
+    from corral.model.submission import Submission
+    from corral.wire import to_plain
+
+    return to_plain(work if isinstance(work, Submission) else submission(work, options), compact=True)
+
+
+def _id(job: "str | JobHandle") -> str:
+    return job if isinstance(job, str) else job.id
+
+
+def _job(job_id: str, *verb: str) -> str:
+    return "/".join(["/jobs", quote(job_id, safe=""), *verb])
+
+
+def _devices(answer: Any) -> tuple[DeviceRow, ...]:
+    return tuple(DeviceRow.from_plain(device) for device in answer["devices"])

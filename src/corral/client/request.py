@@ -1,0 +1,249 @@
+"""From the words of a caller ("20G", "2h", "0-9%2") to a `Submission`; the commands and the library share them."""
+
+import os
+import re
+import resource
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypedDict, TypeVar
+
+from corral.model.errors import Refused, nearest
+from corral.model.job import JobKind, Request
+from corral.model.submission import ArraySpec, Submission
+from corral.model.units import count_of, parse_duration_s, parse_memory_mib
+
+MAX_ARRAY_SIZE = 100_000
+"""More elements than this in one array are refused."""
+
+SENT_LIMITS = ("AS", "CORE", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "STACK")
+"""Soft limits of the caller that its jobs get, as far as they are not unlimited."""
+
+N = TypeVar("N", int, float)
+
+_SECRET = "CORRAL_TOKEN"
+_ELEMENTS = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
+_COMPUTE = re.compile(r"(\d+)\.(\d+)")
+
+
+class RequestOptions(TypedDict, total=False):
+    """What may be said of a job beside its command; each is the flag of `corral run` or `submit` of that name.
+
+    Keys:
+        gpus: whole GPUs, 1 unless said otherwise; 0 is a CPU job.
+        min_memory: the least memory a GPU must have in all, with a unit: "20G" (G is GiB).
+        gpu_model: models that will do, as a list or with commas: "A100,H100".
+        min_compute: the least compute capability: "8.0".
+        device: UUIDs of exactly the GPUs to use.
+        accept_in_use: a GPU that others use will do while so much of its memory is free: "20G".
+        cpus: cores of the host, in whole or part.
+        host_memory: memory of the host: "16G".
+        name, priority: a lower number runs first; None takes the site's default.
+        time: the job is ended after so long: "2h", or seconds as a number.
+        retries: further attempts after a failure.
+        after: ids of jobs that must succeed first.
+        env: variables beside, or instead of, those of this process; None takes one away.
+        workdir: where it runs, this process's directory unless said otherwise.
+        array: indices and how many may run at once: "0-9%2", "0,3,5-7", "0-10:2".
+        hold: wait until released.
+    """
+
+    gpus: int | None
+    min_memory: str | None
+    gpu_model: str | Sequence[str] | None
+    min_compute: str | None
+    device: Sequence[str]
+    accept_in_use: str | None
+    cpus: float | None
+    host_memory: str | None
+    name: str | None
+    priority: int | None
+    time: str | float | None
+    retries: int
+    after: Sequence[str]
+    env: Mapping[str, str | None]
+    workdir: str | os.PathLike[str] | None
+    array: str | None
+    hold: bool
+
+
+def submission(
+    command: Sequence[str],
+    options: RequestOptions,
+    *,
+    kind: JobKind = JobKind.RUN,
+    owner_pid: int | None = None,
+    spell: Callable[[str], str] = str,
+) -> Submission:
+    """The submission of `command` and `options`, with this process's environment, directory, umask and limits.
+
+    `spell` turns the name of an option into what its user wrote, for errors ("min_memory" -> "--min-memory").
+    Raises Refused for values that make no sense; whether the site has such devices is the server's to say.
+    """
+    _reject_unknown(options)
+    if isinstance(command, str):
+        raise Refused(
+            f"command: {command!r} is one string; give a list of words, or ['sh', '-c', {command!r}]", field="command"
+        )
+    words = tuple(_text(word, "command") for word in command)
+    if kind is JobKind.RUN and not (words and words[0]):
+        raise Refused("there is no command to run; write it after --, such as: -- python train.py", field="command")
+    time, array = options.get("time"), options.get("array")
+    return Submission(
+        command=words,
+        name=_text(options.get("name") or "", spell("name")),
+        kind=kind,
+        request=device_request(options, spell),
+        priority=options.get("priority"),
+        time_limit_s=parse_duration_s(time, field=spell("time")) if isinstance(time, str) else time,
+        retries=_at_least(0, options.get("retries", 0), spell("retries")),
+        after=tuple(options.get("after", ())),
+        env=environment(options.get("env", {}), spell("env")),
+        workdir=_directory(options.get("workdir"), spell("workdir")),
+        umask=_umask(),
+        rlimits=soft_limits(),
+        array=None if array is None else parse_array(array, field=spell("array")),
+        held=options.get("hold", False),
+        owner_pid=owner_pid,
+    )
+
+
+def device_request(options: RequestOptions, spell: Callable[[str], str] = str) -> Request:
+    """The part of `options` that says what a job needs."""
+    min_memory, accept_in_use = options.get("min_memory"), options.get("accept_in_use")
+    cpus, host_memory = options.get("cpus"), options.get("host_memory")
+    return Request(
+        devices=_device_count(options, spell),
+        min_memory_mib=None if min_memory is None else parse_memory_mib(min_memory, field=spell("min_memory")),
+        models=_models(options.get("gpu_model")),
+        min_compute=_compute(options.get("min_compute"), spell("min_compute")),
+        device_uuids=tuple(options.get("device", ())),
+        cpu_milli=0 if cpus is None else round(1000 * _at_least(0.001, cpus, spell("cpus"))),
+        host_memory_mib=0 if host_memory is None else parse_memory_mib(host_memory, field=spell("host_memory")),
+        accept_in_use=None if accept_in_use is None else parse_memory_mib(accept_in_use, field=spell("accept_in_use")),
+    )
+
+
+def parse_array(text: str, *, field: str = "array") -> ArraySpec:
+    """Indices of an array in ascending order, without doubles: "0-9", "0,3,5-7", "0-10:2", each with "%N" at once.
+
+    Raises Refused for other forms, and for more than `MAX_ARRAY_SIZE` elements.
+    """
+    body, percent, limit = text.strip().partition("%")
+    if percent and not (limit.isdigit() and int(limit) > 0):
+        raise Refused(f"{field}: {limit!r} after % is no number of elements; write such as 0-9%2", field=field)
+    indices: set[int] = set()
+    for part in body.split(","):
+        indices.update(_span(part.strip(), field))
+    if len(indices) > MAX_ARRAY_SIZE:
+        raise _too_many(len(indices), field)
+    return ArraySpec(tuple(sorted(indices)), int(limit) if percent else None)
+
+
+def _span(part: str, field: str) -> range:
+    match = _ELEMENTS.fullmatch(part)
+    if match is None:
+        raise Refused(f"{field}: {part!r} is no index or range; write such as 0-9, 0,3,5-7 or 0-10:2", field=field)
+    first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
+    if last < first or step < 1:
+        raise Refused(f"{field}: {part!r} holds no index; a range runs upwards in steps of 1 or more", field=field)
+    size = (last - first) // step + 1
+    if size > MAX_ARRAY_SIZE:
+        raise _too_many(size, field)
+    return range(first, last + 1, step)
+
+
+def _too_many(size: int, field: str) -> Refused:
+    return Refused(f"{field}: {size:,} elements; an array has at most {MAX_ARRAY_SIZE:,}", field=field)
+
+
+def environment(overrides: Mapping[str, str | None], field: str = "env") -> dict[str, str]:
+    """This process's variables with `overrides`; the token of the server is no business of a job.
+
+    Variables that this process holds and that are not text (UTF-8) are left out: JSON cannot carry them.
+    """
+    mine = {key: value for key, value in os.environ.items() if key != _SECRET and _is_text(key) and _is_text(value)}
+    for key, value in overrides.items():
+        if not key or "=" in key or "\0" in key:
+            raise Refused(f"{field}: {key!r} is no name of a variable", field=field)
+        if value is None:
+            mine.pop(key, None)
+        else:
+            mine[key] = _text(value, field)
+    return mine
+
+
+def soft_limits() -> tuple[tuple[str, int], ...]:
+    """The soft limits of this process that are set, as pairs of name and value."""
+    limits = ((name, resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))[0]) for name in SENT_LIMITS)
+    return tuple((name, soft) for name, soft in limits if soft != resource.RLIM_INFINITY)
+
+
+def _reject_unknown(options: Mapping[str, Any]) -> None:
+    known = RequestOptions.__annotations__
+    for name in options:
+        if name not in known:
+            raise Refused(f"{name} is no option of a job; {nearest(name, known)}", field=name)
+
+
+def _device_count(options: RequestOptions, spell: Callable[[str], str]) -> int:
+    gpus, named = options.get("gpus"), len(options.get("device", ()))
+    if gpus is None:
+        return named or 1
+    if named and gpus != named:
+        raise Refused(
+            f"{spell('device')} names {count_of(named, 'GPU')} and {spell('gpus')} asks for {gpus}; "
+            f"leave {spell('gpus')} out, or make them agree",
+            field=spell("gpus"),
+        )
+    if isinstance(gpus, bool) or not isinstance(gpus, int):
+        raise Refused(f"{spell('gpus')}: {gpus!r} is no whole number of GPUs", field=spell("gpus"))
+    return _at_least(0, gpus, spell("gpus"))
+
+
+def _models(models: str | Sequence[str] | None) -> tuple[str, ...]:
+    names = models.split(",") if isinstance(models, str) else models or ()
+    return tuple(name.strip() for name in names if name.strip())
+
+
+def _compute(text: str | None, field: str) -> tuple[int, int] | None:
+    if text is None:
+        return None
+    match = _COMPUTE.fullmatch(text.strip())
+    if match is None:
+        raise Refused(f"{field}: {text!r} is no compute capability; write such as 8.0", field=field)
+    return int(match[1]), int(match[2])
+
+
+def _at_least(least: N, value: N, field: str) -> N:
+    if value < least:
+        raise Refused(f"{field}: {value} is too few; the least is {least}", field=field)
+    return value
+
+
+def _directory(workdir: str | os.PathLike[str] | None, field: str) -> str:
+    """The directory as an absolute path. Whether it exists shows where the job runs."""
+    try:
+        return _text(os.path.abspath(os.path.expanduser(workdir or ".")), field)
+    except FileNotFoundError as error:
+        raise Refused(f"{field}: the directory you are in has been removed; go to another one", field=field) from error
+
+
+def _umask() -> int:
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _text(value: str, field: str) -> str:
+    if not _is_text(value):
+        raise Refused(f"{field}: {value!r} is not text in UTF-8, and only such can be sent", field=field)
+    if "\0" in value:
+        raise Refused(f"{field}: {value!r} holds a zero byte, which no program can be given", field=field)
+    return value

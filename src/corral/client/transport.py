@@ -1,0 +1,238 @@
+"""HTTP to one Corral server, over its Unix socket or over TCP with a token, and its errors as Corral's own."""
+
+import http.client
+import json
+import os
+import select
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from corral.model.errors import BackendFailed, Conflict, CorralError, Forbidden, LedgerFailed, NotFound, Refused
+from corral.model.home import Home, find_home
+
+CONNECT_TIMEOUT_S = 5.0
+ANSWER_TIMEOUT_S = 60.0
+STREAM_BLOCK_BYTES = 1 << 16
+
+_API = "/api/v1"
+_STALE = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)
+
+
+class NoServer(BackendFailed):
+    """No server answers at the address, or it went away before it had answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server is: the socket in its home, or a host and port with a token.
+
+    Attributes:
+        home: the server's paths, as far as the client knows them.
+        url: None for the socket in `home`.
+        token: sent over TCP only; the socket's caller is who the kernel says.
+    """
+
+    home: Home
+    url: str | None = None
+    token: str | None = None
+
+    def __str__(self) -> str:
+        return self.url or str(self.home.socket)
+
+
+def find_address(
+    home: str | os.PathLike[str] | None = None, url: str | None = None, token: str | None = None
+) -> Address:
+    """The server meant by the arguments, else by CORRAL_URL and CORRAL_TOKEN, else by CORRAL_HOME, else ~/.corral.
+
+    The token of a TCP address is looked for in the home's `token` file when it is not given.
+    """
+    environ = os.environ if home is None else {**os.environ, "CORRAL_HOME": os.fspath(home)}
+    place = find_home(environ, _working_dir())
+    if url is None and home is None:
+        url = environ.get("CORRAL_URL") or None
+    if url is None:
+        return Address(place)
+    return Address(place, url, token or environ.get("CORRAL_TOKEN") or _token_in(place))
+
+
+def _working_dir() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return "/"  # only a relative home needs it, and where the directory is gone there is none
+
+
+def _token_in(home: Home) -> str | None:
+    try:
+        return home.token_file.read_text().strip() or None
+    except OSError:
+        return None
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: str, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(CONNECT_TIMEOUT_S)
+        try:
+            self.sock.connect(self._path)
+        except OSError:
+            self.sock.close()
+            raise
+        self.sock.settimeout(self.timeout)
+
+
+class Transport:
+    """Requests to one server over one connection that is kept; not for several threads at once."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._headers = {"Authorization": f"Bearer {address.token}"} if address.token and address.url else {}
+        self._connection: http.client.HTTPConnection | None = None
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def get(self, path: str, **query: Any) -> Any:
+        """What the server says of `path`; queries that are None are left out."""
+        return self._call("GET", _with_query(path, query), None, repeatable=True, timeout_s=ANSWER_TIMEOUT_S)
+
+    def post(
+        self, path: str, body: Any = None, *, repeatable: bool = False, timeout_s: float = ANSWER_TIMEOUT_S
+    ) -> Any:
+        """The answer to `body`. Sent twice only if `repeatable` and the kept connection had gone stale."""
+        return self._call("POST", _API + path, {} if body is None else body, repeatable, timeout_s)
+
+    def stream(self, path: str, **query: Any) -> Iterator[bytes]:
+        """Bytes of `path` as they come, over a connection of their own.
+
+        Raises NoServer when the stream breaks off before its end.
+        """
+        connection = self._open(ANSWER_TIMEOUT_S)
+        try:
+            connection.request("GET", _with_query(path, query), headers=self._headers)
+            if connection.sock is not None:
+                connection.sock.settimeout(None)
+            response = connection.getresponse()
+            if response.status >= 300:
+                raise self._error(response.status, response.read())
+            while block := response.read1(STREAM_BLOCK_BYTES):
+                yield block
+        except (OSError, http.client.HTTPException) as error:
+            raise self._broken(error) from error
+        finally:
+            connection.close()
+
+    def _call(self, method: str, target: str, body: Any, repeatable: bool, timeout_s: float) -> Any:
+        data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
+        kept = self._kept_connection()
+        try:
+            return self._exchange(kept or self._open(timeout_s), method, target, data, timeout_s)
+        except _STALE as error:
+            self.close()
+            if kept is None or not repeatable:
+                raise self._broken(error) from error
+        except (OSError, http.client.HTTPException) as error:
+            self.close()
+            raise self._broken(error) from error
+        try:
+            return self._exchange(self._open(timeout_s), method, target, data, timeout_s)
+        except (OSError, http.client.HTTPException) as error:
+            self.close()
+            raise self._broken(error) from error
+
+    def _exchange(
+        self, connection: http.client.HTTPConnection, method: str, target: str, data: bytes | None, timeout_s: float
+    ) -> Any:
+        self._connection = connection
+        if connection.sock is not None:
+            connection.sock.settimeout(timeout_s)
+        headers = self._headers if data is None else {**self._headers, "Content-Type": "application/json"}
+        connection.request(method, target, body=data, headers=headers)
+        response = connection.getresponse()
+        payload = response.read()
+        if response.status >= 300:
+            raise self._error(response.status, payload)
+        try:
+            return json.loads(payload)
+        except ValueError as error:
+            raise CorralError(f"what answers at {self.address} is no Corral server: it does not speak JSON") from error
+
+    def _kept_connection(self) -> http.client.HTTPConnection | None:
+        """The kept connection unless the server has closed it meanwhile, which shows as something to read."""
+        connection = self._connection
+        if connection is None or connection.sock is None:
+            return None
+        if select.select([connection.sock], [], [], 0)[0]:
+            self.close()
+            return None
+        return connection
+
+    def _open(self, timeout_s: float) -> http.client.HTTPConnection:
+        address = self.address
+        connection = (
+            _tcp(address.url, timeout_s) if address.url else _UnixConnection(str(address.home.socket), timeout_s)
+        )
+        try:
+            connection.connect()
+        except PermissionError as error:
+            raise Forbidden(f"you may not use the socket {address}; ask its owner, or set CORRAL_HOME") from error
+        except OSError as error:
+            raise NoServer(self._absence(error)) from error
+        return connection
+
+    def _absence(self, error: OSError) -> str:
+        if self.address.url:
+            return f"no Corral server answers at {self.address} ({error.strerror or error}); check CORRAL_URL"
+        return (
+            f"no Corral server runs in {self.address.home.root}; start one with `corral up`, "
+            "or set CORRAL_HOME to the home of the one that runs"
+        )
+
+    def _broken(self, error: Exception) -> NoServer:
+        if isinstance(error, TimeoutError):
+            return NoServer(f"the server at {self.address} did not answer in time; `corral doctor` looks for the cause")
+        return NoServer(
+            f"the server at {self.address} went away before it had answered ({str(error) or type(error).__name__}); "
+            "whether it did what was asked shows in `corral ps --all`"
+        )
+
+    def _error(self, status: int, payload: bytes) -> CorralError:
+        try:
+            error = json.loads(payload)["error"]
+            message, field, kind = str(error["message"]), error.get("field"), error.get("kind")
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return CorralError(
+                f"the server at {self.address} answered with HTTP status {status} and no reason; "
+                "it may be of another version: compare `corral version` with `corral doctor`"
+            )
+        refusals = {"refused": Refused, "not_found": NotFound, "forbidden": Forbidden}
+        failures = {"conflict": Conflict, "backend": BackendFailed, "ledger": LedgerFailed}
+        if kind in refusals:
+            return refusals[kind](message, field=field)
+        return failures.get(kind, CorralError)(message)
+
+
+def _tcp(url: str, timeout_s: float) -> http.client.HTTPConnection:
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    try:
+        port = parts.port
+    except ValueError:
+        port = None
+    if parts.scheme != "http" or not parts.hostname or port is None:
+        raise Refused(f"CORRAL_URL: {url!r} is no address of a server; write http://HOST:PORT", field="CORRAL_URL")
+    return http.client.HTTPConnection(parts.hostname, port, timeout=timeout_s)
+
+
+def _with_query(path: str, query: Mapping[str, Any]) -> str:
+    given = {key: int(value) if isinstance(value, bool) else value for key, value in query.items() if value is not None}
+    return f"{_API}{path}?{urlencode(given)}" if given else _API + path
