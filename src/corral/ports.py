@@ -1,4 +1,4 @@
-"""The few Protocols between the house and its edges. `control` knows these and no concrete ledger, backend or source."""
+"""The few Protocols between the house and its edges. `control` knows these and nothing concrete behind them."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -109,7 +109,7 @@ class LaunchReport:
     """The state of one launch. Times by the supervisor's clock.
 
     `ending` is the phase the supervisor says the work ended in: SUCCEEDED, FAILED, CANCELLED or TIMED_OUT.
-    `never_ran` says that nothing was executed, so that trying again is safe.
+    DECLARED_LOST never ran and is safe to try again; `reason` then says what failed, None when nothing did.
     """
 
     allocation_id: str
@@ -120,7 +120,6 @@ class LaunchReport:
     signal: int | None = None
     ending: Phase | None = None
     reason: str | None = None
-    never_ran: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,4 +207,12 @@ class Processes(Protocol):
 
     def identify(self, pid: int) -> ProcessIdentity | None:
         """The identity of a running process, None when there is none."""
+        ...
+
+    def uid(self, process: ProcessIdentity) -> int | None:
+        """The real user id that the process runs as, None when it is gone."""
+        ...
+
+    def family(self, pid: int) -> frozenset[int]:
+        """The pids of a process and of all its living descendants."""
         ...

@@ -6,10 +6,10 @@ with the same field names. Reading is strict: an unknown field is Refused with t
 
 import dataclasses
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from enum import Enum
 from functools import cache
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from corral.model.errors import Refused, nearest
 from corral.model.fact import (
@@ -54,7 +54,7 @@ def to_plain(value: Any, *, compact: bool = False) -> Plain:
     if isinstance(value, Mapping):
         return {str(key): to_plain(item, compact=compact) for key, item in value.items()}
     plain = {}
-    for name, default in _fields(type(value)):
+    for name, default in _fields(cast(Hashable, type(value))):
         item = getattr(value, name)
         if not (compact and item == default):
             plain[name] = to_plain(item, compact=compact)
@@ -66,7 +66,7 @@ def from_plain(cls: type[T], data: Plain, *, field: str = "") -> T:
 
     Raises Refused for unknown or missing fields and for values of the wrong type.
     """
-    value: T = _reader(cls)(data, field)
+    value: T = _reader(cast(Hashable, cls))(data, field)
     return value
 
 
@@ -88,9 +88,9 @@ def fact_from_plain(data: Mapping[str, Plain]) -> Fact:
 
 
 @cache
-def _fields(cls: type[Any]) -> tuple[tuple[str, Any], ...]:
-    if not dataclasses.is_dataclass(cls):
-        raise TypeError(f"{cls.__name__} is no model value and has no plain form")
+def _fields(cls: Hashable) -> tuple[tuple[str, Any], ...]:
+    if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
+        raise TypeError(f"{cls!r} is no model value and has no plain form")
     return tuple((f.name, _default(f)) for f in dataclasses.fields(cls))
 
 
@@ -101,7 +101,7 @@ def _default(f: "dataclasses.Field[Any]") -> Any:
 
 
 @cache
-def _field_readers(cls: type[Any]) -> dict[str, tuple[Reader, bool]]:
+def _field_readers(cls: Any) -> dict[str, tuple[Reader, bool]]:
     """For each field its reader, and whether it must be given."""
     hints = get_type_hints(cls)
     return {f.name: (_reader(hints[f.name]), _default(f) is _MISSING) for f in dataclasses.fields(cls)}
@@ -119,7 +119,7 @@ def _reader(kind: Any) -> Reader:
     if origin is not None:
         return _mapping_reader
     if dataclasses.is_dataclass(kind):
-        return _dataclass_reader(kind)
+        return _dataclass_reader(cast(type[Any], kind))
     if issubclass(kind, Enum):
         return _enum_reader(kind)
     return _scalar_reader(kind)

@@ -88,8 +88,9 @@ class DeviceProcess:
 class DeviceSample:
     """One lossy measurement of one device. A field that could not be read is None, never 0.
 
-    `taken_at` is in Unix seconds. `fault` says why the device could not be read at all or is lost; None when it was read.
+    `taken_at` is in Unix seconds. `fault` says why the device could not be read at all; None when it was read.
     `processes` is None when the driver would not list them: such a device is not known to be unused.
+    `ecc_errors` counts memory errors beyond correction since the driver was loaded; None where ECC is off.
     """
 
     uuid: str
@@ -101,6 +102,7 @@ class DeviceSample:
     temperature_c: int | None = None
     power_mw: int | None = None
     processes: tuple[DeviceProcess, ...] | None = None
+    ecc_errors: int | None = None
     fault: str | None = None
 
 

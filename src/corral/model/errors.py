@@ -1,7 +1,7 @@
 """The ways in which Corral says no. Waiting is not among them: that is a value, `corral.model.fit.Misfit`."""
 
-from difflib import get_close_matches
 from collections.abc import Iterable
+from difflib import get_close_matches
 
 
 class CorralError(Exception):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from corral.model.device import DeviceState
+from corral.model.device import Device, DeviceCondition, DeviceState
 from corral.model.job import Request
 from corral.model.units import MILLI_PER_DEVICE
 from corral.model.view import View
@@ -60,6 +60,7 @@ class Cause(StrEnum):
     CORDONED = "cordoned"
     IN_USE = "in use"
     STALE = "stale"
+    RESERVED = "reserved"
     HELD = "held"
     FREE_MEMORY = "free memory"
     CPU = "cpu"
@@ -150,7 +151,7 @@ def _node_misfit(request: Request, state: NodeState) -> Misfit | None:
 
 def _slot_cause(request: Request, slot: Slot, named: bool) -> Cause | None:
     """The first reason why the slot cannot serve the request, None when it can."""
-    grant_mib = request.memory_mib or 0
+    grant_mib = grant_memory_mib(request, slot) or 0
     if not named:
         return Cause.NOT_NAMED
     if not model_matches(request.models, slot.model):
@@ -167,6 +168,18 @@ def _slot_cause(request: Request, slot: Slot, named: bool) -> Cause | None:
     if grant_mib and (slot.free_mib is None or slot.free_mib < grant_mib):
         return Cause.FREE_MEMORY
     return None
+
+
+def grant_memory_mib(request: Request, slot: Slot) -> int | None:
+    """MiB of the slot that the request is granted: what it names, else its share's part; None is the whole device."""
+    if request.memory_mib is not None or request.whole or slot.memory_mib is None:
+        return request.memory_mib
+    return slot.memory_mib * request.share_milli // MILLI_PER_DEVICE
+
+
+def could_use(request: Request, slot: Slot, *, named: bool = True) -> bool:
+    """Whether the slot's device is of the kind that the request needs, whoever holds or uses it now."""
+    return _slot_cause(request, slot, named) not in STATIC_CAUSES
 
 
 def _strangers_accepted(request: Request, slot: Slot) -> bool:
@@ -195,32 +208,34 @@ def _slots_misfit(request: Request, causes: list[Cause], able: int) -> Misfit:
     )
 
 
+def slot_of(device: Device, condition: DeviceCondition | None, held_milli: int, held_mib: int) -> Slot:
+    """A device as a slot, with so much of it handed out; one that was never sampled counts as unreadable."""
+    blocked: DeviceState | None = DeviceState.UNREADABLE
+    left_mib = None
+    if condition is not None:
+        state = condition.state()
+        lent = state is DeviceState.STALE and condition.lendable
+        blocked = None if state is DeviceState.FREE or lent else state
+        left_mib = condition.memory_free_mib if condition.strangers else None
+    total_mib = device.memory_mib if left_mib is None else left_mib
+    return Slot(
+        model=device.model,
+        memory_mib=device.memory_mib if left_mib is None or blocked else left_mib,
+        compute=device.compute_capability,
+        free_milli=MILLI_PER_DEVICE - held_milli,
+        free_mib=None if total_mib is None else total_mib - held_mib,
+        blocked=blocked,
+        left_mib=left_mib,
+    )
+
+
 def node_state(view: View, name: str) -> NodeState:
     """The state of a node in a view, computed afresh: the slow and obvious reading that faster ones must equal."""
     node = view.nodes[name]
-    slots = []
-    for device in node.devices:
-        condition = view.conditions.get(device.uuid)
-        held_mib = view.held_mib(device.uuid)
-        blocked: DeviceState | None = DeviceState.UNREADABLE
-        left_mib = None
-        if condition is not None:
-            state = condition.state()
-            lent = state is DeviceState.STALE and condition.lendable
-            blocked = None if state is DeviceState.FREE or lent else state
-            left_mib = condition.memory_free_mib if condition.strangers else None
-        total_mib = device.memory_mib if left_mib is None else left_mib
-        slots.append(
-            Slot(
-                model=device.model,
-                memory_mib=device.memory_mib if left_mib is None or blocked else left_mib,
-                compute=device.compute_capability,
-                free_milli=MILLI_PER_DEVICE - view.held_milli(device.uuid),
-                free_mib=None if total_mib is None else total_mib - held_mib,
-                blocked=blocked,
-                left_mib=left_mib,
-            )
-        )
+    slots = [
+        slot_of(device, view.conditions.get(device.uuid), view.held_milli(device.uuid), view.held_mib(device.uuid))
+        for device in node.devices
+    ]
     members = [m for a in view.allocations.values() for m in a.placement.members if m.node == name]
     return NodeState(
         slots=tuple(slots),

@@ -21,7 +21,7 @@ class Phase(StrEnum):
 
     @property
     def terminal(self) -> bool:
-        """Whether a job in this phase has ended and holds nothing (a retry makes FAILED and LOST pass on to PENDING)."""
+        """Whether a job in this phase has ended and holds nothing (a retry turns FAILED and LOST to PENDING)."""
         return self in TERMINAL_PHASES
 
 
@@ -157,7 +157,9 @@ class Job:
     clock of the job's supervisor. `sequence` orders submissions and breaks every tie.
 
     Attributes:
-        attempts: launches so far.
+        launches: times it was handed devices; numbers its allocations.
+        attempts: launches of which something ran.
+        launch_failures: launches in a row that failed on the machine's side.
         eligible_at: not to be started before (backoff after a failed launch or attempt); None is at once.
         held: the user's hold; a held job stays PENDING.
         stop_reason: while STOPPING, the phase it is to end in.
@@ -173,7 +175,9 @@ class Job:
     submitted_at: float
     phase: Phase = Phase.PENDING
     held: bool = False
+    launches: int = 0
     attempts: int = 0
+    launch_failures: int = 0
     eligible_at: float | None = None
     waits_for: tuple[str, ...] = ()
     stop_reason: Phase | None = None

@@ -74,10 +74,15 @@ class Reserve:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A decision over the view of `version`. Every tuple is in the order of the decision."""
+    """A decision over the view of `version`. Every tuple is in the order of the decision.
+
+    `holds` has one entry for each group of alike jobs that was looked at: the first of them that could not start.
+    `complete` is False when the cycle reached its bound: more may start once these starts are committed.
+    """
 
     version: int
     starts: tuple[Start, ...] = ()
     evictions: tuple[Evict, ...] = ()
     holds: tuple[Hold, ...] = ()
     reservations: tuple[Reserve, ...] = ()
+    complete: bool = True

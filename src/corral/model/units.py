@@ -90,7 +90,7 @@ def format_duration(seconds: float | None) -> str:
     if seconds is None:
         return "-"
     left = int(max(0.0, seconds))
-    parts = []
+    parts: list[tuple[int, str]] = []
     for unit in ("d", "h", "m", "s"):
         count, left = divmod(left, _SECONDS_PER_UNIT[unit])
         if count or parts:

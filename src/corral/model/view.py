@@ -116,18 +116,23 @@ class ViewDraft:
 
     def freeze(self) -> View:
         """The finished view, without the jobs that ended."""
+        self.forget_ended()
+        self._owned = {}
+        return self._view
+
+    def forget_ended(self) -> None:
+        """Drop the jobs that ended, and go on: for a draft that is never frozen."""
         jobs = self._own("jobs") if self._ended else {}
         for job_id in self._ended:
             if job_id in jobs and jobs[job_id].phase.terminal:
                 del jobs[job_id]
         self._ended = []
-        self._owned = {}
-        return self._view
 
     def _own(self, name: str) -> dict[str, Any]:
         if name not in self._owned:
             self._owned[name] = dict(getattr(self._view, name))
-            self._view = replace(self._view, **{name: self._owned[name]})
+            owned: dict[str, Any] = {name: self._owned[name]}
+            self._view = replace(self._view, **owned)
         return self._owned[name]
 
     def _apply(self, delta: Delta) -> None:

@@ -1,0 +1,105 @@
+"""The process backend as the house knows it: `corral.ports.Backend` over supervisors on this machine."""
+
+import os
+from pathlib import Path
+
+from corral.backends.process import LaunchError, LaunchSpec, ProcessBackend
+from corral.backends.process.backend import LaunchState
+from corral.model.errors import BackendFailed
+from corral.model.job import Phase
+from corral.ports import Launch, LaunchPhase, LaunchReport
+
+_ENDING_BY_REASON = {"timed_out": Phase.TIMED_OUT, "cancelled": Phase.CANCELLED}
+_PHASE_BY_REASON = {"launch_failed": LaunchPhase.DECLARED_LOST, "supervisor_failed": LaunchPhase.DEAD}
+
+
+class LocalBackend:
+    """Runs jobs as processes of this host. As root it runs each as the user who submitted it."""
+
+    def __init__(self, processes: ProcessBackend, logs: Path, scratch: Path) -> None:
+        self._processes = processes
+        self._logs = logs
+        self._scratch = scratch
+        self._root = os.geteuid() == 0
+
+    def launch(self, launch: Launch) -> None:
+        """Hand the job to a supervisor of its own. Raises BackendFailed when none could be asked."""
+        spec = launch.job.spec
+        become = self._root and spec.uid not in (None, 0)
+        try:
+            self._processes.launch(
+                LaunchSpec(
+                    allocation_id=launch.allocation_id,
+                    job_id=launch.job.id,
+                    argv=spec.command,
+                    env=dict(launch.env),
+                    workdir=spec.workdir,
+                    log_path=str(self._logs / f"{launch.job.id}.log"),
+                    scratch_path=str(self._scratch / launch.job.id),
+                    umask=spec.umask,
+                    uid=spec.uid if become else None,
+                    gid=spec.gid if become else None,
+                    groups=spec.groups if become else None,
+                    time_limit_s=spec.time_limit_s,
+                    rlimits={f"RLIMIT_{name}": soft for name, soft in spec.rlimits},
+                    notes=launch.notes,
+                )
+            )
+        except (LaunchError, ValueError) as error:
+            raise BackendFailed(str(error)) from error
+
+    def stop(self, allocation_id: str) -> None:
+        """SIGTERM to all of the job, the grace, SIGKILL."""
+        try:
+            self._processes.stop(allocation_id)
+        except LaunchError as error:
+            raise BackendFailed(str(error)) from error
+
+    def report(self, allocation_id: str) -> LaunchReport:
+        """What the launch's records say."""
+        return _report(allocation_id, self._processes.status(allocation_id))
+
+    def declare_lost(self, allocation_id: str) -> bool:
+        """Take the launch's claim. False when a supervisor had it first; BackendFailed when the disk fails."""
+        try:
+            return self._processes.declare_lost(allocation_id, message="")
+        except OSError as error:
+            raise BackendFailed(f"the claim of launch {allocation_id} cannot be written: {error.strerror}") from error
+
+    def launches(self) -> tuple[str, ...]:
+        """Launches on record."""
+        return tuple(self._processes.list_launches())
+
+    def forget(self, allocation_id: str) -> None:
+        """Drop the record of a launch that is over."""
+        try:
+            self._processes.forget(allocation_id)
+        except LaunchError as error:
+            raise BackendFailed(str(error)) from error
+
+    def pids(self, allocation_id: str) -> frozenset[int]:
+        """The job's processes now."""
+        return frozenset(self._processes.pids(allocation_id))
+
+    def close(self) -> None:
+        """Let go; the jobs run on under their supervisors."""
+        self._processes.close()
+
+
+def _report(allocation_id: str, state: LaunchState) -> LaunchReport:
+    record = state.exit
+    if record is None:
+        return LaunchReport(allocation_id, state.phase, started_at=state.started_at, reason=state.message or None)
+    ending = _ENDING_BY_REASON.get(record.reason or "")
+    if ending is None:
+        ending = Phase.SUCCEEDED if record.exit_code == 0 and record.reason is None else Phase.FAILED
+    return LaunchReport(
+        allocation_id,
+        _PHASE_BY_REASON.get(record.reason or "", state.phase),
+        started_at=state.started_at,
+        ended_at=record.ended_at,
+        exit_code=record.exit_code,
+        signal=record.signal,
+        ending=ending,
+        reason=record.message or None,
+    )

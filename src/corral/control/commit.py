@@ -1,0 +1,51 @@
+"""Turning a plan into facts: each start is tested again, with the same fit test, against the newest view."""
+
+from collections.abc import Callable, Sequence
+
+from corral.control import transitions
+from corral.model.allocation import GpuInfo
+from corral.model.fact import Fact
+from corral.model.fit import Misfit
+from corral.model.job import Job, Phase
+from corral.model.plan import Evict, Start
+from corral.model.view import View, ViewDraft
+from corral.ports import Decided
+
+Verify = Callable[[View, Start], Misfit | None]
+Describe = Callable[[View, Start], GpuInfo]
+Waited = Callable[[Job], tuple[tuple[str, float], ...]]
+
+
+def commit_starts(
+    view: View, starts: Sequence[Start], at: float, *, verify: Verify, describe: Describe, waited: Waited
+) -> Decided[tuple[str, ...]]:
+    """Facts of the starts that still hold, and the ids of their allocations; the others are dropped."""
+    draft = ViewDraft(view)
+    facts: list[Fact] = []
+    allocation_ids: list[str] = []
+    for start in starts:
+        job = draft.view.jobs.get(start.job_id)
+        if job is None or not _may_start(job) or verify(draft.view, start) is not None:
+            continue
+        step = transitions.start(job, start.placement, describe(draft.view, start), waited(job), at)
+        draft.apply(step)
+        facts.extend(step)
+        allocation_ids.append(f"{job.id}.{job.launches + 1}")
+    return Decided(tuple(facts), tuple(allocation_ids))
+
+
+def _may_start(job: Job) -> bool:
+    return job.phase is Phase.PENDING and not job.held and not job.waits_for
+
+
+def commit_evictions(view: View, evictions: Sequence[Evict], at: float) -> Decided[tuple[str, ...]]:
+    """Facts of the evictions whose jobs are still live, and the allocations to stop."""
+    facts: list[Fact] = []
+    stopping: list[str] = []
+    for eviction in evictions:
+        job = view.jobs.get(eviction.job_id)
+        step = [] if job is None else transitions.evict(job, eviction.reason, at)
+        if job is not None and step and job.allocation_id is not None:
+            facts.extend(step)
+            stopping.append(job.allocation_id)
+    return Decided(tuple(facts), tuple(stopping))

@@ -1,0 +1,139 @@
+"""The deciding loop: wake, decide, commit, hand over to the dispatcher."""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from corral.clock import Clock
+from corral.control.commit import Describe, Verify, commit_evictions, commit_starts
+from corral.control.waits import WaitBook
+from corral.model.errors import CorralError
+from corral.model.fact import Delta, JobChanged
+from corral.model.job import Job, Phase
+from corral.model.plan import Plan, Start
+from corral.model.view import View
+from corral.ports import Ledger, Telemetry
+
+log = logging.getLogger(__name__)
+
+TICK_S = 1.0
+"""The longest the loop sleeps: jobs also become eligible by time alone."""
+
+REFRESH_TIMEOUT_S = 0.5
+
+
+class Planner(Protocol):
+    """What the loop needs of the decision core."""
+
+    def advance(self, deltas: Sequence[Delta]) -> None:
+        """Take in what happened."""
+        ...
+
+    def plan(self, now: float) -> Plan:
+        """Decide, over all that was taken in."""
+        ...
+
+
+class Controller:
+    """Runs the planner over the ledger's view on a thread of its own, and commits what it decides."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        planner: Planner,
+        telemetry: Telemetry,
+        clock: Clock,
+        *,
+        verify: Verify,
+        describe: Describe,
+        launch: Callable[[str], None],
+        stop: Callable[[str], None],
+    ) -> None:
+        self._ledger = ledger
+        self._planner = planner
+        self._telemetry = telemetry
+        self._clock = clock
+        self._verify = verify
+        self._describe = describe
+        self._launch = launch
+        self._stop = stop
+        self._waits = WaitBook()
+        self._lock = threading.Lock()
+        self._deltas: list[Delta] = []
+        self._wake = threading.Event()
+        self._closing = False
+        self._plan = Plan(version=0)
+        self._thread = threading.Thread(target=self._run, name="controller", daemon=True)
+
+    def start(self) -> None:
+        """Begin to decide. The planner must already know the view that the ledger has published so far."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Finish the cycle in hand and stop."""
+        self._closing = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=10)
+
+    def changed(self, _view: View, deltas: Sequence[Delta]) -> None:
+        """The ledger published something: for `Ledger.subscribe`."""
+        with self._lock:
+            self._deltas.extend(deltas)
+        self._wake.set()
+
+    @property
+    def plan(self) -> Plan:
+        """The last plan."""
+        return self._plan
+
+    def waited(self, job: Job) -> tuple[tuple[str, float], ...]:
+        """How a job's wait was spent: the record of the last start, or the book so far while it waits."""
+        if job.phase.terminal or job.allocation_id is not None:
+            return job.waited
+        return self._waits.spent(job.id, job.submitted_at, self._clock.now())
+
+    def _run(self) -> None:
+        while not self._closing:
+            try:
+                self._cycle()
+            except CorralError as error:
+                log.error("a scheduling cycle failed and is tried again: %s", error)
+            self._wake.wait(timeout=TICK_S)
+            self._wake.clear()
+
+    def _cycle(self) -> None:
+        with self._lock:
+            deltas, self._deltas = self._deltas, []
+        self._planner.advance(deltas)
+        for delta in deltas:
+            if isinstance(delta, JobChanged) and delta.changes.get("phase", Phase.PENDING) is not Phase.PENDING:
+                self._waits.close(delta.job_id)
+        now = self._clock.now()
+        plan = self._planner.plan(now)
+        self._waits.note(plan.holds, now)
+        self._plan = plan
+        if plan.evictions:
+            self._evict(plan)
+        if plan.starts:
+            self._start(plan.starts)
+
+    def _evict(self, plan: Plan) -> None:
+        at = self._clock.now()
+        for allocation_id in self._ledger.commit(lambda view: commit_evictions(view, plan.evictions, at)).result():
+            self._stop(allocation_id)
+
+    def _start(self, starts: Sequence[Start]) -> None:
+        """Sample the chosen devices afresh, commit what still fits, and launch it."""
+        uuids = list(dict.fromkeys(uuid for start in starts for uuid in start.placement.uuids))
+        if uuids:
+            self._ledger.observe(self._telemetry.refresh(uuids, REFRESH_TIMEOUT_S))
+        at = self._clock.now()
+        future = self._ledger.commit(
+            lambda view: commit_starts(
+                view, starts, at, verify=self._verify, describe=self._describe, waited=self.waited
+            )
+        )
+        for allocation_id in future.result():
+            self._launch(allocation_id)

@@ -1,0 +1,235 @@
+"""The acting hand: launches what was committed, stops what is to stop, and brings back what became of it.
+
+Commit precedes action. Whatever happens to a launch comes back as its backend's report, read from what is on disk;
+a notice only says where to look. So a notice may be lost, doubled or late: the sweep looks at every live launch again.
+"""
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import Any
+
+from corral.clock import Clock
+from corral.control import transitions
+from corral.control.transitions import Backoff
+from corral.model.errors import BackendFailed, CorralError
+from corral.model.fact import Fact
+from corral.model.job import Job, JobKind, Phase
+from corral.model.view import View
+from corral.ports import Backend, Decided, Launch, LaunchPhase, LaunchReport, Ledger
+
+log = logging.getLogger(__name__)
+
+SWEEP_INTERVAL_S = 5.0
+LAUNCH_DOUBT_S = 30.0
+"""A launch that nobody claimed for so long is taken back."""
+
+_OVER = (LaunchPhase.EXITED, LaunchPhase.DEAD, LaunchPhase.DECLARED_LOST)
+
+
+class Dispatcher:
+    """Acts on what the ledger says, on a thread of its own."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        backends: Mapping[JobKind, Backend],
+        clock: Clock,
+        launch_of: Callable[[Job, View], Launch],
+        backoff: Backoff,
+    ) -> None:
+        self._ledger = ledger
+        self._backends = backends
+        self._clock = clock
+        self._launch_of = launch_of
+        self._backoff = backoff
+        self._todo: queue.SimpleQueue[tuple[str, str] | None] = queue.SimpleQueue()
+        self._started_at: dict[str, float] = {}
+        self._thread = threading.Thread(target=self._run, name="dispatcher", daemon=True)
+
+    def start(self) -> None:
+        """Begin to act; call `recover` first."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Finish what is in hand and stop; the jobs run on."""
+        self._todo.put(None)
+        if self._thread.is_alive():
+            self._thread.join(timeout=10)
+
+    def launch(self, allocation_id: str) -> None:
+        """Launch a committed allocation; returns at once."""
+        self._todo.put(("launch", allocation_id))
+
+    def stop(self, allocation_id: str) -> None:
+        """End the work of an allocation whose job is STOPPING; returns at once."""
+        self._todo.put(("stop", allocation_id))
+
+    def look(self, allocation_id: str) -> None:
+        """Something happened to this launch: read its report. For backends to call, from any thread."""
+        self._todo.put(("settle", allocation_id))
+
+    def pids(self) -> dict[int, str]:
+        """Job id by process id, of every process that live work consists of now."""
+        view = self._ledger.view()
+        owners = {}
+        for job in transitions.live(view):
+            assert job.allocation_id is not None
+            for pid in self._backends[job.spec.kind].pids(job.allocation_id):
+                owners[pid] = job.id
+        return owners
+
+    def recover(self) -> None:
+        """Compare what runs with what the ledger says, after a boot, and bring both together.
+
+        Launches that match are adopted, ones that nobody claimed are taken back, ends that were missed are recorded,
+        and work that carries Corral's mark but is not in the ledger is ended.
+        """
+        view = self._ledger.view()
+        for job in transitions.live(view):
+            assert job.allocation_id is not None
+            self._readopt(job, job.allocation_id)
+        for kind, backend in self._backends.items():
+            for allocation_id in backend.launches():
+                if allocation_id not in view.allocations:
+                    self._end_stranger(kind, allocation_id)
+
+    def _readopt(self, job: Job, allocation_id: str) -> None:
+        backend = self._backends[job.spec.kind]
+        if job.spec.kind is not JobKind.RUN:
+            backend.launch(self._launch_of(job, self._ledger.view()))
+        elif backend.report(allocation_id).phase is LaunchPhase.UNKNOWN:
+            backend.declare_lost(allocation_id)
+        future = self._settle(allocation_id)
+        if future is not None:
+            future.result()
+        if job.phase is Phase.STOPPING:
+            self.stop(allocation_id)
+
+    def _end_stranger(self, kind: JobKind, allocation_id: str) -> None:
+        backend = self._backends[kind]
+        if backend.report(allocation_id).phase in (LaunchPhase.CLAIMED, LaunchPhase.RUNNING):
+            log.warning("launch %s runs but is not in the ledger: ending it", allocation_id)
+            backend.stop(allocation_id)
+        elif backend.report(allocation_id).phase is LaunchPhase.UNKNOWN:
+            backend.declare_lost(allocation_id)
+            backend.forget(allocation_id)
+        else:
+            backend.forget(allocation_id)
+
+    def _run(self) -> None:
+        deeds = {"launch": self._launch, "stop": self._stop, "settle": self._settle, "forget": self._forget}
+        next_sweep = self._clock.monotonic() + SWEEP_INTERVAL_S
+        while True:
+            try:
+                todo = self._todo.get(timeout=max(0.01, next_sweep - self._clock.monotonic()))
+            except queue.Empty:
+                todo = ("sweep", "")
+            if todo is None:
+                return
+            deed, allocation_id = todo
+            try:
+                if deed != "sweep":
+                    deeds[deed](allocation_id)
+                if self._clock.monotonic() >= next_sweep:
+                    next_sweep = self._clock.monotonic() + SWEEP_INTERVAL_S
+                    self._sweep()
+            except CorralError as error:
+                log.error("%s of launch %s failed and is tried again: %s", deed, allocation_id, error)
+
+    def _live_job(self, allocation_id: str) -> Job | None:
+        view = self._ledger.view()
+        allocation = view.allocations.get(allocation_id)
+        return None if allocation is None else view.jobs.get(allocation.job_id)
+
+    def _launch(self, allocation_id: str) -> None:
+        job = self._live_job(allocation_id)
+        if job is None or job.phase is not Phase.STARTING:
+            return
+        self._started_at[allocation_id] = self._clock.monotonic()
+        try:
+            self._backends[job.spec.kind].launch(self._launch_of(job, self._ledger.view()))
+        except BackendFailed as failure:
+            if self._backends[job.spec.kind].declare_lost(allocation_id):
+                why = str(failure)
+                self._record(
+                    allocation_id, lambda view, j, at: transitions.launch_failed(view, j, why, at, self._backoff)
+                )
+
+    def _stop(self, allocation_id: str) -> None:
+        job = self._live_job(allocation_id)
+        if job is not None and job.phase is Phase.STOPPING:
+            self._end(self._backends[job.spec.kind], allocation_id)
+            self._settle(allocation_id)
+
+    @staticmethod
+    def _end(backend: Backend, allocation_id: str) -> None:
+        """Stop a launch, or see to it that it never runs."""
+        if backend.report(allocation_id).phase is not LaunchPhase.UNKNOWN or not backend.declare_lost(allocation_id):
+            backend.stop(allocation_id)
+
+    def _settle(self, allocation_id: str) -> "Future[bool] | None":
+        """Read a launch's report and write what it means for its job."""
+        job = self._live_job(allocation_id)
+        if job is None:
+            self._todo.put(("forget", allocation_id))
+            return None
+        report = self._backends[job.spec.kind].report(allocation_id)
+        match report.phase:
+            case LaunchPhase.RUNNING if job.phase is Phase.STARTING:
+                return self._record(allocation_id, lambda _, j, at: transitions.running(j, report.started_at, at))
+            case LaunchPhase.EXITED | LaunchPhase.DEAD | LaunchPhase.DECLARED_LOST:
+                return self._record(allocation_id, lambda view, j, at: self._outcome(view, j, report, at))
+        return None
+
+    def _record(self, allocation_id: str, facts: Callable[[View, Job, float], list[Fact]]) -> "Future[bool]":
+        """Commit what `facts` makes of the allocation's job; afterwards forget a launch that is over."""
+
+        def decide(view: View) -> Decided[bool]:
+            allocation = view.allocations.get(allocation_id)
+            if allocation is None:
+                return Decided((), True)
+            found = tuple(facts(view, view.jobs[allocation.job_id], self._clock.now()))
+            return Decided(found, any(getattr(fact, "allocation_id", None) == allocation_id for fact in found))
+
+        future = self._ledger.commit(decide)
+        future.add_done_callback(lambda done: self._recorded(allocation_id, done))
+        return future
+
+    def _recorded(self, allocation_id: str, done: "Future[Any]") -> None:
+        if done.exception() is not None:
+            log.error("the end of launch %s could not be recorded yet: %s", allocation_id, done.exception())
+        elif done.result():
+            self._todo.put(("forget", allocation_id))
+
+    def _forget(self, allocation_id: str) -> None:
+        self._started_at.pop(allocation_id, None)
+        if allocation_id in self._ledger.view().allocations:
+            return
+        for backend in self._backends.values():
+            if backend.report(allocation_id).phase in _OVER:
+                backend.forget(allocation_id)
+
+    def _sweep(self) -> None:
+        """Look at every live launch again, take back the ones that nobody claimed in time, and repeat what failed."""
+        for job in transitions.live(self._ledger.view()):
+            assert job.allocation_id is not None
+            backend = self._backends[job.spec.kind]
+            if job.phase is Phase.STARTING and backend.report(job.allocation_id).phase is LaunchPhase.UNKNOWN:
+                since = self._started_at.get(job.allocation_id)
+                if since is None:
+                    self._launch(job.allocation_id)
+                elif self._clock.monotonic() - since > LAUNCH_DOUBT_S:
+                    backend.declare_lost(job.allocation_id)
+            elif job.phase is Phase.STOPPING:
+                self._end(backend, job.allocation_id)
+            self._settle(job.allocation_id)
+
+    def _outcome(self, view: View, job: Job, report: LaunchReport, at: float) -> list[Fact]:
+        if report.phase is LaunchPhase.DECLARED_LOST:
+            if report.reason is None:
+                return transitions.never_ran(view, job, at)
+            return transitions.launch_failed(view, job, report.reason, at, self._backoff)
+        return transitions.ended(view, job, report, at, self._backoff)

@@ -1,0 +1,32 @@
+"""What a job finds in its environment."""
+
+from collections.abc import Mapping
+
+from corral.model.allocation import Allocation
+from corral.model.device import Device
+from corral.model.job import Job
+from corral.ports import Launch
+
+
+def launch_of(job: Job, allocation: Allocation, devices: Mapping[str, Device], home: str, scratch: str) -> Launch:
+    """The launch of `job` on `allocation`: its submitter's environment, with Corral's own variables over it.
+
+    A job without devices sees none: CUDA_VISIBLE_DEVICES is set and empty.
+    """
+    uuids = allocation.placement.uuids
+    indices = [str(devices[uuid].index) for uuid in uuids if uuid in devices]
+    own = {
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": ",".join(uuids),
+        "CORRAL_JOB_ID": job.id,
+        "CORRAL_JOB_NAME": job.spec.name,
+        "CORRAL_ATTEMPT": str(allocation.attempt),
+        "CORRAL_GPUS": str(len(uuids)),
+        "CORRAL_GPU_INDICES": ",".join(indices),
+        "CORRAL_HOME": home,
+        "CORRAL_SCRATCH": scratch,
+    }
+    if job.array_id is not None:
+        own |= {"CORRAL_ARRAY_ID": job.array_id, "CORRAL_ARRAY_INDEX": str(job.array_index)}
+    environment = {**dict(job.spec.env), **own}
+    return Launch(allocation.id, job, tuple(sorted(environment.items())))

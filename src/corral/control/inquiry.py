@@ -1,0 +1,198 @@
+"""What a caller can ask: listings, reasons, forecasts. Nothing here changes anything."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from corral.clock import Clock
+from corral.control.controller import Controller
+from corral.control.rows import Row, device_rows, job_row
+from corral.model.allocation import GpuInfo, Grant, Member, Placement
+from corral.model.errors import NotFound
+from corral.model.job import Job, Phase
+from corral.model.plan import Hold, Plan, Start, WaitReason
+from corral.model.submission import Submission
+from corral.model.units import MILLI_PER_DEVICE
+from corral.model.view import View
+from corral.ports import JobQuery, Ledger, Telemetry
+from corral.scheduling.explain import ended_sentence, explain, forecast
+from corral.scheduling.info import gpu_info
+from corral.wire import to_plain
+
+PAGE = 100
+
+
+class Inquiry:
+    """Reads the ledger, the last plan and telemetry."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        controller: Controller,
+        telemetry: Telemetry,
+        clock: Clock,
+        *,
+        owners: Callable[[], Mapping[int, str]],
+        log_path: Callable[[str], Path],
+        about: Callable[[], Mapping[str, Any]],
+    ) -> None:
+        self._ledger = ledger
+        self._controller = controller
+        self._telemetry = telemetry
+        self._clock = clock
+        self._owners = owners
+        self._about = about
+        self.log_path = log_path
+        self._indexed: tuple[Plan | None, dict[str, Hold]] = (None, {})
+
+    def find(self, job_id: str) -> Job:
+        """A job in any phase. Raises NotFound."""
+        job = self._ledger.view().jobs.get(job_id) or self._ledger.find_job(job_id)
+        if job is None:
+            if self._ledger.find_array(job_id):
+                raise NotFound(f"{job_id} is an array; name one of its elements, such as {job_id}_0")
+            raise NotFound(f"there is no job {job_id}; `corral ps --all` lists those there are")
+        return job
+
+    def jobs(self, query: JobQuery, *, active_only: bool) -> tuple[list[Row], int | None]:
+        """A page of jobs, newest first, and the sequence to go on below (None when that was all)."""
+        if active_only:
+            matching = [job for job in self._ledger.view().jobs.values() if _matches(job, query)]
+            found: Sequence[Job] = sorted(matching, key=lambda job: -job.sequence)[: query.limit]
+        else:
+            found = self._ledger.jobs(query)
+        more = query.limit is not None and len(found) == query.limit
+        return [self._row(job) for job in found], found[-1].sequence if more else None
+
+    def job(self, job_id: str) -> Row:
+        """One job with everything that is known of it."""
+        job = self.find(job_id)
+        allocation = self._ledger.view().allocations.get(job.allocation_id or "")
+        spec = to_plain(job.spec)
+        del spec["env"]
+        info = None if allocation is None else allocation.gpu_info
+        return {**self._row(job), "spec": spec, "gpu_info": to_plain(info), "waits_for": list(job.waits_for)}
+
+    def ended(self, ids: Sequence[str]) -> tuple[bool, list[Row]]:
+        """Whether all of these jobs (or arrays) have ended, and the row of each. Raises NotFound."""
+        rows = [self._row(job) for job_id in ids for job in self._job_or_elements(job_id)]
+        return all(Phase(row["phase"]).terminal for row in rows), rows
+
+    def _job_or_elements(self, job_id: str) -> tuple[Job, ...]:
+        jobs = self._ledger.view().jobs
+        if job_id in jobs:
+            return (jobs[job_id],)
+        found = self._ledger.find_job(job_id)
+        elements = (found,) if found is not None else self._ledger.find_array(job_id)
+        if not elements:
+            raise NotFound(f"there is no job {job_id}; `corral ps --all` lists those there are")
+        return elements
+
+    def why(self, job_id: str) -> Row:
+        """Why a job waits, or how its wait was spent. Raises NotFound."""
+        job = self.find(job_id)
+        now = self._clock.now()
+        answer: Row = {
+            "id": job.id,
+            "phase": job.phase.value,
+            "position": None,
+            "expected_start": None,
+            "starts_now_with": None,
+            "waited": [{"reason": reason, "seconds": seconds} for reason, seconds in self._controller.waited(job)],
+        }
+        if job.phase is not Phase.PENDING:
+            return {**answer, "reason": ended_sentence(job, now)}
+        view = self._ledger.view()
+        hold = self._holds().get(job.id) or Hold(job.id, WaitReason.NOT_REACHED, position=self._position(view, job))
+        told = explain(view, job, hold, now)
+        return {
+            **answer,
+            "reason": told.sentence,
+            "position": told.position,
+            "expected_start": told.expected_start,
+            "starts_now_with": told.starts_now_with,
+        }
+
+    def dry_run(self, submission: Submission, user: str) -> Row:
+        """Whether the submission would start now, on which devices; or why not, and the nearest that would."""
+        view = self._ledger.view()
+        told = forecast(view, submission, user, self._clock.now())
+        return {
+            "starts_now": told.placement is not None,
+            "devices": [] if told.placement is None else [_named(view, uuid) for uuid in told.placement.uuids],
+            "reason": told.sentence,
+            "expected_start": told.expected_start,
+            "nearest": None if told.nearest is None else {"text": told.nearest},
+        }
+
+    def devices(self) -> list[Row]:
+        """Every device with its state, its holders and its processes."""
+        owners = self._owners()
+        return device_rows(self._ledger.view(), self._telemetry.latest(), owners.get)
+
+    def uuid_of(self, device: str) -> str:
+        """The UUID of a device named by UUID, by its beginning, or by index. Raises NotFound."""
+        known = [d for node in self._ledger.view().nodes.values() for d in node.devices]
+        found = [d.uuid for d in known if device in (d.uuid, str(d.index))]
+        found = found or [d.uuid for d in known if len(device) >= 4 and d.uuid.startswith(device)]
+        if len(found) != 1:
+            listing = ", ".join(f"{d.index} ({d.uuid})" for d in known) or "none"
+            raise NotFound(f"there is no device {device} here; devices: {listing}")
+        return found[0]
+
+    def placement_of(self, pids: Collection[int]) -> Placement | None:
+        """The whole devices that these processes use, by the last samples; None when they use none."""
+        used = {
+            uuid
+            for uuid, sample in self._telemetry.latest().items()
+            if any(process.pid in pids for process in sample.processes or ())
+        }
+        members = []
+        for name, node in sorted(self._ledger.view().nodes.items()):
+            grants = tuple(Grant(d.uuid, MILLI_PER_DEVICE) for d in node.devices if d.uuid in used)
+            if grants:
+                members.append(Member(name, grants))
+        return Placement(tuple(members)) if members else None
+
+    def describe(self, view: View, placement: Placement) -> GpuInfo:
+        """The record of an adopted placement."""
+        return gpu_info(view, Start("", placement, "adopted"))
+
+    def server(self) -> Row:
+        """What this server is."""
+        view = self._ledger.view()
+        return {**self._about(), "devices": sum(len(node.devices) for node in view.nodes.values())}
+
+    def _row(self, job: Job) -> Row:
+        return job_row(job, self._holds().get(job.id))
+
+    def _holds(self) -> dict[str, Hold]:
+        """The last plan's holds by job id, indexed once a plan."""
+        plan = self._controller.plan
+        if self._indexed[0] is not plan:
+            self._indexed = (plan, {hold.job_id: hold for hold in plan.holds})
+        return self._indexed[1]
+
+    @staticmethod
+    def _position(view: View, job: Job) -> int:
+        """A place in the queue for a job that the last plan did not look at."""
+        key = (job.spec.priority, job.sequence)
+        return 1 + sum(
+            other.phase is Phase.PENDING and (other.spec.priority, other.sequence) < key for other in view.jobs.values()
+        )
+
+
+def _matches(job: Job, query: JobQuery) -> bool:
+    return (
+        not job.phase.terminal
+        and (query.user is None or job.spec.user == query.user)
+        and (not query.phases or job.phase in query.phases)
+        and (query.array_id is None or job.array_id == query.array_id)
+        and (query.name is None or job.spec.name == query.name)
+        and (query.before_sequence is None or job.sequence < query.before_sequence)
+    )
+
+
+def _named(view: View, uuid: str) -> Row:
+    found = view.device(uuid)
+    return {"uuid": uuid, "index": found[1].index if found else None, "name": found[1].model if found else None}

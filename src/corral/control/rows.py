@@ -1,0 +1,110 @@
+"""What listings show: jobs and devices as plain rows."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from corral.model.device import Device, DeviceCondition, DeviceSample
+from corral.model.job import Job, Phase
+from corral.model.plan import Hold
+from corral.model.view import View
+
+Row = dict[str, Any]
+
+
+def job_row(job: Job, hold: Hold | None) -> Row:
+    """A job as `ps` lists it; `hold` is the last plan's word on why it waits."""
+    spec = job.spec
+    waiting = job.phase is Phase.PENDING
+    return {
+        "id": job.id,
+        "array_id": job.array_id,
+        "array_index": job.array_index,
+        "name": spec.name,
+        "user": spec.user,
+        "phase": job.phase.value,
+        "exit_code": job.exit_code,
+        "signal": job.signal,
+        "reason": job.reason,
+        "devices": list(job.devices),
+        "priority": spec.priority,
+        "submitted_at": job.submitted_at,
+        "started_at": job.started_at,
+        "ended_at": job.ended_at,
+        "attempts": job.attempts,
+        "kind": spec.kind.value,
+        "held": job.held,
+        "queue": spec.queue,
+        "project": spec.project,
+        "command": list(spec.command),
+        "gpus": spec.request.devices * spec.request.gang_size,
+        "time_limit_s": spec.time_limit_s,
+        "sequence": job.sequence,
+        "wait": hold.reason.value if waiting and hold is not None else None,
+        "expected_start": hold.expected_start if waiting and hold is not None else None,
+    }
+
+
+def device_rows(view: View, samples: Mapping[str, DeviceSample], owner_of: Callable[[int], str | None]) -> list[Row]:
+    """Every device as `status` lists it, in node and index order."""
+    return [
+        _device_row(view, node_name, device, samples.get(device.uuid), owner_of)
+        for node_name in sorted(view.nodes)
+        for device in sorted(view.nodes[node_name].devices, key=lambda d: (d.index, d.uuid))
+    ]
+
+
+def _device_row(
+    view: View, node_name: str, device: Device, sample: DeviceSample | None, owner_of: Callable[[int], str | None]
+) -> Row:
+    condition = view.conditions.get(device.uuid) or DeviceCondition(
+        device.uuid, unreadable="not sampled yet", cordoned=view.cordons.get(device.uuid)
+    )
+    held = [view.allocations[allocation_id] for allocation_id in view.holders.get(device.uuid, ())]
+    state = condition.state(
+        allocated=any(not allocation.reserved for allocation in held), reserved=any(a.reserved for a in held)
+    )
+    readable = sample is not None and condition.unreadable is None
+    return {
+        "uuid": device.uuid,
+        "index": device.index,
+        "name": device.model,
+        "state": state.value,
+        "memory_total_mib": device.memory_mib,
+        "memory_used_mib": sample.memory_used_mib if readable and sample else None,
+        "utilization_pct": sample.utilization_pct if readable and sample else None,
+        "temperature_c": sample.temperature_c if readable and sample else None,
+        "power_w": _watts(sample.power_mw) if readable and sample else None,
+        "holders": [
+            {"job": a.job_id, "user": a.user, "share_milli": grant.share_milli, "memory_mib": grant.memory_mib}
+            for a in held
+            for grant in a.placement.grants
+            if grant.uuid == device.uuid
+        ],
+        "processes": [
+            {
+                "pid": process.pid,
+                "user": process.user,
+                "command": process.command,
+                "memory_mib": process.memory_mib,
+                "job": process.job_id or owner_of(process.pid),
+            }
+            for process in (sample.processes or () if readable and sample else ())
+        ],
+        "state_reason": condition.reason(state),
+        "since": condition.strangers_since,
+        "node": node_name,
+        "compute_capability": _dotted(device.compute_capability),
+        "power_limit_w": _watts(device.power_limit_mw),
+        "pci_bus_id": device.pci_bus_id,
+        "numa_node": device.numa_node,
+        "mig_enabled": device.mig_enabled,
+        "links": [{"peer": link.peer_uuid, "kind": link.kind, "lanes": link.lanes} for link in device.links],
+    }
+
+
+def _watts(milliwatts: int | None) -> float | None:
+    return None if milliwatts is None else milliwatts / 1000
+
+
+def _dotted(version: tuple[int, int] | None) -> str | None:
+    return None if version is None else f"{version[0]}.{version[1]}"

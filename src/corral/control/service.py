@@ -1,0 +1,215 @@
+"""The use cases: what a caller can ask of a server, each checked, decided and committed. Thread-safe, synchronous."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+from corral.clock import Clock
+from corral.control import submit, transitions
+from corral.control.caller import Caller, may_change, must_be_admin
+from corral.control.inquiry import Inquiry
+from corral.control.rows import Row
+from corral.control.submit import SubmitLimits
+from corral.model.errors import Conflict, Forbidden, NotFound, Refused
+from corral.model.fact import AllocationMade, DeviceCordoned, DeviceUncordoned, Fact, JobSubmitted
+from corral.model.job import Job, JobKind, Phase, ProcessIdentity
+from corral.model.submission import Submission
+from corral.model.view import View
+from corral.ports import Decided, Ledger, Processes
+
+__all__ = ["Caller", "Service"]
+
+Refuse = Callable[[View, Submission], None]
+"""Raises Refused when no node here could ever serve the submission."""
+
+
+class Service:
+    """Everything a caller can have done. What a caller can ask is in `inquiry`."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        inquiry: Inquiry,
+        processes: Processes,
+        clock: Clock,
+        *,
+        limits: SubmitLimits,
+        refuse_impossible: Refuse,
+        stop: Callable[[str], None],
+        adopt: Callable[[str], None],
+    ) -> None:
+        self.inquiry = inquiry
+        self._ledger = ledger
+        self._processes = processes
+        self._clock = clock
+        self._limits = limits
+        self._refuse_impossible = refuse_impossible
+        self._stop = stop
+        self._adopt = adopt
+
+    def submit(self, submissions: Sequence[Submission], caller: Caller) -> tuple[str, ...]:
+        """Accept all or none; the id of each, once on disk. Raises Refused, Forbidden, Conflict, LedgerFailed."""
+        return self.submit_future(submissions, caller).result()
+
+    def submit_future(self, submissions: Sequence[Submission], caller: Caller) -> "Future[tuple[str, ...]]":
+        """As `submit`, without waiting for the disk."""
+        view = self._ledger.view()
+        now = self._clock.now()
+        jobs: list[Job] = []
+        ids: list[str] = []
+        for submission in submissions:
+            if submission.kind is JobKind.ADOPT:
+                raise Refused("a process is adopted with `corral adopt PID`, not submitted", field="kind")
+            submit.check(submission)
+            self._refuse_impossible(view, submission)
+            spec = submit.spec_of(submission, caller, self._limits, self._owner(submission))
+            numbers = self._ledger.next_ids(submit.ids_needed(submission))
+            jobs.extend(submit.jobs_of(submission, spec, numbers, now))
+            ids.append(numbers[0])
+        accepted = tuple(ids)
+
+        def decide(newest: View) -> Decided[tuple[str, ...]]:
+            return Decided(submit.admit(newest, jobs, self._find, self._limits, now).facts, accepted)
+
+        return self._ledger.commit(decide)
+
+    def _owner(self, submission: Submission) -> ProcessIdentity | None:
+        if submission.kind is JobKind.RUN or submission.owner_pid is None:
+            return None
+        owner = self._processes.identify(submission.owner_pid)
+        if owner is None:
+            raise Refused(f"there is no process {submission.owner_pid} on this machine", field="owner_pid")
+        return owner
+
+    def adopt(self, pid: int, caller: Caller, submission: Submission) -> str:
+        """Make an allocation of a process that runs already and the devices it uses. Its job begins RUNNING.
+
+        Raises Refused when the process does not exist, is not the caller's, or uses no device;
+        Conflict when another job holds a device that it uses.
+        """
+        identity = self._processes.identify(pid)
+        if identity is None:
+            raise Refused(f"there is no process {pid} on this machine", field="pid")
+        owner_uid = self._processes.uid(identity)
+        if not caller.admin and owner_uid != caller.uid:
+            raise Forbidden(
+                f"process {pid} runs as user id {owner_uid}; only that user or an administrator may adopt it"
+            )
+        placement = self.inquiry.placement_of(self._processes.family(pid))
+        if placement is None:
+            raise Refused(f"process {pid} uses no GPU that this server can see; start its GPU work first", field="pid")
+        spec = submit.spec_of(submission, caller, self._limits, identity)
+        job_id = self._ledger.next_ids(1)[0]
+        now = self._clock.now()
+
+        def decide(view: View) -> Decided[str]:
+            for uuid in placement.uuids:
+                if view.holders.get(uuid):
+                    held_by = view.allocations[view.holders[uuid][0]].job_id
+                    raise Conflict(f"process {pid} uses {uuid}, which job {held_by} holds; end one of the two first")
+            job = Job(job_id, int(job_id), spec, now)
+            first, made = transitions.start(job, placement, self.inquiry.describe(view, placement), (), now)
+            assert isinstance(made, AllocationMade)
+            return Decided((JobSubmitted(job, now), first, made), made.allocation.id)
+
+        self._adopt(self._ledger.commit(decide).result())
+        return job_id
+
+    def cancel(self, job_id: str, caller: Caller) -> tuple[str, ...]:
+        """End a job, or every element of an array that has not ended; the ids it touched."""
+        by = caller.user
+        return self._on_each(
+            job_id, caller, lambda view, job, at: transitions.cancel(view, job, by, at), skip_ended=True
+        )
+
+    def hold(self, job_id: str, caller: Caller) -> tuple[str, ...]:
+        """Keep a waiting job, or an array's waiting elements, from starting."""
+        return self._on_each(job_id, caller, lambda _, job, at: transitions.hold(job, True, at), skip_ended=True)
+
+    def release(self, job_id: str, caller: Caller) -> tuple[str, ...]:
+        """Lift a hold."""
+        return self._on_each(job_id, caller, lambda _, job, at: transitions.hold(job, False, at), skip_ended=True)
+
+    def requeue(self, job_id: str, caller: Caller) -> tuple[str, ...]:
+        """Have a live job stopped and run again, or one that failed or was lost run again."""
+        by = caller.user
+        return self._on_each(
+            job_id, caller, lambda view, job, at: transitions.requeue(view, job, by, at), skip_ended=False
+        )
+
+    def cordon(self, device: str, reason: str, caller: Caller) -> tuple[Row, ...]:
+        """Set a device apart (by UUID or index): nothing new starts on it, what runs there runs on."""
+        must_be_admin(caller, "setting a device apart")
+        uuid = self.inquiry.uuid_of(device)
+        return self._device_facts(lambda at: DeviceCordoned(uuid, reason, caller.user, at), uuid)
+
+    def uncordon(self, device: str, caller: Caller) -> tuple[Row, ...]:
+        """Give a device back."""
+        must_be_admin(caller, "giving a device back")
+        uuid = self.inquiry.uuid_of(device)
+        return self._device_facts(lambda at: DeviceUncordoned(uuid, caller.user, at), uuid)
+
+    def log_path(self, job_id: str, caller: Caller) -> tuple[Path, bool]:
+        """Where the job's log is, and whether the job has ended. Raises Forbidden for another user's."""
+        job = self.inquiry.find(job_id)
+        if not caller.admin and caller.user != job.spec.user:
+            raise Forbidden(f"the log of job {job_id} is {job.spec.user}'s; ask them, or an administrator")
+        return self.inquiry.log_path(job.id), job.phase.terminal
+
+    def _device_facts(self, fact: Callable[[float], Fact], uuid: str) -> tuple[Row, ...]:
+        at = self._clock.now()
+        self._ledger.commit(lambda _: Decided((fact(at),), None)).result()
+        return tuple(row for row in self.inquiry.devices() if row["uuid"] == uuid)
+
+    def _find(self, job_id: str) -> tuple[Job, ...]:
+        job = self._ledger.find_job(job_id)
+        return (job,) if job is not None else self._ledger.find_array(job_id)
+
+    def _on_each(
+        self,
+        job_id: str,
+        caller: Caller,
+        step: Callable[[View, Job, float], list[Fact]],
+        *,
+        skip_ended: bool,
+    ) -> tuple[str, ...]:
+        """Take a step with the job, or with each element of the array, in one commit; stop what is STOPPING then."""
+        named = self._find(job_id)
+        if not named:
+            raise NotFound(f"there is no job {job_id}; `corral ps --all` lists those there are")
+        may_change(caller, named[0])
+        whole_array = named[0].id != job_id
+
+        def decide(view: View) -> Decided[tuple[str, ...]]:
+            at = self._clock.now()
+            facts: list[Fact] = []
+            touched: list[str] = []
+            for found in named:
+                job = view.jobs.get(found.id, found)
+                if whole_array and (job.phase.terminal if skip_ended else job.phase is Phase.PENDING):
+                    continue
+                facts.extend(_fresh(step(view, job, at), facts))
+                touched.append(job.id)
+            if not touched:
+                raise Conflict(f"array {job_id}: every element has ended or is past that; nothing was changed")
+            return Decided(tuple(facts), tuple(touched))
+
+        touched = self._ledger.commit(decide).result()
+        jobs = self._ledger.view().jobs
+        for touched_id in touched:
+            job = jobs.get(touched_id)
+            if job is not None and job.phase is Phase.STOPPING and job.allocation_id is not None:
+                self._stop(job.allocation_id)
+        return touched
+
+
+def _fresh(step: list[Fact], so_far: list[Fact]) -> list[Fact]:
+    """Without what an earlier element's step already said: two cancelled parents cancel a common follower once."""
+    said = {_identity(fact) for fact in so_far}
+    return [fact for fact in step if _identity(fact) not in said]
+
+
+def _identity(fact: Fact) -> tuple[Any, ...]:
+    changes = getattr(fact, "changes", {})
+    return (type(fact), getattr(fact, "job_id", None), tuple(sorted(changes)), changes.get("phase"))

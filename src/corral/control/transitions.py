@@ -1,0 +1,251 @@
+"""What may happen to a job, as pure functions from a view to facts. The ledger runs them on its writer's thread.
+
+Every function here returns the facts of one step; none reads a clock, a disk or a driver.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from corral.model.allocation import Allocation, GpuInfo, Placement
+from corral.model.errors import Conflict
+from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobRequeued
+from corral.model.job import NEXT_PHASES, Job, JobKind, Phase
+from corral.model.view import View
+from corral.ports import LaunchPhase, LaunchReport
+
+MAX_LAUNCH_FAILURES = 5
+"""So many launches in a row may fail on the machine's side before the job itself is failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """The pause before trying again: `base_s` after the first failure in a row, doubling up to `max_s`."""
+
+    base_s: float = 1.0
+    max_s: float = 300.0
+
+    def after(self, failures: int) -> float:
+        """Seconds to wait after the n-th failure in a row."""
+        return min(self.max_s, self.base_s * 2.0 ** max(0, min(failures, 32) - 1))
+
+
+def change(job: Job, phase: Phase, at: float, **changes: Any) -> JobChanged:
+    """The step of `job` to `phase`; a step that `NEXT_PHASES` does not allow is a broken invariant."""
+    assert phase in NEXT_PHASES[job.phase], f"job {job.id}: {job.phase} -> {phase} is no legal step"
+    return JobChanged(job.id, {"phase": phase, **changes}, at)
+
+
+def start(
+    job: Job,
+    placement: Placement,
+    gpu_info: GpuInfo | None,
+    waited: tuple[tuple[str, float], ...],
+    at: float,
+) -> list[Fact]:
+    """PENDING -> STARTING, and the devices are the job's."""
+    allocation = Allocation(
+        id=f"{job.id}.{job.launches + 1}",
+        job_id=job.id,
+        user=job.spec.user,
+        placement=placement,
+        created_at=at,
+        attempt=job.attempts + 1,
+        reserved=job.spec.kind is JobKind.RESERVE,
+        gpu_info=gpu_info,
+    )
+    fresh = {"exit_code": None, "signal": None, "reason": None, "started_at": None, "ended_at": None}
+    moved = change(
+        job,
+        Phase.STARTING,
+        at,
+        launches=job.launches + 1,
+        allocation_id=allocation.id,
+        devices=placement.uuids,
+        eligible_at=None,
+        waited=waited,
+        **fresh,
+    )
+    return [moved, AllocationMade(allocation, at)]
+
+
+def running(job: Job, started_at: float | None, at: float) -> list[Fact]:
+    """STARTING -> RUNNING, by the supervisor's word; nothing when the job is past that."""
+    if job.phase is Phase.STARTING:
+        return [change(job, Phase.RUNNING, at, started_at=started_at, attempts=job.attempts + 1, launch_failures=0)]
+    if job.started_at is None and started_at is not None:
+        return [JobChanged(job.id, {"started_at": started_at}, at)]
+    return []
+
+
+def launch_failed(view: View, job: Job, message: str, at: float, backoff: Backoff) -> list[Fact]:
+    """A launch of which nothing ran: back to PENDING with backoff, or FAILED once it failed too often."""
+    if job.phase is Phase.STOPPING:
+        return _stopped_before_it_ran(view, job, at)
+    freed = _freed(view, job, at)
+    failures = job.launch_failures + 1
+    if failures >= MAX_LAUNCH_FAILURES:
+        reason = f"it could not be launched {failures} times in a row; the last time: {message}"
+        facts: list[Fact] = [change(job, Phase.FAILED, at, ended_at=at, reason=reason, launch_failures=failures)]
+        return [*facts, *freed, *_followers(view, job, Phase.FAILED, at)]
+    again = _back_to_queue(job, at, reason=message, launch_failures=failures, eligible_at=at + backoff.after(failures))
+    return [again, *freed]
+
+
+def never_ran(view: View, job: Job, at: float) -> list[Fact]:
+    """A launch that was cut off before anything ran (the server crashed, say): back to the queue at once."""
+    if job.phase is Phase.STOPPING:
+        return _stopped_before_it_ran(view, job, at)
+    return [_back_to_queue(job, at), *_freed(view, job, at)]
+
+
+def _stopped_before_it_ran(view: View, job: Job, at: float) -> list[Fact]:
+    ending = job.stop_reason or Phase.CANCELLED
+    freed = _freed(view, job, at)
+    if ending is Phase.PENDING:
+        return [_back_to_queue(job, at), *freed]
+    return [change(job, ending, at, ended_at=at, reason=job.reason), *freed, *_followers(view, job, ending, at)]
+
+
+def ended(view: View, job: Job, report: LaunchReport, at: float, backoff: Backoff) -> list[Fact]:
+    """What a launch's end makes of its job: a terminal phase, or the queue again while attempts remain."""
+    phase, reason = _ending(job, report)
+    outcome: dict[str, Any] = {
+        "exit_code": report.exit_code,
+        "signal": report.signal,
+        "reason": reason,
+        "ended_at": report.ended_at if report.ended_at is not None else at,
+    }
+    if report.started_at is not None:
+        outcome["started_at"] = report.started_at
+    attempts = job.attempts + (job.phase is Phase.STARTING or job.started_at is None)
+    outcome["attempts"] = attempts
+    freed = _freed(view, job, at)
+    if phase is Phase.PENDING:
+        return [_back_to_queue(job, at, attempts=attempts), *freed]
+    first = change(job, phase, at, **outcome)
+    if phase in (Phase.FAILED, Phase.LOST) and attempts <= job.spec.retries:
+        again = replace(job, phase=phase)
+        return [first, _back_to_queue(again, at, eligible_at=at + backoff.after(attempts)), *freed]
+    return [first, *freed, *_followers(view, job, phase, at)]
+
+
+def _ending(job: Job, report: LaunchReport) -> tuple[Phase, str | None]:
+    if report.phase in (LaunchPhase.DEAD, LaunchPhase.DECLARED_LOST):
+        if job.phase is Phase.STOPPING and job.stop_reason is Phase.CANCELLED:
+            return Phase.CANCELLED, job.reason
+        return Phase.LOST, report.reason or "its supervisor died and left no record of how the job ended"
+    ending = report.ending or Phase.FAILED
+    if job.phase is Phase.STOPPING and ending is not Phase.TIMED_OUT:
+        return job.stop_reason or Phase.CANCELLED, job.reason
+    if ending is Phase.CANCELLED:
+        return Phase.FAILED, report.reason or "something other than Corral told its supervisor to stop"
+    return ending, report.reason
+
+
+def _back_to_queue(job: Job, at: float, **changes: Any) -> JobChanged:
+    return change(job, Phase.PENDING, at, **{"allocation_id": None, "stop_reason": None, "reason": None, **changes})
+
+
+def _freed(view: View, job: Job, at: float) -> list[Fact]:
+    if job.allocation_id is None or job.allocation_id not in view.allocations:
+        return []
+    return [AllocationEnded(job.allocation_id, job.id, at)]
+
+
+def _followers(view: View, job: Job, phase: Phase, at: float) -> list[Fact]:
+    """What an end means for the jobs that wait for it: one parent fewer, or cancelled, and so on down the line."""
+    facts: list[Fact] = []
+    pending = [(job, phase)]
+    gone: set[str] = set()
+    while pending:
+        parent, ending = pending.pop(0)
+        for child_id in view.dependants.get(parent.id, ()):
+            child = view.jobs[child_id]
+            if child.phase is not Phase.PENDING or child_id in gone:
+                continue
+            if ending is Phase.SUCCEEDED:
+                facts.append(JobChanged(child_id, {"waits_for": _without(child.waits_for, parent.id)}, at))
+                continue
+            reason = f"job {parent.id}, which it was to follow, {_how_it_ended(ending)}"
+            facts.append(change(child, Phase.CANCELLED, at, ended_at=at, reason=reason))
+            gone.add(child_id)
+            pending.append((child, Phase.CANCELLED))
+    return facts
+
+
+def _without(ids: tuple[str, ...], gone: str) -> tuple[str, ...]:
+    return tuple(other for other in ids if other != gone)
+
+
+def _how_it_ended(phase: Phase) -> str:
+    return {
+        Phase.FAILED: "failed",
+        Phase.CANCELLED: "was cancelled",
+        Phase.TIMED_OUT: "ran into its time limit",
+        Phase.LOST: "was lost",
+    }[phase]
+
+
+def cancel(view: View, job: Job, by: str, at: float) -> list[Fact]:
+    """PENDING -> CANCELLED at once; a live job -> STOPPING. Raises Conflict when it has ended."""
+    reason = f"cancelled by {by}"
+    if job.phase is Phase.PENDING:
+        facts: list[Fact] = [change(job, Phase.CANCELLED, at, ended_at=at, reason=reason)]
+        return facts + _followers(view, job, Phase.CANCELLED, at)
+    if job.phase in (Phase.STARTING, Phase.RUNNING):
+        return [change(job, Phase.STOPPING, at, stop_reason=Phase.CANCELLED, reason=reason)]
+    if job.phase is Phase.STOPPING:
+        return [JobChanged(job.id, {"stop_reason": Phase.CANCELLED, "reason": reason}, at)]
+    raise Conflict(f"job {job.id} has already ended ({job.phase}); there is nothing left to cancel")
+
+
+def evict(job: Job, reason: str, at: float) -> list[Fact]:
+    """A live job -> STOPPING, on its way back to the queue; nothing when it is no longer live."""
+    if job.phase not in (Phase.STARTING, Phase.RUNNING):
+        return []
+    return [change(job, Phase.STOPPING, at, stop_reason=Phase.PENDING, reason=reason)]
+
+
+def requeue(view: View, job: Job, by: str, at: float) -> list[Fact]:
+    """A live job is stopped and waits again; one that failed or was lost waits again. Raises Conflict otherwise."""
+    if job.spec.kind is not JobKind.RUN:
+        raise Conflict(f"job {job.id} is {_article(job.spec.kind)}; only work that Corral runs can be run again")
+    if job.phase in (Phase.STARTING, Phase.RUNNING):
+        return evict(job, f"requeued by {by}", at)
+    if job.phase in (Phase.FAILED, Phase.LOST):
+        again = replace(job, phase=Phase.PENDING, allocation_id=None, reason=None, eligible_at=None, launch_failures=0)
+        return [JobRequeued(again, at)]
+    raise Conflict(f"job {job.id} is {job.phase}; only a job that runs, failed or was lost can be requeued")
+
+
+def _article(kind: JobKind) -> str:
+    return {JobKind.RESERVE: "a reservation", JobKind.ADOPT: "an adopted process", JobKind.RUN: "a job"}[kind]
+
+
+def hold(job: Job, held: bool, at: float) -> list[Fact]:
+    """Set or lift the hold of a waiting job; nothing when it already is so. Raises Conflict when it no longer waits."""
+    if job.phase is not Phase.PENDING:
+        verb = "held" if held else "released"
+        raise Conflict(f"job {job.id} is {job.phase}; only a job that waits can be {verb}")
+    return [] if job.held is held else [JobChanged(job.id, {"held": held}, at)]
+
+
+def live(view: View) -> tuple[Job, ...]:
+    """Jobs that hold devices, in order of submission."""
+    return tuple(sorted((j for j in view.jobs.values() if j.allocation_id in view.allocations), key=_sequence))
+
+
+def _sequence(job: Job) -> int:
+    return job.sequence
+
+
+def unmet(parents: Iterable[Job]) -> tuple[tuple[str, ...], Job | None]:
+    """Of the jobs to follow: the ids still to succeed, and the first that never will."""
+    waiting: list[str] = []
+    for parent in parents:
+        if not parent.phase.terminal:
+            waiting.append(parent.id)
+        elif parent.phase is not Phase.SUCCEEDED:
+            return (), parent
+    return tuple(dict.fromkeys(waiting)), None
