@@ -1,0 +1,255 @@
+/* A libnvidia-ml.so.1 without a GPU behind it: the calls that Corral makes, answered from a control file.
+ *
+ * NVML_STUB_CONTROL names the file; it is read again whenever it changes. Its lines, each optional:
+ *   devices N               GPUs that the driver counts (8)
+ *   init CODE               what nvmlInit returns (0)
+ *   generation N            another number than at the last nvmlInit means that the driver was reloaded since
+ *   nvswitch 1              NVLinks end in a switch, not in the peer
+ *   gpu I KEY VALUE         util %, used MiB, temp C, power mW (-1: not supported), ecc errors, lost 0|1, hang 0|1, mig 0|1
+ *   gpu I process PID MIB   a compute process (MIB -1: unknown), as often as there are processes
+ * Without a file: eight idle A100.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { OK = 0, UNINITIALIZED = 1, INVALID = 2, UNSUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, LOST = 15 };
+enum { MAX_GPUS = 16, MAX_PROCESSES = 32, LINKS = 12, SLICES = 2 };
+
+typedef struct { unsigned pid; long long mib; } process_t;
+typedef struct gpu {
+    int index, util, used, temp, power, ecc, lost, hang, mig;
+    int slice; /* 0: the whole device; n: its nth MIG instance */
+    int processes;
+    process_t process[MAX_PROCESSES];
+} gpu_t;
+
+typedef struct { char busIdLegacy[16]; unsigned domain, bus, device, pciDeviceId, pciSubSystemId; char busId[32]; } pci_t;
+typedef struct { unsigned long long total, free, used; } memory_t;
+typedef struct { unsigned version; unsigned long long total, reserved, free, used; } memory_v2_t;
+typedef struct { unsigned gpu, memory; } utilization_t;
+typedef struct { unsigned pid; unsigned long long used; unsigned gpuInstance, computeInstance; } process_info_t;
+
+static const unsigned long long MIB = 1024 * 1024, TOTAL_MIB = 81920, RESERVED_MIB = 600;
+static gpu_t gpus[MAX_GPUS], slices[MAX_GPUS][SLICES];
+static int devices, init_code, generation, nvswitch, opened_generation = -1;
+static struct timespec read_at;
+static off_t read_size = -1;
+
+static void set(int i, const char *key, long long value, long long second) {
+    gpu_t *g = &gpus[i];
+    if (i < 0 || i >= MAX_GPUS) return;
+    if (!strcmp(key, "util")) g->util = value;
+    if (!strcmp(key, "used")) g->used = value;
+    if (!strcmp(key, "temp")) g->temp = value;
+    if (!strcmp(key, "power")) g->power = value;
+    if (!strcmp(key, "ecc")) g->ecc = value;
+    if (!strcmp(key, "lost")) g->lost = value;
+    if (!strcmp(key, "hang")) g->hang = value;
+    if (!strcmp(key, "mig")) g->mig = value;
+    if (!strcmp(key, "process") && g->processes < MAX_PROCESSES) {
+        g->process[g->processes].pid = value;
+        g->process[g->processes++].mib = second;
+    }
+}
+
+static void reset(void) {
+    devices = 8, init_code = generation = nvswitch = 0;
+    for (int i = 0; i < MAX_GPUS; i++) {
+        gpus[i] = (gpu_t){.index = i, .temp = 30 + i, .power = 60000 + 1000 * i};
+        for (int s = 0; s < SLICES; s++) slices[i][s] = (gpu_t){.index = i, .slice = s + 1};
+    }
+}
+
+static void refresh(void) {
+    const char *path = getenv("NVML_STUB_CONTROL");
+    struct stat status;
+    if (!path || stat(path, &status)) {
+        if (!devices) reset();
+        return;
+    }
+    if (status.st_size == read_size && !memcmp(&status.st_mtim, &read_at, sizeof read_at)) return;
+    FILE *file = fopen(path, "r");
+    if (!file) return;
+    read_size = status.st_size, read_at = status.st_mtim;
+    reset();
+    char line[256], key[32];
+    while (fgets(line, sizeof line, file)) {
+        int i;
+        long long value, second = -1;
+        if (sscanf(line, "gpu %d %31s %lld %lld", &i, key, &value, &second) >= 3) set(i, key, value, second);
+        else if (sscanf(line, "%31s %lld", key, &value) == 2) {
+            if (!strcmp(key, "devices")) devices = value;
+            if (!strcmp(key, "init")) init_code = value;
+            if (!strcmp(key, "generation")) generation = value;
+            if (!strcmp(key, "nvswitch")) nvswitch = value;
+        }
+    }
+    fclose(file);
+}
+
+static int session(void) {
+    refresh();
+    return opened_generation == generation ? OK : UNINITIALIZED;
+}
+
+static int reach(gpu_t *g) {
+    int code = session();
+    return code ? code : gpus[g->index].lost ? LOST : OK;
+}
+
+#define REACH(g) do { int code_ = reach(g); if (code_) return code_; } while (0)
+
+int nvmlInitWithFlags(unsigned flags) {
+    (void)flags;
+    refresh();
+    if (!init_code) opened_generation = generation;
+    return init_code;
+}
+
+int nvmlInit_v2(void) { return nvmlInitWithFlags(0); }
+int nvmlShutdown(void) { int code = session(); opened_generation = -1; return code; }
+
+const char *nvmlErrorString(int code) { return code == LOST ? "GPU is lost" : "stub error"; }
+
+int nvmlSystemGetDriverVersion(char *text, unsigned length) {
+    int code = session();
+    if (!code) snprintf(text, length, "550.54.15");
+    return code;
+}
+
+int nvmlSystemGetCudaDriverVersion_v2(int *version) { *version = 12040; return session(); }
+int nvmlDeviceGetCount_v2(unsigned *count) { int code = session(); *count = devices; return code; }
+
+int nvmlDeviceGetHandleByIndex_v2(unsigned index, gpu_t **device) {
+    int code = session();
+    if (code) return code;
+    if ((int)index >= devices) return INVALID;
+    *device = &gpus[index];
+    return reach(*device);
+}
+
+int nvmlDeviceGetUUID(gpu_t *g, char *text, unsigned length) {
+    REACH(g);
+    if (g->slice) snprintf(text, length, "MIG-57ab0000-0000-4000-8000-0000000000%d%d", g->index, g->slice);
+    else snprintf(text, length, "GPU-57ab0000-0000-4000-8000-00000000000%x", g->index);
+    return OK;
+}
+
+int nvmlDeviceGetName(gpu_t *g, char *text, unsigned length) {
+    REACH(g);
+    snprintf(text, length, "NVIDIA A100-SXM4-80GB%s", g->slice ? " MIG 3g.40gb" : "");
+    return OK;
+}
+
+static void bus(int index, pci_t *pci) {
+    memset(pci, 0, sizeof *pci);
+    snprintf(pci->busId, sizeof pci->busId, "00000000:%02X:00.0", 0x10 + index);
+}
+
+int nvmlDeviceGetPciInfo_v3(gpu_t *g, pci_t *pci) { REACH(g); bus(g->index, pci); return OK; }
+
+int nvmlDeviceGetMemoryInfo(gpu_t *g, memory_t *m) {
+    REACH(g);
+    m->total = (g->slice ? TOTAL_MIB / 2 : TOTAL_MIB) * MIB;
+    m->used = (g->used + RESERVED_MIB) * MIB;
+    m->free = m->total - m->used;
+    return OK;
+}
+
+int nvmlDeviceGetMemoryInfo_v2(gpu_t *g, memory_v2_t *m) {
+    REACH(g);
+    m->total = (g->slice ? TOTAL_MIB / 2 : TOTAL_MIB) * MIB;
+    m->reserved = RESERVED_MIB * MIB;
+    m->used = g->used * MIB;
+    m->free = m->total - m->used - m->reserved;
+    return OK;
+}
+
+int nvmlDeviceGetUtilizationRates(gpu_t *g, utilization_t *u) {
+    REACH(g);
+    while (g->hang) { usleep(5000); refresh(); }
+    if (g->mig) return UNSUPPORTED;
+    u->gpu = g->util, u->memory = g->util / 2;
+    return OK;
+}
+
+int nvmlDeviceGetTemperature(gpu_t *g, int sensor, unsigned *c) { (void)sensor; REACH(g); *c = g->temp; return OK; }
+
+int nvmlDeviceGetPowerUsage(gpu_t *g, unsigned *mw) {
+    REACH(g);
+    *mw = g->power;
+    return g->power < 0 ? UNSUPPORTED : OK;
+}
+
+int nvmlDeviceGetEnforcedPowerLimit(gpu_t *g, unsigned *mw) { REACH(g); *mw = 400000; return OK; }
+int nvmlDeviceGetPersistenceMode(gpu_t *g, int *mode) { REACH(g); *mode = 1; return OK; }
+int nvmlDeviceGetEccMode(gpu_t *g, int *now, int *next) { REACH(g); *now = *next = 1; return OK; }
+
+int nvmlDeviceGetTotalEccErrors(gpu_t *g, int type, int counter, unsigned long long *count) {
+    REACH(g);
+    *count = type == 1 && counter == 0 ? g->ecc : 0;
+    return OK;
+}
+
+int nvmlDeviceGetCudaComputeCapability(gpu_t *g, int *major, int *minor) { REACH(g); *major = 8, *minor = 0; return OK; }
+int nvmlDeviceGetMigMode(gpu_t *g, unsigned *now, unsigned *next) { REACH(g); *now = *next = g->mig; return OK; }
+int nvmlDeviceGetMaxMigDeviceCount(gpu_t *g, unsigned *count) { REACH(g); *count = 7; return OK; }
+
+int nvmlDeviceGetMigDeviceHandleByIndex(gpu_t *g, unsigned index, gpu_t **slice) {
+    REACH(g);
+    if (index >= SLICES) return NOT_FOUND;
+    *slice = &slices[g->index][index];
+    return OK;
+}
+
+/* A GPU has twelve links, two to each of the first six others. */
+static int peer_of(int index, unsigned link) {
+    int peer = link / 2;
+    return peer >= index ? peer + 1 : peer;
+}
+
+int nvmlDeviceGetNvLinkState(gpu_t *g, unsigned link, unsigned *active) {
+    REACH(g);
+    if (link >= LINKS) return INVALID;
+    *active = nvswitch || peer_of(g->index, link) < devices;
+    return OK;
+}
+
+int nvmlDeviceGetNvLinkRemotePciInfo_v2(gpu_t *g, unsigned link, pci_t *pci) {
+    REACH(g);
+    bus(nvswitch ? 0xA0 : peer_of(g->index, link), pci);
+    return OK;
+}
+
+int nvmlDeviceGetNvLinkRemoteDeviceType(gpu_t *g, unsigned link, int *type) {
+    (void)link;
+    REACH(g);
+    *type = nvswitch ? 2 : 0;
+    return OK;
+}
+
+int nvmlDeviceGetTopologyCommonAncestor(gpu_t *g, gpu_t *peer, int *level) {
+    REACH(g);
+    REACH(peer);
+    *level = g->index / 4 == peer->index / 4 ? 30 : 50;
+    return OK;
+}
+
+static int list(gpu_t *g, unsigned *count, process_info_t *out) {
+    REACH(g);
+    unsigned room = *count;
+    *count = g->processes;
+    if (!g->processes) return OK;
+    if (!out || room < *count) return INSUFFICIENT_SIZE;
+    for (int i = 0; i < g->processes; i++) {
+        unsigned long long used = g->process[i].mib < 0 ? ~0ULL : g->process[i].mib * MIB;
+        out[i] = (process_info_t){g->process[i].pid, used, ~0U, ~0U};
+    }
+    return OK;
+}
+
+int nvmlDeviceGetComputeRunningProcesses_v3(gpu_t *g, unsigned *n, process_info_t *out) { return list(g, n, out); }
+int nvmlDeviceGetComputeRunningProcesses_v2(gpu_t *g, unsigned *n, process_info_t *out) { return list(g, n, out); }
