@@ -24,7 +24,7 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NoRoom:
-    """Why a share cannot be split over these devices now. `parts` is the split that would fragment, () if none would."""
+    """Why a share cannot be split over these devices now. `parts` is the split that would fragment, if that is why."""
 
     wanted_milli: int
     free_milli: int

@@ -1,0 +1,52 @@
+"""What every means of sharing a device must answer, and do."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from corral.model.allocation import Grant
+from corral.model.device import Device, Node
+from corral.model.means import Enforcement, Means
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A job's part of one device. `alone` is False when the job's share is split over further devices.
+
+    `cores_percent` is the compute granted by name, None when the share says it.
+    """
+
+    job_id: str
+    user: str
+    grant: Grant
+    cores_percent: int | None = None
+    alone: bool = True
+
+
+class SharingDriver(Protocol):
+    """One means of sharing. The first three answers are pure; `prepare` and `release` act on the machine."""
+
+    means: Means
+
+    def refusal(self, node: Node, device: Device, tenants: Sequence[Tenant], newcomer: Tenant) -> str | None:
+        """Why the newcomer may not join those on the device, for a person; None when it may.
+
+        What the driver would not tell (compute capability, CUDA version, MIG mode) counts against it.
+        """
+        ...
+
+    def enforcement(self) -> Enforcement:
+        """What holds a job to its grant."""
+        ...
+
+    def environment(self, device: Device, tenant: Tenant) -> tuple[tuple[str, str], ...]:
+        """Variables for the job besides those that make its devices visible, sorted by name."""
+        ...
+
+    def prepare(self, device: Device) -> None:
+        """Make the device ready before its first tenant starts; harmless when it is. Raises BackendFailed."""
+        ...
+
+    def release(self, device: Device) -> None:
+        """Undo `prepare` after the last tenant has gone; harmless when that is done. Raises BackendFailed."""
+        ...

@@ -1,0 +1,47 @@
+"""Whole devices: nobody else is on it, so what was granted is had."""
+
+from collections.abc import Sequence
+
+from corral.model.device import Device, Node
+from corral.model.means import Enforcement, Level, Means
+from corral.model.units import MILLI_PER_DEVICE, format_share
+from corral.sharing.command import run_tool
+from corral.sharing.driver import Tenant
+
+
+class Exclusive:
+    """One tenant with the whole device. With `process_mode` the driver lets a single process onto it besides.
+
+    Exclusive-process mode breaks jobs that open the device from several processes, so a site asks for it by name.
+    """
+
+    means = Means.EXCLUSIVE
+
+    def __init__(self, *, process_mode: bool = False, nvidia_smi: str = "nvidia-smi", timeout_s: float = 30.0) -> None:
+        self._process_mode = process_mode
+        self._nvidia_smi = nvidia_smi
+        self._timeout_s = timeout_s
+
+    def refusal(self, node: Node, device: Device, tenants: Sequence[Tenant], newcomer: Tenant) -> str | None:
+        if newcomer.grant.share_milli < MILLI_PER_DEVICE:
+            share = format_share(newcomer.grant.share_milli)
+            return f"{device.uuid} is given whole, {share} of it is not to be had; ask for --gpus 1"
+        if tenants:
+            return f"{device.uuid} is exclusive and job {tenants[0].job_id} has it"
+        return None
+
+    def enforcement(self) -> Enforcement:
+        return Enforcement(memory=Level.ENFORCED, compute=Level.ENFORCED)
+
+    def environment(self, device: Device, tenant: Tenant) -> tuple[tuple[str, str], ...]:
+        return ()
+
+    def prepare(self, device: Device) -> None:
+        self._set_compute_mode(device, "EXCLUSIVE_PROCESS")
+
+    def release(self, device: Device) -> None:
+        self._set_compute_mode(device, "DEFAULT")
+
+    def _set_compute_mode(self, device: Device, mode: str) -> None:
+        if self._process_mode:
+            run_tool([self._nvidia_smi, "-i", device.uuid, "-c", mode], timeout_s=self._timeout_s)

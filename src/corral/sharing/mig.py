@@ -1,0 +1,53 @@
+"""Hardware slices of a device: which one serves a request, and whose it is."""
+
+from collections.abc import Iterable, Sequence
+
+from corral.model.device import Device, Node, Partition
+from corral.model.means import Enforcement, Level, Means
+from corral.model.units import MILLI_PER_DEVICE, format_share
+from corral.sharing.driver import Tenant
+
+
+def profile_matches(wanted: str, profile: str) -> bool:
+    """Whether a slice of `profile` is what was asked for: by its name ("1g.10gb") or its memory ("10g", "10gb")."""
+    name = profile.lower()
+    memory = name.partition(".")[2].partition("+")[0]
+    return wanted.lower() in {name, memory, memory.removesuffix("b")} - {""}
+
+
+def free_partitions(device: Device, profile: str, held: Iterable[str]) -> tuple[Partition, ...]:
+    """The slices of this profile that no one of `held` (UUIDs) is, in the order the device lists them."""
+    taken = frozenset(held)
+    return tuple(p for p in device.partitions if profile_matches(profile, p.profile) and p.uuid not in taken)
+
+
+class Mig:
+    """One tenant per slice, whole. A tenant's grant names the slice, and `device` is the one that it is cut from."""
+
+    means = Means.MIG
+
+    def refusal(self, node: Node, device: Device, tenants: Sequence[Tenant], newcomer: Tenant) -> str | None:
+        if not device.mig_enabled:
+            turn_on = f"nvidia-smi -i {device.uuid} -mig 1"
+            return f"{device.uuid} is not in MIG mode; an administrator turns it on with {turn_on}"
+        uuid = newcomer.grant.uuid
+        if all(partition.uuid != uuid for partition in device.partitions):
+            offered = ", ".join(sorted({partition.profile for partition in device.partitions})) or "none"
+            return f"{device.uuid} has no slice {uuid}; it offers {offered}"
+        if newcomer.grant.share_milli < MILLI_PER_DEVICE:
+            share = format_share(newcomer.grant.share_milli)
+            return f"slice {uuid} is given whole, {share} of it is not to be had; ask for a smaller profile"
+        holder = next((tenant for tenant in tenants if tenant.grant.uuid == uuid), None)
+        return None if holder is None else f"job {holder.job_id} has slice {uuid}"
+
+    def enforcement(self) -> Enforcement:
+        return Enforcement(memory=Level.ENFORCED, compute=Level.ENFORCED)
+
+    def environment(self, device: Device, tenant: Tenant) -> tuple[tuple[str, str], ...]:
+        return ()
+
+    def prepare(self, device: Device) -> None:
+        """Nothing to do: slices are made by a plan that an administrator has seen (see `mig_plan`)."""
+
+    def release(self, device: Device) -> None:
+        """Nothing to undo: slices stay for the next tenant."""

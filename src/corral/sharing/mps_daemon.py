@@ -1,0 +1,183 @@
+"""The MPS control daemon of one device: started, watched, restarted and stopped.
+
+It belongs to the machine rather than to the server: one that a former server left is found by its pipe directory.
+"""
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from corral.model.errors import BackendFailed, Refused
+from corral.sharing.command import ToolHung, run_tool
+
+_PID_FILE = "nvidia-cuda-mps-control.pid"
+_LONGEST_SOCKET = len("/control_privileged")
+_SUN_PATH_MAX = 107
+_LOG_TAIL_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class MpsPaths:
+    """Where a daemon keeps its pipes and its logs."""
+
+    pipe: Path
+    log: Path
+
+    @classmethod
+    def under(cls, home: Path, uuid: str) -> "MpsPaths":
+        """The directories for a device. Raises Refused when the pipes' names would be longer than a socket's may be."""
+        base = home / "mps" / uuid
+        length = len(os.fsencode(base / "pipe")) + _LONGEST_SOCKET
+        if length > _SUN_PATH_MAX:
+            raise Refused(
+                f"MPS pipes under {base} would have names of {length} bytes and a socket's may have {_SUN_PATH_MAX}; "
+                f"use a home whose path is {length - _SUN_PATH_MAX} bytes shorter"
+            )
+        return cls(base / "pipe", base / "log")
+
+
+class MpsState(StrEnum):
+    """What a daemon is fit for. Only RUNNING takes new clients."""
+
+    RUNNING = "running"
+    DOWN = "down"
+    HUNG = "hung"
+    FAULT = "fault"
+
+
+@dataclass(frozen=True, slots=True)
+class MpsHealth:
+    """The daemon's state, its pid while it has one, and the driver's own words. A new pid means clients were lost."""
+
+    state: MpsState
+    pid: int | None
+    detail: str = ""
+
+
+class MpsDaemon:
+    """`nvidia-cuda-mps-control` for one device. All calls are bounded by `timeout_s` and may be repeated."""
+
+    def __init__(
+        self,
+        uuid: str,
+        paths: MpsPaths,
+        *,
+        control: str = "nvidia-cuda-mps-control",
+        multi_user: bool = False,
+        timeout_s: float = 10.0,
+    ) -> None:
+        self._uuid = uuid
+        self._paths = paths
+        self._control = control
+        self._multi_user = multi_user
+        self._timeout_s = timeout_s
+
+    def start(self) -> None:
+        """Have it running: at once when it is. Raises BackendFailed with the last line of its log when it won't."""
+        health = self.health()
+        if health.state is MpsState.RUNNING:
+            return
+        if health.state is not MpsState.DOWN:
+            self.stop()
+        self._paths.pipe.mkdir(parents=True, exist_ok=True)
+        self._paths.log.mkdir(parents=True, exist_ok=True)
+        mode = ["-multiuser-server"] if self._multi_user else []
+        try:
+            run_tool([self._control, *mode, "-d"], timeout_s=self._timeout_s, env=self._environment())
+        except BackendFailed as failure:
+            raise BackendFailed(f"MPS on {self._uuid} did not start: {failure}{self._last_words()}") from failure
+        health = self.health()
+        if health.state is not MpsState.RUNNING:
+            detail = health.detail or "it went away again"
+            raise BackendFailed(f"MPS on {self._uuid} did not stay up: {detail}{self._last_words()}")
+
+    def health(self) -> MpsHealth:
+        """Ask the daemon and the servers it started; a server at fault makes it FAULT."""
+        pid = self._pid()
+        if pid is None:
+            return MpsHealth(MpsState.DOWN, None)
+        try:
+            for server in self._servers():
+                status = self._say(f"get_server_status {server}")
+                if "FAULT" in status.upper():
+                    return MpsHealth(
+                        MpsState.FAULT, pid, f"a client's fault ended MPS server {server}: {status.strip()}"
+                    )
+        except ToolHung as hung:
+            return MpsHealth(MpsState.HUNG, pid, str(hung))
+        except BackendFailed as failure:
+            return MpsHealth(MpsState.DOWN, None, str(failure))
+        return MpsHealth(MpsState.RUNNING, pid)
+
+    def restart(self) -> None:
+        """Stop what is left of it, then start. Every client it had is lost. Raises BackendFailed."""
+        self.stop()
+        self.start()
+
+    def stop(self) -> None:
+        """Ask it to quit; kill it and its servers when it does not. Raises BackendFailed when even that fails."""
+        pid = self._pid()
+        if pid is None:
+            return
+        servers: list[int] = []
+        try:
+            servers = self._servers()
+            self._say("quit")
+        except BackendFailed:
+            pass  # what does not answer is killed below
+        if self._gone(pid, self._timeout_s):
+            return
+        for victim in (*servers, pid):
+            if self._is_ours(victim):
+                os.kill(victim, signal.SIGKILL)
+        if not self._gone(pid, self._timeout_s):
+            raise BackendFailed(f"MPS on {self._uuid} (process {pid}) cannot be killed; the device may need a reset")
+
+    def _servers(self) -> list[int]:
+        return [int(line) for line in self._say("get_server_list").split() if line.isdigit()]
+
+    def _say(self, command: str) -> str:
+        return run_tool([self._control], stdin=f"{command}\n", timeout_s=self._timeout_s, env=self._environment())
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            "CUDA_VISIBLE_DEVICES": self._uuid,
+            "CUDA_MPS_PIPE_DIRECTORY": str(self._paths.pipe),
+            "CUDA_MPS_LOG_DIRECTORY": str(self._paths.log),
+        }
+
+    def _pid(self) -> int | None:
+        try:
+            pid = int((self._paths.pipe / _PID_FILE).read_text())
+        except (OSError, ValueError):
+            return None
+        return pid if self._is_ours(pid) else None
+
+    def _is_ours(self, pid: int) -> bool:
+        """Whether the process was started for this pipe directory: a pid alone may be another's by now."""
+        try:
+            environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        except OSError:
+            return False
+        return b"CUDA_MPS_PIPE_DIRECTORY=" + os.fsencode(self._paths.pipe) in environment
+
+    def _gone(self, pid: int, timeout_s: float) -> bool:
+        deadline = time.monotonic() + timeout_s
+        while self._is_ours(pid):
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(0.01)
+        return True
+
+    def _last_words(self) -> str:
+        try:
+            text = (self._paths.log / "control.log").read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace")
+        except OSError:
+            return ""
+        lines = text.split("\n")
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        return f" (its log ends: {last})" if last else ""

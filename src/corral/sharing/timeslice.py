@@ -1,0 +1,41 @@
+"""Jobs take turns on the device. The driver keeps them to nothing; the memory guard watches what they hold."""
+
+from collections.abc import Sequence
+
+from corral.model.device import Device, Node
+from corral.model.means import Enforcement, Level, Means
+from corral.model.units import MILLI_PER_DEVICE, format_share
+from corral.sharing.driver import Tenant
+
+
+class Timeslice:
+    """As many tenants as their shares allow. `guarded` says that the memory guard runs on this machine."""
+
+    means = Means.TIMESLICE
+
+    def __init__(self, *, guarded: bool = True) -> None:
+        self._guarded = guarded
+
+    def refusal(self, node: Node, device: Device, tenants: Sequence[Tenant], newcomer: Tenant) -> str | None:
+        return share_refusal(device, tenants, newcomer)
+
+    def enforcement(self) -> Enforcement:
+        return Enforcement(memory=Level.GUARDED if self._guarded else Level.ADVISORY, compute=Level.ADVISORY)
+
+    def environment(self, device: Device, tenant: Tenant) -> tuple[tuple[str, str], ...]:
+        return ()
+
+    def prepare(self, device: Device) -> None:
+        """Nothing to do: a device takes turns by itself."""
+
+    def release(self, device: Device) -> None:
+        """Nothing to undo."""
+
+
+def share_refusal(device: Device, tenants: Sequence[Tenant], newcomer: Tenant) -> str | None:
+    """Why the newcomer's share does not fit beside the others', None when it does."""
+    held_milli = sum(tenant.grant.share_milli for tenant in tenants)
+    if held_milli + newcomer.grant.share_milli <= MILLI_PER_DEVICE:
+        return None
+    wanted, free = format_share(newcomer.grant.share_milli), format_share(MILLI_PER_DEVICE - held_milli)
+    return f"{device.uuid} has {free} of itself left and {wanted} was asked for"

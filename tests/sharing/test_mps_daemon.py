@@ -1,0 +1,144 @@
+"""The control daemon of a shared device is there when it is needed, and gone when it is not, however it behaves."""
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from corral.model.errors import BackendFailed, Refused
+from corral.sharing.mps_daemon import MpsDaemon, MpsPaths, MpsState
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> MpsPaths:
+    return MpsPaths.under(tmp_path / "h", "GPU-a")
+
+
+@pytest.fixture
+def daemon(mps_control: str, paths: MpsPaths) -> Iterator[MpsDaemon]:
+    daemon = MpsDaemon("GPU-a", paths, control=mps_control, timeout_s=2)
+    yield daemon
+    MpsDaemon("GPU-a", paths, control=mps_control, timeout_s=0.3).stop()
+
+
+def say(mps_control: str, paths: MpsPaths, command: str) -> str:
+    env = os.environ | {"CUDA_MPS_PIPE_DIRECTORY": str(paths.pipe), "CUDA_MPS_LOG_DIRECTORY": str(paths.log)}
+    return subprocess.run([mps_control], input=command, env=env, text=True, capture_output=True, timeout=10).stdout
+
+
+def test_started_twice_it_runs_once(daemon: MpsDaemon) -> None:
+    daemon.start()
+    first = daemon.health()
+    daemon.start()
+    assert first.state is MpsState.RUNNING
+    assert daemon.health() == first
+
+
+def test_a_new_server_finds_the_daemon_of_the_old_one(daemon: MpsDaemon, mps_control: str, paths: MpsPaths) -> None:
+    daemon.start()
+    assert MpsDaemon("GPU-a", paths, control=mps_control).health() == daemon.health()
+
+
+def test_stopped_it_is_down_and_stopping_again_is_harmless(daemon: MpsDaemon) -> None:
+    daemon.start()
+    daemon.stop()
+    daemon.stop()
+    assert daemon.health().state is MpsState.DOWN
+
+
+def test_a_clients_fault_is_seen_and_a_restart_mends_it(daemon: MpsDaemon, mps_control: str, paths: MpsPaths) -> None:
+    daemon.start()
+    before = daemon.health()
+    say(mps_control, paths, "start_server -uid 1000")
+    assert daemon.health() == before
+    say(mps_control, paths, "client_fault")
+    fault = daemon.health()
+    assert fault.state is MpsState.FAULT
+    assert "a client's fault ended MPS server" in fault.detail
+    daemon.restart()
+    after = daemon.health()
+    assert after.state is MpsState.RUNNING
+    assert after.pid != before.pid
+
+
+def test_a_daemon_that_vanished_is_down_and_starts_again(daemon: MpsDaemon, mps_control: str, paths: MpsPaths) -> None:
+    daemon.start()
+    say(mps_control, paths, "crash")
+    assert daemon.health().state is MpsState.DOWN
+    daemon.start()
+    assert daemon.health().state is MpsState.RUNNING
+
+
+def test_a_daemon_that_does_not_start_says_why(daemon: MpsDaemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPS_FAKE", "no-start")
+    with pytest.raises(BackendFailed, match=r"GPU-a did not start.*log ends: .*operation not permitted"):
+        daemon.start()
+
+
+def test_a_daemon_that_dies_at_once_says_why(daemon: MpsDaemon, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPS_FAKE", "dies")
+    with pytest.raises(BackendFailed, match=r"did not stay up.*no CUDA-capable device"):
+        daemon.start()
+
+
+def test_a_daemon_that_hangs_is_told_from_one_that_is_down_and_can_be_stopped(
+    mps_control: str, paths: MpsPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MPS_FAKE", "hangs")
+    hanging = MpsDaemon("GPU-a", paths, control=mps_control, timeout_s=0.5)
+    with pytest.raises(BackendFailed, match=r"did not answer within 0\.5 s"):
+        hanging.start()
+    assert hanging.health().state is MpsState.HUNG
+    hanging.stop()
+    assert hanging.health().state is MpsState.DOWN
+
+
+def test_a_daemon_that_ignores_quit_is_killed_with_its_servers(
+    mps_control: str, paths: MpsPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MPS_FAKE", "ignores-quit")
+    stubborn = MpsDaemon("GPU-a", paths, control=mps_control, timeout_s=0.5)
+    stubborn.start()
+    say(mps_control, paths, "start_server -uid 1000")
+    server = int(say(mps_control, paths, "get_server_list"))
+    stubborn.stop()
+    assert stubborn.health().state is MpsState.DOWN
+    deadline = time.monotonic() + 2
+    while running(server) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not running(server)
+
+
+def running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_another_process_that_got_the_pid_is_left_alone(daemon: MpsDaemon, paths: MpsPaths) -> None:
+    paths.pipe.mkdir(parents=True)
+    (paths.pipe / "nvidia-cuda-mps-control.pid").write_text(str(os.getpid()))
+    daemon.stop()
+    assert daemon.health().state is MpsState.DOWN
+
+
+def test_a_driver_without_multi_user_mode_says_so(
+    mps_control: str, paths: MpsPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MPS_FAKE", "no-multi-user")
+    with pytest.raises(BackendFailed, match="Unknown option: -multiuser-server"):
+        MpsDaemon("GPU-a", paths, control=mps_control, multi_user=True).start()
+
+
+def test_a_machine_without_the_program_says_so(paths: MpsPaths, tmp_path: Path) -> None:
+    with pytest.raises(BackendFailed, match="not installed here"):
+        MpsDaemon("GPU-a", paths, control=str(tmp_path / "missing")).start()
+
+
+def test_a_home_too_deep_for_pipes_is_refused_by_how_much() -> None:
+    with pytest.raises(Refused, match=r"whose path is \d+ bytes shorter"):
+        MpsPaths.under(Path("/h" * 50), "GPU-a")
