@@ -1,0 +1,100 @@
+"""Which source to ask: the first whose driver answers, and none is an answer too."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from corral.clock import Clock
+from corral.model.device import DeviceSample, Node
+from corral.model.errors import BackendFailed
+from corral.ports import Source
+from corral.telemetry.host import host_node
+
+logger = logging.getLogger(__name__)
+
+Labels = Mapping[str, str]
+_LOOK_AGAIN_S = 30.0
+
+
+def _open_nvml(clock: Clock, labels: Labels) -> Source:
+    from corral.telemetry.nvml import open_nvml
+
+    return open_nvml(clock, labels)
+
+
+def _open_nvidia_smi(clock: Clock, labels: Labels) -> Source:
+    from corral.telemetry.nvidia_smi import open_nvidia_smi
+
+    return open_nvidia_smi(clock, labels)
+
+
+DRIVERS: tuple[tuple[str, Callable[[Clock, Labels], Source]], ...] = (
+    ("NVML", _open_nvml),
+    ("nvidia-smi", _open_nvidia_smi),
+)
+"""Sources by preference. Each opens with a driver that answered, or raises BackendFailed saying why not."""
+
+
+def discover(
+    clock: Clock,
+    *,
+    mock: Path | None = None,
+    held: Callable[[], Mapping[str, int]] = dict,
+    labels: Labels | None = None,
+) -> Source:
+    """The source for this host: the mock file if one is given, else the first driver that answers, else none.
+
+    `held` tells the milli-GPU that jobs hold of each device, for mock devices whose load follows the jobs.
+    Raises Refused when the mock file is bad.
+    """
+    if mock is not None:
+        from corral.telemetry.mock import MockSource
+
+        return MockSource(mock, clock, held=held, labels=labels)
+    found, reasons = _first_that_answers(clock, labels or {})
+    return found or NoDriver(clock, labels or {}, reasons)
+
+
+class NoDriver:
+    """A host without devices: CPU jobs run, and a driver that comes up later is found.
+
+    `reason` says, for a person, why there are no devices.
+    """
+
+    name = "none"
+
+    def __init__(self, clock: Clock, labels: Labels, reasons: Sequence[str]) -> None:
+        self._clock = clock
+        self._labels = labels
+        self._found: Source | None = None
+        self._looked_at = clock.monotonic()
+        self.reason = f"this machine has no GPU that can be read: {'; '.join(reasons)}"
+        logger.warning("%s. Jobs that ask for no GPU run all the same", self.reason)
+
+    def node(self) -> Node:
+        """The host, with devices as soon as a driver answers."""
+        if self._found is None and self._clock.monotonic() - self._looked_at >= _LOOK_AGAIN_S:
+            self._looked_at = self._clock.monotonic()
+            self._found, _ = _first_that_answers(self._clock, self._labels)
+            if self._found is not None:
+                logger.info("a driver answers now: %s", self._found.name)
+        return host_node(labels=self._labels) if self._found is None else self._found.node()
+
+    def sample(self, uuids: Sequence[str] | None = None) -> tuple[DeviceSample, ...]:
+        """Samples of what was found since, else none."""
+        return () if self._found is None else self._found.sample(uuids)
+
+    def close(self) -> None:
+        """Let go of what was found since."""
+        if self._found is not None:
+            self._found.close()
+
+
+def _first_that_answers(clock: Clock, labels: Labels) -> tuple[Source | None, list[str]]:
+    reasons = []
+    for name, open_source in DRIVERS:
+        try:
+            return open_source(clock, labels), []
+        except BackendFailed as error:
+            reasons.append(f"{name}: {error}")
+    return None, reasons
