@@ -156,7 +156,7 @@ def _mapping_reader(data: Any, field: str) -> Any:
 def _dataclass_reader(cls: type[Any]) -> Reader:
     def read(data: Any, field: str) -> Any:
         _expect(isinstance(data, Mapping), "an object", data, field)
-        readers = _field_readers(cls)
+        readers = _field_readers(cast(Hashable, cls))
         prefix = f"{field}." if field else ""
         for name in data:
             if name not in readers:

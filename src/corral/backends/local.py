@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
-from corral.backends.process import LaunchError, LaunchSpec, ProcessBackend
-from corral.backends.process.backend import LaunchState
+from corral.backends.process.backend import LaunchState, ProcessBackend
+from corral.backends.process.launch import LaunchError, LaunchSpec
 from corral.model.errors import BackendFailed
 from corral.model.job import Phase
 from corral.ports import Launch, LaunchPhase, LaunchReport

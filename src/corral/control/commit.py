@@ -12,7 +12,7 @@ from corral.model.view import View, ViewDraft
 from corral.ports import Decided
 
 Verify = Callable[[View, Start], Misfit | None]
-Describe = Callable[[View, Start], GpuInfo]
+Describe = Callable[[View, Start], GpuInfo | None]
 Waited = Callable[[Job], tuple[tuple[str, float], ...]]
 
 

@@ -154,7 +154,7 @@ class Inquiry:
                 members.append(Member(name, grants))
         return Placement(tuple(members)) if members else None
 
-    def describe(self, view: View, placement: Placement) -> GpuInfo:
+    def describe(self, view: View, placement: Placement) -> GpuInfo | None:
         """The record of an adopted placement."""
         return gpu_info(view, Start("", placement, "adopted"))
 

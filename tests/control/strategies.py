@@ -1,0 +1,25 @@
+"""A small cluster and jobs for the tests of this room."""
+
+from corral.model.device import Device, DeviceCondition, Node
+from corral.model.fact import ConditionObserved, JobSubmitted, NodeObserved
+from corral.model.job import Job, JobSpec, Request
+from corral.model.view import View
+
+
+def box(gpus: int = 4) -> View:
+    """One node with so many idle devices, GPU-0 and on."""
+    devices = tuple(Device(f"GPU-{i}", i, "NVIDIA A100-SXM4-80GB", 81920) for i in range(gpus))
+    node = Node("box", devices, cpu_milli=16000, memory_mib=65536)
+    idle = [DeviceCondition(d.uuid, memory_free_mib=81920, utilization_pct=0) for d in devices]
+    return View().advance([NodeObserved(node), *(ConditionObserved(condition) for condition in idle)])
+
+
+def job(number: int, *, gpus: int = 1, user: str = "alice", after: tuple[str, ...] = (), retries: int = 0) -> Job:
+    """A waiting job with this number."""
+    spec = JobSpec(user, ("true",), request=Request(devices=gpus), retries=retries, after=after)
+    return Job(str(number), number, spec, submitted_at=100.0, waits_for=after)
+
+
+def with_jobs(view: View, *jobs: Job) -> View:
+    """The view after these jobs were submitted."""
+    return view.advance([JobSubmitted(each, 100.0) for each in jobs])

@@ -1,0 +1,188 @@
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from corral.control import transitions
+from corral.control.transitions import Backoff
+from corral.model.allocation import Grant, Member, Placement
+from corral.model.errors import Conflict
+from corral.model.fact import Fact, JobChanged, JobSubmitted
+from corral.model.job import NEXT_PHASES, Job, Phase
+from corral.model.view import View, ViewDraft
+from corral.ports import LaunchPhase, LaunchReport
+from tests.control.strategies import box, job, with_jobs
+
+BACKOFF = Backoff()
+WHOLE = 1000
+
+
+def place(*indices: int) -> Placement:
+    return Placement((Member("box", tuple(Grant(f"GPU-{i}", WHOLE) for i in indices)),))
+
+
+def started(view: View, job_id: str, *indices: int) -> View:
+    return view.advance(transitions.start(view.jobs[job_id], place(*indices), None, (), 200.0))
+
+
+def exited(job_id: str, code: int = 0, ending: Phase | None = None) -> LaunchReport:
+    how = ending or (Phase.SUCCEEDED if code == 0 else Phase.FAILED)
+    return LaunchReport(f"{job_id}.1", LaunchPhase.EXITED, 201.0, 202.0, exit_code=code, ending=how)
+
+
+def phases(facts: list[Fact], job_id: str) -> list[Phase]:
+    return [f.changes["phase"] for f in facts if isinstance(f, JobChanged) and f.job_id == job_id and "phase" in f.changes]
+
+
+def test_a_start_hands_the_devices_out_and_an_end_gives_them_back() -> None:
+    view = started(with_jobs(box(), job(1)), "1", 0, 1)
+    assert {uuid for uuid in view.holders} == {"GPU-0", "GPU-1"}
+    view = view.advance(transitions.ended(view, view.jobs["1"], exited("1"), 203.0, BACKOFF))
+    assert not view.holders
+    assert "1" not in view.jobs
+
+
+def test_a_success_lets_its_followers_go_and_a_failure_cancels_them_all_the_way_down() -> None:
+    view = with_jobs(box(), job(1), job(2, after=("1",)), job(3, after=("2",)))
+    running = started(view, "1", 0)
+    happy = running.advance(transitions.ended(running, running.jobs["1"], exited("1"), 203.0, BACKOFF))
+    assert happy.jobs["2"].waits_for == ()
+    facts = transitions.ended(running, running.jobs["1"], exited("1", code=3), 203.0, BACKOFF)
+    assert phases(facts, "2") == phases(facts, "3") == [Phase.CANCELLED]
+    reasons = [f.changes["reason"] for f in facts if isinstance(f, JobChanged) and f.job_id == "2"]
+    assert reasons == ["job 1, which it was to follow, failed"]
+
+
+def test_a_failed_attempt_is_recorded_before_the_job_waits_again() -> None:
+    view = started(with_jobs(box(), job(1, retries=1)), "1", 0)
+    facts = transitions.ended(view, view.jobs["1"], exited("1", code=3), 203.0, BACKOFF)
+    assert phases(facts, "1") == [Phase.FAILED, Phase.PENDING]
+    again = view.advance(facts).jobs["1"]
+    assert (again.attempts, again.eligible_at, again.exit_code) == (1, 204.0, 3)
+
+
+def test_the_last_attempt_is_final() -> None:
+    view = started(with_jobs(box(), job(1)), "1", 0)
+    facts = transitions.ended(view, view.jobs["1"], exited("1", code=3), 203.0, BACKOFF)
+    assert phases(facts, "1") == [Phase.FAILED]
+
+
+def test_a_cancelled_job_is_cancelled_whatever_its_exit_code_says() -> None:
+    view = started(with_jobs(box(), job(1)), "1", 0)
+    view = view.advance(transitions.cancel(view, view.jobs["1"], "bob", 203.0))
+    facts = transitions.ended(view, view.jobs["1"], exited("1", code=0), 204.0, BACKOFF)
+    assert phases(facts, "1") == [Phase.CANCELLED]
+    assert view.jobs["1"].reason == "cancelled by bob"
+
+
+def test_an_evicted_job_keeps_its_place_and_waits_again() -> None:
+    view = started(with_jobs(box(), job(1)), "1", 0)
+    view = view.advance(transitions.evict(view.jobs["1"], "job 2 is more urgent", 203.0))
+    view = view.advance(transitions.ended(view, view.jobs["1"], exited("1", code=143), 204.0, BACKOFF))
+    assert (view.jobs["1"].phase, view.jobs["1"].sequence, view.holders) == (Phase.PENDING, 1, {})
+
+
+def test_a_lost_supervisor_loses_the_job_unless_it_may_be_tried_again() -> None:
+    dead = LaunchReport("1.1", LaunchPhase.DEAD)
+    for retries, expected in ((0, [Phase.LOST]), (1, [Phase.LOST, Phase.PENDING])):
+        view = started(with_jobs(box(), job(1, retries=retries)), "1", 0)
+        assert phases(transitions.ended(view, view.jobs["1"], dead, 203.0, BACKOFF), "1") == expected
+
+
+def test_a_launch_that_fails_too_often_fails_the_job_with_the_last_reason() -> None:
+    view = with_jobs(box(), job(1))
+    for _ in range(transitions.MAX_LAUNCH_FAILURES):
+        view = started(view, "1", 0)
+        facts = transitions.launch_failed(view, view.jobs["1"], "no memory for a fork", 203.0, BACKOFF)
+        view = view.advance(facts)
+    assert phases(facts, "1") == [Phase.FAILED]
+    assert "no memory for a fork" in str(facts)
+
+
+def test_what_has_ended_cannot_be_cancelled_and_what_runs_cannot_be_held() -> None:
+    view = started(with_jobs(box(), job(1)), "1", 0)
+    with pytest.raises(Conflict, match="only a job that waits can be held"):
+        transitions.hold(view.jobs["1"], True, 203.0)
+    over = transitions.ended(view, view.jobs["1"], exited("1"), 203.0, BACKOFF)
+    done = Job("1", 1, view.jobs["1"].spec, 100.0, phase=Phase.SUCCEEDED)
+    assert phases(over, "1") == [Phase.SUCCEEDED]
+    with pytest.raises(Conflict, match="already ended"):
+        transitions.cancel(view, done, "bob", 204.0)
+
+
+class JobLife(RuleBasedStateMachine):
+    """Any order of steps: phases only move along legal lines, and devices belong to live jobs alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.view = box()
+        self.count = 0
+
+    def take(self, facts: list[Fact]) -> None:
+        draft = ViewDraft(self.view)
+        for fact in facts:
+            if isinstance(fact, JobChanged) and "phase" in fact.changes:
+                before = draft.view.jobs[fact.job_id].phase
+                assert fact.changes["phase"] in NEXT_PHASES[before]
+            draft.apply([fact])
+        self.view = draft.freeze()
+
+    def some(self, data: st.DataObject, *allowed: Phase) -> Job | None:
+        found = sorted(j.id for j in self.view.jobs.values() if j.phase in allowed)
+        return self.view.jobs[data.draw(st.sampled_from(found))] if found else None
+
+    @rule(data=st.data(), retries=st.integers(0, 1))
+    def submit(self, data: st.DataObject, retries: int) -> None:
+        self.count += 1
+        parents = sorted(j for j, x in self.view.jobs.items() if not x.phase.terminal)
+        after = tuple(data.draw(st.lists(st.sampled_from(parents), unique=True, max_size=2))) if parents else ()
+        self.take([JobSubmitted(job(self.count, retries=retries, after=after), 100.0)])
+
+    @precondition(lambda self: len(self.view.holders) < 4)
+    @rule(data=st.data())
+    def start(self, data: st.DataObject) -> None:
+        chosen = self.some(data, Phase.PENDING)
+        free = [i for i in range(4) if f"GPU-{i}" not in self.view.holders]
+        if chosen is not None and not chosen.waits_for:
+            self.take(transitions.start(chosen, place(free[0]), None, (), 1.0))
+
+    @rule(data=st.data())
+    def run(self, data: st.DataObject) -> None:
+        if chosen := self.some(data, Phase.STARTING, Phase.RUNNING, Phase.STOPPING):
+            self.take(transitions.running(chosen, 2.0, 2.0))
+
+    @rule(data=st.data(), code=st.sampled_from([0, 1]), how=st.sampled_from([None, Phase.TIMED_OUT, Phase.CANCELLED]))
+    def exit(self, data: st.DataObject, code: int, how: Phase | None) -> None:
+        if chosen := self.some(data, Phase.STARTING, Phase.RUNNING, Phase.STOPPING):
+            self.take(transitions.ended(self.view, chosen, exited(chosen.id, code, how), 3.0, BACKOFF))
+
+    @rule(data=st.data(), step=st.sampled_from(["dead", "failed", "never", "cancel", "evict"]))
+    def disturb(self, data: st.DataObject, step: str) -> None:
+        phases = (Phase.STARTING,) if step in ("failed", "never") else (Phase.STARTING, Phase.RUNNING, Phase.STOPPING)
+        if (chosen := self.some(data, *phases)) is None:
+            return
+        dead = LaunchReport(f"{chosen.id}.1", LaunchPhase.DEAD)
+        facts = {
+            "dead": lambda: transitions.ended(self.view, chosen, dead, 3.0, BACKOFF),
+            "failed": lambda: transitions.launch_failed(self.view, chosen, "no", 3.0, BACKOFF),
+            "never": lambda: transitions.never_ran(self.view, chosen, 3.0),
+            "cancel": lambda: transitions.cancel(self.view, chosen, "bob", 3.0),
+            "evict": lambda: transitions.evict(chosen, "room", 3.0),
+        }
+        self.take(facts[step]())
+
+    @invariant()
+    def devices_belong_to_live_jobs_alone(self) -> None:
+        live = {j.id for j in self.view.jobs.values() if j.phase in (Phase.STARTING, Phase.RUNNING, Phase.STOPPING)}
+        holding = {allocation.job_id for allocation in self.view.allocations.values()}
+        assert holding == live
+        assert all(len(ids) == 1 for ids in self.view.holders.values())
+
+    @invariant()
+    def nobody_waits_for_a_job_that_is_gone(self) -> None:
+        for each in self.view.jobs.values():
+            assert all(parent in self.view.jobs for parent in each.waits_for)
+
+
+TestJobLife = JobLife.TestCase
+TestJobLife.settings = settings(max_examples=60, stateful_step_count=30)
