@@ -1,0 +1,101 @@
+"""A batch: operations decided one after another over one draft, to be written in one transaction."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+
+from corral.ledger.changes import write_changes
+from corral.ledger.rows import Row, journal_row
+from corral.model.errors import LedgerFailed
+from corral.model.fact import Delta, Fact, Observation
+from corral.model.view import View, ViewDraft
+from corral.ports import Decided
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Run `decide`, write what it decided, resolve `future`."""
+
+    decide: Callable[[View], Decided[Any]]
+    future: "Future[Any]"
+
+
+@dataclass(frozen=True, slots=True)
+class Observe:
+    """Advance the view by measurements."""
+
+    observations: Sequence[Observation]
+
+
+Operation = Commit | Observe
+
+
+class Batch:
+    """What a run of operations makes of a view.
+
+    An operation that raises leaves no trace but its outcome. Outcomes are kept until `resolve`, the refusals too: one
+    that was founded on a decision of the same batch must not be told when that decision is never written.
+
+    Attributes:
+        deltas: facts and observations in the order decided.
+        facts: those to write.
+    """
+
+    def __init__(self, base: View, last_entry: int) -> None:
+        self._base = base
+        self._draft = ViewDraft(base)
+        self._last_entry = last_entry
+        self._outcomes: list[tuple[Future[Any], Any, Exception | None]] = []
+        self._entries: list[Row] = []
+        self.deltas: list[Delta] = []
+        self.facts: list[Fact] = []
+
+    def run(self, operation: Operation) -> None:
+        """Decide one operation. A commit whose future was cancelled meanwhile is passed over."""
+        match operation:
+            case Observe(observations=observations):
+                self._advance(observations)
+            case Commit(decide=decide, future=future) if future.running() or future.set_running_or_notify_cancel():
+                try:
+                    self._outcomes.append((future, self._decide(decide), None))
+                except Exception as error:
+                    self._outcomes.append((future, None, error))
+
+    def write(self, connection: Connection) -> None:
+        """Write the facts, in the journal and in the tables. Before `freeze`: it needs the jobs that ended."""
+        write_changes(connection, self.facts, self._entries, self._draft.view)
+
+    def freeze(self) -> View:
+        """The view that the batch makes."""
+        return self._draft.freeze()
+
+    def resolve(self, failure: LedgerFailed | None = None) -> None:
+        """Tell everyone how their operation went, or that all of them failed."""
+        for future, value, error in self._outcomes:
+            raised = failure or error
+            if raised is not None:
+                future.set_exception(raised)
+            else:
+                future.set_result(value)
+
+    def _decide(self, decide: Callable[[View], Decided[Any]]) -> Any:
+        decided = decide(self._draft.view)
+        first = self._last_entry + len(self.facts) + 1
+        entries = [journal_row(first + i, fact) for i, fact in enumerate(decided.facts)]
+        self._advance(decided.facts)
+        self._entries += entries
+        self.facts += decided.facts
+        return decided.value
+
+    def _advance(self, deltas: Sequence[Delta]) -> None:
+        try:
+            self._draft.apply(deltas)
+        except Exception:
+            # Half of them may have been applied: start again from what stood before.
+            self._draft = ViewDraft(self._base)
+            self._draft.apply(self.deltas)
+            raise
+        self.deltas += deltas

@@ -1,0 +1,112 @@
+"""What a batch of facts changes on disk: journal rows, and the state they lead to, a statement per table.
+
+A job or cordon is written as the batch leaves it, however many facts it took to get there.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from sqlalchemy import Connection, bindparam, delete, insert, update
+from sqlalchemy.dialects.sqlite import insert as upsert
+
+from corral.ledger import tables
+from corral.ledger.rows import Row, allocation_row, cordon_row, environment_of, job_row, job_state
+from corral.model.fact import (
+    AllocationEnded,
+    AllocationMade,
+    DeviceCordoned,
+    DeviceUncordoned,
+    Fact,
+    JobChanged,
+    JobRequeued,
+    JobSubmitted,
+)
+from corral.model.job import Job
+from corral.model.view import View
+
+
+def write_changes(connection: Connection, facts: Sequence[Fact], entries: Sequence[Row], view: View) -> None:
+    """Write `entries`, the journal rows of `facts` in order, and bring the tables to where `view` is."""
+    connection.execute(_ADD_ENTRY, entries)
+    _write_jobs(connection, facts, view)
+    _write_allocations(connection, facts, entries)
+    _write_cordons(connection, facts)
+
+
+def reserve_ids(connection: Connection, ceiling: int) -> None:
+    """Record that ids below `ceiling` may have been given."""
+    connection.execute(_SET_META, {"name": tables.NEXT_ID, "value": ceiling})
+
+
+def _write_jobs(connection: Connection, facts: Iterable[Fact], view: View) -> None:
+    submitted: dict[str, Job] = {}
+    changed: dict[str, Job] = {}
+    for fact in facts:
+        match fact:
+            case JobSubmitted(job=job) | JobRequeued(job=job):
+                submitted[job.id] = view.jobs[job.id]
+            case JobChanged(job_id=job_id):
+                changed[job_id] = view.jobs[job_id]
+    environments = {}
+    for job in submitted.values():
+        if environment := environment_of(job.spec.env):
+            environments[environment.digest] = environment.text
+    if environments:
+        rows = [{"digest": digest, "variables": text} for digest, text in environments.items()]
+        connection.execute(_KEEP_ENVIRONMENT, rows)
+    if submitted:
+        connection.execute(_SET_JOB, [job_row(job) for job in submitted.values()])
+    updates = [{"at_sequence": job.sequence, **job_state(job)} for key, job in changed.items() if key not in submitted]
+    if updates:
+        connection.execute(_UPDATE_JOB, updates)
+
+
+def _write_allocations(connection: Connection, facts: Iterable[Fact], entries: Iterable[Row]) -> None:
+    made: list[Row] = []
+    active: dict[str, Row] = {}
+    ended: list[Row] = []
+    for fact, entry in zip(facts, entries, strict=True):
+        match fact:
+            case AllocationMade(allocation=allocation):
+                active[allocation.id] = allocation_row(allocation, entry["sequence"], None)
+                made.append(active[allocation.id])
+            case AllocationEnded(allocation_id=allocation_id, at=at) if allocation_id in active:
+                active.pop(allocation_id)["ended_at"] = at
+            case AllocationEnded(allocation_id=allocation_id, at=at):
+                ended.append({"of_id": allocation_id, "ended_at": at})
+    # The ended ones first: one that begins anew under its old id must find it free.
+    if ended:
+        connection.execute(_END_ALLOCATION, ended)
+    if made:
+        connection.execute(_ADD_ALLOCATION, made)
+
+
+def _write_cordons(connection: Connection, facts: Iterable[Fact]) -> None:
+    last: dict[str, DeviceCordoned | None] = {}
+    for fact in facts:
+        match fact:
+            case DeviceCordoned(uuid=uuid):
+                last[uuid] = fact
+            case DeviceUncordoned(uuid=uuid):
+                last[uuid] = None
+    if last:
+        connection.execute(_REMOVE_CORDON, [{"of_uuid": uuid} for uuid in last])
+    rows = [cordon_row(fact) for fact in last.values() if fact is not None]
+    if rows:
+        connection.execute(_ADD_CORDON, rows)
+
+
+_add_job = upsert(tables.jobs)
+_SET_JOB = _add_job.on_conflict_do_update(
+    index_elements=["id"], set_={column.name: _add_job.excluded[column.name] for column in tables.jobs.columns}
+)
+_UPDATE_JOB = update(tables.jobs).where(tables.jobs.c.sequence == bindparam("at_sequence"))
+_KEEP_ENVIRONMENT = upsert(tables.environments).on_conflict_do_nothing()
+_ADD_ENTRY = insert(tables.journal)
+_ADD_ALLOCATION = insert(tables.allocations)
+_END_ALLOCATION = update(tables.allocations).where(
+    tables.allocations.c.id == bindparam("of_id"), tables.allocations.c.ended_at.is_(None)
+)
+_ADD_CORDON = insert(tables.cordons)
+_REMOVE_CORDON = delete(tables.cordons).where(tables.cordons.c.uuid == bindparam("of_uuid"))
+_add_meta = upsert(tables.meta)
+_SET_META = _add_meta.on_conflict_do_update(index_elements=["name"], set_={"value": _add_meta.excluded.value})

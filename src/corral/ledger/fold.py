@@ -1,0 +1,112 @@
+"""The journal folded from its start, and whether it leads to what the tables say."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from typing import Any
+
+from sqlalchemy import Connection, Table, select
+
+from corral.ledger import tables
+from corral.ledger.database import Database
+from corral.ledger.reader import Reader
+from corral.ledger.rows import Row, allocation_row, cordon_row, job_row
+from corral.ledger.schema import revision
+from corral.model.errors import LedgerFailed
+from corral.model.fact import AllocationEnded, AllocationMade, DeviceCordoned, DeviceUncordoned
+from corral.model.view import View, ViewDraft
+from corral.ports import JournalEntry
+
+DIFFERENCES_TOLD = 100
+
+
+def fold(entries: Iterable[JournalEntry]) -> View:
+    """The view that the facts of a whole journal lead to."""
+    return View().advance(entry.fact for entry in entries)
+
+
+def check(url: str) -> tuple[str, ...]:
+    """Compare the ledger's journal with its tables; a sentence per difference, () when they agree.
+
+    Reads one state of the database, also while a server writes it; keeps every job in memory.
+    Raises LedgerFailed when the ledger cannot be read at all.
+    """
+    database = Database(url)
+    if not database.path.exists():
+        raise LedgerFailed(f"there is no ledger at {database.path} to check; a server makes it when it first starts")
+    try:
+        with database.reading() as connection:
+            found = revision(connection)
+            if found != tables.REVISION:
+                raise LedgerFailed(
+                    f"{database.path} is of format {found}, not {tables.REVISION}; "
+                    "start this version's server on it once, which migrates it or says why it cannot"
+                )
+            differences = _differences(connection, Reader(database))
+            told = [text for _, text in zip(range(DIFFERENCES_TOLD), differences, strict=False)]
+            more = sum(1 for _ in differences)
+    finally:
+        database.close()
+    return (*told, f"and {more} more differences") if more else tuple(told)
+
+
+def _differences(connection: Connection, reader: Reader) -> Iterator[str]:
+    state = _Folded()
+    expected = 1
+    for entry in reader.entries(connection):
+        if entry.sequence != expected:
+            yield f"journal entries {expected} to {entry.sequence - 1} are missing"
+        expected = entry.sequence + 1
+        try:
+            state.add(entry)
+        except (KeyError, TypeError) as error:
+            yield f"journal entry {entry.sequence} does not follow from those before it: {error!r}"
+    for table, key, rows in state.rows():
+        yield from _compare(table, key, rows, _stored(connection, table, key))
+
+
+class _Folded:
+    """Rows of the tables as the journal has them."""
+
+    def __init__(self) -> None:
+        self._draft = ViewDraft(View())
+        self._allocations: dict[int, Row] = {}
+        self._active: dict[str, Row] = {}
+        self._cordons: dict[str, Row] = {}
+
+    def add(self, entry: JournalEntry) -> None:
+        """Fold one more entry. Raises KeyError or TypeError for one that cannot follow."""
+        self._draft.apply((entry.fact,))
+        match entry.fact:
+            case AllocationMade(allocation=allocation):
+                row = allocation_row(allocation, entry.sequence, None)
+                self._allocations[entry.sequence] = self._active[allocation.id] = row
+            case AllocationEnded(allocation_id=allocation_id, at=at):
+                self._active.pop(allocation_id)["ended_at"] = at
+            case DeviceCordoned(uuid=uuid) as cordon:
+                self._cordons[uuid] = cordon_row(cordon)
+            case DeviceUncordoned(uuid=uuid):
+                self._cordons.pop(uuid, None)
+
+    def rows(self) -> Iterator[tuple[Table, str, dict[Any, Row]]]:
+        """For each table its key and its rows by key."""
+        # The draft was never frozen, so the jobs that ended are still in it.
+        yield tables.jobs, "id", {job_id: job_row(job) for job_id, job in self._draft.view.jobs.items()}
+        yield tables.allocations, "entry", self._allocations
+        yield tables.cordons, "uuid", self._cordons
+
+
+def _stored(connection: Connection, table: Table, key: str) -> dict[Any, Row]:
+    return {row[key]: dict(row) for row in connection.execute(select(table).order_by(table.c[key])).mappings()}
+
+
+def _compare(table: Table, key: str, folded: Mapping[Any, Row], stored: Mapping[Any, Row]) -> Iterator[str]:
+    for value in dict.fromkeys(chain(folded, stored)):
+        name = f"{table.name} {key}={value}"
+        if value not in stored:
+            yield f"{name} is in the journal but not in the table"
+        elif value not in folded:
+            yield f"{name} is in the table but not in the journal"
+        else:
+            for column, told in folded[value].items():
+                if stored[value][column] != told:
+                    yield f"{name}: {column} is {stored[value][column]!r} in the table, {told!r} by the journal"

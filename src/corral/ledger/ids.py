@@ -1,0 +1,48 @@
+"""Fresh job ids: a counter on disk, read ahead so that taking an id needs no commit."""
+
+import threading
+
+RESERVE = 100
+"""Ids reserved ahead. A crash skips at most so many; an orderly close hands the unused ones back."""
+
+
+class IdCounter:
+    """Numbers never given before. Those below `ceiling` are reserved on disk; only they are given. Thread-safe."""
+
+    def __init__(self, next_id: int) -> None:
+        self._lock = threading.Lock()
+        self._next = next_id
+        self._ceiling = next_id
+        self._asked = 0
+
+    def take(self, count: int, *, unreserved: bool = False) -> range | None:
+        """`count` numbers in a row, or None when so many are not reserved yet; `ceiling_due` then asks for them.
+
+        `unreserved` is for the writer's own thread, whose next transaction records them before anyone sees them.
+        """
+        with self._lock:
+            if self._next + count > self._ceiling and not unreserved:
+                self._asked += count
+                return None
+            taken = range(self._next, self._next + count)
+            self._next += count
+            return taken
+
+    def ceiling_due(self) -> int | None:
+        """The ceiling that the next transaction should record, None while enough are reserved."""
+        with self._lock:
+            if self._ceiling - self._next >= self._asked + RESERVE // 2:
+                return None
+            return self._next + self._asked + RESERVE
+
+    def reserved(self, ceiling: int) -> None:
+        """Ids below `ceiling` are on record now."""
+        with self._lock:
+            self._ceiling = max(self._ceiling, ceiling)
+            self._asked = 0
+
+    @property
+    def unused(self) -> int | None:
+        """The first number not given, None when nothing is reserved beyond it."""
+        with self._lock:
+            return self._next if self._next < self._ceiling else None

@@ -1,0 +1,134 @@
+"""Questions to the tables, from any thread, each over one state of the database."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Select, func, select
+
+from corral.ledger import tables
+from corral.ledger.database import Database
+from corral.ledger.rows import Variables, allocation_of, digests, entry_of, job_of, variables_of
+from corral.model.fact import AllocationMade, DeviceCordoned, Fact, JobSubmitted
+from corral.model.job import Job, Phase
+from corral.model.view import View
+from corral.ports import JobQuery, JournalEntry
+
+ENVIRONMENTS_KEPT = 1_000
+"""Environments kept in memory, shared by the jobs read; most jobs of a user have the same one."""
+
+ACTIVE_PHASES = tuple(phase for phase in Phase if not phase.terminal)
+
+
+class Reader:
+    """Reads what is committed. Every method may raise LedgerFailed."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._environments: dict[str, Variables] = {}
+
+    def find_job(self, job_id: str) -> Job | None:
+        """The job of this id."""
+        found = self._read_jobs([select(tables.jobs).where(tables.jobs.c.id == job_id)])
+        return found[0] if found else None
+
+    def find_array(self, array_id: str) -> tuple[Job, ...]:
+        """The elements of an array by index."""
+        table = tables.jobs
+        return self._read_jobs([select(table).where(table.c.array_id == array_id).order_by(table.c.array_index)])
+
+    def jobs(self, query: JobQuery) -> tuple[Job, ...]:
+        """A page of jobs, newest first."""
+        return self._read_jobs(_pages(query), query.limit)
+
+    def journal(self, job_id: str | None, after: int, limit: int | None) -> tuple[JournalEntry, ...]:
+        """Entries with a sequence above `after`, in order."""
+        table = tables.journal
+        question = select(table).where(table.c.sequence > after).order_by(table.c.sequence).limit(limit)
+        if job_id is not None:
+            question = question.where(table.c.job_id == job_id)
+        with self._database.reading() as connection:
+            rows = connection.execute(question).mappings().all()
+            environments = self._variables(connection, digests(rows))
+        return tuple(entry_of(row, environments) for row in rows)
+
+    def entries(self, connection: Connection) -> Iterator[JournalEntry]:
+        """The whole journal in order, read in pieces, as `connection` sees it."""
+        table = tables.journal
+        question = select(table).order_by(table.c.sequence).limit(_ROWS_AT_ONCE)
+        last = 0
+        while rows := connection.execute(question.where(table.c.sequence > last)).mappings().all():
+            environments = self._variables(connection, digests(rows))
+            yield from (entry_of(row, environments) for row in rows)
+            last = rows[-1]["sequence"]
+
+    def first_view(self) -> View:
+        """What has not ended, as the tables have it."""
+        jobs = self._read_jobs(
+            [select(tables.jobs).where(tables.jobs.c.phase.in_(ACTIVE_PHASES)).order_by(tables.jobs.c.sequence)]
+        )
+        active = select(tables.allocations).where(tables.allocations.c.ended_at.is_(None))
+        with self._database.reading() as connection:
+            held = connection.execute(active.order_by(tables.allocations.c.entry)).mappings().all()
+            cordons = connection.execute(select(tables.cordons).order_by(tables.cordons.c.uuid)).all()
+        facts: list[Fact] = [JobSubmitted(job, job.submitted_at) for job in jobs]
+        facts += [AllocationMade(allocation_of(row), row["created_at"]) for row in held]
+        facts += [DeviceCordoned(row.uuid, row.reason, row.by, row.at) for row in cordons]
+        return View().advance(facts)
+
+    def last_entry(self) -> int:
+        """The journal's length."""
+        with self._database.reading() as connection:
+            return connection.scalar(select(func.max(tables.journal.c.sequence))) or 0
+
+    def next_id(self) -> int:
+        """The least number that no id was made of."""
+        with self._database.reading() as connection:
+            asked = select(tables.meta.c.value).where(tables.meta.c.name == tables.NEXT_ID)
+            return connection.scalar(asked) or 1
+
+    def _read_jobs(self, questions: Iterable[Select[Any]], limit: int | None = None) -> tuple[Job, ...]:
+        """The answers to all questions; of several, the newest `limit` first."""
+        with self._database.reading() as connection:
+            answers = [connection.execute(question).mappings().all() for question in questions]
+            rows = answers[0]
+            if len(answers) > 1:
+                rows = sorted((row for answer in answers for row in answer), key=lambda row: -row["sequence"])[:limit]
+            environments = self._variables(connection, digests(rows))
+        return tuple(job_of(row, environments) for row in rows)
+
+    def _variables(self, connection: Connection, wanted: Sequence[str]) -> Mapping[str, Variables]:
+        """Environments by digest, those read before from memory."""
+        known = self._environments
+        found = {digest: known[digest] for digest in wanted if digest in known}
+        table = tables.environments
+        missing = [digest for digest in wanted if digest not in found]
+        for start in range(0, len(missing), _DIGESTS_A_QUESTION):
+            chunk = missing[start : start + _DIGESTS_A_QUESTION]
+            for digest, text in connection.execute(select(table).where(table.c.digest.in_(chunk))):
+                found[digest] = variables_of(text)
+        if missing:
+            # Replaced whole, so that other threads never see it change.
+            self._environments = {**known, **found} if len(known) < ENVIRONMENTS_KEPT else found
+        return found
+
+
+_DIGESTS_A_QUESTION = 500
+_ROWS_AT_ONCE = 1_000
+
+
+def _pages(query: JobQuery) -> list[Select[Any]]:
+    """Questions whose answers, merged, are the page.
+
+    With a limit there is one question per phase: each is answered by an index in the order wanted, so that a page
+    costs its own rows however many other jobs there are.
+    """
+    table = tables.jobs
+    question = select(table).order_by(table.c.sequence.desc()).limit(query.limit)
+    for column, value in ((table.c.user, query.user), (table.c.name, query.name), (table.c.array_id, query.array_id)):
+        if value is not None:
+            question = question.where(column == value)
+    if query.before_sequence is not None:
+        question = question.where(table.c.sequence < query.before_sequence)
+    if query.limit is not None and (query.phases or query.user is not None):
+        return [question.where(table.c.phase == phase.value) for phase in query.phases or Phase]
+    return [question.where(table.c.phase.in_(query.phases))] if query.phases else [question]

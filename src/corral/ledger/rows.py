@@ -1,0 +1,195 @@
+"""Jobs, allocations and facts to rows of the tables, and back.
+
+JSON is ASCII, so that text which is no UTF-8 (an argument or a variable of a process may hold any byte) passes whole.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any
+
+from corral.model.allocation import Allocation, GpuInfo, Placement
+from corral.model.errors import LedgerFailed, Refused
+from corral.model.fact import AllocationMade, DeviceCordoned, DeviceUncordoned, Fact, JobRequeued, JobSubmitted
+from corral.model.job import Job, JobSpec
+from corral.ports import JournalEntry
+from corral.wire import fact_from_plain, fact_to_plain, from_plain, to_plain
+
+Row = dict[str, Any]
+Stored = Mapping[Any, Any]
+Variables = tuple[tuple[str, str], ...]
+Environments = Mapping[str, Variables]
+
+_COLUMNS = (
+    "id", "sequence", "phase", "array_id", "array_index", "submitted_at", "started_at", "ended_at", "exit_code",
+)  # fmt: skip
+_STATE = tuple((f.name, f.default) for f in fields(Job) if f.name not in (*_COLUMNS, "spec"))
+
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """An environment as it is kept: `text` is JSON, `digest` its name."""
+
+    digest: str
+    text: str
+
+
+@lru_cache(maxsize=64)
+def environment_of(variables: Variables) -> Environment | None:
+    """How to keep these variables, None when there are none."""
+    if not variables:
+        return None
+    text = _encode(variables)
+    return Environment(blake2b(text.encode(), digest_size=16).hexdigest(), text)
+
+
+def variables_of(text: str) -> Variables:
+    """The variables that `environment_of` made the text of."""
+    return tuple((name, value) for name, value in json.loads(text))
+
+
+def job_row(job: Job) -> Row:
+    """Everything of a job, its environment by digest."""
+    spec = job.spec
+    environment = environment_of(spec.env)
+    return {
+        "sequence": job.sequence,
+        "id": job.id,
+        "user": _text(spec.user),
+        "name": _text(spec.name),
+        "array_id": job.array_id,
+        "array_index": job.array_index,
+        "submitted_at": job.submitted_at,
+        "environment": environment and environment.digest,
+        "spec": _encode(to_plain(_without_environment(spec), compact=True)),
+        **job_state(job),
+    }
+
+
+def job_state(job: Job) -> Row:
+    """What may change of a job."""
+    others = {name: to_plain(value) for name, default in _STATE if (value := getattr(job, name)) != default}
+    return {
+        "phase": job.phase.value,
+        "started_at": job.started_at,
+        "ended_at": job.ended_at,
+        "exit_code": job.exit_code,
+        "state": _encode(others),
+    }
+
+
+def job_of(row: Stored, environments: Environments) -> Job:
+    """The job of a row of `jobs`. Raises LedgerFailed when the row is damaged."""
+    try:
+        plain = {name: row[name] for name in _COLUMNS} | json.loads(row["state"])
+        job = from_plain(Job, {**plain, "spec": json.loads(row["spec"])})
+        return _with_environment(job, row["environment"], environments)
+    except (Refused, ValueError, TypeError, KeyError) as error:
+        raise _damaged(f"job {row['id']}", error) from error
+
+
+def allocation_row(allocation: Allocation, entry: int, ended_at: float | None) -> Row:
+    """An allocation; `entry` is the journal sequence of its beginning."""
+    info = allocation.gpu_info
+    return {
+        "entry": entry,
+        "id": allocation.id,
+        "job_id": allocation.job_id,
+        "user": _text(allocation.user),
+        "attempt": allocation.attempt,
+        "reserved": allocation.reserved,
+        "created_at": allocation.created_at,
+        "ended_at": ended_at,
+        "placement": _encode(to_plain(allocation.placement, compact=True)),
+        "gpu_info": None if info is None else _encode(to_plain(info, compact=True)),
+    }
+
+
+def allocation_of(row: Stored) -> Allocation:
+    """The allocation of a row of `allocations`. Raises LedgerFailed when the row is damaged."""
+    try:
+        info = row["gpu_info"]
+        return Allocation(
+            id=row["id"],
+            job_id=row["job_id"],
+            user=row["user"],
+            placement=from_plain(Placement, json.loads(row["placement"])),
+            created_at=row["created_at"],
+            attempt=row["attempt"],
+            reserved=bool(row["reserved"]),
+            gpu_info=None if info is None else from_plain(GpuInfo, json.loads(info)),
+        )
+    except (Refused, ValueError, TypeError) as error:
+        raise _damaged(f"allocation {row['id']}", error) from error
+
+
+def cordon_row(fact: DeviceCordoned) -> Row:
+    """A cordon."""
+    return {"uuid": fact.uuid, "reason": _text(fact.reason), "by": _text(fact.by), "at": fact.at}
+
+
+def journal_row(sequence: int, fact: Fact) -> Row:
+    """A journal entry; the environment of a job submitted is left out and named by its digest."""
+    job_id: str | None
+    environment = None
+    match fact:
+        case JobSubmitted(job=job) | JobRequeued(job=job):
+            job_id = job.id
+            environment = environment_of(job.spec.env)
+            fact = replace(fact, job=replace(job, spec=_without_environment(job.spec)))
+        case AllocationMade(allocation=allocation):
+            job_id = allocation.job_id
+        case DeviceCordoned() | DeviceUncordoned():
+            job_id = None
+        case _:
+            job_id = fact.job_id
+    return {
+        "sequence": sequence,
+        "at": fact.at,
+        "job_id": job_id,
+        "fact": type(fact).__name__,
+        "environment": environment and environment.digest,
+        "body": _encode(fact_to_plain(fact)),
+    }
+
+
+def entry_of(row: Stored, environments: Environments) -> JournalEntry:
+    """The entry of a row of `journal`. Raises LedgerFailed when the row is damaged."""
+    try:
+        fact = fact_from_plain(json.loads(row["body"]))
+        if isinstance(fact, JobSubmitted | JobRequeued):
+            fact = replace(fact, job=_with_environment(fact.job, row["environment"], environments))
+        return JournalEntry(row["sequence"], row["at"], fact)
+    except (Refused, ValueError, TypeError, KeyError) as error:
+        raise _damaged(f"journal entry {row['sequence']}", error) from error
+
+
+def digests(rows: Iterable[Stored]) -> Sequence[str]:
+    """The environments that these rows name, each once, in order."""
+    return list(dict.fromkeys(row["environment"] for row in rows if row["environment"] is not None))
+
+
+def _without_environment(spec: JobSpec) -> JobSpec:
+    return replace(spec, env=()) if spec.env else spec
+
+
+def _with_environment(job: Job, digest: str | None, environments: Environments) -> Job:
+    return job if digest is None else replace(job, spec=replace(job.spec, env=environments[digest]))
+
+
+def _text(value: str | None) -> str | None:
+    """Text as a database takes it: what is no UTF-8 is written as escapes."""
+    if value is None or value.isascii():
+        return value
+    return value.encode("utf-8", "backslashreplace").decode()
+
+
+def _damaged(what: str, error: Exception) -> LedgerFailed:
+    return LedgerFailed(
+        f"the ledger's {what} cannot be read ({type(error).__name__}: {error}); it is damaged. "
+        "Stop the server and put a backup of the ledger in its place"
+    )

@@ -1,0 +1,96 @@
+"""The ledger as the rest of the house sees it: `corral.ports.Ledger` over one SQLite file."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import TypeVar
+
+from corral.ledger.batch import Commit, Observe
+from corral.ledger.database import Database
+from corral.ledger.ids import IdCounter
+from corral.ledger.reader import Reader
+from corral.ledger.schema import prepare
+from corral.ledger.writer import Listener, Writer
+from corral.model.fact import Observation
+from corral.model.job import Job
+from corral.model.view import View
+from corral.ports import Decided, JobQuery, JournalEntry
+
+T = TypeVar("T")
+
+
+def open_ledger(url: str) -> "SqlLedger":
+    """Open the ledger at `url` (sqlite:////path/ledger.db), making or migrating it as needed.
+
+    Raises LedgerFailed for a missing directory, a locked or damaged file, one that is no ledger or a newer Corral's.
+    """
+    database = Database(url)
+    database.create()
+    try:
+        prepare(database)
+        return SqlLedger(database)
+    except BaseException:
+        database.close()
+        raise
+
+
+class SqlLedger:
+    """See `corral.ports.Ledger`, whose contract this is.
+
+    `decide` may be run again when another operation of its batch turns out not to be writable; only its last run
+    counts. It may read through the ledger, which answers with what is committed, but must not wait for a commit.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._reader = Reader(database)
+        self._ids = IdCounter(self._reader.next_id())
+        self._writer = Writer(database, self._reader.first_view(), self._reader.last_entry(), self._ids)
+
+    def view(self) -> View:
+        """The newest published view."""
+        return self._writer.view
+
+    def commit(self, decide: Callable[[View], Decided[T]]) -> "Future[T]":
+        """Decide on the writer's thread, write, publish, then resolve."""
+        future: Future[T] = Future()
+        self._writer.put(Commit(decide, future))
+        return future
+
+    def observe(self, observations: Sequence[Observation]) -> None:
+        """Advance the view by measurements, in order with the commits; they are not written."""
+        self._writer.put(Observe(observations))
+
+    def subscribe(self, listener: Listener) -> None:
+        """Call `listener` on the writer's thread after each publication."""
+        self._writer.listeners = (*self._writer.listeners, listener)
+
+    def next_ids(self, count: int) -> tuple[str, ...]:
+        """Fresh decimal ids, never given before. Waits for a commit when `count` are not reserved yet."""
+        taken = self._ids.take(count, unreserved=self._writer.is_current_thread)
+        while taken is None:
+            self.commit(lambda view: Decided((), None)).result()
+            taken = self._ids.take(count)
+        return tuple(map(str, taken))
+
+    def find_job(self, job_id: str) -> Job | None:
+        """A job in any phase; one that has not ended is found in the view."""
+        return self.view().jobs.get(job_id) or self._reader.find_job(job_id)
+
+    def find_array(self, array_id: str) -> tuple[Job, ...]:
+        """The elements of an array in index order."""
+        return self._reader.find_array(array_id)
+
+    def jobs(self, query: JobQuery) -> tuple[Job, ...]:
+        """Jobs as committed, newest first."""
+        return self._reader.jobs(query)
+
+    def journal(
+        self, *, job_id: str | None = None, after: int = 0, limit: int | None = None
+    ) -> tuple[JournalEntry, ...]:
+        """Facts in order, of one job or of all."""
+        return self._reader.journal(job_id, after, limit)
+
+    def close(self) -> None:
+        """Finish what was accepted, then stop."""
+        self._writer.close()
+        self._database.close()

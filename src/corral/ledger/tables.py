@@ -1,0 +1,112 @@
+"""What is on disk: the tables as they are now. `migrations` holds the steps that led here.
+
+Retention: nothing is deleted. A job costs about 3 KiB over its life, a dozen journal entries included; environments
+are kept once each, however many jobs share them.
+"""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+REVISION = "0001"
+"""The newest migration; a ledger that says anything else must be migrated, or is from a newer Corral."""
+
+metadata = MetaData()
+
+# SQLite stores a table in the order of its key only if that is spelled INTEGER.
+_RowNumber = BigInteger().with_variant(Integer, "sqlite")
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("sequence", _RowNumber, primary_key=True, autoincrement=False),
+    Column("id", Text, nullable=False),
+    Column("user", Text, nullable=False, comment="of the spec, for the index"),
+    Column("name", Text, nullable=False, comment="of the spec, for the index"),
+    Column("phase", Text, nullable=False),
+    Column("array_id", Text),
+    Column("array_index", BigInteger),
+    Column("submitted_at", Float, nullable=False),
+    Column("started_at", Float),
+    Column("ended_at", Float),
+    Column("exit_code", BigInteger),
+    Column("state", Text, nullable=False, comment="JSON of the other fields that change, defaults left out"),
+    Column("environment", Text, comment="digest of the environment; null when it is empty"),
+    Column("spec", Text, nullable=False, comment="JSON of the JobSpec without its environment, defaults left out"),
+    UniqueConstraint("id", name="jobs_id"),
+    Index("jobs_by_phase", "phase", "sequence"),
+    Index("jobs_by_user", "user", "phase", "sequence"),
+    Index("jobs_by_name", "name", "sequence"),
+    Index("jobs_by_array", "array_id", "array_index"),
+)
+
+environments = Table(
+    "environments",
+    metadata,
+    Column("digest", Text, primary_key=True, comment="BLAKE2b, 16 bytes in hex, of `variables`"),
+    Column("variables", Text, nullable=False, comment="JSON list of [name, value]"),
+)
+
+allocations = Table(
+    "allocations",
+    metadata,
+    Column("entry", _RowNumber, primary_key=True, autoincrement=False, comment="journal sequence of its beginning"),
+    Column("id", Text, nullable=False),
+    Column("job_id", Text, nullable=False),
+    Column("user", Text, nullable=False),
+    Column("attempt", BigInteger, nullable=False),
+    Column("reserved", Boolean, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("ended_at", Float, comment="null while it holds its devices"),
+    Column("placement", Text, nullable=False, comment="JSON"),
+    Column("gpu_info", Text, comment="JSON"),
+    Index("allocations_by_job", "job_id"),
+)
+# One of each id holds devices at a time; also what makes finding the active ones quick.
+Index(
+    "allocations_active",
+    allocations.c.id,
+    unique=True,
+    sqlite_where=allocations.c.ended_at.is_(None),
+    postgresql_where=allocations.c.ended_at.is_(None),
+)
+
+cordons = Table(
+    "cordons",
+    metadata,
+    Column("uuid", Text, primary_key=True),
+    Column("reason", Text, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("at", Float, nullable=False),
+)
+
+journal = Table(
+    "journal",
+    metadata,
+    Column("sequence", _RowNumber, primary_key=True, autoincrement=False, comment="from 1, without gaps"),
+    Column("at", Float, nullable=False),
+    Column("job_id", Text),
+    Column("fact", Text, nullable=False),
+    Column("environment", Text, comment="digest of the environment of the job submitted"),
+    Column("body", Text, nullable=False, comment="JSON of the fact, defaults left out"),
+    Index("journal_by_job", "job_id", "sequence"),
+)
+
+meta = Table(
+    "meta",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", BigInteger, nullable=False),
+)
+
+NEXT_ID = "next_id"
+"""The row of `meta` with the least number that no job id was ever made of."""

@@ -1,0 +1,157 @@
+"""The one writer: a thread that groups whatever waits into one transaction, and publishes after it is on disk."""
+
+import logging
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from corral.ledger.batch import Batch, Commit, Observe, Operation
+from corral.ledger.changes import reserve_ids
+from corral.ledger.database import Database, RowsRefused
+from corral.ledger.ids import IdCounter
+from corral.model.errors import LedgerFailed
+from corral.model.fact import Delta
+from corral.model.view import View
+
+BATCH_LIMIT = 256
+"""Operations in one transaction at most, so that the first of them does not wait for ever more behind it."""
+
+IDLE_S = 0.5
+"""So long without an operation, and the write-ahead log is folded into the database while nobody waits for it."""
+
+Listener = Callable[[View, Sequence[Delta]], None]
+
+_log = logging.getLogger(__name__)
+_STOP = object()
+
+
+class Writer:
+    """Runs operations in the order in which they were put.
+
+    After a batch: its transaction is on disk, then the view is published, listeners are called, futures resolve.
+    """
+
+    def __init__(self, database: Database, view: View, last_entry: int, ids: IdCounter) -> None:
+        self.view = view
+        self.listeners: tuple[Listener, ...] = ()
+        self._database = database
+        self._last_entry = last_entry
+        self._ids = ids
+        self._log_grew = False
+        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._closing = threading.Lock()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="corral-ledger", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_current_thread(self) -> bool:
+        """Whether the caller runs on the writer's thread."""
+        return threading.current_thread() is self._thread
+
+    def put(self, operation: Operation) -> None:
+        """Queue an operation. After `close` a commit raises LedgerFailed through its future."""
+        with self._closing:
+            if not self._closed:
+                self._queue.put(operation)
+                return
+        if isinstance(operation, Commit):
+            operation.future.set_exception(LedgerFailed("the ledger is closed; the server is stopping"))
+
+    def close(self) -> None:
+        """Finish what was queued, hand unused ids back, and stop. Further calls do nothing."""
+        with self._closing:
+            if not self._closed:
+                self._closed = True
+                self._queue.put(_STOP)
+        self._thread.join()
+
+    def _run(self) -> None:
+        for batch in self._batches():
+            self._process(batch)
+        unused = self._ids.unused
+        if unused is not None:
+            try:
+                with self._database.writing() as connection:
+                    reserve_ids(connection, unused)
+            except LedgerFailed as error:
+                _log.warning("some job numbers will be skipped: %s", error)
+
+    def _batches(self) -> Iterator[list[Operation]]:
+        while True:
+            batch = []
+            operation = self._next()
+            while operation is not _STOP:
+                batch.append(operation)
+                if len(batch) == BATCH_LIMIT or self._queue.empty():
+                    break
+                operation = self._queue.get()
+            if batch:
+                yield batch
+            if operation is _STOP:
+                return
+
+    def _next(self) -> Any:
+        if self._log_grew:
+            try:
+                return self._queue.get(timeout=IDLE_S)
+            except queue.Empty:
+                self._checkpoint()
+        return self._queue.get()
+
+    def _checkpoint(self) -> None:
+        self._log_grew = False
+        try:
+            self._database.checkpoint()
+        except LedgerFailed as error:
+            _log.warning("the write-ahead log could not be folded: %s", error)
+
+    def _process(self, operations: Sequence[Operation]) -> None:
+        batch = Batch(self.view, self._last_entry)
+        for operation in operations:
+            batch.run(operation)
+        try:
+            self._write(batch)
+        except RowsRefused as error:
+            if len(operations) > 1:
+                for operation in operations:
+                    self._process([operation])
+            else:
+                batch.resolve(error)
+        except LedgerFailed as error:
+            self._publish_observations(operations)
+            batch.resolve(error)
+        else:
+            self._publish(batch.freeze(), batch.deltas)
+            batch.resolve()
+
+    def _write(self, batch: Batch) -> None:
+        ceiling = self._ids.ceiling_due()
+        if not batch.facts and ceiling is None:
+            return
+        with self._database.writing() as connection:
+            if batch.facts:
+                batch.write(connection)
+            if ceiling is not None:
+                reserve_ids(connection, ceiling)
+        self._log_grew = True
+        self._last_entry += len(batch.facts)
+        if ceiling is not None:
+            self._ids.reserved(ceiling)
+
+    def _publish_observations(self, operations: Sequence[Operation]) -> None:
+        observed = [
+            delta for operation in operations if isinstance(operation, Observe) for delta in operation.observations
+        ]
+        self._publish(self.view.advance(observed), observed)
+
+    def _publish(self, view: View, deltas: Sequence[Delta]) -> None:
+        if not deltas:
+            return
+        self.view = view
+        for listener in self.listeners:
+            try:
+                listener(view, deltas)
+            except Exception:
+                _log.exception("a listener of the ledger failed")
