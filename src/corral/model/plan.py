@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from corral.model.allocation import Placement
 from corral.model.fit import Misfit
+from corral.model.job import Job, JobKind, Request
 
 
 class WaitReason(StrEnum):
@@ -19,6 +21,27 @@ class WaitReason(StrEnum):
     LIMIT = "Limit"
     RESERVATION = "Reservation"
     NOT_REACHED = "NotReached"
+
+
+class Group(NamedTuple):
+    """What makes waiting jobs alike: if the first of them has no place, none of them has.
+
+    `array_id` only where the array has a limit of its own.
+    """
+
+    queue: str
+    user: str
+    project: str
+    kind: JobKind
+    request: Request
+    array_id: str | None
+
+
+def group_of(job: Job) -> Group:
+    """The group that a waiting job belongs to."""
+    spec = job.spec
+    array_id = None if job.array_limit is None else job.array_id
+    return Group(spec.queue, spec.user, spec.project, spec.kind, spec.request, array_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +64,7 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """The job waits.
+    """The job waits, and those of its group behind it do for the same reason.
 
     Attributes:
         position: place in its order, from 1.

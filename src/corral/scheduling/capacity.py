@@ -1,0 +1,167 @@
+"""What is free on every node, kept current by deltas instead of being read afresh from each view."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from corral.model.allocation import Allocation
+from corral.model.device import Device, DeviceCondition, Node
+from corral.model.fact import (
+    AllocationEnded,
+    AllocationMade,
+    ConditionObserved,
+    Delta,
+    DeviceCordoned,
+    DeviceUncordoned,
+    NodeGone,
+    NodeObserved,
+)
+from corral.model.fit import NodeState, Slot, slot_of, version_tuple
+from corral.model.view import View, ViewDraft
+
+
+@dataclass(slots=True)
+class _Host:
+    """A node with its slots as they now are; `state` is None when it has to be put together again."""
+
+    node: Node
+    slots: list[Slot]
+    state: NodeState | None = None
+
+
+@dataclass(slots=True)
+class _Used:
+    """What allocations hold of one device or of one host, in the two units that each is counted in."""
+
+    milli: int = 0
+    mib: int = 0
+
+
+@dataclass(slots=True)
+class Capacity:
+    """Free capacity by node. Equal views make equal capacities, whatever the deltas that led to them."""
+
+    source: ViewDraft
+    _allocations: dict[str, Allocation] = field(default_factory=dict)
+    _hosts: dict[str, _Host] = field(default_factory=dict)
+    _where: dict[str, tuple[str, int]] = field(default_factory=dict)
+    _devices: dict[str, _Used] = field(default_factory=dict)
+    _machines: dict[str, _Used] = field(default_factory=dict)
+    _order: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for allocation in self.view.allocations.values():
+            self._allocations[allocation.id] = allocation
+            self._hold(allocation, 1)
+        for node in self.view.nodes.values():
+            self._observe(node)
+
+    @property
+    def view(self) -> View:
+        """The view that this is the capacity of."""
+        return self.source.view
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every node, in the order in which equal choices are settled."""
+        if self._order is None:
+            self._order = tuple(sorted(self._hosts))
+        return self._order
+
+    def state(self, name: str) -> NodeState:
+        """The state of a node, equal to `corral.model.fit.node_state` of the view."""
+        host = self._hosts[name]
+        if host.state is None:
+            used = self._machines.get(name) or _Used()
+            host.state = NodeState(
+                slots=tuple(host.slots),
+                cpu_milli=host.node.cpu_milli - used.milli,
+                memory_mib=host.node.memory_mib - used.mib,
+                labels=host.node.labels,
+                driver=version_tuple(host.node.driver_version),
+                cuda=host.node.cuda_version,
+            )
+        return host.state
+
+    def named(self, name: str, uuids: Collection[str]) -> tuple[int, ...] | None:
+        """The slots of the node whose devices are among `uuids`, None when no device is named at all."""
+        if not uuids:
+            return None
+        return tuple(i for i, device in enumerate(self._hosts[name].node.devices) if device.uuid in uuids)
+
+    def device(self, name: str, slot: int) -> Device:
+        """The device in a slot."""
+        return self._hosts[name].node.devices[slot]
+
+    def slot(self, uuid: str) -> tuple[str, int] | None:
+        """Where a device is: its node and slot, None when it is not in the cluster now."""
+        return self._where.get(uuid)
+
+    def residents(self, name: str) -> tuple[str, ...]:
+        """Names of the jobs that hold something on the node."""
+        return tuple(
+            self.view.jobs[allocation.job_id].spec.name
+            for allocation in self._allocations.values()
+            if allocation.job_id in self.view.jobs
+            and any(member.node == name for member in allocation.placement.members)
+        )
+
+    def condition(self, uuid: str) -> DeviceCondition | None:
+        """The last known condition of a device."""
+        return self.view.conditions.get(uuid)
+
+    def follow(self, delta: Delta) -> None:
+        """Follow one delta that the view has already taken in."""
+        match delta:
+            case AllocationMade(allocation=allocation):
+                self._allocations[allocation.id] = allocation
+                self._hold(allocation, 1)
+            case AllocationEnded(allocation_id=allocation_id):
+                self._hold(self._allocations.pop(allocation_id), -1)
+            case ConditionObserved(condition=condition):
+                self._renew(condition.uuid)
+            case DeviceCordoned(uuid=uuid) | DeviceUncordoned(uuid=uuid):
+                self._renew(uuid)
+            case NodeObserved(node=node):
+                self._observe(node)
+            case NodeGone(name=name):
+                self._forget(name)
+
+    def _observe(self, node: Node) -> None:
+        self._forget(node.name)
+        self._order = None
+        self._hosts[node.name] = _Host(node, [self._read(device) for device in node.devices])
+        for index, device in enumerate(node.devices):
+            self._where[device.uuid] = (node.name, index)
+
+    def _forget(self, name: str) -> None:
+        host = self._hosts.pop(name, None)
+        if host is not None:
+            self._order = None
+            for device in host.node.devices:
+                self._where.pop(device.uuid, None)
+
+    def _hold(self, allocation: Allocation, sign: int) -> None:
+        for member in allocation.placement.members:
+            machine = self._machines.setdefault(member.node, _Used())
+            machine.milli += sign * member.cpu_milli
+            machine.mib += sign * member.host_memory_mib
+            if member.node in self._hosts:
+                self._hosts[member.node].state = None
+            for grant in member.grants:
+                held = self._devices.setdefault(grant.uuid, _Used())
+                held.milli += sign * grant.share_milli
+                held.mib += sign * (grant.memory_mib or 0)
+                self._renew(grant.uuid)
+
+    def _renew(self, uuid: str) -> None:
+        place = self._where.get(uuid)
+        if place is not None:
+            host = self._hosts[place[0]]
+            slot = self._read(host.node.devices[place[1]])
+            if slot != host.slots[place[1]]:
+                host.slots[place[1]] = slot
+                host.state = None
+
+    def _read(self, device: Device) -> Slot:
+        held = self._devices.get(device.uuid) or _Used()
+        return slot_of(device, self.view.conditions.get(device.uuid), held.milli, held.mib)

@@ -1,0 +1,218 @@
+"""What could start: ever, now, and still. All with the fit test that decides."""
+
+from dataclasses import replace
+
+from corral.model.allocation import Placement
+from corral.model.device import DeviceCondition
+from corral.model.errors import Refused, nearest
+from corral.model.fact import ConditionObserved
+from corral.model.fit import Cause, Misfit, NodeState, fit, model_matches, node_state, version_tuple
+from corral.model.job import Job, Request
+from corral.model.plan import Plan, Start, group_of
+from corral.model.submission import Submission
+from corral.model.units import MILLI_PER_DEVICE, count_of, format_memory
+from corral.model.view import View, ViewDraft
+from corral.scheduling.capacity import Capacity
+from corral.scheduling.choose import choose
+from corral.scheduling.draft import Draft, FitMemo, Keeping, without
+from corral.scheduling.words import count_of_cpus, short_model
+
+
+def draft_of(view: View) -> Draft:
+    """A fresh draft of everything that is free in the view."""
+    return Draft(Capacity(ViewDraft(view)), FitMemo())
+
+
+def place_now(view: View, plan: Plan | None, request: Request) -> Placement | Misfit:
+    """Where the request would start at once if it came last in line after what `plan` decided, or why nowhere."""
+    return choose(_after(view, plan, None), request)
+
+
+def nearest_that_starts(
+    view: View, request: Request, plan: Plan | None = None, job: Job | None = None
+) -> Request | None:
+    """The shape nearest to the request that would start now: fewer devices, then fewer conditions; None if none would.
+
+    With a plan, what it keeps for jobs ahead (of `job`, or of anybody new) stays kept.
+    """
+    draft = _after(view, plan, job)
+    for smaller in _smaller(request):
+        if isinstance(choose(draft, smaller), Placement):
+            return smaller
+    return None
+
+
+def verify(view: View, start: Start) -> Misfit | None:
+    """Why a planned start no longer fits into the view, None when it still does: the same test that decided it."""
+    request = view.jobs[start.job_id].spec.request
+    states: dict[str, NodeState] = {}
+    for member in start.placement.members:
+        if member.node not in view.nodes:
+            return Misfit(Cause.NO_NODE, 1, 0, node=member.node)
+        state = states.get(member.node) or node_state(view, member.node)
+        uuids = [device.uuid for device in view.nodes[member.node].devices]
+        if any(grant.uuid not in uuids for grant in member.grants):
+            return Misfit(Cause.NO_NODE, len(member.grants), 0, node=member.node)
+        slots = tuple(uuids.index(grant.uuid) for grant in member.grants)
+        answer = fit(request, state, named=slots)
+        if isinstance(answer, Misfit):
+            return replace(answer, node=member.node)
+        states[member.node] = without(state, member, slots)
+    return None
+
+
+def impossible(view: View, request: Request) -> str | None:
+    """Why no node here could ever serve the request, in words that name the most it may ask for; None when one could.
+
+    While no inventory is known (the driver is down) nothing is impossible.
+    """
+    if not view.nodes:
+        return None
+    unknown = _unknown_device(view, request)
+    if unknown is not None:
+        return unknown
+    empty = draft_of(_emptied(view))
+    answer = choose(empty, request)
+    if isinstance(answer, Placement):
+        return None
+    member = replace(request, gang_size=1)
+    if request.gang_size > 1 and isinstance(choose(empty, member), Placement):
+        most = _largest_gang(empty, request)
+        return f"all nodes together can hold {most} such members at once; the most you can ask for is {most}"
+    return _lacking(view, empty, member)
+
+
+def refuse_impossible(view: View, submission: Submission) -> None:
+    """Raise Refused when no node here could ever serve the submission, naming the most it may ask for."""
+    never = impossible(view, submission.request)
+    if never is not None:
+        raise Refused(never, field="request")
+
+
+def _after(view: View, plan: Plan | None, job: Job | None) -> Draft:
+    draft = draft_of(view)
+    if plan is None:
+        return draft
+    for start in plan.starts:
+        if start.job_id in view.jobs and view.jobs[start.job_id].allocation_id is None:
+            draft.take(start.placement.members)
+    for hold in plan.holds:
+        ahead = view.jobs.get(hold.job_id)
+        if ahead is None or hold.misfit is None:
+            continue
+        if job is not None and group_of(ahead) == group_of(job):
+            break
+        draft.keep(Keeping(ahead.id, ahead.spec.request, hold.misfit.cause in (Cause.CPU, Cause.HOST_MEMORY)))
+    return draft
+
+
+def _smaller(request: Request) -> list[Request]:
+    """Smaller shapes, nearest first: fewer members, fewer devices, then without the conditions on the device."""
+    fewer = [replace(request, gang_size=size) for size in range(request.gang_size - 1, 0, -1)]
+    if not request.device_uuids:
+        fewer += [replace(request, gang_size=1, devices=count) for count in range(request.devices - 1, 0, -1)]
+    loose = replace(request, models=(), min_memory_mib=None, min_compute=None, device_uuids=())
+    if loose != request:
+        fewer += [loose, *(replace(loose, gang_size=1, devices=n) for n in range(request.devices - 1, 0, -1))]
+    return fewer
+
+
+def _emptied(view: View) -> View:
+    """The view as it would be with nothing running and every device well."""
+    bare = replace(view, allocations={}, holders={}, cordons={}, conditions={})
+    return bare.advance(
+        ConditionObserved(DeviceCondition(device.uuid)) for node in view.nodes.values() for device in node.devices
+    )
+
+
+def _largest_gang(empty: Draft, request: Request) -> int:
+    size = request.gang_size - 1
+    while size > 1 and not isinstance(choose(empty, replace(request, gang_size=size)), Placement):
+        size -= 1
+    return size
+
+
+def _unknown_device(view: View, request: Request) -> str | None:
+    known = {device.uuid for node in view.nodes.values() for device in node.devices}
+    for uuid in request.device_uuids:
+        if uuid not in known:
+            return f"no GPU here has the UUID {uuid}; {nearest(uuid, known) or 'there is none at all'}"
+    if request.device_uuids and len(request.device_uuids) != request.devices:
+        named = count_of(len(request.device_uuids), "GPU")
+        return f"{named} named but {request.devices} asked for; the numbers must agree"
+    return None
+
+
+def _lacking(view: View, empty: Draft, request: Request) -> str:
+    """Which part of a request without a gang no node can give, the simplest first."""
+    nodes = [view.nodes[name] for name in sorted(view.nodes)]
+    here = "this machine" if len(nodes) == 1 else "the largest node"
+    most = max(len(node.devices) for node in nodes)
+    if request.devices > most:
+        has = "has no GPU" if most == 0 else f"has {most}; the most you can ask for is {most}"
+        return f"{here} {has}" + (" on one node" if most and len(nodes) > 1 else "")
+    for words in (_host_lack(view, request), _node_lack(view, request), _device_lack(view, request)):
+        if words is not None:
+            return words
+    for count in range(request.devices - 1, 0, -1):
+        if isinstance(choose(empty, replace(request, devices=count)), Placement):
+            return f"no node has {request.devices} such GPUs; the most you can ask for is {count}"
+    return "no node has all of that together; ask for less, or leave out a condition"
+
+
+def _host_lack(view: View, request: Request) -> str | None:
+    cpus = max(node.cpu_milli for node in view.nodes.values())
+    if request.cpu_milli > cpus:
+        return f"no node has {count_of_cpus(request.cpu_milli)}; the most you can ask for is {count_of_cpus(cpus)}"
+    memory = max(node.memory_mib for node in view.nodes.values())
+    if request.host_memory_mib > memory:
+        wanted = format_memory(request.host_memory_mib)
+        return f"no node has {wanted} of memory; the most you can ask for is {format_memory(memory)}"
+    return None
+
+
+def _node_lack(view: View, request: Request) -> str | None:
+    labels = {label for node in view.nodes.values() for label in node.labels}
+    for key, value in request.labels:
+        if (key, value) not in labels:
+            others = sorted(v for k, v in labels if k == key)
+            there = f"{key} is one of {', '.join(others)}" if others else f"no node has a label {key}"
+            return f"no node has the label {key}={value}; {there}"
+    if request.min_driver is not None:
+        drivers = [version_tuple(node.driver_version) or () for node in view.nodes.values()]
+        if max(drivers) < request.min_driver:
+            return f"no node has driver {_dotted(request.min_driver)} or newer; the newest is {_dotted(max(drivers))}"
+    if request.min_cuda is not None:
+        cudas = [node.cuda_version or () for node in view.nodes.values()]
+        if max(cudas) < request.min_cuda:
+            return f"no node has CUDA {_dotted(request.min_cuda)} or newer; the newest is {_dotted(max(cudas))}"
+    return None
+
+
+def _device_lack(view: View, request: Request) -> str | None:
+    devices = [device for name in sorted(view.nodes) for device in view.nodes[name].devices]
+    if not devices:
+        return None
+    if not any(model_matches(request.models, device.model) for device in devices):
+        counts: dict[str, int] = {}
+        for device in devices:
+            counts[short_model(device.model)] = counts.get(short_model(device.model), 0) + 1
+        there = ", ".join(f"{model} ({count})" for model, count in sorted(counts.items()))
+        return f"no GPU here is of model {' or '.join(request.models)}; there are: {there}"
+    able = [device for device in devices if model_matches(request.models, device.model)]
+    memory = max(device.memory_mib or 0 for device in able)
+    least = max(request.min_memory_mib or 0, request.memory_mib or 0)
+    if least > memory:
+        return f"no such GPU has {format_memory(least)}; the most you can ask for is {format_memory(memory)}"
+    compute = max(device.compute_capability or (0, 0) for device in able)
+    if request.min_compute is not None and compute < request.min_compute:
+        return (
+            f"no such GPU has compute capability {_dotted(request.min_compute)}; the highest here is {_dotted(compute)}"
+        )
+    if request.share_milli > MILLI_PER_DEVICE:
+        return "a share is at most the whole GPU, 1"
+    return None
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(str(number) for number in version) or "unknown"

@@ -1,0 +1,94 @@
+"""How requests, devices and jobs are called in a sentence."""
+
+from corral.model.job import Job, Request
+from corral.model.units import MILLI_PER_DEVICE, count_of, format_memory, format_share
+
+_VENDORS = ("NVIDIA ", "AMD ", "Intel ")
+
+
+def short_model(model: str) -> str:
+    """The device model without its maker: "NVIDIA A100-SXM4-80GB" -> "A100-SXM4-80GB"."""
+    for vendor in _VENDORS:
+        if model.startswith(vendor):
+            return model.removeprefix(vendor).removeprefix("GeForce ")
+    return model
+
+
+def need_of(request: Request) -> str:
+    """What a request asks for: "4 whole A100 with at least 40G each on one node"."""
+    if request.devices == 0:
+        need = " and ".join(_host_parts(request)) or "no GPU"
+    else:
+        need = _devices(request) + _conditions(request)
+        extra = " and ".join(_host_parts(request))
+        need += f" and {extra}" if extra else ""
+    if request.gang_size == 1:
+        return need
+    where = " on one node" if request.one_node else " on a node each" if request.spread else ""
+    return f"{request.gang_size} times {need}{where}"
+
+
+def job_called(job: Job) -> str:
+    """The job's name and id: "train (job 12)"."""
+    return f"{job.spec.name} (job {job.id})" if job.spec.name else f"job {job.id}"
+
+
+def jobs_called(ids: list[str]) -> str:
+    """A few job ids: "job 7", "jobs 7 and 9", "jobs 7, 9 and 3 more"."""
+    if len(ids) == 1:
+        return f"job {ids[0]}"
+    if len(ids) == 2:
+        return f"jobs {ids[0]} and {ids[1]}"
+    if len(ids) == 3:
+        return f"jobs {ids[0]}, {ids[1]} and {ids[2]}"
+    return f"jobs {ids[0]}, {ids[1]} and {len(ids) - 2} more"
+
+
+def flags_of(request: Request) -> str:
+    """The part of a request that may be made smaller, as its user types it: "--gpus 2 --min-memory 20G"."""
+    flags = [f"--gpus {request.devices}"]
+    if not request.whole:
+        flags.append(f"--share {format_share(request.share_milli)}")
+    if request.models:
+        flags.append(f"--gpu-model {','.join(request.models)}")
+    if request.min_memory_mib is not None:
+        flags.append(f"--min-memory {format_memory(request.min_memory_mib)}")
+    if request.min_compute is not None:
+        flags.append(f"--min-compute {request.min_compute[0]}.{request.min_compute[1]}")
+    return " ".join(flags)
+
+
+def _devices(request: Request) -> str:
+    kind = " or ".join(request.models) or ("GPU" if request.devices == 1 else "GPUs")
+    if request.device_uuids:
+        return f"{'the GPU' if request.devices == 1 else 'the GPUs'} {', '.join(request.device_uuids)}"
+    if request.share_milli == MILLI_PER_DEVICE:
+        return f"{request.devices} {'whole ' if request.models else ''}{kind}"
+    return f"{format_share(request.share_milli)} of {'a' if request.devices == 1 else request.devices} {kind}"
+
+
+def _conditions(request: Request) -> str:
+    words = []
+    if request.min_memory_mib is not None:
+        words.append(f"with at least {format_memory(request.min_memory_mib)}{' each' if request.devices > 1 else ''}")
+    if request.memory_mib is not None:
+        words.append(f"with {format_memory(request.memory_mib)} free{' on each' if request.devices > 1 else ''}")
+    if request.min_compute is not None:
+        words.append(f"of compute capability {request.min_compute[0]}.{request.min_compute[1]} or higher")
+    if request.labels:
+        words.append(f"on a node with {', '.join(f'{key}={value}' for key, value in request.labels)}")
+    return "".join(f" {word}" for word in words)
+
+
+def _host_parts(request: Request) -> list[str]:
+    parts = []
+    if request.cpu_milli:
+        parts.append(count_of_cpus(request.cpu_milli))
+    if request.host_memory_mib:
+        parts.append(f"{format_memory(request.host_memory_mib)} of host memory")
+    return parts
+
+
+def count_of_cpus(cpu_milli: int) -> str:
+    """CPUs of thousandths: "1 CPU", "1.5 CPUs"."""
+    return count_of(cpu_milli // 1000, "CPU") if cpu_milli % 1000 == 0 else f"{cpu_milli / 1000:g} CPUs"
