@@ -1,0 +1,41 @@
+"""The application: the routes of /api/v1 over one service."""
+
+from fastapi import FastAPI, Request, Response
+
+import corral
+from corral.api import jobs, site
+from corral.api.auth import Authenticator
+from corral.api.desk import Ask, Desk, json_response
+from corral.api.errors import add_error_handlers
+from corral.api.openapi import describer
+from corral.api.waiting import EndSignal
+from corral.control.service import Service
+
+PREFIX = "/api/v1"
+
+
+def create_app(service: Service, authenticator: Authenticator, ends: EndSignal) -> FastAPI:
+    """The ASGI application. `ends.on_change` must be subscribed to the ledger that the service writes.
+
+    It is to be served by `corral.api.server`, whose connections say who asks; elsewhere nobody is answered.
+    """
+    app = FastAPI(
+        title="Corral",
+        version=corral.__version__,
+        description="Submit GPU work, see where it runs and why it waits.",
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.state.desk = Desk(service, authenticator, ends)
+    app.openapi = describer(app)  # type: ignore[method-assign]
+    add_error_handlers(app)
+    app.include_router(jobs.router, prefix=PREFIX)
+    app.include_router(site.router, prefix=PREFIX)
+
+    @app.get(f"{PREFIX}/openapi.json", include_in_schema=False)
+    async def description(request: Request, ask: Ask) -> Response:
+        return json_response(request.app.openapi())
+
+    return app

@@ -1,0 +1,64 @@
+"""What every route has at hand: the service, the caller, and threads for what blocks."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any
+
+from anyio import to_thread
+from fastapi import Depends
+from starlette.requests import Request
+from starlette.responses import Response
+
+from corral.api.auth import Authenticator
+from corral.api.waiting import EndSignal
+from corral.control.caller import Caller
+from corral.control.service import Service
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """One application's parts, kept at `app.state.desk`."""
+
+    service: Service
+    authenticator: Authenticator
+    ends: EndSignal
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request whose caller is known."""
+
+    service: Service
+    caller: Caller
+    ends: EndSignal
+
+
+async def asked(request: Request) -> Asked:
+    """The dependency of every route that is not for all."""
+    desk: Desk = request.app.state.desk
+    return Asked(desk.service, await desk.authenticator.caller_of(request), desk.ends)
+
+
+Ask = Annotated[Asked, Depends(asked)]
+
+
+async def answer(call: Callable[..., Any], *args: Any, status: int = 200, **kwargs: Any) -> Response:
+    """The JSON of what the call returns; both are made on a worker thread, for either may take its time."""
+    body = await to_thread.run_sync(partial(_json_of_call, call, args, kwargs))
+    return Response(body, status, media_type="application/json")
+
+
+def json_response(data: Any, status: int = 200) -> Response:
+    """A small answer."""
+    return Response(to_json(data), status, media_type="application/json")
+
+
+def to_json(data: Any) -> bytes:
+    """JSON without blanks."""
+    return json.dumps(data, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _json_of_call(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
+    return to_json(call(*args, **kwargs))

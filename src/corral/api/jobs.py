@@ -1,0 +1,176 @@
+"""Routes about jobs: submit, list, explain, wait, change, and read the log."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+from anyio import to_thread
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from corral.api import shapes
+from corral.api.desk import Ask, Asked, answer, json_response, to_json
+from corral.api.logs import LogResponse, follow_log, read_log
+from corral.api.openapi import gives, takes, takes_query
+from corral.api.reading import read_body, read_query
+from corral.api.waiting import wait_until_done
+from corral.model.errors import Refused
+from corral.model.job import JobKind
+from corral.model.submission import Submission
+from corral.ports import JobQuery
+
+MAX_BATCH = 10_000
+MAX_PAGE = 10_000
+_STREAMED_PAGE = 1000
+
+router = APIRouter(tags=["jobs"])
+
+
+@router.post("/jobs", status_code=201, openapi_extra=takes(Submission), responses=gives(shapes.JobId, status=201))
+async def submit(request: Request, ask: Ask) -> Response:
+    """Accept one job or array; the answer is sent when it is on disk."""
+    submission = await read_body(request, Submission)
+    (job_id,) = await asyncio.wrap_future(ask.service.submit_future((submission,), ask.caller))
+    accepted: dict[str, Any] = {"id": job_id}
+    if submission.array is not None:
+        accepted["array_size"] = len(submission.array.indices)
+    return json_response(accepted, 201)
+
+
+@router.post(
+    "/jobs/batch", status_code=201, openapi_extra=takes(shapes.Batch), responses=gives(shapes.JobIds, status=201)
+)
+async def submit_batch(request: Request, ask: Ask) -> Response:
+    """Accept all of these jobs or none of them."""
+    batch = await read_body(request, shapes.Batch)
+    if not 1 <= len(batch.jobs) <= MAX_BATCH:
+        raise Refused(f"a batch has from 1 to {MAX_BATCH} jobs, not {len(batch.jobs)}", field="jobs")
+    ids = await asyncio.wrap_future(ask.service.submit_future(batch.jobs, ask.caller))
+    return json_response({"ids": ids}, 201)
+
+
+@router.post("/jobs/dry-run", openapi_extra=takes(Submission), responses=gives(shapes.DryRun))
+async def dry_run(request: Request, ask: Ask) -> Response:
+    """Tell what would become of a job, and submit nothing."""
+    return await answer(ask.service.inquiry.dry_run, await read_body(request, Submission), ask.caller.user)
+
+
+@router.post(
+    "/jobs/adopt", status_code=201, openapi_extra=takes(shapes.Adoption), responses=gives(shapes.JobId, status=201)
+)
+async def adopt(request: Request, ask: Ask) -> Response:
+    """Make a job of a process that runs already."""
+    adoption = await read_body(request, shapes.Adoption)
+    submission = Submission(kind=JobKind.ADOPT, name=adoption.name, priority=adoption.priority)
+    job_id = await to_thread.run_sync(ask.service.adopt, adoption.pid, ask.caller, submission)
+    return json_response({"id": job_id}, 201)
+
+
+@router.post("/jobs/wait", openapi_extra=takes(shapes.WaitFor), responses=gives(shapes.Waiting))
+async def wait(request: Request, ask: Ask) -> Response:
+    """Answer when all of these have ended, or when the time is up."""
+    asked_for = await read_body(request, shapes.WaitFor)
+    if not asked_for.timeout_s >= 0:
+        raise Refused(f"timeout_s must be 0 or more, not {asked_for.timeout_s}", field="timeout_s")
+
+    async def look() -> tuple[bool, list[dict[str, Any]]]:
+        return await to_thread.run_sync(ask.service.inquiry.ended, asked_for.ids)
+
+    done, rows = await wait_until_done(look, ask.ends, asked_for.ids, asked_for.timeout_s)
+    return await answer(lambda: {"done": done, "jobs": rows})
+
+
+@router.get("/jobs", openapi_extra=takes_query(shapes.JobsQuery), responses=gives(shapes.JobPage))
+async def list_jobs(request: Request, ask: Ask) -> Response:
+    """List jobs, newest first."""
+    asked_for = read_query(request, shapes.JobsQuery)
+    if not 0 <= asked_for.limit <= MAX_PAGE:
+        raise Refused(f"limit must be from 0 (all) to {MAX_PAGE}, not {asked_for.limit}", field="limit")
+    query = JobQuery(
+        user=asked_for.user,
+        phases=asked_for.phase,
+        array_id=asked_for.array,
+        name=asked_for.name,
+        limit=asked_for.limit or _STREAMED_PAGE,
+        before_sequence=asked_for.before,
+    )
+    active_only = not (asked_for.all or asked_for.phase)
+    first = await to_thread.run_sync(_page, ask, query, active_only)
+    if asked_for.limit or first[1] is None:
+        return Response(b'{"jobs":%b,"next":%b}' % (first[0], to_json(first[1])), media_type="application/json")
+    return StreamingResponse(_all_pages(ask, query, active_only, first), media_type="application/json")
+
+
+@router.get("/jobs/{job_id}", responses=gives(None, description="The job's row and all that is known of it."))
+async def job(job_id: str, ask: Ask) -> Response:
+    """Show one job."""
+    return await answer(ask.service.inquiry.job, job_id)
+
+
+@router.get("/jobs/{job_id}/why", responses=gives(shapes.Why))
+async def why(job_id: str, ask: Ask) -> Response:
+    """Explain why a job waits and when it will start."""
+    return await answer(ask.service.inquiry.why, job_id)
+
+
+@router.get("/jobs/{job_id}/logs", openapi_extra=takes_query(shapes.LogQuery), responses=gives(None))
+async def logs(job_id: str, request: Request, ask: Ask) -> Response:
+    """Send a job's log; following it ends when the job has ended and all was sent."""
+    asked_for = read_query(request, shapes.LogQuery)
+    if asked_for.offset < 0:
+        raise Refused(f"offset must be 0 or more, not {asked_for.offset}", field="offset")
+    path, _ = await to_thread.run_sync(ask.service.log_path, job_id, ask.caller)
+
+    async def has_ended() -> bool:
+        return (await to_thread.run_sync(ask.service.log_path, job_id, ask.caller))[1]
+
+    if asked_for.follow:
+        chunks = follow_log(path, asked_for.offset, job_id, has_ended, ask.ends)
+    else:
+        chunks = read_log(path, asked_for.offset)
+    return LogResponse(chunks, media_type="application/octet-stream")
+
+
+@router.post("/jobs/{job_id}/cancel", responses=gives(shapes.JobIds))
+async def cancel(job_id: str, ask: Ask) -> Response:
+    """End a job, or every element of an array."""
+    return json_response({"ids": await to_thread.run_sync(ask.service.cancel, job_id, ask.caller)})
+
+
+@router.post("/jobs/{job_id}/hold", responses=gives(shapes.JobIds))
+async def hold(job_id: str, ask: Ask) -> Response:
+    """Keep a waiting job from starting."""
+    return json_response({"ids": await to_thread.run_sync(ask.service.hold, job_id, ask.caller)})
+
+
+@router.post("/jobs/{job_id}/release", responses=gives(shapes.JobIds))
+async def release(job_id: str, ask: Ask) -> Response:
+    """Let a held job start."""
+    return json_response({"ids": await to_thread.run_sync(ask.service.release, job_id, ask.caller)})
+
+
+@router.post("/jobs/{job_id}/requeue", responses=gives(shapes.JobIds))
+async def requeue(job_id: str, ask: Ask) -> Response:
+    """Run a job once more."""
+    return json_response({"ids": await to_thread.run_sync(ask.service.requeue, job_id, ask.caller)})
+
+
+def _page(ask: Asked, query: JobQuery, active_only: bool) -> tuple[bytes, int | None]:
+    rows, below = ask.service.inquiry.jobs(query, active_only=active_only)
+    return to_json(rows), below
+
+
+async def _all_pages(
+    ask: Asked, query: JobQuery, active_only: bool, first: tuple[bytes, int | None]
+) -> AsyncIterator[bytes]:
+    """The JSON of all jobs, page by page: one of a hundred thousand rows would hold up everyone else."""
+    rows, below = first
+    yield b'{"jobs":[' + rows[1:-1]
+    while below is not None:
+        query = replace(query, before_sequence=below)
+        rows, below = await to_thread.run_sync(_page, ask, query, active_only)
+        if len(rows) > 2:
+            yield b"," + rows[1:-1]
+    yield b'],"next":null}'

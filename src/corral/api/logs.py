@@ -1,0 +1,109 @@
+"""A job's log, from any byte on, and as it grows."""
+
+import asyncio
+import os
+import stat
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+from anyio import to_thread
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from corral.api.waiting import LOOK_AGAIN_S, EndSignal
+from corral.model.errors import BackendFailed
+
+CHUNK_BYTES = 256 * 1024
+_SOONEST_S = 0.02
+_LATEST_S = 0.05
+
+
+async def read_log(path: Path, offset: int) -> AsyncIterator[bytes]:
+    """The bytes of the log from `offset` on that are there now; none when there is no log (yet)."""
+    with _LogFile(path, offset) as log:
+        while chunk := await log.read():
+            yield chunk
+
+
+async def follow_log(
+    path: Path, offset: int, job_id: str, has_ended: Callable[[], Awaitable[bool]], signal: EndSignal
+) -> AsyncIterator[bytes]:
+    """As `read_log`, and then what is added, until the job has ended and all was given.
+
+    Raises BrokenOff when the server stops before.
+    """
+    loop = asyncio.get_running_loop()
+    with signal.watch([job_id]) as watch, _LogFile(path, offset) as log:
+        ended = await has_ended()
+        looked_at, pause_s = loop.time(), _SOONEST_S
+        while True:
+            # `ended` was learnt before this read, so that nothing written before the end is missed.
+            grew = False
+            while chunk := await log.read():
+                grew = True
+                yield chunk
+            if ended:
+                return
+            if signal.closed:
+                raise BrokenOff
+            pause_s = _SOONEST_S if grew else min(1.5 * pause_s, _LATEST_S)
+            if await watch.rung(pause_s) or loop.time() - looked_at > LOOK_AGAIN_S:
+                ended = await has_ended()
+                looked_at = loop.time()
+
+
+class BrokenOff(Exception):
+    """The server stops while the log may still grow; its end must not look like the end of the log."""
+
+
+class LogResponse(StreamingResponse):
+    """A log as it is read. When it is broken off the connection is closed without the last chunk, which clients see."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        except BrokenOff:
+            scope["state"]["hang_up"]()
+            # The loop gets to close the connection before the server looks whether the answer was completed.
+            await asyncio.sleep(0)
+
+
+class _LogFile:
+    """A log that may not exist yet; opened once it does."""
+
+    def __init__(self, path: Path, offset: int) -> None:
+        self._path = path
+        self._offset = offset
+        self._fd = -1
+
+    def __enter__(self) -> "_LogFile":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+
+    async def read(self) -> bytes:
+        """The next bytes, b"" when there are none now."""
+        if self._fd < 0:
+            self._fd = _open_log(self._path)
+        # Asking for the size costs microseconds; reading may wait for the disk, which must not hold up the loop.
+        if self._fd < 0 or os.fstat(self._fd).st_size <= self._offset:
+            return b""
+        chunk = await to_thread.run_sync(os.pread, self._fd, CHUNK_BYTES, self._offset)
+        self._offset += len(chunk)
+        return chunk
+
+
+def _open_log(path: Path) -> int:
+    try:
+        # No link and no pipe: what a job may have put in its log's place must neither lead elsewhere nor block.
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return -1
+    except OSError as error:
+        raise BackendFailed(f"cannot read the log {path}: {error.strerror}") from None
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise BackendFailed(f"cannot read the log {path}: it is not a file any more")
+    return fd

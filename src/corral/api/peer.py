@@ -1,0 +1,89 @@
+"""Connections that know who is at the other end, and that do not wait for ever for what never comes.
+
+uvicorn gives an application no way to ask for a Unix socket's peer, so its protocol is extended here. That leans on
+attributes it does not document: uvicorn is pinned, tests hold it to them, and a request without a peer is denied.
+"""
+
+import asyncio
+import http
+import socket
+import struct
+from typing import Any, NamedTuple
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from corral.api.errors import error_body
+
+REQUEST_TIMEOUT_S = 30.0
+"""A request must have arrived within so long of its first byte, and a new connection must send one."""
+
+_UCRED = struct.Struct("3i")
+
+
+class Peer(NamedTuple):
+    """The process that opened a connection, as the kernel names it (SO_PEERCRED, unix(7))."""
+
+    pid: int
+    uid: int
+    gid: int
+
+
+class PeerProtocol(HttpToolsProtocol):
+    """HTTP/1.1 whose requests carry `scope["state"]["peer"]`: a `Peer` on a Unix socket, None on TCP.
+
+    `scope["state"]["hang_up"]` closes the connection, also in the middle of an answer.
+    """
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        peer = peer_of(transport.get_extra_info("socket"))
+        self.app_state = {**self.app_state, "peer": peer, "hang_up": transport.close}
+        if self.limit_concurrency is not None and len(self.connections) > self.limit_concurrency:
+            self.app = _too_many
+        # uvicorn's own answer beyond the limit is not of the form that clients read.
+        self.limit_concurrency = None
+        self._expect_a_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._expect_nothing()
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        self._expect_a_request()
+        super().on_message_begin()
+
+    def on_message_complete(self) -> None:
+        self._expect_nothing()
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        body = error_body(f"{msg.rstrip('.')}; this server speaks HTTP/1.1", kind="refused")
+        head = f"HTTP/1.1 400 {http.HTTPStatus.BAD_REQUEST.phrase}\r\ncontent-type: application/json\r\n"
+        self.transport.write(f"{head}content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body)
+        self.transport.close()
+
+    def _expect_a_request(self) -> None:
+        self._expect_nothing()
+        self._deadline = self.loop.call_later(REQUEST_TIMEOUT_S, self.timeout_keep_alive_handler)
+
+    def _expect_nothing(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+
+async def _too_many(scope: Scope, receive: Receive, send: Send) -> None:
+    body = error_body("the server has as many connections as it can serve; try again in a moment", kind="backend")
+    headers = {"connection": "close", "retry-after": "1"}
+    await Response(body, 503, headers=headers, media_type="application/json")(scope, receive, send)
+
+
+def peer_of(connection: Any) -> Peer | None:
+    """Who is at the other end of a Unix socket; None for any other socket."""
+    if connection is None or connection.family != socket.AF_UNIX:
+        return None
+    return Peer(*_UCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)))

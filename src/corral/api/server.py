@@ -1,0 +1,164 @@
+"""Serving the application: prepared sockets, one event loop, a stop that finishes what was begun."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import re
+import resource
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+
+from corral.api.peer import PeerProtocol
+from corral.api.waiting import EndSignal
+from corral.model.errors import Conflict, Refused
+
+KEEP_ALIVE_S = 30
+GRACE_S = 5
+"""Requests that are being answered when the server is told to stop have so long to be done."""
+
+_BACKLOG = 1024
+_SPARE_DESCRIPTORS = 128
+_ADDRESS = re.compile(r"(?P<host>\[[0-9a-fA-F:.%\w]+\]|[^\s:\[\]]+):(?P<port>\d{1,5})")
+_LOOPBACK = re.compile(r"127\.|::1$|localhost$")
+
+log = logging.getLogger(__name__)
+
+
+class ApiServer:
+    """Serves an application on sockets until it is told to stop.
+
+    `on_ready` is called from `run` once requests are answered.
+    """
+
+    def __init__(
+        self, app: FastAPI, sockets: Sequence[socket.socket], ends: EndSignal, *, on_ready: Callable[[], None]
+    ) -> None:
+        self._sockets = list(sockets)
+        self._ends = ends
+        config = uvicorn.Config(
+            app,
+            loop="asyncio",
+            http=PeerProtocol,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            backlog=_BACKLOG,
+            limit_concurrency=_most_connections(),
+            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_graceful_shutdown=GRACE_S,
+        )
+        self._server = _Server(config, on_ready)
+
+    def run(self) -> None:
+        """Serve; returns after `stop`, when the requests that were being answered are done."""
+        self._server.run(self._sockets)
+
+    def stop(self) -> None:
+        """Accept no more, and let `run` return. Safe from any thread and from a signal handler, and before `run`."""
+        self._ends.close()
+        self._server.stop()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its ticking and its signal handlers, which belong to the whole process."""
+
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_ready = on_ready
+        self._stopping: asyncio.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def stop(self) -> None:
+        self.should_exit = True
+        if self._loop is not None and self._stopping is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._stopping.set)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._stopping = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        await super().startup(sockets)
+        self._on_ready()
+
+    async def main_loop(self) -> None:
+        # The tick would keep the date header and look for the end ten times a second; neither is wanted.
+        assert self._stopping is not None
+        if not self.should_exit:
+            await self._stopping.wait()
+
+
+def unix_socket(path: Path, *, for_everyone: bool) -> socket.socket:
+    """A listening Unix socket at `path`, in place of one that a dead server left there.
+
+    Who asks is told by the kernel, so a server that answers to several users opens it `for_everyone` (mode 0666);
+    otherwise only its own user gets in (0600). Raises Conflict when a server answers there, Refused when something
+    else is in its place.
+    """
+    if path.is_socket():
+        if _answers(path):
+            raise Conflict(f"a server answers at {path} already; stop it with corral down, or use another CORRAL_HOME")
+        path.unlink()
+    elif path.exists():
+        raise Refused(f"{path} is in the place of the server's socket and is none; move it away")
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        # The file gets the mode of the socket it is made from, so there is no moment in which others may connect.
+        os.fchmod(listener.fileno(), 0o600)
+        listener.bind(os.fspath(path))
+        if for_everyone:
+            path.chmod(0o666)
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise Refused(f"cannot listen on {path}: {error.strerror or error}") from None
+    return listener
+
+
+def tcp_socket(address: str, *, token: str | None) -> socket.socket:
+    """A listening TCP socket at HOST:PORT; port 0 takes a free one, which `getsockname` tells.
+
+    Raises Refused without a token, for an address that is none, and for one that cannot be listened on.
+    """
+    if not token:
+        raise Refused("a server that listens on TCP needs a token, or anyone could run anything on it", field="listen")
+    match = _ADDRESS.fullmatch(address)
+    if match is None or int(match["port"]) > 65535:
+        raise Refused(f"listen: {address!r} is no address; write HOST:PORT, such as 127.0.0.1:7070", field="listen")
+    host = match["host"].strip("[]")
+    if not _LOOPBACK.match(host):
+        log.warning("listening on %s without encryption: whoever can read the network can read the token", address)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, int(match["port"])), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        raise Refused(f"cannot listen on {address}: {error.strerror or error}", field="listen") from None
+
+
+def _answers(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(os.fspath(path))
+        except ConnectionRefusedError:
+            return False
+        except OSError as error:
+            raise Refused(f"cannot tell whether a server answers at {path}: {error.strerror or error}") from None
+    return True
+
+
+def _most_connections() -> int:
+    """Connections at once, so that files for jobs and ledger can still be opened."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 65536 if soft == resource.RLIM_INFINITY else max(64, soft - _SPARE_DESCRIPTORS)

@@ -1,0 +1,150 @@
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from corral.api.logs import CHUNK_BYTES, BrokenOff, follow_log, read_log
+from corral.api.waiting import EndSignal
+from corral.model.errors import BackendFailed
+from corral.model.fact import JobChanged
+from corral.model.job import Phase
+from corral.model.view import View
+
+
+async def collect(chunks: AsyncIterator[bytes]) -> bytes:
+    return b"".join([chunk async for chunk in chunks])
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "7.log"
+
+
+class FollowedJob:
+    """A job whose log is followed, and whose end the test decides."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.signal = EndSignal()
+        self.over = False
+
+    async def has_ended(self) -> bool:
+        return self.over
+
+    def end(self) -> None:
+        self.over = True
+        self.signal.on_change(View(), [JobChanged("7", {"phase": Phase.SUCCEEDED}, 1.0)])
+
+    def follow(self, offset: int = 0) -> AsyncIterator[bytes]:
+        return follow_log(self.path, offset, "7", self.has_ended, self.signal)
+
+    def followed_while(self, happen: Callable[[], Awaitable[None]], offset: int = 0) -> bytes:
+        async def both() -> bytes:
+            following = asyncio.ensure_future(collect(self.follow(offset)))
+            await happen()
+            return await asyncio.wait_for(following, 10)
+
+        return asyncio.run(both())
+
+
+def test_a_log_is_read_from_the_byte_that_was_asked_for(path: Path) -> None:
+    path.write_bytes(b"abc\x00\xffdef")
+    assert asyncio.run(collect(read_log(path, 3))) == b"\x00\xffdef"
+
+
+def test_a_log_larger_than_a_chunk_comes_whole(path: Path) -> None:
+    path.write_bytes(bytes(range(256)) * (CHUNK_BYTES // 100))
+    assert asyncio.run(collect(read_log(path, 0))) == path.read_bytes()
+
+
+@pytest.mark.parametrize("offset", [3, 4, 10**15])
+def test_beyond_the_end_of_a_log_there_is_nothing(path: Path, offset: int) -> None:
+    path.write_bytes(b"abc")
+    assert asyncio.run(collect(read_log(path, offset))) == b""
+
+
+def test_a_job_that_has_not_started_has_an_empty_log(path: Path) -> None:
+    assert asyncio.run(collect(read_log(path, 0))) == b""
+
+
+def test_a_link_in_the_place_of_a_log_is_not_followed_elsewhere(path: Path) -> None:
+    path.symlink_to("/etc/passwd")
+    with pytest.raises(BackendFailed, match="cannot read the log"):
+        asyncio.run(collect(read_log(path, 0)))
+
+
+def test_a_pipe_in_the_place_of_a_log_does_not_block(path: Path) -> None:
+    import os
+
+    os.mkfifo(path)
+    with pytest.raises(BackendFailed, match="not a file any more"):
+        asyncio.run(collect(read_log(path, 0)))
+
+
+def test_following_gives_what_is_added_until_the_end_and_all_of_it(path: Path) -> None:
+    job = FollowedJob(path)
+
+    async def happen() -> None:
+        await asyncio.sleep(0.03)
+        for line in (b"one\n", b"two\n"):
+            with path.open("ab") as log:
+                log.write(line)
+            await asyncio.sleep(0.05)
+        with path.open("ab") as log:
+            log.write(b"last\n")
+        job.end()
+
+    assert job.followed_while(happen) == b"one\ntwo\nlast\n"
+
+
+def test_following_begins_at_the_byte_that_was_asked_for(path: Path) -> None:
+    path.write_bytes(b"old\nnew\n")
+    job = FollowedJob(path)
+
+    async def happen() -> None:
+        job.end()
+
+    assert job.followed_while(happen, offset=4) == b"new\n"
+
+
+def test_following_a_job_that_has_ended_is_reading_it(path: Path) -> None:
+    path.write_bytes(b"all\n")
+    job = FollowedJob(path)
+    job.over = True
+    assert asyncio.run(collect(job.follow())) == b"all\n"
+
+
+def test_following_a_job_that_ended_without_a_log_ends(path: Path) -> None:
+    job = FollowedJob(path)
+
+    async def happen() -> None:
+        await asyncio.sleep(0.05)
+        job.end()
+
+    assert job.followed_while(happen) == b""
+
+
+def test_a_server_that_stops_breaks_the_log_off_rather_than_ending_it(path: Path) -> None:
+    job = FollowedJob(path)
+
+    async def happen() -> None:
+        await asyncio.sleep(0.03)
+        job.signal.close()
+
+    with pytest.raises(BrokenOff):
+        job.followed_while(happen)
+
+
+def test_a_hundred_can_follow_at_once(path: Path) -> None:
+    job = FollowedJob(path)
+
+    async def crowd() -> list[bytes]:
+        followers = [asyncio.ensure_future(collect(job.follow())) for _ in range(100)]
+        await asyncio.sleep(0.05)
+        path.write_bytes(b"for all\n")
+        await asyncio.sleep(0.1)
+        job.end()
+        return await asyncio.wait_for(asyncio.gather(*followers), 20)
+
+    assert set(asyncio.run(crowd())) == {b"for all\n"}

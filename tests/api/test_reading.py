@@ -1,0 +1,120 @@
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.requests import Request
+
+from corral.api import reading
+from corral.api.reading import parse_json, read_body, read_query
+from corral.api.shapes import JobsQuery, LogQuery, WaitFor
+from corral.model.errors import Refused
+from corral.model.job import Phase
+
+
+def refusal(raw: bytes) -> str:
+    with pytest.raises(Refused) as refused:
+        parse_json(raw)
+    return str(refused.value)
+
+
+def query(text: str, cls: type[Any] = JobsQuery) -> Any:
+    return read_query(Request({"type": "http", "headers": [], "query_string": text.encode()}), cls)
+
+
+def body(*chunks: bytes) -> Any:
+    messages = [{"type": "http.request", "body": chunk, "more_body": True} for chunk in chunks]
+    messages.append({"type": "http.request", "body": b"", "more_body": False})
+
+    async def receive() -> Any:
+        return messages.pop(0)
+
+    return asyncio.run(read_body(Request({"type": "http", "headers": []}, receive), WaitFor))
+
+
+def test_a_body_that_comes_in_parts_is_put_together() -> None:
+    assert body(b'{"ids": ["1"', b', "2"], "timeout_s": 3}') == WaitFor(("1", "2"), 3.0)
+
+
+def test_a_body_with_an_unknown_field_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(Refused, match="timeout is not a known field; did you mean 'timeout_s'"):
+        body(b'{"ids": [], "timeout": 3}')
+
+
+def test_a_body_that_is_too_large_is_refused_before_it_has_all_arrived(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "MAX_BODY_BYTES", 3 * 2**20)
+    with pytest.raises(Refused, match="larger than 3 MiB"):
+        body(*[b" " * 2**20] * 4, b"this is not looked at")
+
+
+def test_an_empty_body_is_an_empty_object() -> None:
+    assert parse_json(b"") == {}
+
+
+@pytest.mark.parametrize(
+    "raw", [b"{", b"{'a': 1}", b"\xff\xfe\x00", b'{"a": 1} x', b"nul", b"1" * 5000, b'"\xed\xa0\x80"']
+)
+def test_what_is_not_json_is_refused_saying_what_is_wrong_with_it(raw: bytes) -> None:
+    assert refusal(raw).startswith("the body is not JSON: ")
+
+
+@pytest.mark.parametrize("word", ["NaN", "Infinity", "-Infinity"])
+def test_numbers_that_json_does_not_have_are_refused(word: str) -> None:
+    assert f"{word} is not a number in JSON" in refusal(f'{{"timeout_s": {word}}}'.encode())
+
+
+def test_a_body_nested_without_end_is_refused() -> None:
+    assert "nested too deeply" in refusal(b"[" * 200_000)
+
+
+def test_a_nul_character_is_refused_for_no_command_can_have_it() -> None:
+    assert "NUL character" in refusal(b'{"command": ["a\\u0000b"]}')
+
+
+def test_half_of_a_surrogate_pair_is_refused_and_a_whole_one_is_a_letter() -> None:
+    assert "half of a surrogate pair" in refusal(b'{"name": "\\ud83d"}')
+    assert parse_json(b'{"name": "\\ud83d\\ude00"}') == {"name": "😀"}
+
+
+def test_a_backslash_before_a_u_is_no_escape() -> None:
+    assert parse_json(b'{"command": ["C:\\\\u0000"]}') == {"command": ["C:\\u0000"]}
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
+    with suppress(Refused):
+        parse_json(raw)
+
+
+def test_without_a_query_everything_has_its_default() -> None:
+    assert query("") == JobsQuery()
+
+
+def test_a_query_is_read_by_the_types_of_its_shape() -> None:
+    assert query("all=1&user=ann&limit=0&before=17") == JobsQuery(all=True, user="ann", limit=0, before=17)
+    assert query("follow=true&offset=12", LogQuery) == LogQuery(follow=True, offset=12)
+
+
+def test_a_list_is_given_with_commas_or_by_repeating_the_key() -> None:
+    expected = JobsQuery(phase=(Phase.RUNNING, Phase.PENDING))
+    assert query("phase=RUNNING,PENDING") == query("phase=RUNNING&phase=PENDING") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("limt=5", "limt is not a known parameter; did you mean 'limit'"),
+        ("limit=ten", "limit must be an integer, not 'ten'"),
+        ("limit=", "limit must be an integer, not ''"),
+        ("limit=1e3", "limit must be an integer"),
+        ("limit=²", "limit must be an integer"),
+        ("before=" + "9" * 30, "before must be an integer"),
+        ("all=yes", "all must be 0 or 1, not 'yes'"),
+        ("phase=RUNING", "did you mean 'RUNNING'"),
+    ],
+)
+def test_a_wrong_query_says_what_would_be_accepted(text: str, said: str) -> None:
+    with pytest.raises(Refused, match=said):
+        query(text)
