@@ -1,0 +1,135 @@
+"""What a waiting user is told."""
+
+from dataclasses import replace
+
+from corral.model.device import DeviceCondition, DeviceProcess
+from corral.model.fact import ConditionObserved, Delta
+from corral.model.job import Job, JobKind, Phase
+from corral.model.plan import WaitReason
+from corral.model.submission import Submission
+from corral.model.view import View
+from corral.scheduling.explain import Explanation, HoldIndex, ended_sentence, explain, forecast
+from corral.scheduling.planner import Planner
+from tests.scheduling.lab import T0, box, job, observed, started, submitted, view_of
+
+
+def told(view: View, number: int, now: float = T0) -> Explanation:
+    plan = Planner(view).plan(now)
+    one = view.jobs[str(number)]
+    return explain(view, one, HoldIndex(plan, view).of(one), now, plan=plan)
+
+
+def running(*jobs: Job, gpus: int = 8) -> View:
+    """A box on which these jobs run."""
+    view = view_of(observed(box(gpus=gpus)) + submitted(*jobs))
+    for start in Planner(view).plan(T0).starts:
+        view = view.advance(started(start, user=view.jobs[start.job_id].spec.user))
+    return view
+
+
+def test_the_sentence_names_the_need_the_rest_the_holders_and_what_starts_now() -> None:
+    view = running(job(1, 5, name="bert", time_limit_s=7200), job(2, 1, user="bob"))
+    view = view.advance(submitted(job(3, 4, name="sft")))
+    answer = told(view, 3, T0 + 600)
+    assert answer.sentence == (
+        "sft waits: it needs 4 GPUs; box has 2 free, 6 held by jobs 1 and 2 (alice, bob); "
+        "bert (job 1) gives back 5 within 1h 50m (its time limit). --gpus 2 starts now."
+    )
+    assert (answer.position, answer.starts_now_with) == (1, "--gpus 2")
+
+
+def test_every_state_of_a_device_is_counted_with_its_reason() -> None:
+    view = running(gpus=5)
+    stranger = DeviceProcess(4213, user="bob", command="python")
+    conditions = [
+        DeviceCondition("GPU-box-0", strangers=(stranger,), strangers_since=T0 - 7500, memory_free_mib=1),
+        DeviceCondition("GPU-box-1", unhealthy="Xid 79"),
+        DeviceCondition("GPU-box-2", unreadable="the driver does not answer"),
+        DeviceCondition("GPU-box-3", strangers=(stranger,), stale=True),
+    ]
+    deltas: list[Delta] = [ConditionObserved(condition) for condition in conditions]
+    view = view.advance(deltas + submitted(job(1, 5)))
+    assert told(view, 1).sentence == (
+        "job 1 waits: it needs 5 GPUs; box has 1 free, 1 in use by bob for 2h 5m, not started by Corral, "
+        "1 unhealthy (Xid 79), 1 unreadable (the driver does not answer), "
+        "1 with memory held, unused, by bob, not started by Corral. --gpus 1 starts now."
+    )
+
+
+def test_a_job_behind_another_is_told_which_and_what_for() -> None:
+    view = running(job(1, 6)).advance(submitted(job(2, 4, name="big", priority=1), job(3, 1)))
+    answer = told(view, 3)
+    assert answer.reason is WaitReason.PRIORITY
+    assert answer.position == 2
+    assert answer.sentence == (
+        "job 3 waits: 1 GPU would be free, but big (job 2) goes first with priority 1 and waits for 4 GPUs."
+    )
+
+
+def test_those_of_one_shape_share_their_reason_and_have_places_of_their_own() -> None:
+    view = running(job(1, 8)).advance(submitted(job(2), job(3), job(4)))
+    assert [told(view, n).position for n in (2, 3, 4)] == [1, 2, 3]
+    assert {told(view, n).reason for n in (2, 3, 4)} == {WaitReason.RESOURCES}
+
+
+def test_a_reservation_is_called_one() -> None:
+    view = running(job(1, 8, kind=JobKind.RESERVE)).advance(submitted(job(2)))
+    assert "8 reserved by job 1 (alice)" in told(view, 2).sentence
+
+
+def test_shared_devices_say_how_much_of_them_is_in_use() -> None:
+    view = running(job(1, 1, share_milli=400), job(2, 1, share_milli=700), gpus=2).advance(submitted(job(3, 2)))
+    assert "0 free, 2 held by jobs 1 and 2 (alice) (400, 700 of 1000 in use)" in told(view, 3).sentence
+
+
+def test_holds_dependencies_pauses_and_limits_are_said_in_words() -> None:
+    waits = [
+        job(1, held=True),
+        job(2, waits_for=("1",)),
+        job(3, eligible_at=T0 + 90, attempts=1, reason="the launcher died"),
+        job(4, array_id="4", array_index=0, array_limit=0),
+    ]
+    view = running().advance(submitted(*waits))
+    assert [told(view, n).sentence for n in (1, 2, 3, 4)] == [
+        "job 1 waits: it is on hold; `corral release 1` lets it go.",
+        "job 2 waits for job 1, which is waiting; it starts after that succeeds.",
+        "job 3 waits: its last start failed (the launcher died); it is tried again in 1m 30s.",
+        "job 4 waits: 0 of at most 0 elements run; it goes on when one of them ends.",
+    ]
+
+
+def test_a_cpu_job_is_told_of_cpus() -> None:
+    view = running(job(1, 0, cpu_milli=60_000)).advance(submitted(job(2, 0, cpu_milli=8_000)))
+    assert told(view, 2).sentence == "job 2 waits: it needs 8 CPUs; box has 4 CPUs of 64 CPUs free."
+
+
+def test_a_forecast_says_where_or_why_not() -> None:
+    view = running(job(1, 6))
+    now = forecast(view, Submission(request=job(9, 2).spec.request), "alice", T0)
+    assert now.placement is not None
+    assert now.placement.uuids == ("GPU-box-6", "GPU-box-7")
+    later = forecast(view, Submission(request=job(9, 3).spec.request), "alice", T0)
+    assert (later.placement, later.nearest) == (None, "--gpus 2")
+    assert later.sentence == "it would wait: it needs 3 GPUs; box has 2 free, 6 held by job 1 (alice)"
+    never = forecast(view, Submission(request=job(9, 9).spec.request), "alice", T0)
+    assert never.sentence == "it can never start here: this machine has 8; the most you can ask for is 8"
+
+
+def test_a_forecast_comes_after_those_who_wait_already() -> None:
+    view = running(job(1, 6)).advance(submitted(job(2, 4)))
+    assert forecast(view, Submission(request=job(9, 1).spec.request), "bob", T0).placement is None
+
+
+def test_every_phase_has_its_sentence() -> None:
+    one = replace(job(1, name="sft"), started_at=T0, ended_at=T0 + 65, exit_code=3)
+    assert {phase: ended_sentence(replace(one, phase=phase), T0 + 65) for phase in Phase} == {
+        Phase.PENDING: "sft waits",
+        Phase.STARTING: "sft has its devices and is being started",
+        Phase.RUNNING: "sft does not wait: it is running and has run for 1m 5s",
+        Phase.STOPPING: "sft is being stopped",
+        Phase.SUCCEEDED: "sft succeeded after 1m 5s",
+        Phase.FAILED: "sft failed with exit code 3 after 1m 5s",
+        Phase.CANCELLED: "sft was cancelled after 1m 5s",
+        Phase.TIMED_OUT: "sft reached its time limit after 1m 5s",
+        Phase.LOST: "sft was lost after 1m 5s",
+    }

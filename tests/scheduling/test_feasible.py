@@ -1,0 +1,97 @@
+"""What could start ever, now, and still."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from corral.model.device import DeviceCondition
+from corral.model.errors import Refused
+from corral.model.fact import ConditionObserved, DeviceCordoned
+from corral.model.fit import Cause
+from corral.model.job import Request
+from corral.model.submission import Submission
+from corral.model.view import View
+from corral.scheduling.feasible import impossible, nearest_that_starts, refuse_impossible, verify
+from corral.scheduling.info import gpu_info
+from corral.scheduling.planner import Planner
+from tests.scheduling.lab import H100, T0, box, idle, job, observed, started, submitted, view_of
+
+HERE = view_of(observed(box()))
+FLEET = view_of(observed(box("a", 4), box("b", 2, model=H100, memory_mib=95_830)))
+
+
+@pytest.mark.parametrize(
+    ("view", "request_", "words"),
+    [
+        (HERE, {"devices": 9}, "this machine has 8; the most you can ask for is 8"),
+        (FLEET, {"devices": 5}, "the largest node has 4; the most you can ask for is 4 on one node"),
+        (HERE, {"models": ("H100",)}, "no GPU here is of model H100; there are: A100-SXM4-80GB (8)"),
+        (HERE, {"min_memory_mib": 100 * 1024}, "no such GPU has 100G; the most you can ask for is 80G"),
+        (HERE, {"min_compute": (9, 0)}, "no such GPU has compute capability 9.0; the highest here is 8.0"),
+        (HERE, {"device_uuids": ("GPU-box-9",)}, "no GPU here has the UUID GPU-box-9; did you mean 'GPU-box-7'?"),
+        (HERE, {"device_uuids": ("GPU-box-1",), "devices": 2}, "1 GPU named but 2 asked for; the numbers must agree"),
+        (HERE, {"cpu_milli": 65_000}, "no node has 65 CPUs; the most you can ask for is 64 CPUs"),
+        (HERE, {"host_memory_mib": 2**20}, "no node has 1024G of memory; the most you can ask for is 512G"),
+        (HERE, {"labels": (("zone", "b"),)}, "no node has the label zone=b; no node has a label zone"),
+        (HERE, {"min_cuda": (12, 4)}, "no node has CUDA 12.4 or newer; the newest is unknown"),
+        (FLEET, {"devices": 3, "models": ("H100",)}, "no node has 3 such GPUs; the most you can ask for is 2"),
+        (
+            HERE,
+            {"devices": 2, "gang_size": 5},
+            "all nodes together can hold 4 such members at once; the most you can ask for is 4",
+        ),
+    ],
+)
+def test_what_can_never_start_is_said_with_the_most_there_is(view: View, request_: dict[str, Any], words: str) -> None:
+    assert impossible(view, Request(**request_)) == words
+    with pytest.raises(Refused) as refused:
+        refuse_impossible(view, Submission(request=Request(**request_)))
+    assert str(refused.value) == words
+
+
+def test_what_is_only_busy_sick_or_set_apart_now_is_not_impossible() -> None:
+    full = HERE.advance(submitted(job(1, 8)))
+    full = full.advance(started(Planner(full).plan(T0).starts[0]))
+    sick = HERE.advance(ConditionObserved(DeviceCondition(f"GPU-box-{i}", unreadable="gone")) for i in range(8))
+    apart = HERE.advance([DeviceCordoned("GPU-box-0", "fan", "root", T0)])
+    never_sampled = view_of(observed(box())[:1])
+    for view in (full, sick, apart, never_sampled, View()):
+        assert impossible(view, Request(devices=8)) is None
+
+
+def test_a_machine_without_gpus_says_so() -> None:
+    assert impossible(view_of(observed(box(gpus=0))), Request(devices=1)) == "this machine has no GPU"
+
+
+def test_the_nearest_that_starts_keeps_as_much_of_the_request_as_it_can() -> None:
+    view = FLEET.advance(submitted(job(1, 3, models=("A100",))))
+    view = view.advance(started(Planner(view).plan(T0).starts[0]))
+    wish = Request(devices=2, models=("A100",))
+    assert nearest_that_starts(view, wish) == replace(wish, devices=1)
+    both = Request(devices=2, models=("A100",), min_memory_mib=81_920)
+    full = view.advance(submitted(job(2, 1, models=("A100",))))
+    full = full.advance(started(Planner(full).plan(T0).starts[0]))
+    assert nearest_that_starts(full, both) == Request(devices=2)
+
+
+def test_a_start_is_tested_again_with_the_same_test() -> None:
+    view = HERE.advance(submitted(job(1, 2), job(2, 8)))
+    start = Planner(view).plan(T0).starts[0]
+    assert verify(view, start) is None
+    cordoned = view.advance([DeviceCordoned(start.placement.uuids[0], "fan", "root", T0)])
+    misfit = verify(cordoned, start)
+    assert misfit is not None
+    assert (misfit.cause, misfit.available) == (Cause.CORDONED, 1)
+    taken = view.advance(started(start))
+    assert verify(taken, start) is not None
+
+
+def test_the_record_of_a_choice_has_the_numbers_of_its_moment() -> None:
+    node = box(gpus=2)
+    deltas = observed(node)
+    deltas.append(idle(node.devices[0], utilization_pct=50, memory_free_mib=40_960))
+    view = view_of(deltas + submitted(job(1, 1)))
+    info = gpu_info(view, Planner(view).plan(T0).starts[0])
+    assert (info.count, info.indices, info.allocation_method) == (1, (1,), "availability")
+    assert info.details[0].availability_score == 1.0
