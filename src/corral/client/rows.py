@@ -112,6 +112,15 @@ class ProcessRow(Row):
 
 
 @dataclass(frozen=True, slots=True)
+class LinkRow(Row):
+    """An NVLink or PCIe connection to another device: its UUID, the kind, and how many lanes."""
+
+    peer: str
+    kind: str = ""
+    lanes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceRow(Row):
     """One device with its last sample; a measurement that could not be read is None.
 
@@ -121,7 +130,6 @@ class DeviceRow(Row):
         state: unreadable, unhealthy, cordoned, allocated, reserved, in_use, stale or free.
         state_reason: why that, for a person.
         since: Unix seconds of when the state began.
-        links: UUIDs of the devices it is joined to by NVLink.
     """
 
     uuid: str
@@ -143,11 +151,11 @@ class DeviceRow(Row):
     pci_bus_id: str | None = None
     numa_node: int | None = None
     mig_enabled: bool | None = None
-    links: tuple[str, ...] = ()
+    links: tuple[LinkRow, ...] = ()
 
     @classmethod
     def _nested(cls) -> dict[str, type[Row]]:
-        return {"holders": HolderRow, "processes": ProcessRow}
+        return {"holders": HolderRow, "processes": ProcessRow, "links": LinkRow}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,75 @@
+"""Which commands there are and where each is defined; a command's module is loaded when it is named."""
+
+import importlib
+import importlib.util
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from corral.model.errors import nearest
+
+COMMANDS = {
+    "run": "run",
+    "submit": "submit",
+    "wait": "jobs",
+    "ps": "listing",
+    "why": "jobs",
+    "logs": "jobs",
+    "cancel": "jobs",
+    "hold": "jobs",
+    "release": "jobs",
+    "requeue": "jobs",
+    "status": "listing",
+    "devices": "listing",
+    "reserve": "reserve",
+    "adopt": "reserve",
+    "cordon": "cordon",
+    "uncordon": "cordon",
+    "up": "server",
+    "down": "server",
+    "doctor": "doctor",
+    "demo": "demo",
+    "version": "server",
+    "check": "check",
+    "config": "config",
+    "simulate": "simulate",
+}
+"""Each command and the module of this package that defines it."""
+
+
+class _Commands(TyperGroup):
+    """Loads a command when it is named, so that none pays for the others."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return [name for name, module in COMMANDS.items() if importlib.util.find_spec(f"corral.cli.{module}")]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        module = importlib.import_module(f"corral.cli.{COMMANDS[cmd_name]}")
+        loaded = typer.main.get_command(module.app)
+        return loaded.commands.get(cmd_name, loaded) if isinstance(loaded, TyperGroup) else loaded
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if not args[0].startswith("-") and args[0] not in COMMANDS:
+            ctx.fail(f"There is no command {args[0]!r}; {nearest(args[0], COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(
+    cls=_Commands,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+    epilog="\b\nExample:\n  corral run --gpus 2 -- python train.py",
+)
+
+
+@app.callback()
+def corral() -> None:
+    """Share the GPUs of this machine: queue work, run it on the right GPUs, see why it waits.
+
+    The server is the one of $CORRAL_HOME (~/.corral), or of $CORRAL_URL with $CORRAL_TOKEN.
+    """

@@ -1,0 +1,166 @@
+"""The flags that describe a job, defined once: `run`, `submit`, `reserve` and the header of a script take the same."""
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+import typer
+
+from corral.client import Client
+from corral.client.request import RequestOptions
+from corral.model.errors import NotFound, Refused
+
+F = TypeVar("F", bound="DeviceFlags")
+
+
+def spell(name: str) -> str:
+    """The flag of an option, for errors: min_memory -> --min-memory."""
+    return "--" + name.replace("_", "-")
+
+
+@dataclass(frozen=True)
+class DeviceFlags:
+    """What GPUs, and how urgently. None and () are what was not said."""
+
+    gpus: Annotated[
+        int | None, typer.Option("--gpus", min=0, metavar="N", help="Whole GPUs; 0 is a CPU job.  [default: 1]")
+    ] = None
+    min_memory: Annotated[
+        str | None, typer.Option("--min-memory", metavar="SIZE", help="Least memory of each GPU: 20G (G is GiB).")
+    ] = None
+    gpu_model: Annotated[
+        str | None, typer.Option("--gpu-model", metavar="NAMES", help="Models that will do: A100,H100.")
+    ] = None
+    min_compute: Annotated[
+        str | None, typer.Option("--min-compute", metavar="X.Y", help="Least compute capability: 8.0.")
+    ] = None
+    device: Annotated[
+        list[str] | None,
+        typer.Option("--device", metavar="UUID", help="Exactly this GPU, by UUID or index; may be repeated."),
+    ] = None
+    accept_in_use: Annotated[
+        str | None,
+        typer.Option("--accept-in-use", metavar="SIZE", help="A GPU that others use will do with SIZE free on it."),
+    ] = None
+    name: Annotated[str | None, typer.Option("--name", help="What to call the job.", metavar="TEXT")] = None
+    priority: Annotated[
+        int | None, typer.Option("--priority", metavar="N", help="A lower number runs first.  [default: 5]")
+    ] = None
+
+    def options(self, client: Client) -> RequestOptions:
+        """What was said, as the client takes it; a GPU given by its index is looked up."""
+        options: Any = {
+            f.name: value for f in fields(self) if (value := getattr(self, f.name)) not in (None, [], False)
+        }
+        if self.device:
+            options["device"] = [_uuid(client, named) for named in self.device]
+        return options  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True)
+class JobFlags(DeviceFlags):
+    """And what else `run` takes."""
+
+    cpus: Annotated[float | None, typer.Option("--cpus", metavar="N", help="Cores of the host.")] = None
+    host_memory: Annotated[
+        str | None, typer.Option("--host-memory", metavar="SIZE", help="Memory of the host: 16G.")
+    ] = None
+    time: Annotated[
+        str | None, typer.Option("--time", metavar="TIME", help="End it after so long: 90s, 30m, 2h, 1d12h.")
+    ] = None
+    retries: Annotated[
+        int | None, typer.Option("--retries", min=0, metavar="N", help="Attempts after a failure.  [default: 0]")
+    ] = None
+    after: Annotated[
+        list[str] | None, typer.Option("--after", metavar="ID", help="Start after this job succeeds; may be repeated.")
+    ] = None
+    env: Annotated[
+        list[str] | None,
+        typer.Option("--env", metavar="K=V", help="Set a variable beside those you have; may be repeated."),
+    ] = None
+    workdir: Annotated[
+        str | None, typer.Option("--workdir", metavar="DIR", help="Where it runs.  [default: this directory]")
+    ] = None
+
+    def options(self, client: Client) -> RequestOptions:
+        options = super().options(client)
+        if self.env:
+            options["env"] = dict(_variable(given) for given in self.env)
+        return options
+
+
+@dataclass(frozen=True)
+class SubmitFlags(JobFlags):
+    """And what else `submit` and a script's header take."""
+
+    array: Annotated[
+        str | None,
+        typer.Option("--array", metavar="SPEC", help="Many alike: 0-9%2 is ten, two at once; 0,3,5-7; 0-10:2."),
+    ] = None
+    hold: Annotated[bool, typer.Option("--hold", help="Wait until `corral release`.")] = False
+
+
+def taking(flags: type[F]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the flags of `flags`; it gets them as one value, its argument `flags`."""
+    hints = get_type_hints(flags, include_extras=True)
+    added = [
+        inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=hints[f.name])
+        for f in fields(flags)
+    ]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = [p for name, p in inspect.signature(command).parameters.items() if name != "flags"]
+
+        @functools.wraps(command)
+        def taken(**given: Any) -> None:
+            command(flags=flags(**{p.name: given.pop(p.name) for p in added}), **given)
+
+        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
+        taken.__signature__ = inspect.Signature([*parameters, *added])  # type: ignore[attr-defined]
+        taken.__annotations__ = {p.name: p.annotation for p in [*parameters, *added]}
+        return taken
+
+    return decorate
+
+
+def parse_words(flags: type[F], words: Sequence[str], where: str) -> F:
+    """The flags that `words` are, as on a command line. Raises Refused, naming `where` they stand."""
+    read: list[F] = []
+
+    @taking(flags)
+    def keep(flags: F) -> None:
+        read.append(flags)
+
+    reader = typer.Typer(add_completion=False, rich_markup_mode=None)
+    reader.command(add_help_option=False)(keep)
+    try:
+        typer.main.get_command(reader).main(list(words), prog_name=where, standalone_mode=False)
+    except typer.TyperException as error:
+        raise Refused(f"{where}: {error.format_message()}") from error
+    return read[0]
+
+
+def filled(flags: F, defaults: F) -> F:
+    """`flags`, and what they leave unsaid as `defaults` say it."""
+    unsaid = [f.name for f in fields(flags) if getattr(flags, f.name) in (None, [], False)]
+    return replace(flags, **{name: getattr(defaults, name) for name in unsaid})
+
+
+def _variable(given: str) -> tuple[str, str]:
+    key, equals, value = given.partition("=")
+    if not (key and equals):
+        raise Refused(f"--env: {given!r} sets nothing; write NAME=VALUE", field="--env")
+    return key, value
+
+
+def _uuid(client: Client, named: str) -> str:
+    if not named.isdigit():
+        return named
+    devices = client.devices.list()
+    for device in devices:
+        if device.index == int(named):
+            return device.uuid
+    known = ", ".join(str(device.index) for device in devices) or "none"
+    raise NotFound(f"--device: there is no GPU {named}; this machine's are {known}")

@@ -1,0 +1,125 @@
+"""Commands about jobs that are there already: wait, why, logs, cancel, hold, release, requeue."""
+
+import sys
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from corral.cli.screen import clock_time, command_group, example, print_json, say
+from corral.client import Client, Explanation, JobRow, Jobs, WaitTimedOut
+from corral.model.units import format_duration, parse_duration_s
+
+TIMED_OUT = 124
+
+JobId = Annotated[str, typer.Argument(metavar="ID", help="The job's id.")]
+JobIds = Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of jobs; an array's means all its elements.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+app = command_group()
+
+
+@app.command(epilog=example("corral wait 17 18 --timeout 2h"))
+def wait(
+    ids: JobIds,
+    timeout: Annotated[str | None, typer.Option("--timeout", metavar="TIME", help="Wait no longer: 30s, 2h.")] = None,
+) -> None:
+    """Wait until jobs have ended.
+
+    Exits with 0 if all succeeded, 1 if not, 124 if they had not all ended in time.
+    """
+    timeout_s = None if timeout is None else parse_duration_s(timeout, field="--timeout")
+    with Client() as client:
+        try:
+            rows = client.wait(ids, timeout_s)
+        except WaitTimedOut as late:
+            say(str(late))
+            raise typer.Exit(TIMED_OUT) from late
+    failed = [row for row in rows if not row.succeeded]
+    for row in failed:
+        say(ending_of(row))
+    raise typer.Exit(1 if failed else 0)
+
+
+@app.command(epilog=example("corral why 17"))
+def why(job_id: JobId, json: AsJson = False) -> None:
+    """Tell why a job waits, its place in the queue, and what would start it now.
+
+    After its end: how its wait was spent, by reason.
+    """
+    with Client() as client:
+        told = client.jobs.why(job_id)
+    if json:
+        print_json(told.to_plain())
+    else:
+        sys.stdout.write("\n".join(explained(told)) + "\n")
+
+
+@app.command(epilog=example("corral logs -f 17"))
+def logs(
+    job_id: JobId,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")] = False,
+) -> None:
+    """Print what a job has written so far, standard output and error together."""
+    with Client() as client:
+        for block in client.jobs.logs(job_id, follow=follow):
+            sys.stdout.buffer.write(block)
+            sys.stdout.buffer.flush()
+
+
+@app.command(epilog=example("corral cancel 17"))
+def cancel(ids: JobIds) -> None:
+    """End jobs, or take them from the queue.
+
+    A running one gets SIGTERM, and SIGKILL after a grace period, with everything it has started.
+    """
+    _act(Jobs.cancel, ids, "cancelled")
+
+
+@app.command(epilog=example("corral hold 17"))
+def hold(ids: JobIds) -> None:
+    """Keep waiting jobs from starting until they are released."""
+    _act(Jobs.hold, ids, "held")
+
+
+@app.command(epilog=example("corral release 17"))
+def release(ids: JobIds) -> None:
+    """Let held jobs start when their turn comes."""
+    _act(Jobs.release, ids, "released")
+
+
+@app.command(epilog=example("corral requeue 17"))
+def requeue(ids: JobIds) -> None:
+    """End running jobs and queue them again, or queue those again that failed or were lost."""
+    _act(Jobs.requeue, ids, "requeued")
+
+
+def ending_of(row: JobRow) -> str:
+    """How a job ended, in one sentence."""
+    title = f"job {row.id}" + (f" ({row.name})" if row.name else "")
+    how = row.phase.lower().replace("_", " ")
+    code = f" with exit code {row.exit_code}" if row.exit_code else ""
+    return f"{title} {how}{code}" + (f": {row.reason}" if row.reason else "")
+
+
+def explained(told: Explanation) -> list[str]:
+    """The lines that `why` prints."""
+    lines = [told.reason]
+    if told.position is not None:
+        lines.append(f"place in the queue: {told.position}")
+    if told.phase == "PENDING":
+        lines.append(f"expected start: {clock_time(told.expected_start) if told.expected_start else 'not known'}")
+    if told.starts_now_with:
+        lines.append(f"starts now with: {told.starts_now_with}")
+    if told.waited:
+        total = sum(part.seconds for part in told.waited)
+        spent = ", ".join(f"{part.reason} {format_duration(part.seconds)}" for part in told.waited)
+        lines.append(f"waited {format_duration(total)}: {spent}")
+    return lines
+
+
+def _act(act: Callable[[Jobs, str], tuple[str, ...]], ids: list[str], done: str) -> None:
+    with Client() as client:
+        for job_id in ids:
+            for touched in act(client.jobs, job_id):
+                sys.stdout.write(f"{done} {touched}\n")

@@ -1,0 +1,195 @@
+"""Tables of what there is: ps, status, devices."""
+
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import typer
+
+from corral.cli.screen import Table, clipped, clock_time, command_group, example, painted, print_json, say, width
+from corral.client import Client, DeviceRow, JobRow, ServerInfo
+from corral.model.units import format_duration, format_memory, format_share
+
+PAGE = 100
+
+PHASE_STYLES = {
+    "PENDING": "yellow", "STARTING": "cyan", "RUNNING": "cyan", "STOPPING": "magenta", "SUCCEEDED": "green",
+    "FAILED": "red", "CANCELLED": "dim", "TIMED_OUT": "red", "LOST": "red",
+}  # fmt: skip
+STATE_STYLES = {
+    "free": "green", "allocated": "cyan", "reserved": "blue", "in_use": "yellow", "stale": "yellow",
+    "cordoned": "magenta", "unhealthy": "red", "unreadable": "red",
+}  # fmt: skip
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+app = command_group()
+
+
+@app.command(epilog=example("corral ps --user alice"))
+def ps(
+    every: Annotated[bool, typer.Option("--all", "-a", help="Also jobs that have ended.")] = False,
+    user: Annotated[str | None, typer.Option("--user", metavar="NAME", help="Only this user's.")] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", min=0, metavar="N", help="At most so many, the newest; 0 is all.")
+    ] = PAGE,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON: every job, unpaged.")] = False,
+) -> None:
+    """List jobs that wait or run.
+
+    TIME is how long a job has run, or has waited so far. The last column tells where it runs, why it waits, or how it
+    ended.
+    """
+    with Client() as client:
+        if json:
+            print_json([row.to_plain() for row in client.jobs.list(all=every, user=user, limit=None)])
+            return
+        rows = client.jobs.list(all=every, user=user, limit=limit or None)
+        devices = client.devices.list() if any(row.devices for row in rows) else ()
+    _print(job_lines(rows, {device.uuid: device.index for device in devices}, time.time()))
+    if limit and len(rows) == limit:
+        say(f"these are the newest {limit}; --limit 0 lists all")
+
+
+@app.command(epilog=example("corral status"))
+def status(json: AsJson = False) -> None:
+    """Show each GPU: temperature, use, memory, and who holds, uses or reserved it."""
+    with Client() as client:
+        devices = client.devices.list()
+        if json:
+            print_json([device.to_plain() for device in devices])
+            return
+        server = client.server()
+    _print(status_lines(server, devices))
+
+
+@app.command(epilog=example("corral devices --json"))
+def devices(json: AsJson = False) -> None:
+    """List the GPUs of this machine: UUID, model, memory, compute capability, state."""
+    with Client() as client:
+        rows = client.devices.list()
+    if json:
+        print_json([device.to_plain() for device in rows])
+    else:
+        _print(device_lines(rows))
+
+
+def job_lines(rows: Sequence[JobRow], index_of: Mapping[str, int | None], now: float) -> list[str]:
+    """The table of `ps`, oldest job first."""
+    table = Table(
+        ("ID", "NAME", "USER", "PHASE", "PRI", "GPUS", "TIME", "WHERE, WHY"),
+        limits={"ID": 12, "NAME": 16, "USER": 10},
+        numeric=("PRI", "GPUS", "TIME"),
+    )
+    for row in sorted(rows, key=lambda row: (row.sequence or 0, row.id)):
+        gpus = "-" if row.gpus is None else str(row.gpus)
+        shown = (row.id, row.name or _command_name(row), row.user, row.phase, str(row.priority), gpus)
+        table.add(*shown, job_time(row, now), job_place(row, index_of), style=PHASE_STYLES.get(row.phase))
+    return table.lines(paint="PHASE")
+
+
+def job_time(row: JobRow, now: float) -> str:
+    """How long it ran or has run, or has waited; "-" if it never ran."""
+    if row.started_at is not None and row.phase != "PENDING":
+        return format_duration((row.ended_at or now) - row.started_at)
+    return format_duration(now - row.submitted_at) if not row.ended and row.submitted_at else "-"
+
+
+def job_place(row: JobRow, index_of: Mapping[str, int | None]) -> str:
+    """Where it runs, why it waits, or how it ended."""
+    if row.phase == "PENDING":
+        start = "" if row.expected_start is None else f" starts {clock_time(row.expected_start)}"
+        return f"({'Held' if row.held else row.wait or 'Submitted'}){start}"
+    if row.ended and not row.succeeded:
+        return row.reason or (f"exit code {row.exit_code}" if row.exit_code is not None else row.phase.lower())
+    if not row.devices:
+        return "CPU" if row.gpus == 0 else ""
+    known = [index_of.get(uuid) for uuid in row.devices]
+    return "GPU " + ",".join(
+        uuid if index is None else str(index) for uuid, index in zip(row.devices, known, strict=True)
+    )
+
+
+def status_lines(server: ServerInfo, devices: Sequence[DeviceRow]) -> list[str]:
+    """The table of `status`: a line a GPU in the manner of gpustat, and lines for those who are on it."""
+    free = sum(device.state == "free" for device in devices)
+    driver = f"driver {server.driver_version}" if server.driver_version else f"source {server.source or 'unknown'}"
+    kind = "mock devices" if server.mock else driver
+    lines = [painted(f"{server.node or 'this machine'}  {free} of {len(devices)} GPUs free  {kind}", "bold")]
+    name_width = max((len(_short_model(device.name)) for device in devices), default=0)
+    for device in devices:
+        lines.append(_gauge_line(device, min(name_width, 22)))
+        lines += [clipped_line("      " + note) for note in _notes(device)]
+    return lines
+
+
+def device_lines(rows: Sequence[DeviceRow]) -> list[str]:
+    """The table of `devices`."""
+    table = Table(
+        ("GPU", "UUID", "MODEL", "MEMORY", "CC", "STATE"), limits={"UUID": 40, "MODEL": 16}, numeric=("GPU", "MEMORY")
+    )
+    for row in rows:
+        memory = format_memory(row.memory_total_mib)
+        shown = (
+            _or(row.index, "?"),
+            row.uuid,
+            _short_model(row.name),
+            memory,
+            row.compute_capability or "?",
+            row.state,
+        )
+        table.add(*shown, style=STATE_STYLES.get(row.state))
+    return table.lines(paint="STATE")
+
+
+def clipped_line(line: str) -> str:
+    """`line` in the width there is, its indent kept."""
+    indent = len(line) - len(line.lstrip())
+    return " " * indent + clipped(line, width() - indent)
+
+
+def _gauge_line(device: DeviceRow, name_width: int) -> str:
+    name = clipped(_short_model(device.name), name_width).ljust(name_width)
+    heat = f"{_or(device.temperature_c, '?'):>3}'C"
+    use = f"{_or(device.utilization_pct, '?'):>3} %"
+    memory = f"{_or(device.memory_used_mib, '?'):>6} / {_or(device.memory_total_mib, '?'):>6} MB"
+    state = painted(device.state, STATE_STYLES.get(device.state, "bold"))
+    who = " ".join(_holder(device, holder) for holder in range(len(device.holders)))
+    line = f"[{_or(device.index, '?')}] {name} | {heat}, {use} | {memory} | "
+    return line + state + (f" {clipped(who, max(12, width() - len(line) - len(device.state) - 1))}" if who else "")
+
+
+def _holder(device: DeviceRow, number: int) -> str:
+    holder = device.holders[number]
+    share = "" if holder.share_milli == 1000 else f" x{format_share(holder.share_milli)}"
+    return f"{holder.user}/{holder.job}{share}"
+
+
+def _notes(device: DeviceRow) -> list[str]:
+    """Who uses it beside the jobs that hold it, and what is wrong with it."""
+    notes = []
+    if device.state_reason and device.state not in ("free", "allocated", "reserved", "in_use"):
+        notes.append(device.state_reason)
+    for process in device.processes:
+        if process.job is None:
+            since = f" since {clock_time(device.since)}" if device.since else ""
+            memory = "" if process.memory_mib is None else f"({process.memory_mib}M)"
+            notes.append(f"{process.user or '?'}/{process.pid}{memory}{since}: {process.command or '?'}")
+    return notes
+
+
+def _command_name(row: JobRow) -> str:
+    return row.command[0].rpartition("/")[2] if row.command else row.kind
+
+
+def _short_model(name: str) -> str:
+    return name.removeprefix("NVIDIA ")
+
+
+def _or(value: object, unknown: str) -> str:
+    return unknown if value is None else str(value)
+
+
+def _print(lines: Sequence[str]) -> None:
+    sys.stdout.write("\n".join(lines) + "\n")

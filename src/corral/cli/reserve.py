@@ -1,0 +1,108 @@
+"""GPUs for work that Corral does not start: `reserve` for a session, `adopt` for a process that runs already."""
+
+import os
+import shlex
+import sys
+import time
+from typing import Annotated
+
+import typer
+
+from corral.cli.flags import DeviceFlags, spell, taking
+from corral.cli.jobs import ending_of
+from corral.cli.screen import clock_time, command_group, example, print_json, say
+from corral.cli.waiting import ReasonLine
+from corral.client import Client, JobRow
+from corral.client.request import submission
+from corral.model.errors import Conflict
+from corral.model.job import JobKind
+from corral.model.units import count_of
+
+_FIRST_LOOK_S = 0.02
+_LONGEST_PAUSE_S = 1.0
+
+app = command_group()
+
+
+@app.command(epilog=example('eval "$(corral reserve --gpus 1 --for 2h)"'))
+@taking(DeviceFlags)
+def reserve(
+    flags: DeviceFlags,
+    duration: Annotated[str, typer.Option("--for", metavar="TIME", help="Give them back after so long: 30m, 2h.")],
+    detach: Annotated[
+        bool, typer.Option("--detach", help="Hold them until the time is up, even when this session has ended.")
+    ] = False,
+) -> None:
+    """Hold GPUs for interactive work, and print what makes a shell use them.
+
+    It waits its turn like any job. They are given back when the session that this was typed in has ended (logged out,
+    window closed), when the time is up, or by `corral cancel`.
+    """
+    with Client() as client:
+        options = flags.options(client)
+        options["time"] = duration
+        owner_pid = None if detach else os.getsid(0)
+        request = submission((), options, kind=JobKind.RESERVE, owner_pid=owner_pid, spell=_spell)
+        job = client.submit(request)
+        try:
+            row = _when_held(client, job.id)
+        except BaseException:
+            client.close()  # its connection may be in the middle of an answer
+            client.jobs.cancel(job.id)
+            raise
+    for line in exports(row):
+        sys.stdout.write(line + "\n")
+    until = clock_time(None if row.started_at is None else row.started_at + (row.time_limit_s or 0.0))
+    say(f"job {row.id} holds {count_of(len(row.devices), 'GPU')} until {until}; `corral cancel {row.id}` ends that")
+
+
+@app.command(epilog=example("corral adopt 4213 --name llama-sft"))
+def adopt(
+    pid: Annotated[int, typer.Argument(metavar="PID", min=1, help="A process that uses GPUs already.")],
+    name: Annotated[str | None, typer.Option("--name", metavar="TEXT", help="What to call the job.")] = None,
+    priority: Annotated[
+        int | None, typer.Option("--priority", metavar="N", help="A lower number is more urgent.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help='Print {"id": ...}.')] = False,
+) -> None:
+    """Turn a hand-started process into a job that holds the GPUs it uses, so that nobody else gets them.
+
+    The process runs on as it is. When it ends, its GPUs are free.
+    """
+    with Client() as client:
+        job = client.adopt(pid, name=name, priority=priority)
+    if json:
+        print_json({"id": job.id})
+    else:
+        sys.stdout.write(f"{job.id}\n")
+
+
+def exports(row: JobRow) -> list[str]:
+    """Lines for a shell to evaluate, so that what it starts uses exactly these GPUs."""
+    variables = {
+        "CUDA_VISIBLE_DEVICES": ",".join(row.devices),
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CORRAL_JOB_ID": row.id,
+    }
+    return [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
+
+
+def _when_held(client: Client, job_id: str) -> JobRow:
+    """The reservation once it holds its GPUs. Raises Conflict if it ends before."""
+    line, pause_s = ReasonLine(), _FIRST_LOOK_S
+    while True:
+        row = client.jobs.get(job_id)
+        if row.phase == "RUNNING" or row.ended:
+            line.clear()
+            break
+        if row.phase == "PENDING" and pause_s > 0.2:
+            line.show(client.jobs.why(job_id))
+        time.sleep(pause_s)
+        pause_s = min(_LONGEST_PAUSE_S, pause_s * 1.5)
+    if row.ended:
+        raise Conflict(ending_of(row))
+    return row
+
+
+def _spell(option: str) -> str:
+    return "--for" if option == "time" else spell(option)

@@ -1,0 +1,124 @@
+"""What every command writes with: messages, colour, tables, times, JSON."""
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from typing import IO, Any
+
+import typer
+
+from corral.model.errors import CorralError, Forbidden, NotFound, Refused
+
+_STYLES = {
+    "bold": "1",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "magenta": "35",
+    "cyan": "36",
+}
+
+USAGE = 2
+"""Exit code for bad input."""
+
+
+def command_group() -> typer.Typer:
+    """A holder for the commands of one module, all set up alike."""
+    return typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
+
+
+def example(*lines: str) -> str:
+    """The end of a command's help: how it is typed."""
+    return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def say(message: str) -> None:
+    """A message for the person, on standard error, never mixed with a command's output."""
+    sys.stderr.write(f"corral: {message}\n")
+    sys.stderr.flush()
+
+
+def exit_code_of(error: CorralError, *, otherwise: int = 1) -> int:
+    """2 for bad input; `otherwise` for what was asked rightly and failed."""
+    refused = isinstance(error, Refused) and not isinstance(error, (NotFound, Forbidden))
+    return USAGE if refused else otherwise
+
+
+def print_json(value: Any) -> None:
+    """One JSON value on standard output: indented for a terminal, in one line else."""
+    json.dump(value, sys.stdout, indent=2 if sys.stdout.isatty() else None)
+    sys.stdout.write("\n")
+
+
+def painted(text: str, style: str, stream: IO[str] | None = None) -> str:
+    """`text` in a colour or weight, where the output is a terminal and NO_COLOR is not set."""
+    stream = stream or sys.stdout
+    if os.environ.get("NO_COLOR") or not stream.isatty() or not text:
+        return text
+    return f"\033[{_STYLES[style]}m{text}\033[0m"
+
+
+def width() -> int:
+    """Columns to fill: the terminal's, 80 where there is none."""
+    return max(40, shutil.get_terminal_size((80, 24)).columns)
+
+
+def clipped(text: str, columns: int) -> str:
+    """`text` in at most `columns`, its loss marked."""
+    line = " ".join(text.split())
+    return line if len(line) <= columns else line[: max(0, columns - 1)] + "…"
+
+
+def clock_time(at: float | None) -> str:
+    """A moment as a person says it: 14:20, or with the date when that is not today; "-" when unknown."""
+    if at is None:
+        return "-"
+    moment, today = time.localtime(at), time.localtime()
+    return time.strftime("%H:%M" if moment[:3] == today[:3] else "%Y-%m-%d %H:%M", moment)
+
+
+class Table:
+    """Rows in columns that are as wide as they need; the last takes what is left of the line.
+
+    `limits` are the widest a column may be, `numeric` the columns that end flush.
+    """
+
+    def __init__(
+        self, titles: Sequence[str], *, limits: dict[str, int] | None = None, numeric: Iterable[str] = ()
+    ) -> None:
+        self._titles = list(titles)
+        self._limits = limits or {}
+        self._numeric = frozenset(numeric)
+        self._rows: list[tuple[list[str], str | None]] = []
+
+    def add(self, *cells: str, style: str | None = None) -> None:
+        """A row; `style` is the colour of its third-but-last word, see `paint`."""
+        self._rows.append((list(cells), style))
+
+    def lines(self, *, paint: str | None = None) -> list[str]:
+        """The table, its title first; the column named `paint` in each row's colour."""
+        widths = [self._width(column) for column in range(len(self._titles) - 1)]
+        left = width() - sum(widths) - 2 * len(widths)
+        widths.append(max(len(self._titles[-1]), left))
+        painted_column = self._titles.index(paint) if paint else -1
+        lines = [painted(self._line(self._titles, widths, -1, None), "bold")]
+        lines += [self._line(cells, widths, painted_column, style) for cells, style in self._rows]
+        return lines
+
+    def _width(self, column: int) -> int:
+        title = self._titles[column]
+        widest = max([len(title), *(len(cells[column]) for cells, _ in self._rows)])
+        return min(widest, self._limits.get(title, widest))
+
+    def _line(self, cells: Sequence[str], widths: Sequence[int], painted_column: int, style: str | None) -> str:
+        words = []
+        for column, (cell, columns) in enumerate(zip(cells, widths, strict=True)):
+            shown = clipped(cell, columns)
+            shown = shown.rjust(columns) if self._titles[column] in self._numeric else shown.ljust(columns)
+            words.append(painted(shown, style) if style and column == painted_column else shown)
+        return "  ".join(words).rstrip()

@@ -1,0 +1,152 @@
+"""The server's own commands: up, down, version."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import corral
+from corral.cli.screen import command_group, example, say
+from corral.client import find_address
+from corral.model.errors import BackendFailed, Forbidden, Refused
+from corral.model.home import Home
+
+READY_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 30.0
+
+DAEMON = "corral.daemon"
+
+app = command_group()
+
+
+@app.command(epilog=example("corral up --detach", "corral up --listen 127.0.0.1:7878"))
+def up(
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Come back when the server answers.")] = False,
+    mock: Annotated[
+        Path | None, typer.Option("--mock", metavar="FILE", help="Devices described in a file, instead of real ones.")
+    ] = None,
+    listen: Annotated[
+        str | None, typer.Option("--listen", metavar="HOST:PORT", help="Also answer over TCP, with the home's token.")
+    ] = None,
+) -> None:
+    """Start the server of this home, $CORRAL_HOME or ~/.corral.
+
+    It answers on a Unix socket there. Jobs outlive it: when it is up again, it takes them on as they are then.
+    """
+    home = _local_home()
+    command = daemon_command(home, mock, listen)
+    if not detach:
+        os.execv(command[0], command)
+    pid = start_detached(home, command)
+    sys.stdout.write(f"server {pid} answers in {home.root}\n")
+
+
+@app.command(epilog=example("corral down"))
+def down() -> None:
+    """Stop the server of this home. Jobs run on."""
+    home = _local_home()
+    pid = server_pid(home)
+    if pid is None:
+        sys.stdout.write(f"no server runs in {home.root}\n")
+        return
+    stop_server(home, pid)
+    sys.stdout.write(f"server {pid} has stopped; jobs run on, and `corral up` takes them on again\n")
+
+
+@app.command(epilog=example("corral version"))
+def version() -> None:
+    """Print the version of Corral."""
+    sys.stdout.write(f"corral {corral.__version__}\n")
+
+
+def daemon_command(home: Home, mock: Path | None, listen: str | None) -> list[str]:
+    """What starts the server. Raises Refused when the home or the file cannot be used."""
+    if mock is not None and not mock.is_file():
+        raise Refused(f"--mock: there is no file {mock}", field="--mock")
+    _ = home.socket
+    command = [sys.executable, "-m", DAEMON, "--home", str(home.root)]
+    command += [] if mock is None else ["--mock", str(mock.absolute())]
+    command += [] if listen is None else ["--listen", listen]
+    return command
+
+
+def start_detached(home: Home, command: list[str]) -> int:
+    """Start a server in a session of its own, and return its pid once it answers.
+
+    What it says from then on goes to the home's server.log. Raises BackendFailed with its own words if it cannot start.
+    """
+    try:
+        home.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        log = home.server_log.open("ab")
+    except OSError as error:
+        raise BackendFailed(f"{home.root} cannot be used: {error.strerror}; set CORRAL_HOME to another one") from error
+    read_fd, write_fd = os.pipe()
+    with log, os.fdopen(read_fd, "rb", buffering=0) as ready:
+        process = subprocess.Popen(
+            [*command, "--ready-fd", str(write_fd)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=[write_fd],
+            start_new_session=True,
+        )
+        os.close(write_fd)
+        said = _first_line(ready.fileno(), READY_TIMEOUT_S)
+    if said == "ready":
+        return process.pid
+    if process.poll() is None:
+        process.terminate()
+    reason = said.removeprefix("error: ") if said else f"it ended or hung before it answered; see {home.server_log}"
+    raise BackendFailed(f"the server did not start: {reason}")
+
+
+def server_pid(home: Home) -> int | None:
+    """The pid of the server that runs in `home`; None if there is none (a pid file that a dead one left is no sign)."""
+    try:
+        pid = int(home.pid_file.read_text().split()[0])
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except (OSError, ValueError, IndexError):
+        return None
+    return pid if DAEMON.encode() in command else None
+
+
+def stop_server(home: Home, pid: int) -> None:
+    """Ask the server to stop and wait until it is gone. Raises BackendFailed if it does not go."""
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    try:
+        signal.pidfd_send_signal(handle, signal.SIGTERM)
+        gone = bool(select.select([handle], [], [], STOP_TIMEOUT_S)[0])
+    except PermissionError as error:
+        raise Forbidden(f"server {pid} in {home.root} is another user's; only its owner or root can stop it") from error
+    finally:
+        os.close(handle)
+    if not gone:
+        raise BackendFailed(f"server {pid} did not stop within {STOP_TIMEOUT_S:g} s; see {home.server_log}")
+
+
+def _local_home() -> Home:
+    if os.environ.get("CORRAL_URL"):
+        say("CORRAL_URL is set and names a server elsewhere; this concerns the one of the home here")
+    return find_address().home
+
+
+def _first_line(fd: int, timeout_s: float) -> str:
+    """The first line that comes through `fd`; "" when it is closed before, or nothing comes in time."""
+    received, deadline = b"", time.monotonic() + timeout_s
+    while not received.endswith(b"\n"):
+        if not select.select([fd], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            return ""
+        block = os.read(fd, 4096)
+        if not block:
+            break
+        received += block
+    return received.decode(errors="replace").strip()

@@ -1,0 +1,77 @@
+"""`corral submit`: queue a script or a command and come back at once."""
+
+import sys
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from corral.cli.flags import SubmitFlags, filled, spell, taking
+from corral.cli.forecast import show_forecast
+from corral.cli.screen import command_group, example, print_json, say
+from corral.cli.script import read_script
+from corral.client import Client
+from corral.client.request import submission
+from corral.model.units import count_of
+
+_AFTER_DASHES = "corral.after_dashes"
+
+app = command_group()
+
+
+class _ScriptOrCommand(TyperCommand):
+    """Notes whether the words stand after --: then they are a command, else a script and its arguments."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        given = list(args)
+        rest = super().parse_args(ctx, args)
+        before = len(given) - len(ctx.params.get("words") or ()) - 1
+        ctx.meta[_AFTER_DASHES] = before >= 0 and given[before] == "--"
+        return rest
+
+
+@app.command(
+    cls=_ScriptOrCommand,
+    context_settings={"allow_interspersed_args": False},
+    epilog=example("corral submit --gpus 2 --time 2h -- python train.py", "corral submit --array 0-9%2 train.sh"),
+)
+@taking(SubmitFlags)
+def submit(
+    ctx: typer.Context,
+    flags: SubmitFlags,
+    words: Annotated[
+        list[str], typer.Argument(metavar="SCRIPT [ARGS]... | -- COMMAND...", help="A script, or a command after --.")
+    ],
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only tell whether it would start now, and on what.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help='Print {"id": ...}.')] = False,
+) -> None:
+    """Queue a script or a command, and print its id.
+
+    A script may say what it needs in lines at its top: #CORRAL --gpus 2 --time 2h. #SBATCH lines are understood as far
+    as they have a meaning here, and the others are named. Flags given here win over the script's. The script is read
+    by its interpreter when the job starts, so leave it as it is until then.
+
+    The output goes to the job's log: see `corral logs`.
+    """
+    command = list(words)
+    if not ctx.meta[_AFTER_DASHES]:
+        script = read_script(words[0], words[1:])
+        command, flags = list(script.command), filled(flags, script.flags)
+        if script.ignored:
+            say(f"{words[0]}: ignored, as they mean nothing here: {', '.join(script.ignored)}")
+    with Client() as client:
+        request = submission(command, flags.options(client), spell=spell)
+        if dry_run:
+            forecast = client.dry_run(request)
+            print_json(forecast.to_plain()) if json else show_forecast(forecast)
+            return
+        job = client.submit(request)
+    if json:
+        print_json({"id": job.id})
+    elif job.array_size is not None:
+        sys.stdout.write(f"{job.id}\n")
+        say(f"{count_of(job.array_size, 'job')}: {job.id}_{request.array.indices[0] if request.array else 0} and on")
+    else:
+        sys.stdout.write(f"{job.id}\n")
