@@ -11,7 +11,7 @@ from corral.scheduling.admit import Limits, limited
 from corral.scheduling.draft import Choose, Draft, Keeping
 from corral.scheduling.waiting import Waiting
 
-LOOK_LIMIT = 1_000
+LOOK_LIMIT = 500
 """A cycle looks at so many groups of alike jobs that cannot start, so that its time has a bound."""
 
 START_LIMIT = 256

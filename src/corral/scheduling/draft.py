@@ -52,8 +52,9 @@ class Draft:
     capacity: Capacity
     memo: FitMemo
     _free: dict[str, NodeState] = field(default_factory=dict)
-    _open: dict[str, NodeState] = field(default_factory=dict)
+    _open: dict[str, tuple[NodeState, int]] = field(default_factory=dict)
     _kept: list[Keeping] = field(default_factory=list)
+    _kept_shapes: dict[tuple[Request, bool], str] = field(default_factory=dict)
     _arrived: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def free(self, name: str) -> NodeState:
@@ -62,11 +63,11 @@ class Draft:
 
     def open(self, name: str) -> NodeState:
         """What nobody holds on the node and nobody ahead is kept it for."""
-        if not self._kept:
-            return self.free(name)
-        state = self._open.get(name)
-        if state is None:
-            state = self._open[name] = self._without_kept(name)
+        state, applied = self._open.get(name) or (self.free(name), 0)
+        if applied < len(self._kept):
+            for keeping in self._kept[applied:]:
+                state = keep_for(keeping, state, self.capacity.named(name, keeping.request.device_uuids), self.memo)
+            self._open[name] = (state, len(self._kept))
         return state
 
     def fit(self, name: str, request: Request) -> Fit | Misfit:
@@ -80,7 +81,13 @@ class Draft:
     def branch(self) -> "Draft":
         """A copy to try things on."""
         return Draft(
-            self.capacity, self.memo, dict(self._free), dict(self._open), list(self._kept), dict(self._arrived)
+            self.capacity,
+            self.memo,
+            dict(self._free),
+            dict(self._open),
+            list(self._kept),
+            dict(self._kept_shapes),
+            dict(self._arrived),
         )
 
     def unkept(self) -> "Draft":
@@ -96,9 +103,8 @@ class Draft:
 
     def keep(self, keeping: Keeping) -> None:
         """From here on nothing that the job could use is open to others."""
-        if all(other.request != keeping.request or other.host < keeping.host for other in self._kept):
+        if self._kept_shapes.setdefault((keeping.request, keeping.host), keeping.job_id) == keeping.job_id:
             self._kept.append(keeping)
-            self._open.clear()
 
     def keeper(self, placement: Placement) -> str | None:
         """The first job for which something in the placement is kept."""
@@ -125,12 +131,6 @@ class Draft:
     def _slots(self, member: Member) -> tuple[int, ...]:
         found = (self.capacity.slot(grant.uuid) for grant in member.grants)
         return tuple(place[1] for place in found if place is not None)
-
-    def _without_kept(self, name: str) -> NodeState:
-        state = self.free(name)
-        for keeping in self._kept:
-            state = keep_for(keeping, state, self.capacity.named(name, keeping.request.device_uuids), self.memo)
-        return state
 
 
 def without(state: NodeState, member: Member, slots: Sequence[int]) -> NodeState:
