@@ -20,14 +20,13 @@ from corral.model.fact import (
     JobRequeued,
     JobSubmitted,
 )
-from corral.model.job import Job
 from corral.model.view import View
 
 
 def write_changes(connection: Connection, facts: Sequence[Fact], entries: Sequence[Row], view: View) -> None:
     """Write `entries`, the journal rows of `facts` in order, and bring the tables to where `view` is."""
     connection.execute(_ADD_ENTRY, entries)
-    _write_jobs(connection, facts, view)
+    _write_jobs(connection, facts, entries, view)
     _write_allocations(connection, facts, entries)
     _write_cordons(connection, facts)
 
@@ -37,27 +36,26 @@ def reserve_ids(connection: Connection, ceiling: int) -> None:
     connection.execute(_SET_META, {"name": tables.NEXT_ID, "value": ceiling})
 
 
-def _write_jobs(connection: Connection, facts: Iterable[Fact], view: View) -> None:
-    submitted: dict[str, Job] = {}
-    changed: dict[str, Job] = {}
-    for fact in facts:
+def _write_jobs(connection: Connection, facts: Iterable[Fact], entries: Iterable[Row], view: View) -> None:
+    environments: dict[str, str] = {}
+    whole: dict[str, Row] = {}
+    changed: dict[str, Row] = {}
+    for fact, entry in zip(facts, entries, strict=True):
         match fact:
             case JobSubmitted(job=job) | JobRequeued(job=job):
-                submitted[job.id] = view.jobs[job.id]
-            case JobChanged(job_id=job_id):
-                changed[job_id] = view.jobs[job_id]
-    environments = {}
-    for job in submitted.values():
-        if environment := environment_of(job.spec.env):
-            environments[environment.digest] = environment.text
+                whole[job.id] = job_row(view.jobs[job.id], entry)
+                if environment := environment_of(job.spec.env):
+                    environments[environment.digest] = environment.text
+            case JobChanged(job_id=job_id) if job_id not in whole and job_id not in changed:
+                job = view.jobs[job_id]
+                changed[job_id] = {"at_sequence": job.sequence, **job_state(job)}
     if environments:
         rows = [{"digest": digest, "variables": text} for digest, text in environments.items()]
         connection.execute(_KEEP_ENVIRONMENT, rows)
-    if submitted:
-        connection.execute(_SET_JOB, [job_row(job) for job in submitted.values()])
-    updates = [{"at_sequence": job.sequence, **job_state(job)} for key, job in changed.items() if key not in submitted]
-    if updates:
-        connection.execute(_UPDATE_JOB, updates)
+    if whole:
+        connection.execute(_SET_JOB, list(whole.values()))
+    if changed:
+        connection.execute(_UPDATE_JOB, list(changed.values()))
 
 
 def _write_allocations(connection: Connection, facts: Iterable[Fact], entries: Iterable[Row]) -> None:

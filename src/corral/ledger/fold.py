@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Table, select
 from corral.ledger import tables
 from corral.ledger.database import Database
 from corral.ledger.reader import Reader
-from corral.ledger.rows import Row, allocation_row, cordon_row, job_row
+from corral.ledger.rows import Row, allocation_row, cordon_row, job_row, spec_row
 from corral.ledger.schema import revision
 from corral.model.errors import LedgerFailed
 from corral.model.fact import AllocationEnded, AllocationMade, DeviceCordoned, DeviceUncordoned
@@ -90,7 +90,11 @@ class _Folded:
     def rows(self) -> Iterator[tuple[Table, str, dict[Any, Row]]]:
         """For each table its key and its rows by key."""
         # The draft was never frozen, so the jobs that ended are still in it.
-        yield tables.jobs, "id", {job_id: job_row(job) for job_id, job in self._draft.view.jobs.items()}
+        yield (
+            tables.jobs,
+            "id",
+            {job_id: job_row(job, spec_row(job.spec)) for job_id, job in self._draft.view.jobs.items()},
+        )
         yield tables.allocations, "entry", self._allocations
         yield tables.cordons, "uuid", self._cordons
 

@@ -25,7 +25,11 @@ Environments = Mapping[str, Variables]
 _COLUMNS = (
     "id", "sequence", "phase", "array_id", "array_index", "submitted_at", "started_at", "ended_at", "exit_code",
 )  # fmt: skip
-_STATE = tuple((f.name, f.default) for f in fields(Job) if f.name not in (*_COLUMNS, "spec"))
+_OF_JOB = tuple((f.name, f.default) for f in fields(Job) if f.name != "spec")
+_OF_STATE = tuple((name, default) for name, default in _OF_JOB if name not in _COLUMNS)
+_OF_SPEC = tuple((f.name, getattr(JobSpec(user=""), f.name)) for f in fields(JobSpec) if f.name not in ("user", "env"))
+
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -52,33 +56,39 @@ def variables_of(text: str) -> Variables:
     return tuple((name, value) for name, value in json.loads(text))
 
 
-def job_row(job: Job) -> Row:
-    """Everything of a job, its environment by digest."""
-    spec = job.spec
+def spec_row(spec: JobSpec) -> Row:
+    """A spec as jobs and journal keep it: the columns `spec` and `environment`."""
     environment = environment_of(spec.env)
+    return {
+        "spec": _encode({"user": spec.user, **_plain(spec, _OF_SPEC)}),
+        "environment": environment and environment.digest,
+    }
+
+
+def job_row(job: Job, spec: Row) -> Row:
+    """Everything of a job; `spec` is the `spec_row` of its spec."""
     return {
         "sequence": job.sequence,
         "id": job.id,
-        "user": _text(spec.user),
-        "name": _text(spec.name),
+        "user": _text(job.spec.user),
+        "name": _text(job.spec.name),
         "array_id": job.array_id,
         "array_index": job.array_index,
         "submitted_at": job.submitted_at,
-        "environment": environment and environment.digest,
-        "spec": _encode(to_plain(_without_environment(spec), compact=True)),
+        "environment": spec["environment"],
+        "spec": spec["spec"],
         **job_state(job),
     }
 
 
 def job_state(job: Job) -> Row:
     """What may change of a job."""
-    others = {name: to_plain(value) for name, default in _STATE if (value := getattr(job, name)) != default}
     return {
         "phase": job.phase.value,
         "started_at": job.started_at,
         "ended_at": job.ended_at,
         "exit_code": job.exit_code,
-        "state": _encode(others),
+        "state": _encode(_plain(job, _OF_STATE)),
     }
 
 
@@ -133,34 +143,34 @@ def cordon_row(fact: DeviceCordoned) -> Row:
 
 
 def journal_row(sequence: int, fact: Fact) -> Row:
-    """A journal entry; the environment of a job submitted is left out and named by its digest."""
+    """A journal entry; the spec of its job, if there is one, in columns of its own."""
     job_id: str | None
-    environment = None
+    spec: Row = {"spec": None, "environment": None}
     match fact:
         case JobSubmitted(job=job) | JobRequeued(job=job):
             job_id = job.id
-            environment = environment_of(job.spec.env)
-            fact = replace(fact, job=replace(job, spec=_without_environment(job.spec)))
+            spec = spec_row(job.spec)
+            plain = {"fact": type(fact).__name__, "job": _plain(job, _OF_JOB), "at": fact.at}
         case AllocationMade(allocation=allocation):
             job_id = allocation.job_id
+            plain = fact_to_plain(fact)
         case DeviceCordoned() | DeviceUncordoned():
             job_id = None
+            plain = fact_to_plain(fact)
         case _:
             job_id = fact.job_id
-    return {
-        "sequence": sequence,
-        "at": fact.at,
-        "job_id": job_id,
-        "fact": type(fact).__name__,
-        "environment": environment and environment.digest,
-        "body": _encode(fact_to_plain(fact)),
-    }
+            plain = fact_to_plain(fact)
+    row = {"sequence": sequence, "at": fact.at, "job_id": job_id, "fact": type(fact).__name__, "body": _encode(plain)}
+    return row | spec
 
 
 def entry_of(row: Stored, environments: Environments) -> JournalEntry:
     """The entry of a row of `journal`. Raises LedgerFailed when the row is damaged."""
     try:
-        fact = fact_from_plain(json.loads(row["body"]))
+        plain = json.loads(row["body"])
+        if row["spec"] is not None:
+            plain["job"]["spec"] = json.loads(row["spec"])
+        fact = fact_from_plain(plain)
         if isinstance(fact, JobSubmitted | JobRequeued):
             fact = replace(fact, job=_with_environment(fact.job, row["environment"], environments))
         return JournalEntry(row["sequence"], row["at"], fact)
@@ -173,8 +183,14 @@ def digests(rows: Iterable[Stored]) -> Sequence[str]:
     return list(dict.fromkeys(row["environment"] for row in rows if row["environment"] is not None))
 
 
-def _without_environment(spec: JobSpec) -> JobSpec:
-    return replace(spec, env=()) if spec.env else spec
+def _plain(value: Job | JobSpec, names: Iterable[tuple[str, Any]]) -> Row:
+    """Compact plain data of the named fields, (name, default) pairs."""
+    plain = {}
+    for name, default in names:
+        item = getattr(value, name)
+        if item != default:
+            plain[name] = item if type(item) in _SCALARS else to_plain(item, compact=True)
+    return plain
 
 
 def _with_environment(job: Job, digest: str | None, environments: Environments) -> Job:

@@ -96,8 +96,9 @@ journal = Table(
     Column("at", Float, nullable=False),
     Column("job_id", Text),
     Column("fact", Text, nullable=False),
-    Column("environment", Text, comment="digest of the environment of the job submitted"),
-    Column("body", Text, nullable=False, comment="JSON of the fact, defaults left out"),
+    Column("body", Text, nullable=False, comment="JSON of the fact without the job's spec, defaults left out"),
+    Column("environment", Text, comment="of the job's spec, as in jobs"),
+    Column("spec", Text, comment="of the job, as in jobs"),
     Index("journal_by_job", "job_id", "sequence"),
 )
 

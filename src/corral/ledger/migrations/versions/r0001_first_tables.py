@@ -30,8 +30,9 @@ def upgrade() -> None:
         sa.Column("at", sa.Float, nullable=False),
         sa.Column("job_id", sa.Text),
         sa.Column("fact", sa.Text, nullable=False),
-        sa.Column("environment", sa.Text),
         sa.Column("body", sa.Text, nullable=False),
+        sa.Column("environment", sa.Text),
+        sa.Column("spec", sa.Text),
     )
     op.create_index("journal_by_job", "journal", ["job_id", "sequence"])
     op.create_table(
