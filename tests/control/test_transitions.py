@@ -31,7 +31,9 @@ def exited(job_id: str, code: int = 0, ending: Phase | None = None) -> LaunchRep
 
 
 def phases(facts: list[Fact], job_id: str) -> list[Phase]:
-    return [f.changes["phase"] for f in facts if isinstance(f, JobChanged) and f.job_id == job_id and "phase" in f.changes]
+    return [
+        f.changes["phase"] for f in facts if isinstance(f, JobChanged) and f.job_id == job_id and "phase" in f.changes
+    ]
 
 
 def test_a_start_hands_the_devices_out_and_an_end_gives_them_back() -> None:

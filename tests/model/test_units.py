@@ -29,7 +29,8 @@ def test_a_memory_size_without_a_unit_or_above_nothing_is_refused(text: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("90s", 90), ("2h", 7200), ("1d12h", 129600), ("1h 30m", 5400), ("0.5h", 1800), ("1w", 604800)]
+    ("text", "seconds"),
+    [("90s", 90), ("2h", 7200), ("1d12h", 129600), ("1h 30m", 5400), ("0.5h", 1800), ("1w", 604800)],
 )
 def test_a_duration_is_a_sum_of_numbers_with_units(text: str, seconds: float) -> None:
     assert parse_duration_s(text) == seconds

@@ -41,7 +41,7 @@ class Controller:
     def __init__(
         self,
         ledger: Ledger,
-        planner: Planner,
+        make_planner: Callable[[View], Planner],
         telemetry: Telemetry,
         clock: Clock,
         *,
@@ -51,7 +51,7 @@ class Controller:
         stop: Callable[[str], None],
     ) -> None:
         self._ledger = ledger
-        self._planner = planner
+        self._make_planner = make_planner
         self._telemetry = telemetry
         self._clock = clock
         self._verify = verify
@@ -60,14 +60,15 @@ class Controller:
         self._stop = stop
         self._waits = WaitBook()
         self._lock = threading.Lock()
-        self._deltas: list[Delta] = []
+        self._batches: list[tuple[int, Sequence[Delta]]] = []
         self._wake = threading.Event()
         self._closing = False
         self._plan = Plan(version=0)
         self._thread = threading.Thread(target=self._run, name="controller", daemon=True)
 
     def start(self) -> None:
-        """Begin to decide. The planner must already know the view that the ledger has published so far."""
+        """Begin to decide, from the view that the ledger has published so far."""
+        self._ledger.subscribe(self._changed)
         self._thread.start()
 
     def close(self) -> None:
@@ -76,12 +77,6 @@ class Controller:
         self._wake.set()
         if self._thread.is_alive():
             self._thread.join(timeout=10)
-
-    def changed(self, _view: View, deltas: Sequence[Delta]) -> None:
-        """The ledger published something: for `Ledger.subscribe`."""
-        with self._lock:
-            self._deltas.extend(deltas)
-        self._wake.set()
 
     @property
     def plan(self) -> Plan:
@@ -94,24 +89,32 @@ class Controller:
             return job.waited
         return self._waits.spent(job.id, job.submitted_at, self._clock.now())
 
+    def _changed(self, view: View, deltas: Sequence[Delta]) -> None:
+        with self._lock:
+            self._batches.append((view.version, deltas))
+        self._wake.set()
+
     def _run(self) -> None:
+        view = self._ledger.view()
+        planner = self._make_planner(view)
         while not self._closing:
             try:
-                self._cycle()
+                self._cycle(planner, known_version=view.version)
             except CorralError as error:
                 log.error("a scheduling cycle failed and is tried again: %s", error)
             self._wake.wait(timeout=TICK_S)
             self._wake.clear()
 
-    def _cycle(self) -> None:
+    def _cycle(self, planner: Planner, known_version: int) -> None:
         with self._lock:
-            deltas, self._deltas = self._deltas, []
-        self._planner.advance(deltas)
+            batches, self._batches = self._batches, []
+        deltas = [delta for version, batch in batches if version > known_version for delta in batch]
+        planner.advance(deltas)
         for delta in deltas:
             if isinstance(delta, JobChanged) and delta.changes.get("phase", Phase.PENDING) is not Phase.PENDING:
                 self._waits.close(delta.job_id)
         now = self._clock.now()
-        plan = self._planner.plan(now)
+        plan = planner.plan(now)
         self._waits.note(plan.holds, now)
         self._plan = plan
         if plan.evictions:

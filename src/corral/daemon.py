@@ -1,0 +1,278 @@
+"""The composition root: one server, put together from its rooms. Run as `python -m corral.daemon`."""
+
+import argparse
+import contextlib
+import fcntl
+import gc
+import logging
+import os
+import pwd
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import corral
+from corral.api.app import create_app
+from corral.api.auth import Authenticator, ensure_token
+from corral.api.server import ApiServer, tcp_socket, unix_socket
+from corral.api.waiting import EndSignal
+from corral.backends.local import LocalBackend
+from corral.backends.process.backend import ProcessBackend
+from corral.backends.process.launch import LaunchError
+from corral.backends.watch import WatchBackend
+from corral.clock import SystemClock
+from corral.config import Settings, load_settings
+from corral.control.controller import Controller
+from corral.control.dispatcher import Dispatcher
+from corral.control.environment import launch_of
+from corral.control.inquiry import Inquiry
+from corral.control.rows import Row
+from corral.control.service import Service
+from corral.control.submit import SubmitLimits
+from corral.control.transitions import Backoff
+from corral.ledger.store import open_ledger
+from corral.model.errors import BackendFailed, Conflict, CorralError
+from corral.model.home import Home, find_home
+from corral.model.job import Job, JobKind
+from corral.model.view import View
+from corral.ports import Backend, Launch, Ledger
+from corral.scheduling.admit import Limits
+from corral.scheduling.explain import refuse_impossible
+from corral.scheduling.info import gpu_info
+from corral.scheduling.planner import Planner
+from corral.scheduling.verify import verify
+from corral.telemetry.discover import discover
+from corral.telemetry.processes import HostProcesses
+from corral.telemetry.sampler import Sampler
+
+log = logging.getLogger("corral")
+
+FIRST_SAMPLE_TIMEOUT_S = 0.8
+"""A driver that takes longer to answer the first time keeps its devices unreadable, not the server from starting."""
+
+
+class Server:
+    """Every part of a running server, wired. `run` serves until `stop`; the jobs outlive it."""
+
+    def __init__(
+        self,
+        home: Home,
+        settings: Settings,
+        *,
+        mock: Path | None,
+        listen: str | None,
+        on_ready: Callable[["Server"], None],
+    ) -> None:
+        self._home = home
+        self._settings = settings
+        self._clock = SystemClock()
+        self._started_at = self._clock.now()
+        self._ledger: Ledger = open_ledger(home.ledger_url)
+        self._source = discover(self._clock, mock=mock, held=self._held_milli)
+        self._processes = HostProcesses()
+        self._backends = self._make_backends()
+        backoff = Backoff(settings.retry_backoff_s, settings.retry_backoff_max_s)
+        self._dispatcher = Dispatcher(self._ledger, self._backends, self._clock, self._launch_of, backoff)
+        self._sampler = Sampler(
+            self._source, self._clock, settings, publish=self._ledger.observe, job_pids=self._dispatcher.pids
+        )
+        self._controller = Controller(
+            self._ledger,
+            lambda view: Planner(view, limits=Limits(max_running_jobs=settings.max_running_jobs)),
+            self._sampler,
+            self._clock,
+            verify=verify,
+            describe=gpu_info,
+            launch=self._dispatcher.launch,
+            stop=self._dispatcher.stop,
+        )
+        self._ends = EndSignal()
+        self._ledger.subscribe(self._ends.on_change)
+        self._listeners = [unix_socket(home.socket, for_everyone=os.geteuid() == 0)]
+        token = ensure_token(home.token_file)
+        if listen is not None:
+            self._listeners.append(tcp_socket(listen, token=token))
+        app = create_app(self._make_service(), Authenticator(token=token), self._ends)
+        self._api = ApiServer(app, self._listeners, self._ends, on_ready=lambda: on_ready(self))
+
+    def run(self) -> None:
+        """Bring ledger and machine together, then decide, act and answer until `stop` is called."""
+        self._sampler.start(first_sample_timeout_s=FIRST_SAMPLE_TIMEOUT_S)
+        self._dispatcher.recover()
+        self._dispatcher.start()
+        self._controller.start()
+        try:
+            self._api.run()
+        finally:
+            self._close()
+
+    def stop(self) -> None:
+        """Answer no more and let `run` return. Safe from a signal handler, and before `run`."""
+        self._api.stop()
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Where the server answers, for a person."""
+        names = [listener.getsockname() for listener in self._listeners]
+        return tuple(name if isinstance(name, str) else f"http://{name[0]}:{name[1]}" for name in names)
+
+    def _close(self) -> None:
+        self._controller.close()
+        self._dispatcher.close()
+        for backend in dict.fromkeys(self._backends.values()):
+            backend.close()
+        self._sampler.close()
+        self._ledger.close()
+        self._home.socket.unlink(missing_ok=True)
+
+    def _make_backends(self) -> dict[JobKind, Backend]:
+        home, settings = self._home, self._settings
+        processes = ProcessBackend(
+            home.root,
+            log_max_bytes=settings.log_max_mib * 1024 * 1024,
+            kill_grace_s=settings.kill_grace_s,
+            on_event=self._look,
+        )
+        try:
+            processes.start()
+        except LaunchError as error:
+            raise BackendFailed(str(error)) from error
+        watch = WatchBackend(self._processes, self._clock, self._look, kill_grace_s=settings.kill_grace_s)
+        local = LocalBackend(processes, home.logs, home.scratch)
+        return {JobKind.RUN: local, JobKind.RESERVE: watch, JobKind.ADOPT: watch}
+
+    def _make_service(self) -> Service:
+        limits = SubmitLimits(self._settings.default_priority, self._settings.max_queue_size)
+        inquiry = Inquiry(
+            self._ledger,
+            self._controller,
+            self._sampler,
+            self._clock,
+            owners=self._dispatcher.pids,
+            log_path=self._home.log_of,
+            about=self._about,
+        )
+        return Service(
+            self._ledger,
+            inquiry,
+            self._processes,
+            self._clock,
+            limits=limits,
+            refuse_impossible=refuse_impossible,
+            stop=self._dispatcher.stop,
+            adopt=self._dispatcher.launch,
+        )
+
+    def _look(self, allocation_id: str) -> None:
+        # A backend may have news before the dispatcher stands; recovery reads every report anyway.
+        dispatcher = getattr(self, "_dispatcher", None)
+        if dispatcher is not None:
+            dispatcher.look(allocation_id)
+
+    def _launch_of(self, job: Job, view: View) -> Launch:
+        allocation = view.allocations[job.allocation_id or ""]
+        devices = {device.uuid: device for node in view.nodes.values() for device in node.devices}
+        return launch_of(job, allocation, devices, str(self._home.root), str(self._home.scratch_of(job.id)))
+
+    def _held_milli(self) -> dict[str, int]:
+        view = self._ledger.view()
+        return {uuid: view.held_milli(uuid) for uuid in view.holders}
+
+    def _about(self) -> Row:
+        nodes = tuple(self._ledger.view().nodes.values())
+        cuda = nodes[0].cuda_version if nodes else None
+        return {
+            "version": corral.__version__,
+            "pid": os.getpid(),
+            "home": str(self._home.root),
+            "user": pwd.getpwuid(os.geteuid()).pw_name,
+            "node": nodes[0].name if nodes else None,
+            "source": self._source.name,
+            "mock": self._source.name == "mock",
+            "driver_version": nodes[0].driver_version if nodes else None,
+            "cuda_version": f"{cuda[0]}.{cuda[1]}" if cuda else None,
+            "started_at": self._started_at,
+            "uptime_s": self._clock.now() - self._started_at,
+        }
+
+
+@contextlib.contextmanager
+def only_server_of(home: Home) -> Iterator[None]:
+    """Hold the home's lock and keep its pid file. Raises Conflict when another server has it."""
+    shared = os.geteuid() == 0
+    home.root.mkdir(parents=True, exist_ok=True, mode=0o755 if shared else 0o700)
+    with home.lock_file.open("a+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            words = home.pid_file.read_text().split() if home.pid_file.exists() else []
+            holder = f" (pid {words[0]})" if words else ""
+            raise Conflict(
+                f"a server{holder} already serves {home.root}; use it, stop it with `corral down`, "
+                "or set CORRAL_HOME to another directory"
+            ) from None
+        home.pid_file.write_text(f"{os.getpid()}\n")
+        for directory in (home.logs, home.scratch):
+            directory.mkdir(exist_ok=True)
+            directory.chmod(0o755 if shared else 0o700)
+        try:
+            yield
+        finally:
+            home.pid_file.unlink(missing_ok=True)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Serve until SIGTERM or SIGINT. 0 after an orderly stop, 1 when the server could not start."""
+    options = _options(argv)
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
+    os.umask(0o077)
+    try:
+        home = Home(options.home.absolute()) if options.home else find_home(os.environ, Path.cwd())
+        settings = load_settings(home.config_file)
+        # Asked for first, because a path that is too long for a socket should cost nobody a ledger.
+        _ = home.socket, home.notify_socket
+        with only_server_of(home):
+            _serve(home, settings, options)
+    except (CorralError, OSError) as error:
+        _tell(options.ready_fd, f"error: {error}")
+        log.error("%s", error)
+        return 1
+    return 0
+
+
+def _serve(home: Home, settings: Settings, options: argparse.Namespace) -> None:
+    def on_ready(running: Server) -> None:
+        # What is alive now lives until the end: no collection need look at it again.
+        gc.freeze()
+        log.info("serving on %s", " and ".join(running.addresses))
+        _tell(options.ready_fd, "ready")
+
+    server = Server(home, settings, mock=options.mock, listen=options.listen, on_ready=on_ready)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: server.stop())
+    server.run()
+
+
+def _tell(fd: int | None, line: str) -> None:
+    if fd is not None:
+        with contextlib.suppress(OSError):
+            os.write(fd, f"{line}\n".encode())
+            os.close(fd)
+
+
+def _options(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m corral.daemon", description="The Corral server, in the foreground."
+    )
+    parser.add_argument("--home", type=Path, help="the server's directory; default $CORRAL_HOME or ~/.corral")
+    parser.add_argument(
+        "--mock", type=Path, help="describe devices in this mock-accelerator.toml instead of finding them"
+    )
+    parser.add_argument("--listen", metavar="HOST:PORT", help="answer on TCP too, to holders of the token")
+    parser.add_argument("--ready-fd", type=int, help="write 'ready' or 'error: ...' to this descriptor")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

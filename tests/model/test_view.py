@@ -1,0 +1,84 @@
+from corral.model.allocation import Allocation, Grant, Member, Placement
+from corral.model.device import DeviceCondition, DeviceProcess, DeviceState
+from corral.model.fact import (
+    AllocationEnded,
+    AllocationMade,
+    ConditionObserved,
+    DeviceCordoned,
+    DeviceUncordoned,
+    JobChanged,
+    JobSubmitted,
+    NodeGone,
+)
+from corral.model.job import Job, JobSpec, Phase
+from corral.model.view import View, ViewDraft
+from tests.control.strategies import box, job
+
+
+def allocation(number: int, *uuids: str) -> Allocation:
+    grants = tuple(Grant(uuid, 1000) for uuid in uuids)
+    return Allocation(f"{number}.1", str(number), "alice", Placement((Member("box", grants),)), 0.0)
+
+
+def test_a_view_is_never_changed_only_succeeded() -> None:
+    before = box()
+    after = before.advance([JobSubmitted(job(1), 0.0), AllocationMade(allocation(1, "GPU-0"), 0.0)])
+    assert not before.jobs and not before.holders
+    assert after.holders == {"GPU-0": ("1.1",)}
+    assert after.version == before.version + 2
+
+
+def test_devices_come_back_when_an_allocation_ends() -> None:
+    held = box().advance([AllocationMade(allocation(1, "GPU-0", "GPU-1"), 0.0)])
+    assert held.held_milli("GPU-1") == 1000
+    assert held.advance([AllocationEnded("1.1", "1", 1.0)]).holders == {}
+
+
+def test_a_job_that_ended_is_seen_until_the_view_is_published() -> None:
+    draft = ViewDraft(box().advance([JobSubmitted(job(1), 0.0)]))
+    draft.apply([JobChanged("1", {"phase": Phase.CANCELLED}, 1.0)])
+    assert draft.view.jobs["1"].phase is Phase.CANCELLED
+    assert "1" not in draft.freeze().jobs
+
+
+def test_a_job_that_failed_and_waits_again_stays() -> None:
+    waiting = box().advance([JobSubmitted(job(1), 0.0)])
+    failed = [JobChanged("1", {"phase": Phase.FAILED}, 1.0), JobChanged("1", {"phase": Phase.PENDING}, 1.0)]
+    assert waiting.advance(failed).jobs["1"].phase is Phase.PENDING
+
+
+def test_followers_are_found_by_whom_they_follow() -> None:
+    view = View().advance([JobSubmitted(job(1), 0.0), JobSubmitted(job(2, after=("1",)), 0.0)])
+    assert view.dependants == {"1": ("2",)}
+    assert view.advance([JobChanged("2", {"waits_for": ()}, 1.0)]).dependants == {}
+
+
+def test_a_cordon_outlasts_every_later_measurement() -> None:
+    cordoned = box().advance([DeviceCordoned("GPU-0", "fan is loud", "root", 1.0)])
+    measured = cordoned.advance([ConditionObserved(DeviceCondition("GPU-0", utilization_pct=3))])
+    assert measured.conditions["GPU-0"].cordoned == "fan is loud"
+    assert measured.advance([DeviceUncordoned("GPU-0", "root", 2.0)]).conditions["GPU-0"].cordoned is None
+
+
+def test_a_node_that_left_is_gone() -> None:
+    assert not box().advance([NodeGone("box")]).nodes
+
+
+def test_the_state_of_a_device_is_the_first_that_applies() -> None:
+    stranger = (DeviceProcess(1),)
+    sick = DeviceCondition("GPU-0", unhealthy="hot", cordoned="fan", strangers=stranger)
+    assert sick.state(allocated=True) is DeviceState.UNHEALTHY
+    used = DeviceCondition("GPU-0", strangers=stranger)
+    assert used.state(allocated=True) is DeviceState.ALLOCATED
+    assert used.state(reserved=True) is DeviceState.RESERVED
+    assert used.state() is DeviceState.IN_USE
+    assert DeviceCondition("GPU-0", strangers=stranger, stale=True).state() is DeviceState.STALE
+    assert DeviceCondition("GPU-0").state() is DeviceState.FREE
+
+
+def test_a_draft_costs_one_copy_however_many_deltas() -> None:
+    draft = ViewDraft(View())
+    draft.apply([JobSubmitted(Job("0", 0, JobSpec("al"), 0.0), 0.0)])
+    jobs = draft.view.jobs
+    draft.apply([JobSubmitted(Job("1", 1, JobSpec("al"), 0.0), 0.0)])
+    assert draft.view.jobs is jobs
