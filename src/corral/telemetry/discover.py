@@ -42,52 +42,60 @@ def discover(
     held: Callable[[], Mapping[str, int]] = dict,
     labels: Labels | None = None,
 ) -> Source:
-    """The source for this host: the mock file if one is given, else the first driver that answers, else none.
+    """The source for this host: the mock file if one is given, else whichever driver answers, once it is asked.
 
     `held` tells the milli-GPU that jobs hold of each device, for mock devices whose load follows the jobs.
-    Raises Refused when the mock file is bad.
+    Raises Refused when the mock file is bad. No driver is called yet: that may hang.
     """
     if mock is not None:
         from corral.telemetry.mock import MockSource
 
         return MockSource(mock, clock, held=held, labels=labels)
-    found, reasons = _first_that_answers(clock, labels or {})
-    return found or NoDriver(clock, labels or {}, reasons)
+    return AnyDriver(clock, labels=labels)
 
 
-class NoDriver:
-    """A host without devices: CPU jobs run, and a driver that comes up later is found.
+class AnyDriver:
+    """The first of `DRIVERS` that answers. While none does, the host has no devices and runs CPU jobs.
 
-    `reason` says, for a person, why there are no devices.
+    A driver that comes up later is found. `reason` says, for a person, why there are no devices; None when there are.
     """
 
-    name = "none"
-
-    def __init__(self, clock: Clock, labels: Labels, reasons: Sequence[str]) -> None:
+    def __init__(self, clock: Clock, *, labels: Labels | None = None) -> None:
+        self.name = "none"
+        self.reason: str | None = None
         self._clock = clock
-        self._labels = labels
+        self._labels = labels or {}
         self._found: Source | None = None
-        self._looked_at = clock.monotonic()
-        self.reason = f"this machine has no GPU that can be read: {'; '.join(reasons)}"
-        logger.warning("%s. Jobs that ask for no GPU run all the same", self.reason)
+        self._looked_at: float | None = None
 
     def node(self) -> Node:
         """The host, with devices as soon as a driver answers."""
-        if self._found is None and self._clock.monotonic() - self._looked_at >= _LOOK_AGAIN_S:
-            self._looked_at = self._clock.monotonic()
-            self._found, _ = _first_that_answers(self._clock, self._labels)
-            if self._found is not None:
-                logger.info("a driver answers now: %s", self._found.name)
+        if self._found is None:
+            self._look()
         return host_node(labels=self._labels) if self._found is None else self._found.node()
 
     def sample(self, uuids: Sequence[str] | None = None) -> tuple[DeviceSample, ...]:
-        """Samples of what was found since, else none."""
+        """Samples of the devices, none while there is no driver."""
         return () if self._found is None else self._found.sample(uuids)
 
     def close(self) -> None:
-        """Let go of what was found since."""
+        """Let the driver go."""
         if self._found is not None:
             self._found.close()
+
+    def _look(self) -> None:
+        now = self._clock.monotonic()
+        if self._looked_at is not None and now - self._looked_at < _LOOK_AGAIN_S:
+            return
+        first_look, self._looked_at = self._looked_at is None, now
+        self._found, reasons = _first_that_answers(self._clock, self._labels)
+        if self._found is not None:
+            self.name, self.reason = self._found.name, None
+            logger.info("reading GPUs through %s", self.name)
+            return
+        self.reason = f"no GPU can be read on this machine: {'; '.join(reasons)}"
+        if first_look:
+            logger.warning("%s. Jobs that ask for no GPU run all the same", self.reason)
 
 
 def _first_that_answers(clock: Clock, labels: Labels) -> tuple[Source | None, list[str]]:

@@ -1,0 +1,116 @@
+"""From samples to conditions: what a measurement means for handing the device out. Pure: time comes with the call."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from corral.config import Settings
+from corral.model.device import Device, DeviceCondition, DeviceProcess, DeviceSample
+from corral.telemetry.health import illness
+
+_UTILIZATION_STEP_PCT = 10
+_MEMORY_STEP = 0.02
+"""Changes below these, of utilisation and of free memory as a part of the whole, are no news."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A device's condition, and since when (monotonic seconds) strangers have held it without using it."""
+
+    condition: DeviceCondition
+    unused_since_s: float | None = None
+
+
+def judge(
+    device: Device,
+    sample: DeviceSample,
+    before: Standing | None,
+    jobs: Collection[str],
+    settings: Settings,
+    *,
+    now_s: float,
+) -> Standing:
+    """The standing that `sample` gives `device`; `jobs` are the ids of those that hold it, `now_s` monotonic seconds.
+
+    A process is a stranger unless it belongs to one of `jobs`: a job that uses a device it was not given is one too.
+    """
+    was = before.condition if before is not None else None
+    unreadable = _unreadable(device, sample)
+    if unreadable is not None:
+        since = was.strangers_since if was is not None else None
+        return Standing(DeviceCondition(device.uuid, unreadable=unreadable, strangers_since=since))
+    strangers = tuple(process for process in sample.processes or () if process.job_id not in jobs)
+    unused_since_s = _unused_since(sample, strangers, before, now_s)
+    condition = DeviceCondition(
+        uuid=device.uuid,
+        unhealthy=illness(sample, settings.max_temperature_c, ill_before=was is not None and was.unhealthy is not None),
+        strangers=strangers,
+        strangers_since=_strangers_since(strangers, was, sample.taken_at),
+        stale=unused_since_s is not None and now_s - unused_since_s >= settings.stale_after_s,
+        lendable=settings.lend_stale,
+        memory_free_mib=sample.memory_free_mib,
+        utilization_pct=sample.utilization_pct,
+    )
+    return Standing(condition, unused_since_s)
+
+
+def is_news(before: DeviceCondition | None, after: DeviceCondition, memory_mib: int | None) -> bool:
+    """Whether `after` says anything that matters beyond `before`, for a device of `memory_mib`."""
+    if before is None or _gist(before) != _gist(after):
+        return True
+    step_mib = round(_MEMORY_STEP * (memory_mib or 0))
+    return _differ(before.utilization_pct, after.utilization_pct, _UTILIZATION_STEP_PCT) or _differ(
+        before.memory_free_mib, after.memory_free_mib, step_mib
+    )
+
+
+def _unreadable(device: Device, sample: DeviceSample) -> str | None:
+    """Why the device can't be trusted to be as free as it looks. Power and temperature do not matter for that."""
+    if sample.fault is not None:
+        return sample.fault
+    if sample.processes is None:
+        return "the driver does not list its processes, so who uses it is not known"
+    if sample.memory_free_mib is None or sample.memory_total_mib is None:
+        return "its memory use cannot be read"
+    if sample.utilization_pct is None and not device.mig_enabled:
+        return "its utilisation cannot be read"
+    return None
+
+
+def _strangers_since(
+    strangers: tuple[DeviceProcess, ...], was: DeviceCondition | None, taken_at: float
+) -> float | None:
+    """When strangers came: as first seen, or for those found at the first look, when the oldest of them started."""
+    if not strangers:
+        return None
+    if was is None:
+        return min((process.started_at for process in strangers if process.started_at is not None), default=taken_at)
+    others_now = was.strangers and not {p.pid for p in was.strangers} & {p.pid for p in strangers}
+    return taken_at if was.strangers_since is None or others_now else was.strangers_since
+
+
+def _unused_since(
+    sample: DeviceSample, strangers: tuple[DeviceProcess, ...], before: Standing | None, now_s: float
+) -> float | None:
+    if not strangers or sample.utilization_pct != 0:
+        return None
+    if before is None or before.unused_since_s is None:
+        return now_s
+    newcomers = {process.pid for process in strangers} - {process.pid for process in before.condition.strangers}
+    return now_s if newcomers else before.unused_since_s
+
+
+def _gist(condition: DeviceCondition) -> tuple[object, ...]:
+    return (
+        condition.unreadable,
+        condition.unhealthy is None,
+        condition.strangers_since,
+        condition.stale,
+        condition.lendable,
+        tuple((process.pid, process.started_at, process.job_id) for process in condition.strangers),
+    )
+
+
+def _differ(before: int | None, after: int | None, step: int) -> bool:
+    if before is None or after is None:
+        return before is not after
+    return abs(after - before) > step
