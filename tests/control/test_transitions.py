@@ -38,7 +38,7 @@ def phases(facts: list[Fact], job_id: str) -> list[Phase]:
 
 def test_a_start_hands_the_devices_out_and_an_end_gives_them_back() -> None:
     view = started(with_jobs(box(), job(1)), "1", 0, 1)
-    assert {uuid for uuid in view.holders} == {"GPU-0", "GPU-1"}
+    assert set(view.holders) == {"GPU-0", "GPU-1"}
     view = view.advance(transitions.ended(view, view.jobs["1"], exited("1"), 203.0, BACKOFF))
     assert not view.holders
     assert "1" not in view.jobs

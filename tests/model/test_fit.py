@@ -85,7 +85,9 @@ def test_a_device_in_use_is_taken_only_by_who_says_that_free_memory_will_do() ->
 def test_only_named_slots_serve_a_request_that_names_devices() -> None:
     assert fit(Request(device_uuids=("GPU-1",)), state(A100, A100), named=(1,)) == Fit((1,))
     answer = fit(Request(device_uuids=("GPU-9",)), state(A100, A100), named=())
-    assert isinstance(answer, Misfit) and answer.cause is Cause.NOT_NAMED and answer.never
+    assert isinstance(answer, Misfit)
+    assert answer.cause is Cause.NOT_NAMED
+    assert answer.never
 
 
 def test_cpu_and_memory_of_the_host_count_beside_devices() -> None:
@@ -110,7 +112,8 @@ def test_a_model_matches_by_whole_words(wish: str, model: str, matches: bool) ->
 
 def test_versions_compare_by_their_numbers() -> None:
     assert version_tuple("580.159.03") == (580, 159, 3)
-    assert version_tuple("N/A") is None and version_tuple(None) is None
+    assert version_tuple("N/A") is None
+    assert version_tuple(None) is None
 
 
 def box(*conditions: DeviceCondition) -> View:

@@ -23,7 +23,8 @@ def allocation(number: int, *uuids: str) -> Allocation:
 def test_a_view_is_never_changed_only_succeeded() -> None:
     before = box()
     after = before.advance([JobSubmitted(job(1), 0.0), AllocationMade(allocation(1, "GPU-0"), 0.0)])
-    assert not before.jobs and not before.holders
+    assert not before.jobs
+    assert not before.holders
     assert after.holders == {"GPU-0": ("1.1",)}
     assert after.version == before.version + 2
 

@@ -1,0 +1,49 @@
+from corral.control.commit import commit_evictions, commit_starts
+from corral.model.allocation import Grant, Member, Placement
+from corral.model.fact import AllocationMade
+from corral.model.fit import Cause, Misfit
+from corral.model.job import Phase
+from corral.model.plan import Evict, Start
+from corral.model.view import View
+from corral.ports import Decided
+from tests.control.strategies import box, job, with_jobs
+
+
+def on(job_id: str, *uuids: str) -> Start:
+    return Start(job_id, Placement((Member("box", tuple(Grant(uuid, 1000) for uuid in uuids)),)), "test")
+
+
+def free_devices_only(view: View, start: Start) -> Misfit | None:
+    taken = [uuid for uuid in start.placement.uuids if view.held_milli(uuid)]
+    return Misfit(Cause.HELD, 1, 0) if taken else None
+
+
+def commit(view: View, *starts: Start) -> Decided[tuple[str, ...]]:
+    return commit_starts(
+        view, starts, 5.0, verify=free_devices_only, describe=lambda *_: None, waited=lambda _: (("Resources", 2.0),)
+    )
+
+
+def test_two_starts_of_one_plan_never_get_the_same_device() -> None:
+    decided = commit(with_jobs(box(), job(1), job(2)), on("1", "GPU-0"), on("2", "GPU-0"))
+    assert decided.value == ("1.1",)
+    assert sum(isinstance(fact, AllocationMade) for fact in decided.facts) == 1
+
+
+def test_a_start_whose_job_was_cancelled_or_held_meanwhile_is_dropped_and_the_others_proceed() -> None:
+    view = with_jobs(box(), job(1), job(2, after=("1",)), job(3))
+    assert commit(view, on("9", "GPU-0"), on("2", "GPU-1"), on("3", "GPU-2")).value == ("3.1",)
+
+
+def test_a_start_keeps_how_the_wait_was_spent() -> None:
+    view = with_jobs(box(), job(1))
+    assert view.advance(commit(view, on("1", "GPU-0")).facts).jobs["1"].waited == (("Resources", 2.0),)
+
+
+def test_only_live_jobs_are_evicted() -> None:
+    view = with_jobs(box(), job(1), job(2))
+    view = view.advance(commit(view, on("1", "GPU-0")).facts)
+    evictions = [Evict(job_id, "3", "room for job 3") for job_id in ("1", "2", "9")]
+    decided = commit_evictions(view, evictions, 6.0)
+    assert decided.value == ("1.1",)
+    assert view.advance(decided.facts).jobs["1"].phase is Phase.STOPPING
