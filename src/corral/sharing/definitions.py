@@ -1,0 +1,179 @@
+"""Resource names as data: each definition says what a neighbour's key is called and what one unit of it comes to."""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from corral.model.errors import Refused, nearest
+from corral.model.means import Means
+
+
+class What(StrEnum):
+    """What an amount of a resource counts."""
+
+    SHARE = "share"
+    DEVICES = "devices"
+    MEMORY = "memory"
+    MEMORY_PERCENT = "memory_percent"
+    CORES = "cores"
+    SLICES = "slices"
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """What one unit is to Corral. Keys as in `resources.toml`, where each is explained."""
+
+    what: What
+    unit: int
+    whole_at: int | None = None
+    most: int | None = None
+    splits: bool = False
+    with_part: str | None = None
+    needs: str | None = None
+    excludes: tuple[str, ...] = ()
+    means: Means | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One neighbour's key. `limits` and `requests` say where a workload may, or must, name it."""
+
+    key: str
+    data_type: str
+    default_value: str
+    description_en: str
+    description_zh: str
+    group: str
+    limits: str
+    requests: str
+    grants: Meaning
+
+    def match(self, key: str) -> str | None:
+        """What the star of the definition stands for in `key` ("" without a star); None when it is another key."""
+        prefix, star, suffix = self.key.partition("*")
+        if not star:
+            return "" if key == self.key else None
+        if key.startswith(prefix) and key.endswith(suffix) and len(key) > len(prefix) + len(suffix):
+            return key[len(prefix) : len(key) - len(suffix)]
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """The definitions by key, and the keys that say nothing about GPUs and are passed over."""
+
+    resources: Mapping[str, Resource]
+    ignored: frozenset[str]
+
+    def find(self, key: str) -> tuple[Resource, str]:
+        """The definition of a key, and what its star stands for. Raises Refused with the nearest known key."""
+        for resource in self.resources.values():
+            matched = resource.match(key)
+            if matched is not None:
+                return resource, matched
+        raise Refused(f"{key}: no such GPU resource is defined here; {nearest(key, self.resources)}", field=key)
+
+
+_CHOICES = {
+    "dataType": ("integer", "number"),
+    "limits": ("disabled", "required", "optional"),
+    "requests": ("disabled", "required", "fromLimits"),
+}
+_FIELDS = {
+    "key": "key",
+    "dataType": "data_type",
+    "defaultValue": "default_value",
+    "descriptionEn": "description_en",
+    "descriptionZh": "description_zh",
+    "group": "group",
+    "limits": "limits",
+    "requests": "requests",
+}
+_MEANING_TYPES: dict[str, type] = {
+    "what": str,
+    "unit": int,
+    "whole_at": int,
+    "most": int,
+    "splits": bool,
+    "with_part": str,
+    "needs": str,
+    "excludes": list,
+    "means": str,
+}
+
+
+def load_catalogue(site_files: Sequence[Path] = ()) -> Catalogue:
+    """The definitions that come with Corral, then those of the site's files, which replace by key.
+
+    Raises Refused, naming the file, the definition and the field, for anything that is not understood.
+    """
+    sources = [("resources.toml", files("corral.sharing").joinpath("resources.toml").read_bytes())]
+    for path in site_files:
+        try:
+            sources.append((str(path), path.read_bytes()))
+        except OSError as error:
+            raise Refused(f"{path}: cannot be read: {error.strerror}", field=str(path)) from None
+    resources: dict[str, Resource] = {}
+    ignored: set[str] = set()
+    for name, content in sources:
+        table = _parse(name, content)
+        ignored.update(table.get("ignored", ()))
+        for entry in table.get("resource", ()):
+            resource = _resource(name, entry)
+            resources[resource.key] = resource
+    return Catalogue(resources, frozenset(ignored))
+
+
+def _parse(name: str, content: bytes) -> dict[str, Any]:
+    try:
+        table = tomllib.loads(content.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Refused(f"{name}: {error}", field=name) from None
+    for key in table:
+        if key not in ("resource", "ignored"):
+            raise Refused(f"{name}: unknown key {key!r}; {nearest(key, ['resource', 'ignored'])}", field=name)
+    return table
+
+
+def _resource(name: str, entry: dict[str, Any]) -> Resource:
+    where = f"{name}: resource {entry.get('key', '?')!r}"
+    known = [*_FIELDS, "grants"]
+    for field in entry:
+        if field not in known:
+            raise Refused(f"{where}: unknown field {field!r}; {nearest(field, known)}", field=name)
+    for field in known:
+        if field not in entry:
+            raise Refused(f"{where}: {field} is missing", field=name)
+    for field, choices in _CHOICES.items():
+        if entry[field] not in choices:
+            raise Refused(f"{where}: {field} is {entry[field]!r}; write one of {', '.join(choices)}", field=name)
+    texts = {}
+    for field, attribute in _FIELDS.items():
+        if not isinstance(entry[field], str):
+            raise Refused(f"{where}: {field} must be a text in quotes", field=name)
+        texts[attribute] = entry[field]
+    return Resource(**texts, grants=_meaning(name, where, entry["grants"]))
+
+
+def _meaning(name: str, where: str, entry: dict[str, Any]) -> Meaning:
+    for field, value in entry.items():
+        if field not in _MEANING_TYPES:
+            raise Refused(f"{where}: unknown field grants.{field}; {nearest(field, _MEANING_TYPES)}", field=name)
+        if type(value) is not _MEANING_TYPES[field]:
+            raise Refused(f"{where}: grants.{field} must be of type {_MEANING_TYPES[field].__name__}", field=name)
+    try:
+        what = What(entry["what"])
+        means = Means(entry["means"]) if "means" in entry else None
+        unit = entry["unit"]
+    except KeyError as missing:
+        raise Refused(f"{where}: grants.{missing.args[0]} is missing", field=name) from None
+    except ValueError as error:
+        raise Refused(f"{where}: grants: {error}", field=name) from None
+    if unit < 1:
+        raise Refused(f"{where}: grants.unit is {unit}; a unit must come to 1 or more", field=name)
+    rest = {field: value for field, value in entry.items() if field not in ("what", "means", "unit", "excludes")}
+    return Meaning(what=what, unit=unit, means=means, excludes=tuple(entry.get("excludes", ())), **rest)
