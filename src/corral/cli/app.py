@@ -53,7 +53,7 @@ class _Commands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if not args[0].startswith("-") and args[0] not in COMMANDS:
-            ctx.fail(f"There is no command {args[0]!r}; {nearest(args[0], COMMANDS)}")
+            ctx.fail(f"There is no command {args[0]!r}; {nearest(args[0], self.list_commands(ctx))}")
         return super().resolve_command(ctx, args)
 
 

@@ -25,7 +25,7 @@ class DeviceFlags:
     """What GPUs, and how urgently. None and () are what was not said."""
 
     gpus: Annotated[
-        int | None, typer.Option("--gpus", min=0, metavar="N", help="Whole GPUs; 0 is a CPU job.  [default: 1]")
+        int | None, typer.Option("--gpus", metavar="N", help="Whole GPUs; 0 is a CPU job.  [default: 1]")
     ] = None
     min_memory: Annotated[
         str | None, typer.Option("--min-memory", metavar="SIZE", help="Least memory of each GPU: 20G (G is GiB).")
@@ -71,7 +71,7 @@ class JobFlags(DeviceFlags):
         str | None, typer.Option("--time", metavar="TIME", help="End it after so long: 90s, 30m, 2h, 1d12h.")
     ] = None
     retries: Annotated[
-        int | None, typer.Option("--retries", min=0, metavar="N", help="Attempts after a failure.  [default: 0]")
+        int | None, typer.Option("--retries", metavar="N", help="Attempts after a failure.  [default: 0]")
     ] = None
     after: Annotated[
         list[str] | None, typer.Option("--after", metavar="ID", help="Start after this job succeeds; may be repeated.")

@@ -13,7 +13,7 @@ from corral.model.units import format_duration, parse_duration_s
 TIMED_OUT = 124
 
 JobId = Annotated[str, typer.Argument(metavar="ID", help="The job's id.")]
-JobIds = Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of jobs; an array's means all its elements.")]
+JobIds = Annotated[list[str], typer.Argument(metavar="ID", help="Ids of jobs; an array's means all its elements.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 app = command_group()
@@ -43,9 +43,9 @@ def wait(
 
 @app.command(epilog=example("corral why 17"))
 def why(job_id: JobId, json: AsJson = False) -> None:
-    """Tell why a job waits, its place in the queue, and what would start it now.
+    """Tell why a job waits, and what would start it now.
 
-    After its end: how its wait was spent, by reason.
+    Its place in the queue is told too; after its end, how its wait was spent, by reason.
     """
     with Client() as client:
         told = client.jobs.why(job_id)
@@ -60,7 +60,10 @@ def logs(
     job_id: JobId,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")] = False,
 ) -> None:
-    """Print what a job has written so far, standard output and error together."""
+    """Print what a job has written so far.
+
+    Standard output and error are in one log, as they came.
+    """
     with Client() as client:
         for block in client.jobs.logs(job_id, follow=follow):
             sys.stdout.buffer.write(block)
@@ -90,7 +93,7 @@ def release(ids: JobIds) -> None:
 
 @app.command(epilog=example("corral requeue 17"))
 def requeue(ids: JobIds) -> None:
-    """End running jobs and queue them again, or queue those again that failed or were lost."""
+    """Queue jobs again: running ones, which are ended, or failed and lost ones."""
     _act(Jobs.requeue, ids, "requeued")
 
 

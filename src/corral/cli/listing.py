@@ -31,9 +31,7 @@ app = command_group()
 def ps(
     every: Annotated[bool, typer.Option("--all", "-a", help="Also jobs that have ended.")] = False,
     user: Annotated[str | None, typer.Option("--user", metavar="NAME", help="Only this user's.")] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", min=0, metavar="N", help="At most so many, the newest; 0 is all.")
-    ] = PAGE,
+    limit: Annotated[int, typer.Option("--limit", min=0, metavar="N", help="So many of the newest; 0 is all.")] = PAGE,
     json: Annotated[bool, typer.Option("--json", help="Print JSON: every job, unpaged.")] = False,
 ) -> None:
     """List jobs that wait or run.
@@ -54,7 +52,11 @@ def ps(
 
 @app.command(epilog=example("corral status"))
 def status(json: AsJson = False) -> None:
-    """Show each GPU: temperature, use, memory, and who holds, uses or reserved it."""
+    """Show each GPU and who holds, uses or reserved it.
+
+    A line a GPU: temperature, use, memory, state and the jobs that hold it; below it, processes that Corral did not
+    start.
+    """
     with Client() as client:
         devices = client.devices.list()
         if json:
@@ -66,7 +68,7 @@ def status(json: AsJson = False) -> None:
 
 @app.command(epilog=example("corral devices --json"))
 def devices(json: AsJson = False) -> None:
-    """List the GPUs of this machine: UUID, model, memory, compute capability, state."""
+    """List the GPUs of this machine with their UUIDs and models."""
     with Client() as client:
         rows = client.devices.list()
     if json:

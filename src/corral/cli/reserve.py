@@ -33,7 +33,9 @@ def reserve(
         bool, typer.Option("--detach", help="Hold them until the time is up, even when this session has ended.")
     ] = False,
 ) -> None:
-    """Hold GPUs for interactive work, and print what makes a shell use them.
+    """Hold GPUs for interactive work.
+
+    Prints what makes a shell use them: evaluate it, as in the example.
 
     It waits its turn like any job. They are given back when the session that this was typed in has ended (logged out,
     window closed), when the time is up, or by `corral cancel`.
@@ -65,9 +67,9 @@ def adopt(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help='Print {"id": ...}.')] = False,
 ) -> None:
-    """Turn a hand-started process into a job that holds the GPUs it uses, so that nobody else gets them.
+    """Turn a hand-started process into a job with its GPUs.
 
-    The process runs on as it is. When it ends, its GPUs are free.
+    Nobody else gets the GPUs that it uses, and it runs on as it is. When it ends, its GPUs are free.
     """
     with Client() as client:
         job = client.adopt(pid, name=name, priority=priority)

@@ -39,12 +39,12 @@ class _LeftBehind(Exception):
 @taking(JobFlags)
 def run(
     flags: JobFlags,
-    words: Annotated[list[str], typer.Argument(metavar="COMMAND...", help="The command and its arguments.")],
+    words: Annotated[list[str], typer.Argument(metavar="COMMAND", help="The command and its arguments.")],
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only tell whether it would start now, and on what.")
     ] = False,
 ) -> None:
-    """Run a command on GPUs that nobody else has, and wait for its end.
+    """Run a command on GPUs that nobody else has, and stand by it.
 
     Its output is streamed here; input is not forwarded. Ctrl-C and SIGTERM cancel it; a second Ctrl-C stops waiting
     for its end. While it waits for its turn, the reason is told on standard error. If this terminal is closed it runs

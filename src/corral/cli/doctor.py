@@ -1,0 +1,189 @@
+"""`corral doctor`: what this machine lacks, found without a server. Nothing is changed."""
+
+import ctypes
+import logging
+import os
+import shutil
+import sqlite3
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import corral
+from corral.cli.screen import command_group, example, painted, print_json
+from corral.client import Client, NoServer, find_address
+from corral.model.errors import CorralError
+from corral.model.home import Home
+from corral.model.units import count_of, format_memory
+
+OK, WARNING, FAILURE = "ok", "warning", "failure"
+_STYLES = {OK: "green", WARNING: "yellow", FAILURE: "red"}
+
+LEAST_FREE_MIB = 1024
+"""With less room than this in the home, logs and the ledger are at risk."""
+
+_TIMEX_BYTES = 208
+_CLOCK_UNSYNCHRONISED = 5
+
+app = command_group()
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check's result: what it is about, how bad, what was found, and what to do about it."""
+
+    about: str
+    state: str
+    found: str
+    advice: str = ""
+
+
+@app.command(epilog=example("corral doctor"))
+def doctor(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Check this machine and this home, and say how to mend what is wrong.
+
+    Exits with 1 if something would keep Corral from working; warnings do not count.
+    """
+    home = find_address().home
+    findings = [check(home) for check in CHECKS]
+    if json:
+        print_json([asdict(finding) for finding in findings])
+    else:
+        for finding in findings:
+            sys.stdout.write(_line(finding))
+    raise typer.Exit(int(any(finding.state == FAILURE for finding in findings)))
+
+
+def check_home(home: Home) -> Finding:
+    """The directory can be used, and its socket's path is short enough."""
+    _ = home.socket
+    nearest = next(path for path in (home.root, *home.root.parents) if path.exists())
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        return Finding("home", FAILURE, f"{nearest} cannot be written", "set CORRAL_HOME to a directory of yours")
+    made = "" if nearest == home.root else ", made by the first `corral up`"
+    return Finding("home", OK, f"{home.root}{made}")
+
+
+def check_server(home: Home) -> Finding:
+    """A server answers, of the same version as this command."""
+    try:
+        with Client() as client:
+            server = client.server()
+    except NoServer:
+        return Finding("server", WARNING, f"none runs in {home.root}", "start one: corral up --detach")
+    if server.version != corral.__version__:
+        found = f"pid {server.pid} is version {server.version}, this command {corral.__version__}"
+        return Finding("server", WARNING, found, "restart it, jobs run on: corral down; corral up --detach")
+    return Finding("server", OK, f"pid {server.pid} of {server.user} answers, devices from {server.source}")
+
+
+def check_ledger(home: Home) -> Finding:
+    """The database can be opened and has its tables."""
+    path = home.root / "ledger.db"
+    if not path.exists():
+        return Finding("ledger", OK, "none yet; the first `corral up` makes it")
+    try:
+        database = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=1.0)
+        try:
+            tables = database.execute("SELECT count(*) FROM sqlite_master WHERE type = 'table'").fetchone()[0]
+        finally:
+            database.close()
+    except sqlite3.Error as error:
+        advice = "stop the server and put back a copy, or move the file away to begin anew"
+        return Finding("ledger", FAILURE, f"{path} cannot be read: {error}", advice)
+    return Finding(
+        "ledger", OK, f"{path}, {format_memory(-(-path.stat().st_size // 1048576))}, {count_of(tables, 'table')}"
+    )
+
+
+def check_devices(home: Home) -> Finding:
+    """A driver answers."""
+    from corral.clock import SystemClock
+    from corral.telemetry.discover import discover
+
+    logging.disable(logging.WARNING)  # what it would warn of is what is reported here
+    source = discover(SystemClock())
+    try:
+        node = source.node()
+    finally:
+        source.close()
+        logging.disable(logging.NOTSET)
+    if not node.devices:
+        reason = getattr(source, "reason", "the driver names no GPU")
+        return Finding("GPUs", WARNING, reason, "install the driver (`nvidia-smi` must work), or try `corral demo`")
+    return Finding(
+        "GPUs", OK, f"{count_of(len(node.devices), 'GPU')} through {source.name}, driver {node.driver_version}"
+    )
+
+
+def check_killing(home: Home) -> Finding:
+    """A cgroup can be made, with which a job's processes are ended in one write."""
+    mount, own = _cgroup_place()
+    if mount is None:
+        found = "no unified cgroup hierarchy (version 2) is mounted"
+    elif not any(os.access(f"{place}/cgroup.procs", os.W_OK) for place in (mount + own, mount)):
+        found = f"{mount}{own} cannot be written by you"
+    else:
+        return Finding("killing", OK, "by cgroup")
+    return Finding(
+        "killing", WARNING, f"{found}; a job's processes are found one by one", "deploy/ has a unit that delegates one"
+    )
+
+
+def check_disk(home: Home) -> Finding:
+    """There is room for logs and the ledger."""
+    nearest = next(path for path in (home.root, *home.root.parents) if path.exists())
+    free_mib = shutil.disk_usage(nearest).free // 1048576
+    found = f"{format_memory(free_mib)} free for {home.root}"
+    if free_mib < LEAST_FREE_MIB:
+        return Finding("disk", FAILURE, found, f"make room: at least {format_memory(LEAST_FREE_MIB)} is wanted")
+    return Finding("disk", OK, found)
+
+
+def check_clock(home: Home) -> Finding:
+    """The kernel holds the clock for synchronised; time limits and expected starts depend on it."""
+    try:
+        state = ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(_TIMEX_BYTES))
+    except (OSError, AttributeError):
+        state = -1
+    if state < 0:
+        return Finding("clock", WARNING, "the kernel does not say whether it is right", "look: timedatectl")
+    if state == _CLOCK_UNSYNCHRONISED:
+        return Finding("clock", WARNING, "not synchronised with any other", "turn it on: timedatectl set-ntp true")
+    return Finding("clock", OK, "synchronised")
+
+
+def guarded(check: Callable[[Home], Finding]) -> Callable[[Home], Finding]:
+    """`check`, with an error of Corral's as its finding."""
+
+    def run(home: Home) -> Finding:
+        try:
+            return check(home)
+        except CorralError as error:
+            return Finding(check.__name__.removeprefix("check_"), FAILURE, str(error))
+
+    return run
+
+
+CHECKS = tuple(
+    guarded(check)
+    for check in (check_home, check_server, check_ledger, check_devices, check_killing, check_disk, check_clock)
+)
+
+
+def _line(finding: Finding) -> str:
+    state = painted(finding.state.ljust(7), _STYLES[finding.state])
+    advice = f"\n{'':18}-> {finding.advice}" if finding.advice else ""
+    return f"{state}  {finding.about:<7}  {finding.found}{advice}\n"
+
+
+def _cgroup_place() -> tuple[str | None, str]:
+    """Where the unified hierarchy is mounted, and this process's path in it."""
+    mounts = Path("/proc/self/mounts").read_text(errors="replace").splitlines()
+    mount = next((line.split()[1] for line in mounts if line.split()[2:3] == ["cgroup2"]), None)
+    groups = Path("/proc/self/cgroup").read_text(errors="replace").splitlines()
+    return mount, next((line[3:].rstrip("/") for line in groups if line.startswith("0::/")), "")
