@@ -1,6 +1,7 @@
 """The application: the routes of /api/v1 over one service."""
 
 from fastapi import FastAPI, Request, Response
+from fastapi.routing import APIRoute
 
 import corral
 from corral.api import jobs, site
@@ -30,9 +31,11 @@ def create_app(service: Service, authenticator: Authenticator, ends: EndSignal) 
     )
     app.state.desk = Desk(service, authenticator, ends)
     app.openapi = describer(app)  # type: ignore[method-assign]
-    add_error_handlers(app)
-    app.include_router(jobs.router, prefix=PREFIX)
-    app.include_router(site.router, prefix=PREFIX)
+    paths = []
+    for router in (jobs.router, site.router):
+        app.include_router(router, prefix=PREFIX)
+        paths += [PREFIX + route.path for route in router.routes if isinstance(route, APIRoute)]
+    add_error_handlers(app, paths)
 
     @app.get(f"{PREFIX}/openapi.json", include_in_schema=False)
     async def description(request: Request, ask: Ask) -> Response:

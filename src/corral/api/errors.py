@@ -2,13 +2,12 @@
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
 
 from corral.model.errors import (
     BackendFailed,
@@ -46,10 +45,15 @@ def error_body(message: str, *, kind: str, field: str | None = None) -> bytes:
     return json.dumps({"error": {"message": message, "field": field, "kind": kind}}).encode()
 
 
-def add_error_handlers(app: FastAPI) -> None:
-    """Let every failure of the application, expected or not, be answered in the one form."""
+def add_error_handlers(app: FastAPI, paths: Collection[str]) -> None:
+    """Let every failure of the application, expected or not, be answered in the one form; `paths` are what it has."""
+
+    async def answer_http_exception(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return _answer_http_exception(request, error, paths)
+
     app.add_exception_handler(CorralError, _answer_corral_error)
-    app.add_exception_handler(HTTPException, _answer_http_exception)
+    app.add_exception_handler(HTTPException, answer_http_exception)
     app.add_exception_handler(Exception, _answer_fault)
 
 
@@ -59,11 +63,10 @@ async def _answer_corral_error(request: Request, error: Exception) -> Response:
     return _answer(str(error), status, kind, field=getattr(error, "field", None), headers=headers)
 
 
-async def _answer_http_exception(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
+def _answer_http_exception(request: Request, error: HTTPException, paths: Collection[str]) -> Response:
     path, method = request.url.path, request.method
     if error.status_code == 404:
-        hint = nearest(path, _paths(request.app.routes))
+        hint = nearest(path, paths)
         return _answer(f"there is nothing at {path}; {hint}", 404, "not_found")
     if error.status_code == 405:
         allowed = (error.headers or {}).get("Allow", "")
@@ -83,7 +86,3 @@ def _answer(
 ) -> Response:
     body = error_body(message, kind=kind, field=field)
     return Response(body, status, headers=headers, media_type="application/json")
-
-
-def _paths(routes: list[BaseRoute]) -> list[str]:
-    return [route.path for route in routes if isinstance(route, Route)]

@@ -7,7 +7,7 @@ from dataclasses import fields
 from functools import cache
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from corral import wire
 from corral.model.errors import Refused, nearest
@@ -57,13 +57,15 @@ def read_query(request: Request, cls: type[T]) -> T:
 async def _bytes_of(request: Request) -> bytes:
     chunks: list[bytes] = []
     size = 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > MAX_BODY_BYTES:
-            raise Refused(
-                f"the body is larger than {MAX_BODY_BYTES // 2**20} MiB; send less at once, such as a batch in parts"
-            )
-        chunks.append(chunk)
+    try:
+        async for chunk in request.stream():
+            size += len(chunk)
+            if size > MAX_BODY_BYTES:
+                most = MAX_BODY_BYTES // 2**20
+                raise Refused(f"the body is larger than {most} MiB; send less at once, such as a batch in parts")
+            chunks.append(chunk)
+    except ClientDisconnect:
+        raise Refused("the body broke off before its end") from None
     return b"".join(chunks)
 
 

@@ -1,0 +1,31 @@
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.api.world import Served, World
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A directory with a short path that every user may enter."""
+    root = Path(tempfile.mkdtemp(prefix="corral-"))
+    root.chmod(0o711)
+    yield root
+    shutil.rmtree(root)
+
+
+@pytest.fixture
+def world(home: Path) -> Iterator[World]:
+    world = World(home)
+    yield world
+    world.close()
+
+
+@pytest.fixture
+def served(world: World) -> Iterator[Served]:
+    served = Served(world)
+    yield served
+    served.stop()

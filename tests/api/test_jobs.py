@@ -1,0 +1,203 @@
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from corral.api import jobs
+from corral.api.shapes import JobRow
+from tests.api.world import Served
+
+
+def test_a_job_is_accepted_with_an_id_and_can_be_seen(served: Served) -> None:
+    answer = served.call("POST", "/jobs", {"command": ["true"], "name": "first"})
+    assert answer.status == 201
+    job_id = answer.data["id"]
+    assert isinstance(job_id, str)
+    assert served.call("GET", f"/jobs/{job_id}").data["name"] == "first"
+
+
+def test_a_row_has_just_the_keys_that_the_description_promises(served: Served) -> None:
+    served.submit()
+    (row,) = served.call("GET", "/jobs").data["jobs"]
+    assert sorted(row) == sorted(JobRow.__dataclass_fields__)
+
+
+def test_an_array_answers_with_its_parent_and_its_size(served: Served) -> None:
+    answer = served.call("POST", "/jobs", {"command": ["true"], "array": {"indices": [0, 1, 4]}})
+    parent = answer.data["id"]
+    assert answer.data == {"id": parent, "array_size": 3}
+    listed = served.call("GET", f"/jobs?array={parent}").data["jobs"]
+    assert sorted(row["id"] for row in listed) == [f"{parent}_0", f"{parent}_1", f"{parent}_4"]
+
+
+def test_a_batch_is_accepted_whole_in_its_order(served: Served) -> None:
+    batch = [{"command": ["true"], "name": f"n{i}"} for i in range(300)]
+    answer = served.call("POST", "/jobs/batch", {"jobs": batch})
+    assert answer.status == 201
+    assert len(set(answer.data["ids"])) == 300
+    rows = served.call("GET", "/jobs?limit=0").data["jobs"]
+    assert {row["id"]: row["name"] for row in rows} == dict(
+        zip(answer.data["ids"], (j["name"] for j in batch), strict=True)
+    )
+
+
+def test_of_a_batch_with_one_bad_job_none_is_accepted(served: Served) -> None:
+    answer = served.call("POST", "/jobs/batch", {"jobs": [{"command": ["true"]}, {"command": []}]})
+    assert answer.status == 422
+    assert served.call("GET", "/jobs?all=1").data["jobs"] == []
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "said"),
+    [
+        ({"command": ["true"], "comand": 1}, "comand", "did you mean 'command'"),
+        ({"command": "true"}, "command", "must be a list"),
+        ({"command": []}, "command", "no command to run"),
+        ({"command": ["true"], "request": {"devices": -1}}, "gpus", "-1"),
+        ({"command": ["true"], "workdir": "/no/such"}, "workdir", "/no/such"),
+        (b"{", None, "not JSON"),
+        ([], None, "must be an object"),
+    ],
+)
+def test_a_bad_submission_names_the_field_and_what_would_do(served: Served, body: Any, field: str, said: str) -> None:
+    answer = served.call("POST", "/jobs", body)
+    assert (answer.status, answer.error["kind"], answer.error["field"]) == (422, "refused", field)
+    assert said in answer.error["message"]
+
+
+def test_pages_follow_each_other_newest_first_without_gap_or_repeat(served: Served) -> None:
+    ids = served.call("POST", "/jobs/batch", {"jobs": [{"command": ["true"]}] * 25}).data["ids"]
+    seen: list[str] = []
+    query = "limit=10"
+    while True:
+        page = served.call("GET", f"/jobs?{query}").data
+        seen += [row["id"] for row in page["jobs"]]
+        if page["next"] is None:
+            break
+        query = f"limit=10&before={page['next']}"
+    assert seen == ids[::-1]
+
+
+def test_an_unpaged_listing_is_complete_although_it_is_sent_in_pieces(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "_STREAMED_PAGE", 10)
+    ids = served.call("POST", "/jobs/batch", {"jobs": [{"command": ["true"]}] * 30}).data["ids"]
+    for query in ("limit=0", "all=1&limit=0"):
+        page = served.call("GET", f"/jobs?{query}").data
+        assert [row["id"] for row in page["jobs"]] == ids[::-1]
+        assert page["next"] is None
+
+
+def test_a_listing_can_be_narrowed(served: Served) -> None:
+    served.submit(name="a")
+    kept = served.submit(name="b")
+    served.call("POST", f"/jobs/{served.submit(name='b')}/cancel")
+    assert [row["id"] for row in served.call("GET", "/jobs?name=b").data["jobs"]] == [kept]
+    assert [row["phase"] for row in served.call("GET", "/jobs?phase=CANCELLED").data["jobs"]] == ["CANCELLED"]
+    assert len(served.call("GET", "/jobs?all=1").data["jobs"]) == 3
+    assert served.call("GET", "/jobs?user=nobody-such").data["jobs"] == []
+
+
+@pytest.mark.parametrize("query", ["limit=-1", "limit=1000000", "bogus=1", "phase=NOPE"])
+def test_a_bad_listing_is_refused(served: Served, query: str) -> None:
+    assert served.call("GET", f"/jobs?{query}").status == 422
+
+
+@pytest.mark.parametrize(
+    "path", ["/jobs/999", "/jobs/999/why", "/jobs/999/logs", "/jobs/999/logs?follow=1", "/jobs/%00"]
+)
+def test_what_does_not_exist_is_not_found(served: Served, path: str) -> None:
+    answer = served.call("GET", path)
+    assert (answer.status, answer.error["kind"]) == (404, "not_found")
+
+
+def test_a_job_says_why_it_waits(served: Served) -> None:
+    why = served.call("GET", f"/jobs/{served.submit()}/why").data
+    assert why["phase"] == "PENDING"
+    assert why["position"] == 1
+    assert why["reason"]
+
+
+def test_hold_release_and_cancel_name_the_jobs_they_touch(served: Served) -> None:
+    job_id = served.submit()
+    for verb in ("hold", "release", "cancel"):
+        assert served.call("POST", f"/jobs/{job_id}/{verb}").data == {"ids": [job_id]}
+    assert served.call("GET", f"/jobs/{job_id}").data["phase"] == "CANCELLED"
+
+
+def test_what_the_phase_does_not_allow_is_a_conflict(served: Served) -> None:
+    job_id = served.submit()
+    served.call("POST", f"/jobs/{job_id}/cancel")
+    answer = served.call("POST", f"/jobs/{job_id}/cancel")
+    assert (answer.status, answer.error["kind"]) == (409, "conflict")
+
+
+def test_a_dry_run_submits_nothing(served: Served) -> None:
+    answer = served.call("POST", "/jobs/dry-run", {"command": ["true"]})
+    assert answer.status == 200
+    assert sorted(answer.data) == ["devices", "expected_start", "nearest", "reason", "starts_now"]
+    assert served.call("GET", "/jobs?all=1").data["jobs"] == []
+
+
+def test_a_process_that_uses_no_gpu_cannot_be_adopted(served: Served) -> None:
+    answer = served.call("POST", "/jobs/adopt", {"pid": 1})
+    assert (answer.status, answer.error["field"]) == (422, "pid")
+
+
+def test_a_wait_answers_when_the_last_of_the_jobs_ends(served: Served) -> None:
+    ids = [served.submit(), served.submit()]
+    timer = threading.Timer(0.1, lambda: [served.call("POST", f"/jobs/{job_id}/cancel") for job_id in ids])
+    began = time.monotonic()
+    timer.start()
+    answer = served.call("POST", "/jobs/wait", {"ids": ids, "timeout_s": 20})
+    timer.join()
+    assert answer.data["done"]
+    assert [row["phase"] for row in answer.data["jobs"]] == ["CANCELLED", "CANCELLED"]
+    assert 0.1 <= time.monotonic() - began < 1.5
+
+
+def test_a_wait_for_an_array_is_one_for_its_elements(served: Served) -> None:
+    parent = served.submit(array={"indices": [0, 1]})
+    answer = served.call("POST", "/jobs/wait", {"ids": [parent], "timeout_s": 0})
+    assert not answer.data["done"]
+    served.call("POST", f"/jobs/{parent}/cancel")
+    answer = served.call("POST", "/jobs/wait", {"ids": [parent], "timeout_s": 20})
+    assert answer.data["done"]
+    assert [row["id"] for row in answer.data["jobs"]] == [f"{parent}_0", f"{parent}_1"]
+
+
+@pytest.mark.parametrize("timeout_s", [-1, "soon"])
+def test_a_wait_for_no_sensible_time_is_refused(served: Served, timeout_s: Any) -> None:
+    assert served.call("POST", "/jobs/wait", {"ids": ["1"], "timeout_s": timeout_s}).status == 422
+
+
+def test_a_wait_for_a_job_that_does_not_exist_is_not_found(served: Served) -> None:
+    assert served.call("POST", "/jobs/wait", {"ids": ["999"]}).status == 404
+
+
+def test_a_log_is_sent_byte_by_byte_as_it_was_written(served: Served) -> None:
+    job_id = served.submit()
+    written = bytes(range(256)) * 4000
+    served.world.home.log_of(job_id).write_bytes(written)
+    answer = served.call("GET", f"/jobs/{job_id}/logs")
+    assert answer.headers["content-type"] == "application/octet-stream"
+    assert answer.body == written
+    assert served.call("GET", f"/jobs/{job_id}/logs?offset=1000000").body == written[1000000:]
+    assert served.call("GET", f"/jobs/{job_id}/logs?offset=-1").status == 422
+
+
+def test_a_followed_log_comes_as_it_grows_and_ends_with_the_job(served: Served) -> None:
+    job_id = served.submit()
+    log = served.world.home.log_of(job_id)
+    log.write_bytes(b"one\n")
+    with served.connection() as connection:
+        connection.request("GET", f"/api/v1/jobs/{job_id}/logs?follow=1")
+        response = connection.getresponse()
+        assert response.read1() == b"one\n"
+        with log.open("ab") as more:
+            more.write(b"two\n")
+        assert response.read1() == b"two\n"
+        served.call("POST", f"/jobs/{job_id}/cancel")
+        assert response.read() == b""

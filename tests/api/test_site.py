@@ -1,0 +1,32 @@
+import pytest
+
+from corral.api.shapes import DeviceRow
+from tests.api.world import UUIDS, Served
+
+
+def test_every_device_is_listed_with_just_the_promised_keys(served: Served) -> None:
+    rows = served.call("GET", "/devices").data["devices"]
+    assert [row["uuid"] for row in rows] == list(UUIDS)
+    assert sorted(rows[0]) == sorted(DeviceRow.__dataclass_fields__)
+
+
+@pytest.mark.parametrize("name", ["1", UUIDS[1]])
+def test_a_device_is_set_apart_and_given_back_by_index_or_uuid(served: Served, name: str) -> None:
+    (row,) = served.call("POST", f"/devices/{name}/cordon", {"reason": "fan"}).data["devices"]
+    assert (row["uuid"], row["state"]) == (UUIDS[1], "cordoned")
+    assert "fan" in row["state_reason"]
+    (row,) = served.call("POST", f"/devices/{name}/uncordon").data["devices"]
+    assert row["state"] != "cordoned"
+
+
+def test_a_device_that_does_not_exist_is_not_found_even_with_a_slash_in_its_name(served: Served) -> None:
+    for name in ("9", "MIG-GPU-0%2F1%2F0"):
+        assert served.call("POST", f"/devices/{name}/cordon", {}).error["kind"] == "not_found"
+
+
+def test_the_server_tells_about_itself(served: Served) -> None:
+    assert served.call("GET", "/server").data["home"] == str(served.world.home.root)
+
+
+def test_health_is_for_everyone(served: Served) -> None:
+    assert served.call_tcp("GET", "/health", token=None).data == {"status": "ok"}

@@ -1,0 +1,203 @@
+"""A real service over a real ledger, served on real sockets; only the devices and the deciding loop are still."""
+
+import http.client
+import json
+import os
+import socket
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from corral.api.app import create_app
+from corral.api.auth import Authenticator
+from corral.api.server import ApiServer, tcp_socket, unix_socket
+from corral.api.waiting import EndSignal
+from corral.clock import SystemClock
+from corral.control.controller import Controller
+from corral.control.inquiry import Inquiry
+from corral.control.service import Service
+from corral.control.submit import SubmitLimits
+from corral.ledger.store import SqlLedger, open_ledger
+from corral.model.device import Device, DeviceCondition, DeviceSample, Node
+from corral.model.errors import Refused
+from corral.model.fact import ConditionObserved, NodeObserved, Observation
+from corral.model.home import Home
+from corral.model.job import ProcessIdentity
+from corral.model.submission import Submission
+from corral.model.view import View
+from corral.scheduling.feasible import impossible, verify
+from corral.scheduling.info import gpu_info
+from corral.scheduling.planner import Planner
+
+TOKEN = "a-token-of-sufficient-length"
+UUIDS = ("GPU-00000000-0000-0000-0000-000000000000", "GPU-11111111-1111-1111-1111-111111111111")
+
+
+class StillTelemetry:
+    """Devices of which no sample is taken."""
+
+    def latest(self) -> dict[str, DeviceSample]:
+        return {}
+
+    def refresh(self, uuids: Sequence[str], timeout_s: float) -> tuple[Observation, ...]:
+        return ()
+
+
+class OwnProcesses:
+    """The processes of this host, as far as routes ask about them."""
+
+    def alive(self, process: ProcessIdentity) -> bool:
+        return Path(f"/proc/{process.pid}").exists()
+
+    def identify(self, pid: int) -> ProcessIdentity | None:
+        return ProcessIdentity(pid, 1, "boot") if Path(f"/proc/{pid}").exists() else None
+
+    def uid(self, process: ProcessIdentity) -> int | None:
+        return os.stat(f"/proc/{process.pid}").st_uid
+
+    def family(self, pid: int) -> frozenset[int]:
+        return frozenset({pid})
+
+
+class World:
+    """One home with its ledger and service; nothing decides, so jobs wait until they are cancelled."""
+
+    def __init__(self, root: Path) -> None:
+        self.home = Home(root)
+        self.home.logs.mkdir(exist_ok=True)
+        self.ends = EndSignal()
+        self.ledger: SqlLedger = open_ledger(self.home.ledger_url)
+        self.ledger.subscribe(self.ends.on_change)
+        devices = tuple(Device(uuid, index, "Mock GPU", 16384) for index, uuid in enumerate(UUIDS))
+        self.ledger.observe(
+            [NodeObserved(Node("here", devices, 8000, 32768)), *(ConditionObserved(DeviceCondition(u)) for u in UUIDS)]
+        )
+        self.service = self._service()
+
+    def _service(self) -> Service:
+        clock = SystemClock()
+        controller = Controller(
+            self.ledger,
+            Planner,
+            StillTelemetry(),
+            clock,
+            verify=verify,
+            describe=gpu_info,
+            launch=lambda _: None,
+            stop=lambda _: None,
+        )
+        inquiry = Inquiry(
+            self.ledger,
+            controller,
+            StillTelemetry(),
+            clock,
+            owners=dict,
+            log_path=self.home.log_of,
+            about=self._about,
+        )
+        return Service(
+            self.ledger,
+            inquiry,
+            OwnProcesses(),
+            clock,
+            limits=SubmitLimits(),
+            refuse_impossible=_refuse_impossible,
+            stop=lambda _: None,
+            adopt=lambda _: None,
+        )
+
+    def _about(self) -> Mapping[str, Any]:
+        return {"version": "1", "pid": os.getpid(), "home": str(self.home.root)}
+
+    def close(self) -> None:
+        self.ledger.close()
+
+
+def _refuse_impossible(view: View, submission: Submission) -> None:
+    reason = impossible(view, submission.request)
+    if reason is not None:
+        raise Refused(reason)
+
+
+class Served:
+    """A world that answers on a Unix socket and over TCP."""
+
+    def __init__(self, world: World, *, server_uid: int | None = None) -> None:
+        self.world = world
+        self.path = world.home.socket
+        authenticator = Authenticator(token=TOKEN, server_uid=server_uid)
+        tcp = tcp_socket("127.0.0.1:0", token=TOKEN)
+        self.port: int = tcp.getsockname()[1]
+        sockets = [unix_socket(self.path, for_everyone=True), tcp]
+        self.ready = threading.Event()
+        app = create_app(world.service, authenticator, world.ends)
+        self.server = ApiServer(app, sockets, world.ends, on_ready=self.ready.set)
+        self.thread = threading.Thread(target=self.server.run)
+        self.thread.start()
+        assert self.ready.wait(10)
+
+    def stop(self) -> None:
+        self.server.stop()
+        self.thread.join(20)
+        assert not self.thread.is_alive()
+
+    def call(self, method: str, path: str, body: Any = None, *, headers: Mapping[str, str] | None = None) -> "Answer":
+        """One request over the Unix socket."""
+        with self.connection() as connection:
+            return exchange(connection, method, path, body, headers or {})
+
+    def call_tcp(self, method: str, path: str, body: Any = None, *, token: str | None = TOKEN) -> "Answer":
+        """One request over TCP."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        try:
+            return exchange(connection, method, path, body, {"Authorization": f"Bearer {token}"} if token else {})
+        finally:
+            connection.close()
+
+    @contextmanager
+    def connection(self) -> Iterator[http.client.HTTPConnection]:
+        connection = http.client.HTTPConnection("localhost", timeout=20)
+        connection.sock = self.raw_connection()
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    def raw_connection(self) -> socket.socket:
+        raw = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        raw.settimeout(20)
+        raw.connect(os.fspath(self.path))
+        return raw
+
+    def submit(self, **fields: Any) -> str:
+        answer = self.call("POST", "/jobs", {"command": ["true"], **fields})
+        assert answer.status == 201, answer.data
+        return str(answer.data["id"])
+
+
+class Answer:
+    """Status, headers and body of one answer; `data` is the body as JSON."""
+
+    def __init__(self, response: http.client.HTTPResponse) -> None:
+        self.status = response.status
+        self.headers = response.headers
+        self.body = response.read()
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def error(self) -> Any:
+        return self.data["error"]
+
+
+def exchange(
+    connection: http.client.HTTPConnection, method: str, path: str, body: Any, headers: Mapping[str, str]
+) -> Answer:
+    """Send a request below /api/v1 and take its answer; a body that is not bytes is sent as JSON."""
+    raw = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
+    connection.request(method, f"/api/v1{path}", raw, dict(headers))
+    return Answer(connection.getresponse())
