@@ -38,18 +38,15 @@ from corral.model.job import Job, JobKind
 from corral.model.view import View
 from corral.ports import Backend, Launch, Ledger
 from corral.scheduling.admit import Limits
-from corral.scheduling.explain import refuse_impossible
+from corral.scheduling.feasible import refuse_impossible, verify
 from corral.scheduling.info import gpu_info
 from corral.scheduling.planner import Planner
-from corral.scheduling.verify import verify
+from corral.telemetry.attribution import Attribution
 from corral.telemetry.discover import discover
 from corral.telemetry.processes import HostProcesses
 from corral.telemetry.sampler import Sampler
 
 log = logging.getLogger("corral")
-
-FIRST_SAMPLE_TIMEOUT_S = 0.8
-"""A driver that takes longer to answer the first time keeps its devices unreadable, not the server from starting."""
 
 
 class Server:
@@ -75,7 +72,12 @@ class Server:
         backoff = Backoff(settings.retry_backoff_s, settings.retry_backoff_max_s)
         self._dispatcher = Dispatcher(self._ledger, self._backends, self._clock, self._launch_of, backoff)
         self._sampler = Sampler(
-            self._source, self._clock, settings, publish=self._ledger.observe, job_pids=self._dispatcher.pids
+            self._source,
+            self._clock,
+            settings,
+            view=self._ledger.view,
+            observe=self._ledger.observe,
+            attribution=Attribution(self._clock, owners=self._dispatcher.pids, home=str(home.root)),
         )
         self._controller = Controller(
             self._ledger,
@@ -98,7 +100,7 @@ class Server:
 
     def run(self) -> None:
         """Bring ledger and machine together, then decide, act and answer until `stop` is called."""
-        self._sampler.start(first_sample_timeout_s=FIRST_SAMPLE_TIMEOUT_S)
+        self._sampler.start()
         self._dispatcher.recover()
         self._dispatcher.start()
         self._controller.start()
@@ -122,7 +124,8 @@ class Server:
         self._dispatcher.close()
         for backend in dict.fromkeys(self._backends.values()):
             backend.close()
-        self._sampler.close()
+        self._sampler.stop()
+        self._source.close()
         self._ledger.close()
         self._home.socket.unlink(missing_ok=True)
 

@@ -1,28 +1,49 @@
+from dataclasses import replace
+
 from corral.control.waits import WaitBook
 from corral.model.plan import Hold, WaitReason
+from tests.control.strategies import job
+
+FIRST, SECOND = job(1), job(2)
+"""Two jobs alike, submitted at 100."""
 
 
-def hold(reason: WaitReason) -> Hold:
-    return Hold("1", reason, position=1)
+def book(*holds: tuple[float, WaitReason]) -> WaitBook:
+    waits = WaitBook()
+    for now, reason in holds:
+        waits.note([(FIRST, Hold("1", reason, position=1))], now)
+    return waits
 
 
 def test_a_wait_is_spent_by_reason_in_the_order_the_reasons_came() -> None:
-    book = WaitBook()
-    book.note([hold(WaitReason.PRIORITY)], 100.0)
-    book.note([hold(WaitReason.RESOURCES)], 110.0)
-    book.note([hold(WaitReason.RESOURCES)], 120.0)
-    book.note([hold(WaitReason.PRIORITY)], 130.0)
-    assert book.spent("1", 100.0, 135.0) == (("Priority", 15.0), ("Resources", 20.0))
+    waits = book((100.0, WaitReason.PRIORITY), (110.0, WaitReason.RESOURCES), (120.0, WaitReason.RESOURCES))
+    waits.note([(FIRST, Hold("1", WaitReason.PRIORITY, position=1))], 130.0)
+    assert waits.spent(FIRST, 135.0) == (("Priority", 15.0), ("Resources", 20.0))
+
+
+def test_a_job_shares_the_reasons_of_its_like_since_it_came() -> None:
+    waits = book((90.0, WaitReason.PRIORITY), (110.0, WaitReason.RESOURCES))
+    late = replace(SECOND, submitted_at=105.0)
+    assert waits.spent(late, 120.0) == (("Priority", 5.0), ("Resources", 10.0))
+
+
+def test_what_parks_a_job_goes_before_what_holds_its_like() -> None:
+    waits = book((100.0, WaitReason.RESOURCES))
+    waits.park("2", WaitReason.DEPENDENCY, 100.0)
+    waits.park("2", None, 130.0)
+    assert waits.spent(SECOND, 140.0) == (("Dependency", 30.0), ("Resources", 10.0))
+    waits.close("2")
+    assert waits.spent(SECOND, 140.0) == (("Resources", 40.0),)
 
 
 def test_time_that_nobody_took_down_is_said_to_be_unrecorded() -> None:
-    book = WaitBook()
-    book.note([hold(WaitReason.RESOURCES)], 160.0)
-    assert book.spent("1", 100.0, 170.0) == (("Unrecorded", 60.0), ("Resources", 10.0))
+    assert book((160.0, WaitReason.RESOURCES)).spent(FIRST, 170.0) == (("Unrecorded", 60.0), ("Resources", 10.0))
+    assert book().spent(FIRST, 100.5) == ()
 
 
-def test_a_closed_book_holds_nothing() -> None:
-    book = WaitBook()
-    book.note([hold(WaitReason.RESOURCES)], 100.0)
-    book.close("1")
-    assert book.spent("1", 100.0, 100.5) == ()
+def test_a_group_is_remembered_until_two_plans_did_not_hold_it() -> None:
+    waits = book((100.0, WaitReason.RESOURCES))
+    waits.note([], 110.0)
+    assert waits.spent(FIRST, 110.0) == (("Resources", 10.0),)
+    waits.note([], 111.0)
+    assert waits.spent(FIRST, 111.0) == (("Unrecorded", 11.0),)

@@ -2,18 +2,19 @@
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from corral.clock import Clock
 from corral.control.commit import Describe, Verify, commit_evictions, commit_starts
 from corral.control.waits import WaitBook
 from corral.model.errors import CorralError
-from corral.model.fact import Delta, JobChanged
+from corral.model.fact import Delta, JobChanged, JobRequeued, JobSubmitted
 from corral.model.job import Job, Phase
 from corral.model.plan import Plan, Start
 from corral.model.view import View
 from corral.ports import Ledger, Telemetry
+from corral.scheduling.admit import parked
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +88,7 @@ class Controller:
         """How a job's wait was spent: the record of the last start, or the book so far while it waits."""
         if job.phase.terminal or job.allocation_id is not None:
             return job.waited
-        return self._waits.spent(job.id, job.submitted_at, self._clock.now())
+        return self._waits.spent(job, self._clock.now())
 
     def _changed(self, view: View, deltas: Sequence[Delta]) -> None:
         with self._lock:
@@ -110,17 +111,26 @@ class Controller:
             batches, self._batches = self._batches, []
         deltas = [delta for version, batch in batches if version > known_version for delta in batch]
         planner.advance(deltas)
-        for delta in deltas:
-            if isinstance(delta, JobChanged) and delta.changes.get("phase", Phase.PENDING) is not Phase.PENDING:
-                self._waits.close(delta.job_id)
         now = self._clock.now()
+        jobs = self._ledger.view().jobs
         plan = planner.plan(now)
-        self._waits.note(plan.holds, now)
+        self._book(deltas, jobs, plan, now)
         self._plan = plan
         if plan.evictions:
             self._evict(plan)
         if plan.starts:
             self._start(plan.starts)
+
+    def _book(self, deltas: Sequence[Delta], jobs: Mapping[str, Job], plan: Plan, now: float) -> None:
+        """Keep the book of how jobs spend their wait."""
+        for job_id in dict.fromkeys(_named_job(delta) for delta in deltas):
+            job = jobs.get(job_id)
+            if job is None or job.phase is not Phase.PENDING:
+                self._waits.close(job_id)
+            else:
+                barrier = parked(job, now)
+                self._waits.park(job_id, None if barrier is None else barrier.reason, now)
+        self._waits.note([(jobs[hold.job_id], hold) for hold in plan.holds if hold.job_id in jobs], now)
 
     def _evict(self, plan: Plan) -> None:
         at = self._clock.now()
@@ -140,3 +150,12 @@ class Controller:
         )
         for allocation_id in future.result():
             self._launch(allocation_id)
+
+
+def _named_job(delta: Delta) -> str:
+    match delta:
+        case JobSubmitted(job=job) | JobRequeued(job=job):
+            return job.id
+        case JobChanged(job_id=job_id):
+            return job_id
+    return ""

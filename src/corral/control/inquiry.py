@@ -10,12 +10,12 @@ from corral.control.rows import Row, device_rows, job_row
 from corral.model.allocation import GpuInfo, Grant, Member, Placement
 from corral.model.errors import NotFound
 from corral.model.job import Job, Phase
-from corral.model.plan import Hold, Plan, Start, WaitReason
+from corral.model.plan import Plan, Start
 from corral.model.submission import Submission
 from corral.model.units import MILLI_PER_DEVICE
 from corral.model.view import View
 from corral.ports import JobQuery, Ledger, Telemetry
-from corral.scheduling.explain import ended_sentence, explain, forecast
+from corral.scheduling.explain import HoldIndex, ended_sentence, explain, forecast, wait_reason
 from corral.scheduling.info import gpu_info
 from corral.wire import to_plain
 
@@ -43,7 +43,7 @@ class Inquiry:
         self._owners = owners
         self._about = about
         self.log_path = log_path
-        self._indexed: tuple[Plan | None, dict[str, Hold]] = (None, {})
+        self._index: tuple[Plan, HoldIndex] | None = None
 
     def find(self, job_id: str) -> Job:
         """A job in any phase. Raises NotFound."""
@@ -103,8 +103,7 @@ class Inquiry:
         if job.phase is not Phase.PENDING:
             return {**answer, "reason": ended_sentence(job, now)}
         view = self._ledger.view()
-        hold = self._holds().get(job.id) or Hold(job.id, WaitReason.NOT_REACHED, position=self._position(view, job))
-        told = explain(view, job, hold, now)
+        told = explain(view, job, self._holds().of(job), now, plan=self._controller.plan)
         return {
             **answer,
             "reason": told.sentence,
@@ -116,7 +115,7 @@ class Inquiry:
     def dry_run(self, submission: Submission, user: str) -> Row:
         """Whether the submission would start now, on which devices; or why not, and the nearest that would."""
         view = self._ledger.view()
-        told = forecast(view, submission, user, self._clock.now())
+        told = forecast(view, submission, user, self._clock.now(), plan=self._controller.plan)
         return {
             "starts_now": told.placement is not None,
             "devices": [] if told.placement is None else [_named(view, uuid) for uuid in told.placement.uuids],
@@ -164,22 +163,18 @@ class Inquiry:
         return {**self._about(), "devices": sum(len(node.devices) for node in view.nodes.values())}
 
     def _row(self, job: Job) -> Row:
-        return job_row(job, self._holds().get(job.id))
+        if job.phase is not Phase.PENDING:
+            return job_row(job, None, None)
+        hold = self._holds().of(job)
+        expected_start = None if hold is None else hold.expected_start
+        return job_row(job, wait_reason(job, hold, self._clock.now()), expected_start)
 
-    def _holds(self) -> dict[str, Hold]:
-        """The last plan's holds by job id, indexed once a plan."""
-        plan = self._controller.plan
-        if self._indexed[0] is not plan:
-            self._indexed = (plan, {hold.job_id: hold for hold in plan.holds})
-        return self._indexed[1]
-
-    @staticmethod
-    def _position(view: View, job: Job) -> int:
-        """A place in the queue for a job that the last plan did not look at."""
-        key = (job.spec.priority, job.sequence)
-        return 1 + sum(
-            other.phase is Phase.PENDING and (other.spec.priority, other.sequence) < key for other in view.jobs.values()
-        )
+    def _holds(self) -> HoldIndex:
+        """The last plan's holds, indexed once a plan."""
+        plan, index = self._controller.plan, self._index
+        if index is None or index[0] is not plan:
+            index = self._index = (plan, HoldIndex(plan, self._ledger.view()))
+        return index[1]
 
 
 def _matches(job: Job, query: JobQuery) -> bool:

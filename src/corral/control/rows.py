@@ -4,17 +4,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from corral.model.device import Device, DeviceCondition, DeviceSample
-from corral.model.job import Job, Phase
-from corral.model.plan import Hold
+from corral.model.job import Job
+from corral.model.plan import WaitReason
 from corral.model.view import View
 
 Row = dict[str, Any]
 
 
-def job_row(job: Job, hold: Hold | None) -> Row:
-    """A job as `ps` lists it; `hold` is the last plan's word on why it waits."""
+def job_row(job: Job, wait: WaitReason | None, expected_start: float | None) -> Row:
+    """A job as `ps` lists it, with why it waits and until when, where it does."""
     spec = job.spec
-    waiting = job.phase is Phase.PENDING
     return {
         "id": job.id,
         "array_id": job.array_id,
@@ -39,8 +38,8 @@ def job_row(job: Job, hold: Hold | None) -> Row:
         "gpus": spec.request.devices * spec.request.gang_size,
         "time_limit_s": spec.time_limit_s,
         "sequence": job.sequence,
-        "wait": hold.reason.value if waiting and hold is not None else None,
-        "expected_start": hold.expected_start if waiting and hold is not None else None,
+        "wait": None if wait is None else wait.value,
+        "expected_start": expected_start,
     }
 
 

@@ -1,45 +1,74 @@
-"""How waiting jobs spend their wait: seconds by reason, kept while they wait."""
+"""How waiting jobs spend their wait: seconds by reason.
 
+Jobs alike wait for the same reason, so a plan's holds are booked by group; what parks a single job (its hold, a job it
+follows, a pause) is booked by job. In memory: the start of a job writes its account to the ledger.
+"""
+
+import itertools
 from collections.abc import Iterable
 
-from corral.model.plan import Hold
+from corral.model.job import Job
+from corral.model.plan import Group, Hold, WaitReason, group_of
+
+Stretch = tuple[float, str]
+"""From this moment (Unix seconds) on, this reason; "" is none."""
+
+UNRECORDED = "Unrecorded"
 
 
 class WaitBook:
-    """Books each waiting job's time under the reason of its last hold. In memory; the start writes it to the ledger."""
+    """Books the wait of each group of alike jobs, and of each parked job, under the reason of the moment."""
 
     def __init__(self) -> None:
-        self._since: dict[str, tuple[str, float]] = {}
-        self._spent: dict[str, dict[str, float]] = {}
+        self._groups: dict[Group, list[Stretch]] = {}
+        self._held: frozenset[Group] = frozenset()
+        self._parked: dict[str, list[Stretch]] = {}
 
-    def note(self, holds: Iterable[Hold], now: float) -> None:
-        """Take down the holds of a plan made at `now`."""
-        for hold in holds:
-            reason, since = self._since.get(hold.job_id, ("", now))
-            if reason != hold.reason.value:
-                self._book(hold.job_id, reason, now - since)
-                self._since[hold.job_id] = (hold.reason.value, now)
+    def note(self, holds: Iterable[tuple[Job, Hold]], now: float) -> None:
+        """Take down the holds of a plan made at `now`. A group that two plans do not hold is struck off."""
+        held = {group_of(job): hold.reason for job, hold in holds}
+        for group, reason in held.items():
+            _turn(self._groups.setdefault(group, []), now, reason.value)
+        gone = [group for group in self._groups if group not in held and group not in self._held]
+        for group in gone:
+            del self._groups[group]
+        self._held = frozenset(held)
 
-    def spent(self, job_id: str, submitted_at: float, now: float) -> tuple[tuple[str, float], ...]:
-        """(reason, seconds) pairs so far, in the order in which the reasons first came.
-
-        Time before the first hold was taken down, such as while the server was away, is booked as "Unrecorded".
-        """
-        reason, since = self._since.get(job_id, ("", now))
-        spent = dict(self._spent.get(job_id, {}))
-        if reason:
-            spent[reason] = spent.get(reason, 0.0) + max(0.0, now - since)
-        unrecorded = max(0.0, now - submitted_at) - sum(spent.values())
-        if unrecorded > 1.0:
-            spent = {"Unrecorded": unrecorded, **spent}
-        return tuple(spent.items())
+    def park(self, job_id: str, reason: WaitReason | None, now: float) -> None:
+        """The job is parked for `reason` from now on, or parked no longer (None)."""
+        if reason is not None or job_id in self._parked:
+            _turn(self._parked.setdefault(job_id, []), now, "" if reason is None else reason.value)
 
     def close(self, job_id: str) -> None:
         """The job waits no longer."""
-        self._since.pop(job_id, None)
-        self._spent.pop(job_id, None)
+        self._parked.pop(job_id, None)
 
-    def _book(self, job_id: str, reason: str, seconds: float) -> None:
-        if reason:
-            spent = self._spent.setdefault(job_id, {})
-            spent[reason] = spent.get(reason, 0.0) + max(0.0, seconds)
+    def spent(self, job: Job, now: float) -> tuple[tuple[str, float], ...]:
+        """(reason, seconds) pairs of a job that waits, in the order in which the reasons first came.
+
+        Time that nobody took down, such as while the server was away, is "Unrecorded" (when it is a second or more).
+        """
+        since = job.submitted_at
+        parked = self._parked.get(job.id, [])
+        alike = self._groups.get(group_of(job), [])
+        moments = sorted({since, now, *(at for at, _ in (*parked, *alike) if since < at < now)})
+        spent: dict[str, float] = {}
+        for start, end in itertools.pairwise(moments):
+            reason = _at(parked, start) or _at(alike, start) or UNRECORDED
+            spent[reason] = spent.get(reason, 0.0) + end - start
+        return tuple((reason, seconds) for reason, seconds in spent.items() if reason != UNRECORDED or seconds >= 1.0)
+
+
+def _turn(stretches: list[Stretch], now: float, reason: str) -> None:
+    if not stretches or stretches[-1][1] != reason:
+        stretches.append((now, reason))
+
+
+def _at(stretches: list[Stretch], moment: float) -> str:
+    """The reason at a moment, "" before the first."""
+    reason = ""
+    for since, word in stretches:
+        if since > moment:
+            break
+        reason = word
+    return reason
