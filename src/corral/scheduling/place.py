@@ -1,0 +1,207 @@
+"""Where a request goes: every row's best score, kept for each request shape and renewed only where rows have changed."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corral.model.allocation import Grant, Member, Placement
+from corral.model.fit import Cause, Fit, Misfit, fit, grant_memory_mib
+from corral.model.job import Request
+from corral.scheduling.columns import Columns, Rows, Shape, Taking
+from corral.scheduling.score import Floats, Options, Score, Tries
+
+SHAPES_KEPT = 512
+"""Request shapes whose rankings are kept; the one asked for longest ago goes first."""
+
+
+@dataclass(slots=True)
+class _Ranking:
+    """The best score of every row for one shape, -inf where it does not fit, and the slot that gives it."""
+
+    shape: Shape
+    scores: Floats
+    slot: NDArray[np.int16]
+    place: int = -1
+    version: int = -1
+
+
+@dataclass(slots=True)
+class Placer:
+    """Finds the best place for requests in columns by a score. Equal scores go to the earlier row, then the lower slot."""
+
+    columns: Columns
+    score: Score
+    _rankings: dict[Request, _Ranking] = field(default_factory=dict)
+
+    def scores(self, request: Request) -> Floats:
+        """float64[rows]: the best score on every row for one member, -inf where it does not fit; not to be changed."""
+        return self._ranking(request).scores
+
+    def best(self, request: Request, *, barred: Collection[int] = ()) -> Taking | None:
+        """The best way to serve one member outside the barred rows, None when it fits nowhere."""
+        ranking = self._ranking(request)
+        scores = ranking.scores
+        if barred:
+            scores = scores.copy()
+            scores[list(barred)] = -np.inf
+        if not len(scores):
+            return None
+        row = int(scores.argmax())
+        return None if scores[row] == -np.inf else self._taking(ranking, row)
+
+    def on(self, request: Request, row: int) -> Taking | None:
+        """The best way to serve one member on this row, None when it does not fit there."""
+        ranking = self._ranking(request)
+        return None if ranking.scores[row] == -np.inf else self._taking(ranking, row)
+
+    def place(self, request: Request, *, barred: Collection[int] = ()) -> tuple[Taking, ...] | None:
+        """A way to serve every member of the request, each seeing what those before it take; None when there is none.
+
+        The columns are as before afterwards.
+        """
+        if request.gang_size == 1:
+            found = self.best(request, barred=barred)
+            return None if found is None else (found,)
+        if request.one_node:
+            return self._on_one_node(request, barred)
+        mark = self.columns.mark()
+        try:
+            return self._gang(request, barred)
+        finally:
+            self.columns.rollback(mark)
+
+    def why_not(self, request: Request) -> Misfit:
+        """Why one member fits nowhere, told of the node that is nearest to serving it."""
+        misfits = [self._misfit(request, row) for row in self._nearest_rows(request)]
+        if not misfits:
+            return Misfit(Cause.NO_NODE, request.gang_size, 0)
+        return min(misfits, key=lambda m: (m.never, -m.available, m.node or ""))
+
+    def _gang(self, request: Request, barred: Collection[int]) -> tuple[Taking, ...] | None:
+        members: list[Taking] = []
+        closed = list(barred)
+        for _ in range(request.gang_size):
+            found = self.best(request, barred=closed)
+            if found is None:
+                return None
+            self.columns.take(found)
+            members.append(found)
+            if request.spread:
+                closed.append(found.row)
+        return tuple(members)
+
+    def _on_one_node(self, request: Request, barred: Collection[int]) -> tuple[Taking, ...] | None:
+        """All members on the row that scores best for the first of them and can hold them all."""
+        scores = self.scores(request).copy()
+        scores[list(barred)] = -np.inf
+        fitting = np.flatnonzero(scores > -np.inf)
+        for row in fitting[np.argsort(-scores[fitting], kind="stable")].tolist():
+            mark = self.columns.mark()
+            members: list[Taking] = []
+            while len(members) < request.gang_size and (found := self.on(request, row)) is not None:
+                self.columns.take(found)
+                members.append(found)
+            self.columns.rollback(mark)
+            if len(members) == request.gang_size:
+                return tuple(members)
+        return None
+
+    def _ranking(self, request: Request) -> _Ranking:
+        ranking = self._rankings.pop(request, None)
+        if ranking is None:
+            if len(self._rankings) >= SHAPES_KEPT:
+                del self._rankings[next(iter(self._rankings))]
+            size = len(self.columns)
+            shape = Shape(replace(request, gang_size=1), self.columns)
+            ranking = _Ranking(shape, np.full(size, -np.inf), np.zeros(size, dtype=np.int16))
+        self._rankings[request] = ranking
+        self._renew(ranking)
+        return ranking
+
+    def _renew(self, ranking: _Ranking) -> None:
+        columns, version = self.columns, self.score.version
+        rows = columns.touched.since(ranking.place) if ranking.version == version else None
+        if rows is None:
+            rows = np.arange(len(columns), dtype=np.intp)
+        ranking.place, ranking.version = columns.touched.place, version
+        if len(rows):
+            self._rank(ranking, rows)
+
+    def _rank(self, ranking: _Ranking, rows: Rows) -> None:
+        columns, shape = self.columns, ranking.shape
+        slots, hosts = shape.fits(columns, rows)
+        request = shape.request
+        each = self.score.tries > (Tries.SHARES if request.whole else Tries.NODES)
+        if request.devices == 1 and each:
+            which, at = np.nonzero(slots)
+            options = Options(shape, rows[at], which[None, :])
+        else:
+            at = np.flatnonzero(hosts)
+            options = Options(shape, rows[at], least_free(columns, rows[at], slots[:, at], request.devices))
+        if not len(at):
+            ranking.scores[rows] = -np.inf
+            return
+        scores = self.score(columns, options)
+        if request.devices == 1 and each:
+            table = np.full(slots.shape, -np.inf)
+            table[which, at] = scores
+            best = table.argmax(axis=0)
+            ranking.scores[rows] = table[best, np.arange(len(rows))]
+            ranking.slot[rows] = best
+        else:
+            ranking.scores[rows] = -np.inf
+            ranking.scores[options.rows] = scores
+            if request.devices == 1:
+                ranking.slot[options.rows] = options.slots[0]
+
+    def _taking(self, ranking: _Ranking, row: int) -> Taking:
+        shape, devices = ranking.shape, ranking.shape.request.devices
+        if devices == 1:
+            return shape.taking(self.columns, row, (int(ranking.slot[row]),))
+        if devices == 0:
+            return shape.taking(self.columns, row, ())
+        rows = np.array([row], dtype=np.intp)
+        able, _ = shape.fits(self.columns, rows)
+        slots = least_free(self.columns, rows, able, devices)[:, 0].tolist()
+        return shape.taking(self.columns, row, tuple(sorted(slots)))
+
+    def _nearest_rows(self, request: Request) -> list[int]:
+        """One row of each kind: the one with most slots able to serve now, earliest of equals."""
+        columns = self.columns
+        shape = self._ranking(request).shape
+        slots, _ = shape.fits(columns, np.arange(len(columns), dtype=np.intp))
+        able = slots.sum(axis=0)
+        order = np.lexsort((np.arange(len(columns)), -able))
+        _, first = np.unique(columns.kind[order], return_index=True)
+        return sorted(order[first].tolist())
+
+    def _misfit(self, request: Request, row: int) -> Misfit:
+        answer = fit(request, self.columns.state(row))
+        if isinstance(answer, Fit):
+            return Misfit(Cause.NO_NODE, request.gang_size, 1, eviction_helps=True, node=self.columns.names[row])
+        return replace(answer, node=self.columns.names[row])
+
+
+def least_free(columns: Columns, rows: Rows, able: NDArray[np.bool_], devices: int) -> Rows:
+    """intp[devices, n]: of the able slots of each row those with least free, the lower of equals."""
+    if devices == 0:
+        return np.zeros((0, len(rows)), dtype=np.intp)
+    free = np.where(able, columns.free_milli[:, rows], np.iinfo(np.int64).max)
+    if devices == 1:
+        return free.argmin(axis=0)[None, :]
+    return np.argsort(free, axis=0, kind="stable")[:devices]
+
+
+def placement(columns: Columns, request: Request, takings: tuple[Taking, ...]) -> Placement:
+    """The takings with names: nodes, device UUIDs, and the memory granted of each."""
+    members = []
+    for taking in takings:
+        kind = columns.kinds[columns.kind[taking.row]]
+        grants = tuple(
+            Grant(columns.uuids[taking.row][slot], taking.share_milli, grant_memory_mib(request, kind.slots[slot]))
+            for slot in taking.slots
+        )
+        members.append(Member(columns.names[taking.row], grants, taking.cpu_milli, taking.memory_mib))
+    return Placement(tuple(members))

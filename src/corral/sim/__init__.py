@@ -1,0 +1,1 @@
+"""Simulators: the production core under a clock that is set by hand."""

@@ -1,0 +1,256 @@
+"""Replays the openb traces (Weng et al., "Beware of Fragmentation", USENIX ATC'23): pods arrive, none departs.
+
+The nodes, the pods and the order of arrival are files; the placement is the production core's.
+"""
+
+import csv
+import gzip
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corral.model.errors import Refused, nearest
+from corral.model.fit import NodeState, Slot
+from corral.model.job import Request
+from corral.model.units import MILLI_PER_DEVICE
+from corral.scheduling.columns import Columns, NodeRow, Shape, Taking
+from corral.scheduling.fragmentation import Fragmentation
+from corral.scheduling.learn import Learner
+from corral.scheduling.place import Placer
+from corral.scheduling.score import BestFit, Floats, Options, Pack, Score, Tries, spread
+from corral.scheduling.value import Value
+
+BINS = (80, 100, 130)
+COVERED = 0.95
+"""The part of a trace's pods that the target workload of FGD covers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """Nodes in tie-break order and requests in order of arrival; `pods` are all the trace's requests, for its mix."""
+
+    nodes: tuple[NodeRow, ...]
+    pods: tuple[Request, ...]
+    arrivals: tuple[Request, ...]
+
+    @property
+    def capacity_milli(self) -> int:
+        """Milli-GPU of all nodes."""
+        return sum(len(node.uuids) for node in self.nodes) * MILLI_PER_DEVICE
+
+
+def read_trace(nodes: Path, pods: Path, order: Path, *, seed: int = 42, arrivals: str = "sequence") -> Trace:
+    """Read a trace as published: CSVs of nodes and pods, and the orders by seed; each may be gzipped.
+
+    `arrivals` is "sequence", the seed's order, or "file": the pods as they stand, over and over, until 101 % arrived.
+    Raises Refused when a file is not what it should be, or has no such seed.
+    """
+    if arrivals not in {"sequence", "file"}:
+        raise Refused(f"--arrivals: {arrivals!r} is unknown; {nearest(arrivals, ['sequence', 'file'])}", field="arrivals")
+    known_nodes = [_node(row) for row in _rows(nodes)]
+    known_pods = [_pod(row) for row in _rows(pods)]
+    orders = json.loads(_text(order))["seeds"]
+    if str(seed) not in orders:
+        raise Refused(f"--seed: {order.name} has no order for seed {seed}; it has {', '.join(orders)}", field="seed")
+    chosen = orders[str(seed)]
+    ordered = tuple(known_nodes[row] for row in chosen["nodes"])
+    if arrivals == "sequence":
+        return Trace(ordered, tuple(known_pods), tuple(known_pods[row] for row in chosen["pods"]))
+    capacity = sum(len(node.uuids) for node in ordered) * MILLI_PER_DEVICE
+    return Trace(ordered, tuple(known_pods), tuple(_until(known_pods, capacity * 101 // 100)))
+
+
+def target_mix(pods: Sequence[Request]) -> list[tuple[Request, int]]:
+    """FGD's target workload: the most frequent classes (memory aside) that cover COVERED of the pods, with their counts."""
+    counts = Counter((pod.cpu_milli, pod.share_milli if pod.devices else 0, pod.devices, pod.models) for pod in pods)
+    ordered = sorted(((n, key) for key, n in counts.items()), reverse=True)
+    taken: list[tuple[Request, int]] = []
+    for count, (cpu, share, devices, models) in ordered:
+        if sum(n for _, n in taken) >= COVERED * len(pods):
+            break
+        taken.append((Request(devices=devices, share_milli=share or MILLI_PER_DEVICE, cpu_milli=cpu, models=models), count))
+    return taken
+
+
+def run_openb(
+    nodes: Path, pods: Path, order: Path, *, seed: int = 42, arrivals: str = "sequence", policy: str = "corral"
+) -> dict[str, Any]:
+    """Replay a trace under a policy and report what was allocated; the keys are those of `corral simulate openb`."""
+    return replay(read_trace(nodes, pods, order, seed=seed, arrivals=arrivals), policy, seed)
+
+
+def replay(trace: Trace, policy: str, seed: int = 42) -> dict[str, Any]:
+    """Place the arrivals of a trace one by one; a pod that fits is never refused, one that failed is not tried again."""
+    started = perf_counter()
+    run = _Run(trace, policy, seed)
+    for request in trace.arrivals:
+        run.arrive(request)
+    wall_s = perf_counter() - started
+    return {"policy": policy, "seed": seed, **run.report(), "wall_s": round(wall_s, 3)} | {
+        "decisions_per_s": round(len(trace.arrivals) / wall_s, 1)
+    }
+
+
+class _Run:
+    """One replay: the columns, the policy, and the sums that the report is made of."""
+
+    def __init__(self, trace: Trace, policy: str, seed: int) -> None:
+        self._capacity = trace.capacity_milli
+        self._columns = Columns(trace.nodes)
+        self._fragmentation = Fragmentation(self._columns, target_mix(trace.pods))
+        self._chooser = _chooser(policy, self._columns, self._fragmentation, seed)
+        self._allocated = self._arrived = 0
+        self._failed = self._refused = 0
+        self._bins: dict[int, list[tuple[float, float]]] = {bin_pct: [] for bin_pct in BINS}
+        self._seconds: list[float] = []
+
+    def arrive(self, request: Request) -> None:
+        """Decide on one arrival, then let the policy learn from it."""
+        before = perf_counter()
+        found = self._chooser.choose(request)
+        if found is not None:
+            self._columns.take(found)
+        self._seconds.append(perf_counter() - before)
+        self._arrived += request.total_milli
+        if found is not None:
+            self._allocated += request.total_milli
+        else:
+            self._failed += 1
+            self._refused += _fits_somewhere(request, self._columns)
+        self._chooser.learn(request)
+        arrived_pct = round(100 * self._arrived / self._capacity)
+        if arrived_pct in self._bins:
+            lost = self._fragmentation.fragmentation_milli()
+            self._bins[arrived_pct].append((self._allocated, lost))
+
+    def report(self) -> dict[str, Any]:
+        """The outcome, without the wall time."""
+        p50, p99 = np.percentile(self._seconds, (50, 99)) * 1000 if self._seconds else (0.0, 0.0)
+        return {
+            "capacity_milli": self._capacity,
+            "allocated_milli": self._allocated,
+            "arrived_pods": len(self._seconds),
+            "failed_pods": self._failed,
+            "refused_though_fitting": self._refused,
+            "allocation_pct": {str(b): self._mean_pct([a for a, _ in seen]) for b, seen in self._bins.items()},
+            "frag_pct": {str(b): self._mean_pct([f for _, f in seen]) for b, seen in self._bins.items()},
+            "decision_ms": {"p50": round(float(p50), 4), "p99": round(float(p99), 4)},
+        }
+
+    def _mean_pct(self, milli: Sequence[float]) -> float | None:
+        return round(100 * sum(milli) / len(milli) / self._capacity, 4) if milli else None
+
+
+class _Chooser:
+    """A policy without memory: the best score wins."""
+
+    def __init__(self, columns: Columns, score: Score) -> None:
+        self.placer = Placer(columns, score)
+
+    def choose(self, request: Request) -> Taking | None:
+        """The placement of one pod."""
+        return self.placer.best(request)
+
+    def learn(self, request: Request) -> None:
+        """What the policy does between two decisions."""
+
+
+class _Learning(_Chooser):
+    """The `corral` policy: prices learned from arrivals, between decisions."""
+
+    def __init__(self, columns: Columns) -> None:
+        self.learner = Learner(columns)
+        self.value = Value(columns, self.learner.settle())
+        super().__init__(columns, self.value)
+
+    def learn(self, request: Request) -> None:
+        self.learner.observe(request)
+        while self.learner.due:
+            prices = self.learner.advance()
+            if prices is not None:
+                self.value.use(prices)
+
+
+class _Random(_Chooser):
+    """Any node that fits, each as likely."""
+
+    def __init__(self, columns: Columns, seed: int) -> None:
+        super().__init__(columns, _Indifferent())
+        self._random = np.random.default_rng(seed)
+
+    def choose(self, request: Request) -> Taking | None:
+        fitting = np.flatnonzero(self.placer.scores(request) == 0.0)
+        return self.placer.on(request, int(self._random.choice(fitting))) if len(fitting) else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Indifferent:
+    tries: Tries = Tries.NODES
+    version: int = 0
+
+    def __call__(self, columns: Columns, options: Options) -> Floats:
+        return np.zeros(len(options.rows))
+
+
+def _chooser(policy: str, columns: Columns, fragmentation: Fragmentation, seed: int) -> _Chooser:
+    makers: dict[str, Callable[[], _Chooser]] = {
+        "corral": lambda: _Learning(columns),
+        "fgd": lambda: _Chooser(columns, fragmentation),
+        "best-fit": lambda: _Chooser(columns, BestFit(largest_cpu_milli=128_000, largest_gpu_milli=8_000)),
+        "pack": lambda: _Chooser(columns, Pack()),
+        "spread": lambda: _Chooser(columns, spread()),
+        "random": lambda: _Random(columns, seed),
+    }
+    if policy not in makers:
+        raise Refused(f"--policy: {policy!r} is not a placement policy; {nearest(policy, makers)}", field="policy")
+    return makers[policy]()
+
+
+def _fits_somewhere(request: Request, columns: Columns) -> bool:
+    """Asked of every row afresh, whatever the policy remembers."""
+    everywhere: NDArray[np.intp] = np.arange(len(columns), dtype=np.intp)
+    return bool(Shape(request, columns).fits(columns, everywhere)[1].any())
+
+
+def _until(pods: Sequence[Request], milli: int) -> Iterator[Request]:
+    arrived = 0
+    while True:
+        for pod in pods:
+            yield pod
+            arrived += pod.total_milli
+            if arrived >= milli:
+                return
+
+
+def _text(path: Path) -> str:
+    data = path.read_bytes()
+    return (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode()
+
+
+def _rows(path: Path) -> Iterator[dict[str, str]]:
+    yield from csv.DictReader(_text(path).splitlines())
+
+
+def _node(row: dict[str, str]) -> NodeRow:
+    slot = Slot(model=row["model"], memory_mib=None, compute=None, free_milli=MILLI_PER_DEVICE, free_mib=None)
+    count = int(row["gpu"])
+    uuids = tuple(f"GPU-{row['sn']}-{index}" for index in range(count))
+    return NodeRow(row["sn"], uuids, NodeState((slot,) * count, int(row["cpu_milli"]), int(row["memory_mib"])))
+
+
+def _pod(row: dict[str, str]) -> Request:
+    devices = int(row["num_gpu"])
+    return Request(
+        devices=devices,
+        share_milli=int(row["gpu_milli"]) if devices else MILLI_PER_DEVICE,
+        models=tuple(model for model in (row.get("gpu_spec") or "").split("|") if model),
+        cpu_milli=int(row["cpu_milli"]),
+        host_memory_mib=int(row["memory_mib"]),
+    )
