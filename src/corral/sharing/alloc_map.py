@@ -1,0 +1,102 @@
+"""The allocation map: how much of each device is handed out, by the ledger or by the files of running jobs."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from corral.model.allocation import Allocation
+from corral.model.units import format_share
+from corral.model.view import View
+from corral.sharing.resource_txt import ResourceFile
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """One job's part of a device."""
+
+    job_id: str
+    user: str
+    share_milli: int
+    memory_mib: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class HeldDevice:
+    """A device with the jobs on it, in the order they came."""
+
+    uuid: str
+    jobs: tuple[Share, ...]
+
+    @property
+    def allocated_milli(self) -> int:
+        return sum(job.share_milli for job in self.jobs)
+
+
+def held_devices(view: View, node: str | None = None) -> tuple[HeldDevice, ...]:
+    """Every device that a job holds, of one node or of all, in order of UUID."""
+    jobs: dict[str, list[Share]] = {}
+    for allocation in view.allocations.values():
+        for member in allocation.placement.members:
+            if node is not None and member.node != node:
+                continue
+            for grant in member.grants:
+                share = Share(allocation.job_id, allocation.user, grant.share_milli, grant.memory_mib)
+                jobs.setdefault(grant.uuid, []).append(share)
+    return tuple(HeldDevice(uuid, tuple(shares)) for uuid, shares in sorted(jobs.items()))
+
+
+def alloc_map(view: View, node: str | None = None) -> dict[str, str]:
+    """Two-digit amounts by device, {"GPU-...": "0.80"}; devices with nothing on them are absent."""
+    return _two_digits({device.uuid: device.allocated_milli for device in held_devices(view, node)})
+
+
+def alloc_map_of_files(files: Iterable[ResourceFile]) -> dict[str, str]:
+    """The same from the resource files of running jobs."""
+    held: dict[str, int] = {}
+    for file in files:
+        for device_id, milli in file.held_milli().items():
+            held[device_id] = held.get(device_id, 0) + milli
+    return _two_digits(held)
+
+
+def gpu_alloc_map(amounts: Mapping[str, str]) -> str:
+    """The map as the JSON string that `gpu_alloc_map` of GraphQL carries."""
+    return json.dumps(amounts)
+
+
+def disagreements(allocations: Iterable[Allocation], files: Mapping[str, ResourceFile]) -> tuple[str, ...]:
+    """Where ledger and resource files (by job id) differ, a sentence each, in order of job id; () when they agree."""
+    found = []
+    ledger = {allocation.job_id: _granted(allocation) for allocation in allocations}
+    for job_id in sorted({*ledger, *files}):
+        granted, written = ledger.get(job_id), files.get(job_id)
+        if granted is None:
+            found.append(f"job {job_id} has a resource file and no allocation in the ledger; the ledger counts")
+        elif written is None:
+            if granted:
+                found.append(f"job {job_id} has an allocation and no resource file; the ledger counts")
+        else:
+            found += _device_differences(job_id, granted, written.held_milli())
+    return tuple(found)
+
+
+def _device_differences(job_id: str, granted: Mapping[str, int], written: Mapping[str, int]) -> list[str]:
+    return [
+        f"job {job_id} holds {format_share(granted.get(uuid, 0))} of {uuid} by the ledger "
+        f"and {format_share(written.get(uuid, 0))} by its resource file; the ledger counts"
+        for uuid in sorted({*granted, *written})
+        if granted.get(uuid, 0) != written.get(uuid, 0)
+    ]
+
+
+def _granted(allocation: Allocation) -> dict[str, int]:
+    granted: dict[str, int] = {}
+    for grant in allocation.placement.grants:
+        granted[grant.uuid] = granted.get(grant.uuid, 0) + grant.share_milli
+    return granted
+
+
+def _two_digits(milli_by_device: Mapping[str, int]) -> dict[str, str]:
+    return {
+        uuid: f"{milli // 1000}.{milli % 1000 // 10:02d}" for uuid, milli in sorted(milli_by_device.items()) if milli
+    }

@@ -1,0 +1,149 @@
+"""The memory guard: keeps a job on a shared device to its memory, by warning first and stopping it then.
+
+Pure: samples in, verdicts out. The time is the caller's, monotonic, so that a clock that jumps ends no job.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from types import MappingProxyType
+
+from corral.model.device import DeviceSample
+from corral.model.units import format_memory
+
+
+@dataclass(frozen=True, slots=True)
+class GuardPolicy:
+    """How long a job may be over its grant, and how much of the device must stay free for that grace to last."""
+
+    grace_s: float = 10.0
+    reserve_mib: int = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """The memory that a job was granted on a device."""
+
+    job_id: str
+    uuid: str
+    limit_mib: int
+
+
+class Action(StrEnum):
+    """What a verdict asks for."""
+
+    WARN = "warn"
+    STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What to do about a job that is over its grant; `message` is for the job's log."""
+
+    action: Action
+    job_id: str
+    uuid: str
+    used_mib: int
+    limit_mib: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A job on a device as last seen. `over_since_s` is monotonic, None while the job keeps to its grant."""
+
+    used_mib: int
+    taken_at: float
+    over_since_s: float | None = None
+    stopped: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GuardState:
+    """What is remembered from round to round, by (job id, device UUID)."""
+
+    watched: Mapping[tuple[str, str], Watched] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def judge(
+    bounds: Iterable[Bound],
+    samples: Mapping[str, DeviceSample],
+    state: GuardState,
+    now_s: float,
+    policy: GuardPolicy,
+) -> tuple[tuple[Verdict, ...], GuardState]:
+    """Verdicts on one round of samples (by device UUID), and the state for the next; in order of job and device.
+
+    A job is judged by its own processes only. The first sample that finds it over its grant warns it; a later one stops
+    it when the grace is up, or when the device is about to run out. When it grows so fast that the device would run
+    out before the next sample, it is stopped at once. A sample that is old, or could not be read, neither accuses a
+    job nor clears it.
+    """
+    verdicts: list[Verdict] = []
+    watched: dict[tuple[str, str], Watched] = {}
+    for bound in sorted(bounds, key=lambda bound: (bound.job_id, bound.uuid)):
+        key = (bound.job_id, bound.uuid)
+        before = state.watched.get(key)
+        sample = samples.get(bound.uuid)
+        used_mib = None if sample is None else _used_mib(sample, bound)
+        if sample is None or used_mib is None or (before is not None and before.taken_at == sample.taken_at):
+            if before is not None:
+                watched[key] = before
+            continue
+        watched[key], verdict = _judge_one(bound, sample, used_mib, before, now_s=now_s, policy=policy)
+        if verdict is not None:
+            verdicts.append(verdict)
+    return tuple(verdicts), GuardState(MappingProxyType(watched))
+
+
+def _judge_one(
+    bound: Bound, sample: DeviceSample, used_mib: int, before: Watched | None, *, now_s: float, policy: GuardPolicy
+) -> tuple[Watched, Verdict | None]:
+    if used_mib <= bound.limit_mib:
+        return Watched(used_mib, sample.taken_at), None
+    since_s = None if before is None else before.over_since_s
+    over = Watched(used_mib, sample.taken_at, now_s if since_s is None else since_s)
+    if before is not None and before.stopped:
+        return replace(over, stopped=True), None
+    growth_mib = 0 if before is None else max(0, used_mib - before.used_mib)
+    must_stay_free_mib = 0 if since_s is None else policy.reserve_mib
+    if sample.memory_free_mib is not None and sample.memory_free_mib - growth_mib < must_stay_free_mib:
+        why = f"{bound.uuid} has {format_memory(sample.memory_free_mib)} left"
+        return replace(over, stopped=True), _stop(bound, used_mib, why)
+    if since_s is None:
+        return over, _warn(bound, used_mib, policy)
+    if now_s - since_s >= policy.grace_s:
+        return replace(over, stopped=True), _stop(bound, used_mib, f"the grace of {policy.grace_s:g} s is up")
+    return over, None
+
+
+def _used_mib(sample: DeviceSample, bound: Bound) -> int | None:
+    """What the job's processes use: as far as it is known when that is over the grant already, None when not known."""
+    if sample.processes is None:
+        return None
+    own = [process.memory_mib for process in sample.processes if process.job_id == bound.job_id]
+    known_mib = sum(memory for memory in own if memory is not None)
+    return known_mib if None not in own or known_mib > bound.limit_mib else None
+
+
+def _excess(bound: Bound, used_mib: int) -> str:
+    used, granted = format_memory(used_mib), format_memory(bound.limit_mib)
+    return (
+        f"uses {used} of {bound.uuid} and was granted {granted}, {format_memory(used_mib - bound.limit_mib)} too much"
+    )
+
+
+def _warn(bound: Bound, used_mib: int, policy: GuardPolicy) -> Verdict:
+    message = (
+        f"job {bound.job_id} {_excess(bound, used_mib)}; "
+        f"it is stopped unless it is back within {policy.grace_s:g} s, sooner if the device runs out"
+    )
+    return Verdict(Action.WARN, bound.job_id, bound.uuid, used_mib, bound.limit_mib, message)
+
+
+def _stop(bound: Bound, used_mib: int, why: str) -> Verdict:
+    message = (
+        f"job {bound.job_id} is stopped: it {_excess(bound, used_mib)}, and {why}; "
+        f"ask for more next time: --gpu-mem {used_mib}M"
+    )
+    return Verdict(Action.STOP, bound.job_id, bound.uuid, used_mib, bound.limit_mib, message)

@@ -1,0 +1,71 @@
+"""Reading a scratch root: one `resource.txt` per running job, some gone or damaged by the time they are read."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from corral.model.errors import Refused
+from corral.sharing.resource_txt import BadText, ResourceFile, parse
+
+_MOST_BYTES = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class BadFile:
+    """A file that was skipped, and why."""
+
+    path: Path
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """The readable files by kernel id, and those that were skipped; both in order of kernel id."""
+
+    files: Mapping[str, ResourceFile]
+    bad: tuple[BadFile, ...]
+
+
+def scan(root: Path) -> Scan:
+    """Read `<root>/<kernel>/config/resource.txt` of every kernel.
+
+    A kernel without the file has just ended and is passed over; any other trouble is reported by name and hides
+    nothing else. Raises Refused when the root itself cannot be read.
+    """
+    try:
+        kernels = sorted(entry.name for entry in root.iterdir())
+    except OSError as error:
+        raise Refused(f"{root}: cannot be scanned: {error.strerror}; name a scratch root", field="--scan") from None
+    files: dict[str, ResourceFile] = {}
+    bad: list[BadFile] = []
+    for kernel in kernels:
+        path = root / kernel / "config" / "resource.txt"
+        try:
+            text = _read(path)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            bad.append(BadFile(path, f"cannot be read: {error.strerror}"))
+            continue
+        parsed = parse(text) if isinstance(text, str) else text
+        if isinstance(parsed, BadText):
+            bad.append(BadFile(path, parsed.reason))
+        else:
+            files[kernel] = parsed
+    return Scan(files, tuple(bad))
+
+
+def _read(path: Path) -> str | BadText:
+    if path.exists() and not path.is_file() and not path.is_dir():
+        return BadText("is not a regular file")
+    with path.open("rb") as file:
+        content = file.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        return BadText(f"is larger than {_MOST_BYTES} bytes, which no resource file is")
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return BadText("is not UTF-8 text")

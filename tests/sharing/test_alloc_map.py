@@ -1,0 +1,75 @@
+"""The map says of each device what is handed out, by the ledger and by the files, and where the two differ."""
+
+import json
+from types import MappingProxyType
+
+from corral.model.allocation import Allocation, Grant, Member, Placement
+from corral.model.view import View
+from corral.sharing.alloc_map import (
+    HeldDevice,
+    Share,
+    alloc_map,
+    alloc_map_of_files,
+    disagreements,
+    gpu_alloc_map,
+    held_devices,
+)
+from corral.sharing.resource_txt import resource_file
+from corral.sharing.split import split
+
+D1, D2 = "c59395cd-ac91-4cd3-a1b0-3d2568aa2d01", "c59395cd-ac91-4cd3-a1b0-3d2568aa2d02"
+
+
+def allocation(job_id: str, *grants: Grant, node: str = "n1", user: str = "ada") -> Allocation:
+    return Allocation(f"a{job_id}", job_id, user, Placement((Member(node, grants),)), created_at=0.0)
+
+
+def view(*allocations: Allocation) -> View:
+    return View(allocations=MappingProxyType({a.id: a for a in allocations}))
+
+
+def test_a_fifth_and_six_fifths_of_two_devices_give_the_known_map() -> None:
+    first = split(200, [1000, 1000])
+    assert isinstance(first, tuple)
+    second = split(1200, [1000 - part for part in first])
+    assert isinstance(second, tuple)
+    held = view(
+        allocation("1", *(Grant(uuid, part) for uuid, part in zip((D1, D2), first, strict=True) if part)),
+        allocation("2", *(Grant(uuid, part) for uuid, part in zip((D1, D2), second, strict=True) if part)),
+    )
+    assert json.loads(gpu_alloc_map(alloc_map(held))) == {D1: "0.60", D2: "0.80"}
+
+
+def test_free_devices_and_other_nodes_are_absent() -> None:
+    held = view(allocation("1", Grant("a", 1000)), allocation("2", Grant("b", 250), node="n2"))
+    assert alloc_map(held) == {"a": "1.00", "b": "0.25"}
+    assert alloc_map(held, "n2") == {"b": "0.25"}
+    assert alloc_map(view()) == {}
+
+
+def test_each_device_knows_its_jobs_and_their_owners() -> None:
+    held = view(allocation("1", Grant("a", 250, 2048)), allocation("2", Grant("a", 500), user="bob"))
+    assert held_devices(held) == (HeldDevice("a", (Share("1", "ada", 250, 2048), Share("2", "bob", 500, None))),)
+    assert held_devices(held)[0].allocated_milli == 750
+
+
+def test_files_give_the_same_map_as_the_ledger() -> None:
+    files = [resource_file([Grant(D1, 600), Grant(D2, 600)]), resource_file([Grant(D2, 200)])]
+    assert alloc_map_of_files(files) == {D1: "0.60", D2: "0.80"}
+
+
+def test_ledger_and_files_that_agree_have_nothing_to_say() -> None:
+    grants = (Grant("a", 600), Grant("b", 600))
+    assert disagreements([allocation("1", *grants), allocation("2")], {"1": resource_file(grants)}) == ()
+
+
+def test_each_disagreement_is_named() -> None:
+    ledger = [allocation("1", Grant("a", 600)), allocation("2", Grant("b", 500)), allocation("4", Grant("d", 100))]
+    files = {"2": resource_file([Grant("b", 250), Grant("c", 250)]), "3": resource_file([Grant("a", 100)])}
+    files["4"] = resource_file([Grant("d", 100)])
+    assert disagreements(ledger, files) == (
+        "job 1 has an allocation and no resource file; the ledger counts",
+        "job 2 holds 0.5 of b by the ledger and 0.25 by its resource file; the ledger counts",
+        "job 2 holds 0 of c by the ledger and 0.25 by its resource file; the ledger counts",
+        "job 3 has a resource file and no allocation in the ledger; the ledger counts",
+    )

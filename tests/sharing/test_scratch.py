@@ -1,0 +1,51 @@
+"""A scratch root is read in full, whatever is wrong with some of it."""
+
+from pathlib import Path
+
+import pytest
+
+from corral.model.allocation import Grant
+from corral.model.errors import Refused
+from corral.sharing.resource_txt import render, resource_file
+from corral.sharing.scratch import scan
+
+
+def kernel(root: Path, name: str, content: bytes | None) -> Path:
+    config = root / name / "config"
+    config.mkdir(parents=True)
+    if content is not None:
+        (config / "resource.txt").write_bytes(content)
+    return config / "resource.txt"
+
+
+GOOD = render(resource_file([Grant("a", 600)])).encode()
+
+
+def test_good_files_are_read_bad_ones_named_and_missing_ones_passed_over(tmp_path: Path) -> None:
+    kernel(tmp_path, "k1", GOOD)
+    cut = kernel(tmp_path, "k2", GOOD[: len(GOOD) // 2])
+    kernel(tmp_path, "k3-just-ended", None)
+    binary = kernel(tmp_path, "k4", b"\xff\xfe\x00")
+    (tmp_path / "a-file").write_text("")
+    (tmp_path / "empty").mkdir()
+    kernel(tmp_path, "k5", GOOD)
+    found = scan(tmp_path)
+    assert list(found.files) == ["k1", "k5"]
+    assert [bad.path for bad in found.bad] == [cut, binary]
+    assert str(found.bad[1]) == f"{binary}: is not UTF-8 text"
+
+
+def test_what_is_no_regular_file_is_named(tmp_path: Path) -> None:
+    path = kernel(tmp_path, "k1", None)
+    path.mkdir()
+    huge = kernel(tmp_path, "k2", b"x" * (1024 * 1024 + 1))
+    found = scan(tmp_path)
+    assert [(bad.path, bad.reason) for bad in found.bad] == [
+        (path, "cannot be read: Is a directory"),
+        (huge, "is larger than 1048576 bytes, which no resource file is"),
+    ]
+
+
+def test_a_root_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="cannot be scanned: No such file"):
+        scan(tmp_path / "missing")
