@@ -1,6 +1,6 @@
 """The use cases: what a caller can ask of a server, each checked, decided and committed. Thread-safe, synchronous."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -11,14 +11,17 @@ from corral.control.caller import Caller, may_change, must_be_admin
 from corral.control.inquiry import Inquiry
 from corral.control.rows import Row
 from corral.control.submit import SubmitLimits
+from corral.model.device import Node
 from corral.model.errors import Conflict, Forbidden, NotFound, Refused
 from corral.model.fact import AllocationMade, DeviceCordoned, DeviceUncordoned, Fact, JobSubmitted
-from corral.model.job import Job, JobKind, Phase, ProcessIdentity
+from corral.model.job import Job, JobKind, Phase, ProcessIdentity, Request
 from corral.model.submission import Submission
 from corral.model.view import View
 from corral.ports import Decided, Ledger, Processes
 
 __all__ = ["Caller", "Service"]
+
+MAX_REMEMBERED_REQUESTS = 1000
 
 Refuse = Callable[[View, Submission], None]
 """Raises Refused when no node here could ever serve the submission."""
@@ -47,6 +50,7 @@ class Service:
         self._refuse_impossible = refuse_impossible
         self._stop = stop
         self._adopt = adopt
+        self._possible: tuple[Mapping[str, Node] | None, set[Request]] = (None, set())
 
     def submit(self, submissions: Sequence[Submission], caller: Caller) -> tuple[str, ...]:
         """Accept all or none; the id of each, once on disk. Raises Refused, Forbidden, Conflict, LedgerFailed."""
@@ -62,7 +66,7 @@ class Service:
             if submission.kind is JobKind.ADOPT:
                 raise Refused("a process is adopted with `corral adopt PID`, not submitted", field="kind")
             submit.check(submission)
-            self._refuse_impossible(view, submission)
+            self._check_possible(view, submission)
             spec = submit.spec_of(submission, caller, self._limits, self._owner(submission))
             numbers = self._ledger.next_ids(submit.ids_needed(submission))
             jobs.extend(submit.jobs_of(submission, spec, numbers, now))
@@ -73,6 +77,15 @@ class Service:
             return Decided(submit.admit(newest, jobs, self._find, self._limits, now).facts, accepted)
 
         return self._ledger.commit(decide)
+
+    def _check_possible(self, view: View, submission: Submission) -> None:
+        """Raises Refused for what no node here could serve; an answer holds while the nodes stay the same."""
+        nodes, possible = self._possible
+        if nodes is not view.nodes or len(possible) >= MAX_REMEMBERED_REQUESTS:
+            nodes, possible = self._possible = view.nodes, set()
+        if submission.request not in possible:
+            self._refuse_impossible(view, submission)
+            possible.add(submission.request)
 
     def _owner(self, submission: Submission) -> ProcessIdentity | None:
         if submission.kind is JobKind.RUN or submission.owner_pid is None:
