@@ -38,7 +38,7 @@ class Reader:
 
     def jobs(self, query: JobQuery) -> tuple[Job, ...]:
         """A page of jobs, newest first."""
-        return self._read_jobs(_pages(query), query.limit)
+        return self._read_jobs(pages(query), query.limit)
 
     def journal(self, job_id: str | None, after: int, limit: int | None) -> tuple[JournalEntry, ...]:
         """Entries with a sequence above `after`, in order."""
@@ -116,7 +116,7 @@ _DIGESTS_A_QUESTION = 500
 _ROWS_AT_ONCE = 1_000
 
 
-def _pages(query: JobQuery) -> list[Select[Any]]:
+def pages(query: JobQuery) -> list[Select[Any]]:
     """Questions whose answers, merged, are the page.
 
     With a limit there is one question per phase: each is answered by an index in the order wanted, so that a page

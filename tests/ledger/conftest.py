@@ -1,0 +1,14 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from corral.ledger.store import SqlLedger, open_ledger
+from tests.ledger.making import url_of
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[SqlLedger]:
+    opened = open_ledger(url_of(tmp_path))
+    yield opened
+    opened.close()

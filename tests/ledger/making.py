@@ -1,0 +1,51 @@
+"""Values that the ledger's tests write."""
+
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+from corral.ledger.store import SqlLedger
+from corral.model.allocation import Allocation, ChosenDevice, GpuInfo, Grant, Member, Placement
+from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobSubmitted
+from corral.model.job import Job, JobSpec, Phase
+from corral.ports import Decided
+
+
+def url_of(home: Path, query: str = "") -> str:
+    return f"sqlite:///{home / 'ledger.db'}{query}"
+
+
+def a_job(number: int, *, user: str = "alice", name: str = "", **fields: Any) -> Job:
+    env = fields.pop("env", (("HOME", "/home/alice"), ("WORD", "two words")))
+    spec = JobSpec(user=user, name=name, command=("true",), env=env)
+    return Job(**{"id": str(number), "sequence": number, "spec": spec, "submitted_at": 1000.5 + number, **fields})
+
+
+def submitted(job: Job) -> JobSubmitted:
+    return JobSubmitted(job, job.submitted_at)
+
+
+def ended(job_id: str, phase: Phase = Phase.SUCCEEDED, at: float = 3000.0) -> JobChanged:
+    return JobChanged(job_id, {"phase": phase, "exit_code": 0, "ended_at": at}, at)
+
+
+def made(job_id: str, uuid: str = "GPU-0", attempt: int = 1) -> AllocationMade:
+    placement = Placement((Member("node", (Grant(uuid, 500, 4096),), 2000, 1024),))
+    info = GpuInfo(1, (0,), "pack", (ChosenDevice(0, "NVIDIA A100", None, 3, 0.75),))
+    return AllocationMade(
+        Allocation(f"{job_id}.{attempt}", job_id, "alice", placement, 2000.0, attempt, gpu_info=info), 2000.0
+    )
+
+
+def given_back(job_id: str, attempt: int = 1, at: float = 3000.0) -> AllocationEnded:
+    return AllocationEnded(f"{job_id}.{attempt}", job_id, at)
+
+
+def send(ledger: SqlLedger, *facts: Fact) -> "Future[None]":
+    """Commit these facts without waiting."""
+    return ledger.commit(lambda view: Decided(facts, None))
+
+
+def write(ledger: SqlLedger, *facts: Fact) -> None:
+    """Commit these facts and wait until they are on disk."""
+    send(ledger, *facts).result()
