@@ -1,0 +1,288 @@
+"""Jobs as processes of this machine, as the server sees them: launch, stop, status, recovery after a crash."""
+
+import hashlib
+import logging
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from corral.ports import LaunchPhase
+
+from . import cgroup
+from .killing import kill_orphans, orphans
+from .launch import ALLOCATION_ID, LaunchError, LaunchSpec
+from .limits import lowered
+from .procfs import descendants
+from .records import Claim, Exit, LaunchRecords
+from .watcher import Watcher
+
+log = logging.getLogger(__name__)
+
+_SWEEP_RETRY_S = 0.02
+_SWEEP_RETRY_LIMIT_S = 1.0
+_MARK_NAME = "CORRAL_LAUNCH"
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchState:
+    """What is known of a launch now.
+
+    UNKNOWN: nobody claimed it, so nothing was run. CLAIMED: a supervisor has it, the program is not yet known to run.
+    RUNNING: it runs, or what is left of it is being killed. EXITED: `exit` says how. DEAD: the supervisor was killed
+    or the machine went down; nothing of the job is left, how it ended is unknown. DECLARED_LOST: it never ran and
+    never will; `message` says why.
+    """
+
+    phase: LaunchPhase
+    pid: int | None = None
+    started_at: float | None = None
+    exit: Exit | None = None
+    message: str = ""
+
+
+class ProcessBackend:
+    """Launches jobs under supervisors that outlive it. Every method may be called from any thread.
+
+    `on_event(allocation_id)` says that `status` of this launch may have changed. It runs on the watcher's thread and
+    must only pass the word on; it may come more than once, or for a launch that is already forgotten.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        *,
+        log_max_bytes: int,
+        kill_grace_s: float,
+        on_event: Callable[[str], None],
+        use_cgroup: bool = True,
+    ) -> None:
+        self._home = home.resolve()
+        self._launches = self._home / "launches"
+        self._log_max_bytes = log_max_bytes
+        self._kill_grace_s = kill_grace_s
+        self._on_event = on_event
+        self._use_cgroup = use_cgroup
+        self._tag = hashlib.sha256(os.fsencode(self._home)).hexdigest()[:12]
+        self._cgroup_base: str | None = None
+        self._watcher = Watcher(self._home, self._on_supervisor_event, self._on_launch_failed)
+        self._lock = threading.Lock()
+        self._sweeping: set[str] = set()
+        self._swept: set[str] = set()
+        self._closed = threading.Event()
+
+    # Life
+
+    def start(self) -> None:
+        """Get ready to launch, and watch again what an earlier server launched. Raises LaunchError."""
+        try:
+            for name, mode in (("logs", 0o755), ("scratch", 0o755), ("launches", 0o700)):
+                (self._home / name).mkdir(mode=mode, parents=True, exist_ok=True)
+        except OSError as error:
+            raise LaunchError(f"cannot keep jobs under {self._home}: {error}") from error
+        if self._use_cgroup:
+            self._cgroup_base = cgroup.make_base(f"corral-{self._tag}")
+        self._watcher.start()
+        for name in sorted(os.listdir(self._launches)):
+            if ALLOCATION_ID.fullmatch(name):
+                self._adopt(name)
+            else:
+                shutil.rmtree(self._launches / name, ignore_errors=True)
+
+    def _adopt(self, allocation_id: str) -> None:
+        records = self._records(allocation_id)
+        claim = records.read_claim()
+        if (
+            claim
+            and claim.holder
+            and records.read_exit() is None
+            and not self._watcher.watch(allocation_id, claim.holder)
+        ):
+            self._still_sweeping(allocation_id)
+
+    def close(self) -> None:
+        """Let go: no more events, the jobs run on."""
+        self._closed.set()
+        self._watcher.close()
+
+    @property
+    def means_of_killing(self) -> str:
+        """How every process of a job is found at its end: "cgroup" or "subreaper"."""
+        return "cgroup" if self._cgroup_base else "subreaper"
+
+    # Doing
+
+    def launch(self, launch: LaunchSpec) -> None:
+        """Hand the launch over; what becomes of it is told by events. Doing it twice runs the job once.
+
+        Raises LaunchError when it cannot be written down or no supervisor can be asked for; then nothing was run.
+        """
+        allocation_id = launch.allocation_id
+        records = self._records(allocation_id)
+        rlimits, lines = lowered(launch.rlimits)
+        orders = launch.orders(
+            kill_grace_s=self._kill_grace_s,
+            log_max_bytes=self._log_max_bytes,
+            notes=lines,
+            cgroup=self._cgroup(allocation_id),
+            notify_path=self._watcher.notify_path,
+        )
+        command = launch.command(dict([self._mark(allocation_id).split("=")]), rlimits)
+        try:
+            os.makedirs(records.directory, mode=0o700, exist_ok=True)
+            if records.is_claimed():
+                return
+            records.write_spec(orders, command)
+        except OSError as error:
+            raise LaunchError(f"cannot write down the launch of job {launch.job_id}: {error}") from error
+        self._watcher.request(allocation_id)
+
+    def stop(self, allocation_id: str, *, reason: str = "cancelled") -> None:
+        """Ask the job to end: SIGTERM to all of it, the grace, SIGKILL. The exit record will give `reason`.
+
+        A launch that nobody claimed yet will end, with that reason, before it runs anything. Raises LaunchError when
+        the request cannot be written down.
+        """
+        records = self._records(allocation_id)
+        try:
+            records.request_stop(reason)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise LaunchError(f"cannot ask allocation {allocation_id} to stop: {error}") from error
+        claim = records.read_claim()
+        if claim and claim.holder:
+            self._watcher.send_signal(claim.holder, signal.SIGTERM)
+
+    def declare_lost(self, allocation_id: str, *, message: str = "declared lost by the server") -> bool:
+        """Make sure that this launch never runs. False when a supervisor has claimed it. Raises OSError."""
+        records = self._records(allocation_id)
+        os.makedirs(records.directory, mode=0o700, exist_ok=True)
+        if records.take_claim(Claim(time.time(), None, declared_lost=True, message=message)):
+            return True
+        claim = records.read_claim()
+        return claim is not None and claim.declared_lost
+
+    def forget(self, allocation_id: str) -> None:
+        """Remove the record of a launch that has ended. Raises LaunchError while it has not."""
+        state = self.status(allocation_id)
+        if state.phase in (LaunchPhase.CLAIMED, LaunchPhase.RUNNING):
+            raise LaunchError(f"allocation {allocation_id} still runs and cannot be forgotten; stop it first")
+        records = self._records(allocation_id)
+        # Renamed first: a supervisor that is still on its way must find all of it or nothing.
+        trash = self._launches / f".{allocation_id}"
+        try:
+            os.rename(records.directory, trash)
+        except FileNotFoundError:
+            return
+        shutil.rmtree(trash, ignore_errors=True)
+        with self._lock:
+            self._swept.discard(allocation_id)
+
+    # Looking
+
+    def list_launches(self) -> list[str]:
+        """The allocation ids of every launch that was not forgotten, sorted."""
+        return sorted(name for name in os.listdir(self._launches) if ALLOCATION_ID.fullmatch(name))
+
+    def status(self, allocation_id: str) -> LaunchState:
+        """What is known of the launch now."""
+        records = self._records(allocation_id)
+        claim = records.read_claim()
+        if claim is None:
+            return LaunchState(LaunchPhase.UNKNOWN)
+        if claim.declared_lost:
+            return LaunchState(LaunchPhase.DECLARED_LOST, message=claim.message)
+        # Asked in this order: an exit record is written before the supervisor dies.
+        alive = claim.holder is not None and claim.holder.is_alive()
+        exit_ = records.read_exit()
+        started = records.read_started()
+        pid, started_at = (started.process.pid, started.started_at) if started else (None, None)
+        if exit_:
+            return LaunchState(LaunchPhase.EXITED, pid, exit_.started_at or started_at, exit_, exit_.message)
+        if not alive and not self._still_sweeping(allocation_id):
+            return LaunchState(
+                LaunchPhase.DEAD, pid, started_at, message="its supervisor was killed or the machine went down"
+            )
+        phase = LaunchPhase.RUNNING if started else LaunchPhase.CLAIMED
+        return LaunchState(
+            phase, pid, started_at, message="" if alive else "its supervisor died; its processes are being killed"
+        )
+
+    def pids(self, allocation_id: str) -> list[int]:
+        """The job's processes now, its supervisor not among them."""
+        claim = self._records(allocation_id).read_claim()
+        if claim is None or claim.holder is None:
+            return []
+        if claim.holder.is_alive():
+            return descendants(claim.holder.pid)
+        return orphans(self._mark(allocation_id), self._cgroup(allocation_id))
+
+    # What the watcher tells
+
+    def _on_supervisor_event(self, allocation_id: str, ended: bool) -> None:
+        if ended:
+            records = self._records(allocation_id)
+            if not records.is_claimed() and os.path.isdir(records.directory):
+                self._on_launch_failed(allocation_id, "its supervisor ended before it claimed the launch")
+                return
+            if records.read_exit() is None and self._still_sweeping(allocation_id):
+                return
+        self._on_event(allocation_id)
+
+    def _on_launch_failed(self, allocation_id: str, message: str) -> None:
+        try:
+            self.declare_lost(allocation_id, message=f"{message}; see {self._home / 'supervisor.log'}")
+        except OSError as error:
+            log.error("cannot record that launch %s failed: %s", allocation_id, error)
+        self._on_event(allocation_id)
+
+    # What a dead supervisor leaves
+
+    def _still_sweeping(self, allocation_id: str) -> bool:
+        """Have what a dead supervisor left killed; True until that is done."""
+        records = self._records(allocation_id)
+        if records.read_exit() is not None:
+            return False
+        with self._lock:
+            if allocation_id in self._swept:
+                return False
+            if allocation_id in self._sweeping:
+                return True
+            self._sweeping.add(allocation_id)
+        name = f"sweep-{allocation_id}"
+        threading.Thread(target=self._sweep, args=(allocation_id,), name=name, daemon=True).start()
+        return True
+
+    def _sweep(self, allocation_id: str) -> None:
+        pause_s = _SWEEP_RETRY_S
+        path = self._cgroup(allocation_id)
+        while kill_orphans(self._mark(allocation_id), path):
+            if self._closed.wait(pause_s):
+                return
+            pause_s = min(pause_s * 2, _SWEEP_RETRY_LIMIT_S)
+        if path:
+            cgroup.remove(path)
+        with self._lock:
+            self._sweeping.discard(allocation_id)
+            self._swept.add(allocation_id)
+        if not self._closed.is_set():
+            self._on_event(allocation_id)
+
+    # Names
+
+    def _records(self, allocation_id: str) -> LaunchRecords:
+        if not ALLOCATION_ID.fullmatch(allocation_id):
+            raise LaunchError(f"{allocation_id!r} is not an allocation id")
+        return LaunchRecords(f"{self._launches}/{allocation_id}")
+
+    def _mark(self, allocation_id: str) -> str:
+        # With the home in it: two servers on one machine may both have an allocation 1.
+        return f"{_MARK_NAME}={self._tag}/{allocation_id}"
+
+    def _cgroup(self, allocation_id: str) -> str | None:
+        return f"{self._cgroup_base}/{allocation_id}" if self._cgroup_base else None

@@ -1,0 +1,108 @@
+"""A job's log: everything until it is nearly full, then the last of it, and between them a line that says what is gone."""
+
+import errno
+import os
+
+TAIL_BYTES = 64 * 1024
+_READ_BYTES = 64 * 1024
+_SPLICE_BYTES = 1024 * 1024
+
+
+class JobLog:
+    """Moves what a job prints from its pipe to its log, and never lets a full disk stop or block the job.
+
+    The file holds at most `max_bytes` of output of this launch. Its last 64 KiB (half of `max_bytes` if that is
+    less) are kept for the end of the output, which waits in memory until the job ends. Once writing fails, the rest
+    is handled as if the limit had been reached; `error` then says what failed.
+    """
+
+    def __init__(self, path: str, owner: tuple[int, int], max_bytes: int) -> None:
+        self.error = ""
+        self.dropped_bytes = 0
+        self._tail_limit = min(TAIL_BYTES, max_bytes // 2)
+        self._room = max_bytes - self._tail_limit
+        self._max_bytes = max_bytes
+        self._tail = bytearray()
+        self._spliceable = True
+        self._fd = -1
+        try:
+            # A retry goes on in the same file. No O_APPEND: splice refuses it.
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            if owner != (-1, -1):
+                os.fchown(self._fd, *owner)
+            os.lseek(self._fd, 0, os.SEEK_END)
+        except OSError as error:
+            self._give_up(error)
+
+    def _give_up(self, error: OSError) -> None:
+        if not self.error:
+            self.error = f"cannot write the log: {error.strerror}"
+        self._room = 0
+
+    def _write(self, data: bytes) -> bool:
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(self._fd, view) :]
+        except OSError as error:
+            self._give_up(error)
+            return False
+        return True
+
+    def note(self, line: str) -> None:
+        """One line of Corral's own."""
+        self._write(f"corral: {line}\n".encode(errors="backslashreplace"))
+
+    def drain(self, pipe: int) -> bool:
+        """Take what the non-blocking pipe holds, at most one portion. False at its end."""
+        if self._room > 0 and self._spliceable:
+            try:
+                moved = os.splice(pipe, self._fd, min(self._room, _SPLICE_BYTES), flags=os.SPLICE_F_NONBLOCK)
+                self._room -= moved
+                return moved > 0
+            except BlockingIOError:
+                return True
+            except OSError as error:
+                if error.errno == errno.EINVAL:
+                    self._spliceable = False
+                else:
+                    self._give_up(error)
+        try:
+            data = os.read(pipe, _READ_BYTES)
+        except BlockingIOError:
+            return True
+        self._take(data)
+        return bool(data)
+
+    def _take(self, data: bytes) -> None:
+        head, rest = data[: self._room], data[self._room :]
+        if head:
+            if self._write(head):
+                self._room -= len(head)
+            else:
+                rest = data
+        if rest:
+            self._tail += rest
+            surplus = len(self._tail) - self._tail_limit
+            # Cut now and then rather than on every read: it moves the whole tail.
+            if surplus > self._tail_limit:
+                self._cut(surplus)
+
+    def _cut(self, surplus: int) -> None:
+        del self._tail[:surplus]
+        self.dropped_bytes += surplus
+
+    def close(self) -> None:
+        """Write the end of the output. Afterwards `dropped_bytes` and `error` are final."""
+        if self._fd < 0:
+            self.dropped_bytes += len(self._tail)
+            return
+        surplus = len(self._tail) - self._tail_limit
+        if surplus > 0:
+            self._cut(surplus)
+        if self.dropped_bytes or (self.error and self._tail):
+            why = self.error or f"the log is limited to {self._max_bytes} bytes"
+            self.note(f"{self.dropped_bytes} bytes of output are missing here ({why}); what follows is its end")
+        if self._tail and not self._write(bytes(self._tail)):
+            self.dropped_bytes += len(self._tail)
+        os.close(self._fd)

@@ -1,0 +1,107 @@
+"""What the server asks the process backend to run."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .orders import Command, Orders
+
+ALLOCATION_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+
+
+class LaunchError(Exception):
+    """A launch could not be handed over, or what was asked of it makes no sense. The message says what to do next."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSpec:
+    """One launch of one job, complete: the job gets this environment and no other.
+
+    `uid`, `gid` and `groups` name the user to become, which only a server that runs as root can do; None stays with
+    the server's own. `rlimits` maps names such as "RLIMIT_NOFILE" to soft limits, which can only lower what the
+    server has. `notes` are lines written at the head of the log. None in `kill_grace_s` and `log_max_bytes` takes the
+    backend's default.
+
+    Raises ValueError for values that no process could be started with.
+    """
+
+    allocation_id: str
+    job_id: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    workdir: str
+    log_path: str
+    scratch_path: str
+    umask: int = 0o022
+    uid: int | None = None
+    gid: int | None = None
+    groups: tuple[int, ...] | None = None
+    time_limit_s: float | None = None
+    kill_grace_s: float | None = None
+    log_max_bytes: int | None = None
+    rlimits: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not ALLOCATION_ID.fullmatch(self.allocation_id):
+            raise ValueError(
+                f"allocation id {self.allocation_id!r} cannot name a directory: use up to 128 of A-Z a-z 0-9 _ - ."
+            )
+        if not self.argv or not self.argv[0]:
+            raise ValueError(f"job {self.job_id} has no command to run: argv needs at least a program")
+        for text in (*self.argv, *self.env, *self.env.values(), self.workdir):
+            if "\0" in text:
+                raise ValueError(
+                    f"job {self.job_id}: a NUL byte in {text!r}; no command, variable or path can hold one"
+                )
+        for name in self.env:
+            if not name or "=" in name:
+                raise ValueError(f"job {self.job_id}: {name!r} cannot name an environment variable")
+
+    @property
+    def changes_user(self) -> bool:
+        """Whether the job runs as somebody else than this process."""
+        return (
+            self.uid not in (None, os.geteuid())
+            or self.gid not in (None, os.getegid())
+            or (self.groups is not None and set(self.groups) != set(os.getgroups()))
+        )
+
+    def command(self, mark: Mapping[str, str], rlimits: Mapping[str, int]) -> Command:
+        """What to execute, with the backend's mark in its environment and the limits that can be given."""
+        uid, gid, groups = (self.uid, self.gid, self.groups) if self.changes_user else (None, None, None)
+        return Command(
+            argv=list(self.argv),
+            env={**self.env, **mark},
+            workdir=self.workdir,
+            umask=self.umask,
+            uid=uid,
+            gid=gid,
+            groups=None if groups is None else list(groups),
+            rlimits=dict(rlimits),
+        )
+
+    def orders(
+        self,
+        *,
+        kill_grace_s: float,
+        log_max_bytes: int,
+        notes: tuple[str, ...],
+        cgroup: str | None,
+        notify_path: str | None,
+    ) -> Orders:
+        """What the supervisor has to know; the arguments are what the backend decides or defaults."""
+        return Orders(
+            allocation_id=self.allocation_id,
+            log_path=self.log_path,
+            scratch_path=self.scratch_path,
+            uid=-1 if self.uid is None else self.uid,
+            gid=-1 if self.gid is None else self.gid,
+            time_limit_s=self.time_limit_s,
+            kill_grace_s=kill_grace_s if self.kill_grace_s is None else self.kill_grace_s,
+            log_max_bytes=log_max_bytes if self.log_max_bytes is None else self.log_max_bytes,
+            notes=[*self.notes, *notes],
+            cgroup=cgroup,
+            notify_path=notify_path,
+        )

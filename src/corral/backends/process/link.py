@@ -1,0 +1,79 @@
+"""The server's end of the zygote: starts it, hands it launches, hears what became of them."""
+
+import os
+import socket
+import subprocess
+from dataclasses import dataclass
+
+from .launch import LaunchError
+from .zygote import command
+
+_ANSWER_BYTES = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the zygote did about one launch; `pidfd` belongs to whoever receives it, None if no supervisor runs."""
+
+    allocation_id: str
+    pidfd: int | None
+    error: str
+
+
+class ZygoteLink:
+    """One zygote and the socket to it. Closing the socket ends the zygote, and no supervisor."""
+
+    def __init__(self, launches: str, errors_path: str) -> None:
+        try:
+            self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        except OSError as error:
+            raise LaunchError(f"cannot make the socket that jobs are launched through: {error.strerror}") from error
+        try:
+            with theirs, open(errors_path, "ab") as errors:
+                self._process = subprocess.Popen(
+                    command(theirs.fileno(), launches),
+                    stdin=subprocess.DEVNULL,
+                    stdout=errors,
+                    stderr=errors,
+                    env={},
+                    cwd="/",
+                    pass_fds=(theirs.fileno(),),
+                    start_new_session=True,
+                )
+        except OSError as error:
+            self._socket.close()
+            raise LaunchError(f"cannot start the process that launches jobs: {error}") from error
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def request(self, allocation_id: str) -> bool:
+        """Ask for a launch; False when the zygote is gone."""
+        try:
+            self._socket.send(allocation_id.encode(), socket.MSG_NOSIGNAL)
+        except OSError:
+            return False
+        return True
+
+    def receive(self) -> Answer | None:
+        """The next answer, waiting for it; None when the zygote is gone."""
+        try:
+            data, handles, _, _ = socket.recv_fds(self._socket, _ANSWER_BYTES, 1)
+        except OSError:
+            return None
+        if not data:
+            return None
+        verb, allocation_id, *rest = data.decode().split(" ", 2)
+        for handle in handles:
+            os.set_inheritable(handle, False)
+        error = f"cannot fork a supervisor: {rest[0]}" if verb == "failed" else ""
+        return Answer(allocation_id, handles[0] if handles else None, error)
+
+    def close(self) -> None:
+        """End the zygote and wait for it."""
+        self._socket.close()
+        self._process.wait()

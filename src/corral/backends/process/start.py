@@ -1,0 +1,171 @@
+"""Executing a job's program: in its own session, with its own environment, directory, limits and user."""
+
+import errno
+import json
+import os
+import resource
+import signal
+from typing import NoReturn
+
+from . import cgroup
+from .orders import Command
+
+NOT_FOUND = 127
+CANNOT_RUN = 126
+
+_REPORT_BYTES = 65536
+
+
+class StartFailed(Exception):
+    """The program was not executed; `exit_code` is what a shell would give."""
+
+    def __init__(self, exit_code: int, message: str) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+        self.message = message
+
+
+def start(command: Command, output: int, cgroup_path: str | None) -> int:
+    """Execute the program with `output` as its stdout and stderr; its pid, once it surely runs. Raises StartFailed.
+
+    A job of the server's own user is spawned, at a third of what a fork costs: the supervisor wears the job's
+    directory, umask, limits and cgroup for a moment, and the new process inherits them. To become another user it takes
+    a process that gives up its rights for good, so then one is forked.
+    """
+    if command.uid is not None or command.gid is not None or command.groups is not None:
+        return _fork(command, output, cgroup_path)
+    usual_umask = os.umask(command.umask)
+    usual_limits = _lower_limits(command)
+    joined = cgroup_path is not None and _join(cgroup_path)
+    try:
+        _enter_workdir(command)
+        return _spawn(command, output)
+    finally:
+        os.chdir("/")
+        os.umask(usual_umask)
+        for number, limits in usual_limits.items():
+            resource.setrlimit(number, limits)
+        if joined:
+            cgroup.join(cgroup.own_directory())
+
+
+def _lower_limits(command: Command) -> dict[int, tuple[int, int]]:
+    """Lower this process's soft limits to the job's; what they were, by number."""
+    before: dict[int, tuple[int, int]] = {}
+    for name, soft in command.rlimits.items():
+        number = getattr(resource, name)
+        before[number] = resource.getrlimit(number)
+        resource.setrlimit(number, (soft, before[number][1]))
+    return before
+
+
+def _enter_workdir(command: Command) -> None:
+    try:
+        os.chdir(command.workdir)
+    except OSError as error:
+        raise _explain("workdir", error, command) from error
+
+
+def _join(path: str) -> bool:
+    try:
+        cgroup.create(path)
+        cgroup.join(path)
+    except OSError:
+        # The job is still found by its descent and by its mark.
+        return False
+    return True
+
+
+def _spawn(command: Command, output: int) -> int:
+    actions = [(os.POSIX_SPAWN_DUP2, output, 1), (os.POSIX_SPAWN_DUP2, output, 2)]
+    failure: OSError | None = None
+    for path in _candidates(command):
+        try:
+            return os.posix_spawn(path, command.argv, command.env, file_actions=actions, setsid=True, setsigmask=())
+        except OSError as error:
+            # Like a shell: what cannot be executed is remembered, and the search goes on.
+            if failure is None or not isinstance(error, (FileNotFoundError, NotADirectoryError)):
+                failure = error
+    raise _explain("exec", failure or FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)), command)
+
+
+def _candidates(command: Command) -> list[str]:
+    program = command.argv[0]
+    if "/" in program:
+        return [program]
+    directories = command.env.get("PATH", os.defpath).split(os.pathsep)
+    # Asking first is cheaper than a failed spawn for every directory in the path.
+    return [path for path in [f"{directory or '.'}/{program}" for directory in directories] if os.path.exists(path)]
+
+
+def _fork(command: Command, output: int, cgroup_path: str | None) -> int:
+    report_reader, report = os.pipe2(os.O_CLOEXEC)
+    pid = os.fork()
+    if pid == 0:
+        _become(command, output, report, cgroup_path)
+    os.close(report)
+    # Ends without a word when the program is executed, for then the child's end closes.
+    failure = os.read(report_reader, _REPORT_BYTES)
+    os.close(report_reader)
+    if failure:
+        os.waitpid(pid, 0)
+        exit_code, message = json.loads(failure)
+        raise StartFailed(exit_code, message)
+    return pid
+
+
+def _become(command: Command, output: int, report: int, cgroup_path: str | None) -> NoReturn:
+    """Turn a forked supervisor into the job, or say on `report` why not."""
+    step = "limits"
+    try:
+        signal.set_wakeup_fd(-1)
+        os.setsid()
+        if cgroup_path:
+            _join(cgroup_path)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        _lower_limits(command)
+        step = "identity"
+        _become_user(command)
+        os.umask(command.umask)
+        step = "workdir"
+        os.chdir(command.workdir)
+        step = "exec"
+        os.execvpe(command.argv[0], command.argv, command.env)
+    except OSError as error:
+        failure = _explain(step, error, command)
+        os.write(report, json.dumps([failure.exit_code, failure.message]).encode())
+    finally:
+        os._exit(CANNOT_RUN)
+
+
+def _become_user(command: Command) -> None:
+    if command.groups is not None:
+        os.setgroups(command.groups)
+    if command.gid is not None:
+        os.setresgid(command.gid, command.gid, command.gid)
+    if command.uid is not None:
+        os.setresuid(command.uid, command.uid, command.uid)
+
+
+def _explain(step: str, error: OSError, command: Command) -> StartFailed:
+    """What a person reads when the job's program could not be started."""
+    program, why = command.argv[0], error.strerror
+    if step == "identity":
+        return StartFailed(CANNOT_RUN, f"cannot become user {command.uid}, group {command.gid}: {why}; only root can")
+    if step == "workdir":
+        return StartFailed(CANNOT_RUN, f"cannot enter the working directory {command.workdir}: {why}")
+    if isinstance(error, (FileNotFoundError, NotADirectoryError)):
+        if "/" not in program:
+            path = command.env.get("PATH", os.defpath)
+            return StartFailed(NOT_FOUND, f"command not found: {program}; looked in PATH={path}")
+        if os.path.exists(os.path.join(command.workdir, program)):
+            return StartFailed(
+                NOT_FOUND, f"cannot run {program}: its first line names an interpreter that does not exist"
+            )
+        return StartFailed(NOT_FOUND, f"no such file: {program}, seen from {command.workdir}")
+    if isinstance(error, PermissionError):
+        return StartFailed(CANNOT_RUN, f"cannot run {program}: {why}; is it a file and executable (chmod +x)?")
+    if error.errno == errno.ENOEXEC:
+        return StartFailed(CANNOT_RUN, f"cannot run {program}: neither a program nor a script with a #! first line")
+    return StartFailed(CANNOT_RUN, f"cannot run {program}: {why}")

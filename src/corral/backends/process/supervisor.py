@@ -1,0 +1,308 @@
+"""One job's supervisor: claims the launch, runs the program, moves its output, ends it, records how it ended.
+
+It is forked from the zygote and belongs to no server: it goes on when the server dies, and enforces the time limit and
+the log limit by itself. It is a single thread around one poll.
+"""
+
+import ctypes
+import functools
+import os
+import select
+import signal
+import socket
+import time
+import traceback
+from typing import NoReturn
+
+from . import cgroup
+from .joblog import JobLog
+from .killing import kill_descendants, terminate_descendants
+from .orders import Command, Orders
+from .procfs import ProcessIdentity
+from .records import MESSAGE_LIMIT, Claim, Exit, LaunchRecords, Started
+from .start import StartFailed, start
+
+_PR_SET_CHILD_SUBREAPER = 36
+
+_NOTIFY_TIMEOUT_S = 0.05
+_KILL_RETRY_S = 0.05
+_KILL_RETRY_LIMIT_S = 1.0
+_DISK_RETRY_S = 1.0
+_WAKE_BYTES = 65536
+
+# Plain numbers: an enumeration's members cost memory when they are compared or passed.
+_STOP_SIGNALS = (int(signal.SIGTERM), int(signal.SIGINT), int(signal.SIGHUP))
+
+# Looked up once, in the zygote, for the same reason.
+_prctl = ctypes.CDLL(None).prctl
+
+
+def _now() -> float:
+    """Seconds since boot: never jumps as the wall clock does, and counts while the machine is suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def name_process(name: bytes) -> None:
+    """What ps shows as the command name of this process; at most 15 bytes."""
+    fd = os.open("/proc/self/comm", os.O_WRONLY | os.O_CLOEXEC)
+    os.write(fd, name)
+    os.close(fd)
+
+
+@functools.cache
+def _notice_socket() -> socket.socket:
+    """One for all supervisors, made in the zygote: each says in every notice where it goes."""
+    sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    sender.settimeout(_NOTIFY_TIMEOUT_S)
+    return sender
+
+
+def _become_subreaper() -> None:
+    if _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise OSError("the kernel does not let a supervisor adopt the orphans of its job (PR_SET_CHILD_SUBREAPER)")
+
+
+def supervise(directory: str) -> NoReturn:
+    """Run the launch described in `directory` to its end, in a process of its own.
+
+    Signals have handlers that do nothing, set in the zygote: each only wakes the loop, through a pipe.
+    """
+    try:
+        os.setsid()
+        name_process(b"corral-job")
+        run_launch(LaunchRecords(directory))
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(0)
+
+
+def run_launch(records: LaunchRecords) -> None:
+    """Claim the launch, run its job, record its exit; nothing when another has claimed it."""
+    # Before the claim, because a stop comes as a signal to whoever holds the claim.
+    wake, wake_writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    signal.set_wakeup_fd(wake_writer, warn_on_full_buffer=False)
+    try:
+        orders, command = records.read_spec()
+        if records.take_claim(Claim(time.time(), ProcessIdentity.of(os.getpid()))):
+            _supervise_claimed(Supervision(records, orders, wake), command)
+    finally:
+        signal.set_wakeup_fd(-1)
+        os.close(wake)
+        os.close(wake_writer)
+
+
+def _supervise_claimed(job: "Supervision", command: Command) -> None:
+    try:
+        job.begin(command)
+        job.watch()
+    except NotStarted as error:
+        job.record(error.exit_code, None, error.reason, error.message)
+    except BaseException as error:
+        # Whatever broke here, the devices go to others next: nothing of the job may be left.
+        traceback.print_exc()
+        job.kill_all()
+        job.record(None, None, "supervisor_failed", f"the supervisor failed: {error!r}")
+
+
+class NotStarted(Exception):
+    """No process of the job was executed; what its exit record will say."""
+
+    def __init__(self, exit_code: int | None, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+        self.reason = reason
+        self.message = message
+
+
+class Supervision:
+    """The job from its claim to its exit record."""
+
+    __slots__ = (
+        "_began_at", "_children_left", "_deadline", "_kill_retry_s", "_killing", "_log", "_main_pid", "_main_status",
+        "_orders", "_output", "_own_pid", "_records", "_started_at", "_stop_reason", "_wake",
+    )  # fmt: skip
+
+    def __init__(self, records: LaunchRecords, orders: Orders, wake: int) -> None:
+        self._records = records
+        self._orders = orders
+        self._wake = wake
+        self._own_pid = os.getpid()
+        self._began_at = _now()
+        self._deadline: float | None = None
+        self._started_at: float | None = None
+        self._main_pid = 0
+        self._main_status: int | None = None
+        self._children_left = True
+        self._stop_reason: str | None = None
+        self._killing = False
+        self._kill_retry_s = _KILL_RETRY_S
+
+    # Beginning
+
+    def begin(self, command: Command) -> None:
+        """Execute the program. Raises NotStarted when something is in the way."""
+        _become_subreaper()
+        orders = self._orders
+        try:
+            self._records.reserve_exit()
+            self._make_scratch()
+            self._output, output_writer = os.pipe2(os.O_CLOEXEC)
+        except OSError as error:
+            raise NotStarted(None, "launch_failed", f"cannot prepare the job: {error}") from error
+        os.set_blocking(self._output, False)
+        self._log = JobLog(orders.log_path, (orders.uid, orders.gid), orders.log_max_bytes)
+        for line in orders.notes:
+            self._log.note(line)
+        stop_reason = self._records.stop_reason()
+        if stop_reason is not None:
+            raise NotStarted(None, stop_reason, "stopped before it began")
+        try:
+            self._main_pid = start(command, output_writer, orders.cgroup)
+        except StartFailed as error:
+            self._log.note(error.message)
+            raise NotStarted(error.exit_code, "exec_failed", error.message) from error
+        os.close(output_writer)
+        self._on_started()
+
+    def _on_started(self) -> None:
+        self._started_at = time.time()
+        self._began_at = _now()
+        if self._orders.time_limit_s is not None:
+            self._deadline = self._began_at + self._orders.time_limit_s
+        try:
+            self._records.write_started(Started(ProcessIdentity.of(self._main_pid), self._started_at))
+        except OSError:
+            # The disk is full: the exit record will have the start time too.
+            return
+        self._notify()
+
+    def _make_scratch(self) -> None:
+        orders = self._orders
+        try:
+            os.mkdir(orders.scratch_path, mode=0o700)
+        except FileExistsError:
+            return
+        if (orders.uid, orders.gid) != (-1, -1):
+            os.chown(orders.scratch_path, orders.uid, orders.gid)
+
+    # The loop
+
+    def watch(self) -> None:
+        """Serve the job until nothing of it is left, then record the end."""
+        poll = select.poll()
+        poll.register(self._wake, select.POLLIN)
+        poll.register(self._output, select.POLLIN)
+        while not self._is_over():
+            for fd, _ in poll.poll(self._poll_timeout_ms()):
+                if fd == self._wake:
+                    self._on_signals(os.read(fd, _WAKE_BYTES))
+                elif not self._log.drain(fd):
+                    poll.unregister(fd)
+            self._reap()
+            self._escalate()
+        self._finish()
+
+    def _on_signals(self, signums: bytes) -> None:
+        if any(signum in _STOP_SIGNALS for signum in signums):
+            self._stop(self._records.stop_reason() or "cancelled")
+
+    def _notify(self) -> None:
+        """Wake the server, if there is one. The files are the truth; this only saves it from looking."""
+        if not self._orders.notify_path:
+            return
+        try:
+            _notice_socket().sendto(self._orders.allocation_id.encode(), self._orders.notify_path)
+        except OSError:
+            return
+
+    def _reap(self) -> None:
+        try:
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    return
+                if pid == self._main_pid:
+                    self._main_status = status
+        except ChildProcessError:
+            self._children_left = False
+
+    # The end
+
+    def _is_over(self) -> bool:
+        return not self._children_left and self._main_status is not None
+
+    def _poll_timeout_ms(self) -> float | None:
+        if self._deadline is None:
+            return None
+        # Rounded up, so that the loop does not spin during the last millisecond.
+        return max(0.0, self._deadline - _now()) * 1000 + 1
+
+    def _escalate(self) -> None:
+        """What time and deaths ask for: the time limit, the end of the grace, what the main process left behind."""
+        if self._is_over():
+            return
+        left_behind = self._main_status is not None and self._stop_reason is None
+        due = self._deadline is not None and _now() >= self._deadline
+        if self._killing:
+            if due:
+                self._kill()
+        elif left_behind or (due and self._stop_reason is not None):
+            self._kill()
+        elif due:
+            self._stop("timed_out")
+
+    def _stop(self, reason: str) -> None:
+        if self._stop_reason is not None or self._main_status is not None:
+            return
+        self._stop_reason = reason
+        self._deadline = _now() + self._orders.kill_grace_s
+        terminate_descendants(self._own_pid)
+
+    def _kill(self) -> None:
+        again, self._killing = self._killing, True
+        if self._orders.cgroup:
+            cgroup.kill(self._orders.cgroup)
+        if again or not self._orders.cgroup:
+            # After the cgroup only what left it remains, and that is met on the next round.
+            kill_descendants(self._own_pid)
+        self._deadline = _now() + self._kill_retry_s
+        self._kill_retry_s = min(self._kill_retry_s * 2, _KILL_RETRY_LIMIT_S)
+
+    def kill_all(self) -> None:
+        """Kill everything and wait for it, whatever state the loop was left in."""
+        while self._children_left:
+            self._kill()
+            self._reap()
+            time.sleep(_KILL_RETRY_S)
+
+    def _finish(self) -> None:
+        # Whoever held the pipe is gone, so what is in it now is all there will be.
+        while select.select([self._output], [], [], 0)[0] and self._log.drain(self._output):
+            pass
+        os.close(self._output)
+        self._log.close()
+        status = self._main_status or 0
+        signum = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+        code = 128 + signum if signum else os.WEXITSTATUS(status)
+        message = ""
+        if self._log.error:
+            message = f"{self._log.error}; {self._log.dropped_bytes} bytes of output were dropped"
+        self.record(code, signum, self._stop_reason, message)
+
+    def record(self, code: int | None, signum: int | None, reason: str | None, message: str) -> None:
+        """Write the exit record; waits for room on the disk as long as it takes, for nobody else knows how it ended."""
+        ended_at = time.time()
+        if self._started_at is not None:
+            ended_at = self._started_at + _now() - self._began_at
+        if self._orders.cgroup:
+            cgroup.remove(self._orders.cgroup)
+        exit_ = Exit(code, signum, reason, message[:MESSAGE_LIMIT], self._started_at, ended_at)
+        while True:
+            try:
+                self._records.write_exit(exit_)
+                return
+            except (FileNotFoundError, NotADirectoryError):
+                return
+            except OSError:
+                time.sleep(_DISK_RETRY_S)

@@ -1,0 +1,249 @@
+"""Hears about supervisors: one thread, one epoll over the zygote, the notice socket and a pidfd for each supervisor."""
+
+import logging
+import os
+import select
+import signal
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+from .launch import LaunchError
+from .link import ZygoteLink
+from .procfs import ProcessIdentity
+from .records import LaunchRecords
+
+log = logging.getLogger(__name__)
+
+_SOCKET_PATH_LIMIT_BYTES = 107
+_NOTICE_BYTES = 256
+_RESCAN_S = 0.5
+_RESTART_LIMIT = 5
+# Far below what the socket holds, so that neither side ever waits for the other to read.
+_IN_FLIGHT_LIMIT = 64
+
+
+class Watcher:
+    """Keeps a zygote running, and reports when a supervisor is up and when it has ended.
+
+    `on_supervisor(allocation_id, ended)` and `on_failed(allocation_id, message)` run on the watcher's thread. A notice
+    that a job has started may be lost, so launches not yet seen to start are looked up on disk every half second.
+    """
+
+    def __init__(
+        self, home: Path, on_supervisor: Callable[[str, bool], None], on_failed: Callable[[str, str], None]
+    ) -> None:
+        self.notify_path = str(home / "notify.sock")
+        self._launches = str(home / "launches")
+        self._errors_path = str(home / "supervisor.log")
+        self._on_supervisor = on_supervisor
+        self._on_failed = on_failed
+        self._lock = threading.Lock()
+        self._zygote: ZygoteLink | None = None
+        self._zygote_failures = 0
+        self._queued: deque[str] = deque()
+        self._in_flight: dict[str, None] = {}
+        self._starting: dict[str, None] = {}
+        self._supervisors: dict[int, str] = {}
+        self._closing = False
+
+    def start(self) -> None:
+        """Raises LaunchError when the sockets or the zygote cannot be had."""
+        self._epoll = select.epoll()
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._notices = self._open_notices()
+        for fd in (self._wake, self._notices.fileno()):
+            self._epoll.register(fd, select.EPOLLIN)
+        with self._lock:
+            self._start_zygote()
+        self._thread = threading.Thread(target=self._run, name="process-watcher", daemon=True)
+        self._thread.start()
+
+    def _open_notices(self) -> socket.socket:
+        if len(os.fsencode(self.notify_path)) > _SOCKET_PATH_LIMIT_BYTES:
+            raise LaunchError(
+                f"{self.notify_path} is {len(os.fsencode(self.notify_path))} bytes long and a socket's path can have "
+                f"{_SOCKET_PATH_LIMIT_BYTES}: choose a shorter CORRAL_HOME"
+            )
+        notices = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        try:
+            Path(self.notify_path).unlink(missing_ok=True)
+            notices.bind(self.notify_path)
+            os.chmod(self.notify_path, 0o600)
+        except OSError as error:
+            notices.close()
+            raise LaunchError(f"cannot listen for supervisors at {self.notify_path}: {error}") from error
+        return notices
+
+    def _start_zygote(self) -> None:
+        self._zygote = ZygoteLink(self._launches, self._errors_path)
+        self._epoll.register(self._zygote.fileno(), select.EPOLLIN)
+
+    def close(self) -> None:
+        """Stop watching, end the zygote; supervisors go on."""
+        with self._lock:
+            if self._closing:
+                return
+            self._closing = True
+        os.eventfd_write(self._wake, 1)
+        self._thread.join()
+        with self._lock:
+            if self._zygote:
+                self._zygote.close()
+            for fd in self._supervisors:
+                os.close(fd)
+            self._supervisors.clear()
+        self._notices.close()
+        Path(self.notify_path).unlink(missing_ok=True)
+        self._epoll.close()
+        os.close(self._wake)
+
+    def request(self, allocation_id: str) -> None:
+        """Have the zygote fork a supervisor. A zygote that dies on the way is replaced and asked again."""
+        with self._lock:
+            if self._closing:
+                raise LaunchError("the process backend is closed")
+            if self._zygote is None:
+                self._zygote_failures = 0
+                self._start_zygote()
+            self._starting[allocation_id] = None
+            self._queued.append(allocation_id)
+            self._send_queued()
+
+    def _send_queued(self) -> None:
+        while self._zygote and self._queued and len(self._in_flight) < _IN_FLIGHT_LIMIT:
+            allocation_id = self._queued.popleft()
+            self._in_flight[allocation_id] = None
+            # A zygote that is gone is noticed by the thread, which asks the next one for all that is in flight.
+            self._zygote.request(allocation_id)
+
+    def watch(self, allocation_id: str, supervisor: ProcessIdentity) -> bool:
+        """Watch a supervisor that an earlier server launched; False when it has ended."""
+        pidfd = _open_process(supervisor)
+        if pidfd is None:
+            return False
+        with self._lock:
+            self._starting[allocation_id] = None
+        self._add(pidfd, allocation_id)
+        return True
+
+    def send_signal(self, supervisor: ProcessIdentity, signum: signal.Signals) -> None:
+        """Signal this supervisor and never another process that got its pid."""
+        pidfd = _open_process(supervisor)
+        if pidfd is None:
+            return
+        try:
+            signal.pidfd_send_signal(pidfd, signum)
+        except ProcessLookupError:
+            pass
+        finally:
+            os.close(pidfd)
+
+    def _add(self, pidfd: int, allocation_id: str) -> None:
+        with self._lock:
+            self._supervisors[pidfd] = allocation_id
+            self._epoll.register(pidfd, select.EPOLLIN)
+
+    # The thread
+
+    def _run(self) -> None:
+        rescan_at = 0.0
+        while not self._closing:
+            for fd, _ in self._epoll.poll(_RESCAN_S if self._starting else None):
+                self._serve(fd)
+            if self._starting and time.monotonic() >= rescan_at:
+                self._rescan()
+                rescan_at = time.monotonic() + _RESCAN_S
+
+    def _serve(self, fd: int) -> None:
+        if fd in self._supervisors:
+            self._on_end(fd)
+        elif fd == self._notices.fileno():
+            self._on_notices()
+        elif fd != self._wake:
+            self._on_zygote()
+
+    def _on_end(self, pidfd: int) -> None:
+        with self._lock:
+            allocation_id = self._supervisors.pop(pidfd)
+            self._starting.pop(allocation_id, None)
+            self._epoll.unregister(pidfd)
+        os.close(pidfd)
+        self._on_supervisor(allocation_id, True)
+
+    def _on_notices(self) -> None:
+        try:
+            while True:
+                self._on_start(self._notices.recv(_NOTICE_BYTES).decode())
+        except BlockingIOError:
+            pass
+
+    def _on_start(self, allocation_id: str) -> None:
+        with self._lock:
+            self._starting.pop(allocation_id, None)
+        self._on_supervisor(allocation_id, False)
+
+    def _rescan(self) -> None:
+        with self._lock:
+            starting = list(self._starting)
+        for allocation_id in starting:
+            if LaunchRecords(f"{self._launches}/{allocation_id}").read_started():
+                self._on_start(allocation_id)
+
+    def _on_zygote(self) -> None:
+        zygote = self._zygote
+        answer = zygote.receive() if zygote else None
+        if answer is None:
+            self._replace_zygote()
+            return
+        self._zygote_failures = 0
+        with self._lock:
+            self._in_flight.pop(answer.allocation_id, None)
+            self._send_queued()
+        if answer.pidfd is not None:
+            self._add(answer.pidfd, answer.allocation_id)
+        elif answer.error:
+            self._on_failed(answer.allocation_id, answer.error)
+        else:
+            self._on_supervisor(answer.allocation_id, True)
+
+    def _replace_zygote(self) -> None:
+        """Start another, and ask it for all that the last one has not answered; the claim keeps each launch single."""
+        with self._lock:
+            if self._zygote:
+                self._epoll.unregister(self._zygote.fileno())
+                self._zygote.close()
+                self._zygote = None
+            self._zygote_failures += 1
+            self._queued.extendleft(reversed(self._in_flight))
+            self._in_flight.clear()
+            failed: list[str] = []
+            outcome = "started another"
+            try:
+                if self._zygote_failures > _RESTART_LIMIT:
+                    raise LaunchError(f"the process that launches jobs died {self._zygote_failures} times in a row")
+                self._start_zygote()
+                self._send_queued()
+            except LaunchError as error:
+                outcome = str(error)
+                failed.extend(self._queued)
+                self._queued.clear()
+        log.warning("the process that launches jobs has died; %s", outcome)
+        for allocation_id in failed:
+            self._on_failed(allocation_id, outcome)
+
+
+def _open_process(process: ProcessIdentity) -> int | None:
+    """A pidfd of exactly this process, None when it has ended."""
+    try:
+        pidfd = os.pidfd_open(process.pid)
+    except OSError:
+        return None
+    # Checked after opening: from here on the descriptor cannot come to mean another process.
+    if process.is_alive():
+        return pidfd
+    os.close(pidfd)
+    return None
