@@ -121,7 +121,7 @@ def status_lines(server: ServerInfo, devices: Sequence[DeviceRow]) -> list[str]:
     lines = [painted(f"{server.node or 'this machine'}  {free} of {len(devices)} GPUs free  {kind}", "bold")]
     name_width = max((len(_short_model(device.name)) for device in devices), default=0)
     for device in devices:
-        lines.append(_gauge_line(device, min(name_width, 22)))
+        lines.append(_gauge_line(device, min(name_width, 16)))
         lines += [clipped_line("      " + note) for note in _notes(device)]
     return lines
 
@@ -155,11 +155,11 @@ def _gauge_line(device: DeviceRow, name_width: int) -> str:
     name = clipped(_short_model(device.name), name_width).ljust(name_width)
     heat = f"{_or(device.temperature_c, '?'):>3}'C"
     use = f"{_or(device.utilization_pct, '?'):>3} %"
-    memory = f"{_or(device.memory_used_mib, '?'):>6} / {_or(device.memory_total_mib, '?'):>6} MB"
+    memory = f"{_or(device.memory_used_mib, '?'):>5} / {_or(device.memory_total_mib, '?'):>5} MB"
     state = painted(device.state, STATE_STYLES.get(device.state, "bold"))
     who = " ".join(_holder(device, holder) for holder in range(len(device.holders)))
     line = f"[{_or(device.index, '?')}] {name} | {heat}, {use} | {memory} | "
-    return line + state + (f" {clipped(who, max(12, width() - len(line) - len(device.state) - 1))}" if who else "")
+    return line + state + (f" {clipped(who, max(8, width() - len(line) - len(device.state) - 1))}" if who else "")
 
 
 def _holder(device: DeviceRow, number: int) -> str:

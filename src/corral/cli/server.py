@@ -86,6 +86,7 @@ def start_detached(home: Home, command: list[str]) -> int:
         log = home.server_log.open("ab")
     except OSError as error:
         raise BackendFailed(f"{home.root} cannot be used: {error.strerror}; set CORRAL_HOME to another one") from error
+    log_start = log.tell()
     read_fd, write_fd = os.pipe()
     with log, os.fdopen(read_fd, "rb", buffering=0) as ready:
         process = subprocess.Popen(
@@ -102,8 +103,8 @@ def start_detached(home: Home, command: list[str]) -> int:
         return process.pid
     if process.poll() is None:
         process.terminate()
-    reason = said.removeprefix("error: ") if said else f"it ended or hung before it answered; see {home.server_log}"
-    raise BackendFailed(f"the server did not start: {reason}")
+    last_words = said.removeprefix("error: ") or _last_line(home.server_log, log_start) or "it says nothing"
+    raise BackendFailed(f"the server did not start: {last_words} (more may be in {home.server_log})")
 
 
 def server_pid(home: Home) -> int | None:
@@ -137,6 +138,14 @@ def _local_home() -> Home:
     if os.environ.get("CORRAL_URL"):
         say("CORRAL_URL is set and names a server elsewhere; this concerns the one of the home here")
     return find_address().home
+
+
+def _last_line(path: Path, start: int) -> str:
+    """The last line that was added to a file since it was `start` bytes long."""
+    with path.open("rb") as file:
+        file.seek(start)
+        lines = file.read().decode(errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
 def _first_line(fd: int, timeout_s: float) -> str:

@@ -1,0 +1,150 @@
+import io
+import sys
+import time
+from typing import Any
+
+import pytest
+
+from corral.cli.jobs import ending_of, explained
+from corral.cli.listing import device_lines, job_lines, job_place, status_lines
+from corral.cli.reserve import exports
+from corral.cli.screen import Table, clipped, clock_time, painted
+from corral.client import DeviceRow, Explanation, HolderRow, JobRow, ProcessRow, ServerInfo, WaitPart
+
+NOW = 1_800_000_000.0
+
+
+def job(**given: Any) -> JobRow:
+    return JobRow(
+        **{"id": "17", "name": "sft", "user": "alice", "sequence": 17, "gpus": 2, "submitted_at": NOW - 60, **given}
+    )
+
+
+@pytest.fixture(autouse=True)
+def _eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+@pytest.mark.parametrize(
+    ("row", "place"),
+    [
+        (job(wait="Resources"), "(Resources)"),
+        (job(wait="Resources", held=True), "(Held)"),
+        (job(), "(Submitted)"),
+        (job(phase="RUNNING", devices=("GPU-a", "GPU-b")), "GPU 0,3"),
+        (job(phase="RUNNING", devices=("GPU-gone",)), "GPU GPU-gone"),
+        (job(phase="RUNNING", gpus=0), "CPU"),
+        (job(phase="FAILED", exit_code=3), "exit code 3"),
+        (job(phase="LOST", reason="the machine was restarted"), "the machine was restarted"),
+        (job(phase="CANCELLED"), "cancelled"),
+        (job(phase="SUCCEEDED", devices=("GPU-a",)), "GPU 0"),
+    ],
+)
+def test_ps_says_where_a_job_runs_why_it_waits_or_how_it_ended(row: JobRow, place: str) -> None:
+    assert job_place(row, {"GPU-a": 0, "GPU-b": 3}) == place
+
+
+def test_ps_lists_the_oldest_first_and_how_long_each_took() -> None:
+    rows = [
+        job(id="19", sequence=19, wait="Priority"),
+        job(id="18", sequence=18, phase="RUNNING", started_at=NOW - 7500),
+        job(id="17", sequence=17, phase="SUCCEEDED", started_at=NOW - 100, ended_at=NOW - 10),
+        job(id="16", sequence=16, phase="CANCELLED"),
+    ]
+    lines = [line.split() for line in job_lines(rows, {}, NOW)]
+    assert [line[0] for line in lines] == ["ID", "16", "17", "18", "19"]
+    assert [" ".join(line[6:8]) for line in lines[2:4]] == ["1m 30s", "2h 5m"]
+
+
+def test_every_table_fits_eighty_columns() -> None:
+    long = "x" * 200
+    jobs = [job(id="123456_99999", name=long, user=long, phase="TIMED_OUT", reason=long, started_at=0.0, ended_at=NOW)]
+    device = DeviceRow(
+        uuid="GPU-c0ffee00-0000-4000-8000-000000000000", index=15, name=f"NVIDIA {long}", state="unreadable",
+        memory_total_mib=81920, memory_used_mib=81920, utilization_pct=100, temperature_c=100, state_reason=long,
+        holders=(HolderRow("123456_9999", long, 250),), processes=(ProcessRow(4213, long, long, 11010),),
+    )  # fmt: skip
+    lines = job_lines(jobs, {}, NOW) + device_lines([device]) + status_lines(ServerInfo(node="n"), [device])
+    assert max(map(len, lines)) <= 80
+
+
+def test_status_shows_gauges_holders_and_strangers() -> None:
+    devices = [
+        DeviceRow(uuid="GPU-a", index=0, name="NVIDIA A100", state="allocated", memory_total_mib=81920,
+                  memory_used_mib=11848, utilization_pct=96, temperature_c=77, holders=(HolderRow("17", "alice"),),
+                  processes=(ProcessRow(4213, "alice", "python", 11010, job="17"),)),
+        DeviceRow(uuid="GPU-b", index=1, name="NVIDIA A100", state="in_use", memory_total_mib=81920,
+                  processes=(ProcessRow(99, "bob", "python x.py", 500),)),
+        DeviceRow(uuid="GPU-c", index=2, name="NVIDIA A100", state="free", memory_total_mib=81920),
+    ]  # fmt: skip
+    assert status_lines(ServerInfo(node="gpu-07", driver_version="550.1"), devices) == [
+        "gpu-07  1 of 3 GPUs free  driver 550.1",
+        "[0] A100 |  77'C,  96 % | 11848 / 81920 MB | allocated alice/17",
+        "[1] A100 |   ?'C,   ? % |     ? / 81920 MB | in_use",
+        "      bob/99(500M): python x.py",
+        "[2] A100 |   ?'C,   ? % |     ? / 81920 MB | free",
+    ]
+
+
+def test_status_says_that_devices_are_described_and_not_real() -> None:
+    assert "mock devices" in status_lines(ServerInfo(mock=True, driver_version="550"), [])[0]
+
+
+def test_why_tells_the_place_the_start_and_what_would_start_now() -> None:
+    told = Explanation("17", "PENDING", "it needs 4 GPUs; 2 are free", 3, None, "--gpus 2")
+    assert explained(told) == [
+        "it needs 4 GPUs; 2 are free",
+        "place in the queue: 3",
+        "expected start: not known",
+        "starts now with: --gpus 2",
+    ]
+
+
+def test_why_tells_after_the_end_how_the_wait_was_spent() -> None:
+    told = Explanation("17", "SUCCEEDED", "it ran", waited=(WaitPart("Resources", 200.0), WaitPart("Held", 20.0)))
+    assert explained(told) == ["it ran", "waited 3m 40s: Resources 3m 20s, Held 20s"]
+
+
+def test_an_ending_is_one_sentence() -> None:
+    assert ending_of(job(phase="TIMED_OUT", exit_code=143, reason="its limit of 2h")) == (
+        "job 17 (sft) timed out with exit code 143: its limit of 2h"
+    )
+
+
+def test_a_reservations_exports_can_be_evaluated_by_a_shell() -> None:
+    lines = exports(job(devices=("GPU-a", "MIG-b c"), kind="reserve"))
+    assert lines[0] == "export CUDA_VISIBLE_DEVICES='GPU-a,MIG-b c'"
+    assert lines[1:] == ["export CUDA_DEVICE_ORDER=PCI_BUS_ID", "export CORRAL_JOB_ID=17"]
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert painted("free", "green", io.StringIO()) == "free"
+    assert painted("free", "green", _Terminal()) == "\033[32mfree\033[0m"
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert painted("free", "green", _Terminal()) == "free"
+
+
+def test_colour_does_not_shift_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Table(("A", "B", "C"), numeric=("B",))
+    table.add("one", "2", "three", style="red")
+    plain = table.lines(paint="A")
+    monkeypatch.setattr(sys, "stdout", _Terminal())
+    coloured = table.lines(paint="A")
+    assert coloured[1].replace("\033[31m", "").replace("\033[0m", "") == plain[1] == "one  2  three"
+
+
+def test_text_is_clipped_with_a_mark_and_kept_on_one_line() -> None:
+    assert clipped("a\nb  c", 10) == "a b c"
+    assert clipped("abcdef", 4) == "abc…"
+
+
+def test_a_moment_has_its_date_only_when_it_is_not_today() -> None:
+    assert clock_time(None) == "-"
+    assert len(clock_time(time.time())) == len("14:20")
+    assert len(clock_time(0.0)) == len("1970-01-01 00:00")

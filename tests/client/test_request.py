@@ -1,0 +1,134 @@
+import os
+import resource
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corral.client.request import MAX_ARRAY_SIZE, RequestOptions, environment, parse_array, soft_limits, submission
+from corral.model.errors import Refused
+from corral.model.submission import ArraySpec
+
+
+def flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+@pytest.mark.parametrize(
+    ("text", "indices", "limit"),
+    [
+        ("0-9%2", tuple(range(10)), 2),
+        ("0,3,5-7", (0, 3, 5, 6, 7), None),
+        ("0-10:2", (0, 2, 4, 6, 8, 10), None),
+        ("7", (7,), None),
+        ("5-7,0-5", (0, 1, 2, 3, 4, 5, 6, 7), None),
+    ],
+)
+def test_an_array_is_read_as_sbatch_reads_it(text: str, indices: tuple[int, ...], limit: int | None) -> None:
+    assert parse_array(text) == ArraySpec(indices, limit)
+
+
+@pytest.mark.parametrize("text", ["", "a", "1-", "3-1", "0-9%", "0-9%0", "0-9%x", "-1", "0-9:0", "0--3", "1,,2"])
+def test_what_is_no_array_is_refused_by_name(text: str) -> None:
+    with pytest.raises(Refused, match="--array"):
+        parse_array(text, field="--array")
+
+
+@pytest.mark.parametrize("text", [f"0-{MAX_ARRAY_SIZE}", "0-99999999999999", "0-60000,100000-160000"])
+def test_an_array_has_a_largest_size_and_no_memory_is_spent_on_a_larger(text: str) -> None:
+    with pytest.raises(Refused, match="at most 100,000"):
+        parse_array(text)
+
+
+@given(st.sets(st.integers(0, 5000), min_size=1, max_size=50))
+def test_any_set_of_indices_can_be_written_and_read(indices: set[int]) -> None:
+    assert parse_array(",".join(map(str, indices))).indices == tuple(sorted(indices))
+
+
+def test_one_gpu_is_asked_for_unless_something_else_is_said() -> None:
+    assert submission(["true"], {}).request.devices == 1
+    assert submission(["true"], {"gpus": 0}).request.devices == 0
+    assert submission(["true"], {"device": ["GPU-a", "GPU-b"]}).request.devices == 2
+
+
+def test_every_option_finds_its_place(tmp_path: Path) -> None:
+    read = submission(
+        ["true"],
+        {
+            "gpus": 2, "min_memory": "20G", "gpu_model": "A100,H100", "min_compute": "8.0", "accept_in_use": "512M",
+            "cpus": 1.5, "host_memory": "1G", "name": "n", "priority": 3, "time": 90.0, "retries": 2,
+            "after": ["7", "9"], "workdir": tmp_path, "hold": True,
+        },
+    )  # fmt: skip
+    request = read.request
+    assert (request.min_memory_mib, request.models, request.min_compute) == (20480, ("A100", "H100"), (8, 0))
+    assert (request.accept_in_use, request.cpu_milli, request.host_memory_mib) == (512, 1500, 1024)
+    assert (read.name, read.priority, read.time_limit_s, read.retries) == ("n", 3, 90.0, 2)
+    assert (read.after, read.workdir, read.held) == (("7", "9"), str(tmp_path), True)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"gpus": -1}, r"--gpus: -1 is too few; the least is 0"),
+        ({"gpus": 1, "device": ["GPU-a", "GPU-b"]}, r"--device names 2 GPUs and --gpus asks for 1"),
+        ({"gpus": 0.5}, r"--gpus: 0.5 is no whole number"),
+        ({"min_memory": "20"}, r"--min-memory: '20' is not a memory size"),
+        ({"min_compute": "8"}, r"--min-compute: '8' is no compute capability"),
+        ({"time": "90"}, r"--time: '90' is not a duration"),
+        ({"retries": -1}, r"--retries: -1 is too few"),
+        ({"cpus": 0}, r"--cpus: 0 is too few"),
+        ({"env": {"A=B": "c"}}, r"--env: 'A=B' is no name of a variable"),
+        ({"env": {"A": "\0"}}, r"--env: .* zero byte"),
+        ({"name": "\udcff"}, r"--name: .* not text"),
+    ],
+)
+def test_values_that_make_no_sense_are_refused_as_their_user_wrote_them(options: RequestOptions, message: str) -> None:
+    with pytest.raises(Refused, match=message):
+        submission(["true"], options, spell=flag)
+
+
+@pytest.mark.parametrize("command", [[], [""]])
+def test_a_missing_command_is_refused_with_how_to_write_one(command: list[str]) -> None:
+    with pytest.raises(Refused, match=r"-- python train\.py"):
+        submission(command, {})
+
+
+def test_a_command_in_one_string_is_refused_with_the_way_to_run_it() -> None:
+    with pytest.raises(Refused, match=r"\['sh', '-c', 'echo hi'\]"):
+        submission("echo hi", {})
+
+
+def test_a_word_that_json_cannot_carry_is_refused() -> None:
+    with pytest.raises(Refused, match="not text in UTF-8"):
+        submission(["cat", os.fsdecode(b"\xff")], {})
+
+
+def test_the_environment_is_the_callers_with_overrides_and_without_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KEPT", "1")
+    monkeypatch.setenv("DROPPED", "1")
+    monkeypatch.setenv("CORRAL_TOKEN", "secret")
+    monkeypatch.setenv("NOT_TEXT", os.fsdecode(b"\xff"))
+    sent = environment({"NEW": "2", "DROPPED": None})
+    assert (sent["KEPT"], sent["NEW"]) == ("1", "2")
+    assert not {"DROPPED", "CORRAL_TOKEN", "NOT_TEXT"} & set(sent)
+
+
+def test_the_umask_and_the_soft_limits_of_the_caller_are_sent() -> None:
+    before = os.umask(0o027)
+    try:
+        assert submission(["true"], {}).umask == 0o027
+    finally:
+        os.umask(before)
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    assert ("NOFILE", soft) in soft_limits() or soft == resource.RLIM_INFINITY
+
+
+def test_a_directory_that_was_removed_is_told_apart(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(Refused, match="has been removed"):
+        submission(["true"], {})

@@ -1,0 +1,186 @@
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from corral.client import Client, NoServer, find_address
+from corral.model.errors import BackendFailed, Conflict, CorralError, Forbidden, LedgerFailed, NotFound, Refused
+from tests.client.conftest import Script
+
+
+def error(kind: str, message: str = "because", field: str | None = None) -> dict[str, object]:
+    return {"error": {"message": message, "field": field, "kind": kind}}
+
+
+def test_the_arguments_win_over_the_environment_and_that_over_the_default(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert find_address().home.root == tmp_path / ".corral"
+    monkeypatch.setenv("CORRAL_HOME", "/srv/corral")
+    assert find_address().home.root == Path("/srv/corral")
+    monkeypatch.setenv("CORRAL_URL", "http://gpu-07:7878")
+    assert find_address().url == "http://gpu-07:7878"
+    named = find_address(home=tmp_path)
+    assert (named.home.root, named.url) == (tmp_path, None)
+    assert find_address(url="http://other:1").url == "http://other:1"
+
+
+def test_a_token_is_the_one_given_else_of_the_environment_else_of_the_home(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CORRAL_HOME", str(tmp_path))
+    assert find_address(url="http://h:1").token is None
+    (tmp_path / "token").write_text("of-the-home\n")
+    assert find_address(url="http://h:1").token == "of-the-home"
+    monkeypatch.setenv("CORRAL_TOKEN", "of-the-environment")
+    assert find_address(url="http://h:1").token == "of-the-environment"
+    assert find_address(url="http://h:1", token="given").token == "given"
+
+
+def test_without_a_server_the_message_names_the_home_and_what_to_do(tmp_path: Path) -> None:
+    with Client(tmp_path) as client, pytest.raises(NoServer, match=rf"{tmp_path}.*corral up"):
+        client.server()
+
+
+def test_a_socket_of_a_dead_server_is_no_server(tmp_path: Path) -> None:
+    dead = socket.socket(socket.AF_UNIX)
+    dead.bind(str(tmp_path / "corral.sock"))
+    dead.close()
+    with Client(tmp_path) as client, pytest.raises(NoServer, match="corral up"):
+        client.server()
+
+
+def test_a_socket_path_that_is_too_long_is_refused_with_its_length() -> None:
+    with pytest.raises(Refused, match="107"):
+        Client("/tmp/" + "x" * 120).server()
+
+
+def test_no_server_over_tcp_names_the_address() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{unused.getsockname()[1]}"
+    with pytest.raises(NoServer, match=address):
+        Client(url=address).server()
+
+
+@pytest.mark.parametrize("address", ["https://h:1", "http://h", "h:port", "ftp://h:1"])
+def test_an_address_that_is_none_is_refused_with_the_right_form(address: str) -> None:
+    with pytest.raises(Refused, match="http://HOST:PORT"):
+        Client(url=address).server()
+
+
+def test_over_tcp_the_token_is_sent(url: str, script: Script) -> None:
+    script.answers["GET /server"] = 200, {"version": "9"}
+    with Client(url=url, token="secret") as client:
+        assert client.server().version == "9"
+    assert script.headers[0]["Authorization"] == "Bearer secret"
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "expected"),
+    [
+        (422, "refused", Refused),
+        (404, "not_found", NotFound),
+        (403, "forbidden", Forbidden),
+        (409, "conflict", Conflict),
+        (503, "backend", BackendFailed),
+        (503, "ledger", LedgerFailed),
+        (500, "internal", CorralError),
+        (500, "of-a-later-version", CorralError),
+    ],
+)
+def test_the_servers_errors_are_raised_as_what_they_are(
+    home: Path, script: Script, status: int, kind: str, expected: type[CorralError]
+) -> None:
+    script.answers["GET /server"] = status, error(kind, "the machine has 8", "gpus")
+    with Client(home) as client, pytest.raises(CorralError, match="the machine has 8") as caught:
+        client.server()
+    assert type(caught.value) is expected
+    if isinstance(caught.value, Refused):
+        assert caught.value.field == "gpus"
+
+
+@pytest.mark.parametrize("payload", [b"<html>oops</html>", b"[]", b'{"error": "x"}', b"{}"])
+def test_an_error_without_a_reason_still_says_its_status(home: Path, script: Script, payload: bytes) -> None:
+    script.answers["GET /server"] = 502, payload
+    with Client(home) as client, pytest.raises(CorralError, match="502"):
+        client.server()
+
+
+def test_what_is_no_corral_server_is_told_as_such(home: Path, script: Script) -> None:
+    script.answers["GET /server"] = 200, b"hello"
+    with Client(home) as client, pytest.raises(CorralError, match="no Corral server"):
+        client.server()
+
+
+def test_one_connection_serves_many_requests(home: Path, script: Script) -> None:
+    script.answers["GET /server"] = 200, {}
+    with Client(home) as client:
+        for _ in range(3):
+            client.server()
+    assert script.connections == 1
+
+
+def test_after_an_error_the_connection_is_still_good(home: Path, script: Script) -> None:
+    script.answers["GET /server"] = 404, error("not_found")
+    script.answers["GET /devices"] = 200, {"devices": []}
+    with Client(home) as client:
+        with pytest.raises(NotFound):
+            client.server()
+        assert client.devices.list() == ()
+    assert script.connections == 1
+
+
+def test_a_connection_that_the_server_closed_meanwhile_is_replaced_even_for_a_submission(
+    home: Path, script: Script
+) -> None:
+    script.drop_after_answer = True
+    script.answers["POST /jobs"] = 201, {"id": "1"}
+    with Client(home) as client:
+        for _ in range(3):
+            client.submit(["true"])
+    assert [path for _, path, _ in script.asked] == ["/api/v1/jobs"] * 3
+
+
+def test_a_question_is_asked_again_once_when_a_kept_connection_breaks(home: Path, script: Script) -> None:
+    script.answers["GET /server"] = 200, {"version": "1"}
+    with Client(home) as client:
+        client.server()
+        script.drop_before_answer = 1
+        assert client.server().version == "1"
+    assert len(script.asked) == 3
+
+
+def test_a_submission_is_never_sent_twice(home: Path, script: Script) -> None:
+    script.answers["GET /server"] = 200, {}
+    with Client(home) as client:
+        client.server()
+        script.drop_before_answer = 2
+        with pytest.raises(NoServer, match="corral ps --all"):
+            client.submit(["true"])
+    assert sum(method == "POST" for method, _, _ in script.asked) == 1
+
+
+def test_a_log_comes_in_blocks_as_it_was_written(home: Path, script: Script) -> None:
+    script.log_blocks = (b"\x00\xff binary\n", b"second")
+    with Client(home) as client:
+        assert b"".join(client.jobs.logs("7", follow=True, offset=3)) == b"\x00\xff binary\nsecond"
+    assert script.asked[0][1] == "/api/v1/jobs/7/logs?follow=1&offset=3"
+
+
+def test_a_log_that_breaks_off_is_not_taken_for_its_end(home: Path, script: Script) -> None:
+    script.log_blocks, script.break_log_off = (b"some",), True
+    with Client(home) as client:
+        blocks = client.jobs.logs("7", follow=True)
+        assert next(blocks) == b"some"
+        with pytest.raises(NoServer):
+            next(blocks)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may use every socket")
+def test_a_socket_that_one_may_not_use_says_so(home: Path) -> None:
+    (home / "corral.sock").chmod(0)
+    with Client(home) as client, pytest.raises(Forbidden, match="may not use"):
+        client.server()
