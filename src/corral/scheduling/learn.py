@@ -255,12 +255,12 @@ class _Solve:
         worth = self._knapsack.worth((self._gpus - self.scarcity) / self._units, temperature)
         pairs = len(self._grid[0])
         table = worth.reshape(LEVELS, len(self._sorts), pairs)[self._level, self._sort]
-        at_price = self._host + self._devices @ table
-        at_price -= at_price.min(axis=1, keepdims=True)
+        at_price = self._host + table.T @ self._devices
+        at_price -= at_price.min(axis=0)
         part = np.exp(at_price / -temperature)
-        part /= part.sum(axis=1, keepdims=True)
+        part /= part.sum(axis=0)
         filled = np.zeros((LEVELS, len(self._sorts), pairs))
-        np.add.at(filled, (self._level, self._sort), self._devices.T @ part)
+        filled[self._level, self._sort] = self._devices @ part.T
         used = self._knapsack.use(filled.reshape(LEVELS, -1)) / self._units
         pull = np.log(np.maximum(used, 1e-9) / self._expected)
         self.scarcity = np.clip(self.scarcity + STEP_SIZE * temperature * pull, 0.0, self._gpus)
@@ -294,16 +294,16 @@ class _Solve:
         allowed = np.array([[could_use(r, _slot(c)) for r in self.requests] for c in self._classes], dtype=np.bool_)
         self._sorts, sort_of_class = np.unique(allowed, axis=0, return_inverse=True)
         self._sort_of_class = sort_of_class.ravel()
-        present, inverse = np.unique(keys, return_inverse=True)
-        self._devices = np.zeros((len(rows), len(present)))
-        np.add.at(self._devices, (np.broadcast_to(np.arange(len(rows)), keys.shape).ravel(), inverse.ravel()), 1.0)
-        real = present >= 0
-        self._devices = self._devices[:, real]
-        self._level = present[real] % LEVELS
-        self._sort = self._sort_of_class[present[real] // LEVELS]
+        sorted_keys = self._sort_of_class[np.maximum(keys, 0) // LEVELS] * LEVELS + keys % LEVELS
+        present, inverse = np.unique(np.where(keys < 0, -1, sorted_keys), return_inverse=True)
+        counts = np.zeros((len(present), len(rows)))
+        np.add.at(counts, (inverse.ravel(), np.broadcast_to(np.arange(len(rows)), keys.shape).ravel()), 1.0)
+        useful = (present >= 0) & (present % LEVELS > 0)
+        self._devices = counts[useful]
+        self._sort, self._level = np.divmod(present[useful], LEVELS)
         core, gib = self._grid
         cpu, memory = columns.amounts[CPU, rows] / 1000, columns.amounts[MEMORY, rows] / 1024
-        self._host = cpu[:, None] * core + memory[:, None] * gib
+        self._host = core[:, None] * cpu + gib[:, None] * memory
         self._free = float(np.maximum(columns.amounts[SLOTS:, rows], 0).sum()) / MILLI_PER_DEVICE
 
 

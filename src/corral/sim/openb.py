@@ -7,25 +7,26 @@ import csv
 import gzip
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from corral.model.errors import Refused, nearest
 from corral.model.fit import NodeState, Slot
 from corral.model.job import Request
 from corral.model.units import MILLI_PER_DEVICE
-from corral.scheduling.columns import Columns, NodeRow, Shape, Taking
+from corral.scheduling.columns import Columns, NodeRow, Rows, Shape
 from corral.scheduling.fragmentation import Fragmentation
-from corral.scheduling.learn import Learner
-from corral.scheduling.place import Placer
-from corral.scheduling.score import BestFit, Floats, Options, Pack, Score, Tries, spread
-from corral.scheduling.value import Value
+from corral.sim.packing import chooser
+
+SHIPPED = files("corral.sim") / "data"
+"""The default trace and the order of seed 42; SOURCE.md beside them says whose they are."""
 
 BINS = (80, 100, 130)
 COVERED = 0.95
@@ -46,7 +47,9 @@ class Trace:
         return sum(len(node.uuids) for node in self.nodes) * MILLI_PER_DEVICE
 
 
-def read_trace(nodes: Path, pods: Path, order: Path, *, seed: int = 42, arrivals: str = "sequence") -> Trace:
+def read_trace(
+    nodes: Traversable, pods: Traversable, order: Traversable, *, seed: int = 42, arrivals: str = "sequence"
+) -> Trace:
     """Read a trace as published: CSVs of nodes and pods, and the orders by seed; each may be gzipped.
 
     `arrivals` is "sequence", the seed's order, or "file": the pods as they stand, over and over, until 101 % arrived.
@@ -65,6 +68,16 @@ def read_trace(nodes: Path, pods: Path, order: Path, *, seed: int = 42, arrivals
         return Trace(ordered, tuple(known_pods), tuple(known_pods[row] for row in chosen["pods"]))
     capacity = sum(len(node.uuids) for node in ordered) * MILLI_PER_DEVICE
     return Trace(ordered, tuple(known_pods), tuple(_until(known_pods, capacity * 101 // 100)))
+
+
+def shipped_trace(*, arrivals: str = "sequence") -> Trace:
+    """The default trace in the order of seed 42, which comes with Corral."""
+    return read_trace(
+        SHIPPED / "openb_node_list_gpu_node.csv.gz",
+        SHIPPED / "openb_pod_list_default.csv.gz",
+        SHIPPED / "openb_order_default.json.gz",
+        arrivals=arrivals,
+    )
 
 
 def target_mix(pods: Sequence[Request]) -> list[tuple[Request, int]]:
@@ -105,11 +118,13 @@ class _Run:
         self._capacity = trace.capacity_milli
         self._columns = Columns(trace.nodes)
         self._fragmentation = Fragmentation(self._columns, target_mix(trace.pods))
-        self._chooser = _chooser(policy, self._columns, self._fragmentation, seed)
+        self._chooser = chooser(policy, self._columns, self._fragmentation, seed)
         self._allocated = self._arrived = 0
         self._failed = self._refused = 0
         self._bins: dict[int, list[tuple[float, float]]] = {bin_pct: [] for bin_pct in BINS}
         self._seconds: list[float] = []
+        self._shapes: dict[Request, Shape] = {}
+        self._everywhere: Rows = np.arange(len(self._columns), dtype=np.intp)
 
     def arrive(self, request: Request) -> None:
         """Decide on one arrival, then let the policy learn from it."""
@@ -123,7 +138,7 @@ class _Run:
             self._allocated += request.total_milli
         else:
             self._failed += 1
-            self._refused += _fits_somewhere(request, self._columns)
+            self._refused += self._fits_somewhere(request)
         self._chooser.learn(request)
         arrived_pct = round(100 * self._arrived / self._capacity)
         if arrived_pct in self._bins:
@@ -144,79 +159,15 @@ class _Run:
             "decision_ms": {"p50": round(float(p50), 4), "p99": round(float(p99), 4)},
         }
 
+    def _fits_somewhere(self, request: Request) -> bool:
+        """Asked of every row afresh, whatever the policy remembers."""
+        shape = self._shapes.get(request)
+        if shape is None:
+            shape = self._shapes[request] = Shape(request, self._columns)
+        return bool(shape.fits(self._columns, self._everywhere)[1].any())
+
     def _mean_pct(self, milli: Sequence[float]) -> float | None:
         return round(100 * sum(milli) / len(milli) / self._capacity, 4) if milli else None
-
-
-class _Chooser:
-    """A policy without memory: the best score wins."""
-
-    def __init__(self, columns: Columns, score: Score) -> None:
-        self.placer = Placer(columns, score)
-
-    def choose(self, request: Request) -> Taking | None:
-        """The placement of one pod."""
-        return self.placer.best(request)
-
-    def learn(self, request: Request) -> None:
-        """What the policy does between two decisions."""
-
-
-class _Learning(_Chooser):
-    """The `corral` policy: prices learned from arrivals, between decisions."""
-
-    def __init__(self, columns: Columns) -> None:
-        self.learner = Learner(columns)
-        self.value = Value(columns, self.learner.settle())
-        super().__init__(columns, self.value)
-
-    def learn(self, request: Request) -> None:
-        self.learner.observe(request)
-        while self.learner.due:
-            prices = self.learner.advance()
-            if prices is not None:
-                self.value.use(prices)
-
-
-class _Random(_Chooser):
-    """Any node that fits, each as likely."""
-
-    def __init__(self, columns: Columns, seed: int) -> None:
-        super().__init__(columns, _Indifferent())
-        self._random = np.random.default_rng(seed)
-
-    def choose(self, request: Request) -> Taking | None:
-        fitting = np.flatnonzero(self.placer.scores(request) == 0.0)
-        return self.placer.on(request, int(self._random.choice(fitting))) if len(fitting) else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Indifferent:
-    tries: Tries = Tries.NODES
-    version: int = 0
-
-    def __call__(self, columns: Columns, options: Options) -> Floats:
-        return np.zeros(len(options.rows))
-
-
-def _chooser(policy: str, columns: Columns, fragmentation: Fragmentation, seed: int) -> _Chooser:
-    makers: dict[str, Callable[[], _Chooser]] = {
-        "corral": lambda: _Learning(columns),
-        "fgd": lambda: _Chooser(columns, fragmentation),
-        "best-fit": lambda: _Chooser(columns, BestFit(largest_cpu_milli=128_000, largest_gpu_milli=8_000)),
-        "pack": lambda: _Chooser(columns, Pack()),
-        "spread": lambda: _Chooser(columns, spread()),
-        "random": lambda: _Random(columns, seed),
-    }
-    if policy not in makers:
-        raise Refused(f"--policy: {policy!r} is not a placement policy; {nearest(policy, makers)}", field="policy")
-    return makers[policy]()
-
-
-def _fits_somewhere(request: Request, columns: Columns) -> bool:
-    """Asked of every row afresh, whatever the policy remembers."""
-    everywhere: NDArray[np.intp] = np.arange(len(columns), dtype=np.intp)
-    return bool(Shape(request, columns).fits(columns, everywhere)[1].any())
 
 
 def _until(pods: Sequence[Request], milli: int) -> Iterator[Request]:
@@ -229,12 +180,12 @@ def _until(pods: Sequence[Request], milli: int) -> Iterator[Request]:
                 return
 
 
-def _text(path: Path) -> str:
+def _text(path: Traversable) -> str:
     data = path.read_bytes()
     return (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode()
 
 
-def _rows(path: Path) -> Iterator[dict[str, str]]:
+def _rows(path: Traversable) -> Iterator[dict[str, str]]:
     yield from csv.DictReader(_text(path).splitlines())
 
 

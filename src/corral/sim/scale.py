@@ -1,0 +1,118 @@
+"""A fleet kept nearly full: how many placements a second, with departures and learning, and how long each decision takes."""
+
+import resource
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from corral.model.fit import NodeState, Slot
+from corral.model.job import Request
+from corral.model.units import MILLI_PER_DEVICE
+from corral.scheduling.columns import Columns, NodeRow, Taking
+from corral.scheduling.fragmentation import Fragmentation
+from corral.sim.openb import shipped_trace, target_mix
+from corral.sim.packing import chooser
+
+NODE_CPU_MILLI, NODE_MEMORY_MIB = 128_000, 786_432
+"""A node of openb's largest model, G3."""
+
+FILLED = 0.9
+"""The part of the fleet's milli-GPU that is handed out while it is measured."""
+
+SEED = 20_240_229
+
+
+def run_scale(*, nodes: int, gpus_per_node: int, jobs: int, policy: str = "corral") -> dict[str, Any]:
+    """Fill a fleet to FILLED with openb's request mix, uncounted, then place `jobs` more while others depart.
+
+    The keys are those of `corral simulate scale`; times in ms, memory the peak of this process in MiB.
+    """
+    fleet = _Fleet(nodes, gpus_per_node, policy)
+    fleet.fill()
+    seconds = np.zeros(jobs)
+    placed = 0
+    started = perf_counter()
+    for number in range(jobs):
+        fleet.depart()
+        request = fleet.draw()
+        before = perf_counter()
+        found = fleet.place(request)
+        seconds[number] = perf_counter() - before
+        placed += found
+        fleet.learn(request)
+    wall_s = perf_counter() - started
+    p50, p99 = np.percentile(seconds, (50, 99)) * 1000 if jobs else (0.0, 0.0)
+    return {
+        "policy": policy,
+        "nodes": nodes,
+        "gpus_per_node": gpus_per_node,
+        "jobs": jobs,
+        "placed_jobs": placed,
+        "allocation_pct": round(100 * fleet.allocated_milli / fleet.capacity_milli, 2),
+        "decisions_per_s": round(jobs / wall_s, 1) if jobs else 0.0,
+        "decision_ms": {"p50": round(float(p50), 4), "p99": round(float(p99), 4)},
+        "peak_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+        "wall_s": round(wall_s, 3),
+    }
+
+
+class _Fleet:
+    """Equal nodes, a stream of requests, and the jobs that run."""
+
+    def __init__(self, nodes: int, gpus_per_node: int, policy: str) -> None:
+        self.capacity_milli = nodes * gpus_per_node * MILLI_PER_DEVICE
+        self.allocated_milli = 0
+        pods = shipped_trace().pods
+        self._pods = [pod for pod in pods if pod.devices <= gpus_per_node]
+        self._random = np.random.default_rng(SEED)
+        self._drawn: list[int] = []
+        self._running: list[Taking] = []
+        self._columns = Columns([_node(number, gpus_per_node) for number in range(nodes)])
+        self._chooser = chooser(policy, self._columns, Fragmentation(self._columns, target_mix(pods)), SEED)
+
+    def draw(self) -> Request:
+        """The next request, as likely as it is in the trace."""
+        return self._pods[self._pick(len(self._pods))]
+
+    def fill(self) -> None:
+        """Place requests until FILLED of the fleet is handed out, or as many in a row did not fit as there are nodes."""
+        failed = 0
+        while self.allocated_milli < FILLED * self.capacity_milli and failed < len(self._columns):
+            request = self.draw()
+            failed = 0 if self.place(request) else failed + 1
+            self.learn(request)
+
+    def place(self, request: Request) -> bool:
+        """Decide and hand out; False when it fits nowhere."""
+        found = self._chooser.choose(request)
+        if found is None:
+            return False
+        self._columns.take(found)
+        self._running.append(found)
+        self.allocated_milli += len(found.slots) * found.share_milli
+        return True
+
+    def learn(self, request: Request) -> None:
+        """Let the policy learn from an arrival."""
+        self._chooser.learn(request)
+
+    def depart(self) -> None:
+        """End jobs, each as likely, until the fleet is filled no more than FILLED."""
+        while self.allocated_milli > FILLED * self.capacity_milli:
+            at = self._pick(len(self._running))
+            self._running[at], self._running[-1] = self._running[-1], self._running[at]
+            ended = self._running.pop()
+            self._columns.give(ended)
+            self.allocated_milli -= len(ended.slots) * ended.share_milli
+
+    def _pick(self, size: int) -> int:
+        if not self._drawn:
+            self._drawn = self._random.integers(0, 1 << 62, 4096).tolist()
+        return self._drawn.pop() % size
+
+
+def _node(number: int, gpus: int) -> NodeRow:
+    slot = Slot(model="G3", memory_mib=None, compute=None, free_milli=MILLI_PER_DEVICE, free_mib=None)
+    uuids = tuple(f"GPU-{number:06d}-{index}" for index in range(gpus))
+    return NodeRow(f"node-{number:06d}", uuids, NodeState((slot,) * gpus, NODE_CPU_MILLI, NODE_MEMORY_MIB))
