@@ -61,7 +61,7 @@ def nvml_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_stub(tmp_path_factory.mktemp("nvml"))
 
 
-@pytest.fixture()
+@pytest.fixture
 def nvml_stub(nvml_library: Path, tmp_path: Path) -> NvmlStub:
     """A driver with eight idle GPUs, for processes started with its `env`."""
     stub = NvmlStub(nvml_library, tmp_path / "nvml-control")
@@ -69,7 +69,7 @@ def nvml_stub(nvml_library: Path, tmp_path: Path) -> NvmlStub:
     return stub
 
 
-@pytest.fixture()
+@pytest.fixture
 def stubbed_nvml(nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> Iterator[NvmlStub]:
     """The same driver, loaded into this process."""
     load_stub(nvml_stub, monkeypatch)

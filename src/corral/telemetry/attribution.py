@@ -122,15 +122,20 @@ def _read_facts(pid: int, started_at: float, home: str | None) -> ProcessFacts:
     uid = real_uid(pid)
     command = _read(pid, "cmdline").replace("\0", " ").strip() or _read(pid, "comm").strip()
     cgroup = next((line.split(":", 2)[2] for line in _read(pid, "cgroup").splitlines() if line.count(":") >= 2), None)
-    containers = _CONTAINER_ID.findall(cgroup or "")
     return ProcessFacts(
         user=None if uid is None else _user_name(uid),
         command=command[:_COMMAND_CHARS] or None,
         started_at=started_at,
         cgroup=cgroup,
-        container=containers[-1] if containers else None,
+        container=container_in(cgroup or ""),
         marked_job=_marked_job(_read(pid, "environ"), home),
     )
+
+
+def container_in(cgroup: str) -> str | None:
+    """The id of the innermost container in a cgroup's path (Docker, containerd, Podman and CRI-O: 64 hex digits)."""
+    ids: list[str] = _CONTAINER_ID.findall(cgroup)
+    return ids[-1] if ids else None
 
 
 def _marked_job(environ: str, home: str | None) -> str | None:

@@ -103,7 +103,7 @@ class Sampler:
                 for uuid in uuids
             ]
             for uuid in uuids:
-                # The caller tells the ledger, who knows when: the next pass says it again, so that the newest word lasts.
+                # When the caller tells the ledger is not known: the next pass does it again, so the newest word lasts.
                 self._told.pop(uuid, None)
         return tuple(ConditionObserved(condition) for condition in conditions)
 

@@ -1,0 +1,182 @@
+"""The NVML source on a driver library that the tests built: the real pynvml, no GPU."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pynvml
+import pytest
+
+from corral.clock import ManualClock, SystemClock
+from corral.model.device import Link, Partition
+from corral.model.errors import BackendFailed
+from corral.telemetry.nvml import NvmlSource, open_nvml
+from tests.nvml_stub import NvmlStub, build_stub, load_stub, stub_uuid
+
+
+@pytest.fixture
+def source(stubbed_nvml: NvmlStub) -> NvmlSource:
+    return NvmlSource(ManualClock())
+
+
+def test_the_inventory_holds_all_that_the_driver_tells(source: NvmlSource) -> None:
+    node = source.node()
+    device = node.devices[3]
+    assert (node.driver_version, node.cuda_version) == ("550.54.15", (12, 4))
+    assert device.uuid == stub_uuid(3)
+    assert device.model == "NVIDIA A100-SXM4-80GB"
+    assert device.compute_capability == (8, 0)
+    assert device.pci_bus_id == "00000000:13:00.0"
+    assert device.power_limit_mw == 400_000
+    assert (device.persistence, device.ecc, device.mig_enabled) == (True, True, False)
+
+
+def test_direct_nvlinks_are_counted_for_each_peer(source: NvmlSource) -> None:
+    links = {link.peer_uuid: link for link in source.node().devices[0].links}
+    assert links[stub_uuid(1)] == Link(stub_uuid(1), "nvlink", 2)
+    assert links[stub_uuid(7)].kind == "system"
+
+
+def test_gpus_behind_a_switch_are_all_linked(source: NvmlSource, stubbed_nvml: NvmlStub) -> None:
+    stubbed_nvml.say("nvswitch 1")
+    for device in source.node().devices:
+        assert [(link.kind, link.lanes) for link in device.links] == [("nvlink", 12)] * 7
+
+
+def test_mig_instances_are_partitions_and_utilisation_is_not_to_be_had(
+    source: NvmlSource, stubbed_nvml: NvmlStub
+) -> None:
+    stubbed_nvml.say("gpu 2 mig 1")
+    device = source.node().devices[2]
+    assert device.mig_enabled
+    assert device.partitions[0] == Partition("MIG-57ab0000-0000-4000-8000-000000000021", "3g.40gb", 40960)
+    assert len(device.partitions) == 2
+    assert source.sample([device.uuid])[0].utilization_pct is None
+
+
+def test_memory_that_the_driver_reserves_is_neither_used_nor_free(source: NvmlSource) -> None:
+    sample = source.sample()[0]
+    assert (sample.memory_total_mib, sample.memory_used_mib, sample.memory_free_mib) == (81920, 0, 81320)
+
+
+def test_memory_errors_beyond_correction_are_counted(source: NvmlSource, stubbed_nvml: NvmlStub) -> None:
+    source.node()
+    stubbed_nvml.say("gpu 0 ecc 2")
+    assert [sample.ecc_errors for sample in source.sample()[:2]] == [2, 0]
+
+
+def test_a_process_whose_memory_is_not_told_is_listed_without_it(source: NvmlSource, stubbed_nvml: NvmlStub) -> None:
+    source.node()
+    stubbed_nvml.say("gpu 0 process 77 -1")
+    processes = source.sample()[0].processes
+    assert processes is not None
+    assert [(process.pid, process.memory_mib) for process in processes] == [(77, None)]
+
+
+@pytest.mark.parametrize(
+    ("function", "reading", "expected"),
+    [
+        ("nvmlDeviceGetMemoryInfo_v2", "memory_used_mib", 600),
+        ("nvmlDeviceGetComputeRunningProcesses_v3", "processes", ()),
+        ("nvmlDeviceGetUtilizationRates", "utilization_pct", None),
+        ("nvmlDeviceGetPowerUsage", "power_mw", None),
+        ("nvmlDeviceGetTotalEccErrors", "ecc_errors", None),
+    ],
+)
+def test_a_function_that_the_driver_lacks_is_replaced_or_its_reading_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str, reading: str, expected: object
+) -> None:
+    stub = NvmlStub(build_stub(tmp_path, without=(function,)), tmp_path / "control")
+    stub.say()
+    load_stub(stub, monkeypatch)
+    sample = NvmlSource(ManualClock()).sample()[0]
+    assert getattr(sample, reading) == expected
+    assert sample.temperature_c == 30
+
+
+def test_a_driver_without_any_of_the_newer_functions_still_lists_its_gpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newer = (
+        "nvmlDeviceGetMigMode", "nvmlDeviceGetNvLinkState", "nvmlDeviceGetTopologyCommonAncestor",
+        "nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetEccMode", "nvmlSystemGetCudaDriverVersion_v2",
+    )  # fmt: skip
+    stub = NvmlStub(build_stub(tmp_path, without=newer), tmp_path / "control")
+    stub.say()
+    load_stub(stub, monkeypatch)
+    node = NvmlSource(ManualClock()).node()
+    device = node.devices[0]
+    assert node.cuda_version is None
+    assert (device.mig_enabled, device.links, device.power_limit_mw, device.ecc) == (None, (), None, None)
+
+
+def test_a_driver_reload_costs_no_sample(source: NvmlSource, stubbed_nvml: NvmlStub) -> None:
+    source.node()
+    stubbed_nvml.say("generation 1")
+    assert [sample.fault for sample in source.sample()] == [None] * 8
+
+
+def test_while_the_driver_is_unloaded_every_device_says_so_and_recovers_with_it(
+    source: NvmlSource, stubbed_nvml: NvmlStub
+) -> None:
+    source.node()
+    stubbed_nvml.say("generation 1", f"init {pynvml.NVML_ERROR_DRIVER_NOT_LOADED}")
+    assert {sample.fault for sample in source.sample()} == {"the NVIDIA driver is not loaded"}
+    with pytest.raises(BackendFailed, match="not loaded"):
+        source.node()
+    stubbed_nvml.say("generation 1")
+    assert {sample.fault for sample in source.sample()} == {None}
+
+
+def test_a_driver_upgraded_under_the_server_says_what_to_do(source: NvmlSource, stubbed_nvml: NvmlStub) -> None:
+    source.node()
+    stubbed_nvml.say("generation 1", f"init {pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH}")
+    assert "restart" in str(source.sample()[0].fault)
+
+
+def test_a_gpu_that_is_lost_from_the_start_is_left_out(source: NvmlSource, stubbed_nvml: NvmlStub) -> None:
+    stubbed_nvml.say("gpu 5 lost 1")
+    assert [device.index for device in source.node().devices] == [0, 1, 2, 3, 4, 6, 7]
+
+
+def test_a_gpu_that_shows_up_under_the_index_of_a_lost_one_moves_the_lost_one(
+    source: NvmlSource, stubbed_nvml: NvmlStub
+) -> None:
+    stubbed_nvml.say("devices 2")
+    source.node()
+    stubbed_nvml.say("devices 1", "generation 1")
+    source.sample()
+    assert [(device.uuid, device.index) for device in source.node().devices] == [(stub_uuid(0), 0), (stub_uuid(1), 1)]
+
+
+def test_a_driver_without_gpus_is_no_source(stubbed_nvml: NvmlStub) -> None:
+    stubbed_nvml.say("devices 0")
+    with pytest.raises(BackendFailed, match="no GPU"):
+        open_nvml(ManualClock())
+
+
+def test_a_fresh_process_finds_the_library_by_its_name(nvml_stub: NvmlStub) -> None:
+    script = (
+        "from corral.clock import SystemClock; from corral.telemetry.nvml import open_nvml; "
+        "source = open_nvml(SystemClock()); print(len(source.node().devices), source.sample()[0].power_mw)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=os.environ | nvml_stub.env, capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "8 60000\n", "")
+
+
+@pytest.mark.gpu
+def test_a_real_gpu_is_inventoried_and_read() -> None:
+    source = open_nvml(SystemClock())
+    node = source.node()
+    assert node.driver_version is not None
+    for device, sample in zip(node.devices, source.sample(), strict=True):
+        assert device.memory_mib
+        assert device.pci_bus_id
+        assert device.compute_capability is not None
+        assert sample.fault is None
+        assert sample.memory_used_mib is not None
+        assert sample.processes is not None
+    source.close()

@@ -1,0 +1,264 @@
+"""The sampler on the stub driver and on mock devices: what it tells and what not, and how it bears a hang."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+
+from corral.clock import ManualClock, SystemClock
+from corral.config import Settings
+from corral.model.allocation import Allocation, Grant, Member, Placement
+from corral.model.device import DeviceCondition, DeviceProcess, DeviceSample, Node
+from corral.model.errors import BackendFailed
+from corral.model.fact import AllocationMade, ConditionObserved, NodeObserved, Observation
+from corral.model.view import View
+from corral.ports import Source
+from corral.telemetry.discover import discover
+from corral.telemetry.host import host_node
+from corral.telemetry.mock import MockSource
+from corral.telemetry.sampler import Sampler
+from tests.nvml_stub import NvmlStub, stub_uuid
+
+ROW = '[[devices]]\nmother_uuid = "{uuid}"\nmodel_name = "GPU"\nmemory_size = "8G"\n{extra}\n'
+FAST = Settings(sample_interval_s=0.01, stale_sample_s=5.0)
+HASTY = Settings(sample_interval_s=0.01, stale_sample_s=0.15)
+
+
+@dataclass
+class Listener:
+    """A ledger's ear: a view that advances by what is observed."""
+
+    view: View = field(default_factory=View)
+    told: list[Observation] = field(default_factory=list)
+
+    def observe(self, observations: Sequence[Observation]) -> None:
+        self.told += observations
+        self.view = self.view.advance(observations)
+
+    def condition(self, uuid: str) -> DeviceCondition:
+        return self.view.conditions[uuid]
+
+
+@pytest.fixture
+def listener() -> Listener:
+    return Listener()
+
+
+Start = Callable[..., Sampler]
+
+
+@pytest.fixture
+def start(listener: Listener) -> Iterator[Start]:
+    started = []
+
+    def start(source: Source, settings: Settings = FAST) -> Sampler:
+        sampler = Sampler(source, SystemClock(), settings, view=lambda: listener.view, observe=listener.observe)
+        started.append(sampler)
+        sampler.start()
+        return sampler
+
+    yield start
+    for sampler in started:
+        sampler.stop()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "mock.toml"
+    path.write_text(ROW.format(uuid="a", extra="") + ROW.format(uuid="b", extra=""))
+    return path
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 5.0
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come to hold"
+        time.sleep(0.005)
+
+
+def passes(seconds: float = 0.1) -> None:
+    time.sleep(seconds)
+
+
+def test_the_inventory_and_every_condition_are_known_when_start_returns(
+    start: Start, listener: Listener, path: Path
+) -> None:
+    start(MockSource(path, SystemClock()))
+    (node,) = listener.view.nodes.values()
+    assert [device.uuid for device in node.devices] == ["a", "b"]
+    assert sorted(listener.view.conditions) == ["a", "b"]
+
+
+def test_an_idle_machine_is_told_once_and_never_again(start: Start, listener: Listener, path: Path) -> None:
+    start(MockSource(path, SystemClock()))
+    told = len(listener.told)
+    passes()
+    assert len(listener.told) == told
+
+
+def test_samples_go_on_while_nothing_is_told(start: Start, path: Path) -> None:
+    sampler = start(MockSource(path, SystemClock()))
+    before = sampler.latest()["a"].taken_at
+    eventually(lambda: sampler.latest()["a"].taken_at > before)
+
+
+def test_a_stranger_is_told_with_its_name(start: Start, listener: Listener, path: Path) -> None:
+    start(MockSource(path, SystemClock()))
+    process = 'processes = [{ pid = 4213, user = "nobody-here", memory = "1G" }]'
+    path.write_text(ROW.format(uuid="a", extra=process) + ROW.format(uuid="b", extra=""))
+    eventually(lambda: bool(listener.condition("a").strangers))
+    assert listener.condition("a").strangers == (DeviceProcess(4213, 1024, "nobody-here"),)
+    assert listener.condition("b").strangers == ()
+
+
+def test_a_device_that_is_added_and_one_that_is_gone_change_the_inventory(
+    start: Start, listener: Listener, path: Path
+) -> None:
+    sampler = start(MockSource(path, SystemClock()))
+    path.write_text(ROW.format(uuid="b", extra="") + ROW.format(uuid="c", extra=""))
+    eventually(lambda: any(d.uuid == "c" for node in listener.view.nodes.values() for d in node.devices))
+    assert sorted(sampler.latest()) == ["b", "c"]
+
+
+def test_a_refresh_is_newer_than_the_samples_before_and_names_only_what_was_asked(
+    start: Start, listener: Listener, path: Path
+) -> None:
+    sampler = start(MockSource(path, SystemClock()), replace(FAST, sample_interval_s=50.0, stale_sample_s=100.0))
+    before = sampler.latest()["a"].taken_at
+    observations = sampler.refresh(["a"], 1.0)
+    assert [type(observation) for observation in observations] == [ConditionObserved]
+    assert sampler.latest()["a"].taken_at > before
+    assert sampler.latest()["b"].taken_at == before
+
+
+def test_what_a_refresh_found_does_not_outlast_its_cause(start: Start, listener: Listener, path: Path) -> None:
+    sampler = start(MockSource(path, SystemClock()))
+    idle = path.read_text()
+    path.write_text(ROW.format(uuid="a", extra="processes = [{ pid = 1073741824 }]") + ROW.format(uuid="b", extra=""))
+    found = sampler.refresh(["a"], 1.0)
+    path.write_text(idle)
+    passes()
+    listener.observe(found)
+    sampler.refresh(["a"], 1.0)
+    eventually(lambda: listener.condition("a").strangers == ())
+
+
+def test_a_device_that_is_not_there_comes_back_unreadable(start: Start, path: Path) -> None:
+    (observation,) = start(MockSource(path, SystemClock())).refresh(["z"], 1.0)
+    assert isinstance(observation, ConditionObserved)
+    assert observation.condition.unreadable == "there is no such device on this machine"
+
+
+def test_a_process_of_the_job_that_holds_the_device_is_no_stranger(
+    start: Start, listener: Listener, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = MockSource(path, SystemClock())
+    ours = DeviceProcess(2**30, 10, job_id="5")
+    plain_sample = source.sample
+    monkeypatch.setattr(
+        source, "sample", lambda uuids=None: tuple(replace(s, processes=(ours,)) for s in plain_sample(uuids))
+    )
+    placement = Placement((Member("n", (Grant("a", 1000),)),))
+    listener.observe([AllocationMade(Allocation("5.1", "5", "alice", placement, 0.0), 0.0)])  # type: ignore[list-item]
+    start(source)
+    assert listener.condition("a").strangers == ()
+    assert listener.condition("b").strangers == (ours,)
+
+
+class FailingSource:
+    """A source whose driver fails in ways that no driver should."""
+
+    name = "failing"
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def node(self) -> Node:
+        return host_node()
+
+    def sample(self, uuids: Sequence[str] | None = None) -> tuple[DeviceSample, ...]:
+        raise self.error
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def test_a_driver_that_never_answers_leaves_a_host_for_cpu_jobs(start: Start, listener: Listener) -> None:
+    start(FailingSource(BackendFailed("no")))
+    (node,) = listener.view.nodes.values()
+    assert node.devices == ()
+
+
+def test_an_error_that_nobody_foresaw_is_logged_and_survived(
+    start: Start, listener: Listener, caplog: pytest.LogCaptureFixture
+) -> None:
+    sampler = start(FailingSource(ZeroDivisionError("what")))
+    passes(0.05)
+    assert "ZeroDivisionError" in caplog.text
+    assert sampler.latest() == {}
+
+
+def test_a_hang_makes_every_device_unreadable_in_time_and_ends_by_itself(
+    start: Start, listener: Listener, stubbed_nvml: NvmlStub
+) -> None:
+    start(discover(SystemClock()), HASTY)
+    assert listener.condition(stub_uuid(0)).unreadable is None
+    stubbed_nvml.say("gpu 3 hang 1")
+    began = time.monotonic()
+    eventually(lambda: listener.condition(stub_uuid(0)).unreadable is not None)
+    assert time.monotonic() - began < 10 * HASTY.stale_sample_s
+    assert "has not answered" in str(listener.condition(stub_uuid(3)).unreadable)
+    stubbed_nvml.say()
+    eventually(lambda: all(condition.unreadable is None for condition in listener.view.conditions.values()))
+
+
+def test_a_refresh_of_a_device_that_hangs_comes_back_unreadable_within_its_time(
+    start: Start, stubbed_nvml: NvmlStub
+) -> None:
+    sampler = start(discover(SystemClock()), Settings())
+    stubbed_nvml.say("gpu 3 hang 1")
+    began = time.monotonic()
+    (observation,) = sampler.refresh([stub_uuid(3)], 0.05)
+    took_s = time.monotonic() - began
+    stubbed_nvml.say()
+    assert isinstance(observation, ConditionObserved)
+    assert observation.condition.unreadable == "the driver has not answered for 0.05 s"
+    assert took_s < 1.0
+
+
+def test_a_gpu_that_falls_off_the_bus_is_unreadable_alone(
+    start: Start, listener: Listener, stubbed_nvml: NvmlStub
+) -> None:
+    start(discover(SystemClock()))
+    stubbed_nvml.say("gpu 6 lost 1")
+    eventually(lambda: listener.condition(stub_uuid(6)).unreadable is not None)
+    passes(0.05)
+    assert "bus" in str(listener.condition(stub_uuid(6)).unreadable)
+    assert listener.condition(stub_uuid(5)).unreadable is None
+
+
+def test_a_hot_gpu_is_unhealthy_until_it_has_cooled_down(
+    start: Start, listener: Listener, stubbed_nvml: NvmlStub
+) -> None:
+    start(discover(SystemClock()))
+    stubbed_nvml.say("gpu 1 temp 99")
+    eventually(lambda: listener.condition(stub_uuid(1)).unhealthy is not None)
+    stubbed_nvml.say()
+    eventually(lambda: listener.condition(stub_uuid(1)).unhealthy is None)
+
+
+def test_a_stopped_sampler_tells_nothing_more(start: Start, listener: Listener, path: Path) -> None:
+    sampler = start(MockSource(path, SystemClock()))
+    sampler.stop()
+    told = len(listener.told)
+    path.write_text(ROW.format(uuid="a", extra="lost = true"))
+    passes()
+    assert len(listener.told) == told
+    assert not any(isinstance(o, NodeObserved) for o in listener.told[told:])
+
+
+def test_no_driver_is_called_before_the_sampler_asks(stubbed_nvml: NvmlStub) -> None:
+    stubbed_nvml.say("gpu 0 hang 1")
+    assert discover(ManualClock()).name == "none"
