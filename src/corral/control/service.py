@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from corral.control.submit import SubmitLimits
 from corral.model.device import Node
 from corral.model.errors import Conflict, Forbidden, NotFound, Refused
 from corral.model.fact import AllocationMade, DeviceCordoned, DeviceUncordoned, Fact, JobSubmitted
-from corral.model.job import Job, JobKind, Phase, ProcessIdentity, Request
+from corral.model.job import Job, JobKind, JobSpec, Phase, ProcessIdentity, Request
 from corral.model.submission import Submission
 from corral.model.view import View
 from corral.ports import Decided, Ledger, Processes
@@ -60,17 +61,21 @@ class Service:
         """As `submit`, without waiting for the disk."""
         view = self._ledger.view()
         now = self._clock.now()
-        jobs: list[Job] = []
-        ids: list[str] = []
+        specs: list[JobSpec] = []
         for submission in submissions:
             if submission.kind is JobKind.ADOPT:
                 raise Refused("a process is adopted with `corral adopt PID`, not submitted", field="kind")
             submit.check(submission)
             self._check_possible(view, submission)
-            spec = submit.spec_of(submission, caller, self._limits, self._owner(submission))
-            numbers = self._ledger.next_ids(submit.ids_needed(submission))
-            jobs.extend(submit.jobs_of(submission, spec, numbers, now))
-            ids.append(numbers[0])
+            specs.append(submit.spec_of(submission, caller, self._limits, self._owner(submission)))
+        # All at once, for each taking of more numbers than are at hand waits for the disk.
+        numbers = iter(self._ledger.next_ids(sum(map(submit.ids_needed, submissions))))
+        jobs: list[Job] = []
+        ids: list[str] = []
+        for submission, spec in zip(submissions, specs, strict=True):
+            own = tuple(islice(numbers, submit.ids_needed(submission)))
+            jobs.extend(submit.jobs_of(submission, spec, own, now))
+            ids.append(own[0])
         accepted = tuple(ids)
 
         def decide(newest: View) -> Decided[tuple[str, ...]]:

@@ -1,0 +1,82 @@
+"""Forks servers from a process that has imported everything, so that hundreds of boots cost a tenth of a second each.
+
+Reads one JSON object a line: {"home": PATH, "mock": PATH, "crash": [STEP, N, WHEN] or null} and answers with the pid of
+the server. STEP is "commit" or "launch"; the server kills itself with SIGKILL at the Nth of them, WHEN "before" or
+"after" it was done. Nothing of this is in the server's own code: its parts are wrapped here.
+"""
+
+import contextlib
+import itertools
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from corral import daemon
+from corral.backends.process.backend import ProcessBackend
+from corral.ledger.database import Database
+
+
+def arm(step: str, number: int, when: str) -> None:
+    """Have this process killed at the `number`-th step of that kind."""
+    count = itertools.count(1)
+    writing, launch = Database.writing, ProcessBackend.launch
+
+    def due(moment: str, n: int) -> None:
+        if n == number and moment == when:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    @contextlib.contextmanager
+    def counted_writing(self: Database) -> Iterator[Any]:
+        n = next(count)
+        with writing(self) as connection:
+            yield connection
+            due("before", n)
+        due("after", n)
+
+    def counted_launch(self: ProcessBackend, *args: Any, **kwargs: Any) -> None:
+        n = next(count)
+        due("before", n)
+        launch(self, *args, **kwargs)
+        due("after", n)
+
+    wrapped: dict[str, tuple[type, str, Callable[..., Any]]] = {
+        "commit": (Database, "writing", counted_writing),
+        "launch": (ProcessBackend, "launch", counted_launch),
+    }
+    owner, name, replacement = wrapped[step]
+    setattr(owner, name, replacement)
+
+
+def serve(order: dict[str, Any]) -> int:
+    """Be the server of one order; in the forked child."""
+    log = os.open(f"{order['home']}.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.setsid()
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    if order["crash"]:
+        arm(*order["crash"])
+    return daemon.main(["--home", order["home"], "--mock", order["mock"]])
+
+
+def main() -> None:
+    """Fork a server for every line until the input ends."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    print("ready", flush=True)
+    for line in sys.stdin:
+        order = json.loads(line)
+        pid = os.fork()
+        if pid == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            code = 1
+            try:
+                code = serve(order)
+            finally:
+                os._exit(code)
+        print(pid, flush=True)
+
+
+if __name__ == "__main__":
+    main()

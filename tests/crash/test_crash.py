@@ -1,0 +1,187 @@
+"""The server is killed at every durable step; afterwards each acknowledged job ran once, or is lost and says why."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from corral.client import Client
+from corral.model.errors import CorralError
+from corral.model.job import Phase
+
+MOCK = "".join(
+    f'{{ mother_uuid = "GPU-{i}", model_name = "Mock", numa_node = 0, subproc_count = 8, memory_size = "8G", '
+    "is_mig_device = false },\n"
+    for i in range(2)
+)
+JOBS = 4
+LEAST_STEPS = {"commit": 6, "launch": JOBS}
+START_S = 20.0
+
+Start = Callable[..., int]
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator["subprocess.Popen[str]"]:
+    command = [sys.executable, "-m", "tests.crash.nursery"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout.readline() == "ready\n"
+        yield process
+        process.stdin.close()
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    # Not below pytest's directory, whose path is too long for a socket.
+    directory = Path(tempfile.mkdtemp(prefix="corral-"))
+    (directory / "mock.toml").write_text(
+        f'slot_name = "cuda"\ndevice_plugin_name = "CUDADevice"\ndevices = [\n{MOCK}]\n'
+    )
+    yield directory / "home"
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture
+def start(nursery: "subprocess.Popen[str]", home: Path) -> Iterator[Start]:
+    pids: list[int] = []
+
+    def start_server(crash: tuple[str, int, str] | None = None) -> int:
+        order = {"home": str(home), "mock": str(home.parent / "mock.toml"), "crash": crash}
+        assert nursery.stdin is not None
+        assert nursery.stdout is not None
+        nursery.stdin.write(json.dumps(order) + "\n")
+        nursery.stdin.flush()
+        pids.append(int(nursery.stdout.readline()))
+        return pids[-1]
+
+    yield start_server
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+    for pid in pids:
+        gone(pid)
+
+
+def gone(pid: int) -> None:
+    deadline = time.monotonic() + START_S
+    while Path(f"/proc/{pid}").exists():
+        assert time.monotonic() < deadline, f"server {pid} did not end"
+        time.sleep(0.005)
+
+
+def answering(home: Path, pid: int) -> bool:
+    """Whether the server came up; False when it died on the way."""
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline:
+        if not Path(f"/proc/{pid}").exists():
+            return False
+        with contextlib.suppress(CorralError, OSError), Client(home) as client:
+            if client.server().pid == pid:
+                return True
+        time.sleep(0.005)
+    raise AssertionError("the server neither answered nor died")
+
+
+def submit(home: Path, witness: Path) -> list[str]:
+    """Submit jobs, each of which says when it began and ended and on what; the ids that were acknowledged."""
+    script = 'echo "$CORRAL_JOB_ID begin $CUDA_VISIBLE_DEVICES" >> "$0"; sleep 0.05; echo "$CORRAL_JOB_ID end -" >> "$0"'
+    acknowledged = []
+    with contextlib.suppress(CorralError, OSError), Client(home) as client:
+        for _ in range(JOBS):
+            acknowledged.append(client.submit(["/bin/sh", "-c", script, str(witness)], workdir="/").id)
+    return acknowledged
+
+
+def all_end(home: Path, job_ids: list[str]) -> bool:
+    """Whether the server lived to tell that all of these ended."""
+    with contextlib.suppress(CorralError, OSError), Client(home) as client:
+        client.wait(job_ids, timeout_s=20)
+        return True
+    return False
+
+
+def check(home: Path, acknowledged: list[str], witness: Path) -> None:
+    with Client(home) as client:
+        rows = client.wait(acknowledged, timeout_s=30)
+        everyone = {row.id: row for row in client.jobs.list(all=True)}
+    lines = [line.split() for line in witness.read_text().splitlines()] if witness.exists() else []
+    begun = [job_id for job_id, event, _ in lines if event == "begin"]
+    for row in rows:
+        if row.phase == Phase.LOST:
+            assert row.reason, f"job {row.id} is lost without a reason"
+            assert begun.count(row.id) <= 1
+        else:
+            assert (row.phase, row.exit_code) == (Phase.SUCCEEDED, 0), row
+            assert begun.count(row.id) == 1, f"job {row.id} ran {begun.count(row.id)} times"
+    assert set(begun) <= set(everyone), "something ran that the ledger does not know"
+    assert_no_device_was_held_twice(lines)
+
+
+def assert_no_device_was_held_twice(lines: list[list[str]]) -> None:
+    holding: dict[str, str] = {}
+    for job_id, event, device in lines:
+        if event == "begin":
+            assert device not in holding.values(), f"job {job_id} began on {device}, which was held"
+            holding[job_id] = device
+        else:
+            holding.pop(job_id, None)
+
+
+def run_and_crash(home: Path, start: Start, crash: tuple[str, int, str]) -> bool:
+    """One life, one death and one more life. False when the server lived through: there is no such step."""
+    witness = home.parent / "witness"
+    first = start(crash)
+    acknowledged = submit(home, witness) if answering(home, first) else []
+    if len(acknowledged) == JOBS and all_end(home, acknowledged):
+        return False
+    gone(first)
+    second = start()
+    assert answering(home, second)
+    if acknowledged:
+        check(home, acknowledged, witness)
+    os.kill(second, signal.SIGTERM)
+    gone(second)
+    return True
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("step", ["commit", "launch"])
+def test_whatever_was_acknowledged_runs_once_or_is_lost_with_its_reason(
+    home: Path, start: Start, step: str, when: str
+) -> None:
+    number = 1
+    while run_and_crash(home, start, (step, number, when)):
+        number += 1
+        for name in ("witness", "home"):
+            path = home.parent / name
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+    assert number > LEAST_STEPS[step], f"only {number} {step}s were seen; the scenario does not reach the steps it is for"
+
+
+def test_a_job_that_ran_while_the_server_was_dead_is_adopted_with_its_exit_code(home: Path, start: Start) -> None:
+    first = start()
+    assert answering(home, first)
+    with Client(home) as client:
+        ends_meanwhile = client.submit(["/bin/sh", "-c", "sleep 0.3; exit 7"], workdir="/").id
+        outlives = client.submit(["/bin/sh", "-c", "sleep 1.5; exit 8"], workdir="/").id
+        while any(row.phase != Phase.RUNNING for row in client.jobs.list()):
+            time.sleep(0.01)
+    os.kill(first, signal.SIGKILL)
+    gone(first)
+    time.sleep(0.5)
+    assert answering(home, start())
+    with Client(home) as client:
+        client.wait([ends_meanwhile, outlives], timeout_s=20)
+        assert [client.jobs.get(job_id).exit_code for job_id in (ends_meanwhile, outlives)] == [7, 8]
