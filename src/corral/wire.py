@@ -117,7 +117,7 @@ def _reader(kind: Any) -> Reader:
     if origin is tuple:
         return _tuple_reader(args)
     if origin is not None:
-        return _mapping_reader
+        return _mapping_reader(args[1])
     if dataclasses.is_dataclass(kind):
         return _dataclass_reader(cast(type[Any], kind))
     if issubclass(kind, Enum):
@@ -148,9 +148,16 @@ def _tuple_reader(args: tuple[Any, ...]) -> Reader:
     return read_exactly
 
 
-def _mapping_reader(data: Any, field: str) -> Any:
-    _expect(isinstance(data, Mapping), "an object", data, field)
-    return data
+def _mapping_reader(kind: Any) -> Reader:
+    def read(data: Any, field: str) -> Any:
+        _expect(isinstance(data, Mapping), "an object", data, field)
+        if kind is str:
+            for name, value in data.items():
+                if type(value) is not str:
+                    raise Refused(f"{field}.{name} must be a string, not {value!r:.80}", field=f"{field}.{name}")
+        return data
+
+    return read
 
 
 def _dataclass_reader(cls: type[Any]) -> Reader:

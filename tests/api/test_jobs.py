@@ -54,6 +54,7 @@ def test_of_a_batch_with_one_bad_job_none_is_accepted(served: Served) -> None:
         ({"command": ["true"], "comand": 1}, "comand", "did you mean 'command'"),
         ({"command": "true"}, "command", "must be a list"),
         ({"command": []}, "command", "no command to run"),
+        ({"command": ["true"], "env": {"SEED": 1}}, "env.SEED", "must be a string, not 1"),
         ({"command": ["true"], "request": {"devices": -1}}, "gpus", "-1"),
         ({"command": ["true"], "workdir": "/no/such"}, "workdir", "/no/such"),
         (b"{", None, "not JSON"),

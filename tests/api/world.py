@@ -21,13 +21,10 @@ from corral.control.service import Service
 from corral.control.submit import SubmitLimits
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.device import Device, DeviceCondition, DeviceSample, Node
-from corral.model.errors import Refused
 from corral.model.fact import ConditionObserved, NodeObserved, Observation
 from corral.model.home import Home
 from corral.model.job import ProcessIdentity
-from corral.model.submission import Submission
-from corral.model.view import View
-from corral.scheduling.feasible import impossible, verify
+from corral.scheduling.feasible import refuse_impossible, verify
 from corral.scheduling.info import gpu_info
 from corral.scheduling.planner import Planner
 
@@ -103,7 +100,7 @@ class World:
             OwnProcesses(),
             clock,
             limits=SubmitLimits(),
-            refuse_impossible=_refuse_impossible,
+            refuse_impossible=refuse_impossible,
             stop=lambda _: None,
             adopt=lambda _: None,
         )
@@ -113,12 +110,6 @@ class World:
 
     def close(self) -> None:
         self.ledger.close()
-
-
-def _refuse_impossible(view: View, submission: Submission) -> None:
-    reason = impossible(view, submission.request)
-    if reason is not None:
-        raise Refused(reason)
 
 
 class Served:

@@ -4,11 +4,11 @@ from fastapi import FastAPI, Request, Response
 from fastapi.routing import APIRoute
 
 import corral
-from corral.api import jobs, site
+from corral.api import jobs, shapes, site
 from corral.api.auth import Authenticator
 from corral.api.desk import Ask, Desk, json_response
 from corral.api.errors import add_error_handlers
-from corral.api.openapi import describer
+from corral.api.openapi import describer, gives
 from corral.api.waiting import EndSignal
 from corral.control.service import Service
 
@@ -36,6 +36,11 @@ def create_app(service: Service, authenticator: Authenticator, ends: EndSignal) 
         app.include_router(router, prefix=PREFIX)
         paths += [PREFIX + route.path for route in router.routes if isinstance(route, APIRoute)]
     add_error_handlers(app, paths)
+
+    @app.get(f"{PREFIX}/health", tags=["devices and server"], responses=gives(shapes.Health))
+    async def health() -> Response:
+        """Tell that the server answers; for everyone, without a token."""
+        return json_response({"status": "ok"})
 
     @app.get(f"{PREFIX}/openapi.json", include_in_schema=False)
     async def description(request: Request, ask: Ask) -> Response:

@@ -1,13 +1,14 @@
 """What every route has at hand: the service, the caller, and threads for what blocks."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
 from anyio import to_thread
 from fastapi import Depends
+from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -42,6 +43,24 @@ async def asked(request: Request) -> Asked:
 
 
 Ask = Annotated[Asked, Depends(asked)]
+"""How an endpoint says, in the description too, that it wants to know who asks."""
+
+
+class AskedRoute(APIRoute):
+    """Calls `endpoint(request, ask, **path parameters)` directly.
+
+    The signature serves the description only: resolving it anew for each request would take as long as reading and
+    checking a submission.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        endpoint = self.endpoint
+
+        async def handle(request: Request) -> Response:
+            response: Response = await endpoint(request, await asked(request), **request.path_params)
+            return response
+
+        return handle
 
 
 async def answer(call: Callable[..., Any], *args: Any, status: int = 200, **kwargs: Any) -> Response:

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from corral.api import shapes
-from corral.api.desk import Ask, Asked, answer, json_response, to_json
+from corral.api.desk import Ask, Asked, AskedRoute, answer, json_response, to_json
 from corral.api.logs import LogResponse, follow_log, read_log
 from corral.api.openapi import gives, takes, takes_query
 from corral.api.reading import read_body, read_query
@@ -25,7 +25,7 @@ MAX_BATCH = 10_000
 MAX_PAGE = 10_000
 _STREAMED_PAGE = 1000
 
-router = APIRouter(tags=["jobs"])
+router = APIRouter(tags=["jobs"], route_class=AskedRoute)
 
 
 @router.post("/jobs", status_code=201, openapi_extra=takes(Submission), responses=gives(shapes.JobId, status=201))
@@ -104,19 +104,19 @@ async def list_jobs(request: Request, ask: Ask) -> Response:
 
 
 @router.get("/jobs/{job_id}", responses=gives(None, description="The job's row and all that is known of it."))
-async def job(job_id: str, ask: Ask) -> Response:
+async def job(request: Request, ask: Ask, job_id: str) -> Response:
     """Show one job."""
     return await answer(ask.service.inquiry.job, job_id)
 
 
 @router.get("/jobs/{job_id}/why", responses=gives(shapes.Why))
-async def why(job_id: str, ask: Ask) -> Response:
+async def why(request: Request, ask: Ask, job_id: str) -> Response:
     """Explain why a job waits and when it will start."""
     return await answer(ask.service.inquiry.why, job_id)
 
 
 @router.get("/jobs/{job_id}/logs", openapi_extra=takes_query(shapes.LogQuery), responses=gives(None))
-async def logs(job_id: str, request: Request, ask: Ask) -> Response:
+async def logs(request: Request, ask: Ask, job_id: str) -> Response:
     """Send a job's log; following it ends when the job has ended and all was sent."""
     asked_for = read_query(request, shapes.LogQuery)
     if asked_for.offset < 0:
@@ -134,25 +134,25 @@ async def logs(job_id: str, request: Request, ask: Ask) -> Response:
 
 
 @router.post("/jobs/{job_id}/cancel", responses=gives(shapes.JobIds))
-async def cancel(job_id: str, ask: Ask) -> Response:
+async def cancel(request: Request, ask: Ask, job_id: str) -> Response:
     """End a job, or every element of an array."""
     return json_response({"ids": await to_thread.run_sync(ask.service.cancel, job_id, ask.caller)})
 
 
 @router.post("/jobs/{job_id}/hold", responses=gives(shapes.JobIds))
-async def hold(job_id: str, ask: Ask) -> Response:
+async def hold(request: Request, ask: Ask, job_id: str) -> Response:
     """Keep a waiting job from starting."""
     return json_response({"ids": await to_thread.run_sync(ask.service.hold, job_id, ask.caller)})
 
 
 @router.post("/jobs/{job_id}/release", responses=gives(shapes.JobIds))
-async def release(job_id: str, ask: Ask) -> Response:
+async def release(request: Request, ask: Ask, job_id: str) -> Response:
     """Let a held job start."""
     return json_response({"ids": await to_thread.run_sync(ask.service.release, job_id, ask.caller)})
 
 
 @router.post("/jobs/{job_id}/requeue", responses=gives(shapes.JobIds))
-async def requeue(job_id: str, ask: Ask) -> Response:
+async def requeue(request: Request, ask: Ask, job_id: str) -> Response:
     """Run a job once more."""
     return json_response({"ids": await to_thread.run_sync(ask.service.requeue, job_id, ask.caller)})
 

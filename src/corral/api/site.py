@@ -6,21 +6,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.api import shapes
-from corral.api.desk import Ask, answer, json_response
+from corral.api.desk import Ask, AskedRoute, answer, json_response
 from corral.api.openapi import gives, takes
 from corral.api.reading import read_body
 
-router = APIRouter(tags=["devices and server"])
+router = APIRouter(tags=["devices and server"], route_class=AskedRoute)
 
 
 @router.get("/devices", responses=gives(shapes.Devices))
-async def devices(ask: Ask) -> Response:
+async def devices(request: Request, ask: Ask) -> Response:
     """List the devices with their last samples and who has them."""
     return await answer(lambda: {"devices": ask.service.inquiry.devices()})
 
 
 @router.post("/devices/{device:path}/cordon", openapi_extra=takes(shapes.Cordon), responses=gives(shapes.Devices))
-async def cordon(device: str, request: Request, ask: Ask) -> Response:
+async def cordon(request: Request, ask: Ask, device: str) -> Response:
     """Set a device apart: nothing more starts on it."""
     reason = (await read_body(request, shapes.Cordon)).reason
     rows = await to_thread.run_sync(ask.service.cordon, device, reason, ask.caller)
@@ -28,19 +28,13 @@ async def cordon(device: str, request: Request, ask: Ask) -> Response:
 
 
 @router.post("/devices/{device:path}/uncordon", responses=gives(shapes.Devices))
-async def uncordon(device: str, ask: Ask) -> Response:
+async def uncordon(request: Request, ask: Ask, device: str) -> Response:
     """Give a device back."""
     rows = await to_thread.run_sync(ask.service.uncordon, device, ask.caller)
     return json_response({"devices": rows})
 
 
 @router.get("/server", responses=gives(shapes.ServerRow))
-async def server(ask: Ask) -> Response:
+async def server(request: Request, ask: Ask) -> Response:
     """Tell what this server is and on what it runs."""
     return await answer(ask.service.inquiry.server)
-
-
-@router.get("/health", responses=gives(shapes.Health))
-async def health() -> Response:
-    """Tell that the server answers; for everyone, without a token."""
-    return json_response({"status": "ok"})
