@@ -1,4 +1,4 @@
-"""A job's log: everything until it is nearly full, then the last of it, and between them a line that says what is gone."""
+"""A job's log: everything until it is nearly full, then the end of it, and between them a line saying what is gone."""
 
 import errno
 import os

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 _decoder = json.JSONDecoder()
 
 
-def decode(text: str) -> Any:
-    """The JSON value at the start of `text`. Straight to the scanner, which touches less memory than json.loads."""
-    return _decoder.raw_decode(text)[0]
+def decode(text: str, start: int = 0) -> Any:
+    """The JSON value that begins at `start`. Straight to the scanner, which touches less memory than json.loads."""
+    return _decoder.raw_decode(text, start)[0]
 
 
 class Orders(NamedTuple):
@@ -58,4 +58,4 @@ def decode_orders(text: str) -> Orders:
 
 def decode_command(text: str) -> Command:
     """The second line. Raises ValueError or TypeError."""
-    return Command(*decode(text[text.index("\n") + 1 :]))
+    return Command(*decode(text, text.index("\n") + 1))

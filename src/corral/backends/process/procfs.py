@@ -30,10 +30,10 @@ def boot_id() -> str:
 
 
 def _stat_fields(pid: int) -> list[bytes] | None:
-    """Fields 3 and on of /proc/PID/stat, or None when there is no such process."""
+    """Fields 3 to 22 of /proc/PID/stat and the rest in one, or None when there is no such process."""
     try:
         # The command name is in parentheses and may hold spaces and parentheses itself.
-        return read_file(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+        return read_file(f"/proc/{pid}/stat").rpartition(b")")[2].split(None, 20)
     except (FileNotFoundError, ProcessLookupError):
         return None
 

@@ -20,7 +20,8 @@ from .orders import Command, Orders, decode, decode_command, decode_orders, enco
 from .procfs import ProcessIdentity, read_file
 
 # One block, written while there is room, so that a disk which fills up meanwhile cannot swallow the exit code.
-EXIT_ROOM_BYTES = 4096
+_EXIT_ROOM_BYTES = 4096
+_BLANK = b" " * _EXIT_ROOM_BYTES
 MESSAGE_LIMIT = 1000
 
 _SPEC, _CLAIM, _STOP, _STARTED, _EXIT, _EXIT_ROOM = "spec.jsonl", "claim", "stop", "started", "exit", "exit.room"
@@ -187,14 +188,14 @@ class LaunchRecords:
 
     def reserve_exit(self) -> None:
         """Take the room for the exit record now, while a full disk can still refuse the launch."""
-        _write_new(self._path(_EXIT_ROOM), b" " * EXIT_ROOM_BYTES)
+        _write_new(self._path(_EXIT_ROOM), _BLANK)
 
     def write_exit(self, exit_: Exit) -> None:
         """Record the end, durably, in the room that was reserved."""
         data = _encode_exit(exit_)
         fd = os.open(self._path(_EXIT_ROOM), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            os.write(fd, data.ljust(EXIT_ROOM_BYTES))
+            os.write(fd, data.ljust(_EXIT_ROOM_BYTES))
             os.rename(self._path(_EXIT_ROOM), self._path(_EXIT))
             os.fsync(fd)
             _sync_directory(self.directory)
