@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from corral.cli.jobs import ending_of, explained
+from corral.cli.endings import ending_of
+from corral.cli.jobs import explained
 from corral.cli.listing import device_lines, job_lines, job_place, status_lines
 from corral.cli.reserve import exports
 from corral.cli.screen import Table, clipped, clock_time, painted
@@ -53,7 +54,7 @@ def test_ps_lists_the_oldest_first_and_how_long_each_took() -> None:
     ]
     lines = [line.split() for line in job_lines(rows, {}, NOW)]
     assert [line[0] for line in lines] == ["ID", "16", "17", "18", "19"]
-    assert [" ".join(line[6:8]) for line in lines[2:4]] == ["1m 30s", "2h 5m"]
+    assert [" ".join(line[5:7]) for line in lines[2:4]] == ["1m 30s", "2h 5m"]
 
 
 def test_every_table_fits_eighty_columns() -> None:

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
+from corral.cli.endings import ending_of
 from corral.cli.screen import clock_time, command_group, example, print_json, say
-from corral.client import Client, Explanation, JobRow, Jobs, WaitTimedOut
+from corral.client import Client, Explanation, Jobs, WaitTimedOut
 from corral.model.units import format_duration, parse_duration_s
 
 TIMED_OUT = 124
@@ -95,14 +96,6 @@ def release(ids: JobIds) -> None:
 def requeue(ids: JobIds) -> None:
     """Queue jobs again: running ones, which are ended, or failed and lost ones."""
     _act(Jobs.requeue, ids, "requeued")
-
-
-def ending_of(row: JobRow) -> str:
-    """How a job ended, in one sentence."""
-    title = f"job {row.id}" + (f" ({row.name})" if row.name else "")
-    how = row.phase.lower().replace("_", " ")
-    code = f" with exit code {row.exit_code}" if row.exit_code else ""
-    return f"{title} {how}{code}" + (f": {row.reason}" if row.reason else "")
 
 
 def explained(told: Explanation) -> list[str]:

@@ -80,13 +80,13 @@ def devices(json: AsJson = False) -> None:
 def job_lines(rows: Sequence[JobRow], index_of: Mapping[str, int | None], now: float) -> list[str]:
     """The table of `ps`, oldest job first."""
     table = Table(
-        ("ID", "NAME", "USER", "PHASE", "PRI", "GPUS", "TIME", "WHERE, WHY"),
-        limits={"ID": 12, "NAME": 16, "USER": 10},
-        numeric=("PRI", "GPUS", "TIME"),
+        ("ID", "NAME", "USER", "PHASE", "GPUS", "TIME", "WHERE, WHY"),
+        limits={"ID": 12, "NAME": 14, "USER": 8},
+        numeric=("GPUS", "TIME"),
     )
     for row in sorted(rows, key=lambda row: (row.sequence or 0, row.id)):
         gpus = "-" if row.gpus is None else str(row.gpus)
-        shown = (row.id, row.name or _command_name(row), row.user, row.phase, str(row.priority), gpus)
+        shown = (row.id, row.name or _command_name(row), row.user, row.phase, gpus)
         table.add(*shown, job_time(row, now), job_place(row, index_of), style=PHASE_STYLES.get(row.phase))
     return table.lines(paint="PHASE")
 
@@ -121,28 +121,18 @@ def status_lines(server: ServerInfo, devices: Sequence[DeviceRow]) -> list[str]:
     lines = [painted(f"{server.node or 'this machine'}  {free} of {len(devices)} GPUs free  {kind}", "bold")]
     name_width = max((len(_short_model(device.name)) for device in devices), default=0)
     for device in devices:
-        lines.append(_gauge_line(device, min(name_width, 16)))
+        lines.append(_gauge_line(device, min(name_width, 19)))
         lines += [clipped_line("      " + note) for note in _notes(device)]
     return lines
 
 
 def device_lines(rows: Sequence[DeviceRow]) -> list[str]:
     """The table of `devices`."""
-    table = Table(
-        ("GPU", "UUID", "MODEL", "MEMORY", "CC", "STATE"), limits={"UUID": 40, "MODEL": 16}, numeric=("GPU", "MEMORY")
-    )
+    table = Table(("GPU", "UUID", "MEMORY", "CC", "MODEL"), limits={"UUID": 40}, numeric=("GPU", "MEMORY"))
     for row in rows:
         memory = format_memory(row.memory_total_mib)
-        shown = (
-            _or(row.index, "?"),
-            row.uuid,
-            _short_model(row.name),
-            memory,
-            row.compute_capability or "?",
-            row.state,
-        )
-        table.add(*shown, style=STATE_STYLES.get(row.state))
-    return table.lines(paint="STATE")
+        table.add(_or(row.index, "?"), row.uuid, memory, row.compute_capability or "?", _short_model(row.name))
+    return table.lines()
 
 
 def clipped_line(line: str) -> str:

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
+from corral.cli.endings import ending_of
 from corral.cli.flags import DeviceFlags, spell, taking
-from corral.cli.jobs import ending_of
 from corral.cli.screen import clock_time, command_group, example, print_json, say
 from corral.cli.waiting import ReasonLine
 from corral.client import Client, JobRow

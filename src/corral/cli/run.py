@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from corral.cli.endings import ending_of
 from corral.cli.flags import JobFlags, spell, taking
 from corral.cli.forecast import show_forecast
 from corral.cli.screen import command_group, example, exit_code_of, say
@@ -105,7 +106,7 @@ class Attendance:
             self._cancel()
             return SIGNALLED + signal.SIGPIPE
         if row.phase != "SUCCEEDED" and (row.exit_code is None or row.phase in ("TIMED_OUT", "LOST")):
-            say(row.reason or f"job {job_id} ended as {row.phase} and left no exit code")
+            say(ending_of(row))
         return exit_code_for(row, self._signalled)
 
     def _copy_output(self, job_id: str, narrator: Narrator) -> None:
