@@ -1,7 +1,7 @@
-"""Free capacity in columns: a row for each node, in the order in which equal choices are settled, a column for each amount.
+"""Free capacity in columns: a row for each node, in the order that settles equal choices, a column for each amount.
 
-What placements change (CPU, memory, milli-GPU and MiB of each slot) lies in arrays. All the rest of a node's state is its
-*kind*, interned, so that what a request and a kind have to do with each other is asked once.
+What placements change (CPU, memory, milli-GPU and MiB of each slot) lies in arrays. All the rest of a node's state
+is its *kind*, interned, so that what a request and a kind have to do with each other is asked once.
 """
 
 from collections.abc import Iterator, Sequence
@@ -125,9 +125,9 @@ class Columns:
 
     def state(self, row: int) -> NodeState:
         """The state of a node, as `corral.model.fit.node_state` would tell it."""
-        kind = self.kinds[self.kind[row]]
-        amounts = self.amounts[:, row].tolist()
-        free_mib = self.free_mib[:, row].tolist()
+        kind = self.kinds[int(self.kind[row])]
+        amounts: list[int] = self.amounts[:, row].tolist()
+        free_mib: list[int] = self.free_mib[:, row].tolist()
         slots = tuple(
             slot._replace(free_milli=amounts[SLOTS + i], free_mib=None if slot.free_mib is None else free_mib[i])
             for i, slot in enumerate(kind.slots)
@@ -223,28 +223,26 @@ class Shape:
         self._any_kind = True
         self._any_memory = True
 
-    def fits(self, columns: Columns, rows: Rows | slice) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def fits(self, columns: Columns, rows: Rows) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """(slots[slots, n], hosts[n]): the slots that can serve now, and whether host and slots together do.
 
         Equal to `corral.model.fit.fit` on each row's state, with no devices named.
         """
         if self.known < len(columns.kinds):
             self._learn(columns)
-        enough = columns.amounts[:, rows] >= self.least
+        enough = columns.amounts.take(rows, axis=1) >= self.least
         slots = enough[SLOTS:]
         hosts: NDArray[np.bool_] = enough[CPU] & enough[MEMORY]
         if not self._any_kind or self._any_memory:
-            kinds = columns.kind[rows]
+            kinds = columns.kind.take(rows)
             if not self._any_kind:
-                slots &= self.able[:, kinds]
+                slots &= self.able.take(kinds, axis=1)
                 hosts &= self._hosts[kinds]
             if self._any_memory:
                 slots &= columns.free_mib[:, rows] >= self.grants_mib[:, kinds]
         slots &= hosts
-        if self.request.devices == 1:
-            hosts = slots.any(axis=0)
-        elif self.request.devices > 1:
-            hosts = slots.sum(axis=0) >= self.request.devices
+        if self.request.devices:
+            hosts = np.count_nonzero(slots, axis=0) >= self.request.devices
         return slots, hosts
 
     def taking(self, columns: Columns, row: int, slots: tuple[int, ...]) -> Taking:

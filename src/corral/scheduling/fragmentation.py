@@ -81,7 +81,7 @@ class Fragmentation:
             self._before[rows] = self._fragmentation(columns, rows, columns.amounts[CPU, rows], useless, total)
 
     def _fragmentation(self, columns: Columns, rows: Rows, cpu: Amounts, useless: Amounts, total: Amounts) -> Amounts:
-        """F times the mix's count, for rows with so much CPU, sums by share as in `_COUNT`, and total free milli-GPU."""
+        """F times the mix's count, for rows with so much CPU, sums by share (see `_COUNT`) and total milli-GPU."""
         usable = (useless >= self._least) * self._counts[:, np.searchsorted(self._cpus, cpu, side="right")]
         if not self._everywhere:
             usable *= self._served[:, columns.kind[rows]]

@@ -1,8 +1,8 @@
 """What the cluster should expect, learned from what has arrived, and the prices that follow from it.
 
-Prices are the duals of "fill what is free now with the expected mix": maximise the GPUs served, no request class more than
-its part. Its Lagrangian splits by node and by device, so one iteration is a knapsack over the remainders of a device
-(`_Knapsack`) forwards, and a count of what it would use backwards. Hard choices are softened by a temperature.
+Prices are the duals of "fill what is free now with the expected mix": maximise the GPUs served, no request class more
+than its part. The Lagrangian splits by node and by device, so one iteration is a knapsack over the remainders of a
+device forwards, and a count of what it would use backwards (`_Knapsack`). A temperature softens hard choices.
 An iteration is a bounded step; nothing here runs inside a decision.
 """
 
@@ -39,7 +39,7 @@ GIB_GRID = (0.0, 0.2, 0.5)
 
 PRIOR = ((1000, 8.0), (500, 4.0), (250, 4.0))
 PRIOR_HOST = 0.75
-"""What to expect before anything came: (share, weight in arrivals) with so much of the host that a device's part allows."""
+"""What to expect before anything came: (share, weight in arrivals), and how much of its part of the host each takes."""
 
 
 @dataclass(slots=True)
@@ -73,7 +73,14 @@ class Mix:
 def _sort_of(request: Request) -> Request:
     """The request without what a price does not depend on."""
     return replace(
-        request, gang_size=1, one_node=False, spread=False, avoid_jobs=(), device_uuids=(), labels=(), accept_in_use=None
+        request,
+        gang_size=1,
+        one_node=False,
+        spread=False,
+        avoid_jobs=(),
+        device_uuids=(),
+        labels=(),
+        accept_in_use=None,
     )
 
 
@@ -133,7 +140,7 @@ class Learner:
 def _grid_and_prior(columns: Columns) -> tuple[tuple[Floats, Floats], list[tuple[Request, float]]]:
     """Price pairs, and the requests to expect at first, both by the host's part that goes with the median device.
 
-    What is free now stands for what there is: the first columns of a cluster are mostly empty, and only the scale counts.
+    What is free stands for what there is: only the scale counts, and a cluster is mostly empty when it is first seen.
     """
     devices = (columns.free_milli >= 0).sum(axis=0)
     hosts = np.flatnonzero(devices)
@@ -179,7 +186,7 @@ class _Knapsack:
         self._best: Floats = np.zeros(0)
 
     def worth(self, gain: Floats, temperature: float) -> Floats:
-        """float[LEVELS, q * k]: the softened maximum, `gain` being what one unit of each class brings before it pays."""
+        """float[LEVELS, q * k]: the softened maximum; `gain` is what one unit of each class brings before it pays."""
         single = np.where(self._allowed, gain[self.order] - self._paid, -1e9)
         top = np.maximum.reduceat(single, self._starts, axis=2)
         part = np.exp((single - top[:, :, self._group]) / temperature)
@@ -254,8 +261,9 @@ class _Solve:
         temperature = HOT + (COLD - HOT) * cooled
         worth = self._knapsack.worth((self._gpus - self.scarcity) / self._units, temperature)
         pairs = len(self._grid[0])
-        table = worth.reshape(LEVELS, len(self._sorts), pairs)[self._level, self._sort]
-        at_price = self._host + table.T @ self._devices
+        table = np.zeros((pairs, len(self._level) + 1))
+        table[:, :-1] = worth.reshape(LEVELS, len(self._sorts), pairs)[self._level, self._sort].T
+        at_price = self._host + table.take(self._slots, axis=1).sum(axis=1)
         at_price -= at_price.min(axis=0)
         part = np.exp(at_price / -temperature)
         part /= part.sum(axis=0)
@@ -273,7 +281,7 @@ class _Solve:
         return True
 
     def prices(self) -> Prices:
-        """The prices of this solve. Requests of several devices raise scarcity but are not what a remainder is kept for."""
+        """The prices of this solve. No remainder is kept for requests of several devices, though they are expected."""
         core, gib = self._grid
         single = self._units == 1
         if not single.any():
@@ -296,11 +304,12 @@ class _Solve:
         self._sort_of_class = sort_of_class.ravel()
         sorted_keys = self._sort_of_class[np.maximum(keys, 0) // LEVELS] * LEVELS + keys % LEVELS
         present, inverse = np.unique(np.where(keys < 0, -1, sorted_keys), return_inverse=True)
-        counts = np.zeros((len(present), len(rows)))
-        np.add.at(counts, (inverse.ravel(), np.broadcast_to(np.arange(len(rows)), keys.shape).ravel()), 1.0)
         useful = (present >= 0) & (present % LEVELS > 0)
-        self._devices = counts[useful]
         self._sort, self._level = np.divmod(present[useful], LEVELS)
+        self._slots = np.where(useful, np.cumsum(useful) - 1, -1)[inverse].reshape(keys.shape)
+        self._devices = np.zeros((len(self._level) + 1, len(rows)))
+        np.add.at(self._devices, (self._slots, np.arange(len(rows))), 1.0)
+        self._devices = self._devices[:-1]
         core, gib = self._grid
         cpu, memory = columns.amounts[CPU, rows] / 1000, columns.amounts[MEMORY, rows] / 1024
         self._host = core[:, None] * cpu + gib[:, None] * memory

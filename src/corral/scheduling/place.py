@@ -1,4 +1,4 @@
-"""Where a request goes: every row's best score, kept for each request shape and renewed only where rows have changed."""
+"""Where a request goes: every row's best score, kept for each request shape and renewed only where rows changed."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from corral.model.allocation import Grant, Member, Placement
 from corral.model.fit import Cause, Fit, Misfit, fit, grant_memory_mib
 from corral.model.job import Request
+from corral.model.units import MILLI_PER_DEVICE
 from corral.scheduling.columns import Columns, Rows, Shape, Taking
 from corral.scheduling.score import Floats, Options, Score, Tries
 
@@ -29,7 +30,7 @@ class _Ranking:
 
 @dataclass(slots=True)
 class Placer:
-    """Finds the best place for requests in columns by a score. Equal scores go to the earlier row, then the lower slot."""
+    """Finds the best place for requests by a score. Equal scores go to the earlier row, then to the lower slot."""
 
     columns: Columns
     score: Score
@@ -109,14 +110,14 @@ class Placer:
         return None
 
     def _ranking(self, request: Request) -> _Ranking:
-        ranking = self._rankings.pop(request, None)
+        ranking = self._rankings.get(request)
         if ranking is None:
             if len(self._rankings) >= SHAPES_KEPT:
-                del self._rankings[next(iter(self._rankings))]
+                del self._rankings[min(self._rankings, key=lambda key: self._rankings[key].place)]
             size = len(self.columns)
             shape = Shape(replace(request, gang_size=1), self.columns)
             ranking = _Ranking(shape, np.full(size, -np.inf), np.zeros(size, dtype=np.int16))
-        self._rankings[request] = ranking
+            self._rankings[request] = ranking
         self._renew(ranking)
         return ranking
 
@@ -188,10 +189,11 @@ def least_free(columns: Columns, rows: Rows, able: NDArray[np.bool_], devices: i
     """intp[devices, n]: of the able slots of each row those with least free, the lower of equals."""
     if devices == 0:
         return np.zeros((0, len(rows)), dtype=np.intp)
-    free = np.where(able, columns.free_milli[:, rows], np.iinfo(np.int64).max)
+    free = np.where(able, columns.free_milli.take(rows, axis=1), 2 * MILLI_PER_DEVICE)
     if devices == 1:
-        return free.argmin(axis=0)[None, :]
-    return np.argsort(free, axis=0, kind="stable")[:devices]
+        return np.asarray(free.argmin(axis=0)[None, :], dtype=np.intp)
+    ordered: Rows = np.argsort(free, axis=0, kind="stable")
+    return ordered[:devices]
 
 
 def placement(columns: Columns, request: Request, takings: tuple[Taking, ...]) -> Placement:

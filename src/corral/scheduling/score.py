@@ -1,4 +1,4 @@
-"""Scores: how good it would be to serve one member of a request here. Small functions of a node's columns, summed by weight.
+"""How good it would be to serve one member of a request here: small functions of a node's columns, summed by weight.
 
 Higher is better. Each takes all options at once, so that ranking a fleet is array work.
 """
@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 
 class Tries(IntEnum):
-    """Which slots of a node a score wants to compare; what it does not tell apart is settled by least free, then index."""
+    """Which slots of a node a score compares; what it does not tell apart is settled by least free, then by index."""
 
     NODES = 0
     SHARES = 1
@@ -110,7 +110,7 @@ class BestFit:
         cpu = columns.amounts[CPU, options.rows] - options.shape.request.cpu_milli
         gpu = np.maximum(columns.free_milli[:, options.rows], 0).sum(axis=0) - _asked_milli(options)
         left = 0.5 * (cpu / self.largest_cpu_milli) + 0.5 * (gpu / self.largest_gpu_milli)
-        return np.trunc(100.0 * (1.0 - left))
+        return np.asarray(np.trunc(100.0 * (1.0 - left)), dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ class RoundRobin:
 
 @dataclass(slots=True)
 class Readings:
-    """What telemetry last said of each slot: availability in 0..1 and utilisation in percent; unread slots are worst."""
+    """What telemetry last said of each slot: availability (0..1) and utilisation (percent); unread slots are worst."""
 
     columns: Columns
     availability: Floats = field(init=False)

@@ -4,7 +4,7 @@ V(n) = min over price pairs (mu, nu) of  mu x free cores + nu x free GiB + sum o
 
 v is the most that jobs of the expected mix can make of what is left of a device when they pay mu and nu for what they
 take of the host. The minimum is a Lagrangian bound on what the node can still serve, so cores that would strand GPUs
-cost something, and GPUs that cores would strand are worth nothing. docs/decisions/0020-packing-by-value.md has the whole.
+cost something, and GPUs that cores would strand are worth nothing. docs/decisions/0020-packing-by-value.md has more.
 """
 
 from dataclasses import dataclass
@@ -15,13 +15,19 @@ from numpy.typing import NDArray
 from corral.model.fit import NodeState, Slot, grant_memory_mib
 from corral.model.job import Request
 from corral.model.units import MILLI_PER_DEVICE
-from corral.scheduling.columns import CPU, MEMORY, Columns, Rows
+from corral.scheduling.columns import CPU, MEMORY, Columns, Rows, Shape
 from corral.scheduling.score import Floats, Options, Tries
 
 STEP_MILLI = 10
 STEPS = MILLI_PER_DEVICE // STEP_MILLI
 LEVELS = STEPS + 1
 """Remainders of a device are told apart in steps of 10 milli, from none to the whole."""
+
+NOTHING = -1
+"""The key of a slot that a node does not have; the last column of every table by key stands for it."""
+
+GRAIN = 2.0**-40
+"""Worths are whole multiples of this, so that their sums are exact and the same in any order."""
 
 EARLIER_FIRST = 1.6
 """GPUs of worth that the last node in the order must offer more than the first; flat between 0.8 and 6.4."""
@@ -52,26 +58,30 @@ class Prices:
 
 
 class Remainders:
-    """What is left of every device in steps, as a key: class x LEVELS + steps, or `nothing` where there is no device."""
+    """What is left of every device in steps, as a key: class x LEVELS + steps, or NOTHING where there is no slot."""
 
     def __init__(self, columns: Columns) -> None:
         self.classes: dict[DeviceClass, int] = {}
         self._known = 0
+        self._by_memory = False
         self._base = np.zeros((columns.width, 0), dtype=np.int64)
         self._memory_mib = np.zeros((columns.width, 0), dtype=np.int64)
 
     def keys(self, columns: Columns, rows: Rows) -> NDArray[np.int64]:
-        """int64[slots, n]; -1 where a node has no such slot."""
+        """int64[slots, n]."""
         if self._known < len(columns.kinds):
             self._learn(columns)
-        kinds = columns.kind[rows]
-        free = columns.free_milli[:, rows]
-        memory_mib = self._memory_mib[:, kinds]
-        if memory_mib.any():
+        kinds = columns.kind.take(rows)
+        free_milli = columns.free_milli.take(rows, axis=1)
+        free = np.maximum(free_milli, 0)
+        if self._by_memory:
+            memory_mib = self._memory_mib[:, kinds]
             by_memory = columns.free_mib[:, rows] * MILLI_PER_DEVICE // np.maximum(memory_mib, 1)
-            free = np.where(memory_mib > 0, np.minimum(free, by_memory), free)
-        keys = self._base[:, kinds] + np.clip(free // STEP_MILLI, 0, STEPS)
-        return np.where(columns.free_milli[:, rows] < 0, -1, keys)
+            free = np.where(memory_mib > 0, np.clip(by_memory, 0, free), free)
+        keys = self._base.take(kinds, axis=1)
+        keys += free // STEP_MILLI
+        keys[free_milli < 0] = NOTHING
+        return keys
 
     def _learn(self, columns: Columns) -> None:
         new = columns.kinds[self._known :]
@@ -81,6 +91,7 @@ class Remainders:
             self._note(kind, base[:, at], memory[:, at])
         self._base = np.concatenate([self._base, base], axis=1)
         self._memory_mib = np.concatenate([self._memory_mib, memory], axis=1)
+        self._by_memory = bool(self._memory_mib.any())
         self._known = len(columns.kinds)
 
     def _note(self, kind: NodeState, base: NDArray[np.int64], memory: NDArray[np.int64]) -> None:
@@ -111,23 +122,26 @@ class Value:
         self.prices = prices
         self._at_price = np.zeros((len(prices.core), size))
         self._value = np.zeros(size)
-        self._losses: dict[Request, Floats] = {}
+        self._losses: dict[Shape, Floats] = {}
+        self._core = _grained(prices.core / 1000)
+        self._gib = _grained(prices.gib / 1024)
         self._worth = np.zeros((len(prices.core), 1))
         self._place = -1
 
     def __call__(self, columns: Columns, options: Options) -> Floats:
         self._renew()
-        request = options.shape.request
-        cost = self.prices.core * (request.cpu_milli / 1000) + self.prices.gib * (request.host_memory_mib / 1024)
-        loss = self._losses.get(request)
+        request, slots = options.shape.request, options.slots
+        cost = self._core * request.cpu_milli + self._gib * request.host_memory_mib
+        loss = self._losses.get(options.shape)
         if loss is None:
-            loss = self._losses[request] = self._loss(request)
+            loss = self._losses[options.shape] = self._loss(request) + cost[:, None] / max(1, request.devices)
         after = self._at_price.take(options.rows, axis=1)
-        after -= cost[:, None]
-        for slots in options.slots:
-            after -= loss.take(self._keys[slots, options.rows], axis=1)
+        for row in slots:
+            after -= loss.take(self._keys[row, options.rows], axis=1)
+        if not len(slots):
+            after -= cost[:, None]
         pull = options.rows * (EARLIER_FIRST / max(1, len(columns)))
-        return np.asarray(after.min(axis=0) - self._value[options.rows] - pull, dtype=np.float64)
+        return np.asarray(after.min(axis=0) - self._value.take(options.rows) - pull, dtype=np.float64)
 
     def _renew(self) -> None:
         columns = self._columns
@@ -140,11 +154,9 @@ class Value:
         keys = self._remainders.keys(columns, rows)
         if self._worth.shape[1] != len(self._remainders.classes) * LEVELS + 1:
             self._widen()
-        cpu = columns.amounts[CPU, rows] / 1000
-        gib = columns.amounts[MEMORY, rows] / 1024
-        at_price = self.prices.core[:, None] * cpu + self.prices.gib[:, None] * gib
-        for slot_keys in keys:
-            at_price += self._worth.take(slot_keys, axis=1)
+        host = columns.amounts.take(rows, axis=1)
+        at_price = self._core[:, None] * host[CPU] + self._gib[:, None] * host[MEMORY]
+        at_price += self._worth.take(keys, axis=1).sum(axis=1)
         self._keys[:, rows] = keys
         self._at_price[:, rows] = at_price
         self._value[rows] = at_price.min(axis=0)
@@ -157,16 +169,20 @@ class Value:
             self.prices.worth[:, known[name] : known[name] + LEVELS] if name in known else plain
             for name in self._remainders.classes
         ]
-        self._worth = np.concatenate([*parts, np.zeros((len(self.prices.core), 1))], axis=1)
+        self._worth = _grained(np.concatenate([*parts, np.zeros((len(self.prices.core), 1))], axis=1))
         self._losses.clear()
 
     def _loss(self, request: Request) -> Floats:
-        """float64[k, keys]: what a device of each key loses when it serves the request; nothing (key -1) loses nothing."""
+        """float64[k, keys]: what a device of each key loses when it serves the request."""
         after = np.arange(self._worth.shape[1])
         for name, at in self._remainders.classes.items():
             steps = np.arange(LEVELS) - steps_taken(request, name)
             after[at * LEVELS : (at + 1) * LEVELS] = at * LEVELS + np.maximum(steps, 0)
         return np.asarray(self._worth - self._worth[:, after], dtype=np.float64)
+
+
+def _grained(numbers: Floats) -> Floats:
+    return np.asarray(np.rint(numbers / GRAIN) * GRAIN, dtype=np.float64)
 
 
 def steps_taken(request: Request, device: DeviceClass) -> int:
@@ -178,4 +194,3 @@ def steps_taken(request: Request, device: DeviceClass) -> int:
     if memory_mib:
         milli = max(milli, -(-grant_mib * MILLI_PER_DEVICE // memory_mib))
     return min(-(-milli // STEP_MILLI), STEPS)
-

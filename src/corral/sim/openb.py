@@ -56,7 +56,9 @@ def read_trace(
     Raises Refused when a file is not what it should be, or has no such seed.
     """
     if arrivals not in {"sequence", "file"}:
-        raise Refused(f"--arrivals: {arrivals!r} is unknown; {nearest(arrivals, ['sequence', 'file'])}", field="arrivals")
+        raise Refused(
+            f"--arrivals: {arrivals!r} is unknown; {nearest(arrivals, ['sequence', 'file'])}", field="arrivals"
+        )
     known_nodes = [_node(row) for row in _rows(nodes)]
     known_pods = [_pod(row) for row in _rows(pods)]
     orders = json.loads(_text(order))["seeds"]
@@ -81,14 +83,16 @@ def shipped_trace(*, arrivals: str = "sequence") -> Trace:
 
 
 def target_mix(pods: Sequence[Request]) -> list[tuple[Request, int]]:
-    """FGD's target workload: the most frequent classes (memory aside) that cover COVERED of the pods, with their counts."""
+    """FGD's target workload: the most frequent classes, memory aside, that cover COVERED of the pods, counted."""
     counts = Counter((pod.cpu_milli, pod.share_milli if pod.devices else 0, pod.devices, pod.models) for pod in pods)
     ordered = sorted(((n, key) for key, n in counts.items()), reverse=True)
     taken: list[tuple[Request, int]] = []
     for count, (cpu, share, devices, models) in ordered:
         if sum(n for _, n in taken) >= COVERED * len(pods):
             break
-        taken.append((Request(devices=devices, share_milli=share or MILLI_PER_DEVICE, cpu_milli=cpu, models=models), count))
+        taken.append(
+            (Request(devices=devices, share_milli=share or MILLI_PER_DEVICE, cpu_milli=cpu, models=models), count)
+        )
     return taken
 
 
@@ -100,7 +104,7 @@ def run_openb(
 
 
 def replay(trace: Trace, policy: str, seed: int = 42) -> dict[str, Any]:
-    """Place the arrivals of a trace one by one; a pod that fits is never refused, one that failed is not tried again."""
+    """Place the arrivals of a trace one by one; a pod that fits is never refused, one that fails is not tried again."""
     started = perf_counter()
     run = _Run(trace, policy, seed)
     for request in trace.arrivals:

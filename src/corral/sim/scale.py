@@ -1,4 +1,4 @@
-"""A fleet kept nearly full: how many placements a second, with departures and learning, and how long each decision takes."""
+"""A fleet kept nearly full: placements a second with departures and learning, and how long each decision takes."""
 
 import resource
 from time import perf_counter
@@ -76,7 +76,7 @@ class _Fleet:
         return self._pods[self._pick(len(self._pods))]
 
     def fill(self) -> None:
-        """Place requests until FILLED of the fleet is handed out, or as many in a row did not fit as there are nodes."""
+        """Place requests until FILLED of the fleet is handed out, or as many in a row fail as there are nodes."""
         failed = 0
         while self.allocated_milli < FILLED * self.capacity_milli and failed < len(self._columns):
             request = self.draw()
