@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from corral.model.units import MILLI_PER_DEVICE
+
 
 @dataclass(frozen=True, slots=True)
 class Grant:
@@ -75,3 +77,8 @@ class Allocation:
     attempt: int = 1
     reserved: bool = False
     gpu_info: GpuInfo | None = None
+
+    @property
+    def gpus(self) -> float:
+        """How many GPUs it holds, shares as fractions."""
+        return sum(grant.share_milli for grant in self.placement.grants) / MILLI_PER_DEVICE

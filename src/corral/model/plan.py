@@ -26,6 +26,7 @@ class WaitReason(StrEnum):
 class Group(NamedTuple):
     """What makes waiting jobs alike: if the first of them has no place, none of them has.
 
+    Name and time limit are in it because they tell how long a job may run, and so what it may run beside;
     `array_id` only where the array has a limit of its own.
     """
 
@@ -33,7 +34,9 @@ class Group(NamedTuple):
     user: str
     project: str
     kind: JobKind
+    name: str
     request: Request
+    time_limit_s: float | None
     array_id: str | None
 
 
@@ -41,7 +44,9 @@ def group_of(job: Job) -> Group:
     """The group that a waiting job belongs to."""
     spec = job.spec
     array_id = None if job.array_limit is None else job.array_id
-    return Group(spec.queue, spec.user, spec.project, spec.kind, spec.request, array_id)
+    return Group(
+        spec.queue, spec.user, spec.project, spec.kind, spec.name, spec.request, spec.time_limit_s, array_id
+    )
 
 
 @dataclass(frozen=True, slots=True)

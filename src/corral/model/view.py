@@ -23,7 +23,8 @@ from corral.model.fact import (
     NodeGone,
     NodeObserved,
 )
-from corral.model.job import Job
+from corral.model.job import Job, Phase
+from corral.model.past import RUNS_KEPT, Usage
 from corral.model.queue import Project, Queue
 
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
@@ -43,6 +44,9 @@ class View:
         holders: ids of the allocations on a device, in the order they came, by device UUID; free devices are absent.
         dependants: ids of waiting jobs by the id of the job they wait for.
         queues, projects: by name.
+        usage: decayed GPU-seconds by (project, user); `usage_half_life_s` says how fast they are forgiven.
+        served: GPU-seconds that a job that has not ended got in earlier attempts, by job id.
+        durations: the last run times in seconds, newest last, by (user, job name).
     """
 
     version: int = 0
@@ -55,6 +59,10 @@ class View:
     dependants: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: EMPTY)
     queues: Mapping[str, Queue] = field(default_factory=lambda: EMPTY)
     projects: Mapping[str, Project] = field(default_factory=lambda: EMPTY)
+    usage: Mapping[tuple[str, str], Usage] = field(default_factory=lambda: EMPTY)
+    served: Mapping[str, float] = field(default_factory=lambda: EMPTY)
+    durations: Mapping[tuple[str, str], tuple[float, ...]] = field(default_factory=lambda: EMPTY)
+    usage_half_life_s: float = 7 * 86400.0
 
     def advance(self, deltas: Iterable[Delta]) -> "View":
         """The view after `deltas`, this one untouched."""
@@ -97,7 +105,7 @@ class ViewDraft:
 
     def __init__(self, base: View) -> None:
         self._view = base
-        self._owned: dict[str, dict[str, Any]] = {}
+        self._owned: dict[str, dict[Any, Any]] = {}
         self._ended: list[str] = []
 
     @property
@@ -126,9 +134,11 @@ class ViewDraft:
         for job_id in self._ended:
             if job_id in jobs and jobs[job_id].phase.terminal:
                 del jobs[job_id]
+                if job_id in self._view.served:
+                    del self._own("served")[job_id]
         self._ended = []
 
-    def _own(self, name: str) -> dict[str, Any]:
+    def _own(self, name: str) -> dict[Any, Any]:
         if name not in self._owned:
             self._owned[name] = dict(getattr(self._view, name))
             owned: dict[str, Any] = {name: self._owned[name]}
@@ -145,8 +155,9 @@ class ViewDraft:
                 self._own("allocations")[allocation.id] = allocation
                 for uuid in allocation.placement.uuids:
                     self._link("holders", uuid, allocation.id)
-            case AllocationEnded(allocation_id=allocation_id):
+            case AllocationEnded(allocation_id=allocation_id, at=at):
                 allocation = self._own("allocations").pop(allocation_id)
+                self._account(allocation, at)
                 for uuid in allocation.placement.uuids:
                     self._unlink("holders", uuid, allocation_id)
             case DeviceCordoned(uuid=uuid, reason=reason):
@@ -179,6 +190,23 @@ class ViewDraft:
                 self._link("dependants", parent, job.id)
         if job.phase.terminal:
             self._ended.append(job.id)
+            self._remember(job)
+
+    def _remember(self, job: Job) -> None:
+        if job.phase is Phase.SUCCEEDED and job.spec.name and job.started_at is not None and job.ended_at is not None:
+            key = (job.spec.user, job.spec.name)
+            runs = (*self._view.durations.get(key, ()), job.ended_at - job.started_at)
+            self._own("durations")[key] = runs[-RUNS_KEPT:]
+
+    def _account(self, allocation: Allocation, at: float) -> None:
+        gpu_s = allocation.gpus * max(0.0, at - allocation.created_at)
+        job = self._view.jobs.get(allocation.job_id)
+        if job is None or not gpu_s:
+            return
+        key = (job.spec.project, job.spec.user)
+        usage = self._view.usage.get(key, Usage())
+        self._own("usage")[key] = usage.plus(gpu_s, at, self._view.usage_half_life_s)
+        self._own("served")[job.id] = self._view.served.get(job.id, 0.0) + gpu_s
 
     def _link(self, name: str, key: str, member: str) -> None:
         links = self._own(name)
