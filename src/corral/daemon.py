@@ -9,6 +9,7 @@ import os
 import pwd
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -47,6 +48,10 @@ from corral.telemetry.processes import HostProcesses
 from corral.telemetry.sampler import Sampler
 
 log = logging.getLogger("corral")
+
+
+BROKEN = 70
+"""Exit status after a broken invariant: EX_SOFTWARE of sysexits.h."""
 
 
 class Server:
@@ -252,9 +257,18 @@ def _serve(home: Home, settings: Settings, options: argparse.Namespace) -> None:
         _tell(options.ready_fd, "ready")
 
     server = Server(home, settings, mock=options.mock, listen=options.listen, on_ready=on_ready)
+    threading.excepthook = _crash
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: server.stop())
     server.run()
+
+
+def _crash(failure: threading.ExceptHookArgs) -> None:
+    """A thread broke on something nobody foresaw. Half a server would lie: end, and let the next one recover."""
+    thread = failure.thread.name if failure.thread is not None else "unknown"
+    cause = failure.exc_value
+    log.critical("the %s thread broke; the server ends, its jobs run on", thread, exc_info=cause)
+    os._exit(BROKEN)
 
 
 def _tell(fd: int | None, line: str) -> None:

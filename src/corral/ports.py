@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Generic, Protocol, TypeVar
 
+from corral.model.allocation import Allocation
 from corral.model.device import DeviceSample, Node
 from corral.model.fact import Delta, Fact, Observation
 from corral.model.job import Job, Phase, ProcessIdentity
@@ -76,6 +77,10 @@ class Ledger(Protocol):
 
     def find_array(self, array_id: str) -> tuple[Job, ...]:
         """The elements of an array in index order, () if there is no such array."""
+        ...
+
+    def find_allocation(self, allocation_id: str) -> Allocation | None:
+        """An allocation, ended ones included."""
         ...
 
     def jobs(self, query: JobQuery) -> tuple[Job, ...]:

@@ -10,6 +10,7 @@ from sqlalchemy.dialects.sqlite import insert as upsert
 
 from corral.ledger import tables
 from corral.ledger.rows import Row, allocation_row, cordon_row, environment_of, job_row, job_state
+from corral.model.errors import LedgerFailed
 from corral.model.fact import (
     AllocationEnded,
     AllocationMade,
@@ -31,9 +32,13 @@ def write_changes(connection: Connection, facts: Sequence[Fact], entries: Sequen
     _write_cordons(connection, facts)
 
 
-def reserve_ids(connection: Connection, ceiling: int) -> None:
-    """Record that ids below `ceiling` may have been given."""
-    connection.execute(_SET_META, {"name": tables.NEXT_ID, "value": ceiling})
+def move_ceiling(connection: Connection, before: int, after: int) -> None:
+    """Record that ids below `after` may have been given, where it said `before`. Raises LedgerFailed where not."""
+    if connection.execute(_MOVE_CEILING, {"before": before, "value": after}).rowcount != 1:
+        raise LedgerFailed(
+            "another server has taken job numbers from this ledger since this one opened it; nothing was written. "
+            "Stop one of the two, then restart the other"
+        )
 
 
 def _write_jobs(connection: Connection, facts: Iterable[Fact], entries: Iterable[Row], view: View) -> None:
@@ -106,5 +111,6 @@ _END_ALLOCATION = update(tables.allocations).where(
 )
 _ADD_CORDON = insert(tables.cordons)
 _REMOVE_CORDON = delete(tables.cordons).where(tables.cordons.c.uuid == bindparam("of_uuid"))
-_add_meta = upsert(tables.meta)
-_SET_META = _add_meta.on_conflict_do_update(index_elements=["name"], set_={"value": _add_meta.excluded.value})
+_MOVE_CEILING = update(tables.meta).where(
+    tables.meta.c.name == tables.NEXT_ID, tables.meta.c.value == bindparam("before")
+)

@@ -18,7 +18,7 @@ from sqlalchemy.exc import (
     SQLAlchemyError,
 )
 
-from corral.model.errors import LedgerFailed
+from corral.model.errors import LedgerFailed, Refused
 
 BUSY_TIMEOUT_S = 5.0
 """How long a statement waits for a lock of another process; `?timeout=` in the URL overrides it."""
@@ -74,9 +74,15 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A transaction that sees one state of the database throughout. Raises LedgerFailed."""
+        """A transaction that sees one state of the database throughout.
+
+        Raises LedgerFailed, and Refused for a question with values that no row can have.
+        """
         with self._explained(), self._readers.connect() as connection:
-            yield connection
+            try:
+                yield connection
+            except (OverflowError, UnicodeEncodeError) as error:
+                raise Refused(f"the ledger holds nothing like this: {error}") from error
 
     def checkpoint(self) -> None:
         """Fold the write-ahead log into the database, as far as readers let it."""

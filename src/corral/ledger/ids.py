@@ -7,12 +7,15 @@ RESERVE = 100
 
 
 class IdCounter:
-    """Numbers never given before. Those below `ceiling` are reserved on disk; only they are given. Thread-safe."""
+    """Numbers never given before. Those below `ceiling` are reserved on disk; only they are given. Thread-safe.
+
+    Only the writer moves the ceiling.
+    """
 
     def __init__(self, next_id: int) -> None:
         self._lock = threading.Lock()
         self._next = next_id
-        self._ceiling = next_id
+        self.ceiling = next_id
         self._asked = 0
 
     def take(self, count: int, *, unreserved: bool = False) -> range | None:
@@ -21,7 +24,7 @@ class IdCounter:
         `unreserved` is for the writer's own thread, whose next transaction records them before anyone sees them.
         """
         with self._lock:
-            if self._next + count > self._ceiling and not unreserved:
+            if self._next + count > self.ceiling and not unreserved:
                 self._asked += count
                 return None
             taken = range(self._next, self._next + count)
@@ -31,18 +34,18 @@ class IdCounter:
     def ceiling_due(self) -> int | None:
         """The ceiling that the next transaction should record, None while enough are reserved."""
         with self._lock:
-            if self._ceiling - self._next >= self._asked + RESERVE // 2:
+            if self.ceiling - self._next >= self._asked + RESERVE // 2:
                 return None
             return self._next + self._asked + RESERVE
 
     def reserved(self, ceiling: int) -> None:
         """Ids below `ceiling` are on record now."""
         with self._lock:
-            self._ceiling = max(self._ceiling, ceiling)
+            self.ceiling = ceiling
             self._asked = 0
 
     @property
-    def unused(self) -> int | None:
-        """The first number not given, None when nothing is reserved beyond it."""
+    def unused(self) -> int:
+        """The first number not given."""
         with self._lock:
-            return self._next if self._next < self._ceiling else None
+            return self._next

@@ -1,13 +1,15 @@
 """Questions to the tables, from any thread, each over one state of the database."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection, Select, func, select
 
 from corral.ledger import tables
 from corral.ledger.database import Database
-from corral.ledger.rows import Variables, allocation_of, digests, entry_of, job_of, variables_of
+from corral.ledger.rows import Variables, allocation_of, digests, entry_of, job_of, stored_text, variables_of
+from corral.model.allocation import Allocation
 from corral.model.fact import AllocationMade, DeviceCordoned, Fact, JobSubmitted
 from corral.model.job import Job, Phase
 from corral.model.view import View
@@ -17,6 +19,15 @@ ENVIRONMENTS_KEPT = 1_000
 """Environments kept in memory, shared by the jobs read; most jobs of a user have the same one."""
 
 ACTIVE_PHASES = tuple(phase for phase in Phase if not phase.terminal)
+
+
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """What has not ended, the journal's length, and the least number that no id was made of."""
+
+    view: View
+    last_entry: int
+    next_id: int
 
 
 class Reader:
@@ -35,6 +46,13 @@ class Reader:
         """The elements of an array by index."""
         table = tables.jobs
         return self._read_jobs([select(table).where(table.c.array_id == array_id).order_by(table.c.array_index)])
+
+    def find_allocation(self, allocation_id: str) -> Allocation | None:
+        """The allocation of this id."""
+        question = select(tables.allocations).where(tables.allocations.c.id == allocation_id)
+        with self._database.reading() as connection:
+            row = connection.execute(question).mappings().first()
+        return None if row is None else allocation_of(row)
 
     def jobs(self, query: JobQuery) -> tuple[Job, ...]:
         """A page of jobs, newest first."""
@@ -61,39 +79,34 @@ class Reader:
             yield from (entry_of(row, environments) for row in rows)
             last = rows[-1]["sequence"]
 
-    def first_view(self) -> View:
-        """What has not ended, as the tables have it."""
-        jobs = self._read_jobs(
-            [select(tables.jobs).where(tables.jobs.c.phase.in_(ACTIVE_PHASES)).order_by(tables.jobs.c.sequence)]
-        )
-        active = select(tables.allocations).where(tables.allocations.c.ended_at.is_(None))
+    def boot(self) -> Boot:
+        """What a server begins with."""
+        active = select(tables.jobs).where(tables.jobs.c.phase.in_(ACTIVE_PHASES)).order_by(tables.jobs.c.sequence)
+        held = select(tables.allocations).where(tables.allocations.c.ended_at.is_(None))
+        facts: list[Fact] = []
         with self._database.reading() as connection:
-            held = connection.execute(active.order_by(tables.allocations.c.entry)).mappings().all()
-            cordons = connection.execute(select(tables.cordons).order_by(tables.cordons.c.uuid)).all()
-        facts: list[Fact] = [JobSubmitted(job, job.submitted_at) for job in jobs]
-        facts += [AllocationMade(allocation_of(row), row["created_at"]) for row in held]
-        facts += [DeviceCordoned(row.uuid, row.reason, row.by, row.at) for row in cordons]
-        return View().advance(facts)
-
-    def last_entry(self) -> int:
-        """The journal's length."""
-        with self._database.reading() as connection:
-            return connection.scalar(select(func.max(tables.journal.c.sequence))) or 0
-
-    def next_id(self) -> int:
-        """The least number that no id was made of."""
-        with self._database.reading() as connection:
-            asked = select(tables.meta.c.value).where(tables.meta.c.name == tables.NEXT_ID)
-            return connection.scalar(asked) or 1
+            facts += [JobSubmitted(job, job.submitted_at) for job in self._jobs(connection, [active])]
+            for row in connection.execute(held.order_by(tables.allocations.c.entry)).mappings():
+                facts.append(AllocationMade(allocation_of(row), row["created_at"]))
+            for row in connection.execute(select(tables.cordons).order_by(tables.cordons.c.uuid)).mappings():
+                facts.append(DeviceCordoned(row["uuid"], row["reason"], row["by"], row["at"]))
+            last_entry = connection.scalar(select(func.max(tables.journal.c.sequence))) or 0
+            next_id = connection.scalars(select(tables.meta.c.value).where(tables.meta.c.name == tables.NEXT_ID)).one()
+        return Boot(View().advance(facts), last_entry, next_id)
 
     def _read_jobs(self, questions: Iterable[Select[Any]], limit: int | None = None) -> tuple[Job, ...]:
-        """The answers to all questions; of several, the newest `limit` first."""
         with self._database.reading() as connection:
-            answers = [connection.execute(question).mappings().all() for question in questions]
-            rows = answers[0]
-            if len(answers) > 1:
-                rows = sorted((row for answer in answers for row in answer), key=lambda row: -row["sequence"])[:limit]
-            environments = self._variables(connection, digests(rows))
+            return self._jobs(connection, questions, limit)
+
+    def _jobs(
+        self, connection: Connection, questions: Iterable[Select[Any]], limit: int | None = None
+    ) -> tuple[Job, ...]:
+        """The answers to all questions; of several, the newest `limit` first."""
+        answers = [connection.execute(question).mappings().all() for question in questions]
+        rows = answers[0]
+        if len(answers) > 1:
+            rows = sorted((row for answer in answers for row in answer), key=lambda row: -row["sequence"])[:limit]
+        environments = self._variables(connection, digests(rows))
         return tuple(job_of(row, environments) for row in rows)
 
     def _variables(self, connection: Connection, wanted: Sequence[str]) -> Mapping[str, Variables]:
@@ -126,7 +139,7 @@ def pages(query: JobQuery) -> list[Select[Any]]:
     question = select(table).order_by(table.c.sequence.desc()).limit(query.limit)
     for column, value in ((table.c.user, query.user), (table.c.name, query.name), (table.c.array_id, query.array_id)):
         if value is not None:
-            question = question.where(column == value)
+            question = question.where(column == stored_text(value))
     if query.before_sequence is not None:
         question = question.where(table.c.sequence < query.before_sequence)
     if query.limit is not None and (query.phases or query.user is not None):

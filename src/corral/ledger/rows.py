@@ -70,8 +70,8 @@ def job_row(job: Job, spec: Row) -> Row:
     return {
         "sequence": job.sequence,
         "id": job.id,
-        "user": _text(job.spec.user),
-        "name": _text(job.spec.name),
+        "user": stored_text(job.spec.user),
+        "name": stored_text(job.spec.name),
         "array_id": job.array_id,
         "array_index": job.array_index,
         "submitted_at": job.submitted_at,
@@ -79,6 +79,13 @@ def job_row(job: Job, spec: Row) -> Row:
         "spec": spec["spec"],
         **job_state(job),
     }
+
+
+def stored_text(value: str | None) -> str | None:
+    """Text as a database takes it: what is no UTF-8 as escapes."""
+    if value is None or value.isascii():
+        return value
+    return value.encode("utf-8", "backslashreplace").decode()
 
 
 def job_state(job: Job) -> Row:
@@ -109,7 +116,7 @@ def allocation_row(allocation: Allocation, entry: int, ended_at: float | None) -
         "entry": entry,
         "id": allocation.id,
         "job_id": allocation.job_id,
-        "user": _text(allocation.user),
+        "user": stored_text(allocation.user),
         "attempt": allocation.attempt,
         "reserved": allocation.reserved,
         "created_at": allocation.created_at,
@@ -139,7 +146,7 @@ def allocation_of(row: Stored) -> Allocation:
 
 def cordon_row(fact: DeviceCordoned) -> Row:
     """A cordon."""
-    return {"uuid": fact.uuid, "reason": _text(fact.reason), "by": _text(fact.by), "at": fact.at}
+    return {"uuid": fact.uuid, "reason": stored_text(fact.reason), "by": stored_text(fact.by), "at": fact.at}
 
 
 def journal_row(sequence: int, fact: Fact) -> Row:
@@ -195,13 +202,6 @@ def _plain(value: Job | JobSpec, names: Iterable[tuple[str, Any]]) -> Row:
 
 def _with_environment(job: Job, digest: str | None, environments: Environments) -> Job:
     return job if digest is None else replace(job, spec=replace(job.spec, env=environments[digest]))
-
-
-def _text(value: str | None) -> str | None:
-    """Text as a database takes it: what is no UTF-8 is written as escapes."""
-    if value is None or value.isascii():
-        return value
-    return value.encode("utf-8", "backslashreplace").decode()
 
 
 def _damaged(what: str, error: Exception) -> LedgerFailed:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from sqlalchemy import Connection, inspect
+from sqlalchemy import Connection, insert, inspect
 
 from corral.ledger import tables
 from corral.ledger.database import Database
@@ -21,6 +21,7 @@ def prepare(database: Database) -> None:
     with database.writing() as connection:
         if empty:
             tables.metadata.create_all(connection)
+            connection.execute(insert(tables.meta), {"name": tables.NEXT_ID, "value": 1})
             connection.exec_driver_sql("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
             connection.exec_driver_sql(f"INSERT INTO alembic_version VALUES ('{tables.REVISION}')")
         elif found is None:

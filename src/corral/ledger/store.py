@@ -10,6 +10,7 @@ from corral.ledger.ids import IdCounter
 from corral.ledger.reader import Reader
 from corral.ledger.schema import prepare
 from corral.ledger.writer import Listener, Writer
+from corral.model.allocation import Allocation
 from corral.model.fact import Observation
 from corral.model.job import Job
 from corral.model.view import View
@@ -43,8 +44,9 @@ class SqlLedger:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._reader = Reader(database)
-        self._ids = IdCounter(self._reader.next_id())
-        self._writer = Writer(database, self._reader.first_view(), self._reader.last_entry(), self._ids)
+        boot = self._reader.boot()
+        self._ids = IdCounter(boot.next_id)
+        self._writer = Writer(database, boot.view, boot.last_entry, self._ids)
 
     def view(self) -> View:
         """The newest published view."""
@@ -79,6 +81,10 @@ class SqlLedger:
     def find_array(self, array_id: str) -> tuple[Job, ...]:
         """The elements of an array in index order."""
         return self._reader.find_array(array_id)
+
+    def find_allocation(self, allocation_id: str) -> Allocation | None:
+        """An allocation, ended ones included."""
+        return self.view().allocations.get(allocation_id) or self._reader.find_allocation(allocation_id)
 
     def jobs(self, query: JobQuery) -> tuple[Job, ...]:
         """Jobs as committed, newest first."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from corral.ledger.batch import Batch, Commit, Observe, Operation
-from corral.ledger.changes import reserve_ids
+from corral.ledger.changes import move_ceiling
 from corral.ledger.database import Database, RowsRefused
 from corral.ledger.ids import IdCounter
 from corral.model.errors import LedgerFailed
@@ -71,10 +71,10 @@ class Writer:
         for batch in self._batches():
             self._process(batch)
         unused = self._ids.unused
-        if unused is not None:
+        if unused != self._ids.ceiling:
             try:
                 with self._database.writing() as connection:
-                    reserve_ids(connection, unused)
+                    move_ceiling(connection, self._ids.ceiling, unused)
             except LedgerFailed as error:
                 _log.warning("some job numbers will be skipped: %s", error)
 
@@ -134,7 +134,7 @@ class Writer:
             if batch.facts:
                 batch.write(connection)
             if ceiling is not None:
-                reserve_ids(connection, ceiling)
+                move_ceiling(connection, self._ids.ceiling, ceiling)
         self._log_grew = True
         self._last_entry += len(batch.facts)
         if ceiling is not None:

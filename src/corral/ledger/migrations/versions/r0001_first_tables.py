@@ -35,11 +35,12 @@ def upgrade() -> None:
         sa.Column("spec", sa.Text),
     )
     op.create_index("journal_by_job", "journal", ["job_id", "sequence"])
-    op.create_table(
+    meta = op.create_table(
         "meta",
         sa.Column("name", sa.Text, primary_key=True),
         sa.Column("value", sa.BigInteger, nullable=False),
     )
+    op.bulk_insert(meta, [{"name": "next_id", "value": 1}])
 
 
 def _create_jobs() -> None:
