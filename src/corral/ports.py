@@ -79,8 +79,8 @@ class Ledger(Protocol):
         """The elements of an array in index order, () if there is no such array."""
         ...
 
-    def find_allocation(self, allocation_id: str) -> Allocation | None:
-        """An allocation, ended ones included."""
+    def last_allocation(self, job: Job) -> Allocation | None:
+        """What the job holds or held last, None when it never held anything."""
         ...
 
     def jobs(self, query: JobQuery) -> tuple[Job, ...]:

@@ -67,7 +67,7 @@ class Inquiry:
     def job(self, job_id: str) -> Row:
         """One job with everything that is known of it."""
         job = self.find(job_id)
-        allocation = None if job.allocation_id is None else self._ledger.find_allocation(job.allocation_id)
+        allocation = self._ledger.last_allocation(job)
         spec = to_plain(job.spec)
         del spec["env"]
         info = None if allocation is None else allocation.gpu_info

@@ -47,9 +47,10 @@ class Reader:
         table = tables.jobs
         return self._read_jobs([select(table).where(table.c.array_id == array_id).order_by(table.c.array_index)])
 
-    def find_allocation(self, allocation_id: str) -> Allocation | None:
-        """The allocation of this id."""
-        question = select(tables.allocations).where(tables.allocations.c.id == allocation_id)
+    def last_allocation(self, job_id: str) -> Allocation | None:
+        """The newest allocation of a job."""
+        table = tables.allocations
+        question = select(table).where(table.c.job_id == job_id).order_by(table.c.entry.desc()).limit(1)
         with self._database.reading() as connection:
             row = connection.execute(question).mappings().first()
         return None if row is None else allocation_of(row)

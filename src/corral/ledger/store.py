@@ -82,9 +82,9 @@ class SqlLedger:
         """The elements of an array in index order."""
         return self._reader.find_array(array_id)
 
-    def find_allocation(self, allocation_id: str) -> Allocation | None:
-        """An allocation, ended ones included."""
-        return self.view().allocations.get(allocation_id) or self._reader.find_allocation(allocation_id)
+    def last_allocation(self, job: Job) -> Allocation | None:
+        """What the job holds or held last."""
+        return self._reader.last_allocation(job.id)
 
     def jobs(self, query: JobQuery) -> tuple[Job, ...]:
         """Jobs as committed, newest first."""
