@@ -133,7 +133,8 @@ class ViewDraft:
         jobs = self._own("jobs") if self._ended else {}
         for job_id in self._ended:
             if job_id in jobs and jobs[job_id].phase.terminal:
-                del jobs[job_id]
+                for parent in jobs.pop(job_id).waits_for:
+                    self._unlink("dependants", parent, job_id)
                 if job_id in self._view.served:
                     del self._own("served")[job_id]
         self._ended = []
