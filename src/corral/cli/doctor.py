@@ -100,8 +100,8 @@ def check_ledger(home: Home) -> Finding:
     )
 
 
-def check_devices(home: Home) -> Finding:
-    """A driver answers."""
+def devices_here() -> tuple[int, str]:
+    """How many GPUs a driver of this machine names, and through what; or 0 and the reason."""
     from corral.clock import SystemClock
     from corral.telemetry.discover import discover
 
@@ -113,11 +113,16 @@ def check_devices(home: Home) -> Finding:
         source.close()
         logging.disable(logging.NOTSET)
     if not node.devices:
-        reason = getattr(source, "reason", "the driver names no GPU")
-        return Finding("GPUs", WARNING, reason, "install the driver (`nvidia-smi` must work), or try `corral demo`")
-    return Finding(
-        "GPUs", OK, f"{count_of(len(node.devices), 'GPU')} through {source.name}, driver {node.driver_version}"
-    )
+        return 0, getattr(source, "reason", "the driver names no GPU")
+    return len(node.devices), f"through {source.name}, driver {node.driver_version}"
+
+
+def check_devices(home: Home) -> Finding:
+    """A driver answers and has GPUs."""
+    count, told = devices_here()
+    if not count:
+        return Finding("GPUs", WARNING, told, "install the driver (`nvidia-smi` must work), or try `corral demo`")
+    return Finding("GPUs", OK, f"{count_of(count, 'GPU')} {told}")
 
 
 def check_killing(home: Home) -> Finding:

@@ -1,0 +1,210 @@
+"""`corral demo`: a throw-away server and a handful of real jobs that show waiting, priority and failure."""
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from corral.cli.doctor import devices_here
+from corral.cli.endings import ending_of
+from corral.cli.jobs import explained
+from corral.cli.listing import job_lines, job_place
+from corral.cli.screen import command_group, example, painted, say
+from corral.cli.server import daemon_command, start_detached, stop_server
+from corral.client import Client, JobRow
+from corral.client.request import RequestOptions, submission
+from corral.model.errors import BackendFailed, CorralError
+from corral.model.home import Home
+from corral.model.submission import Submission
+from corral.model.units import count_of
+
+MOCK_BOX = Path("telemetry", "data", "mock-8gpu.toml")
+LONGEST_S = 60.0
+_LOOK_S = 0.25
+
+app = command_group()
+
+
+@dataclass(frozen=True)
+class Act:
+    """One job of the demonstration. `gpus` 0 is none, None all there are; `after` names an earlier act."""
+
+    name: str
+    script: str
+    gpus: int | None = 1
+    priority: int = 5
+    after: str | None = None
+    array: str | None = None
+
+
+ACTS = (
+    Act("train", 'for i in 1 2 3 4; do echo "step $i on $CUDA_VISIBLE_DEVICES"; sleep 1; done', gpus=None),
+    Act("evaluate", "echo evaluating; sleep 1.5", gpus=None),
+    Act("urgent", "echo overtaking; sleep 1.5", gpus=None, priority=1),
+    Act("broken", "echo 'no such data set: /data/imagenet' >&2; exit 3"),
+    Act("report", "echo 'the training has ended well'", gpus=0, after="train"),
+    Act("hopeless", "echo never printed", after="broken"),
+    Act("sweep", 'echo "element $CORRAL_ARRAY_INDEX"; sleep 1', array="0-3%2"),
+)
+
+
+@app.command(epilog=example("corral demo", "corral demo --keep"))
+def demo(
+    keep: Annotated[bool, typer.Option("--keep", help="Leave the server running, and say how to use it.")] = False,
+) -> None:
+    """Show Corral at work for some ten seconds.
+
+    A throw-away server runs a handful of real jobs, on the GPUs of this machine if any are free, else on eight
+    described ones.
+    """
+    home = Home(Path(tempfile.mkdtemp(prefix="corral-demo-")))
+    with _server(home, keep=keep), Client(home.root) as client:
+        ids = _submit_all(client)
+        _show_until_ended(client)
+        _tell_what_was_seen(client, ids)
+    _say_what_next(home, keep)
+
+
+@contextmanager
+def _server(home: Home, *, keep: bool) -> Iterator[None]:
+    """A server in `home`, on real GPUs if one of them is free; gone afterwards, with its home, unless it is kept."""
+    done = False
+    pid = _start(home)
+    try:
+        yield
+        done = True
+    finally:
+        if not (keep and done):
+            with suppress(CorralError):
+                _cancel_all(home)
+            stop_server(home, pid)
+            shutil.rmtree(home.root, ignore_errors=True)
+
+
+def _start(home: Home) -> int:
+    count, told = devices_here()
+    if count:
+        pid = start_detached(home, daemon_command(home, None, None))
+        with Client(home.root) as client:
+            free = sum(device.state == "free" for device in client.devices.list())
+        if free == count:
+            _write(f"{count_of(count, 'GPU')} of this machine, {told}\n")
+            return pid
+        stop_server(home, pid)
+        told = f"{free} of the {count_of(count, 'GPU')} of this machine are free, and others are at work here"
+    _write(f"{told}\nso this is shown on eight described GPUs; the jobs are real\n")
+    mock = Path(sys.modules["corral"].__path__[0]) / MOCK_BOX
+    return start_detached(home, daemon_command(home, mock, None))
+
+
+def _cancel_all(home: Home) -> None:
+    with Client(home.root) as client:
+        for row in client.jobs.list(limit=None):
+            client.jobs.cancel(row.id)
+        client.wait([row.id for row in client.jobs.list(limit=None)], LONGEST_S)
+
+
+def _submit_all(client: Client) -> dict[str, str]:
+    """Queue every act; the id of each by its name."""
+    whole_machine = len(client.devices.list())
+    ids: dict[str, str] = {}
+    for act in ACTS:
+        ids[act.name] = client.submit(_submission_of(act, whole_machine, ids)).id
+    return ids
+
+
+def _submission_of(act: Act, whole_machine: int, ids: Mapping[str, str]) -> Submission:
+    options: RequestOptions = {
+        "name": act.name,
+        "gpus": whole_machine if act.gpus is None else act.gpus,
+        "priority": act.priority,
+        "after": [ids[act.after]] if act.after else [],
+        "array": act.array,
+    }
+    return submission(["sh", "-c", act.script], options)
+
+
+def _show_until_ended(client: Client) -> None:
+    """The live table on a terminal, else a line for each step. Raises BackendFailed if it lasts too long."""
+    index_of = {device.uuid: device.index for device in client.devices.list()}
+    deadline = time.monotonic() + LONGEST_S
+    with _display(index_of) as show:
+        while True:
+            rows = client.jobs.list(all=True, limit=None)
+            show(rows)
+            if all(row.ended for row in rows):
+                return
+            if time.monotonic() > deadline:
+                raise BackendFailed(
+                    f"the demonstration did not end within {LONGEST_S:g} s; `corral doctor` may know why"
+                )
+            time.sleep(_LOOK_S)
+
+
+@contextmanager
+def _display(index_of: Mapping[str, int | None]) -> Iterator[Callable[[Sequence[JobRow]], None]]:
+    if not sys.stdout.isatty():
+        yield _Steps(index_of).show
+        return
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(console=Console(no_color=bool(os.environ.get("NO_COLOR"))), auto_refresh=False) as live:
+        yield lambda rows: live.update(Text.from_ansi("\n".join(job_lines(rows, index_of, time.time()))), refresh=True)
+
+
+class _Steps:
+    """A line for each step that a job takes."""
+
+    def __init__(self, index_of: Mapping[str, int | None]) -> None:
+        self._index_of = index_of
+        self._seen: dict[str, str] = {}
+
+    def show(self, rows: Sequence[JobRow]) -> None:
+        for row in sorted(rows, key=lambda row: (row.sequence or 0, row.id)):
+            if row.phase != "STARTING" and self._seen.get(row.id) != row.phase:
+                self._seen[row.id] = row.phase
+                _write(f"{row.id:<4} {row.name:<9} {row.phase:<9} {job_place(row, self._index_of)}\n")
+
+
+def _tell_what_was_seen(client: Client, ids: Mapping[str, str]) -> None:
+    rows = {row.id: row for row in client.jobs.list(all=True, limit=None)}
+    broken, hopeless = rows[ids["broken"]], rows[ids["hopeless"]]
+    log = b"".join(client.jobs.logs(broken.id)).decode(errors="replace").strip()
+    _write("\n" + painted("what was to be seen", "bold") + "\n")
+    _write(f"waiting   why {ids['evaluate']}: {'; '.join(explained(client.jobs.why(ids['evaluate'])))}\n")
+    _write(f"priority  {_order(rows[ids['urgent']], rows[ids['evaluate']])}\n")
+    _write(f"failure   {ending_of(broken)}; its log says: {log}\n")
+    _write(f"          {ending_of(hopeless)}\n")
+
+
+def _order(urgent: JobRow, patient: JobRow) -> str:
+    ahead = (urgent.started_at or 0.0) < (patient.started_at or 0.0)
+    did = "started before" if ahead else "did not start before"
+    later, earlier = f"{urgent.name} (priority {urgent.priority})", f"{patient.name} (priority {patient.priority})"
+    return f"{later} {did} {earlier}, which was submitted earlier"
+
+
+def _say_what_next(home: Home, keep: bool) -> None:
+    _write("\n" + painted("what to type next", "bold") + "\n")
+    if keep:
+        _write(f"export CORRAL_HOME={home.root}\n")
+        steps = ("corral status", "corral ps --all", "corral run --gpus 2 -- env", "corral down")
+        say("the server is left running; `corral down` stops it")
+    else:
+        steps = ("corral up --detach", "corral status", "corral run --gpus 1 -- nvidia-smi", "corral --help")
+    _write("\n".join(steps) + "\n")
+
+
+def _write(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
