@@ -1,0 +1,99 @@
+"""NVIDIA's tables of drivers, runtimes and devices, as functions. Data and sources are in the TOML beside it."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from corral.model.fit import model_matches, version_tuple
+
+Version = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Architecture:
+    """A generation of devices. Toolkits from `cuda_from` and before `cuda_until` (None: all since) compile for it."""
+
+    name: str
+    compute: tuple[Version, ...]
+    cuda_from: Version
+    cuda_until: Version | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    drivers: Mapping[Version, tuple[int, ...]]
+    families: Mapping[int, tuple[int, ...]]
+    architectures: tuple[Architecture, ...]
+    models: Mapping[str, Version]
+
+
+def version_of(text: str) -> Version | None:
+    """(12, 4) of "12.4" or "12.4.127"; (12, 0) of "12"; None of anything else."""
+    numbers = version_tuple(text)
+    return None if numbers is None else (numbers[0], numbers[1] if len(numbers) > 1 else 0)
+
+
+def dotted(version: tuple[int, ...]) -> str:
+    """A CUDA version or compute capability as people write it: "12.4"."""
+    return ".".join(str(number) for number in version)
+
+
+def driver_text(driver: tuple[int, ...]) -> str:
+    """A driver version as NVIDIA writes it, minor and patch in two digits: "550.54.14"."""
+    return ".".join(str(number) if place == 0 else f"{number:02d}" for place, number in enumerate(driver))
+
+
+def cuda_of_driver(driver: str) -> Version | None:
+    """The CUDA version of a driver: the newest whose own driver is no newer. None for one older than the table."""
+    numbers = version_tuple(driver)
+    if numbers is None:
+        return None
+    return max((cuda for cuda, least in _tables().drivers.items() if least <= numbers), default=None)
+
+
+def driver_of_cuda(cuda: Version) -> tuple[int, ...] | None:
+    """The driver that came with a CUDA version, None for one that the table does not have."""
+    return _tables().drivers.get(cuda)
+
+
+def least_family_driver(major: int) -> tuple[int, ...] | None:
+    """The least driver for every minor version of a major one; None where NVIDIA promises no such thing."""
+    return _tables().families.get(major)
+
+
+def architecture_of(compute: Version) -> Architecture | None:
+    """The generation with this compute capability, None for one that the table does not have."""
+    return next((a for a in _tables().architectures if compute in a.compute), None)
+
+
+def compute_of_model(name: str) -> Version | None:
+    """The compute capability of a device by its name: all words of the table's entry are in it, the most words win."""
+    matching = [words for words in _tables().models if model_matches((words,), name)]
+    return _tables().models[max(matching, key=lambda words: (len(words.split()), words))] if matching else None
+
+
+@cache
+def _tables() -> _Tables:
+    text = files("corral.preflight").joinpath("compatibility.toml").read_text()
+    table = tomllib.loads(text)
+    return _Tables(
+        drivers={_version(cuda): version_tuple(driver) or () for cuda, driver in table["drivers"].items()},
+        families={int(major): version_tuple(driver) or () for major, driver in table["families"].items()},
+        architectures=tuple(
+            Architecture(
+                entry["name"],
+                tuple(_version(compute) for compute in entry["compute"]),
+                _version(entry["cuda_from"]),
+                version_of(entry.get("cuda_until", "")),
+            )
+            for entry in table["architecture"]
+        ),
+        models={name: _version(compute) for name, compute in table["models"].items()},
+    )
+
+
+def _version(text: str) -> Version:
+    major, _, minor = text.partition(".")
+    return int(major), int(minor)

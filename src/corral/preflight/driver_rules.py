@@ -1,0 +1,106 @@
+"""Driver, runtime and device must know one another. Source: NVIDIA's CUDA Compatibility guide and release notes."""
+
+from collections.abc import Iterator
+
+from corral.model.fit import version_tuple
+from corral.preflight.compatibility import (
+    Version,
+    architecture_of,
+    cuda_of_driver,
+    dotted,
+    driver_of_cuda,
+    driver_text,
+    least_family_driver,
+)
+from corral.preflight.subject import Finding, Place, Severity, Work
+
+_FIRST_MINOR_COMPATIBLE = 11
+_MANAGER_LIMIT: Version = (12, 4)
+"""GPU-Manager's virtual GPUs intercept CUDA below this version."""
+
+
+def driver_cuda(place: Place) -> Version | None:
+    """The CUDA version of the driver, as it says or as its own version tells."""
+    return place.cuda or (cuda_of_driver(place.driver) if place.driver else None)
+
+
+def driver_against_runtime(work: Work, place: Place, *, strict: bool) -> Iterator[Finding]:
+    """The runtime must not be newer than the driver: never by a major version; by a minor one it is borne since 11."""
+    cuda = driver_cuda(place)
+    if work.runtime is None or cuda is None:
+        return
+    rule = "driver-runtime"
+    what = f"the program brings CUDA {dotted(work.runtime)} and the driver is for CUDA {dotted(cuda)}"
+    fix = f"{_install_for(cuda)}; or have an administrator install driver {_driver_for(work.runtime)} or newer"
+    if work.runtime[0] > cuda[0] or (work.runtime > cuda and work.runtime[0] < _FIRST_MINOR_COMPATIBLE):
+        why = "a driver runs runtimes up to its own version; this one ends in CUDA_ERROR_UNKNOWN (999) or error 35"
+        yield Finding(Severity.BLOCK, rule, what, why, fix)
+    elif work.runtime > cuda:
+        family = least_family_driver(work.runtime[0])
+        driver = version_tuple(place.driver)
+        if family is not None and driver is not None and driver < family:
+            why = f"newer minors of CUDA {work.runtime[0]} need driver {driver_text(family)}; here is {place.driver}"
+            yield Finding(Severity.BLOCK, rule, what, why, fix)
+        elif strict:
+            yield Finding(Severity.BLOCK, rule, what, "this site wants the driver no older than the runtime", fix)
+        else:
+            why = "works within a major version, save for code compiled at start (CUDA_ERROR_UNSUPPORTED_PTX_VERSION)"
+            yield Finding(Severity.WARN, rule, what, why, fix)
+    elif cuda[0] - work.runtime[0] > 1:
+        why = "NVIDIA supports a runtime one major version behind the driver; further back it may malfunction"
+        yield Finding(Severity.WARN, rule, what, why, f"{_install_for(cuda)}; or one for CUDA {cuda[0] - 1}")
+
+
+def _install_for(cuda: Version) -> str:
+    return f"install a build for CUDA {dotted(cuda)} or older (tagged cu{cuda[0]}{cuda[1]})"
+
+
+def _driver_for(runtime: Version) -> str:
+    driver = driver_of_cuda(runtime) or least_family_driver(runtime[0])
+    return f"for CUDA {dotted(runtime)}" if driver is None else driver_text(driver)
+
+
+def virtual_layer(work: Work, place: Place) -> Iterator[Finding]:
+    """On a virtual GPU the layer in between must know the runtime too. A whole device does without the layer."""
+    layer, runtime, cuda = place.virtual, work.runtime, driver_cuda(place)
+    if layer is None or not place.shared:
+        return
+    whole = "or ask for a whole GPU, which does without the layer: --gpus 1"
+    if place.mig:
+        why = f"{layer.name} cannot divide a MIG device"
+        yield Finding(Severity.BLOCK, "virtual-layer", f"{place.model} is in MIG mode", why, "use --mig with a profile")
+    if runtime is None:
+        return
+    what = f"the program brings CUDA {dotted(runtime)} and {layer.name} is built for CUDA {dotted(layer.baseline)}"
+    if runtime > layer.baseline:
+        why = f"{layer.name} must be at least as new as the runtime, or calls go past it (CUDA_ERROR_ILLEGAL_ADDRESS)"
+        yield Finding(Severity.BLOCK, "virtual-layer", what, why, f"{_install_for(layer.baseline)}; {whole}")
+    elif len({runtime[0], layer.baseline[0], *((cuda[0],) if cuda else ())}) > 1:
+        majors = f"{runtime[0]}, {layer.baseline[0]}" + (f" and {cuda[0]}" if cuda else "")
+        why = f"runtime, {layer.name} and driver must be of one major version; they are {majors}"
+        yield Finding(Severity.BLOCK, "virtual-layer", what, why, f"{_install_for(layer.baseline)}; {whole}")
+    elif layer.name.lower() == "gpu-manager" and runtime >= _MANAGER_LIMIT:
+        why = f"its virtual GPUs support CUDA below {dotted(_MANAGER_LIMIT)} only"
+        yield Finding(Severity.BLOCK, "virtual-layer", what, why, f"install a build for CUDA 12.3 or older; {whole}")
+
+
+def runtime_against_device(work: Work, place: Place) -> Iterator[Finding]:
+    """The runtime's libraries must have code for the device: not all newer than it, nor all older."""
+    if work.runtime is None or place.compute is None:
+        return
+    architecture = architecture_of(place.compute)
+    if architecture is None:
+        return
+    rule = "runtime-device"
+    device = f"{place.model} is {architecture.name} ({dotted(place.compute)})"
+    what = f"the program brings CUDA {dotted(work.runtime)} and {device}"
+    if architecture.cuda_until is not None and work.runtime >= architecture.cuda_until:
+        until = dotted(architecture.cuda_until)
+        why = f"CUDA {until} and newer have no code for {architecture.name} (no kernel image is available)"
+        before = architecture.cuda_until[0] - 1
+        fix = f"install a build for CUDA {before}; or ask for a newer device: --min-compute 7.5"
+        yield Finding(Severity.BLOCK, rule, what, why, fix)
+    elif work.runtime < architecture.cuda_from:
+        since = dotted(architecture.cuda_from)
+        why = f"CUDA has code for it from {since} on; an older one runs only what can be compiled at start"
+        yield Finding(Severity.WARN, rule, what, why, f"install a build for CUDA {since} or newer")

@@ -1,0 +1,61 @@
+"""The program must fit into the memory it is granted, and keep to it."""
+
+from collections.abc import Iterator
+
+from corral.model.means import Means
+from corral.model.units import format_memory
+from corral.preflight.subject import Finding, Place, Severity, Work
+
+DEFAULT_FRACTION = {"vllm": 0.9, "sglang": 0.88}
+"""Of the device's memory that each server takes when it is not told; SGLang's varies with the device around this."""
+_FRACTION_FLAG = {"vllm": "--gpu-memory-utilization", "sglang": "--mem-fraction-static"}
+_CONTEXT_FLAG = {"vllm": "--max-model-len", "sglang": "--context-length"}
+
+
+def granted_mib(place: Place) -> int | None:
+    """The memory that the job has of each device: its grant, else all of the device; None when neither is known."""
+    return place.device_memory_mib if place.memory_mib is None else place.memory_mib
+
+
+def memory_fit(work: Work, place: Place) -> Iterator[Finding]:
+    """Weights and working space must fit; the cache for all the context that is asked for should."""
+    granted = granted_mib(place)
+    if granted is None or work.need_mib is None:
+        return
+    if work.need_mib > granted:
+        short = format_memory(work.need_mib - granted)
+        what = f"the model needs {format_memory(work.need_mib)} of each GPU and {format_memory(granted)} is granted"
+        why = f"weights, working space and a least cache are {short} more, so it cannot be loaded"
+        spread = 2 * max(1, work.world_size or place.devices)
+        fix = f"spread it: --gpus {spread} with tensor parallel size {spread}; or ask for bigger devices: --min-memory "
+        yield Finding(Severity.BLOCK, "memory-fit", what, why, fix + format_memory(work.need_mib))
+    elif work.want_mib is not None and work.want_mib > granted:
+        short = format_memory(work.want_mib - granted)
+        need = format_memory(work.want_mib)
+        what = f"the context and batch asked for need {need} and {format_memory(granted)} is granted"
+        why = f"the cache would be {short} too large; requests beyond it wait, are preempted, or the start is refused"
+        flag = _CONTEXT_FLAG.get(work.framework or "", "--context")
+        fix = f"{flag} {work.fitting_context}" if work.fitting_context else "ask for a smaller batch"
+        yield Finding(Severity.WARN, "memory-fit", what, why, fix)
+
+
+def memory_fraction(work: Work, place: Place) -> Iterator[Finding]:
+    """A server that takes a fraction of the device takes that of its neighbours too, unless it is told its part."""
+    framework = work.framework or ""
+    fraction = work.memory_fraction or DEFAULT_FRACTION.get(framework)
+    flag = _FRACTION_FLAG.get(framework)
+    if fraction is None or flag is None or place.memory_mib is None or not place.device_memory_mib:
+        return
+    if place.means is Means.MIG:
+        return
+    taken_mib = int(place.device_memory_mib * fraction)
+    if taken_mib <= place.memory_mib:
+        return
+    part = place.memory_mib * 100 // place.device_memory_mib / 100
+    taken, granted = format_memory(taken_mib), format_memory(place.memory_mib)
+    what = f"{framework} takes {fraction:g} of the device, {taken}, and {granted} is granted"
+    if place.means is Means.MPS:
+        why = "MPS refuses what is beyond the grant, and the server ends when it is refused"
+    else:
+        why = "the memory guard stops a job that holds more than its grant"
+    yield Finding(Severity.BLOCK, "memory-fraction", what, why, f"{flag} {part:.2f}")

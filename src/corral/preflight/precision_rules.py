@@ -1,0 +1,40 @@
+"""The device must compute in the format that the program asks for."""
+
+from collections.abc import Iterator
+
+from corral.preflight.compatibility import dotted
+from corral.preflight.precision import SUPPORT, canonical
+from corral.preflight.subject import Finding, Place, Severity, Work
+
+_FRAMEWORK_NEEDS = {"vllm": (7, 0), "sglang": (7, 5)}
+"""The least compute capability that each framework's own installation page names."""
+
+
+def precision_against_device(work: Work, place: Place) -> Iterator[Finding]:
+    """Formats that the device lacks block, those it only keeps and does not compute in warn."""
+    compute = place.compute
+    if compute is None:
+        return
+    for asked in dict.fromkeys((canonical(work.dtype), canonical(work.quantization))):
+        support = SUPPORT.get(asked) if asked else None
+        if asked is None or support is None or compute >= support.native:
+            continue
+        what = f"the program asks for {asked} and {place.model} has compute capability {dotted(compute)}"
+        native = dotted(support.native)
+        elsewhere = f"or ask for a device that has it: --min-compute {native}"
+        if support.works is not None and compute < support.works:
+            why = f"{asked} needs {dotted(support.works)} or newer"
+            yield Finding(Severity.BLOCK, "precision", what, why, f"{support.instead}; {elsewhere}")
+        else:
+            why = f"{asked} is native from {native} on; {support.below}"
+            yield Finding(Severity.WARN, "precision", what, why, f"{support.instead}; {elsewhere}")
+
+
+def framework_against_device(work: Work, place: Place) -> Iterator[Finding]:
+    """Some frameworks have a least device of their own."""
+    least = _FRAMEWORK_NEEDS.get(work.framework or "")
+    if least is None or place.compute is None or place.compute >= least:
+        return
+    what = f"{work.framework} would run on {place.model}, compute capability {dotted(place.compute)}"
+    why = f"{work.framework} supports {dotted(least)} and newer"
+    yield Finding(Severity.BLOCK, "framework", what, why, f"ask for a newer device: --min-compute {dotted(least)}")

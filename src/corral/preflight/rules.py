@@ -1,0 +1,40 @@
+"""Will this work run in this place? Every rule looks at both and yields what it finds."""
+
+from collections.abc import Callable, Iterator
+
+from corral.preflight.driver_rules import driver_against_runtime, runtime_against_device, virtual_layer
+from corral.preflight.memory_rules import memory_fit, memory_fraction
+from corral.preflight.placement_rules import device_count, mig_rules, mps_rules, paddle_allocator
+from corral.preflight.precision_rules import framework_against_device, precision_against_device
+from corral.preflight.subject import Finding, Place, Severity, Work
+
+Rule = Callable[[Work, Place], Iterator[Finding]]
+
+RULES: tuple[Rule, ...] = (
+    virtual_layer,
+    runtime_against_device,
+    framework_against_device,
+    precision_against_device,
+    memory_fit,
+    memory_fraction,
+    device_count,
+    mps_rules,
+    mig_rules,
+    paddle_allocator,
+)
+
+
+def check(work: Work, place: Place, *, strict: bool = False) -> tuple[Finding, ...]:
+    """All findings, blocking ones first, each group in the order of the rules.
+
+    `strict` blocks a runtime newer than the driver's CUDA version even where minor-version compatibility would bear it.
+    """
+    found = [*driver_against_runtime(work, place, strict=strict)]
+    for rule in RULES:
+        found += rule(work, place)
+    return tuple(sorted(found, key=lambda finding: finding.severity is not Severity.BLOCK))
+
+
+def blocking(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Those that refuse the job."""
+    return tuple(finding for finding in findings if finding.severity is Severity.BLOCK)

@@ -1,0 +1,92 @@
+"""What is checked: the work a job brings, the place it would run in, and what is found about the two."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from corral.model.means import Means
+from corral.model.units import MILLI_PER_DEVICE
+from corral.preflight.compatibility import Version
+
+
+class Severity(StrEnum):
+    """BLOCK refuses the job unless its owner insists; WARN is for the job's log."""
+
+    BLOCK = "block"
+    WARN = "warn"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong: what, why it is so, and the fix to paste. `rule` names the rule that found it."""
+
+    severity: Severity
+    rule: str
+    what: str
+    why: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is known of a job's program; None is not known, and a rule that needs it says nothing.
+
+    Attributes:
+        runtime: CUDA version of the runtime that the program brings.
+        framework: "vllm", "sglang", "torchrun", "paddle", or another.
+        dtype: of weights and arithmetic, as `precision.canonical` names it.
+        quantization: method of the weights ("awq", "gptq", "fp8", ...).
+        world_size: devices that the program will use on one node.
+        need_mib: memory per device without which it does not start.
+        want_mib: memory per device for the context and batch it asks for.
+        fitting_context: the longest context, in tokens, that would fit instead.
+        memory_fraction: of the device's memory that the program takes for itself.
+        allocator: value of Paddle's FLAGS_allocator_strategy.
+    """
+
+    runtime: Version | None = None
+    framework: str | None = None
+    dtype: str | None = None
+    quantization: str | None = None
+    world_size: int | None = None
+    need_mib: int | None = None
+    want_mib: int | None = None
+    fitting_context: int | None = None
+    memory_fraction: float | None = None
+    allocator: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualLayer:
+    """A layer that makes virtual GPUs of a device, such as GPU-Manager or HAMi, and the CUDA it is built for."""
+
+    name: str
+    baseline: Version
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a job would run; None is not known.
+
+    Attributes:
+        cuda: version that the driver supports; worked out of `driver` when only that is known.
+        devices: granted on one node.
+        share_milli, memory_mib: granted on each device; memory None is not limited.
+        device_memory_mib: of each device in all.
+    """
+
+    model: str = "the device"
+    driver: str | None = None
+    cuda: Version | None = None
+    compute: Version | None = None
+    virtual: VirtualLayer | None = None
+    means: Means = Means.EXCLUSIVE
+    mig: bool | None = None
+    devices: int = 1
+    share_milli: int = MILLI_PER_DEVICE
+    memory_mib: int | None = None
+    device_memory_mib: int | None = None
+
+    @property
+    def shared(self) -> bool:
+        """Whether others may be on the device too."""
+        return self.share_milli < MILLI_PER_DEVICE
