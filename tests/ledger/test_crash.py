@@ -7,6 +7,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from corral.ledger.fold import check
+from corral.ledger.ids import RESERVE
 from corral.ledger.store import open_ledger
 from corral.model.job import Phase
 from tests.ledger.making import a_job, submitted, url_of, write
@@ -47,6 +48,7 @@ def assert_kept(home: Path) -> None:
     assert {allocation.job_id for allocation in view.allocations.values()} == running
     fresh = ledger.next_ids(1)[0]
     assert fresh not in promised["given"]
+    assert int(fresh) <= max(map(int, promised["given"]), default=0) + RESERVE + 8
     write(ledger, submitted(a_job(int(fresh))))
     ledger.close()
     assert check(url_of(home)) == ()

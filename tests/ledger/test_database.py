@@ -125,6 +125,16 @@ def test_a_second_server_on_the_same_file_cannot_write_over_the_first(tmp_path: 
     assert check(url_of(tmp_path)) == ()
 
 
+def test_a_second_server_on_the_same_file_cannot_give_the_ids_of_the_first(tmp_path: Path) -> None:
+    first, second = open_ledger(url_of(tmp_path)), open_ledger(url_of(tmp_path))
+    given = first.next_ids(3)
+    with pytest.raises(LedgerFailed, match="another server has taken job numbers"):
+        second.next_ids(3)
+    second.close()
+    assert first.next_ids(200)[0] == str(len(given) + 1)
+    first.close()
+
+
 FULL_DISK = """
 import resource, sys
 from corral.ledger.store import open_ledger

@@ -12,6 +12,7 @@ import pytest
 from corral.ledger.database import Database
 from corral.ledger.reader import pages
 from corral.ledger.store import SqlLedger, open_ledger
+from corral.model.errors import Refused
 from corral.model.job import Job, Phase
 from corral.ports import JobQuery
 from tests.ledger.making import a_job, submitted, url_of, write
@@ -74,6 +75,12 @@ def test_elements_of_an_array_come_by_index(ledger: SqlLedger, jobs: Sequence[Jo
 
 def test_a_job_that_never_was_is_not_found(ledger: SqlLedger) -> None:
     assert ledger.find_job("1") is None
+
+
+@pytest.mark.parametrize("query", [JobQuery(limit=10**30), JobQuery(before_sequence=10**30)], ids=str)
+def test_a_number_that_no_row_can_have_is_refused(ledger: SqlLedger, query: JobQuery) -> None:
+    with pytest.raises(Refused, match="nothing like this"):
+        ledger.jobs(query)
 
 
 def test_jobs_with_the_same_environment_share_it_in_memory_and_on_disk(tmp_path: Path) -> None:

@@ -1,0 +1,59 @@
+"""One writer: groups, syncs, and folds its log when nobody waits."""
+
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from corral.ledger.database import Database
+from corral.ledger.store import SqlLedger
+from corral.ledger.writer import BATCH_LIMIT
+from corral.model.fact import Delta, JobSubmitted
+from corral.model.view import View
+from corral.ports import Decided
+from tests.ledger.making import a_job, send, submitted, url_of, write
+
+
+def test_what_waits_is_written_together_but_not_without_bound(ledger: SqlLedger) -> None:
+    sizes: list[int] = []
+    gate = threading.Event()
+    ledger.subscribe(lambda view, deltas: sizes.append(len(deltas)))
+    ledger.commit(lambda view: Decided((), gate.wait(10)))
+    futures = [send(ledger, submitted(a_job(number))) for number in range(1, 2 * BATCH_LIMIT + 1)]
+    gate.set()
+    for future in futures:
+        future.result()
+    assert sum(sizes) == 2 * BATCH_LIMIT
+    assert max(sizes) == BATCH_LIMIT
+
+
+def test_a_commit_is_synced_to_the_disk_before_it_counts(tmp_path: Path) -> None:
+    database = Database(url_of(tmp_path))
+    with database.writing() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+    database.close()
+
+
+def test_commits_are_published_in_the_order_in_which_they_were_given(ledger: SqlLedger) -> None:
+    order: list[str] = []
+
+    def listen(_view: View, deltas: Sequence[Delta]) -> None:
+        order.extend(delta.job.id for delta in deltas if isinstance(delta, JobSubmitted))
+
+    ledger.subscribe(listen)
+    futures = [send(ledger, submitted(a_job(number))) for number in range(300, 0, -1)]
+    futures[-1].result()
+    assert order == [str(number) for number in range(300, 0, -1)]
+
+
+def test_the_log_is_folded_into_the_database_once_nothing_happens(ledger: SqlLedger, tmp_path: Path) -> None:
+    before = (tmp_path / "ledger.db").stat().st_size
+    write(ledger, *(submitted(a_job(number)) for number in range(1, 300)))
+    assert (tmp_path / "ledger.db").stat().st_size == before
+    give_up_at = time.monotonic() + 20
+    while (tmp_path / "ledger.db").stat().st_size == before:
+        assert time.monotonic() < give_up_at
+        time.sleep(0.05)
+    write(ledger, submitted(a_job(300)))
+    assert ledger.find_job("300") is not None
