@@ -9,6 +9,7 @@ from corral.api.auth import Authenticator
 from corral.api.desk import Ask, Desk, json_response
 from corral.api.errors import add_error_handlers
 from corral.api.openapi import describer, gives
+from corral.api.submitting import Submitter
 from corral.api.waiting import EndSignal
 from corral.control.service import Service
 
@@ -29,7 +30,7 @@ def create_app(service: Service, authenticator: Authenticator, ends: EndSignal) 
         redoc_url=None,
         redirect_slashes=False,
     )
-    app.state.desk = Desk(service, authenticator, ends)
+    app.state.desk = Desk(service, Submitter(service), authenticator, ends)
     app.openapi = describer(app)  # type: ignore[method-assign]
     paths = []
     for router in (jobs.router, site.router):

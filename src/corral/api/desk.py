@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.api.auth import Authenticator
+from corral.api.submitting import Submitter
 from corral.api.waiting import EndSignal
 from corral.control.caller import Caller
 from corral.control.service import Service
@@ -23,6 +24,7 @@ class Desk:
     """One application's parts, kept at `app.state.desk`."""
 
     service: Service
+    submitter: Submitter
     authenticator: Authenticator
     ends: EndSignal
 
@@ -32,6 +34,7 @@ class Asked:
     """A request whose caller is known."""
 
     service: Service
+    submitter: Submitter
     caller: Caller
     ends: EndSignal
 
@@ -39,7 +42,7 @@ class Asked:
 async def asked(request: Request) -> Asked:
     """The dependency of every route that is not for all."""
     desk: Desk = request.app.state.desk
-    return Asked(desk.service, await desk.authenticator.caller_of(request), desk.ends)
+    return Asked(desk.service, desk.submitter, await desk.authenticator.caller_of(request), desk.ends)
 
 
 Ask = Annotated[Asked, Depends(asked)]

@@ -1,6 +1,5 @@
 """Routes about jobs: submit, list, explain, wait, change, and read the log."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -32,7 +31,7 @@ router = APIRouter(tags=["jobs"], route_class=AskedRoute)
 async def submit(request: Request, ask: Ask) -> Response:
     """Accept one job or array; the answer is sent when it is on disk."""
     submission = await read_body(request, Submission)
-    (job_id,) = await asyncio.wrap_future(ask.service.submit_future((submission,), ask.caller))
+    (job_id,) = await ask.submitter.submit((submission,), ask.caller)
     accepted: dict[str, Any] = {"id": job_id}
     if submission.array is not None:
         accepted["array_size"] = len(submission.array.indices)
@@ -47,7 +46,7 @@ async def submit_batch(request: Request, ask: Ask) -> Response:
     batch = await read_body(request, shapes.Batch)
     if not 1 <= len(batch.jobs) <= MAX_BATCH:
         raise Refused(f"a batch has from 1 to {MAX_BATCH} jobs, not {len(batch.jobs)}", field="jobs")
-    ids = await asyncio.wrap_future(ask.service.submit_future(batch.jobs, ask.caller))
+    ids = await ask.submitter.submit(batch.jobs, ask.caller)
     return json_response({"ids": ids}, 201)
 
 

@@ -7,6 +7,7 @@ from dataclasses import fields
 from functools import cache
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
+from anyio import to_thread
 from starlette.requests import ClientDisconnect, Request
 
 from corral import wire
@@ -15,12 +16,22 @@ from corral.model.errors import Refused, nearest
 T = TypeVar("T")
 
 MAX_BODY_BYTES = 32 * 1024 * 1024
+_QUICK_BYTES = 128 * 1024
+"""Up to so many are read in less time than a worker thread takes to begin, or not much more."""
+
 _TRUTH = {"1": True, "true": True, "0": False, "false": False}
 
 
 async def read_body(request: Request, cls: type[T]) -> T:
     """The value of class `cls` that the JSON body describes. Raises Refused."""
-    return wire.from_plain(cls, parse_json(await _bytes_of(request)))
+    raw = await _bytes_of(request)
+    if len(raw) > _QUICK_BYTES:
+        return await to_thread.run_sync(_read, raw, cls)
+    return _read(raw, cls)
+
+
+def _read(raw: bytes, cls: type[T]) -> T:
+    return wire.from_plain(cls, parse_json(raw))
 
 
 def parse_json(raw: bytes) -> Any:
