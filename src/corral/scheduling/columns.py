@@ -28,11 +28,15 @@ _BOUNDLESS = 1 << 50
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """A node as it enters the columns: its name, the UUIDs of its slots in order, and its state."""
+    """A node as it enters the columns: its name, the UUIDs of its slots in order, its state, and how close slots are.
+
+    `layout` is that of `corral.scheduling.topology.layout`, None where no set of slots is better than another.
+    """
 
     name: str
     uuids: tuple[str, ...]
     state: NodeState
+    layout: tuple[tuple[int, ...], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,8 @@ class Columns:
     """Free capacity of every node. `take` and `give` change it, `mark` and `rollback` undo, `put` states it anew.
 
     Attributes:
-        names, uuids: of each row.
+        names, uuids, layouts: of each row; `laid_out` says whether any has a layout.
+        rows, slot_of: the row of a name; the row and slot of a UUID.
         amounts: int64[2 + slots, rows], see CPU, MEMORY and SLOTS.
         free_mib: int64[slots, rows]; 0 where a slot's memory is not known (its kind says so).
         kind: int32[rows], an index into `kinds`.
@@ -96,7 +101,10 @@ class Columns:
         width = max((len(node.state.slots) for node in nodes), default=0)
         self.names = tuple(node.name for node in nodes)
         self.uuids = tuple(node.uuids for node in nodes)
+        self.layouts = tuple(node.layout for node in nodes)
+        self.laid_out = any(node.layout is not None for node in nodes)
         self.rows = {name: row for row, name in enumerate(self.names)}
+        self.slot_of = {uuid: (row, slot) for row, node in enumerate(nodes) for slot, uuid in enumerate(node.uuids)}
         self.width = width
         self.amounts: Amounts = np.full((SLOTS + width, len(nodes)), NO_SLOT, dtype=np.int64)
         self.free_mib: Amounts = np.zeros((width, len(nodes)), dtype=np.int64)

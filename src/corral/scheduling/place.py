@@ -12,6 +12,7 @@ from corral.model.job import Request
 from corral.model.units import MILLI_PER_DEVICE
 from corral.scheduling.columns import Columns, Rows, Shape, Taking
 from corral.scheduling.score import Floats, Options, Score, Tries
+from corral.scheduling.topology import best_set
 
 SHAPES_KEPT = 512
 """Request shapes whose rankings are kept; the one asked for longest ago goes first."""
@@ -42,6 +43,8 @@ class Placer:
 
     def best(self, request: Request, *, barred: Collection[int] = ()) -> Taking | None:
         """The best way to serve one member outside the barred rows, None when it fits nowhere."""
+        if request.device_uuids:
+            return self._named(request, barred)
         ranking = self._ranking(request)
         scores = ranking.scores
         if barred:
@@ -75,10 +78,31 @@ class Placer:
 
     def why_not(self, request: Request) -> Misfit:
         """Why one member fits nowhere, told of the node that is nearest to serving it."""
-        misfits = [self._misfit(request, row) for row in self._nearest_rows(request)]
+        if request.device_uuids:
+            misfits = [self._misfit(request, row, named) for row, named in self._rows_named(request)]
+        else:
+            misfits = [self._misfit(request, row, None) for row in self._nearest_rows(request)]
         if not misfits:
             return Misfit(Cause.NO_NODE, request.gang_size, 0)
         return min(misfits, key=lambda m: (m.never, -m.available, m.node or ""))
+
+    def _named(self, request: Request, barred: Collection[int]) -> Taking | None:
+        """The first row whose named devices serve the request: there is nothing to prefer."""
+        shape = Shape(replace(request, gang_size=1), self.columns)
+        for row, named in self._rows_named(request):
+            answer = fit(request, self.columns.state(row), named=named)
+            if row not in barred and isinstance(answer, Fit):
+                return shape.taking(self.columns, row, answer.slots[: request.devices])
+        return None
+
+    def _rows_named(self, request: Request) -> list[tuple[int, tuple[int, ...]]]:
+        """Rows that have any of the devices named, and which of their slots those are."""
+        named: dict[int, list[int]] = {}
+        for uuid in request.device_uuids:
+            place = self.columns.slot_of.get(uuid)
+            if place is not None:
+                named.setdefault(place[0], []).append(place[1])
+        return [(row, tuple(sorted(slots))) for row, slots in sorted(named.items())]
 
     def _gang(self, request: Request, barred: Collection[int]) -> tuple[Taking, ...] | None:
         members: list[Taking] = []
@@ -140,7 +164,7 @@ class Placer:
             options = Options(shape, rows[at], which[None, :])
         else:
             at = np.flatnonzero(hosts)
-            options = Options(shape, rows[at], least_free(columns, rows[at], slots[:, at], request.devices))
+            options = Options(shape, rows[at], slot_sets(columns, request, rows[at], slots[:, at]))
         if not len(at):
             ranking.scores[rows] = -np.inf
             return
@@ -165,7 +189,7 @@ class Placer:
             return shape.taking(self.columns, row, ())
         rows = np.array([row], dtype=np.intp)
         able, _ = shape.fits(self.columns, rows)
-        slots = least_free(self.columns, rows, able, devices)[:, 0].tolist()
+        slots = slot_sets(self.columns, shape.request, rows, able)[:, 0].tolist()
         return shape.taking(self.columns, row, tuple(sorted(slots)))
 
     def _nearest_rows(self, request: Request) -> list[int]:
@@ -178,11 +202,25 @@ class Placer:
         _, first = np.unique(columns.kind[order], return_index=True)
         return sorted(order[first].tolist())
 
-    def _misfit(self, request: Request, row: int) -> Misfit:
-        answer = fit(request, self.columns.state(row))
+    def _misfit(self, request: Request, row: int, named: tuple[int, ...] | None) -> Misfit:
+        answer = fit(request, self.columns.state(row), named=named)
         if isinstance(answer, Fit):
             return Misfit(Cause.NO_NODE, request.gang_size, 1, eviction_helps=True, node=self.columns.names[row])
         return replace(answer, node=self.columns.names[row])
+
+
+def slot_sets(columns: Columns, request: Request, rows: Rows, able: NDArray[np.bool_]) -> Rows:
+    """intp[devices, n]: the slots that a member would take of each row, of those able.
+
+    The ones with least free, the lower of equals; whole devices where the row's layout says which belong together.
+    """
+    chosen = least_free(columns, rows, able, request.devices)
+    if columns.laid_out and request.whole and request.devices:
+        for at, row in enumerate(rows.tolist()):
+            known = columns.layouts[row]
+            if known is not None:
+                chosen[:, at] = best_set(known, tuple(np.flatnonzero(able[:, at]).tolist()), request.devices)
+    return chosen
 
 
 def least_free(columns: Columns, rows: Rows, able: NDArray[np.bool_], devices: int) -> Rows:
