@@ -6,7 +6,7 @@ from fastapi.routing import APIRoute
 import corral
 from corral.api import jobs, shapes, site
 from corral.api.auth import Authenticator
-from corral.api.desk import Ask, Desk, json_response
+from corral.api.desk import Ask, Desk, answer, json_response
 from corral.api.errors import add_error_handlers
 from corral.api.openapi import describer, gives
 from corral.api.submitting import Submitter
@@ -45,6 +45,6 @@ def create_app(service: Service, authenticator: Authenticator, ends: EndSignal) 
 
     @app.get(f"{PREFIX}/openapi.json", include_in_schema=False)
     async def description(request: Request, ask: Ask) -> Response:
-        return json_response(request.app.openapi())
+        return await answer(request.app.openapi)
 
     return app
