@@ -37,7 +37,7 @@ from corral.model.errors import BackendFailed, Conflict, CorralError
 from corral.model.home import Home, find_home
 from corral.model.job import Job, JobKind
 from corral.model.view import View
-from corral.ports import Backend, Launch, Ledger
+from corral.ports import Backend, Decided, Launch, Ledger
 from corral.scheduling.admit import Limits
 from corral.scheduling.feasible import refuse_impossible, verify
 from corral.scheduling.info import gpu_info
@@ -106,6 +106,8 @@ class Server:
     def run(self) -> None:
         """Bring ledger and machine together, then decide, act and answer until `stop` is called."""
         self._sampler.start()
+        # Behind the first observations in the ledger's queue: nobody is answered before the devices are known.
+        self._ledger.commit(lambda _: Decided((), None)).result()
         self._dispatcher.recover()
         self._dispatcher.start()
         self._controller.start()

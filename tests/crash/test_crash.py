@@ -95,7 +95,9 @@ def answering(home: Path, pid: int) -> bool:
 
 def submit(home: Path, witness: Path) -> list[str]:
     """Submit jobs, each of which says when it began and ended and on what; the ids that were acknowledged."""
-    script = 'echo "$CORRAL_JOB_ID begin $CUDA_VISIBLE_DEVICES" >> "$0"; sleep 0.05; echo "$CORRAL_JOB_ID end -" >> "$0"'
+    script = (
+        'echo "$CORRAL_JOB_ID begin $CUDA_VISIBLE_DEVICES" >> "$0"; sleep 0.05; echo "$CORRAL_JOB_ID end -" >> "$0"'
+    )
     acknowledged = []
     with contextlib.suppress(CorralError, OSError), Client(home) as client:
         for _ in range(JOBS):
@@ -167,7 +169,9 @@ def test_whatever_was_acknowledged_runs_once_or_is_lost_with_its_reason(
         for name in ("witness", "home"):
             path = home.parent / name
             shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
-    assert number > LEAST_STEPS[step], f"only {number} {step}s were seen; the scenario does not reach the steps it is for"
+    assert number > LEAST_STEPS[step], (
+        f"only {number} {step}s were seen; the scenario does not reach the steps it is for"
+    )
 
 
 def test_a_job_that_ran_while_the_server_was_dead_is_adopted_with_its_exit_code(home: Path, start: Start) -> None:
