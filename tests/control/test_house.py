@@ -1,4 +1,4 @@
-"""Ledger, planner, controller and dispatcher as in a server, over simulated work: any order of events keeps its promises."""
+"""A server's ledger, planner, controller and dispatcher, over simulated work, keep their promises in any order."""
 
 import tempfile
 import time
@@ -99,7 +99,7 @@ class House:
         self.settle()
 
     def settle(self) -> None:
-        """Wait until nothing moves any more: the last plan is of this view and starts nothing, and nobody is on the way."""
+        """Wait until nothing moves: the last plan is of this view and starts nothing, and nobody is on the way."""
         deadline = time.monotonic() + 10
         while self._moves():
             assert time.monotonic() < deadline, "the house does not come to rest"

@@ -9,7 +9,7 @@ from corral.ports import Launch, LaunchPhase, LaunchReport
 
 
 class SimulatedBackend:
-    """Launches run until `finish` or `stop` ends them. Keeps its launches when a server on top of it is started anew."""
+    """Launches run until `finish` or `stop` ends them, whatever becomes of the server on top of it."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
