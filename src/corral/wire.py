@@ -180,8 +180,8 @@ def _enum_reader(kind: type[Enum]) -> Reader:
     values = {member.value: member for member in kind}
 
     def read(data: Any, field: str) -> Enum:
-        if data not in values:
-            raise Refused(f"{field}: {data!r} is not possible; {nearest(str(data), map(str, values))}", field=field)
+        if not isinstance(data, Hashable) or data not in values:
+            raise Refused(f"{field}: {data!r:.80} is not possible; {nearest(str(data), map(str, values))}", field=field)
         return values[data]
 
     return read

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from corral.clock import Clock
+from corral.control.checks import check
 from corral.control.controller import Controller
 from corral.control.rows import Row, device_rows, job_row
 from corral.model.allocation import GpuInfo, Grant, Member, Placement
@@ -114,6 +115,7 @@ class Inquiry:
 
     def dry_run(self, submission: Submission, user: str) -> Row:
         """Whether the submission would start now, on which devices; or why not, and the nearest that would."""
+        check(submission)
         view = self._ledger.view()
         told = forecast(view, submission, user, self._clock.now(), plan=self._controller.plan)
         return {

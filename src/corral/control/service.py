@@ -9,6 +9,7 @@ from typing import Any
 from corral.clock import Clock
 from corral.control import submit, transitions
 from corral.control.caller import Caller, may_change, must_be_admin
+from corral.control.checks import check
 from corral.control.inquiry import Inquiry
 from corral.control.rows import Row
 from corral.control.submit import SubmitLimits
@@ -65,7 +66,7 @@ class Service:
         for submission in submissions:
             if submission.kind is JobKind.ADOPT:
                 raise Refused("a process is adopted with `corral adopt PID`, not submitted", field="kind")
-            submit.check(submission)
+            check(submission)
             self._check_possible(view, submission)
             specs.append(submit.spec_of(submission, caller, self._limits, self._owner(submission)))
         # All at once, for each taking of more numbers than are at hand waits for the disk.

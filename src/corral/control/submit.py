@@ -10,13 +10,8 @@ from corral.model.errors import Conflict, Refused
 from corral.model.fact import Fact, JobSubmitted
 from corral.model.job import Job, JobKind, JobSpec, ProcessIdentity
 from corral.model.submission import Submission
-from corral.model.units import MILLI_PER_DEVICE
 from corral.model.view import View
 from corral.ports import Decided
-
-MAX_ARRAY_ELEMENTS = 100_000
-MAX_NAME_LENGTH = 200
-MAX_DEVICES = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,52 +20,6 @@ class SubmitLimits:
 
     default_priority: int = 5
     max_waiting: int | None = None
-
-
-def check(submission: Submission) -> None:
-    """Raises Refused for what no cluster could serve; what this one cannot serve is the planner's to say."""
-    request = submission.request
-    if submission.kind is JobKind.RUN and not submission.command:
-        raise Refused(
-            "there is no command to run; write it after --, such as: corral run -- python train.py", field="command"
-        )
-    _between(request.devices, 0, MAX_DEVICES, "gpus", "0 is a job without a GPU")
-    _between(request.gang_size, 1, MAX_DEVICES, "gang_size", "1 is a job that is no gang")
-    _between(request.share_milli, 1, MILLI_PER_DEVICE, "share_milli", "1000 is a whole device")
-    _between(submission.retries, 0, 1000, "retries", "0 tries once")
-    _between(len(submission.name), 0, MAX_NAME_LENGTH, "the length of name", "")
-    if submission.kind is not JobKind.RUN and request.devices == 0:
-        raise Refused("a reservation is of at least 1 GPU", field="gpus")
-    if submission.time_limit_s is not None and not 0 < submission.time_limit_s < 1e10:
-        raise Refused(
-            f"time_limit_s: {submission.time_limit_s!r} is no time limit; it must be above 0", field="time_limit_s"
-        )
-    if submission.kind is JobKind.RUN and not os.path.isdir(submission.workdir):
-        raise Refused(
-            f"the working directory {submission.workdir!r} does not exist on this machine; name another with --workdir",
-            field="workdir",
-        )
-    if submission.array is not None:
-        _check_array(submission)
-
-
-def _between(value: int, least: int, most: int, field: str, hint: str) -> None:
-    if not least <= value <= most:
-        raise Refused(
-            f"{field} must be from {least} to {most}, not {value}" + (f" ({hint})" if hint else ""), field=field
-        )
-
-
-def _check_array(submission: Submission) -> None:
-    array = submission.array
-    assert array is not None
-    _between(len(array.indices), 1, MAX_ARRAY_ELEMENTS, "the number of array elements", "")
-    if len(set(array.indices)) != len(array.indices):
-        raise Refused("array: an index is named twice; each element runs once", field="array")
-    if array.limit is not None:
-        _between(array.limit, 1, MAX_ARRAY_ELEMENTS, "the array's limit", "how many elements run at once")
-    if min(array.indices) < 0:
-        raise Refused(f"array: {min(array.indices)} is no index; indices are from 0", field="array")
 
 
 def spec_of(submission: Submission, caller: Caller, limits: SubmitLimits, owner: ProcessIdentity | None) -> JobSpec:

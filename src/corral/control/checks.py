@@ -1,0 +1,109 @@
+"""What a submission must be like to make sense to any cluster; what this one cannot serve is the planner's to say."""
+
+import os
+import resource
+
+from corral.model.errors import Refused, nearest
+from corral.model.job import JobKind, Request
+from corral.model.submission import ArraySpec, Submission
+from corral.model.units import MILLI_PER_DEVICE
+
+MAX_ARRAY_ELEMENTS = 100_000
+MAX_DEVICES = 100_000
+MAX_NAME_LENGTH = 200
+MAX_PRIORITY = 1_000_000_000
+MAX_TIME_LIMIT_S = 1e10
+MAX_MIB = 2**40
+MAX_CPU_MILLI = 10**9
+MAX_INDEX = 2**31 - 1
+MAX_PID = 2**22
+"""The largest pid there can be, PID_MAX_LIMIT of Linux."""
+
+_LIMITS = frozenset(name.removeprefix("RLIMIT_") for name in dir(resource) if name.startswith("RLIMIT_"))
+
+
+def check(submission: Submission) -> None:
+    """Raises Refused, naming the field and what would be accepted."""
+    request = submission.request
+    if submission.kind is JobKind.RUN and not submission.command:
+        raise Refused(
+            "there is no command to run; write it after --, such as: corral run -- python train.py", field="command"
+        )
+    if submission.kind is not JobKind.RUN and request.devices == 0:
+        raise Refused("a reservation is of at least 1 GPU", field="gpus")
+    _check_request(request)
+    _between(submission.retries, 0, 1000, "retries", "0 tries once")
+    _between(submission.priority, -MAX_PRIORITY, MAX_PRIORITY, "priority", "a lower number runs first")
+    _between(submission.umask, 0, 0o777, "umask")
+    _between(submission.owner_pid, 1, MAX_PID, "owner_pid")
+    for field, word in (("name", submission.name), ("queue", submission.queue), ("project", submission.project)):
+        if len(word) > MAX_NAME_LENGTH or not word.isprintable():
+            raise Refused(
+                f"{field}: {word!r:.60} will not do; a line of at most {MAX_NAME_LENGTH} printable characters will",
+                field=field,
+            )
+    if submission.time_limit_s is not None and not 0 < submission.time_limit_s < MAX_TIME_LIMIT_S:
+        raise Refused(
+            f"time_limit_s: {submission.time_limit_s!r} is no time limit; it must be above 0", field="time_limit_s"
+        )
+    _check_surroundings(submission)
+    if submission.array is not None:
+        _check_array(submission.array)
+
+
+def _check_request(request: Request) -> None:
+    _between(request.devices, 0, MAX_DEVICES, "gpus", "0 is a job without a GPU")
+    _between(request.gang_size, 1, MAX_DEVICES, "gang_size", "1 is a job that is no gang")
+    _between(request.share_milli, 1, MILLI_PER_DEVICE, "share_milli", "1000 is a whole device")
+    _between(request.memory_mib, 1, MAX_MIB, "memory_mib")
+    _between(request.min_memory_mib, 1, MAX_MIB, "min_memory_mib")
+    _between(request.accept_in_use, 0, MAX_MIB, "accept_in_use", "MiB that must be free")
+    _between(request.cpu_milli, 0, MAX_CPU_MILLI, "cpu_milli", "1000 is a whole core")
+    _between(request.host_memory_mib, 0, MAX_MIB, "host_memory_mib")
+    for field, version in (
+        ("min_compute", request.min_compute),
+        ("min_driver", request.min_driver),
+        ("min_cuda", request.min_cuda),
+    ):
+        if version is not None and not (version and all(0 <= part <= 1_000_000 for part in version)):
+            raise Refused(f"{field}: {list(version)} is no version; write its parts, such as [8, 0]", field=field)
+    for field, words in (
+        ("models", request.models),
+        ("device_uuids", request.device_uuids),
+        ("avoid_jobs", request.avoid_jobs),
+    ):
+        if not all(words):
+            raise Refused(f"{field}: an empty name is among them; leave it out", field=field)
+
+
+def _check_surroundings(submission: Submission) -> None:
+    for name in submission.env:
+        if not name or "=" in name:
+            raise Refused(f"env: {name!r:.60} is no name of a variable; it has a letter or more, and no =", field="env")
+    for name, limit in submission.rlimits:
+        if name not in _LIMITS:
+            raise Refused(f"rlimits: {name!r:.60} is no limit; {nearest(name, _LIMITS)}", field="rlimits")
+        _between(limit, -1, 2**63 - 1, "rlimits", f"{name}; -1 is no limit")
+    workdir = submission.workdir
+    if submission.kind is JobKind.RUN and not (workdir.startswith("/") and os.path.isdir(workdir)):
+        raise Refused(
+            f"the working directory {workdir!r:.200} does not exist on this machine; name another with --workdir",
+            field="workdir",
+        )
+
+
+def _check_array(array: ArraySpec) -> None:
+    _between(len(array.indices), 1, MAX_ARRAY_ELEMENTS, "array", "how many elements it has")
+    _between(array.limit, 1, MAX_ARRAY_ELEMENTS, "array", "how many of its elements run at once")
+    if len(set(array.indices)) != len(array.indices):
+        raise Refused("array: an index is named twice; each element runs once", field="array")
+    for index in (min(array.indices), max(array.indices)):
+        if not 0 <= index <= MAX_INDEX:
+            raise Refused(f"array: {index} is no index; indices are from 0 to {MAX_INDEX}", field="array")
+
+
+def _between(value: int | None, least: int, most: int, field: str, hint: str = "") -> None:
+    if value is not None and not least <= value <= most:
+        raise Refused(
+            f"{field} must be from {least} to {most}, not {value}" + (f" ({hint})" if hint else ""), field=field
+        )
