@@ -95,7 +95,7 @@ class AnyDriver:
             return
         self.reason = f"no GPU can be read on this machine: {'; '.join(reasons)}"
         if first_look:
-            logger.warning("%s. Jobs that ask for no GPU run all the same", self.reason)
+            logger.warning("%s", self.reason)
 
 
 def _first_that_answers(clock: Clock, labels: Labels) -> tuple[Source | None, list[str]]:

@@ -52,7 +52,8 @@ class DriverThread:
     def _free_worker(self) -> "_Worker":
         with self._lock:
             worker = self._worker
-            if worker is None:
+            if worker is None or not worker.thread.is_alive():
+                # A forked process has no threads but the one that forked.
                 worker = self._worker = _Worker()
             busy_s = worker.busy_s()
             if busy_s >= self._give_up_s:

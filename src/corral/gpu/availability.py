@@ -1,0 +1,110 @@
+"""Are there GPUs for a task now, and which? These functions look; `corral.gpu.lease` takes."""
+
+import logging
+import os
+import time
+
+from corral.config import load_settings
+from corral.gpu.monitor import GPUMonitor, get_gpu_monitor, why_not
+from corral.gpu.sight import by_score
+from corral.model.errors import Refused
+from corral.model.home import find_home
+from corral.model.units import count_of
+
+logger = logging.getLogger(__name__)
+
+MAX_UTILIZATION = 50
+_ANY_UTILIZATION = 100
+
+
+def check_gpu_availability(required_gpus: int, min_memory_mb: int | None = None) -> tuple[bool, str]:
+    """Whether so many GPUs are available now (at most 50 % in use, so much memory free each), and a sentence why.
+
+    It looks and takes nothing: another may take them next. When no GPU can be seen the answer is False, unless the
+    site's settings say `assume_available`.
+    """
+    _check_count(required_gpus)
+    able, total, others = _look(get_gpu_monitor(), min_memory_mb, MAX_UTILIZATION)
+    if total == 0:
+        return _blind(required_gpus)
+    wish = f"{required_gpus} needed" + (f", each with {min_memory_mb} MB free" if min_memory_mb else "")
+    found = f"{len(able)} of {count_of(total, 'GPU')} available ({wish})"
+    if len(able) >= required_gpus:
+        return True, f"{found}: {', '.join(map(str, able))}"
+    if required_gpus > total:
+        return False, f"{found}; this machine has {total}, the most you can ask for"
+    return False, f"{found}; {others}"
+
+
+def wait_for_gpu_availability(
+    required_gpus: int, min_memory_mb: int | None = None, timeout_seconds: int = 300, check_interval: int = 30
+) -> tuple[bool, str]:
+    """Look every `check_interval` seconds until so many GPUs are available or the time is up; the check's last answer.
+
+    It takes nothing. More GPUs than the machine has are not waited for.
+    """
+    deadline = time.monotonic() + timeout_seconds
+    while True:
+        available, message = check_gpu_availability(required_gpus, min_memory_mb)
+        left_s = deadline - time.monotonic()
+        if available or left_s <= 0 or _is_hopeless(required_gpus):
+            return available, message
+        logger.info("waiting for GPUs, %.0f s left: %s", left_s, message)
+        time.sleep(min(max(check_interval, 0.01), left_s))
+
+
+def select_gpus_for_task(required_gpus: int, min_memory_mb: int = 8000) -> list[int]:
+    """Indices of the best GPUs for a task, the best first; of equals the lower index.
+
+    It looks and takes nothing: two callers may be given the same GPUs. `corral.gpu.lease` takes them, for one caller
+    alone. Any utilisation will do, it only lowers the score. Raises RuntimeError when there are not enough.
+    """
+    _check_count(required_gpus)
+    able, total, others = _look(get_gpu_monitor(), min_memory_mb, _ANY_UTILIZATION)
+    if total == 0:
+        assumed, message = _blind(required_gpus)
+        if not assumed:
+            raise RuntimeError(message)
+        return list(range(required_gpus))
+    if len(able) < required_gpus:
+        wish = f"{count_of(required_gpus, 'GPU')} with {min_memory_mb} MB free"
+        raise RuntimeError(f"{wish} needed, {len(able)} of {total} will do; {others}")
+    return able[:required_gpus]
+
+
+def _look(monitor: GPUMonitor, min_memory_mb: int | None, max_utilization: int) -> tuple[list[int], int, str]:
+    """(indices that will do, how many GPUs there are, what is wrong with the others), by a fresh look."""
+    snapshot = monitor.query_gpus(use_cache=False)
+    able, others = [], []
+    for gpu in by_score([] if snapshot is None else snapshot.gpus):
+        reason = why_not(gpu, min_memory_mb, max_utilization)
+        if reason is None:
+            able.append(gpu.index)
+        else:
+            others.append((gpu.index, reason))
+    return able, len(able) + len(others), "; ".join(f"GPU {index}: {reason}" for index, reason in sorted(others))
+
+
+def _is_hopeless(required_gpus: int) -> bool:
+    snapshot = get_gpu_monitor().query_gpus()
+    return snapshot is not None and required_gpus > len(snapshot.gpus)
+
+
+def _blind(required_gpus: int) -> tuple[bool, str]:
+    """The answer when nothing can be seen: no, unless the site has decided otherwise."""
+    if _assumed_available():
+        return True, f"no GPU can be seen here; {count_of(required_gpus, 'GPU')} assumed available, as the site decided"
+    return False, "no GPU can be seen on this machine (no driver, or it does not answer), so none is available"
+
+
+def _assumed_available() -> bool:
+    try:
+        return load_settings(find_home(os.environ, os.getcwd()).config_file).assume_available
+    except (Refused, OSError) as error:
+        logger.warning("the site's settings are passed over: %s", error)
+        return False
+
+
+def _check_count(required_gpus: int) -> None:
+    if type(required_gpus) is not int or required_gpus < 0:
+        raise Refused(f"required_gpus: {required_gpus!r} is no number of GPUs", field="required_gpus")

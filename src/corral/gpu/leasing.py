@@ -1,0 +1,220 @@
+"""Taking GPUs for this process: no two leases ever have the same one."""
+
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+from corral.client import Client, JobHandle, NoServer
+from corral.gpu import lock_files
+from corral.gpu.monitor import get_gpu_monitor
+from corral.gpu.sight import GPUInfo, by_score, own_job
+from corral.model.errors import BackendFailed, CorralError, Refused
+from corral.model.units import count_of
+
+logger = logging.getLogger(__name__)
+
+_FIRST_PAUSE_S = 0.01
+_LONGEST_PAUSE_S = 0.5
+
+
+class LeaseTimedOut(CorralError, TimeoutError):
+    """The GPUs were not to be had in the time given; the message says what was in the way."""
+
+
+class Lease:
+    """GPUs that this process has to itself until `release`, the end of the `with` block, or its own end.
+
+    Attributes:
+        uuids: the GPUs, as the driver names them.
+        indices: the same GPUs as nvidia-smi counts.
+        env: what a child process needs to see these GPUs and no others: `{**os.environ, **lease.env}`.
+        job_id: the reservation on the server; None for a lease by lock files.
+    """
+
+    def __init__(self, gpus: Mapping[str, int], give_back: Callable[[], None], job_id: str | None = None) -> None:
+        self.uuids = tuple(gpus)
+        self.indices = tuple(gpus.values())
+        self.job_id = job_id
+        self._give_back: Callable[[], None] | None = give_back
+        self._pid = os.getpid()
+        self._replaced: dict[str, str | None] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Lease of GPU {', '.join(map(str, self.indices))}{'' if self._give_back else ', released'}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.release()
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(self.uuids)}
+
+    def apply(self) -> None:
+        """Put `env` into this process's own environment until the release.
+
+        CUDA reads it once: call this before anything in the process uses a GPU.
+        """
+        if self._replaced is None:
+            self._replaced = {name: os.environ.get(name) for name in self.env}
+        os.environ.update(self.env)
+
+    def release(self) -> None:
+        """Give the GPUs back; a second time does nothing, nor does a forked child's."""
+        give_back, self._give_back = self._give_back, None
+        if give_back is None or os.getpid() != self._pid:
+            return
+        for name, value in (self._replaced or {}).items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        give_back()
+
+
+def lease(
+    gpus: int = 1,
+    *,
+    min_memory_mb: int | None = None,
+    timeout_seconds: float | None = 300.0,
+    name: str | None = None,
+) -> Lease:
+    """Take so many GPUs, atomically, all or none, each with at least `min_memory_mb` of memory in all.
+
+    >>> with lease(gpus=2) as held:                                   # doctest: +SKIP
+    ...     subprocess.run(["python", "train.py"], env={**os.environ, **held.env})
+
+    Through this host's Corral server where there is one: the lease waits in the queue as a reservation called `name`,
+    and the server frees it when this process ends. Otherwise by a lock file for each GPU, which holds against every
+    other lease on this host, not against programs that ask nobody; GPUs with processes on them are left alone. Inside
+    a Corral job the lease is one of the job's own GPUs, against other leases in that job.
+
+    This process's environment stays as it is; `Lease.env` and `Lease.apply` are there to change it.
+
+    Raises LeaseTimedOut after `timeout_seconds` (None waits on), Refused when there can never be so many, and
+    BackendFailed when no GPU can be seen.
+    """
+    if type(gpus) is not int or gpus < 1:
+        raise Refused(f"gpus: {gpus!r} is no number of GPUs to lease; the least is 1", field="gpus")
+    deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+    held = _lease_from_server(gpus, min_memory_mb, deadline, name) if own_job() is None else None
+    return held or _lease_by_lock_files(gpus, min_memory_mb, deadline)
+
+
+def _lease_from_server(gpus: int, min_memory_mb: int | None, deadline: float | None, name: str | None) -> Lease | None:
+    """A reservation on this host's server, None when no server answers."""
+    with Client() as client:
+        min_memory = None if min_memory_mb is None else f"{min_memory_mb}M"
+        try:
+            handle = client.reserve(owner_pid=os.getpid(), gpus=gpus, min_memory=min_memory, name=name)
+        except NoServer:
+            return None
+        try:
+            uuids = _wait_until_held(handle, gpus, deadline)
+            indices = {row.uuid: row.index for row in client.devices.list()}
+        except BaseException:
+            _cancel(handle.id)
+            raise
+    held = {uuid: -1 if (index := indices.get(uuid)) is None else index for uuid in uuids}
+    return Lease(held, partial(_cancel, handle.id), handle.id)
+
+
+def _wait_until_held(handle: JobHandle, gpus: int, deadline: float | None) -> tuple[str, ...]:
+    """The devices of the reservation, once it runs. A server that restarts meanwhile is waited for."""
+    pause_s = _FIRST_PAUSE_S
+    why = "the server has not answered since it was asked"
+    while True:
+        try:
+            row = handle.row()
+            if row.phase == "RUNNING":
+                return row.devices
+            if row.ended:
+                raise BackendFailed(f"the reservation of {count_of(gpus, 'GPU')} ended: {row.reason or row.phase}")
+            if deadline is not None and time.monotonic() >= deadline:
+                why = handle.why().reason
+        except NoServer as error:
+            logger.debug("waiting for the server: %s", error)
+        if deadline is not None and time.monotonic() >= deadline:
+            raise LeaseTimedOut(f"{count_of(gpus, 'GPU')} could not be leased in time: {why}")
+        pause_s = _pause(pause_s, deadline)
+
+
+def _cancel(job_id: str) -> None:
+    try:
+        with Client() as client:
+            client.jobs.cancel(job_id)
+    except CorralError as error:
+        logger.warning("reservation %s was not given back (%s); the server frees it with this process", job_id, error)
+
+
+def _lease_by_lock_files(gpus: int, min_memory_mb: int | None, deadline: float | None) -> Lease:
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        reasons, free = _candidates(gpus, min_memory_mb)
+        held = _lock(free, gpus)
+        if held is not None:
+            locks = [lock for _, lock in held]
+            return Lease({gpu.uuid: gpu.index for gpu, _ in held}, partial(_unlock, locks))
+        if deadline is not None and time.monotonic() >= deadline:
+            raise LeaseTimedOut(f"{count_of(gpus, 'GPU')} could not be leased in time: {'; '.join(reasons)}")
+        pause_s = _pause(pause_s, deadline)
+
+
+def _candidates(gpus: int, min_memory_mb: int | None) -> tuple[list[str], list[GPUInfo]]:
+    """(why the others will not do, the GPUs that will do if nobody has locked them, the best first)."""
+    snapshot = get_gpu_monitor().query_gpus(use_cache=False)
+    if snapshot is None:
+        raise BackendFailed("no GPU can be leased: none can be seen on this machine")
+    own = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if own_job() is not None else None
+    large = [gpu for gpu in snapshot.gpus if min_memory_mb is None or (gpu.memory_total_mb or 0) >= min_memory_mb]
+    usable = [gpu for gpu in large if own is None or gpu.uuid in own]
+    if len(usable) < gpus:
+        whose = "this machine" if own is None else "this job"
+        size = "" if min_memory_mb is None else f" with {min_memory_mb} MB"
+        raise Refused(f"gpus: {whose} has {count_of(len(usable), 'GPU')}{size}; {gpus} are too many", field="gpus")
+    reasons, free = [], []
+    for gpu in by_score(usable):
+        reason = _why_not(gpu, in_own_job=own is not None)
+        if reason is None:
+            free.append(gpu)
+        reasons.append(f"GPU {gpu.index}: {reason or 'leased by another process'}")
+    return reasons, free
+
+
+def _why_not(gpu: GPUInfo, *, in_own_job: bool) -> str | None:
+    if gpu.taken is not None or in_own_job:
+        return gpu.taken
+    if not gpu.readable or gpu.process_count is None:
+        return "it cannot be read"
+    return f"{count_of(gpu.process_count, 'stranger')} on it" if gpu.process_count else None
+
+
+def _lock(candidates: list[GPUInfo], gpus: int) -> list[tuple[GPUInfo, int]] | None:
+    """Lock the first so many that can be locked; None, and none locked, when they are too few."""
+    held: list[tuple[GPUInfo, int]] = []
+    for gpu in candidates:
+        lock = lock_files.take(gpu.uuid)
+        if lock is not None:
+            held.append((gpu, lock))
+        if len(held) == gpus:
+            return held
+    _unlock([lock for _, lock in held])
+    return None
+
+
+def _unlock(locks: list[int]) -> None:
+    for lock in locks:
+        lock_files.give_back(lock)
+
+
+def _pause(pause_s: float, deadline: float | None) -> float:
+    """Sleep, not beyond the deadline; how long to sleep the next time."""
+    left_s = pause_s if deadline is None else max(0.0, deadline - time.monotonic())
+    time.sleep(min(pause_s, left_s))
+    return min(2 * pause_s, _LONGEST_PAUSE_S)

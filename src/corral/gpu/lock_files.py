@@ -1,0 +1,80 @@
+"""One lock file for each GPU of this host: what keeps leases apart where there is no server.
+
+The locks are the kernel's (flock): they end with the process that holds them, however it ends. The directory is shared
+by all users, sticky, and nothing in it is ever followed or trusted for more than being locked.
+"""
+
+import contextlib
+import fcntl
+import os
+import stat
+from pathlib import Path
+
+from corral.model.errors import BackendFailed
+
+DIRECTORY = Path("/tmp/corral-leases")
+_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def take(uuid: str) -> int | None:
+    """Lock the GPU for this process alone: a descriptor to give to `give_back`, None when another has it."""
+    descriptor = _open(uuid)
+    return descriptor if _lock(descriptor, fcntl.LOCK_EX) else None
+
+
+def give_back(descriptor: int) -> None:
+    """Unlock, also for children that inherited the descriptor by a fork."""
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
+
+
+def is_leased(uuid: str) -> bool:
+    """Whether a process has locked the GPU just now. Makes no file."""
+    try:
+        descriptor = os.open(DIRECTORY / _file_name(uuid), _OPEN)
+    except OSError:
+        return False
+    if _lock(descriptor, fcntl.LOCK_SH):
+        give_back(descriptor)
+        return False
+    return True
+
+
+def _lock(descriptor: int, how: int) -> bool:
+    try:
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return False
+    return True
+
+
+def _open(uuid: str) -> int:
+    _make_directory()
+    path = DIRECTORY / _file_name(uuid)
+    while True:
+        try:
+            # Opening a file of another user with O_CREAT is forbidden in a sticky directory.
+            return os.open(path, _OPEN)
+        except FileNotFoundError:
+            with contextlib.suppress(FileExistsError):
+                descriptor = os.open(path, _OPEN | os.O_CREAT | os.O_EXCL, 0o444)
+                os.fchmod(descriptor, 0o444)
+                return descriptor
+        except OSError as error:
+            raise BackendFailed(f"{path} cannot be opened: {error.strerror}") from error
+
+
+def _make_directory() -> None:
+    try:
+        DIRECTORY.mkdir()
+        DIRECTORY.chmod(0o1777)
+    except FileExistsError:
+        if not stat.S_ISDIR(DIRECTORY.lstat().st_mode):
+            raise BackendFailed(f"{DIRECTORY} is no directory; move it away") from None
+    except OSError as error:
+        raise BackendFailed(f"{DIRECTORY} cannot be made: {error.strerror}") from error
+
+
+def _file_name(uuid: str) -> str:
+    return "".join(char if char.isalnum() or char in "-." else "_" for char in uuid) + ".lock"

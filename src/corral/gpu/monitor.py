@@ -1,0 +1,128 @@
+"""The monitor of this host's GPUs: snapshots with a short memory, and recordings."""
+
+import threading
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache
+from typing import Any
+
+from corral.gpu.lock_files import is_leased
+from corral.gpu.recording import Recording
+from corral.gpu.sight import GPUInfo, Sight, by_score
+from corral.model.errors import Refused
+
+CACHE_TTL_S = 5.0
+
+
+@dataclass
+class GPUSnapshot:
+    """All GPUs of this host at one moment (UTC)."""
+
+    timestamp: datetime
+    gpus: list[GPUInfo]
+
+
+@cache
+def get_gpu_monitor() -> "GPUMonitor":
+    """The monitor of this process, the same one at every call and in every thread."""
+    return GPUMonitor()
+
+
+class GPUMonitor:
+    """Looks at the GPUs of this host; safe between threads. `get_gpu_monitor` gives the process's own.
+
+    With a Corral server on this host it sees what the server sees, and takes what the server has handed out for not
+    available. Without one it asks the driver. Without a driver nothing raises: there is nothing to see, and one line in
+    the log says why.
+    """
+
+    def __init__(self) -> None:
+        self._sight = Sight()
+        self._lock = threading.Lock()
+        self._cached: GPUSnapshot | None = None
+        self._cached_at_s = 0.0
+        self._recording: Recording | None = None
+        self._recording_on = False
+
+    def is_available(self) -> bool:
+        """Whether there are GPUs here that can be looked at."""
+        return self.query_gpus() is not None
+
+    def query_gpus(self, use_cache: bool = True) -> GPUSnapshot | None:
+        """The GPUs now, or as they were at most 5 s ago; None when there are none to be seen.
+
+        `use_cache=False` always looks anew, and the cache then holds what it saw.
+        """
+        with self._lock:
+            fresh = self._cached is not None and time.monotonic() - self._cached_at_s < CACHE_TTL_S
+            if use_cache and fresh:
+                return self._cached
+        gpus = self._sight.look()
+        snapshot = None if gpus is None else GPUSnapshot(datetime.now(UTC), gpus)
+        with self._lock:
+            self._cached, self._cached_at_s = snapshot, time.monotonic()
+        return snapshot
+
+    def get_available_gpus(self, min_memory_mb: int | None = None, max_utilization: int = 50) -> list[int]:
+        """Indices of the GPUs with so much memory free and no more use (percent) than that, the best score first.
+
+        A GPU is not available when it could not be read, or when a job, a lease or an administrator has it.
+        """
+        snapshot = self.query_gpus()
+        gpus = [] if snapshot is None else snapshot.gpus
+        return [gpu.index for gpu in by_score(gpus) if why_not(gpu, min_memory_mb, max_utilization) is None]
+
+    def get_gpu_info(self, gpu_index: int) -> GPUInfo | None:
+        """The GPU of this index, None when there is none."""
+        snapshot = self.query_gpus()
+        return next((gpu for gpu in snapshot.gpus if gpu.index == gpu_index), None) if snapshot is not None else None
+
+    def start_monitoring(self, interval_seconds: float = 1.0) -> None:
+        """Record from now on, a sample every `interval_seconds`; what was recorded before is forgotten."""
+        if interval_seconds <= 0:
+            raise Refused(
+                f"interval_seconds: {interval_seconds} is no time between samples; it must be above 0",
+                field="interval_seconds",
+            )
+        self.stop_monitoring()
+        with self._lock:
+            self._cached = None
+            self._recording = Recording(self._sight.look, interval_seconds)
+            self._recording_on = True
+
+    def stop_monitoring(self) -> dict[str, Any] | None:
+        """End the recording and say what it came to; None when there was none.
+
+        {"monitoring_duration_seconds", "sample_count", "gpu_stats": {"0": {"name", "utilization": {"min", "max",
+        "mean", "samples"}, "memory_used_mb": {"min", "max", "mean"}, "memory_usage_percent", "temperature_c",
+        "power_draw_w"}}}; what could never be read is None.
+        """
+        with self._lock:
+            recording = self._recording if self._recording_on else None
+            self._recording_on = False
+            self._cached = None
+        return None if recording is None else recording.stop()
+
+    def get_average_utilization(self, index: int, window_seconds: float = 60) -> float | None:
+        """Mean utilisation (percent) over the last so many seconds of the recording; None when it has no reading there.
+
+        Of the latest recording, running or ended; it keeps 3,600 samples for this.
+        """
+        recording = self._recording
+        return None if recording is None else recording.average_utilization(index, window_seconds)
+
+
+def why_not(gpu: GPUInfo, min_memory_mb: int | None, max_utilization: int) -> str | None:
+    """Why a GPU is not available, None when it is."""
+    if gpu.taken is not None:
+        return gpu.taken
+    if not gpu.readable:
+        return "its memory or its utilisation cannot be read"
+    assert gpu.utilization_percent is not None
+    assert gpu.memory_free_mb is not None
+    if gpu.utilization_percent > max_utilization:
+        return f"{gpu.utilization_percent} % in use"
+    if min_memory_mb is not None and gpu.memory_free_mb < min_memory_mb:
+        return f"{gpu.memory_free_mb} MB free"
+    return "leased by another process" if is_leased(gpu.uuid) else None

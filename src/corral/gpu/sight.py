@@ -1,0 +1,158 @@
+"""What can be seen of this host's GPUs: through its Corral server, else through the driver itself."""
+
+import logging
+import os
+import platform
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from corral.client import Client, DeviceRow
+from corral.clock import SystemClock
+from corral.model.device import Device, DeviceSample, DeviceState, availability_score
+from corral.model.errors import BackendFailed, CorralError
+from corral.telemetry.discover import discover
+from corral.telemetry.driver_thread import DriverThread
+
+logger = logging.getLogger(__name__)
+
+_ANSWER_TIMEOUT_S = 5.0
+_TAKEN = (
+    DeviceState.UNREADABLE,
+    DeviceState.UNHEALTHY,
+    DeviceState.CORDONED,
+    DeviceState.ALLOCATED,
+    DeviceState.RESERVED,
+)
+
+
+@dataclass
+class GPUInfo:
+    """One GPU as it was when the snapshot was taken; what could not be read is None. MB are MiB.
+
+    Attributes:
+        index: as nvidia-smi counts.
+        score: 0.6 x free memory + 0.4 x idle utilisation, from 0.0 to 1.0; 0.0 when either could not be read.
+        uuid: the driver's name for the GPU, the same in every tool.
+        taken: why it is not to be had whatever it measures: its job, its administrator or its health; None when it is.
+        process_count: compute processes on it, None when they could not be listed.
+    """
+
+    index: int
+    name: str
+    memory_total_mb: int | None
+    memory_used_mb: int | None
+    memory_free_mb: int | None
+    utilization_percent: int | None
+    temperature_c: int | None
+    power_draw_w: float | None
+    score: float
+    uuid: str = ""
+    taken: str | None = None
+    process_count: int | None = None
+
+    @property
+    def readable(self) -> bool:
+        """Whether its memory and its utilisation could be read."""
+        return self.memory_free_mb is not None and bool(self.memory_total_mb) and self.utilization_percent is not None
+
+
+class Sight:
+    """Looks at the GPUs of this host, safely from any thread. `through_server` says how the last look was had."""
+
+    def __init__(self) -> None:
+        self._driver = DriverThread(_ANSWER_TIMEOUT_S)
+        self._source = discover(SystemClock())
+        self._complained: str | None = None
+
+    def look(self) -> list[GPUInfo] | None:
+        """Every GPU by index, None when none can be read. Says why once, and never raises."""
+        gpus = see_through_server()
+        if gpus is None:
+            gpus = self._see_through_driver()
+        return gpus or None
+
+    def _see_through_driver(self) -> list[GPUInfo]:
+        try:
+            devices, samples = self._driver.run(self._read, _ANSWER_TIMEOUT_S)
+        except BackendFailed as error:
+            if str(error) != self._complained:
+                logger.warning("the GPUs of this machine cannot be read: %s", error)
+            self._complained = str(error)
+            return []
+        return [_from_sample(device, samples.get(device.uuid)) for device in devices]
+
+    def _read(self) -> tuple[tuple[Device, ...], dict[str, DeviceSample]]:
+        devices = self._source.node().devices
+        return devices, {sample.uuid: sample for sample in self._source.sample()}
+
+
+def see_through_server() -> list[GPUInfo] | None:
+    """The GPUs of this host as its server lists them, None when no server answers or it has none here."""
+    try:
+        with Client() as client:
+            rows = client.devices.list()
+    except CorralError as error:
+        logger.debug("no server was asked: %s", error)
+        return None
+    here = [row for row in rows if row.node in (None, platform.node())]
+    return [_from_row(row) for row in here] or None
+
+
+def own_job() -> str | None:
+    """The id of the Corral job that this process belongs to, None outside of one."""
+    return os.environ.get("CORRAL_JOB_ID") or None
+
+
+def by_score(gpus: Iterable[GPUInfo]) -> list[GPUInfo]:
+    """The best first; of equals the lower index."""
+    return sorted(gpus, key=lambda gpu: (-gpu.score, gpu.index))
+
+
+def _from_row(row: DeviceRow) -> GPUInfo:
+    free_mb = None
+    if row.memory_total_mib is not None and row.memory_used_mib is not None:
+        free_mb = row.memory_total_mib - row.memory_used_mib
+    return GPUInfo(
+        index=-1 if row.index is None else row.index,
+        name=row.name,
+        memory_total_mb=row.memory_total_mib,
+        memory_used_mb=row.memory_used_mib,
+        memory_free_mb=free_mb,
+        utilization_percent=row.utilization_pct,
+        temperature_c=row.temperature_c,
+        power_draw_w=row.power_w,
+        score=availability_score(free_mb, row.memory_total_mib, row.utilization_pct),
+        uuid=row.uuid,
+        taken=_why_taken(row),
+        process_count=len(row.processes) if row.state != DeviceState.UNREADABLE else None,
+    )
+
+
+def _why_taken(row: DeviceRow) -> str | None:
+    """A device of the job that this process belongs to is not taken: it is the job's to use."""
+    holders = [holder for holder in row.holders if holder.job != own_job()]
+    if holders:
+        return "held by " + ", ".join(f"job {holder.job} of {holder.user}" for holder in holders)
+    if row.holders or row.state not in _TAKEN:
+        return None
+    return f"{row.state}: {row.state_reason}" if row.state_reason else row.state
+
+
+def _from_sample(device: Device, sample: DeviceSample | None) -> GPUInfo:
+    if sample is None:
+        sample = DeviceSample(device.uuid, 0.0, fault="the driver gave no reading")
+    processes = sample.processes
+    return GPUInfo(
+        index=device.index,
+        name=device.model,
+        memory_total_mb=device.memory_mib,
+        memory_used_mb=sample.memory_used_mib,
+        memory_free_mb=sample.memory_free_mib,
+        utilization_percent=sample.utilization_pct,
+        temperature_c=sample.temperature_c,
+        power_draw_w=None if sample.power_mw is None else sample.power_mw / 1000,
+        score=availability_score(sample.memory_free_mib, sample.memory_total_mib, sample.utilization_pct),
+        uuid=device.uuid,
+        taken=f"unreadable: {sample.fault}" if sample.fault else None,
+        process_count=None if processes is None else len(processes),
+    )
