@@ -147,7 +147,10 @@ class LifeOfAServer(RuleBasedStateMachine):
     def exit(self, data: st.DataObject, code: int) -> None:
         live = sorted(self.house.ledger.view().allocations)
         if live:
-            self.backend.finish(data.draw(st.sampled_from(live)), code)
+            ending = data.draw(st.sampled_from(live))
+            self.backend.finish(ending, code)
+            while ending in self.house.ledger.view().allocations:
+                time.sleep(0.001)
             self.house.settle()
 
     @rule(data=st.data(), deed=st.sampled_from(["cancel", "hold", "release", "requeue"]))
