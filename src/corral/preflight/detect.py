@@ -1,0 +1,101 @@
+"""What can be found out about a job before it runs: from its command, its environment, and the model that it names."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from corral.model.errors import Refused
+from corral.preflight.command_line import CommandLine, read_command
+from corral.preflight.compatibility import Version, dotted
+from corral.preflight.estimate import Estimate, estimate_local, estimate_named
+from corral.preflight.memory_rules import granted_mib
+from corral.preflight.model_source import LocalModel, find_model
+from corral.preflight.precision import canonical
+from corral.preflight.runtime import find_runtime, python_environment
+from corral.preflight.subject import Place, Work
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What the user says of the job; it beats what is found."""
+
+    cuda: Version | None = None
+    dtype: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Detection:
+    """What was found, and from where (`sources`, a line each for the user)."""
+
+    work: Work
+    estimate: Estimate | None = None
+    sources: tuple[str, ...] = ()
+
+    def work_in(self, place: Place) -> Work:
+        """The work with its memory set beside what the place grants."""
+        if self.estimate is None:
+            return self.work
+        granted = granted_mib(place)
+        return replace(
+            self.work,
+            need_mib=self.estimate.need_mib,
+            want_mib=self.estimate.total_mib,
+            fitting_context=None if granted is None else self.estimate.fitting_context(granted),
+        )
+
+
+def detect(command: Sequence[str], env: Mapping[str, str], workdir: Path, stated: Stated | None = None) -> Detection:
+    """Everything that the command, its environment and its model tell. Files that cannot be read tell nothing."""
+    said = stated or Stated()
+    line = read_command(command)
+    sources = []
+    python = python_environment(line.program, env, workdir)
+    runtime = said.cuda
+    if runtime is None:
+        found = find_runtime(python, env)
+        if found is not None:
+            runtime = found.version
+            sources.append(f"CUDA {dotted(found.version)}: {found.source}")
+    framework = line.framework
+    if framework is None and python is not None and python.has("paddle") and not python.has("torch"):
+        framework = "paddle"
+        sources.append(f"PaddlePaddle: {python.root}")
+    model, trouble = _model(line, env, workdir)
+    estimate = _estimate(line, model)
+    if trouble:
+        sources.append(f"model: {trouble}")
+    if estimate is not None:
+        sources.append(f"memory: {estimate.source}")
+    work = Work(
+        runtime=runtime,
+        framework=framework,
+        dtype=_dtype(said.dtype or line.dtype, framework, model),
+        quantization=canonical(line.quantization) or (model.shape.quantization if model else None),
+        world_size=line.world_size,
+        memory_fraction=line.fraction,
+        allocator=env.get("FLAGS_allocator_strategy"),
+    )
+    return Detection(work, estimate, tuple(sources))
+
+
+def _model(line: CommandLine, env: Mapping[str, str], workdir: Path) -> tuple[LocalModel | None, str | None]:
+    if line.model is None:
+        return None, None
+    try:
+        return find_model(line.model, env, workdir), None
+    except Refused as refused:
+        return None, str(refused)
+
+
+def _estimate(line: CommandLine, model: LocalModel | None) -> Estimate | None:
+    if line.model is None:
+        return None
+    return estimate_local(model, line.load) if model else estimate_named(line.model, line.load)
+
+
+def _dtype(asked: str | None, framework: str | None, model: LocalModel | None) -> str | None:
+    """What is asked for, else what a server makes of "auto": the model's own, with float32 lowered to float16."""
+    named = canonical(asked)
+    if named is not None or model is None or framework not in ("vllm", "sglang"):
+        return named
+    return "float16" if model.shape.dtype == "float32" else model.shape.dtype
