@@ -1,6 +1,6 @@
 """The few Protocols between the house and its edges. `control` knows these and nothing concrete behind them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import StrEnum
@@ -73,6 +73,10 @@ class Ledger(Protocol):
 
     def find_job(self, job_id: str) -> Job | None:
         """A job in any phase, ended ones included."""
+        ...
+
+    def find_jobs(self, job_ids: Collection[str]) -> tuple[Job, ...]:
+        """Those of these jobs that exist, in any phase, in no particular order."""
         ...
 
     def find_array(self, array_id: str) -> tuple[Job, ...]:

@@ -76,18 +76,16 @@ class Inquiry:
 
     def ended(self, ids: Sequence[str]) -> tuple[bool, list[Row]]:
         """Whether all of these jobs (or arrays) have ended, and the row of each. Raises NotFound."""
-        rows = [self._row(job) for job_id in ids for job in self._job_or_elements(job_id)]
-        return all(Phase(row["phase"]).terminal for row in rows), rows
-
-    def _job_or_elements(self, job_id: str) -> tuple[Job, ...]:
-        jobs = self._ledger.view().jobs
-        if job_id in jobs:
-            return (jobs[job_id],)
-        found = self._ledger.find_job(job_id)
-        elements = (found,) if found is not None else self._ledger.find_array(job_id)
-        if not elements:
-            raise NotFound(f"there is no job {job_id}; `corral ps --all` lists those there are")
-        return elements
+        active = self._ledger.view().jobs
+        known = {job.id: job for job in self._ledger.find_jobs([job_id for job_id in ids if job_id not in active])}
+        found: list[Job] = []
+        for job_id in ids:
+            job = active.get(job_id) or known.get(job_id)
+            elements = (job,) if job is not None else self._ledger.find_array(job_id)
+            if not elements:
+                raise NotFound(f"there is no job {job_id}; `corral ps --all` lists those there are")
+            found.extend(elements)
+        return all(job.phase.terminal for job in found), [self._row(job) for job in found]
 
     def why(self, job_id: str) -> Row:
         """Why a job waits, or how its wait was spent. Raises NotFound."""

@@ -1,6 +1,6 @@
 """Questions to the tables, from any thread, each over one state of the database."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,12 @@ class Reader:
         """The job of this id."""
         found = self._read_jobs([select(tables.jobs).where(tables.jobs.c.id == job_id)])
         return found[0] if found else None
+
+    def find_jobs(self, job_ids: Collection[str]) -> tuple[Job, ...]:
+        """Those of these jobs that exist, as of one state of the database."""
+        wanted = list(dict.fromkeys(job_ids))
+        chunks = [wanted[start : start + _IDS_A_QUESTION] for start in range(0, len(wanted), _IDS_A_QUESTION)]
+        return self._read_jobs([select(tables.jobs).where(tables.jobs.c.id.in_(chunk)) for chunk in chunks])
 
     def find_array(self, array_id: str) -> tuple[Job, ...]:
         """The elements of an array by index."""
@@ -104,7 +110,7 @@ class Reader:
     ) -> tuple[Job, ...]:
         """The answers to all questions; of several, the newest `limit` first."""
         answers = [connection.execute(question).mappings().all() for question in questions]
-        rows = answers[0]
+        rows = answers[0] if answers else []
         if len(answers) > 1:
             rows = sorted((row for answer in answers for row in answer), key=lambda row: -row["sequence"])[:limit]
         environments = self._variables(connection, digests(rows))
@@ -126,6 +132,7 @@ class Reader:
         return found
 
 
+_IDS_A_QUESTION = 500
 _DIGESTS_A_QUESTION = 500
 _ROWS_AT_ONCE = 1_000
 

@@ -1,6 +1,6 @@
 """The ledger as the rest of the house sees it: `corral.ports.Ledger` over one SQLite file."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
@@ -77,6 +77,10 @@ class SqlLedger:
     def find_job(self, job_id: str) -> Job | None:
         """A job in any phase; one that has not ended is found in the view."""
         return self.view().jobs.get(job_id) or self._reader.find_job(job_id)
+
+    def find_jobs(self, job_ids: Collection[str]) -> tuple[Job, ...]:
+        """Those of these jobs that exist."""
+        return self._reader.find_jobs(job_ids)
 
     def find_array(self, array_id: str) -> tuple[Job, ...]:
         """The elements of an array in index order."""
