@@ -229,12 +229,16 @@ def slot_of(device: Device, condition: DeviceCondition | None, held_milli: int, 
     )
 
 
-def node_state(view: View, name: str) -> NodeState:
-    """The state of a node in a view, computed afresh: the slow and obvious reading that faster ones must equal."""
+def node_state(view: View, name: str, *, only: Collection[str] | None = None) -> NodeState:
+    """The state of a node in a view, computed afresh: the slow and obvious reading that faster ones must equal.
+
+    With `only`, the node has no slots but those of these devices (UUIDs), in index order.
+    """
     node = view.nodes[name]
     slots = [
         slot_of(device, view.conditions.get(device.uuid), view.held_milli(device.uuid), view.held_mib(device.uuid))
         for device in node.devices
+        if only is None or device.uuid in only
     ]
     members = [m for a in view.allocations.values() for m in a.placement.members if m.node == name]
     return NodeState(

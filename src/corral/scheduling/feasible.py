@@ -45,12 +45,13 @@ def nearest_that_starts(
 def verify(view: View, start: Start) -> Misfit | None:
     """Why a planned start no longer fits into the view, None when it still does: the same test that decided it."""
     request = view.jobs[start.job_id].spec.request
+    chosen = frozenset(start.placement.uuids)
     states: dict[str, NodeState] = {}
     for member in start.placement.members:
         if member.node not in view.nodes:
             return Misfit(Cause.NO_NODE, 1, 0, node=member.node)
-        state = states.get(member.node) or node_state(view, member.node)
-        uuids = [device.uuid for device in view.nodes[member.node].devices]
+        state = states.get(member.node) or node_state(view, member.node, only=chosen)
+        uuids = [device.uuid for device in view.nodes[member.node].devices if device.uuid in chosen]
         if any(grant.uuid not in uuids for grant in member.grants):
             return Misfit(Cause.NO_NODE, len(member.grants), 0, node=member.node)
         slots = tuple(uuids.index(grant.uuid) for grant in member.grants)
