@@ -86,12 +86,12 @@ class ProcessBackend:
             raise LaunchError(f"cannot keep jobs under {self._home}: {error}") from error
         if self._use_cgroup:
             self._cgroup_base = cgroup.make_base(f"corral-{self._tag}")
-        self._watcher.start()
-        for name in sorted(os.listdir(self._launches)):
-            if ALLOCATION_ID.fullmatch(name):
-                self._adopt(name)
-            else:
+        for name in os.listdir(self._launches):
+            if not ALLOCATION_ID.fullmatch(name):
                 shutil.rmtree(self._launches / name, ignore_errors=True)
+        self._watcher.start()
+        for allocation_id in self.list_launches():
+            self._adopt(allocation_id)
 
     def _adopt(self, allocation_id: str) -> None:
         records = self._records(allocation_id)
@@ -225,13 +225,14 @@ class ProcessBackend:
     # What the watcher tells
 
     def _on_supervisor_event(self, allocation_id: str, ended: bool) -> None:
-        if ended:
-            records = self._records(allocation_id)
-            if not records.is_claimed() and os.path.isdir(records.directory):
-                self._on_launch_failed(allocation_id, "its supervisor ended before it claimed the launch")
-                return
-            if records.read_exit() is None and self._still_sweeping(allocation_id):
-                return
+        records = self._records(allocation_id)
+        claim = records.read_claim()
+        if ended and claim is None and os.path.isdir(records.directory):
+            self._on_launch_failed(allocation_id, "its supervisor ended before it claimed the launch")
+            return
+        # What ended may be a supervisor that came second to the claim, while the first one lives.
+        if ended and claim and claim.holder and not claim.holder.is_alive() and self._still_sweeping(allocation_id):
+            return
         self._on_event(allocation_id)
 
     def _on_launch_failed(self, allocation_id: str, message: str) -> None:

@@ -21,10 +21,13 @@ def _unified_mount() -> str | None:
 
 
 def _own_path() -> str | None:
-    with open("/proc/self/cgroup", encoding="utf-8", errors="surrogateescape") as own:
-        for line in own:
-            if line.startswith("0::/") and "/.." not in line:
-                return line[3:].strip()
+    try:
+        with open("/proc/self/cgroup", encoding="utf-8", errors="surrogateescape") as own:
+            for line in own:
+                if line.startswith("0::/") and "/.." not in line:
+                    return line[3:].strip()
+    except OSError:
+        pass
     return None
 
 

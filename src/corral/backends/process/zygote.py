@@ -47,7 +47,7 @@ def _rehearse(launches: str) -> None:
     What happens here first would happen in every supervisor, in memory of its own. It leaves the zygote a subreaper,
     which then also reaps what a supervisor that was killed leaves behind.
     """
-    directory = f"{launches}/.rehearsal"
+    directory = f"{launches}/.rehearsal-{os.getpid()}"
     log, scratch, group, nobody = (f"{directory}/{name}" for name in ("log", "scratch", "group", "nobody"))
     orders = Orders("0", log, scratch, -1, -1, None, 0.0, 1, [], group, nobody)
     command = Command(["true"], {"PATH": os.defpath}, "/", 0o022, None, None, None, {})

@@ -1,0 +1,136 @@
+"""A backend of its own for each test, whose every process is gone when the test ends."""
+
+import itertools
+import os
+import queue
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corral.backends.process import cgroup, killing
+from corral.backends.process.backend import LaunchState, ProcessBackend
+from corral.backends.process.launch import LaunchSpec
+from corral.ports import LaunchPhase
+
+OVER = (LaunchPhase.EXITED, LaunchPhase.DEAD, LaunchPhase.DECLARED_LOST)
+PATH = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
+
+
+def until(true: Callable[[], object], what: str, timeout_s: float = 20.0) -> None:
+    """Wait until it is; fail saying what never was."""
+    deadline = time.monotonic() + timeout_s
+    while not true():
+        assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
+        time.sleep(0.005)
+
+
+def alive(pid: int) -> bool:
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
+
+
+class Machine:
+    """A home with a process backend that can be closed and started again, as servers are."""
+
+    def __init__(self, home: Path, *, use_cgroup: bool = True) -> None:
+        self.home = home
+        self.events: queue.Queue[str] = queue.Queue()
+        self._use_cgroup = use_cgroup
+        self._ids = itertools.count(1)
+        self.backend = self.start_backend()
+
+    def start_backend(self) -> ProcessBackend:
+        self.backend = ProcessBackend(
+            self.home,
+            log_max_bytes=1 << 20,
+            kill_grace_s=0.2,
+            on_event=self.events.put,
+            use_cgroup=self._use_cgroup,
+        )
+        self.backend.start()
+        return self.backend
+
+    def spec(self, *argv: str, env: Mapping[str, str] = PATH, workdir: str = "/", **more: Any) -> LaunchSpec:
+        name = more.pop("allocation_id", None) or f"a{next(self._ids)}"
+        return LaunchSpec(
+            allocation_id=name,
+            job_id=name,
+            argv=argv,
+            env=env,
+            workdir=workdir,
+            log_path=str(self.home / "logs" / f"{name}.log"),
+            scratch_path=str(self.home / "scratch" / name),
+            **more,
+        )
+
+    def launch(self, *argv: str, **more: Any) -> str:
+        spec = self.spec(*argv, **more)
+        self.backend.launch(spec)
+        return spec.allocation_id
+
+    def run(self, *argv: str, **more: Any) -> LaunchState:
+        return self.wait(self.launch(*argv, **more))
+
+    def wait(self, allocation_id: str) -> LaunchState:
+        """The state of a launch that is over."""
+        until(lambda: self.backend.status(allocation_id).phase in OVER, f"the end of {allocation_id}")
+        return self.backend.status(allocation_id)
+
+    def wait_for_log(self, allocation_id: str, text: str) -> None:
+        until(lambda: text.encode() in self.log(allocation_id), f"{text!r} in the log of {allocation_id}")
+
+    def log(self, allocation_id: str) -> bytes:
+        path = self.home / "logs" / f"{allocation_id}.log"
+        return path.read_bytes() if path.exists() else b""
+
+    def supervisor(self, allocation_id: str) -> int:
+        claim = self.backend._records(allocation_id).read_claim()
+        assert claim is not None
+        assert claim.holder is not None
+        return claim.holder.pid
+
+    def zygote(self) -> int:
+        link = self.backend._watcher._zygote
+        assert link is not None
+        return link.pid
+
+    def shut(self) -> None:
+        for name in self.backend.list_launches():
+            self.backend.stop(name)
+        for name in self.backend.list_launches():
+            if self.backend.status(name).phase != LaunchPhase.UNKNOWN:
+                self.wait(name)
+            assert killing.orphans(self.backend._mark(name), self.backend._cgroup(name)) == []
+        self.backend.close()
+        base = self.backend._cgroup_base
+        if base:
+            cgroup.remove(base)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    machine = Machine(tmp_path)
+    yield machine
+    machine.shut()
+
+
+@pytest.fixture(params=["cgroup", "subreaper"])
+def machine_of_each_kind(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Machine]:
+    """Once with a cgroup for each job, once with descent and mark alone."""
+    machine = Machine(tmp_path, use_cgroup=request.param == "cgroup")
+    try:
+        if machine.backend.means_of_killing != request.param:
+            pytest.skip("no cgroup v2 hierarchy here that this process may write")
+        yield machine
+    finally:
+        machine.shut()
+
+
+def root_only() -> pytest.MarkDecorator:
+    return pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user or mount a file system")

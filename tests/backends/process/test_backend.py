@@ -1,0 +1,314 @@
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from corral.backends.process.backend import ProcessBackend
+from corral.backends.process.launch import LaunchError
+from corral.ports import LaunchPhase
+from tests.backends.process.conftest import PATH, Machine, alive, until
+
+
+def test_the_exit_code_is_recorded(machine: Machine) -> None:
+    for code in (0, 3, 255):
+        state = machine.run("sh", "-c", f"exit {code}")
+        assert state.exit is not None
+        assert (state.phase, state.exit.exit_code, state.exit.signal) == (LaunchPhase.EXITED, code, None)
+        assert state.exit.reason is None
+
+
+def test_a_job_that_dies_of_a_signal_exits_with_128_plus_its_number(machine: Machine) -> None:
+    state = machine.run("sh", "-c", "kill -SEGV $$")
+    assert state.exit is not None
+    assert (state.exit.exit_code, state.exit.signal) == (128 + signal.SIGSEGV, signal.SIGSEGV)
+
+
+def test_start_and_end_are_told_by_the_supervisors_clock(machine: Machine) -> None:
+    before = time.time()
+    state = machine.run("sleep", "0.2")
+    assert state.exit is not None
+    assert state.started_at is not None
+    assert before < state.started_at < time.time()
+    assert 0.2 <= state.exit.ended_at - state.started_at < 2
+
+
+def test_a_job_gets_the_environment_of_its_spec_and_the_mark_and_nothing_else(machine: Machine) -> None:
+    env = {**PATH, "ODD": "ä\udcff\n=", "EMPTY": ""}
+    name = machine.launch("env", "-0", env=env)
+    machine.wait(name)
+    entries = dict(entry.split(b"=", 1) for entry in machine.log(name).split(b"\0") if entry)
+    mark, _, value = machine.backend._mark(name).partition("=")
+    assert entries == {os.fsencode(k): os.fsencode(v) for k, v in {**env, mark: value}.items()}
+
+
+def test_a_job_has_a_session_directory_umask_and_standard_input_of_its_own(machine: Machine, tmp_path: Path) -> None:
+    script = "echo $(cut -d' ' -f6 /proc/self/stat) $$; pwd; umask; readlink /proc/self/fd/0"
+    name = machine.launch("sh", "-c", script, workdir=str(tmp_path), umask=0o27)
+    machine.wait(name)
+    session, workdir, umask, stdin = machine.log(name).decode().splitlines()
+    assert session.split()[0] == session.split()[1]
+    assert (workdir, umask, stdin) == (str(tmp_path), "0027", "/dev/null")
+
+
+def test_a_job_inherits_no_descriptor_and_no_signal_setting(machine: Machine) -> None:
+    name = machine.launch("sh", "-c", "grep -E 'Sig(Blk|Ign)' /proc/$$/status; exec ls /proc/self/fd")
+    machine.wait(name)
+    _, blocked, _, ignored, *descriptors = machine.log(name).decode().split()
+    # The fourth is the directory that ls reads.
+    assert descriptors == ["0", "1", "2", "3"]
+    # Signals 32 and up belong to the C library and to whoever started these tests.
+    assert [int(mask, 16) & 0x7FFFFFFF for mask in (blocked, ignored)] == [0, 0]
+
+
+def test_a_job_has_a_scratch_directory(machine: Machine) -> None:
+    name = machine.launch("true")
+    machine.wait(name)
+    assert (machine.home / "scratch" / name).stat().st_mode & 0o777 == 0o700
+
+
+def test_launching_twice_runs_the_job_once(machine: Machine, tmp_path: Path) -> None:
+    spec = machine.spec("sh", "-c", f"echo ran >> {tmp_path}/ran; sleep 0.2")
+    for _ in range(5):
+        machine.backend.launch(spec)
+    machine.wait(spec.allocation_id)
+    machine.backend.launch(spec)
+    time.sleep(0.2)
+    assert (tmp_path / "ran").read_text() == "ran\n"
+
+
+def test_a_launch_declared_lost_never_runs(machine: Machine, tmp_path: Path) -> None:
+    spec = machine.spec("touch", str(tmp_path / "ran"))
+    assert machine.backend.declare_lost(spec.allocation_id, message="no answer")
+    machine.backend.launch(spec)
+    machine.backend._watcher.request(spec.allocation_id)
+    time.sleep(0.3)
+    state = machine.backend.status(spec.allocation_id)
+    assert (state.phase, state.message) == (LaunchPhase.DECLARED_LOST, "no answer")
+    assert not (tmp_path / "ran").exists()
+    assert machine.backend.declare_lost(spec.allocation_id)
+
+
+def test_a_launch_that_runs_cannot_be_declared_lost(machine: Machine) -> None:
+    name = machine.launch("sh", "-c", "echo up; sleep 5")
+    machine.wait_for_log(name, "up")
+    assert not machine.backend.declare_lost(name)
+    assert machine.backend.status(name).phase == LaunchPhase.RUNNING
+
+
+def test_of_supervisor_and_server_exactly_one_gets_each_claim(machine: Machine, tmp_path: Path) -> None:
+    specs = [machine.spec("sh", "-c", f"echo ran >> {tmp_path}/ran-{i}") for i in range(60)]
+    lost: list[bool] = [False] * len(specs)
+
+    def race(index: int) -> None:
+        # Spread over the milliseconds that a launch takes, so that either side wins some.
+        time.sleep(index % 12 * 0.0015)
+        lost[index] = machine.backend.declare_lost(specs[index].allocation_id)
+
+    racers = [threading.Thread(target=race, args=(index,)) for index in range(len(specs))]
+    for index, racer in enumerate(racers):
+        if index % 2:
+            racer.start()
+            machine.backend.launch(specs[index])
+        else:
+            machine.backend.launch(specs[index])
+            racer.start()
+    for racer in racers:
+        racer.join()
+    for index, spec in enumerate(specs):
+        phase = machine.wait(spec.allocation_id).phase
+        ran = tmp_path / f"ran-{index}"
+        assert (phase == LaunchPhase.DECLARED_LOST) is lost[index]
+        assert (ran.read_text() if ran.exists() else "") == ("" if lost[index] else "ran\n")
+
+
+def test_a_job_that_is_stopped_before_its_supervisor_exists_never_runs(machine: Machine, tmp_path: Path) -> None:
+    os.kill(machine.zygote(), signal.SIGSTOP)
+    name = machine.launch("touch", str(tmp_path / "ran"))
+    machine.backend.stop(name, reason="preempted")
+    os.kill(machine.zygote(), signal.SIGCONT)
+    state = machine.wait(name)
+    assert state.exit is not None
+    assert (state.exit.exit_code, state.exit.reason, state.exit.started_at) == (None, "preempted", None)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_stopping_what_is_not_there_does_nothing(machine: Machine) -> None:
+    machine.backend.stop("a99")
+    name = machine.launch("true")
+    machine.wait(name)
+    machine.backend.stop(name)
+    state = machine.backend.status(name)
+    assert state.exit is not None
+    assert state.exit.reason is None
+
+
+def test_the_time_limit_holds_while_no_server_runs(machine: Machine) -> None:
+    name = machine.launch("sh", "-c", "trap '' TERM; while :; do sleep 0.05; done", time_limit_s=0.3)
+    until(lambda: machine.backend.status(name).phase == LaunchPhase.RUNNING, "the start")
+    machine.backend.close()
+    time.sleep(1.0)
+    state = machine.start_backend().status(name)
+    assert state.exit is not None
+    assert (state.exit.reason, state.exit.signal) == ("timed_out", signal.SIGKILL)
+
+
+def test_a_new_server_adopts_what_runs_and_learns_how_the_rest_ended(machine: Machine) -> None:
+    ended = machine.launch("sh", "-c", "sleep 0.3; exit 7")
+    running = machine.launch("sh", "-c", "echo up; sleep 1; exit 8")
+    machine.wait_for_log(running, "up")
+    machine.backend.close()
+    time.sleep(0.5)
+    machine.start_backend()
+    assert machine.backend.list_launches() == sorted([ended, running])
+    state = machine.backend.status(ended)
+    assert state.exit is not None
+    assert state.exit.exit_code == 7
+    assert machine.backend.status(running).phase == LaunchPhase.RUNNING
+    while not machine.events.empty():
+        machine.events.get()
+    # Nobody asks about it in between: the end is an event.
+    assert machine.events.get(timeout=10) == running
+    state = machine.backend.status(running)
+    assert state.exit is not None
+    assert state.exit.exit_code == 8
+
+
+def test_a_job_outlives_a_server_that_is_killed(machine: Machine) -> None:
+    machine.backend.close()
+    spec = machine.spec("sh", "-c", "sleep 0.5; exit 9")
+    script = f"""
+import sys, time
+from pathlib import Path
+from corral.backends.process.backend import ProcessBackend
+from corral.backends.process.launch import LaunchSpec
+backend = ProcessBackend(
+    Path(sys.argv[1]), log_max_bytes=9, kill_grace_s=1,
+    on_event=lambda name: print(backend.status(name).phase, flush=True),
+)
+backend.start()
+backend.launch({spec!r})
+time.sleep(60)
+"""
+    command = [sys.executable, "-c", script, str(machine.home)]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    with server:
+        assert server.stdout.readline() == "running\n"
+        zygotes = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
+        server.kill()
+    until(lambda: not any(alive(int(pid)) for pid in zygotes), "the end of the zygote")
+    assert alive(machine.supervisor(spec.allocation_id))
+    machine.start_backend()
+    state = machine.wait(spec.allocation_id)
+    assert state.exit is not None
+    assert state.exit.exit_code == 9
+
+
+def test_running_jobs_do_not_notice_the_death_of_the_zygote_and_new_ones_get_another(machine: Machine) -> None:
+    running = machine.launch("sh", "-c", "echo up; sleep 0.5; exit 4")
+    machine.wait_for_log(running, "up")
+    os.kill(machine.zygote(), signal.SIGKILL)
+    state = machine.run("sh", "-c", "exit 5")
+    assert state.exit is not None
+    assert state.exit.exit_code == 5
+    state = machine.wait(running)
+    assert state.exit is not None
+    assert state.exit.exit_code == 4
+
+
+def test_launches_on_their_way_when_the_zygote_dies_run_exactly_once(machine: Machine, tmp_path: Path) -> None:
+    os.kill(machine.zygote(), signal.SIGSTOP)
+    names = [machine.launch("sh", "-c", f"echo ran >> {tmp_path}/ran-{i}") for i in range(100)]
+    os.kill(machine.zygote(), signal.SIGKILL)
+    for index, name in enumerate(names):
+        assert machine.wait(name).phase == LaunchPhase.EXITED
+        assert (tmp_path / f"ran-{index}").read_text() == "ran\n"
+
+
+def test_a_killed_zygote_in_the_middle_of_launches_loses_and_doubles_none(machine: Machine, tmp_path: Path) -> None:
+    names = []
+    for index in range(60):
+        names.append(machine.launch("sh", "-c", f"echo ran >> {tmp_path}/ran-{index}"))
+        if index in (10, 40):
+            os.kill(machine.zygote(), signal.SIGKILL)
+    for index, name in enumerate(names):
+        assert machine.wait(name).phase == LaunchPhase.EXITED
+        assert (tmp_path / f"ran-{index}").read_text() == "ran\n"
+
+
+def test_a_killed_supervisor_is_told_and_leaves_nothing_running(machine_of_each_kind: Machine) -> None:
+    machine = machine_of_each_kind
+    daemon = "(setsid sh -c 'sleep 60 & exec sleep 60' >/dev/null 2>&1 &)"
+    name = machine.launch("sh", "-c", f"{daemon}; trap '' TERM; echo up; sleep 60")
+    machine.wait_for_log(name, "up")
+    until(lambda: len(machine.backend.pids(name)) == 4, "four processes")
+    pids = machine.backend.pids(name)
+    while not machine.events.empty():
+        machine.events.get()
+    os.kill(machine.supervisor(name), signal.SIGKILL)
+    assert machine.events.get(timeout=10) == name
+    state = machine.backend.status(name)
+    assert (state.phase, state.exit) == (LaunchPhase.DEAD, None)
+    assert not any(alive(pid) for pid in pids)
+    assert machine.backend.pids(name) == []
+
+
+def test_a_server_that_comes_back_clears_up_after_a_supervisor_killed_meanwhile(machine_of_each_kind: Machine) -> None:
+    machine = machine_of_each_kind
+    name = machine.launch("sh", "-c", "echo up; sleep 60")
+    machine.wait_for_log(name, "up")
+    pids = machine.backend.pids(name)
+    machine.backend.close()
+    os.kill(machine.supervisor(name), signal.SIGKILL)
+    machine.start_backend()
+    assert machine.wait(name).phase == LaunchPhase.DEAD
+    assert not any(alive(pid) for pid in pids)
+
+
+def test_a_start_is_told_even_when_its_notice_was_lost(machine: Machine) -> None:
+    (machine.home / "notify.sock").unlink()
+    name = machine.launch("sleep", "5")
+    assert machine.events.get(timeout=5) == name
+    assert machine.backend.status(name).phase == LaunchPhase.RUNNING
+
+
+def test_a_launch_whose_spec_cannot_be_read_is_declared_lost(machine: Machine) -> None:
+    name = "broken"
+    (machine.home / "launches" / name).mkdir()
+    (machine.home / "launches" / name / "spec.jsonl").write_text("{")
+    machine.backend._watcher.request(name)
+    state = machine.wait(name)
+    assert state.phase == LaunchPhase.DECLARED_LOST
+    assert "before it claimed" in state.message
+
+
+def test_only_a_launch_that_is_over_can_be_forgotten(machine: Machine) -> None:
+    name = machine.launch("sleep", "5")
+    until(lambda: machine.backend.status(name).phase == LaunchPhase.RUNNING, "the start")
+    with pytest.raises(LaunchError, match="still runs"):
+        machine.backend.forget(name)
+    machine.backend.stop(name)
+    machine.wait(name)
+    machine.backend.forget(name)
+    machine.backend.forget(name)
+    assert machine.backend.list_launches() == []
+    assert machine.backend.status(name).phase == LaunchPhase.UNKNOWN
+
+
+def test_a_home_too_deep_for_a_socket_is_a_clear_error(tmp_path: Path) -> None:
+    home = tmp_path / ("x" * 100)
+    backend = ProcessBackend(home, log_max_bytes=1, kill_grace_s=1, on_event=lambda name: None)
+    with pytest.raises(LaunchError, match="shorter CORRAL_HOME"):
+        backend.start()
+
+
+def test_a_closed_backend_refuses_launches(machine: Machine) -> None:
+    machine.backend.close()
+    with pytest.raises(LaunchError, match="closed"):
+        machine.launch("true")
+    machine.start_backend()

@@ -1,0 +1,133 @@
+import os
+import signal
+import sys
+import textwrap
+import time
+
+import pytest
+
+from corral.backends.process import procfs
+from tests.backends.process.conftest import Machine, alive, until
+
+DAEMONISE_TWICE = textwrap.dedent("""
+    import os, signal, sys, time
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.closerange(0, 100)
+            os.execve("/bin/sleep", ["sleep", "60"], {})
+        os._exit(0)
+    os.wait()
+    print("up", flush=True)
+    time.sleep(60)
+""")
+
+# Bounded: at most 300 processes, each gone after 20 s whatever happens.
+FORK_BOMB = textwrap.dedent("""
+    import os, signal, time
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.alarm(20)
+    room, tokens = os.pipe()
+    os.write(tokens, b"x" * 300)
+    os.set_blocking(room, False)
+    print("up", flush=True)
+    while True:
+        try:
+            os.read(room, 1)
+        except BlockingIOError:
+            time.sleep(20)
+        if os.fork() == 0:
+            os.setsid()
+            signal.alarm(20)
+""")
+
+
+def test_a_job_that_ignores_sigterm_is_killed_after_the_grace(machine_of_each_kind: Machine) -> None:
+    machine = machine_of_each_kind
+    name = machine.launch("sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.05; done")
+    machine.wait_for_log(name, "up")
+    asked = time.monotonic()
+    machine.backend.stop(name)
+    state = machine.wait(name)
+    assert state.exit is not None
+    assert (state.exit.exit_code, state.exit.signal, state.exit.reason) == (137, signal.SIGKILL, "cancelled")
+    assert time.monotonic() - asked >= 0.2
+
+
+def test_a_job_that_obeys_sigterm_may_clean_up_and_say_how_it_ended(machine_of_each_kind: Machine) -> None:
+    machine = machine_of_each_kind
+    name = machine.launch("sh", "-c", "trap 'echo saved; exit 6' TERM; echo up; while :; do sleep 0.02; done")
+    machine.wait_for_log(name, "up")
+    machine.backend.stop(name)
+    state = machine.wait(name)
+    assert state.exit is not None
+    assert (state.exit.exit_code, state.exit.reason) == (6, "cancelled")
+    assert machine.log(name).endswith(b"saved\n")
+
+
+def test_a_stopped_process_is_woken_to_hear_sigterm(machine_of_each_kind: Machine) -> None:
+    machine = machine_of_each_kind
+    name = machine.launch("sh", "-c", "trap 'exit 6' TERM; echo up; kill -STOP $$; sleep 60")
+    machine.wait_for_log(name, "up")
+    machine.backend.stop(name)
+    state = machine.wait(name)
+    assert state.exit is not None
+    assert state.exit.exit_code == 6
+
+
+@pytest.mark.parametrize("script", [DAEMONISE_TWICE, FORK_BOMB], ids=["daemon", "fork bomb"])
+def test_nothing_of_a_job_survives_its_cancel(machine_of_each_kind: Machine, script: str) -> None:
+    machine = machine_of_each_kind
+    name = machine.launch(sys.executable, "-S", "-c", script)
+    machine.wait_for_log(name, "up")
+    time.sleep(0.2)
+    pids = machine.backend.pids(name)
+    assert len(pids) >= 2
+    machine.backend.stop(name)
+    machine.wait(name)
+    assert not any(alive(pid) for pid in pids)
+    assert machine.backend.pids(name) == []
+
+
+def test_what_the_main_process_leaves_behind_is_killed(machine_of_each_kind: Machine) -> None:
+    machine = machine_of_each_kind
+    name = machine.launch("sh", "-c", "trap '' TERM; (setsid sleep 60 &) ; sleep 60 & echo $!; exit 3")
+    state = machine.wait(name)
+    assert state.exit is not None
+    assert (state.exit.exit_code, state.exit.reason) == (3, None)
+    assert not alive(int(machine.log(name)))
+    assert machine.backend.pids(name) == []
+
+
+def test_orphans_of_a_long_running_job_are_reaped(machine: Machine) -> None:
+    name = machine.launch("sh", "-c", "for i in 1 2 3 4 5 6 7 8; do (true &) ; done; echo up; sleep 60")
+    machine.wait_for_log(name, "up")
+    # The shell and its sleep.
+    until(lambda: len(machine.backend.pids(name)) == 2, "two processes")
+
+
+def test_the_mark_of_one_launch_is_not_found_in_another() -> None:
+    child = os.posix_spawn("/bin/sleep", ["sleep", "60"], {"A": "1", "MARK": "home/12"})
+    try:
+        until(lambda: procfs.carries_mark(child, b"MARK=home/12"), "the mark")
+        assert child in procfs.marked(b"MARK=home/12")
+        assert not procfs.carries_mark(child, b"MARK=home/1")
+        assert not procfs.carries_mark(child, b"ARK=home/12")
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize("kernel_lists_children", [True, False])
+def test_descendants_are_found_with_and_without_the_kernels_list(
+    monkeypatch: pytest.MonkeyPatch, kernel_lists_children: bool
+) -> None:
+    monkeypatch.setattr(procfs, "_kernel_lists_children", lambda: kernel_lists_children)
+    child = os.posix_spawn("/bin/sh", ["sh", "-c", "sleep 60 & sleep 60 & wait"], {"PATH": "/bin"}, setsid=True)
+    try:
+        until(lambda: len(procfs.descendants(child)) == 2, "two descendants")
+        assert child in procfs.descendants(os.getpid())
+    finally:
+        os.killpg(child, signal.SIGKILL)
+        os.waitpid(child, 0)
