@@ -4,7 +4,6 @@ import threading
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any
 
 from corral.gpu.lock_files import is_leased
@@ -21,12 +20,6 @@ class GPUSnapshot:
 
     timestamp: datetime
     gpus: list[GPUInfo]
-
-
-@cache
-def get_gpu_monitor() -> "GPUMonitor":
-    """The monitor of this process, the same one at every call and in every thread."""
-    return GPUMonitor()
 
 
 class GPUMonitor:
@@ -111,6 +104,14 @@ class GPUMonitor:
         """
         recording = self._recording
         return None if recording is None else recording.average_utilization(index, window_seconds)
+
+
+_MONITOR = GPUMonitor()
+
+
+def get_gpu_monitor() -> GPUMonitor:
+    """The monitor of this process, the same one at every call and in every thread."""
+    return _MONITOR
 
 
 def why_not(gpu: GPUInfo, min_memory_mb: int | None, max_utilization: int) -> str | None:

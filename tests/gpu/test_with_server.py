@@ -1,0 +1,101 @@
+"""The library beside a real server on described devices: it sees what the server sees, and takes through it."""
+
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from corral.gpu import GPUMonitor, LeaseTimedOut, check_gpu_availability, lease, select_gpus_for_task
+from corral.model.errors import Refused
+from tests.e2e.box import Box, described, uuid
+
+
+@pytest.fixture(scope="module")
+def running_box() -> Iterator[Box]:
+    box = Box(described(3))
+    box.up()
+    yield box
+    box.clear()
+    box.down()
+    shutil.rmtree(box.home, ignore_errors=True)
+
+
+@pytest.fixture
+def box(running_box: Box, monkeypatch: pytest.MonkeyPatch) -> Iterator[Box]:
+    monkeypatch.setenv("CORRAL_HOME", str(running_box.home))
+    yield running_box
+    running_box.clear()
+
+
+def test_the_servers_devices_are_seen_under_its_indices(box: Box) -> None:
+    snapshot = GPUMonitor().query_gpus()
+    assert snapshot is not None
+    assert [(gpu.index, gpu.uuid) for gpu in snapshot.gpus] == [(i, uuid(i)) for i in range(3)]
+    assert {gpu.memory_total_mb for gpu in snapshot.gpus} == {81920}
+
+
+def test_what_a_job_holds_is_not_available(box: Box) -> None:
+    job = box.submit("--device", uuid(1), "--", "sleep", "60")
+    box.until(lambda: 1 not in GPUMonitor().get_available_gpus(max_utilization=100))
+    available, message = check_gpu_availability(3)
+    assert not available
+    assert f"GPU 1: held by job {job} of " in message
+
+
+def test_a_job_may_use_what_it_holds_itself(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = box.submit("--device", uuid(1), "--", "sleep", "60")
+    box.until(lambda: 1 not in GPUMonitor().get_available_gpus(max_utilization=100))
+    monkeypatch.setenv("CORRAL_JOB_ID", job)
+    assert 1 in GPUMonitor().get_available_gpus(max_utilization=100)
+
+
+def test_what_is_cordoned_is_not_selected(box: Box) -> None:
+    box.ok("cordon", "0", "--reason", "fan")
+    try:
+        assert sorted(select_gpus_for_task(2)) == [1, 2]
+        with pytest.raises(RuntimeError, match="GPU 0: cordoned: fan"):
+            select_gpus_for_task(3)
+    finally:
+        box.ok("uncordon", "0")
+
+
+def test_a_lease_is_a_reservation_that_ends_with_it(box: Box) -> None:
+    with lease(gpus=2, name="notebook") as held:
+        (row,) = box.json("ps", "--json")
+        assert (row["id"], row["name"], row["devices"]) == (held.job_id, "notebook", list(held.uuids))
+        assert len(held.indices) == 2
+    box.until(lambda: box.json("ps", "--json") == [])
+
+
+def test_a_lease_that_waits_too_long_says_what_for_and_leaves_nothing_behind(box: Box) -> None:
+    box.submit("--gpus", "3", "--", "sleep", "60")
+    with pytest.raises(LeaseTimedOut, match=r"could not be leased in time: .*needs 1 GPU"):
+        lease(timeout_seconds=0.2)
+    box.until(lambda: len(box.json("ps", "--json")) == 1)
+
+
+def test_a_lease_waits_for_its_turn(box: Box) -> None:
+    box.submit("--gpus", "3", "--", "sleep", "0.3")
+    with lease(gpus=3, timeout_seconds=30) as held:
+        assert len(held.uuids) == 3
+
+
+def test_more_than_the_server_has_is_refused(box: Box) -> None:
+    with pytest.raises(Refused, match="the most you can ask for is 3"):
+        lease(gpus=4)
+
+
+def test_a_process_that_dies_with_a_lease_gives_it_back(box: Box) -> None:
+    script = "from corral import gpu; held = gpu.lease(gpus=3); print('held', flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", script], env=box.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        process.kill()
+        began = time.monotonic()
+        with lease(gpus=3, timeout_seconds=30):
+            assert time.monotonic() - began < 15
