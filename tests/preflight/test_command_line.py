@@ -25,7 +25,7 @@ from corral.preflight.command_line import read_command
         ),
         ("vllm serve m -q awq --kv-cache-dtype fp8", {"quantization": "awq", "cache_dtype": "fp8"}),
         (
-            "python -m sglang.launch_server --model m --tp 2 --dp-size 2 --mem-fraction-static 0.7 --context-length 8192",
+            "python -m sglang.launch_server --tp 2 --dp-size 2 --mem-fraction-static 0.7 --context-length 8192",
             {"framework": "sglang", "world_size": 4, "fraction": 0.7, "context": 8192},
         ),
         ("sglang serve --model-path m --tp 8 --dp 8 --enable-dp-attention", {"framework": "sglang", "world_size": 8}),

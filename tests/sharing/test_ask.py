@@ -11,7 +11,8 @@ from corral.model.allocation import Grant
 from corral.model.device import Device
 from corral.model.errors import Refused
 from corral.model.means import Means
-from corral.sharing.ask import Ask, ask, grant_on, parse_share_milli, refuse_unservable
+from corral.model.units import parse_share_milli
+from corral.sharing.ask import Ask, ask, grant_on, refuse_unservable
 
 
 @pytest.mark.parametrize(

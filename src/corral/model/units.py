@@ -4,15 +4,20 @@ Capacity is counted in integers only, so that what is taken can be given back ex
 """
 
 import re
+from fractions import Fraction
 
 from corral.model.errors import Refused
 
 MILLI_PER_DEVICE = 1000
 """Shares are thousandths of a device; 1000 is always the whole device."""
 
+SHARE_QUANTUM_MILLI = 10
+"""Shares are handed out in hundredths of a device."""
+
 _MIB_PER_UNIT = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
 _SECONDS_PER_UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT])(?:i?B)?", re.IGNORECASE)
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
 
 
@@ -103,6 +108,31 @@ def format_duration(seconds: float | None) -> str:
 def format_share(milli: int) -> str:
     """A share of a device as a decimal: 1000 -> "1", 250 -> "0.25"."""
     return f"{milli / MILLI_PER_DEVICE:.3f}".rstrip("0").rstrip(".")
+
+
+def parse_amount(text: str, *, field: str) -> Fraction:
+    """The exact number that a person wrote, above zero. Raises Refused for anything else."""
+    if not _NUMBER.fullmatch(text.strip()):
+        raise Refused(f"{field}: {text!r} is not a number; write one such as 2 or 0.5", field=field)
+    amount = Fraction(text.strip())
+    if amount <= 0:
+        raise Refused(f"{field}: {text} is not above zero; ask for more, or leave {field} out", field=field)
+    return amount
+
+
+def parse_share_milli(text: str, *, field: str = "--gpus") -> int:
+    """Milli-GPU of "0.5" or "1.2"; "0" is 0.
+
+    Raises Refused for what is below 0, or no multiple of a hundredth of a device.
+    """
+    if _NUMBER.fullmatch(text.strip()) and Fraction(text.strip()) == 0:
+        return 0
+    milli = parse_amount(text, field=field) * MILLI_PER_DEVICE
+    if milli % SHARE_QUANTUM_MILLI:
+        below = int(milli // SHARE_QUANTUM_MILLI * SHARE_QUANTUM_MILLI)
+        near = " or ".join(format_share(n) for n in (below, below + SHARE_QUANTUM_MILLI) if n)
+        raise Refused(f"{field}: shares come in hundredths of a GPU, {text} is none; ask for {near}", field=field)
+    return int(milli)
 
 
 def count_of(number: int, noun: str) -> str:

@@ -1,19 +1,22 @@
 """What is asked of devices: whole ones, a part, memory, cores, a hardware slice; and what that comes to on a device."""
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from fractions import Fraction
 
 from corral.model.allocation import Grant
 from corral.model.device import Device
 from corral.model.errors import Refused, nearest
 from corral.model.means import Means
-from corral.model.units import MILLI_PER_DEVICE, count_of, format_memory, format_share, parse_memory_mib
+from corral.model.units import (
+    MILLI_PER_DEVICE,
+    SHARE_QUANTUM_MILLI,
+    count_of,
+    format_memory,
+    parse_amount,
+    parse_memory_mib,
+    parse_share_milli,
+)
 from corral.sharing.mig import profile_matches
-from corral.sharing.split import QUANTUM_MILLI
-
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,31 +43,6 @@ class Ask:
     profile: str | None = None
     means: Means | None = None
     notes: tuple[str, ...] = ()
-
-
-def parse_amount(text: str, *, field: str) -> Fraction:
-    """The exact number that a person wrote, above zero. Raises Refused for anything else."""
-    if not _NUMBER.fullmatch(text.strip()):
-        raise Refused(f"{field}: {text!r} is not a number; write one such as 2 or 0.5", field=field)
-    amount = Fraction(text.strip())
-    if amount <= 0:
-        raise Refused(f"{field}: {text} is not above zero; ask for more, or leave {field} out", field=field)
-    return amount
-
-
-def parse_share_milli(text: str, *, field: str = "--gpus") -> int:
-    """Milli-GPU of "0.5" or "1.2"; "0" is 0.
-
-    Raises Refused for what is below 0, or no multiple of a hundredth of a device.
-    """
-    if _NUMBER.fullmatch(text.strip()) and Fraction(text.strip()) == 0:
-        return 0
-    milli = parse_amount(text, field=field) * MILLI_PER_DEVICE
-    if milli % QUANTUM_MILLI:
-        below = int(milli // QUANTUM_MILLI * QUANTUM_MILLI)
-        near = " or ".join(format_share(n) for n in (below, below + QUANTUM_MILLI) if n)
-        raise Refused(f"{field}: shares come in hundredths of a GPU, {text} is none; ask for {near}", field=field)
-    return int(milli)
 
 
 def ask(
@@ -167,7 +145,7 @@ def grant_on(wanted: Ask, device: Device, part_milli: int | None = None) -> Gran
         )
     if share_milli is None:
         hundredths = (memory_mib or 0) * 100 // device.memory_mib
-        share_milli = max(QUANTUM_MILLI, hundredths * QUANTUM_MILLI)
+        share_milli = max(SHARE_QUANTUM_MILLI, hundredths * SHARE_QUANTUM_MILLI)
     if memory_mib is None:
         memory_mib = device.memory_mib * share_milli // MILLI_PER_DEVICE
     return Grant(device.uuid, share_milli, memory_mib)

@@ -8,10 +8,9 @@ from functools import cache
 
 from corral.model.errors import Refused
 from corral.model.means import Means
-from corral.model.units import MILLI_PER_DEVICE, format_share
-from corral.sharing.ask import Ask, parse_amount
+from corral.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI, format_share, parse_amount
+from corral.sharing.ask import Ask
 from corral.sharing.definitions import Catalogue, Resource, What, load_catalogue
-from corral.sharing.split import QUANTUM_MILLI
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,9 +149,9 @@ def _shape(
 
 
 def _share_milli(share: _Amount, notes: list[str]) -> int:
-    milli = int(share.in_units // QUANTUM_MILLI * QUANTUM_MILLI)
+    milli = int(share.in_units // SHARE_QUANTUM_MILLI * SHARE_QUANTUM_MILLI)
     if milli == 0:
-        least = format_share(QUANTUM_MILLI)
+        least = format_share(SHARE_QUANTUM_MILLI)
         raise Refused(
             f"{share.key}: {float(share.number):g} is less than {least} of a GPU, the least there is; ask for more",
             field=share.key,

@@ -9,10 +9,7 @@ from enum import StrEnum
 from itertools import pairwise
 
 from corral.model.errors import Refused
-from corral.model.units import MILLI_PER_DEVICE, format_share
-
-QUANTUM_MILLI = 10
-"""Shares are handed out in hundredths of a device."""
+from corral.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI, format_share
 
 
 class Strategy(StrEnum):
@@ -50,7 +47,7 @@ def split(
     free_milli: Sequence[int],
     *,
     strategy: Strategy = Strategy.EVENLY,
-    quantum_milli: int = QUANTUM_MILLI,
+    quantum_milli: int = SHARE_QUANTUM_MILLI,
     refuse_fragmenting: bool = False,
 ) -> tuple[int, ...] | NoRoom:
     """Milli-GPU to take of each device, or why there is no room.
@@ -61,16 +58,15 @@ def split(
 
     Raises Refused when the share is less than one quantum, or nothing of it is left after rounding.
     """
-    if wanted_milli < QUANTUM_MILLI:
-        raise Refused(
-            f"a share of {format_share(wanted_milli)} is below the least, {format_share(QUANTUM_MILLI)}", field="share"
-        )
-    wanted = wanted_milli // QUANTUM_MILLI
-    free = [max(0, amount) // QUANTUM_MILLI for amount in free_milli]
+    if wanted_milli < SHARE_QUANTUM_MILLI:
+        least = format_share(SHARE_QUANTUM_MILLI)
+        raise Refused(f"a share of {format_share(wanted_milli)} is below the least, {least}", field="share")
+    wanted = wanted_milli // SHARE_QUANTUM_MILLI
+    free = [max(0, amount) // SHARE_QUANTUM_MILLI for amount in free_milli]
     if sum(free) < wanted:
-        return NoRoom(wanted_milli, sum(free) * QUANTUM_MILLI)
+        return NoRoom(wanted_milli, sum(free) * SHARE_QUANTUM_MILLI)
     hundredths = _evenly(wanted, free) if strategy is Strategy.EVENLY else _fill(wanted, free)
-    parts = tuple(part * QUANTUM_MILLI // quantum_milli * quantum_milli for part in hundredths)
+    parts = tuple(part * SHARE_QUANTUM_MILLI // quantum_milli * quantum_milli for part in hundredths)
     if not any(parts):
         raise Refused(
             f"nothing is left of {format_share(wanted_milli)} after rounding down to {format_share(quantum_milli)} "
@@ -78,7 +74,7 @@ def split(
             field="share",
         )
     if refuse_fragmenting and _fragments(parts):
-        return NoRoom(wanted_milli, sum(free) * QUANTUM_MILLI, parts)
+        return NoRoom(wanted_milli, sum(free) * SHARE_QUANTUM_MILLI, parts)
     return parts
 
 
