@@ -255,6 +255,8 @@ class Shape:
 
     def taking(self, columns: Columns, row: int, slots: tuple[int, ...]) -> Taking:
         """What a member takes of these slots of a row."""
+        if self.known < len(columns.kinds):
+            self._learn(columns)
         kind = int(columns.kind[row])
         grants = tuple(int(self.grants_mib[slot, kind]) for slot in slots) if self._any_memory else (0,) * len(slots)
         request = self.request

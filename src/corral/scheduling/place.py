@@ -225,8 +225,8 @@ def slot_sets(columns: Columns, request: Request, rows: Rows, able: NDArray[np.b
 
 def least_free(columns: Columns, rows: Rows, able: NDArray[np.bool_], devices: int) -> Rows:
     """intp[devices, n]: of the able slots of each row those with least free, the lower of equals."""
-    if devices == 0:
-        return np.zeros((0, len(rows)), dtype=np.intp)
+    if not devices or not len(rows):
+        return np.zeros((devices, len(rows)), dtype=np.intp)
     free = np.where(able, columns.free_milli.take(rows, axis=1), 2 * MILLI_PER_DEVICE)
     if devices == 1:
         return np.asarray(free.argmin(axis=0)[None, :], dtype=np.intp)

@@ -1,0 +1,79 @@
+"""Random nodes and requests for the placement core: small, odd, and often nearly full."""
+
+from hypothesis import strategies as st
+
+from corral.model.device import DeviceState
+from corral.model.fit import NodeState, Slot
+from corral.model.job import Request
+from corral.scheduling.columns import NodeRow
+
+A, B = "NVIDIA A100-SXM4-80GB", "Tesla T4"
+MEMORY_MIB = {A: 81_920, B: 15_360}
+COMPUTE = {A: (8, 0), B: (7, 5)}
+
+slots = st.builds(
+    lambda model, milli, known, mib, blocked, left: Slot(
+        model=model,
+        memory_mib=MEMORY_MIB[model] if known else None,
+        compute=COMPUTE[model] if known else None,
+        free_milli=milli,
+        free_mib=MEMORY_MIB[model] * mib // 10 if known else None,
+        blocked=blocked,
+        left_mib=left if blocked else None,
+    ),
+    model=st.sampled_from([A, B]),
+    milli=st.sampled_from([0, 1, 190, 250, 500, 999, 1000, 1000, 1000]),
+    known=st.booleans(),
+    mib=st.integers(0, 10),
+    blocked=st.sampled_from([None, None, None, None, DeviceState.IN_USE, DeviceState.STALE, DeviceState.CORDONED]),
+    left=st.sampled_from([None, 1024, 40_960]),
+)
+
+states = st.builds(
+    NodeState,
+    slots=st.lists(slots, max_size=4).map(tuple),
+    cpu_milli=st.sampled_from([0, 1000, 8000, 64_000]),
+    memory_mib=st.sampled_from([0, 1024, 65_536]),
+    labels=st.sampled_from([(), (("zone", "a"),), (("rack", "7"), ("zone", "a"))]),
+    driver=st.sampled_from([None, (535, 1), (580, 159, 3)]),
+    cuda=st.sampled_from([None, (12, 2), (13, 0)]),
+)
+
+requests = st.builds(
+    Request,
+    devices=st.sampled_from([0, 1, 1, 1, 2, 3]),
+    share_milli=st.sampled_from([100, 190, 250, 500, 1000, 1000]),
+    memory_mib=st.sampled_from([None, None, 2048, 20_480]),
+    min_memory_mib=st.sampled_from([None, None, 40_000]),
+    models=st.sampled_from([(), (), ("A100",), ("T4", "V100")]),
+    min_compute=st.sampled_from([None, None, (8, 0)]),
+    min_driver=st.sampled_from([None, None, (550,)]),
+    min_cuda=st.sampled_from([None, None, (12, 4)]),
+    labels=st.sampled_from([(), (), (("zone", "a"),)]),
+    cpu_milli=st.sampled_from([0, 500, 8000]),
+    host_memory_mib=st.sampled_from([0, 512, 4096]),
+    accept_in_use=st.sampled_from([None, None, 2048]),
+)
+
+
+def rows(*node_states: NodeState) -> list[NodeRow]:
+    """Nodes n0, n1, ... in these states."""
+    return [
+        NodeRow(f"n{i}", tuple(f"GPU-{i}-{slot}" for slot in range(len(state.slots))), state)
+        for i, state in enumerate(node_states)
+    ]
+
+
+fleets = st.lists(states, min_size=1, max_size=6).map(lambda found: rows(*found))
+
+
+def free(
+    count: int = 8, *, milli: int = 1000, model: str = "G3", cpu: int = 128_000, memory: int = 786_432
+) -> NodeState:
+    """A plain node: equal slots with so much free."""
+    return NodeState((Slot(model, None, None, milli, None),) * count, cpu, memory)
+
+
+def shares(*milli: int, cpu: int = 128_000, model: str = "G3") -> NodeState:
+    """A node with so much free on each slot."""
+    return NodeState(tuple(Slot(model, None, None, left, None) for left in milli), cpu, 786_432)
