@@ -32,6 +32,7 @@ COMMANDS = {
     "demo": "demo",
     "version": "server",
     "check": "check",
+    "estimate": "check",
     "config": "config",
     "simulate": "simulate",
 }

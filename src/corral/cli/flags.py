@@ -51,9 +51,7 @@ class DeviceFlags:
 
     def options(self, client: Client) -> RequestOptions:
         """What was said, as the client takes it; a GPU given by its index is looked up."""
-        options: Any = {
-            f.name: value for f in fields(self) if (value := getattr(self, f.name)) not in (None, [], False)
-        }
+        options: Any = {f.name: value for f in fields(self) if _said(value := getattr(self, f.name))}
         if self.device:
             options["device"] = [_uuid(client, named) for named in self.device]
         return options  # type: ignore[no-any-return]
@@ -144,8 +142,13 @@ def parse_words(flags: type[F], words: Sequence[str], where: str) -> F:
 
 def filled(flags: F, defaults: F) -> F:
     """`flags`, and what they leave unsaid as `defaults` say it."""
-    unsaid = [f.name for f in fields(flags) if getattr(flags, f.name) in (None, [], False)]
+    unsaid = [f.name for f in fields(flags) if not _said(getattr(flags, f.name))]
     return replace(flags, **{name: getattr(defaults, name) for name in unsaid})
+
+
+def _said(value: Any) -> bool:
+    """Whether a flag was given; --gpus 0 and --priority 0 were."""
+    return value is not None and value is not False and value != []
 
 
 def _variable(given: str) -> tuple[str, str]:

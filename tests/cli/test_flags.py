@@ -1,0 +1,43 @@
+import pytest
+
+from corral.cli.flags import DeviceFlags, JobFlags, SubmitFlags, filled, parse_words
+from corral.client import Client
+from corral.model.errors import Refused
+
+NOWHERE = Client("/nonexistent")
+
+
+def test_only_what_was_said_is_an_option_and_zero_is_said() -> None:
+    assert JobFlags().options(NOWHERE) == {}
+    assert JobFlags(gpus=0, priority=0, retries=0).options(NOWHERE) == {"gpus": 0, "priority": 0, "retries": 0}
+    assert SubmitFlags(hold=True, name="").options(NOWHERE) == {"hold": True, "name": ""}
+
+
+def test_what_is_said_wins_over_what_is_filled_in_even_when_it_is_zero() -> None:
+    assert filled(SubmitFlags(gpus=0), SubmitFlags(gpus=2, name="n", hold=True)) == SubmitFlags(
+        gpus=0, name="n", hold=True
+    )
+
+
+def test_words_are_read_as_on_a_command_line() -> None:
+    read = parse_words(
+        JobFlags, ["--gpus", "2", "--after", "7", "--after=9", "--env", "A=b=c", "--cpus", "1.5"], "here"
+    )
+    assert (read.gpus, read.after, read.env, read.cpus) == (2, ["7", "9"], ["A=b=c"], 1.5)
+    assert read.options(NOWHERE)["env"] == {"A": "b=c"}
+
+
+@pytest.mark.parametrize("words", [["--gpuz", "1"], ["--gpus"], ["--gpus", "x"], ["stray"]])
+def test_a_mistake_in_words_names_where_they_stand(words: list[str]) -> None:
+    with pytest.raises(Refused, match=r"^here: "):
+        parse_words(DeviceFlags, words, "here")
+
+
+@pytest.mark.parametrize("given", ["A", "=b", ""])
+def test_a_variable_has_a_name_and_a_value(given: str) -> None:
+    with pytest.raises(Refused, match="NAME=VALUE"):
+        JobFlags(env=[given]).options(NOWHERE)
+
+
+def test_a_gpu_named_by_its_uuid_needs_no_server() -> None:
+    assert DeviceFlags(device=["GPU-a"]).options(NOWHERE) == {"device": ["GPU-a"]}

@@ -1,0 +1,118 @@
+"""A machine to try things on: a home of its own, the installed `corral` command, and described devices."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+CORRAL = str(Path(sys.executable).with_name("corral"))
+PATIENCE_S = 30.0
+
+Finished = subprocess.CompletedProcess[str]
+
+
+_HEAD = """slot_name = "cuda"
+device_plugin_name = "CUDADevice"
+
+[attributes]
+nvidia_driver = "550.54.15"
+cuda_runtime = "12.4"
+"""
+
+
+def described(count: int, *, extra: str = "") -> str:
+    """A mock-accelerator.toml of `count` devices; `extra` lines are added to each."""
+    device = """
+[[devices]]
+mother_uuid = "GPU-{index:08d}-0000-4000-8000-000000000000"
+model_name = "Mock A100"
+numa_node = 0
+subproc_count = 108
+memory_size = "80G"
+is_mig_device = false
+compute_capability = "8.0"
+load = "follow-jobs"
+{extra}
+"""
+    return _HEAD + "".join(device.format(index=index, extra=extra) for index in range(count))
+
+
+def uuid(index: int) -> str:
+    """The UUID of a described device."""
+    return f"GPU-{index:08d}-0000-4000-8000-000000000000"
+
+
+class Box:
+    """A home with its server, and the `corral` command on it."""
+
+    def __init__(self, devices: str) -> None:
+        self.home = Path(tempfile.mkdtemp(prefix="box-"))  # a socket's path must be short
+        self.mock = self.home / "mock.toml"
+        self.mock.write_text(devices)
+        (self.home / "config.yaml").write_text("kill_grace: 1s\n")
+        self.env = {**os.environ, "CORRAL_HOME": str(self.home), "COLUMNS": "80"}
+
+    def up(self) -> None:
+        self.ok("up", "--detach", "--mock", str(self.mock))
+
+    def down(self) -> None:
+        self.ok("down")
+
+    def clear(self) -> None:
+        """End every job, and wait until all have."""
+        if ids := [row["id"] for row in self.json("ps", "--json")]:
+            self.run("cancel", *ids)
+            self.run("wait", *ids)
+
+    def run(self, *words: str, cwd: Path | None = None, **environ: str) -> Finished:
+        """The command, to its end."""
+        env = {**self.env, **environ}
+        return subprocess.run(
+            [CORRAL, *words], capture_output=True, text=True, env=env, cwd=cwd, timeout=PATIENCE_S * 2, errors="replace"
+        )
+
+    def ok(self, *words: str, **environ: str) -> str:
+        """What a command prints that must succeed."""
+        done = self.run(*words, cwd=None, **environ)
+        assert done.returncode == 0, f"{words}: {done.returncode}: {done.stderr}"
+        return done.stdout
+
+    def json(self, *words: str) -> Any:
+        return json.loads(self.ok(*words))
+
+    def submit(self, *words: str) -> str:
+        """The id of a submission."""
+        job_id: str = self.json("submit", "--json", *words)["id"]
+        return job_id
+
+    def job(self, job_id: str) -> dict[str, Any]:
+        """The job's row."""
+        rows: list[dict[str, Any]] = self.json("ps", "--all", "--json")
+        return next(row for row in rows if row["id"] == job_id)
+
+    def ended(self, job_id: str) -> dict[str, Any]:
+        """The job's row after its end."""
+        assert self.run("wait", job_id, "--timeout", f"{PATIENCE_S}s").returncode != 124
+        return self.job(job_id)
+
+    def start(self, *words: str, **given: Any) -> "subprocess.Popen[str]":
+        """The command, on its way."""
+        return subprocess.Popen(
+            [CORRAL, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.env, **given
+        )
+
+    def until(self, holds: Callable[[], Any]) -> Any:
+        """Wait until `holds()` does; what it said."""
+        deadline = time.monotonic() + PATIENCE_S
+        while not (answer := holds()):
+            assert time.monotonic() < deadline, "it did not come about"
+            time.sleep(0.05)
+        return answer
+
+    def until_phase(self, job_id: str, phase: str) -> None:
+        self.until(lambda: self.job(job_id)["phase"] == phase)

@@ -1,0 +1,280 @@
+"""The other commands as a user meets them, on a real server with real processes."""
+
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.box import CORRAL, Box, described, uuid
+
+PS_KEYS = {
+    "id", "array_id", "array_index", "name", "user", "phase", "exit_code", "signal", "reason", "devices", "priority",
+    "submitted_at", "started_at", "ended_at", "attempts",
+}  # fmt: skip
+STATUS_KEYS = {
+    "uuid", "index", "name", "state", "memory_total_mib", "memory_used_mib", "utilization_pct", "temperature_c",
+    "power_w", "holders", "processes",
+}  # fmt: skip
+
+
+def states(box: Box) -> list[str]:
+    return [device["state"] for device in box.json("status", "--json")]
+
+
+def test_ps_lists_every_job_with_the_keys_that_scripts_rely_on(box: Box) -> None:
+    job_id = box.submit("--name", "keys", "--", "true")
+    row = box.ended(job_id)
+    assert set(row) >= PS_KEYS
+    assert (row["phase"], row["exit_code"], row["signal"], row["name"]) == ("SUCCEEDED", 0, None, "keys")
+    assert row["submitted_at"] < row["started_at"] < row["ended_at"] <= time.time()
+    assert len(row["devices"]) == 1
+    assert job_id not in [row["id"] for row in box.json("ps", "--json")]
+
+
+def test_status_lists_every_device_with_the_keys_that_scripts_rely_on(box: Box) -> None:
+    job_id = box.submit("--gpus", "2", "--", "sleep", "60")
+    box.until(lambda: states(box).count("allocated") == 2)
+    devices = box.json("status", "--json")
+    assert all(set(device) >= STATUS_KEYS for device in devices)
+    assert [device["uuid"] for device in devices] == [uuid(index) for index in range(4)]
+    (holder,) = next(device for device in devices if device["state"] == "allocated")["holders"]
+    assert (holder["job"], holder["share_milli"]) == (job_id, 1000)
+
+
+@pytest.mark.parametrize("words", [["ps"], ["ps", "--all"], ["status"], ["devices"]])
+def test_tables_are_plain_and_fit_eighty_columns_when_they_are_piped(box: Box, words: list[str]) -> None:
+    box.submit("--name", "a-rather-long-name-for-a-job", "--", "sleep", "60")
+    table = box.ok(*words)
+    assert max(map(len, table.splitlines())) <= 80
+    assert "\033" not in table
+
+
+def test_wait_tells_success_failure_and_impatience_apart(box: Box) -> None:
+    good, bad = box.submit("--", "true"), box.submit("--", "sh", "-c", "exit 3")
+    assert box.run("wait", good).returncode == 0
+    failed = box.run("wait", good, bad)
+    assert (failed.returncode, f"job {bad}" in failed.stderr) == (1, True)
+    slow = box.submit("--", "sleep", "60")
+    assert box.run("wait", slow, "--timeout", "0.2s").returncode == 124
+
+
+def test_an_array_is_one_id_with_elements(box: Box) -> None:
+    parent = box.submit("--array", "0-2%1", "--gpus", "0", "--", "sh", "-c", "exit $CORRAL_ARRAY_INDEX")
+    assert box.run("wait", parent).returncode == 1
+    rows = {row["id"]: row for row in box.json("ps", "--all", "--json") if row["array_id"] == parent}
+    assert sorted(rows) == [f"{parent}_{index}" for index in range(3)]
+    assert [rows[f"{parent}_{index}"]["exit_code"] for index in range(3)] == [0, 1, 2]
+    assert box.run("wait", f"{parent}_0").returncode == 0
+
+
+def test_cancelling_an_array_cancels_its_elements(box: Box) -> None:
+    parent = box.submit("--array", "0-3", "--gpus", "2", "--", "sleep", "60")
+    told = box.ok("cancel", parent)
+    assert told.splitlines() == [f"cancelled {parent}_{index}" for index in range(4)]
+    box.run("wait", parent)
+    phases = [row["phase"] for row in box.json("ps", "--all", "--json") if row["array_id"] == parent]
+    assert phases == ["CANCELLED"] * 4
+
+
+def test_a_script_says_what_it_needs_and_flags_win(box: Box, tmp_path: Path) -> None:
+    script = tmp_path / "train.sh"
+    script.write_text(
+        "#!/bin/bash\n#SBATCH --job-name=from-slurm --partition=gpu\n#SBATCH --gres=gpu:2 -t 90\n#CORRAL --priority 3\n"
+        'echo "$1 $CORRAL_GPUS"\n'
+    )
+    done = box.run("submit", "--json", "--priority", "2", str(script), "arg")
+    assert "--partition=gpu (line 2)" in done.stderr
+    job_id = done.stdout.split('"')[3]
+    row = box.ended(job_id)
+    assert (row["name"], row["priority"], row["exit_code"]) == ("from-slurm", 2, 0)
+    assert box.ok("logs", job_id) == "arg 2\n"
+
+
+def test_logs_follow_a_job_to_its_end(box: Box) -> None:
+    job_id = box.submit("--", "sh", "-c", "echo one; sleep 0.5; echo two")
+    assert box.ok("logs", "-f", job_id) == "one\ntwo\n"
+    assert box.ok("logs", job_id) == "one\ntwo\n"
+
+
+def test_a_lower_number_runs_first(box: Box) -> None:
+    holder = box.submit("--gpus", "4", "--", "sleep", "60")
+    late, early = (box.submit("--gpus", "4", "--priority", priority, "--", "true") for priority in ("7", "2"))
+    box.ok("cancel", holder)
+    box.run("wait", late, early)
+    assert box.job(early)["started_at"] < box.job(late)["started_at"]
+
+
+def test_a_held_job_waits_until_it_is_released(box: Box) -> None:
+    job_id = box.submit("--hold", "--", "true")
+    time.sleep(0.3)
+    assert box.job(job_id)["phase"] == "PENDING"
+    assert "on hold" in box.ok("why", job_id)
+    box.ok("release", job_id)
+    assert box.ended(job_id)["phase"] == "SUCCEEDED"
+
+
+def test_a_failed_parent_cancels_those_that_follow_and_they_say_so(box: Box) -> None:
+    parent = box.submit("--", "sh", "-c", "sleep 1; exit 1")
+    child = box.submit("--after", parent, "--", "true")
+    row = box.ended(child)
+    assert row["phase"] == "CANCELLED"
+    assert parent in row["reason"]
+
+
+def test_a_failed_job_can_be_queued_again(box: Box, tmp_path: Path) -> None:
+    job_id = box.submit("--", "test", "-e", str(tmp_path / "data"))
+    assert box.ended(job_id)["phase"] == "FAILED"
+    (tmp_path / "data").touch()
+    box.ok("requeue", job_id)
+    row = box.ended(job_id)
+    assert (row["phase"], row["attempts"]) == ("SUCCEEDED", 2)
+
+
+def test_why_has_the_numbers_the_place_and_what_would_start_now(box: Box) -> None:
+    holder = box.submit("--gpus", "3", "--", "sleep", "60")
+    box.until_phase(holder, "RUNNING")
+    first, second = (box.submit("--gpus", "2", "--", "true") for _ in range(2))
+    told = box.until(lambda: (why := box.json("why", first, "--json"))["position"] and why)
+    assert "needs 2 GPUs" in told["reason"]
+    assert (told["position"], box.json("why", second, "--json")["position"]) == (1, 2)
+    assert "expected_start" in told
+    assert "--gpus 1" in box.ok("why", first)
+    box.ok("cancel", holder)
+    box.run("wait", first, second)
+    assert re.search(r"waited .*: Resources ", box.ok("why", first))
+
+
+def test_a_cordoned_gpu_gets_no_job_until_it_is_uncordoned(box: Box) -> None:
+    try:
+        assert "GPU 3 is cordoned" in box.ok("cordon", "3", "--reason", "its fan is loud")
+        assert states(box)[3] == "cordoned"
+        assert "its fan is loud" in box.ok("status")
+        job_id = box.submit("--gpus", "4", "--", "true")
+        time.sleep(0.3)
+        assert box.job(job_id)["phase"] == "PENDING"
+    finally:
+        box.ok("uncordon", uuid(3))
+    assert box.ended(job_id)["phase"] == "SUCCEEDED"
+
+
+def test_a_reservation_prints_what_a_shell_evaluates_and_holds_its_gpus(box: Box) -> None:
+    done = box.run("reserve", "--gpus", "2", "--for", "1h", "--detach")
+    shell = f"{done.stdout}\necho $CUDA_VISIBLE_DEVICES $CORRAL_JOB_ID"
+    visible, job_id = subprocess.run(["sh", "-c", shell], capture_output=True, text=True).stdout.split()
+    assert visible == f"{uuid(0)},{uuid(1)}"
+    assert states(box).count("reserved") == 2
+    box.ok("cancel", job_id)
+    box.until(lambda: states(box).count("free") == 4)
+
+
+def test_a_reservation_ends_with_the_session_it_was_made_in(box: Box) -> None:
+    shell = f"{CORRAL} reserve --gpus 1 --for 1h; echo held; read line"
+    with subprocess.Popen(
+        ["sh", "-c", shell], start_new_session=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL, text=True, env=box.env,
+    ) as session:  # fmt: skip
+        assert session.stdout is not None
+        box.until(lambda: session.stdout is not None and session.stdout.readline() == "held\n")
+        assert states(box).count("reserved") == 1
+    box.until(lambda: states(box).count("free") == 4)
+
+
+def test_a_reservation_ends_when_its_time_is_up(box: Box) -> None:
+    box.ok("reserve", "--gpus", "1", "--for", "0.5s", "--detach")
+    box.until(lambda: states(box).count("free") == 4)
+
+
+def test_a_process_that_runs_already_is_adopted_with_its_gpus(new_box: Callable[[str], Box]) -> None:
+    with subprocess.Popen(["sleep", "60"]) as stranger:
+        use = f'processes = [{{ pid = {stranger.pid}, user = "somebody", memory = "1G" }}]'
+        box = new_box(
+            described(1, extra=use) + described(1).replace("GPU-00000000", "GPU-00000001").split("\n\n", 2)[2]
+        )
+        box.up()
+        box.until(lambda: states(box) == ["in_use", "free"])
+        job_id = box.json("adopt", str(stranger.pid), "--name", "llama", "--json")["id"]
+        row = box.job(job_id)
+        assert (row["phase"], row["name"], row["devices"]) == ("RUNNING", "llama", [uuid(0)])
+        assert states(box) == ["allocated", "free"]
+        stranger.terminate()
+    box.mock.write_text(box.mock.read_text().replace(use, ""))
+    box.until(lambda: box.job(job_id)["ended_at"] is not None)
+
+
+def test_a_second_server_of_one_home_is_told_of_the_first(box: Box) -> None:
+    done = box.run("up", "--detach")
+    assert done.returncode == 1
+    assert "corral down" in done.stderr
+    assert (box.home / "corral.pid").read_text().split()[0] in done.stderr
+
+
+def test_what_a_dead_server_left_is_replaced_silently_and_its_jobs_live(new_box: Callable[[str], Box]) -> None:
+    box = new_box(described(1))
+    box.up()
+    job_id = box.submit("--", "sh", "-c", "sleep 1; exit 4")
+    box.until_phase(job_id, "RUNNING")
+    os.kill(int((box.home / "corral.pid").read_text().split()[0]), 9)
+    box.until(lambda: box.run("ps").returncode == 1)
+    done = box.run("up", "--detach", "--mock", str(box.mock))
+    assert (done.returncode, done.stderr) == (0, "")
+    row = box.ended(job_id)
+    assert (row["phase"], row["exit_code"], row["attempts"]) == ("FAILED", 4, 1)
+
+
+def test_a_foreground_server_stops_on_sigterm_and_leaves_jobs_running(new_box: Callable[[str], Box]) -> None:
+    box = new_box(described(1))
+    with box.start("up", "--mock", str(box.mock)) as server:
+        box.until(lambda: box.run("ps").returncode == 0)
+        assert int((box.home / "corral.pid").read_text().split()[0]) == server.pid
+        job_id = box.submit("--", "sleep", "2")
+        box.until_phase(job_id, "RUNNING")
+        server.terminate()
+        server.communicate(timeout=30)
+    assert server.returncode == 0
+    box.up()
+    assert box.ended(job_id)["phase"] == "SUCCEEDED"
+
+
+def test_over_tcp_the_token_opens_and_its_lack_does_not(new_box: Callable[[str], Box]) -> None:
+    box = new_box(described(1))
+    with box.start("up", "--mock", str(box.mock), "--listen", "127.0.0.1:0") as server:
+        assert server.stderr is not None
+        address = box.until(
+            lambda: re.search(r"http://127\.0\.0\.1:\d+", server.stderr.readline() if server.stderr else "")
+        )
+        url = address[0]
+        assert box.ok("ps", CORRAL_URL=url).startswith("ID")
+        refused = box.run("ps", CORRAL_URL=url, CORRAL_TOKEN="wrong")
+        assert (refused.returncode, "token" in refused.stderr) == (1, True)
+        server.terminate()
+        server.communicate(timeout=30)
+
+
+def test_doctor_is_content_with_a_running_server(box: Box) -> None:
+    told = box.ok("doctor")
+    assert re.search(r"ok +server +pid \d+ of \w+ answers", told)
+    assert re.search(r"ok +ledger", told)
+
+
+def test_the_demonstration_shows_waiting_priority_and_failure_and_leaves_nothing(tmp_path: Path) -> None:
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    done = subprocess.run([CORRAL, "demo"], capture_output=True, text=True, env=env, timeout=90)
+    assert done.returncode == 0, done.stderr
+    assert "urgent (priority 1) started before evaluate (priority 5)" in done.stdout
+    assert "broken) failed with exit code 3" in done.stdout
+    assert "what to type next" in done.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "words", [["why", "999"], ["logs", "999"], ["cancel", "999"], ["wait", "999"], ["cordon", "9"]]
+)
+def test_what_does_not_exist_is_said_in_one_line(box: Box, words: list[str]) -> None:
+    done = box.run(*words)
+    assert done.returncode == 1
+    assert len(done.stderr.splitlines()) == 1
+    assert "there is no" in done.stderr

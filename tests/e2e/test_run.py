@@ -1,0 +1,152 @@
+"""`corral run` as a user meets it: real processes, their output and their exit codes."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.box import Box, described, uuid
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["--", "true"], 0),
+        (["--", "sh", "-c", "exit 7"], 7),
+        (["--", "sh", "-c", "kill -9 $$"], 137),
+        (["--", "no-such-command"], 127),
+        (["--", "/etc/passwd"], 126),
+        (["--time", "0.2s", "--", "sleep", "60"], 124),
+        (["--gpus", "10000", "--", "true"], 2),
+        (["--workdir", "/no/such/place", "--", "true"], 2),
+    ],
+)
+def test_run_exits_as_a_shell_would(box: Box, words: list[str], code: int) -> None:
+    done = box.run("run", *words)
+    assert done.returncode == code, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_more_than_the_machine_has_is_refused_with_what_it_has(box: Box) -> None:
+    assert "this machine has 4; the most you can ask for is 4" in box.run("run", "--gpus", "10000", "true").stderr
+
+
+def test_flags_end_where_the_command_begins(box: Box) -> None:
+    assert box.ok("run", "echo", "--gpus", "-n", "--", "x") == "--gpus -n -- x\n"
+
+
+def test_output_is_there_while_the_job_still_runs(box: Box) -> None:
+    started = time.monotonic()
+    with box.start("run", "--", "sh", "-c", "echo early; sleep 30") as command:
+        assert command.stdout is not None
+        assert command.stdout.readline() == "early\n"
+        assert time.monotonic() - started < 15
+        command.send_signal(signal.SIGTERM)
+
+
+def test_binary_output_arrives_as_it_was_written(box: Box) -> None:
+    script = "head -c 300000 /dev/zero; printf '\\377\\000\\n'; echo err >&2"
+    done = subprocess.run([*_corral(), "run", "--", "sh", "-c", script], capture_output=True, env=box.env, timeout=60)
+    assert done.stdout == bytes(300000) + b"\xff\x00\nerr\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_run_cancels_its_job(box: Box, number: signal.Signals) -> None:
+    with box.start("run", "--name", f"sent-{number}", "--", "sh", "-c", "echo up; exec sleep 60") as command:
+        assert command.stdout is not None
+        assert command.stdout.readline() == "up\n"
+        command.send_signal(number)
+        _, told = command.communicate(timeout=30)
+    assert command.returncode == 128 + signal.SIGTERM
+    assert "cancelling job" in told
+    (row,) = (row for row in box.json("ps", "--all", "--json") if row["name"] == f"sent-{number}")
+    assert (row["phase"], row["signal"]) == ("CANCELLED", signal.SIGTERM)
+
+
+def test_a_signal_while_it_waits_takes_it_from_the_queue(box: Box) -> None:
+    box.submit("--gpus", "4", "--", "sleep", "60")
+    with box.start("run", "--gpus", "4", "--name", "impatient", "--", "true") as command:
+        box.until(lambda: any(row["name"] == "impatient" for row in box.json("ps", "--json")))
+        command.send_signal(signal.SIGINT)
+        command.communicate(timeout=30)
+    assert command.returncode == 128 + signal.SIGINT
+
+
+def test_a_second_interrupt_stops_waiting_for_a_job_that_does_not_go(box: Box) -> None:
+    script = "trap '' TERM; echo up; while :; do sleep 0.1; done"
+    with box.start("run", "--name", "stubborn", "--", "sh", "-c", script) as command:
+        assert command.stdout is not None
+        assert command.stderr is not None
+        assert command.stdout.readline() == "up\n"
+        command.send_signal(signal.SIGINT)
+        assert "cancelling" in command.stderr.readline()
+        command.send_signal(signal.SIGINT)
+        _, told = command.communicate(timeout=5)
+    assert command.returncode == 130
+    assert "corral wait" in told
+
+
+def test_while_it_waits_run_says_why(box: Box) -> None:
+    holder = box.submit("--gpus", "4", "--", "sleep", "60")
+    with box.start("run", "--gpus", "2", "--", "echo", "ran") as command:
+        assert command.stderr is not None
+        assert "needs 2 GPUs" in command.stderr.readline()
+        box.ok("cancel", holder)
+        out, _ = command.communicate(timeout=30)
+    assert (command.returncode, out) == (0, "ran\n")
+
+
+def test_a_reader_that_goes_away_ends_the_job(box: Box) -> None:
+    script = f"{_corral()[0]} run --name yes -- yes | head -n 1"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=box.env, timeout=60)
+    assert done.stdout == "y\n"
+    (row,) = (row for row in box.json("ps", "--all", "--json") if row["name"] == "yes")
+    assert box.ended(row["id"])["phase"] == "CANCELLED"
+
+
+def test_a_job_has_its_callers_environment_directory_and_umask_and_its_own_gpus(box: Box, tmp_path: Path) -> None:
+    script = "pwd; umask; echo $MINE $OTHER; echo $CUDA_DEVICE_ORDER; echo $CUDA_VISIBLE_DEVICES"
+    before = os.umask(0o027)
+    try:
+        done = box.run(
+            "run", "--gpus", "1", "--device", "2", "--env", "MINE=1", "sh", "-c", script, cwd=tmp_path, OTHER="2"
+        )
+    finally:
+        os.umask(before)
+    assert done.stdout.splitlines() == [str(tmp_path), "0027", "1 2", "PCI_BUS_ID", uuid(2)]
+
+
+def test_a_cpu_job_sees_no_gpu(box: Box) -> None:
+    assert box.ok("run", "--gpus", "0", "--", "sh", "-c", 'echo "[$CUDA_VISIBLE_DEVICES]"') == "[]\n"
+
+
+def test_dry_run_tells_where_it_would_run_or_why_not(box: Box) -> None:
+    assert "would start now on 2 GPUs: 0, 1" in box.ok("run", "--gpus", "2", "--dry-run", "true")
+    box.submit("--gpus", "3", "--", "sleep", "60")
+    box.until(lambda: sum(device["state"] == "allocated" for device in box.json("status", "--json")) == 3)
+    told = box.ok("run", "--gpus", "2", "--dry-run", "true")
+    assert told.startswith("would wait: ")
+    assert "--gpus 1" in told
+
+
+def test_run_outlasts_a_restart_of_the_server(new_box: Callable[[str], Box]) -> None:
+    box = new_box(described(1))
+    box.up()
+    with box.start("run", "--", "sh", "-c", "for i in 1 2 3 4; do echo $i; sleep 0.7; done; exit 5") as command:
+        assert command.stdout is not None
+        assert command.stdout.readline() == "1\n"
+        box.down()
+        box.up()
+        out, told = command.communicate(timeout=30)
+    assert (command.returncode, out) == (5, "2\n3\n4\n")
+    assert "went away" in told
+
+
+def _corral() -> list[str]:
+    from tests.e2e.box import CORRAL
+
+    return [CORRAL]
