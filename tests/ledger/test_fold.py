@@ -77,7 +77,8 @@ def facts_after(view: View, known: dict[str, int]) -> st.SearchStrategy[Fact]:
         )
         job_ids = st.sampled_from(sorted(view.jobs))
         choices.append(st.builds(JobChanged, job_ids, changes, st.floats(0, 1e9)))
-        choices.append(st.builds(made, job_ids, st.sampled_from(UUIDS), st.just(len(view.allocations) + 1)))
+        again = st.builds(made, job_ids, st.sampled_from(UUIDS), st.integers(1, 3))
+        choices.append(again.filter(lambda fact: fact.allocation.id not in view.allocations))
     over = sorted(set(known) - set(view.jobs))
     if over:
         choices.append(st.sampled_from(over).map(lambda job_id: JobRequeued(a_job(int(job_id), attempts=1), 9.0)))

@@ -196,6 +196,22 @@ def test_an_operation_that_the_database_cannot_hold_fails_alone(ledger: SqlLedge
     assert [entry.sequence for entry in ledger.journal()] == [1, 2]
 
 
+def test_an_allocation_cannot_begin_twice(ledger: SqlLedger) -> None:
+    write(ledger, submitted(a_job(1)), made("1"))
+    with pytest.raises(LedgerFailed, match=r"allocations\.id"):
+        write(ledger, made("1"))
+    write(ledger, given_back("1"))
+    write(ledger, made("1"))
+    assert set(ledger.view().allocations) == {"1.1"}
+
+
+def test_a_value_without_a_plain_form_fails_its_own_operation(ledger: SqlLedger) -> None:
+    write(ledger, submitted(a_job(1)))
+    with pytest.raises(TypeError, match="no plain form"):
+        write(ledger, JobChanged("1", {"reason": object()}, 1.0))
+    write(ledger, submitted(a_job(2)))
+
+
 def test_text_that_is_no_utf8_comes_back_as_it_was(ledger: SqlLedger) -> None:
     odd = "caf\udce9 \x00 ☃"
     job = a_job(1, name=odd, user=odd, env=((odd, odd),))

@@ -1,5 +1,6 @@
 """A batch: operations decided one after another over one draft, to be written in one transaction."""
 
+import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -9,10 +10,11 @@ from sqlalchemy import Connection
 
 from corral.ledger.changes import write_changes
 from corral.ledger.rows import Row, journal_row
-from corral.model.errors import LedgerFailed
 from corral.model.fact import Delta, Fact, Observation
 from corral.model.view import View, ViewDraft
 from corral.ports import Decided
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,10 @@ class Batch:
         """Decide one operation. A commit whose future was cancelled meanwhile is passed over."""
         match operation:
             case Observe(observations=observations):
-                self._advance(observations)
+                try:
+                    self._advance(observations)
+                except Exception:
+                    _log.exception("observations that nobody waits for could not be applied")
             case Commit(decide=decide, future=future) if future.running() or future.set_running_or_notify_cancel():
                 try:
                     self._outcomes.append((future, self._decide(decide), None))
@@ -72,7 +77,7 @@ class Batch:
         """The view that the batch makes."""
         return self._draft.freeze()
 
-    def resolve(self, failure: LedgerFailed | None = None) -> None:
+    def resolve(self, failure: Exception | None = None) -> None:
         """Tell everyone how their operation went, or that all of them failed."""
         for future, value, error in self._outcomes:
             raised = failure or error

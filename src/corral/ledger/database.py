@@ -175,7 +175,7 @@ def _explanation(error: Exception, path: Path) -> str:
             f"the disk failed under the ledger {path} ({detail}); nothing was written. "
             "Look for free space, quotas and disk errors (dmesg), then try again"
         )
-    if name.startswith("SQLITE_CONSTRAINT"):
+    if name.startswith("SQLITE_CONSTRAINT") and "journal.sequence" in detail:
         return (
             f"the ledger {path} holds rows that this server did not write ({detail}); nothing was written. "
             "If another server uses the same file, stop one of them; then restart this one"

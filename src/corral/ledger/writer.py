@@ -108,23 +108,27 @@ class Writer:
             _log.warning("the write-ahead log could not be folded: %s", error)
 
     def _process(self, operations: Sequence[Operation]) -> None:
-        batch = Batch(self.view, self._last_entry)
-        for operation in operations:
-            batch.run(operation)
+        batch = self._decided(operations)
         try:
             self._write(batch)
-        except RowsRefused as error:
-            if len(operations) > 1:
+        except Exception as error:
+            at_fault = isinstance(error, RowsRefused) or not isinstance(error, LedgerFailed)
+            if at_fault and len(operations) > 1:
                 for operation in operations:
                     self._process([operation])
-            else:
-                batch.resolve(error)
-        except LedgerFailed as error:
-            self._publish_observations(operations)
+                return
+            observed = self._decided([operation for operation in operations if isinstance(operation, Observe)])
+            self._publish(observed.freeze(), observed.deltas)
             batch.resolve(error)
         else:
             self._publish(batch.freeze(), batch.deltas)
             batch.resolve()
+
+    def _decided(self, operations: Sequence[Operation]) -> Batch:
+        batch = Batch(self.view, self._last_entry)
+        for operation in operations:
+            batch.run(operation)
+        return batch
 
     def _write(self, batch: Batch) -> None:
         ceiling = self._ids.ceiling_due()
@@ -139,12 +143,6 @@ class Writer:
         self._last_entry += len(batch.facts)
         if ceiling is not None:
             self._ids.reserved(ceiling)
-
-    def _publish_observations(self, operations: Sequence[Operation]) -> None:
-        observed = [
-            delta for operation in operations if isinstance(operation, Observe) for delta in operation.observations
-        ]
-        self._publish(self.view.advance(observed), observed)
 
     def _publish(self, view: View, deltas: Sequence[Delta]) -> None:
         if not deltas:
