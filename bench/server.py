@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,8 +29,8 @@ class RunningServer:
         return self.home / "corral.sock"
 
     def cpu_s(self) -> float:
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        threads = Path(f"/proc/{self.pid}/task").glob("*/schedstat")
+        return sum(int(thread.read_text().split()[0]) for thread in threads) / 1e9
 
     def private_mib(self) -> float:
         rollup = Path(f"/proc/{self.pid}/smaps_rollup").read_text()
@@ -44,17 +44,18 @@ def main() -> None:
         before_s = server.cpu_s()
         time.sleep(IDLE_S)
         busy_pct = 100 * (server.cpu_s() - before_s) / IDLE_S
-        print(f"idle, {DEVICES} devices sampled each second: {busy_pct:.1f} % of a core (goal below 1 %), "
+        print(f"idle, {DEVICES} devices sampled each second: {busy_pct:.2f} % of a core (goal below 1 %), "
               f"{server.private_mib():.0f} MiB private (goal 100 MiB; prototype 63 MiB)")  # fmt: skip
 
 
 @contextmanager
-def throw_away() -> Iterator[RunningServer]:
-    """A server in a home of its own that is stopped and removed in the end."""
+def throw_away(devices: int = DEVICES, prepare: Callable[[Path], None] = lambda _: None) -> Iterator[RunningServer]:
+    """A server in a home of its own, `prepare`d first, that is stopped and removed in the end."""
     with tempfile.TemporaryDirectory(prefix="corral-bench-") as name:
         home = Path(name)
         mock = home / "mock-accelerator.toml"
-        mock.write_text(described_devices())
+        mock.write_text(described_devices(devices))
+        prepare(home)
         read_fd, write_fd = os.pipe()
         command = [sys.executable, "-m", "corral.daemon", "--home", name, "--mock", str(mock)]
         with (home / "server.log").open("wb") as log, os.fdopen(read_fd) as ready:
@@ -72,11 +73,11 @@ def throw_away() -> Iterator[RunningServer]:
             process.wait(30)
 
 
-def described_devices() -> str:
+def described_devices(count: int) -> str:
     devices = ",\n".join(
         f'  {{ mother_uuid = "c59395cd-ac91-4cd3-a1b0-3d2568aa2d{number:02}", model_name = "NVIDIA A100-SXM4-80GB", '
         'numa_node = 0, subproc_count = 108, memory_size = "80G", is_mig_device = false }'
-        for number in range(DEVICES)
+        for number in range(count)
     )
     return (
         'slot_name = "cuda"\ndevice_plugin_name = "CUDADevice"\n'

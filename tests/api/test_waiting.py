@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from corral.api.waiting import EndSignal, Seen, wait_until_done
+from corral.api.waiting import EndSignal, Roll, wait_until
 from corral.model.fact import JobChanged
 from corral.model.job import Phase
 from corral.model.view import View
@@ -82,43 +82,42 @@ def test_a_ring_after_the_loop_has_closed_does_no_harm() -> None:
     signal.on_change(View(), [ended("7")])
 
 
-def waited(looks: Iterator[bool], timeout_s: float, signal: EndSignal | None = None) -> tuple[bool, int, float]:
-    """Whether it was done, how often it was looked at, and how long the wait took."""
+def waited(answers: Iterator[bool], timeout_s: float, signal: EndSignal | None = None) -> tuple[int, float]:
+    """How often it was asked whether it is over, and how long the wait took."""
+    signal = signal or EndSignal()
     count = 0
 
-    async def look() -> Seen:
+    async def over() -> bool:
         nonlocal count
         count += 1
-        return next(looks), []
+        return next(answers)
+
+    async def wait() -> None:
+        with signal.watch(["1"]) as watch:
+            await wait_until(over, watch, signal, timeout_s)
 
     began = time.monotonic()
-    done, _ = asyncio.run(wait_until_done(look, signal or EndSignal(), ["1"], timeout_s))
-    return done, count, time.monotonic() - began
+    asyncio.run(wait())
+    return count, time.monotonic() - began
 
 
-def test_what_is_done_already_is_not_waited_for() -> None:
-    done, count, took_s = waited(iter([True]), 20.0)
-    assert (done, count) == (True, 1)
+def test_what_is_over_already_is_not_waited_for() -> None:
+    count, took_s = waited(iter([True]), 20.0)
+    assert count == 1
     assert took_s < 1.0
 
 
 def test_a_wait_ends_when_its_time_is_up() -> None:
-    done, _, took_s = waited(iter([False] * 10), 0.1)
-    assert not done
+    _, took_s = waited(iter([False] * 10), 0.1)
     assert 0.1 <= took_s < 1.0
-
-
-def test_without_time_there_is_one_look() -> None:
-    assert waited(iter([False]), 0.0)[:2] == (False, 1)
 
 
 def test_a_server_that_stops_lets_nobody_wait() -> None:
     signal = EndSignal()
     timer = threading.Timer(0.05, signal.close)
     timer.start()
-    done, _, took_s = waited(iter([False] * 10), 20.0, signal)
+    _, took_s = waited(iter([False] * 10), 20.0, signal)
     timer.join()
-    assert not done
     assert took_s < 1.0
 
 
@@ -126,11 +125,11 @@ def test_many_ends_at_once_cost_few_looks() -> None:
     signal = EndSignal()
     looks = 0
 
-    async def look() -> Seen:
+    async def over() -> bool:
         nonlocal looks
         looks += 1
         await asyncio.sleep(0.01)
-        return False, []
+        return False
 
     async def ends_come_in() -> None:
         for _ in range(200):
@@ -138,7 +137,25 @@ def test_many_ends_at_once_cost_few_looks() -> None:
             await asyncio.sleep(0.001)
 
     async def both() -> None:
-        await asyncio.gather(wait_until_done(look, signal, ["1"], 0.4), ends_come_in())
+        with signal.watch(["1"]) as watch:
+            await asyncio.gather(wait_until(over, watch, signal, 0.4), ends_come_in())
 
     asyncio.run(both())
     assert looks < 20
+
+
+def test_of_many_jobs_only_the_first_that_has_not_ended_is_looked_at() -> None:
+    live = {"2", "4"}
+    asked: list[str] = []
+
+    def is_live(job_id: str) -> bool:
+        asked.append(job_id)
+        return job_id in live
+
+    roll = Roll(["1", "2", "3", "4"], is_live)
+    assert not roll.over()
+    live.discard("4")
+    assert not roll.over()
+    live.discard("2")
+    assert roll.over()
+    assert asked == ["1", "2", "2", "2", "3", "4"]

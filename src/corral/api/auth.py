@@ -85,6 +85,7 @@ def ensure_token(path: Path) -> str:
     """
     if not path.exists():
         fresh = path.with_name(f"{path.name}.{os.getpid()}")
+        fresh.unlink(missing_ok=True)
         fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         with os.fdopen(fd, "w") as file:
             file.write(secrets.token_urlsafe(32) + "\n")

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from anyio import to_thread
@@ -14,7 +15,7 @@ from corral.api.desk import Ask, Asked, AskedRoute, answer, json_response, to_js
 from corral.api.logs import LogResponse, follow_log, read_log
 from corral.api.openapi import gives, takes, takes_query
 from corral.api.reading import read_body, read_query
-from corral.api.waiting import wait_until_done
+from corral.api.waiting import LONGEST_WAIT_S, Roll, wait_until
 from corral.model.errors import Refused
 from corral.model.job import JobKind
 from corral.model.submission import Submission
@@ -22,6 +23,7 @@ from corral.ports import JobQuery
 
 MAX_BATCH = 10_000
 MAX_PAGE = 10_000
+MAX_WAITED_FOR = 10_000
 _STREAMED_PAGE = 1000
 
 router = APIRouter(tags=["jobs"], route_class=AskedRoute)
@@ -73,11 +75,15 @@ async def wait(request: Request, ask: Ask) -> Response:
     asked_for = await read_body(request, shapes.WaitFor)
     if not asked_for.timeout_s >= 0:
         raise Refused(f"timeout_s must be 0 or more, not {asked_for.timeout_s}", field="timeout_s")
-
-    async def look() -> tuple[bool, list[dict[str, Any]]]:
-        return await to_thread.run_sync(ask.service.inquiry.ended, asked_for.ids)
-
-    done, rows = await wait_until_done(look, ask.ends, asked_for.ids, asked_for.timeout_s)
+    if len(asked_for.ids) > MAX_WAITED_FOR:
+        raise Refused(f"ids: at most {MAX_WAITED_FOR} are waited for at once, not {len(asked_for.ids)}", field="ids")
+    inquiry = ask.service.inquiry
+    with ask.ends.watch(asked_for.ids) as watch:
+        done, rows = await to_thread.run_sync(inquiry.ended, asked_for.ids)
+        if not done and asked_for.timeout_s > 0:
+            over = partial(to_thread.run_sync, Roll(asked_for.ids, inquiry.is_live).over)
+            await wait_until(over, watch, ask.ends, min(asked_for.timeout_s, LONGEST_WAIT_S))
+            done, rows = await to_thread.run_sync(inquiry.ended, asked_for.ids)
     return await answer(lambda: {"done": done, "jobs": rows})
 
 

@@ -5,7 +5,6 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from corral.model.fact import Delta, JobChanged
 from corral.model.job import TERMINAL_PHASES
@@ -17,10 +16,7 @@ LONGEST_WAIT_S = 30.0
 LOOK_AGAIN_S = 2.0
 """The end of a job is rung for; a look now and then makes sure of it."""
 
-Seen = tuple[bool, list[dict[str, Any]]]
-"""Whether all jobs that are waited for have ended, and their rows."""
-
-Look = Callable[[], Awaitable[Seen]]
+_SOONEST_S = 0.005
 
 
 class Watch:
@@ -97,21 +93,39 @@ class EndSignal:
                         del self._watches[family]
 
 
-async def wait_until_done(look: Look, signal: EndSignal, job_ids: Sequence[str], timeout_s: float) -> Seen:
-    """What `look` returns once all have ended, or when the time is up: min(`timeout_s`, 30) seconds.
+async def wait_until(over: Callable[[], Awaitable[bool]], watch: Watch, signal: EndSignal, timeout_s: float) -> None:
+    """Return once `over` says so, when the time is up, or when the server stops.
 
-    Looking again is held back to a fifth of the time, so that a thousand ends a second do not cost a thousand looks.
+    It is asked again after each ring, but for at most a fifth of the time and not more often than every 5 ms, so that
+    a thousand ends a second do not cost a thousand looks.
     """
-    deadline = time.monotonic() + min(timeout_s, LONGEST_WAIT_S)
-    with signal.watch(job_ids) as watch:
-        while True:
-            began = time.monotonic()
-            seen = await look()
-            now = time.monotonic()
-            if seen[0] or now >= deadline or signal.closed:
-                return seen
-            if await watch.rung(min(deadline - now, LOOK_AGAIN_S)):
-                await asyncio.sleep(min(4 * (now - began), LOOK_AGAIN_S))
+    deadline = time.monotonic() + timeout_s
+    while True:
+        began = time.monotonic()
+        if await over():
+            return
+        now = time.monotonic()
+        if now >= deadline or signal.closed:
+            return
+        if await watch.rung(min(deadline - now, LOOK_AGAIN_S)):
+            await asyncio.sleep(max(_SOONEST_S, min(4 * (now - began), LOOK_AGAIN_S)))
+
+
+class Roll:
+    """Which of many jobs and arrays is the first that has not ended: those before it are not looked at again."""
+
+    def __init__(self, ids: Sequence[str], is_live: Callable[[str], bool]) -> None:
+        self._ids = ids
+        self._is_live = is_live
+        self._first = 0
+
+    def over(self) -> bool:
+        """Whether every one has ended."""
+        while self._first < len(self._ids):
+            if self._is_live(self._ids[self._first]):
+                return False
+            self._first += 1
+        return True
 
 
 def _family(job_id: str) -> str:

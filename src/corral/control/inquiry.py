@@ -87,6 +87,13 @@ class Inquiry:
             found.extend(elements)
         return all(job.phase.terminal for job in found), [self._row(job) for job in found]
 
+    def is_live(self, job_id: str) -> bool:
+        """Whether the job, or an element of the array, has not ended. Quick, for only the view is asked."""
+        jobs = self._ledger.view().jobs
+        if job_id in jobs:
+            return not jobs[job_id].phase.terminal
+        return any(job.array_id == job_id and not job.phase.terminal for job in jobs.values())
+
     def why(self, job_id: str) -> Row:
         """Why a job waits, or how its wait was spent. Raises NotFound."""
         job = self.find(job_id)
