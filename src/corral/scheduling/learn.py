@@ -144,11 +144,8 @@ def _grid_and_prior(columns: Columns) -> tuple[tuple[Floats, Floats], list[tuple
     """
     devices = (columns.free_milli >= 0).sum(axis=0)
     hosts = np.flatnonzero(devices)
-    if not len(hosts):
-        return (np.zeros(1), np.zeros(1)), []
     counts = devices[hosts]
-    milli = float(np.median(np.repeat(np.maximum(columns.amounts[CPU, hosts], 0) / counts, counts)))
-    mib = float(np.median(np.repeat(np.maximum(columns.amounts[MEMORY, hosts], 0) / counts, counts)))
+    milli, mib = (_median(columns.amounts[column, hosts] / counts, counts) for column in (CPU, MEMORY))
     core, gib = np.meshgrid(CORE_GRID, GIB_GRID, indexing="ij")
     grid = (core.ravel() / max(milli / 1000, 1.0), gib.ravel() / max(mib / 1024, 1.0))
     prior = [
@@ -163,6 +160,11 @@ def _grid_and_prior(columns: Columns) -> tuple[tuple[Floats, Floats], list[tuple
         for share, weight in PRIOR
     ]
     return grid, prior
+
+
+def _median(amounts: Floats, counts: NDArray[np.intp]) -> float:
+    """The median of amounts that count so often each; 0 where there are none, or what there is is overdrawn."""
+    return max(0.0, float(np.median(np.repeat(amounts, counts)))) if len(amounts) else 0.0
 
 
 class _Knapsack:
@@ -300,6 +302,7 @@ class _Solve:
         keys = remainders.keys(columns, rows)
         self._classes = tuple(remainders.classes)
         allowed = np.array([[could_use(r, _slot(c)) for r in self.requests] for c in self._classes], dtype=np.bool_)
+        allowed = allowed.reshape(len(self._classes), len(self.requests))
         self._sorts, sort_of_class = np.unique(allowed, axis=0, return_inverse=True)
         self._sort_of_class = sort_of_class.ravel()
         sorted_keys = self._sort_of_class[np.maximum(keys, 0) // LEVELS] * LEVELS + keys % LEVELS
