@@ -34,10 +34,13 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command(
-    epilog=example("corral check --gpus 2 -- vllm serve ./model -tp 2", "corral check --cuda 12.1 --dtype bf16")
+    context_settings={"allow_interspersed_args": False},
+    epilog=example("corral check --gpus 2 -- vllm serve ./model -tp 2", "corral check --cuda 12.1 --dtype bf16"),
 )
 def check(
-    command: Annotated[list[str] | None, typer.Argument(help="What would be run.", show_default=False)] = None,
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="[COMMAND]", help="What would be run.", show_default=False)
+    ] = None,
     *,
     cuda: Annotated[
         str | None, typer.Option("--cuda", metavar="X.Y", help="CUDA version that the program brings.")

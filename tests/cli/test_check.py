@@ -1,0 +1,121 @@
+"""`corral check` and `corral estimate` as their user meets them, with a server and without one."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+CORRAL = [sys.executable, "-c", "import sys; from corral.cli import main; sys.exit(main())"]
+MOCK_DEVICE = """  { mother_uuid = "%s", model_name = "%s", memory_size = "%s", """
+MOCK_DEVICE += """numa_node = 0, subproc_count = 108, is_mig_device = false },\n"""
+MOCK = f"""
+slot_name = "cuda"
+device_plugin_name = "CUDADevice"
+devices = [
+{MOCK_DEVICE % ("GPU-a", "NVIDIA A100-SXM4-80GB", "80G")}{MOCK_DEVICE % ("GPU-b", "Tesla T4", "15G")}]
+[attributes]
+nvidia_driver = "550.54.14"
+cuda_runtime = "12.4"
+"""
+CONFIG = {
+    "model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
+    "num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 128256, "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16", "max_position_embeddings": 8192,
+}  # fmt: skip
+
+
+def corral(home: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    env = {**os.environ, "CORRAL_HOME": str(home), "COLUMNS": "80", "NO_COLOR": "1"}
+    return subprocess.run([*CORRAL, *words], capture_output=True, text=True, env=env, cwd=home, timeout=60)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text(json.dumps(CONFIG))
+    return tmp_path
+
+
+@pytest.fixture
+def served(home: Path) -> Iterator[Path]:
+    (home / "mock.toml").write_text(MOCK)
+    up = corral(home, "up", "--detach", "--mock", str(home / "mock.toml"))
+    assert up.returncode == 0, up.stderr
+    yield home
+    corral(home, "down")
+
+
+def test_a_combination_that_cannot_run_exits_with_1_and_says_the_fix(home: Path) -> None:
+    told = corral(home, "check", "--dtype", "bf16", "--gpu-model", "Tesla V100", "--driver", "550.54.14")
+    assert told.returncode == 1
+    assert "block  the program asks for bfloat16" in told.stdout
+    assert "-> --dtype=half" in told.stdout
+    assert max(map(len, told.stdout.splitlines())) <= 80
+
+
+def test_a_combination_that_runs_exits_with_0(home: Path) -> None:
+    told = corral(home, "check", "--cuda", "12.1", "--gpu-model", "NVIDIA A100", "--driver", "550.54.14")
+    assert (told.returncode, told.stdout) == (0, "ok     NVIDIA A100: nothing speaks against it\n")
+
+
+def test_without_a_server_it_says_what_it_does_not_know(home: Path) -> None:
+    told = corral(home, "check", "vllm", "serve", "model", "-tp", "2")
+    assert told.returncode == 0
+    assert "no server answers" in told.stderr
+    assert "found memory: " in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["check", "--dtype", "bf17"], "did you mean 'bf16'?"),
+        (["check", "--cuda", "new"], "--cuda: 'new' is not a version"),
+        (["check", "--gpus", "0.005"], "hundredths of a GPU"),
+        (["check", "--gpu-mem", "20"], "write a number and a unit"),
+        (["check", "--share", "mpss"], "did you mean 'mps'?"),
+        (["estimate", "m-7b", "--context", "long"], "8192 or 32k"),
+        (["estimate", "."], "no config.json"),
+    ],
+)
+def test_bad_input_exits_with_2_and_says_what_would_do(home: Path, words: list[str], message: str) -> None:
+    told = corral(home, *words)
+    assert told.returncode == 2
+    assert message in told.stderr
+
+
+def test_each_kind_of_device_here_is_checked_and_one_that_works_is_enough(served: Path) -> None:
+    told = corral(served, "check", "--json", "--", "vllm", "serve", "model")
+    assert told.returncode == 0
+    places = {place["model"]: place["findings"] for place in json.loads(told.stdout)["places"]}
+    assert places["NVIDIA A100-SXM4-80GB"] == []
+    assert [finding["rule"] for finding in places["Tesla T4"]][:1] == ["precision"]
+
+
+def test_a_share_is_checked_with_its_part_of_the_memory(served: Path) -> None:
+    told = corral(served, "check", "--gpus", "0.1", "--gpu-model", "Tesla T4", "--", "vllm", "serve", "model")
+    assert told.returncode == 1
+    told = corral(served, "check", "--gpus", "0.5", "--json", "--", "vllm", "serve", "model")
+    places = {place["model"]: place["findings"] for place in json.loads(told.stdout)["places"]}
+    (finding,) = places["NVIDIA A100-SXM4-80GB"]
+    assert finding["fix"] == "--gpu-memory-utilization 0.50"
+
+
+def test_an_estimate_says_its_parts_who_would_hold_it_and_where_it_is_from(served: Path) -> None:
+    told = corral(served, "estimate", "model", "--context", "8k", "--batch", "4")
+    assert told.returncode == 0
+    assert "      4G  key-value cache of 4 sequences of 8192 tokens" in told.stdout
+    assert "GPUs here that hold it: 0 (NVIDIA A100-SXM4-80GB)" in told.stdout
+    assert told.stdout.endswith("config.json\n")
+    plain = json.loads(corral(served, "estimate", "model", "--json").stdout)
+    assert plain["holding"] == ["GPU-a"]
+    assert plain["total_mib"] > plain["weights_mib"] > 15000
+
+
+def test_an_estimate_of_a_name_says_so(home: Path) -> None:
+    told = corral(home, "estimate", "org/Some-70B", "--tp", "4")
+    assert "on each of 4 GPUs" in told.stdout
+    assert "70 billion parameters in the name" in told.stdout
