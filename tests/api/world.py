@@ -24,6 +24,7 @@ from corral.model.device import Device, DeviceCondition, DeviceSample, Node
 from corral.model.fact import ConditionObserved, NodeObserved, Observation
 from corral.model.home import Home
 from corral.model.job import ProcessIdentity
+from corral.ports import Decided
 from corral.scheduling.feasible import refuse_impossible, verify
 from corral.scheduling.info import gpu_info
 from corral.scheduling.planner import Planner
@@ -71,6 +72,8 @@ class World:
         self.ledger.observe(
             [NodeObserved(Node("here", devices, 8000, 32768)), *(ConditionObserved(DeviceCondition(u)) for u in UUIDS)]
         )
+        # Operations are published in order: after this one the devices are there.
+        self.ledger.commit(lambda _: Decided((), None)).result()
         self.service = self._service()
 
     def _service(self) -> Service:
