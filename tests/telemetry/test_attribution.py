@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from corral.clock import SystemClock
+from corral.clock import ManualClock, SystemClock
 from corral.model.device import DeviceProcess, DeviceSample
 from corral.telemetry.attribution import Attribution, container_in
 
@@ -75,14 +75,32 @@ def test_corral_knows_its_own_processes_and_what_descends_from_them() -> None:
         for owners in ({child.pid: "5"}, {os.getpid(): "5"}):
             attribution = Attribution(SystemClock(), owners=owners.copy)
             (process,) = joined(attribution, DeviceProcess(child.pid))
+            assert process.job_id is None
+            attribution.learn_owners()
+            (process,) = joined(attribution, DeviceProcess(child.pid))
             assert process.job_id == "5"
 
 
-def test_nobody_is_asked_for_owners_while_nothing_runs() -> None:
-    def owners() -> dict[int, str]:
-        raise AssertionError("asked")
+def test_owners_are_asked_only_for_processes_without_a_mark_and_seldom() -> None:
+    asked = []
 
-    assert Attribution(SystemClock(), owners=owners).attribute([DeviceSample("a", 0.0, processes=())])
+    def owners() -> dict[int, str]:
+        asked.append("owners")
+        return {}
+
+    clock = ManualClock()
+    attribution = Attribution(clock, owners=owners, home=HOME)
+    with running(MARK) as marked, running() as unmarked:
+        joined(attribution, DeviceProcess(marked.pid))
+        attribution.learn_owners()
+        assert asked == []
+        for _ in range(3):
+            joined(attribution, DeviceProcess(unmarked.pid))
+            attribution.learn_owners()
+        assert len(asked) == 1
+        clock.advance(10.0)
+        attribution.learn_owners()
+        assert len(asked) == 2
 
 
 def test_a_pid_of_another_namespace_stays_a_bare_pid() -> None:

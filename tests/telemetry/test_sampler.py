@@ -191,12 +191,12 @@ def test_a_driver_that_never_answers_leaves_a_host_for_cpu_jobs(start: Start, li
     assert node.devices == ()
 
 
-def test_an_error_that_nobody_foresaw_is_logged_and_survived(
+def test_an_error_that_nobody_foresaw_is_logged_once_and_survived(
     start: Start, listener: Listener, caplog: pytest.LogCaptureFixture
 ) -> None:
     sampler = start(FailingSource(ZeroDivisionError("what")))
     passes(0.05)
-    assert "ZeroDivisionError" in caplog.text
+    assert caplog.text.count("ZeroDivisionError: what") == 1
     assert sampler.latest() == {}
 
 

@@ -15,6 +15,7 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _COMMAND_CHARS = 256
 _CACHED_PROCESSES = 1024
 _MAX_ANCESTORS = 64
+_OWNERS_AGE_S = 5.0
 _CONTAINER_ID = re.compile(r"[0-9a-f]{64}")
 
 
@@ -33,8 +34,8 @@ class ProcessFacts:
 class Attribution:
     """Joins the processes on devices to what the host and Corral know of them.
 
-    A process belongs to a job when `owners` says so of it or of one of its ancestors, or when one of them carries the
-    mark that Corral puts into a job's environment: CORRAL_JOB_ID, with CORRAL_HOME naming this server's `home`.
+    A process belongs to a job when it or one of its ancestors carries the mark that Corral puts into a job's
+    environment, CORRAL_JOB_ID with CORRAL_HOME naming this server's `home`, or when `owners` says so of one of them.
     A pid that the host does not know (it lives in another container) keeps only what the driver said.
     """
 
@@ -46,25 +47,34 @@ class Attribution:
         self._home = home
         self._facts: dict[tuple[int, int], ProcessFacts] = {}
         self._start_ticks: dict[int, int] = {}
+        self._told_owners: Mapping[int, str] = {}
+        self._owners_wanted = False
+        self._owners_asked_at: float | None = None
+
+    def learn_owners(self) -> None:
+        """Ask `owners`, if there was a process without a mark since, and not again for a few seconds.
+
+        Apart from `attribute` because `owners` may have to walk all processes of the host, which takes its time.
+        """
+        now = self._clock.monotonic()
+        if self._owners_wanted and (self._owners_asked_at is None or now - self._owners_asked_at >= _OWNERS_AGE_S):
+            self._owners_wanted, self._owners_asked_at = False, now
+            self._told_owners = self._owners()
 
     def attribute(self, samples: Sequence[DeviceSample]) -> tuple[DeviceSample, ...]:
         """The samples with their processes joined; a process that was known here and has ended is left out."""
         if not any(sample.processes for sample in samples):
             return tuple(samples)
-        owners = self._owners()
         return tuple(
-            sample
-            if not sample.processes
-            else replace(
-                sample,
-                processes=tuple(
-                    joined for process in sample.processes if (joined := self._join(process, owners)) is not None
-                ),
-            )
+            replace(sample, processes=self._join_all(sample.processes)) if sample.processes else sample
             for sample in samples
         )
 
-    def _join(self, process: DeviceProcess, owners: Mapping[int, str]) -> DeviceProcess | None:
+    def _join_all(self, processes: Sequence[DeviceProcess]) -> tuple[DeviceProcess, ...]:
+        joined = (self._join(process) for process in processes)
+        return tuple(process for process in joined if process is not None)
+
+    def _join(self, process: DeviceProcess) -> DeviceProcess | None:
         facts = self._facts_of(process.pid)
         if facts is None:
             return None if process.pid in self._start_ticks else process
@@ -78,16 +88,17 @@ class Attribution:
             started_at=facts.started_at,
             cgroup=facts.cgroup,
             container=facts.container,
-            job_id=self._job_of(process.pid, owners),
+            job_id=self._job_of(process.pid),
         )
 
-    def _job_of(self, pid: int, owners: Mapping[int, str]) -> str | None:
-        for ancestor in _line_of_descent(pid):
+    def _job_of(self, pid: int) -> str | None:
+        line = list(_line_of_descent(pid))
+        for ancestor in line:
             facts = self._facts_of(ancestor)
-            job_id = owners.get(ancestor) or (facts.marked_job if facts is not None else None)
-            if job_id is not None:
-                return job_id
-        return None
+            if facts is not None and facts.marked_job is not None:
+                return facts.marked_job
+        self._owners_wanted = True
+        return next((self._told_owners[ancestor] for ancestor in line if ancestor in self._told_owners), None)
 
     def _facts_of(self, pid: int) -> ProcessFacts | None:
         stat = read_stat(pid)

@@ -61,6 +61,7 @@ class Sampler:
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
+        self._logged: str | None = None
         self._node: Node | None = None
         self._devices: dict[str, Device] = {}
         self._samples: dict[str, DeviceSample] = {}
@@ -119,6 +120,7 @@ class Sampler:
         """One pass over all devices: read, judge, tell what is news."""
         view = self._view()
         try:
+            self._attribution.learn_owners()
             reading = self._driver.run(self._read, timeout_s)
         except Exception as error:
             reading = _Reading(None, self._failed(tuple(self._devices), error))
@@ -137,7 +139,8 @@ class Sampler:
         return _Reading(node, self._source.sample())
 
     def _failed(self, uuids: Sequence[str], error: Exception) -> tuple[DeviceSample, ...]:
-        if not isinstance(error, BackendFailed):
+        if not isinstance(error, BackendFailed) and repr(error) != self._logged:
+            self._logged = repr(error)
             logger.error("sampling failed", exc_info=error)
         fault = str(error) if isinstance(error, BackendFailed) else f"sampling it failed: {error}"
         taken_at = self._clock.now()
