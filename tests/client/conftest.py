@@ -30,6 +30,7 @@ class Script:
     drop_before_answer: int = 0
     log_blocks: tuple[bytes, ...] = ()
     break_log_off: bool = False
+    hung_up: threading.Event = field(default_factory=threading.Event)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -94,6 +95,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         self.wfile.flush()
         self.connection.shutdown(socket.SHUT_RDWR)
+        self.script.hung_up.set()
 
 
 class _UnixServer(socketserver.ThreadingUnixStreamServer):

@@ -88,6 +88,16 @@ def test_waiting_ends_after_its_time_and_tells_how_things_stand(home: Path, scri
     assert isinstance(late.value, TimeoutError)
 
 
+def test_any_number_of_jobs_can_be_waited_for(home: Path, script: Script) -> None:
+    script.answers["POST /jobs/wait"] = lambda body: (
+        200, {"done": True, "jobs": [{"id": one, "phase": "SUCCEEDED"} for one in body["ids"]]},
+    )  # fmt: skip
+    ids = [str(number) for number in range(2500)]
+    with Client(home) as client:
+        assert [row.id for row in client.wait(ids)] == ids
+    assert max(len(body["ids"]) for _, _, body in script.asked) <= 1000
+
+
 def test_waiting_outlasts_a_server_that_goes_away_for_a_moment(home: Path, script: Script) -> None:
     def first_then_gone(body: Any) -> tuple[int, Any]:
         if len(script.asked) == 1:

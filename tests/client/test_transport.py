@@ -141,6 +141,8 @@ def test_a_connection_that_the_server_closed_meanwhile_is_replaced_even_for_a_su
     with Client(home) as client:
         for _ in range(3):
             client.submit(["true"])
+            assert script.hung_up.wait(5)
+            script.hung_up.clear()
     assert [path for _, path, _ in script.asked] == ["/api/v1/jobs"] * 3
 
 

@@ -31,6 +31,7 @@ COMMANDS = {
     "doctor": "doctor",
     "demo": "demo",
     "version": "server",
+    "alloc-map": "alloc_map",
     "check": "check",
     "estimate": "check",
     "config": "config",

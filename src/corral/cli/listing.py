@@ -43,11 +43,11 @@ def ps(
         if json:
             print_json([row.to_plain() for row in client.jobs.list(all=every, user=user, limit=None)])
             return
-        rows = client.jobs.list(all=every, user=user, limit=limit or None)
+        rows = newest_jobs(client, every=every, user=user, limit=limit or None)
         devices = client.devices.list() if any(row.devices for row in rows) else ()
     _print(job_lines(rows, {device.uuid: device.index for device in devices}, time.time()))
-    if limit and len(rows) == limit:
-        say(f"these are the newest {limit}; --limit 0 lists all")
+    if limit and len(rows) >= limit:
+        say(f"there may be more than these {len(rows)}; --limit 0 lists all")
 
 
 @app.command(epilog=example("corral status"))
@@ -75,6 +75,15 @@ def devices(json: AsJson = False) -> None:
         print_json([device.to_plain() for device in rows])
     else:
         _print(device_lines(rows))
+
+
+def newest_jobs(client: Client, *, every: bool, user: str | None, limit: int | None) -> list[JobRow]:
+    """The newest `limit` jobs; when that cuts off a long queue, also all those that are under way."""
+    rows = {row.id: row for row in client.jobs.list(all=every, user=user, limit=limit)}
+    if limit is not None and len(rows) >= limit:
+        under_way = client.jobs.list(phase="STARTING,RUNNING,STOPPING", user=user, limit=None)
+        rows |= {row.id: row for row in under_way}
+    return list(rows.values())
 
 
 def job_lines(rows: Sequence[JobRow], index_of: Mapping[str, int | None], now: float) -> list[str]:

@@ -51,8 +51,7 @@ def exit_code_of(error: CorralError, *, otherwise: int = 1) -> int:
 
 def print_json(value: Any) -> None:
     """One JSON value on standard output: indented for a terminal, in one line else."""
-    json.dump(value, sys.stdout, indent=2 if sys.stdout.isatty() else None)
-    sys.stdout.write("\n")
+    sys.stdout.write(json.dumps(value, indent=2 if sys.stdout.isatty() else None) + "\n")
 
 
 def painted(text: str, style: str, stream: IO[str] | None = None) -> str:

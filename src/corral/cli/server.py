@@ -70,7 +70,8 @@ def daemon_command(home: Home, mock: Path | None, listen: str | None) -> list[st
     if mock is not None and not mock.is_file():
         raise Refused(f"--mock: there is no file {mock}", field="--mock")
     _ = home.socket
-    command = [sys.executable, "-m", DAEMON, "--home", str(home.root)]
+    # -P: what lies in the directory this is typed in is no part of the server.
+    command = [sys.executable, "-P", "-m", DAEMON, "--home", str(home.root)]
     command += [] if mock is None else ["--mock", str(mock.absolute())]
     command += [] if listen is None else ["--listen", listen]
     return command
@@ -95,6 +96,7 @@ def start_detached(home: Home, command: list[str]) -> int:
             stdout=log,
             stderr=log,
             pass_fds=[write_fd],
+            cwd="/",
             start_new_session=True,
         )
         os.close(write_fd)

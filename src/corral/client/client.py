@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 POLL_S = 20.0
 """How long one question of `wait` may stay open."""
 
+WAITED_FOR_AT_ONCE = 1000
+"""A server is asked about so many jobs at once."""
+
 RESTART_GRACE_S = 60.0
 """How long a server that was there may be away before waiting for it is given up."""
 
@@ -103,17 +106,14 @@ class Client:
         """
         wanted = [_id(one) for one in ([ids] if isinstance(ids, (str, JobHandle)) else ids)]
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        left, seen = timeout_s, False
-        while True:
-            poll_s = POLL_S if left is None else min(POLL_S, max(0.0, left))
-            answer = self._ask_wait(wanted, poll_s, patient=seen)
-            seen = True
-            jobs = tuple(JobRow.from_plain(job) for job in answer["jobs"])
-            if answer["done"]:
-                return jobs
-            if deadline is not None and (left := deadline - time.monotonic()) <= 0:
-                running = sum(not job.ended for job in jobs)
-                raise WaitTimedOut(f"{running} of {len(jobs)} jobs had not ended after {timeout_s:g} s", jobs)
+        rows: list[JobRow] = []
+        for start in range(0, len(wanted), WAITED_FOR_AT_ONCE):
+            jobs, done = self._wait_for(wanted[start : start + WAITED_FOR_AT_ONCE], deadline)
+            rows += jobs
+            if not done:
+                alive = sum(not job.ended for job in rows)
+                raise WaitTimedOut(f"{alive} of {len(rows)} jobs had not ended after {timeout_s:g} s", tuple(rows))
+        return tuple(rows)
 
     def server(self) -> ServerInfo:
         """The server about itself."""
@@ -121,6 +121,16 @@ class Client:
 
     def _submitted(self, answer: dict[str, Any]) -> "JobHandle":
         return JobHandle(self, answer["id"], answer.get("array_size"))
+
+    def _wait_for(self, ids: list[str], deadline: float | None) -> tuple[list[JobRow], bool]:
+        """The jobs, and whether all have ended; if not, `deadline` (of the monotonic clock) has passed."""
+        seen = False
+        while True:
+            left_s = POLL_S if deadline is None else max(0.0, deadline - time.monotonic())
+            answer = self._ask_wait(ids, min(POLL_S, left_s), patient=seen)
+            seen = True
+            if answer["done"] or (deadline is not None and time.monotonic() >= deadline):
+                return [JobRow.from_plain(job) for job in answer["jobs"]], bool(answer["done"])
 
     def _ask_wait(self, ids: list[str], poll_s: float, *, patient: bool) -> Any:
         body = {"ids": ids, "timeout_s": poll_s}
