@@ -15,6 +15,7 @@ from corral.scheduling.admit import Limits
 from corral.scheduling.feasible import verify
 from corral.scheduling.order import FCFS
 from corral.scheduling.planner import Planner
+from corral.scheduling.policy import Backfill, Policy
 from tests.scheduling.lab import H100, T0, box, ended, idle, job, observed, started, started_ids, submitted
 
 
@@ -42,7 +43,7 @@ def test_a_lower_priority_number_runs_first() -> None:
 
 
 def test_fcfs_looks_at_no_priority() -> None:
-    planner = Planner(order=FCFS)
+    planner = Planner(policy=Policy(FCFS))
     planner.advance(observed(box(gpus=1)) + submitted(job(1), job(2, priority=1)))
     assert started_ids(planner.plan(T0)) == ["1"]
 

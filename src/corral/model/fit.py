@@ -6,6 +6,7 @@ A node's state is a plain tuple without names, so that nodes in equal states sha
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import NamedTuple
 
 from corral.model.device import Device, DeviceCondition, DeviceState
@@ -104,6 +105,7 @@ class Misfit:
     node: str | None = None
 
 
+@lru_cache(maxsize=4096)
 def model_matches(wanted: tuple[str, ...], model: str) -> bool:
     """Whether the device model is one of those wanted: all words of "A100-80GB" must be in the model's name.
 

@@ -1,17 +1,26 @@
-"""Whether a job may start at all now, before anyone looks for a place: holds, dependencies, backoff, limits."""
+"""Whether a job may start at all now, before anyone looks for a place: holds, dependencies, backoff, limits, quotas."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from corral.model.job import Job, JobKind
 from corral.model.plan import WaitReason
+from corral.model.queue import Project, Queue, Quota
+from corral.model.units import MILLI_PER_DEVICE, count_of, format_memory, format_share
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of the site; None is no limit. `max_running_jobs` counts jobs that Corral starts, not reservations."""
+    """Limits of the site; None is no limit.
+
+    Attributes:
+        max_running_jobs: jobs that Corral starts; reservations do not count.
+        of_user: what each single user may hold, whatever the project.
+    """
 
     max_running_jobs: int | None = None
+    of_user: Quota = field(default_factory=Quota)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +43,171 @@ def parked(job: Job, now: float) -> Barrier | None:
     return None
 
 
-def limited(job: Job, running: int, of_array: Mapping[str, int], limits: Limits) -> Barrier | None:
-    """The limit that is reached, with the numbers; None when the job may start.
+class Scope(NamedTuple):
+    """Whose holdings are counted: ("user", "alice"), ("project", "nlp"), ("queue", "night"), ("array", "17")."""
 
-    `running` counts jobs that Corral started and that have not ended, `of_array` those of each array.
-    """
-    if job.array_id is not None and job.array_limit is not None:
-        live = of_array.get(job.array_id, 0)
-        if live >= job.array_limit:
-            return Barrier(WaitReason.ARRAY_LIMIT, f"{live} of at most {job.array_limit} elements run")
-    counted = job.spec.kind is JobKind.RUN
-    if counted and limits.max_running_jobs is not None and running >= limits.max_running_jobs:
-        return Barrier(WaitReason.LIMIT, f"{running} of at most {limits.max_running_jobs} jobs run")
-    return None
+    kind: str
+    name: str
+
+
+SITE = Scope("site", "")
+
+
+class Held(NamedTuple):
+    """What is held: started jobs, devices (shared ones too), milli-GPU, and MiB granted by name."""
+
+    running: int = 0
+    devices: int = 0
+    milli: int = 0
+    memory_mib: int = 0
+
+    def plus(self, other: "Held", sign: int = 1) -> "Held":
+        """The sum, or with `sign` -1 the difference."""
+        return Held(*(mine + sign * theirs for mine, theirs in zip(self, other, strict=True)))
+
+
+def demand_of(job: Job) -> Held:
+    """What the job holds once it runs."""
+    request = job.spec.request
+    devices = request.gang_size * request.devices
+    running = 1 if job.spec.kind is JobKind.RUN else 0
+    return Held(running, devices, request.total_milli, devices * (request.memory_mib or 0))
+
+
+@dataclass(slots=True)
+class Books:
+    """What everybody holds, kept current job by job."""
+
+    queues: Mapping[str, Queue]
+    held: dict[Scope, Held] = field(default_factory=dict)
+
+    def book(self, job: Job, sign: int) -> None:
+        """The job holds what it asked for from now on (`sign` 1), or no longer (-1)."""
+        for scope in self.scopes(job):
+            left = self.held.get(scope, Held()).plus(demand_of(job), sign)
+            if left == Held():
+                self.held.pop(scope, None)
+            else:
+                self.held[scope] = left
+
+    def scopes(self, job: Job) -> Iterator[Scope]:
+        """Everybody in whose name the job holds something, the widest first."""
+        yield SITE
+        yield Scope("user", job.spec.user)
+        yield Scope("project", job.spec.project)
+        for queue in self.ancestry(job.spec.queue):
+            yield Scope("queue", queue)
+        if job.array_id is not None:
+            yield Scope("array", job.array_id)
+
+    def ancestry(self, name: str) -> tuple[str, ...]:
+        """The queue and those above it."""
+        chain = [name]
+        while (queue := self.queues.get(chain[-1])) is not None and queue.parent and queue.parent not in chain:
+            chain.append(queue.parent)
+        return tuple(chain)
+
+
+class Admission:
+    """Limits and quotas over the books, and over what was started since in this cycle."""
+
+    def __init__(self, books: Books, limits: Limits, projects: Mapping[str, Project]) -> None:
+        self._books = books
+        self._limits = limits
+        self._projects = projects
+        self._since = Books(books.queues)
+
+    def started(self, job: Job) -> None:
+        """Count a job that starts in this cycle."""
+        self._since.book(job, 1)
+
+    def held(self, scope: Scope) -> Held:
+        """What is held in the scope's name, this cycle's starts included."""
+        return self._books.held.get(scope, Held()).plus(self._since.held.get(scope, Held()))
+
+    def barrier(self, job: Job) -> Barrier | None:
+        """The limit or quota that the job would break, with the numbers; None when it may start."""
+        if job.array_id is not None and job.array_limit is not None:
+            live = self.held(Scope("array", job.array_id)).running
+            if live >= job.array_limit:
+                return Barrier(WaitReason.ARRAY_LIMIT, f"{live} of at most {job.array_limit} elements run")
+        most, running = self._limits.max_running_jobs, self.held(SITE).running
+        if most is not None and running >= most and job.spec.kind is JobKind.RUN:
+            return Barrier(WaitReason.LIMIT, f"{running} of at most {most} jobs run")
+        for scope, quota, borrowable_milli in self._quotas(job):
+            broken = self._broken(scope, quota, job, borrowable_milli)
+            if broken is not None:
+                return Barrier(WaitReason.LIMIT, broken)
+        return None
+
+    def loan_milli(self, job: Job) -> int:
+        """How much above its queue's own quota the queue stands once the job has started."""
+        queue = self._books.queues.get(job.spec.queue)
+        if queue is None or queue.quota.share_milli is None:
+            return 0
+        held = self.held(Scope("queue", queue.name)).milli + demand_of(job).milli
+        return max(0, held - queue.quota.share_milli)
+
+    def _quotas(self, job: Job) -> Iterator[tuple[Scope, Quota, int]]:
+        """Every quota that the job comes under, and how much may be borrowed above its milli-GPU now."""
+        yield Scope("user", job.spec.user), self._limits.of_user, 0
+        project = self._projects.get(job.spec.project)
+        if project is not None:
+            yield Scope("project", project.name), project.quota, 0
+        for name in self._books.ancestry(job.spec.queue):
+            queue = self._books.queues.get(name)
+            if queue is not None:
+                yield Scope("queue", name), queue.quota, self._borrowable_milli(queue)
+
+    def _borrowable_milli(self, queue: Queue) -> int:
+        """What the queue may borrow now: up to its limit, of what queues beside it do not use of their own."""
+        if not queue.quota.borrow_milli:
+            return 0
+        beside = [other for other in self._books.queues.values() if queue.parent and other.parent == queue.parent]
+        idle = sum(
+            max(0, (other.quota.share_milli or 0) - self.held(Scope("queue", other.name)).milli)
+            for other in beside
+            if other.name != queue.name
+        )
+        borrowed = sum(
+            max(0, self.held(Scope("queue", other.name)).milli - (other.quota.share_milli or 0))
+            for other in beside
+            if other.name != queue.name
+        )
+        return max(0, min(queue.quota.borrow_milli, idle - borrowed))
+
+    def _broken(self, scope: Scope, quota: Quota, job: Job, borrowable_milli: int) -> str | None:
+        held, more = self.held(scope), demand_of(job)
+        who = f"{scope.kind} {scope.name}"
+        if quota.running is not None and held.running + more.running > quota.running:
+            return f"{who} runs {held.running} of at most {count_of(quota.running, 'job')}"
+        if quota.devices is not None and more.devices and held.devices + more.devices > quota.devices:
+            return _over(who, str(held.devices), str(more.devices), count_of(quota.devices, "GPU"))
+        if (
+            quota.share_milli is not None
+            and more.milli
+            and held.milli + more.milli > quota.share_milli + borrowable_milli
+        ):
+            most = f"{format_share(quota.share_milli)} GPUs"
+            if quota.borrow_milli:
+                most += f", with {format_share(borrowable_milli)} to borrow now"
+            return _over(who, format_share(held.milli), format_share(more.milli), most)
+        if quota.memory_mib is not None and more.memory_mib and held.memory_mib + more.memory_mib > quota.memory_mib:
+            return _over(
+                who, format_memory(held.memory_mib), format_memory(more.memory_mib), format_memory(quota.memory_mib)
+            )
+        return None
+
+
+def _over(who: str, held: str, more: str, most: str) -> str:
+    return f"{who} holds {held} of at most {most} and this job asks for {more} more"
+
+
+def weighted_holding(admission: Admission, queues: Mapping[str, Queue]) -> Callable[[str], float]:
+    """How much a queue holds for its weight, in GPUs: the queue with the least goes first."""
+
+    def holding(name: str) -> float:
+        queue = queues.get(name)
+        return admission.held(Scope("queue", name)).milli / MILLI_PER_DEVICE / (1.0 if queue is None else queue.weight)
+
+    return holding

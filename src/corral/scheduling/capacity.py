@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from corral.model.allocation import Allocation
-from corral.model.device import Device, DeviceCondition, Node
+from corral.model.device import Device, Node, availability_score
 from corral.model.fact import (
     AllocationEnded,
     AllocationMade,
@@ -25,6 +25,7 @@ class _Host:
 
     node: Node
     slots: list[Slot]
+    scores: list[float]
     state: NodeState | None = None
 
 
@@ -42,6 +43,7 @@ class Capacity:
 
     source: ViewDraft
     _allocations: dict[str, Allocation] = field(default_factory=dict)
+    _on: dict[str, dict[str, Allocation]] = field(default_factory=dict)
     _hosts: dict[str, _Host] = field(default_factory=dict)
     _where: dict[str, tuple[str, int]] = field(default_factory=dict)
     _devices: dict[str, _Used] = field(default_factory=dict)
@@ -98,16 +100,17 @@ class Capacity:
 
     def residents(self, name: str) -> tuple[str, ...]:
         """Names of the jobs that hold something on the node."""
-        return tuple(
-            self.view.jobs[allocation.job_id].spec.name
-            for allocation in self._allocations.values()
-            if allocation.job_id in self.view.jobs
-            and any(member.node == name for member in allocation.placement.members)
-        )
+        jobs = self.view.jobs
+        return tuple(jobs[one.job_id].spec.name for one in self.allocations_on(name) if one.job_id in jobs)
 
-    def condition(self, uuid: str) -> DeviceCondition | None:
-        """The last known condition of a device."""
-        return self.view.conditions.get(uuid)
+    def allocations_on(self, name: str) -> tuple[Allocation, ...]:
+        """Who holds something on the node, by allocation id."""
+        held = self._on.get(name, {})
+        return tuple(held[allocation_id] for allocation_id in sorted(held))
+
+    def scores(self, name: str) -> list[float]:
+        """The availability score of each slot's device, as last sampled."""
+        return self._hosts[name].scores
 
     def follow(self, delta: Delta) -> None:
         """Follow one delta that the view has already taken in."""
@@ -129,7 +132,9 @@ class Capacity:
     def _observe(self, node: Node) -> None:
         self._forget(node.name)
         self._order = None
-        self._hosts[node.name] = _Host(node, [self._read(device) for device in node.devices])
+        self._hosts[node.name] = _Host(
+            node, [self._read(device) for device in node.devices], [self._score(device) for device in node.devices]
+        )
         for index, device in enumerate(node.devices):
             self._where[device.uuid] = (node.name, index)
 
@@ -142,6 +147,10 @@ class Capacity:
 
     def _hold(self, allocation: Allocation, sign: int) -> None:
         for member in allocation.placement.members:
+            if sign > 0:
+                self._on.setdefault(member.node, {})[allocation.id] = allocation
+            else:
+                self._on[member.node].pop(allocation.id, None)
             machine = self._machines.setdefault(member.node, _Used())
             machine.milli += sign * member.cpu_milli
             machine.mib += sign * member.host_memory_mib
@@ -157,6 +166,7 @@ class Capacity:
         place = self._where.get(uuid)
         if place is not None:
             host = self._hosts[place[0]]
+            host.scores[place[1]] = self._score(host.node.devices[place[1]])
             slot = self._read(host.node.devices[place[1]])
             if slot != host.slots[place[1]]:
                 host.slots[place[1]] = slot
@@ -165,3 +175,9 @@ class Capacity:
     def _read(self, device: Device) -> Slot:
         held = self._devices.get(device.uuid) or _Used()
         return slot_of(device, self.view.conditions.get(device.uuid), held.milli, held.mib)
+
+    def _score(self, device: Device) -> float:
+        condition = self.view.conditions.get(device.uuid)
+        if condition is None:
+            return 0.0
+        return availability_score(condition.memory_free_mib, device.memory_mib, condition.utilization_pct)

@@ -1,28 +1,31 @@
-"""The plain way to place a request: the fullest node that fits, and on it the devices with the best availability."""
+"""The plain way to place a request: the fastest node that fits, of equals the fullest; there the freest devices."""
+
+from dataclasses import replace
+from functools import lru_cache
 
 from corral.model.allocation import Grant, Member, Placement
-from corral.model.device import availability_score
-from corral.model.fit import Cause, Fit, Misfit, grant_memory_mib
+from corral.model.fit import Cause, Fit, Misfit, grant_memory_mib, model_matches
 from corral.model.job import Request
-from corral.scheduling.draft import Draft
+from corral.scheduling.draft import Ask, Draft
+from corral.scheduling.policy import Prefer
 
 METHOD = "availability"
 
 
-def choose(draft: Draft, request: Request) -> Placement | Misfit:
-    """A place for every member of the request in the draft's open capacity, or the misfit of the best node.
+def choose(draft: Draft, ask: Ask, prefer: Prefer = Prefer.FULLEST) -> Placement | Misfit:
+    """A place for every member of what is asked, or the misfit of the best node. The draft is not changed.
 
-    The draft is not changed. Members of a gang go one after another, so that each sees what those before it took.
+    Members of a gang go one after another, so that each sees what those before it took.
     """
+    names, request = draft.capacity.names, ask.request
     if request.gang_size == 1:
-        found = _member(draft, request, draft.capacity.names)
+        found = _member(draft, ask, names, prefer)
         return found if isinstance(found, Misfit) else Placement((found,))
-    names = draft.capacity.names
     if not request.one_node:
-        return _gang(draft, request, names)
+        return _gang(draft, ask, names, prefer)
     misfits = []
     for name in names:
-        placed = _gang(draft, request, (name,))
+        placed = _gang(draft, ask, (name,), prefer)
         if isinstance(placed, Placement):
             return placed
         misfits.append(placed)
@@ -34,61 +37,86 @@ def best_misfit(misfits: list[Misfit]) -> Misfit:
     return min(misfits, key=lambda m: (m.never, -m.available, m.node or ""))
 
 
-def _gang(draft: Draft, request: Request, names: tuple[str, ...]) -> Placement | Misfit:
+@lru_cache(maxsize=4096)
+def speed_on(speeds: tuple[tuple[str, float], ...], model: str) -> float:
+    """How fast a job of these speeds runs on the model; 1 where it states nothing."""
+    for wish, speed in speeds:
+        if model_matches((wish,), model):
+            return speed
+    return 1.0
+
+
+def _gang(draft: Draft, ask: Ask, names: tuple[str, ...], prefer: Prefer) -> Placement | Misfit:
     trial = draft.branch()
     members: list[Member] = []
-    for _ in range(request.gang_size):
-        found = _member(trial, request, names)
+    for _ in range(ask.request.gang_size):
+        found = _member(trial, ask, names, prefer)
         if isinstance(found, Misfit):
             return found
         members.append(found)
-        trial.take((found,))
-        if request.spread:
+        trial.take((found,), ask.until)
+        if ask.request.spread:
             names = tuple(name for name in names if name != found.node)
     return Placement(tuple(members))
 
 
-def _member(draft: Draft, request: Request, names: tuple[str, ...]) -> Member | Misfit:
-    best: tuple[int, str, Fit] | None = None
+def _member(draft: Draft, ask: Ask, names: tuple[str, ...], prefer: Prefer) -> Member | Misfit:
+    best: tuple[tuple[float, int], str, tuple[int, ...]] | None = None
     misfits = []
     for name in names:
-        answer = draft.fit(name, request)
-        if isinstance(answer, Misfit):
-            misfits.append(answer if answer.node else _on(answer, name))
-        elif best is None or len(answer.slots) < best[0]:
-            best = (len(answer.slots), name, answer)
+        answer = draft.fit(name, ask)
+        if isinstance(answer, Fit):
+            speed, slots = _fastest(draft, ask, name, answer.slots)
+            if len(slots) >= ask.request.devices:
+                rank = (-speed, len(slots) if prefer is Prefer.FULLEST else 0)
+                if best is None or rank < best[0]:
+                    best = (rank, name, slots)
+            else:
+                misfits.append(Misfit(Cause.MODEL, ask.request.devices, len(slots), never=True, node=name))
+        else:
+            misfits.append(answer if answer.node else replace(answer, node=name))
     if best is not None:
-        return _take(draft, request, best[1], best[2])
-    return best_misfit(misfits) if misfits else _no_node(request)
+        return _take(draft, ask, best[1], best[2])
+    return best_misfit(misfits) if misfits else _no_node(ask.request)
 
 
-def _take(draft: Draft, request: Request, name: str, answer: Fit) -> Member:
+def _fastest(draft: Draft, ask: Ask, name: str, slots: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
+    """The slots on which the job runs at all, fastest first, and the speed of the slowest it would have to take."""
+    if not ask.speeds or not ask.request.devices:
+        return 1.0, slots
     state = draft.free(name)
+    by_model = {model: speed_on(ask.speeds, model) for model in {slot.model for slot in state.slots}}
+    if len(by_model) == 1:
+        (speed,) = by_model.values()
+        return speed, slots if speed > 0 else ()
+    speeds = {index: by_model[state.slots[index].model] for index in slots}
+    able = tuple(sorted((i for i in slots if speeds[i] > 0), key=lambda i: (-speeds[i], i)))
+    if len(able) < ask.request.devices:
+        return 0.0, able
+    slowest = speeds[able[ask.request.devices - 1]]
+    return slowest, tuple(i for i in able if speeds[i] >= slowest)
 
-    def preference(index: int) -> tuple[int, float, int]:
-        device = draft.capacity.device(name, index)
-        condition = draft.capacity.condition(device.uuid)
-        score = 0.0
-        if condition is not None:
-            score = availability_score(condition.memory_free_mib, device.memory_mib, condition.utilization_pct)
-        return state.slots[index].free_milli, -score, index
 
-    chosen = sorted(sorted(answer.slots, key=preference)[: request.devices])
+def _take(draft: Draft, ask: Ask, name: str, slots: tuple[int, ...]) -> Member:
+    request = ask.request
+    if len(slots) > request.devices:
+        left, scores = draft.free(name).slots, draft.capacity.scores(name)
+        slots = tuple(sorted(slots, key=lambda i: (left[i].free_milli, -scores[i], i))[: request.devices])
+    return member_on(draft, request, name, tuple(sorted(slots)))
+
+
+def member_on(draft: Draft, request: Request, name: str, slots: tuple[int, ...]) -> Member:
+    """What a member gets on these slots of a node."""
+    state = draft.free(name)
     grants = tuple(
         Grant(
             draft.capacity.device(name, index).uuid,
             request.share_milli,
             grant_memory_mib(request, state.slots[index]),
         )
-        for index in chosen
+        for index in slots
     )
     return Member(name, grants, request.cpu_milli, request.host_memory_mib)
-
-
-def _on(misfit: Misfit, name: str) -> Misfit:
-    return Misfit(
-        misfit.cause, misfit.wanted, misfit.available, misfit.devices, misfit.never, misfit.eviction_helps, name
-    )
 
 
 def _no_node(request: Request) -> Misfit:

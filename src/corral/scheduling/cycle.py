@@ -1,15 +1,22 @@
 """One decision: who starts where, and why everybody else waits."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import inf
 
 from corral.model.allocation import Placement
-from corral.model.fit import Cause, Misfit
-from corral.model.job import Job, JobKind
-from corral.model.plan import Hold, Plan, Start, WaitReason
-from corral.scheduling.admit import Limits, limited
-from corral.scheduling.draft import Choose, Draft, Keeping
-from corral.scheduling.waiting import Waiting
+from corral.model.fit import Misfit
+from corral.model.job import Job
+from corral.model.plan import Hold, Plan, Reserve, Start, WaitReason
+from corral.scheduling.admit import Admission
+from corral.scheduling.backfill import promise
+from corral.scheduling.choose import METHOD, choose
+from corral.scheduling.draft import HOST_CAUSES, Ask, Draft, Keeping
+from corral.scheduling.order import Standing
+from corral.scheduling.policy import Backfill, BackfillOrder, Policy
+from corral.scheduling.reserve import Timeline
+from corral.scheduling.share import FairShare
+from corral.scheduling.waiting import Turns
 
 LOOK_LIMIT = 500
 """A cycle looks at so many groups of alike jobs that cannot start, so that its time has a bound."""
@@ -18,78 +25,115 @@ START_LIMIT = 256
 """A cycle starts so many jobs; the next one goes on."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Cycle:
-    """What one decision stands on. `running` counts the jobs that Corral started, `of_array` those of each array."""
+    """One decision in the making.
+
+    Attributes:
+        jobs: every job that has not ended, by id.
+        policy_of: how each queue is served.
+        admission: who may start at all; follows what is started here.
+        timeline: made by `begin_timeline` when the first job is to get a promise.
+    """
 
     version: int
     jobs: Mapping[str, Job]
-    waiting: Waiting
+    turns: Turns
+    standing: Standing
+    policy_of: Mapping[str, Policy]
+    admission: Admission
+    fair: FairShare
     draft: Draft
-    choose: Choose
-    method: str
-    limits: Limits
-    running: int
-    of_array: Mapping[str, int]
-
-
-@dataclass(slots=True)
-class _Decided:
-    running: int
-    of_array: dict[str, int]
+    timeline: Timeline
     starts: list[Start] = field(default_factory=list)
     holds: list[Hold] = field(default_factory=list)
+    reservations: list[Reserve] = field(default_factory=list)
+    _blocked: dict[str, str] = field(default_factory=dict)
 
+    def decide(self) -> Plan:
+        """The plan. Jobs are taken in order; what is done for one that has no place is its queue's policy's to say."""
+        while (job_id := self.turns.head()) is not None:
+            if len(self.starts) >= START_LIMIT or len(self.holds) >= LOOK_LIMIT:
+                break
+            job = self.jobs[job_id]
+            hold = self._barred(job) or self._place(job)
+            if hold is None:
+                self.turns.go_on()
+                continue
+            self.holds.append(hold)
+            policy = self.policy_of[job.spec.queue]
+            if hold.misfit is not None and policy.strict:
+                self.turns.close_queue()
+            elif hold.misfit is not None and policy.backfill_order is BackfillOrder.SJF:
+                self.turns.close_group()
+                self.turns.shortest_first(job.spec.queue)
+            else:
+                self.turns.close_group()
+        return Plan(
+            self.version,
+            tuple(self.starts),
+            holds=tuple(self.holds),
+            reservations=tuple(self.reservations),
+            complete=self.turns.head() is None,
+        )
 
-def plan_cycle(cycle: Cycle) -> Plan:
-    """The decision. Jobs are taken in order; one that has no place keeps all it could use from those behind it."""
-    turns, done = cycle.waiting.turns(), _Decided(cycle.running, dict(cycle.of_array))
-    while (job_id := turns.head()) is not None:
-        if len(done.starts) >= START_LIMIT or len(done.holds) >= LOOK_LIMIT:
-            break
-        job = cycle.jobs[job_id]
-        hold = _barred(cycle, done, job) or _placed(cycle, done, job)
-        if hold is None:
-            turns.go_on()
-        else:
-            done.holds.append(hold)
-            turns.close_group()
-    return Plan(cycle.version, tuple(done.starts), holds=tuple(done.holds), complete=turns.head() is None)
+    def _barred(self, job: Job) -> Hold | None:
+        barrier = self.admission.barrier(job)
+        if barrier is None:
+            return None
+        return Hold(job.id, barrier.reason, self.turns.position(), detail=barrier.detail)
 
+    def _place(self, job: Job) -> Hold | None:
+        """Start the job if it has a place; else do what keeps its turn, and say why it waits."""
+        policy = self.policy_of[job.spec.queue]
+        run_s = self.standing.estimate_s(job)
+        duration_s = inf if run_s is None else run_s
+        ask = Ask(job.spec.request, self.standing.now + duration_s, job.spec.speeds)
+        placement = choose(self.draft, ask, policy.prefer)
+        if isinstance(placement, Placement):
+            self.draft.take(placement.members, ask.until, job)
+            self.admission.started(job)
+            self.fair.started(job)
+            self.starts.append(Start(job.id, placement, METHOD))
+            return None
+        hold = self._hold(job, ask, placement, policy)
+        if policy.backfill is Backfill.NONE:
+            self._keep(job, hold.misfit or placement, None)
+        elif policy.backfill is Backfill.CONSERVATIVE or (
+            policy.backfill is Backfill.EASY and job.spec.queue not in self._blocked
+        ):
+            hold = self._promise(job, ask, duration_s, hold)
+        self._blocked.setdefault(job.spec.queue, job.id)
+        return hold
 
-def _position(cycle: Cycle, done: _Decided, job: Job) -> int:
-    return cycle.waiting.position(job) - len(done.starts)
+    def _promise(self, job: Job, ask: Ask, duration_s: float, hold: Hold) -> Hold:
+        """Give the job a reservation, or keep the best node for it when nobody can tell when it will have room."""
+        reserve = promise(self.draft, self.timeline, job.id, ask, duration_s)
+        misfit = hold.misfit
+        if reserve is None:
+            if misfit is not None and not misfit.never:
+                gang = ask.request.gang_size > 1
+                self._keep(job, misfit, None if gang or misfit.node is None else (misfit.node,))
+            return hold
+        self.draft.timeline = self.timeline
+        for member in reserve.placement.members:
+            self.timeline.reserve(member, reserve.start_at, reserve.start_at + duration_s)
+        self.reservations.append(reserve)
+        return replace(hold, expected_start=reserve.start_at)
 
+    def _keep(self, job: Job, misfit: Misfit, nodes: tuple[str, ...] | None) -> None:
+        self.draft.keep(Keeping(job.id, job.spec.request, misfit.cause in HOST_CAUSES, nodes))
 
-def _barred(cycle: Cycle, done: _Decided, job: Job) -> Hold | None:
-    barrier = limited(job, done.running, done.of_array, cycle.limits)
-    if barrier is None:
-        return None
-    return Hold(job.id, barrier.reason, _position(cycle, done, job), detail=barrier.detail)
-
-
-def _placed(cycle: Cycle, done: _Decided, job: Job) -> Hold | None:
-    request = job.spec.request
-    placement = cycle.choose(cycle.draft, request)
-    if isinstance(placement, Placement):
-        cycle.draft.take(placement.members, job.spec.name)
-        done.starts.append(Start(job.id, placement, cycle.method))
-        if job.spec.kind is JobKind.RUN:
-            done.running += 1
-        if job.array_id is not None:
-            done.of_array[job.array_id] = done.of_array.get(job.array_id, 0) + 1
-        return None
-    hold = _blocked(cycle, done, job, placement)
-    misfit = hold.misfit or placement
-    cycle.draft.keep(Keeping(job.id, request, misfit.cause in (Cause.CPU, Cause.HOST_MEMORY)))
-    return hold
-
-
-def _blocked(cycle: Cycle, done: _Decided, job: Job, misfit: Misfit) -> Hold:
-    """Priority, where only what is kept for jobs ahead is missing; else resources."""
-    position = _position(cycle, done, job)
-    free = cycle.choose(cycle.draft.unkept(), job.spec.request)
-    if isinstance(free, Misfit):
-        return Hold(job.id, WaitReason.RESOURCES, position, misfit=free)
-    behind = cycle.draft.keeper(free)
-    return Hold(job.id, WaitReason.PRIORITY, position, behind=behind, misfit=misfit)
+    def _hold(self, job: Job, ask: Ask, misfit: Misfit, policy: Policy) -> Hold:
+        """Why the job has no place: resources, or only what is promised to or kept for those ahead."""
+        position = self.turns.position()
+        if not self._blocked:
+            return Hold(job.id, WaitReason.RESOURCES, position, misfit=misfit)
+        free = choose(self.draft, replace(ask, kept=False), policy.prefer)
+        if isinstance(free, Misfit):
+            return Hold(job.id, WaitReason.RESOURCES, position, misfit=free)
+        behind = self.draft.keeper(free)
+        if behind is not None:
+            return Hold(job.id, WaitReason.PRIORITY, position, behind=behind, misfit=misfit)
+        behind = self._blocked.get(job.spec.queue) or next(iter(self._blocked.values()))
+        return Hold(job.id, WaitReason.RESERVATION, position, behind=behind, misfit=misfit)

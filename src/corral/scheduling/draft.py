@@ -1,29 +1,52 @@
 """One cycle's scratch copy of the free capacity: what would be left after the starts decided so far.
 
-A node has two readings. Its *free* state is what nobody holds. Its *open* state is what of that is not kept for a job
-further ahead: a blocked head keeps every device it could use, so that jobs behind it cannot starve it.
+A node has two readings. Its *free* state is what nobody holds. Its *open* state, for a job that would run until some
+time, is what of that it may have without delaying those ahead: less what a timeline has promised them by then, and
+less what is kept for a blocked job of which nobody can tell when it will start.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from corral.model.allocation import Member, Placement
 from corral.model.device import DeviceState
 from corral.model.fit import Cause, Fit, Misfit, NodeState, Slot, could_use, fit
-from corral.model.job import Request
+from corral.model.job import Job, Request
 from corral.scheduling.capacity import Capacity
+from corral.scheduling.reserve import Release, Timeline, changed
 
-Choose = Callable[["Draft", Request], Placement | Misfit]
-"""Finds a place in the open capacity for every member of a request, or says why there is none."""
+HOST_CAUSES = (Cause.CPU, Cause.HOST_MEMORY)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What is asked of a draft: a place for a request until some time (Unix seconds), on devices of these speeds.
+
+    `kept` False asks what would be if nothing were promised to or kept for anybody.
+    """
+
+    request: Request
+    until: float = inf
+    speeds: tuple[tuple[str, float], ...] = ()
+    kept: bool = True
+
+
+Choose = Callable[["Draft", Ask], Placement | Misfit]
+"""Finds a place for every member of what is asked, or says why there is none. Leaves the draft as it was."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """A job that was not started and what it needs; `host` says that it lacks CPU or memory of the host."""
+    """A job that was not started and what it needs; `host` says that it lacks CPU or memory of the host.
+
+    `nodes` are those on which it is kept, None for all.
+    """
 
     job_id: str
     request: Request
     host: bool
+    nodes: tuple[str, ...] | None = None
 
 
 class FitMemo:
@@ -46,125 +69,134 @@ class FitMemo:
 
 
 @dataclass(slots=True)
+class _Open:
+    """A node's free state with the first `applied` keepings taken off; good as long as the free state is `base`."""
+
+    base: NodeState
+    state: NodeState
+    applied: int
+
+
+@dataclass(slots=True)
 class Draft:
-    """Free and open capacity, changed by `take` and `keep`. `keepers` remembers who keeps a slot, first come first."""
+    """Free and open capacity, changed by `take`, `keep` and the timeline's reservations."""
 
     capacity: Capacity
     memo: FitMemo
+    timeline: Timeline | None = None
+    started: dict[str, list[Release]] = field(default_factory=dict)
     _free: dict[str, NodeState] = field(default_factory=dict)
-    _open: dict[str, tuple[NodeState, int]] = field(default_factory=dict)
+    _open: dict[str, _Open] = field(default_factory=dict)
     _kept: list[Keeping] = field(default_factory=list)
-    _kept_shapes: dict[tuple[Request, bool], str] = field(default_factory=dict)
+    _kept_shapes: dict[tuple[Request, bool, tuple[str, ...] | None], str] = field(default_factory=dict)
     _arrived: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def free(self, name: str) -> NodeState:
         """What nobody holds on the node."""
         return self._free.get(name) or self.capacity.state(name)
 
-    def open(self, name: str) -> NodeState:
-        """What nobody holds on the node and nobody ahead is kept it for."""
-        state, applied = self._open.get(name) or (self.free(name), 0)
-        if applied < len(self._kept):
-            for keeping in self._kept[applied:]:
-                state = keep_for(keeping, state, self.capacity.named(name, keeping.request.device_uuids), self.memo)
-            self._open[name] = (state, len(self._kept))
-        return state
+    def state(self, name: str, ask: Ask) -> NodeState:
+        """What of the node the ask may have."""
+        if not ask.kept:
+            return self.free(name)
+        base = self.free(name) if self.timeline is None else self.timeline.until(name, ask.until)
+        if not self._kept:
+            return base
+        found = self._open.get(name)
+        if found is None or found.base is not base:
+            found = self._open[name] = _Open(base, base, 0)
+        for keeping in self._kept[found.applied :]:
+            found.state = self._less(keeping, name, found.state)
+        found.applied = len(self._kept)
+        return found.state
 
-    def fit(self, name: str, request: Request) -> Fit | Misfit:
-        """Whether one member fits into the open capacity of the node."""
-        return self._fit(name, request, self.open(name))
-
-    def fit_free(self, name: str, request: Request) -> Fit | Misfit:
-        """Whether one member would fit if nothing were kept for the jobs ahead."""
-        return self._fit(name, request, self.free(name))
-
-    def branch(self) -> "Draft":
-        """A copy to try things on."""
-        return Draft(
-            self.capacity,
-            self.memo,
-            dict(self._free),
-            dict(self._open),
-            list(self._kept),
-            dict(self._kept_shapes),
-            dict(self._arrived),
-        )
-
-    def unkept(self) -> "Draft":
-        """A copy in which nothing is kept for anybody."""
-        return Draft(self.capacity, self.memo, dict(self._free), _arrived=dict(self._arrived))
-
-    def take(self, members: Sequence[Member], title: str = "") -> None:
-        """Hand out what the members get; `title` is the name of their job, which others may want to avoid."""
-        for member in members:
-            self._arrived[member.node] = (*self._arrived.get(member.node, ()), title)
-            self._free[member.node] = without(self.free(member.node), member, self._slots(member))
-            self._open.pop(member.node, None)
-
-    def keep(self, keeping: Keeping) -> None:
-        """From here on nothing that the job could use is open to others."""
-        if self._kept_shapes.setdefault((keeping.request, keeping.host), keeping.job_id) == keeping.job_id:
-            self._kept.append(keeping)
-
-    def keeper(self, placement: Placement) -> str | None:
-        """The first job for which something in the placement is kept."""
-        for keeping in self._kept:
-            if any(self._keeps(keeping, member) for member in placement.members):
-                return keeping.job_id
-        return None
-
-    def _keeps(self, keeping: Keeping, member: Member) -> bool:
-        named = self.capacity.named(member.node, keeping.request.device_uuids)
-        before = self.free(member.node)
-        after = keep_for(keeping, before, named, self.memo)
-        touched = [before.slots[i] != after.slots[i] for i in self._slots(member)]
-        return any(touched) or (after.cpu_milli, after.memory_mib) != (before.cpu_milli, before.memory_mib)
-
-    def _fit(self, name: str, request: Request, state: NodeState) -> Fit | Misfit:
+    def fit(self, name: str, ask: Ask) -> Fit | Misfit:
+        """Whether one member fits on the node."""
+        request = ask.request
         if request.avoid_jobs:
             present = {*self.capacity.residents(name), *self._arrived.get(name, ())}
             avoided = sum(1 for job in request.avoid_jobs if job in present)
             if avoided:
                 return Misfit(Cause.ANTI_AFFINITY, 0, avoided, eviction_helps=True)
-        return self.memo.fit(request, state, self.capacity.named(name, request.device_uuids))
+        return self.memo.fit(request, self.state(name, ask), self.capacity.named(name, request.device_uuids))
 
-    def _slots(self, member: Member) -> tuple[int, ...]:
+    def with_free(self, states: dict[str, NodeState]) -> "Draft":
+        """A draft in which these states are free and nothing is promised or kept."""
+        return Draft(self.capacity, self.memo, _free=states, _arrived=self._arrived)
+
+    def branch(self) -> "Draft":
+        """A copy on which members of a gang can be tried one after another; it shares the timeline and changes none."""
+        return Draft(
+            self.capacity,
+            self.memo,
+            None if self.timeline is None else self.timeline.branch(),
+            {},
+            dict(self._free),
+            {},
+            list(self._kept),
+            dict(self._kept_shapes),
+            dict(self._arrived),
+        )
+
+    def take(self, members: Sequence[Member], until: float = inf, job: Job | None = None) -> None:
+        """Hand out what the members get until some time, to a job whose name others may want to avoid."""
+        for member in members:
+            if self.timeline is not None:
+                self.timeline.take(member, until)
+            self.started.setdefault(member.node, []).append(Release(until, member))
+            self._free[member.node] = changed(self.free(member.node), member, self.slots_of(member), -1)
+            if job is not None:
+                self._arrived[member.node] = (*self._arrived.get(member.node, ()), job.spec.name)
+
+    def give(self, members: Sequence[Member]) -> None:
+        """Take back what the members hold, to see what could be done with it; no timeline follows this."""
+        for member in members:
+            self._free[member.node] = changed(self.free(member.node), member, self.slots_of(member), 1)
+
+    def keep(self, keeping: Keeping) -> None:
+        """From here on nothing that the job could use is open to others."""
+        shape = (keeping.request, keeping.host, keeping.nodes)
+        if self._kept_shapes.setdefault(shape, keeping.job_id) == keeping.job_id:
+            self._kept.append(keeping)
+
+    def keeper(self, placement: Placement) -> str | None:
+        """The first job for which something in the placement is kept."""
+        for keeping in self._kept:
+            for member in placement.members:
+                before = self.free(member.node)
+                after = self._less(keeping, member.node, before)
+                touched = any(before.slots[i] != after.slots[i] for i in self.slots_of(member))
+                if touched or (after.cpu_milli, after.memory_mib) != (before.cpu_milli, before.memory_mib):
+                    return keeping.job_id
+        return None
+
+    def slots_of(self, member: Member) -> tuple[int, ...]:
+        """The slots of the member's grants, in their order."""
+        if not member.grants:
+            return ()
         found = (self.capacity.slot(grant.uuid) for grant in member.grants)
         return tuple(place[1] for place in found if place is not None)
 
+    def releases(self, name: str) -> Iterable[Release]:
+        """What was started in this cycle on the node, and until when."""
+        return self.started.get(name, ())
 
-def without(state: NodeState, member: Member, slots: Sequence[int]) -> NodeState:
-    """The state after a member took its grants from these slots, in the order of its grants."""
-    left = list(state.slots)
-    for index, grant in zip(slots, member.grants, strict=True):
-        slot = left[index]
-        left[index] = slot._replace(
-            free_milli=slot.free_milli - grant.share_milli,
-            free_mib=None if slot.free_mib is None else slot.free_mib - (grant.memory_mib or 0),
+    def _less(self, keeping: Keeping, name: str, state: NodeState) -> NodeState:
+        """The state with everything kept that the job could use, were it only free; itself if it never could."""
+        if keeping.nodes is not None and name not in keeping.nodes:
+            return state
+        named = self.capacity.named(name, keeping.request.device_uuids)
+        answer = self.memo.fit(keeping.request, state, named)
+        if isinstance(answer, Misfit) and answer.never:
+            return state
+        slots = tuple(
+            _kept(keeping.request, slot)
+            if keeping.request.devices and could_use(keeping.request, slot, named=named is None or i in named)
+            else slot
+            for i, slot in enumerate(state.slots)
         )
-    return state._replace(
-        slots=tuple(left),
-        cpu_milli=state.cpu_milli - member.cpu_milli,
-        memory_mib=state.memory_mib - member.host_memory_mib,
-    )
-
-
-def keep_for(keeping: Keeping, state: NodeState, named: tuple[int, ...] | None, memo: FitMemo) -> NodeState:
-    """The state with everything kept that the job could use, were it only free; the state itself if it never could."""
-    answer = memo.fit(keeping.request, state, named)
-    if isinstance(answer, Misfit) and answer.never:
-        return state
-    slots = tuple(
-        _kept(keeping.request, slot)
-        if keeping.request.devices and could_use(keeping.request, slot, named=named is None or i in named)
-        else slot
-        for i, slot in enumerate(state.slots)
-    )
-    return state._replace(
-        slots=slots,
-        cpu_milli=0 if keeping.host else state.cpu_milli,
-        memory_mib=0 if keeping.host else state.memory_mib,
-    )
+        cpu_milli, memory_mib = (0, 0) if keeping.host else (state.cpu_milli, state.memory_mib)
+        return NodeState(slots, cpu_milli, memory_mib, state.labels, state.driver, state.cuda)
 
 
 def _kept(request: Request, slot: Slot) -> Slot:

@@ -1,6 +1,8 @@
 """What could start: ever, now, and still. All with the fit test that decides."""
 
+from collections.abc import Iterator
 from dataclasses import replace
+from math import inf
 
 from corral.model.allocation import Placement
 from corral.model.device import DeviceCondition
@@ -14,7 +16,8 @@ from corral.model.units import MILLI_PER_DEVICE, count_of, format_memory
 from corral.model.view import View, ViewDraft
 from corral.scheduling.capacity import Capacity
 from corral.scheduling.choose import choose
-from corral.scheduling.draft import Draft, FitMemo, Keeping, without
+from corral.scheduling.draft import HOST_CAUSES, Ask, Draft, FitMemo, Keeping
+from corral.scheduling.reserve import Timeline, changed
 from corral.scheduling.words import count_of_cpus, short_model
 
 
@@ -25,7 +28,7 @@ def draft_of(view: View) -> Draft:
 
 def place_now(view: View, plan: Plan | None, request: Request) -> Placement | Misfit:
     """Where the request would start at once if it came last in line after what `plan` decided, or why nowhere."""
-    return choose(_after(view, plan, None), request)
+    return choose(_after(view, plan, None), Ask(request))
 
 
 def nearest_that_starts(
@@ -37,7 +40,7 @@ def nearest_that_starts(
     """
     draft = _after(view, plan, job)
     for smaller in _smaller(request):
-        if isinstance(choose(draft, smaller), Placement):
+        if isinstance(choose(draft, Ask(smaller)), Placement):
             return smaller
     return None
 
@@ -58,7 +61,7 @@ def verify(view: View, start: Start) -> Misfit | None:
         answer = fit(request, state, named=slots)
         if isinstance(answer, Misfit):
             return replace(answer, node=member.node)
-        states[member.node] = without(state, member, slots)
+        states[member.node] = changed(state, member, slots, -1)
     return None
 
 
@@ -73,11 +76,11 @@ def impossible(view: View, request: Request) -> str | None:
     if unknown is not None:
         return unknown
     empty = draft_of(_emptied(view))
-    answer = choose(empty, request)
+    answer = choose(empty, Ask(request))
     if isinstance(answer, Placement):
         return None
     member = replace(request, gang_size=1)
-    if request.gang_size > 1 and isinstance(choose(empty, member), Placement):
+    if request.gang_size > 1 and isinstance(choose(empty, Ask(member)), Placement):
         most = _largest_gang(empty, request)
         return f"all nodes together can hold {most} such members at once; the most you can ask for is {most}"
     return _lacking(view, empty, member)
@@ -97,14 +100,30 @@ def _after(view: View, plan: Plan | None, job: Job | None) -> Draft:
     for start in plan.starts:
         if start.job_id in view.jobs and view.jobs[start.job_id].allocation_id is None:
             draft.take(start.placement.members)
-    for hold in plan.holds:
-        ahead = view.jobs.get(hold.job_id)
-        if ahead is None or hold.misfit is None:
-            continue
+    now = 0.0 if not plan.reservations else min(reserve.start_at for reserve in plan.reservations)
+    draft.timeline = Timeline(now, draft.free, draft.releases, draft.slots_of)
+    promised = {reserve.job_id for reserve in plan.reservations}
+    for reserve in plan.reservations:
+        if job is None or reserve.job_id != job.id:
+            for member in reserve.placement.members:
+                draft.timeline.reserve(member, now, inf)
+    for ahead, misfit in _heads(view, plan):
         if job is not None and group_of(ahead) == group_of(job):
-            break
-        draft.keep(Keeping(ahead.id, ahead.spec.request, hold.misfit.cause in (Cause.CPU, Cause.HOST_MEMORY)))
+            continue
+        if ahead.id not in promised:
+            nodes = None if misfit.node is None or ahead.spec.request.gang_size > 1 else (misfit.node,)
+            draft.keep(Keeping(ahead.id, ahead.spec.request, misfit.cause in HOST_CAUSES, nodes))
     return draft
+
+
+def _heads(view: View, plan: Plan) -> Iterator[tuple[Job, Misfit]]:
+    """The first job of each queue that found no place, and its misfit."""
+    seen: set[str] = set()
+    for hold in plan.holds:
+        job = view.jobs.get(hold.job_id)
+        if job is not None and hold.misfit is not None and job.spec.queue not in seen:
+            seen.add(job.spec.queue)
+            yield job, hold.misfit
 
 
 def _smaller(request: Request) -> list[Request]:
@@ -128,7 +147,7 @@ def _emptied(view: View) -> View:
 
 def _largest_gang(empty: Draft, request: Request) -> int:
     size = request.gang_size - 1
-    while size > 1 and not isinstance(choose(empty, replace(request, gang_size=size)), Placement):
+    while size > 1 and not isinstance(choose(empty, Ask(replace(request, gang_size=size))), Placement):
         size -= 1
     return size
 
@@ -156,7 +175,7 @@ def _lacking(view: View, empty: Draft, request: Request) -> str:
         if words is not None:
             return words
     for count in range(request.devices - 1, 0, -1):
-        if isinstance(choose(empty, replace(request, devices=count)), Placement):
+        if isinstance(choose(empty, Ask(replace(request, devices=count))), Placement):
             return f"no node has {request.devices} such GPUs; the most you can ask for is {count}"
     return "no node has all of that together; ask for less, or leave out a condition"
 

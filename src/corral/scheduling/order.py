@@ -1,36 +1,176 @@
-"""Which job next: each order gives a job a rank, and the lowest rank goes first. Every rank ends in the sequence."""
+"""Which job next: each order gives a job a rank, and the lowest rank goes first. Of equals the first to come does.
 
-from collections.abc import Callable
+An order is *settled* when a job's rank never changes while it waits; its jobs then stay sorted. The ranks of an order
+that is not settled are taken anew in each cycle: of the first job of each group if the order is *alike* within a group
+(jobs of one user, queue and shape keep their order among themselves), else of every job.
+"""
+
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import floor, inf, isnan, log, sqrt
+from types import MappingProxyType
 
 from corral.model.job import Job
+from corral.model.units import MILLI_PER_DEVICE
 
 Rank = tuple[float, ...]
+
+HOUR_S = 3600.0
+DAY_S = 24 * HOUR_S
+
+AGE_LIMIT_S = 8 * DAY_S
+"""Under `corral` a job that has waited so long goes before all that have not: no job starves."""
+
+SHORTEST_S = 10.0
+"""Runs below this are all alike: the threshold of bounded slowdown (Feitelson et al., JSSPP 1997)."""
+
+SERVICE_STEP = 4.0
+"""Each level of attained service is so many times as wide as the one before; the first is three GPU-hours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What an order may know besides the job itself.
+
+    Attributes:
+        now: Unix seconds.
+        estimate_s: how long a job will run, by job, None where nobody knows.
+        served_s: GPU-seconds that a job got so far.
+        over_use: how much of its fair share the job's project, and in it the user, has had; 1.0 is just the share.
+    """
+
+    now: float
+    estimate_s: Callable[[Job], float | None] = lambda job: job.spec.time_limit_s
+    served_s: Callable[[Job], float] = lambda _: 0.0
+    over_use: Callable[[Job], Rank] = lambda _: ()
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A named order. `rank` may depend on the job alone, so that waiting jobs stay sorted as time goes by."""
+    """A named order."""
 
     name: str
-    rank: Callable[[Job], Rank]
+    rank: Callable[[Job, Standing], Rank]
+    settled: bool = False
+    alike: bool = False
 
 
-def fcfs_rank(job: Job) -> Rank:
+def gpus_of(job: Job) -> float:
+    """GPUs asked for in all, shares as fractions; a CPU job counts its CPUs."""
+    request = job.spec.request
+    if request.devices:
+        return request.total_milli / MILLI_PER_DEVICE
+    return max(1.0, request.gang_size * request.cpu_milli / 1000)
+
+
+def fcfs(_job: Job, _standing: Standing) -> Rank:
     """First come, first served."""
-    return (job.sequence,)
+    return ()
 
 
-def priority_rank(job: Job) -> Rank:
+def priority(job: Job, _standing: Standing) -> Rank:
     """The lower priority number first; among equals, first come."""
-    return (job.spec.priority, job.sequence)
+    return (job.spec.priority,)
 
 
-FCFS = Order("fcfs", fcfs_rank)
-PRIORITY = Order("priority", priority_rank)
-ORDERS = {order.name: order for order in (FCFS, PRIORITY)}
+def ageing_priority(step_s: float) -> Callable[[Job, Standing], Rank]:
+    """Priority in which each `step_s` of waiting counts as one step of priority. Settled: all age alike."""
+
+    def rank(job: Job, _standing: Standing) -> Rank:
+        return (job.spec.priority * step_s + job.submitted_at,)
+
+    return rank
 
 
-def order_named(name: str) -> Order:
-    """The order of that name; FCFS, which needs to know nothing, when there is none."""
-    return ORDERS.get(name, FCFS)
+def fair_share(job: Job, standing: Standing) -> Rank:
+    """Who has had least of their share first: projects among each other, then users within the project."""
+    return (*standing.over_use(job), job.spec.priority)
+
+
+def shortest(job: Job, standing: Standing) -> Rank:
+    """Shortest job first; jobs without an estimate last."""
+    return (_known(standing.estimate_s(job)),)
+
+
+def smallest_area(job: Job, standing: Standing) -> Rank:
+    """Least GPU-seconds first; jobs without an estimate last."""
+    return (_known(standing.estimate_s(job)) * gpus_of(job),)
+
+
+def slowdown(job: Job, standing: Standing) -> Rank:
+    """Smith's rule (1956) for slowdown, where a job weighs 1 / its run time: run^2 x GPUs, here its square root."""
+    return (max(_known(standing.estimate_s(job)), SHORTEST_S) * sqrt(gpus_of(job)),)
+
+
+def least_served(job: Job, standing: Standing) -> Rank:
+    """Least attained GPU-seconds first (least attained service)."""
+    return (standing.served_s(job),)
+
+
+def service_level(served_s: float) -> int:
+    """The level of attained service: its logarithm to the base SERVICE_STEP; 0 is below three GPU-hours."""
+    return floor(log(1 + served_s / HOUR_S, SERVICE_STEP))
+
+
+def corral(job: Job, standing: Standing) -> Rank:
+    """`slowdown` that ages: the rank falls to nothing as the wait nears AGE_LIMIT_S; after it, first come is first.
+
+    A job whose run time nobody knows is taken to last as long again as it was served, in levels (discretised as in
+    Tiresias, Gu et al., NSDI 2019): the longer a job has run, the longer it is likely to go on.
+    """
+    age = (standing.now - job.submitted_at) / AGE_LIMIT_S
+    if age >= 1:
+        return (-1.0,)
+    run_s = standing.estimate_s(job)
+    if run_s is None:
+        return (HOUR_S * SERVICE_STEP ** service_level(standing.served_s(job)),)
+    return (max(run_s, SHORTEST_S) * sqrt(gpus_of(job)) * (1 - age),)
+
+
+def _known(estimate_s: float | None) -> float:
+    return inf if estimate_s is None else estimate_s
+
+
+FCFS = Order("fcfs", fcfs, settled=True, alike=True)
+PRIORITY = Order("priority", priority, settled=True, alike=True)
+ORDERS: Mapping[str, Order] = MappingProxyType(
+    {
+        order.name: order
+        for order in (
+            FCFS,
+            PRIORITY,
+            Order("priority-ageing", ageing_priority(DAY_S), settled=True, alike=True),
+            Order("fair-share", fair_share, alike=True),
+            Order("sjf", shortest, settled=True),
+            Order("saf", smallest_area, settled=True),
+            Order("slowdown", slowdown, settled=True),
+            Order("las", least_served, settled=True),
+            Order("corral", corral),
+        )
+    }
+)
+
+
+class Ranking:
+    """An order as one queue uses it. One that raises or returns nonsense is replaced by first come, first served."""
+
+    def __init__(self, order: Order) -> None:
+        self.order = order
+        self.fault: str | None = None
+
+    def rank(self, job: Job, standing: Standing) -> Rank:
+        """The job's rank, ending in its sequence; by the sequence alone once the order has failed."""
+        if self.fault is None:
+            try:
+                rank = self.order.rank(job, standing)
+            except Exception as error:
+                self.fault = f"{self.order.name} raised {type(error).__name__}: {error}"
+            else:
+                if _sound(rank):
+                    return (*rank, job.sequence)
+                self.fault = f"{self.order.name} returned {rank!r}, which is no tuple of numbers"
+        return (job.sequence,)
+
+
+def _sound(rank: object) -> bool:
+    return type(rank) is tuple and all(isinstance(part, (int, float)) and not isnan(part) for part in rank)

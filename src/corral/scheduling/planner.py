@@ -1,36 +1,64 @@
 """The state kept between cycles: advanced by deltas, asked for plans. A warm planner and a cold one plan the same."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
-from corral.model.fact import Delta, JobChanged, JobRequeued, JobSubmitted
-from corral.model.job import Job, JobKind, Phase
-from corral.model.plan import Plan
+from corral.model.allocation import Allocation
+from corral.model.fact import AllocationEnded, Delta, JobChanged, JobRequeued, JobSubmitted
+from corral.model.job import Job, Phase
+from corral.model.plan import Evict, Plan
 from corral.model.view import View, ViewDraft
-from corral.scheduling import choose
-from corral.scheduling.admit import Limits
+from corral.scheduling.admit import Admission, Books, Limits, weighted_holding
 from corral.scheduling.capacity import Capacity
-from corral.scheduling.cycle import Cycle, plan_cycle
+from corral.scheduling.cycle import Cycle
 from corral.scheduling.draft import Draft, FitMemo
-from corral.scheduling.order import PRIORITY, Order
-from corral.scheduling.waiting import Waiting
+from corral.scheduling.estimate import expected_end, run_estimate_s
+from corral.scheduling.order import Ranking, Standing
+from corral.scheduling.policy import DEFAULT, POLICIES, Policy, policy_named
+from corral.scheduling.reserve import Release, Timeline
+from corral.scheduling.rotate import Rotation, Running, due
+from corral.scheduling.share import FairShare
+from corral.scheduling.waiting import Turns, Waiting
 
 _LIVE = frozenset({Phase.STARTING, Phase.RUNNING, Phase.STOPPING})
 
 
 class Planner:
-    """Plans over the view it was given and every delta since. Pure: no clock, no chance, no I/O. Not thread-safe."""
+    """Plans over the view it was given and every delta since. Pure: no clock, no chance, no I/O. Not thread-safe.
 
-    def __init__(self, view: View | None = None, *, order: Order = PRIORITY, limits: Limits | None = None) -> None:
+    `policy` serves the queues of which the view says nothing; the others are served by the policy they name.
+    """
+
+    def __init__(
+        self,
+        view: View | None = None,
+        *,
+        policy: Policy = DEFAULT,
+        policies: Mapping[str, Policy] = POLICIES,
+        limits: Limits | None = None,
+    ) -> None:
         self._source = ViewDraft(view or View())
         self._limits = limits or Limits()
+        self._policy = policy
+        self._policies = policies
         self._capacity = Capacity(self._source)
-        self._waiting = Waiting(order)
+        self._policy_of: dict[str, Policy] = {}
+        self._waiting = Waiting(self._ranking_of)
         self._memo = FitMemo()
+        self._books = Books(self.view.queues)
         self._live: dict[str, Job] = {}
-        self._running = 0
-        self._of_array: dict[str, int] = {}
-        for job in self._source.view.jobs.values():
+        self._settled = Standing(
+            now=0.0,
+            estimate_s=lambda job: run_estimate_s(job, self.view.durations),
+            served_s=lambda job: self.view.served.get(job.id, 0.0),
+        )
+        for job in self.view.jobs.values():
             self._follow(job)
+
+    @property
+    def view(self) -> View:
+        """The view as far as the planner has been told; good until the next delta."""
+        return self._source.view
 
     def advance(self, deltas: Iterable[Delta]) -> None:
         """Take in what happened, in order."""
@@ -40,44 +68,92 @@ class Planner:
             self._capacity.follow(delta)
             match delta:
                 case JobSubmitted(job=job) | JobRequeued(job=job):
-                    self._follow(self._source.view.jobs[job.id])
+                    self._follow(self.view.jobs[job.id])
                 case JobChanged(job_id=job_id):
-                    self._follow(self._source.view.jobs[job_id])
+                    self._follow(self.view.jobs[job_id])
+                case AllocationEnded(job_id=job_id) if job_id in self.view.jobs:
+                    self._follow(self.view.jobs[job_id])
         self._source.forget_ended()
 
     def plan(self, now: float) -> Plan:
         """What to do at `now` (Unix seconds)."""
-        self._waiting.wake(now)
-        view = self._source.view
-        return plan_cycle(
-            Cycle(
-                version=view.version,
-                jobs=view.jobs,
-                waiting=self._waiting,
-                draft=Draft(self._capacity, self._memo),
-                choose=choose.choose,
-                method=choose.METHOD,
-                limits=self._limits,
-                running=self._running,
-                of_array=self._of_array,
-            )
+        view = self.view
+        fair = FairShare(view, now)
+        standing = self._standing(now, fair)
+        self._waiting.wake(standing)
+        admission = Admission(self._books, self._limits, view.projects)
+        draft = Draft(self._capacity, self._memo)
+        evictions = self._rotations(draft, standing)
+        if evictions:
+            return Plan(view.version, evictions=evictions, complete=False)
+        cycle = Cycle(
+            version=view.version,
+            jobs=view.jobs,
+            turns=Turns(self._waiting.lines, view.jobs, standing, weighted_holding(admission, view.queues)),
+            standing=standing,
+            policy_of=self._policy_of,
+            admission=admission,
+            fair=fair,
+            draft=draft,
+            timeline=Timeline(now, draft.free, lambda name: self._releases(draft, name, now), draft.slots_of),
         )
+        return cycle.decide()
+
+    def _standing(self, now: float, fair: FairShare) -> Standing:
+        return replace(self._settled, now=now, served_s=lambda job: self._served_s(job, now), over_use=fair.over_use)
+
+    def _rotations(self, draft: Draft, standing: Standing) -> tuple[Evict, ...]:
+        """Who had a quantum and makes room, queue by queue."""
+        evictions: list[Evict] = []
+        for queue in sorted(self._waiting.lines):
+            line, policy = self._waiting.lines[queue], self._policy_of[queue]
+            if policy.quantum_s is not None and line.everybody:
+                had = due(self._running(queue), policy, standing.now)
+                if had:
+                    waiting = line.in_order(self.view.jobs, standing)
+                    rotation = Rotation(draft, line.ranking, standing, self.view.jobs, policy)
+                    evictions += rotation.evictions(waiting, had)
+        return tuple(evictions)
+
+    def _running(self, queue: str) -> list[Running]:
+        allocations = self.view.allocations
+        return [
+            Running(job, allocations[job.allocation_id])
+            for job in self._live.values()
+            if job.spec.queue == queue and job.allocation_id is not None and job.allocation_id in allocations
+        ]
+
+    def _served_s(self, job: Job, now: float) -> float:
+        """GPU-seconds that the job has had, in this run and before."""
+        served_s = self.view.served.get(job.id, 0.0)
+        allocation = self.view.allocations.get(job.allocation_id or "")
+        return served_s if allocation is None else served_s + allocation.gpus * max(0.0, now - allocation.created_at)
+
+    def _releases(self, draft: Draft, name: str, now: float) -> list[Release]:
+        """Who gives back what on the node, jobs of this very cycle included."""
+        running = [
+            Release(self._end(allocation, now), member)
+            for allocation in self._capacity.allocations_on(name)
+            for member in allocation.placement.members
+            if member.node == name
+        ]
+        return [*running, *draft.releases(name)]
+
+    def _end(self, allocation: Allocation, now: float) -> float:
+        job = self.view.jobs.get(allocation.job_id)
+        return now if job is None else expected_end(job, allocation, now, self.view.durations)
+
+    def _ranking_of(self, queue: str) -> Ranking:
+        known = self.view.queues.get(queue)
+        policy = self._policy if known is None else policy_named(known.policy, self._policies)
+        self._policy_of[queue] = policy
+        return Ranking(policy.order)
 
     def _follow(self, job: Job) -> None:
-        self._waiting.follow(job)
+        self._waiting.follow(job, self._settled)
         before = self._live.pop(job.id, None)
         if before is not None:
-            self._count(before, -1)
+            self._books.book(before, -1)
         if job.phase in _LIVE:
             self._live[job.id] = job
-            self._count(job, 1)
-
-    def _count(self, job: Job, sign: int) -> None:
-        if job.spec.kind is JobKind.RUN:
-            self._running += sign
-        if job.array_id is not None:
-            count = self._of_array.get(job.array_id, 0) + sign
-            if count:
-                self._of_array[job.array_id] = count
-            else:
-                del self._of_array[job.array_id]
+            self._books.book(job, 1)

@@ -1,93 +1,217 @@
-"""The jobs that wait, sorted, in groups of alike ones: if the first of a group has no place, none of them has."""
+"""The jobs that wait, in one line for each queue, and there in groups of alike ones."""
 
 from bisect import bisect_left, insort
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heapreplace
+from math import inf
 
 from corral.model.job import Job, Phase
 from corral.model.plan import Group, group_of
 from corral.scheduling.admit import parked
-from corral.scheduling.order import Order, Rank
+from corral.scheduling.order import Rank, Ranking, Standing
+
+Place = tuple[Rank, str]
+"""A job's rank and its id."""
+
+GroupKey = tuple[Group, str | None]
+"""A group, and for an order that is not alike within groups the one job that is its own group."""
+
+
+@dataclass(slots=True)
+class Line:
+    """One queue's jobs: groups sorted by a rank that does not change while they wait.
+
+    For an order that is not settled that rank is the order's among alike jobs only; `Turns` ranks the heads anew.
+    """
+
+    ranking: Ranking
+    groups: dict[GroupKey, list[Place]] = field(default_factory=dict)
+    everybody: list[Place] = field(default_factory=list)
+    _places: dict[str, tuple[GroupKey, Place]] = field(default_factory=dict)
+
+    def __contains__(self, job_id: str) -> bool:
+        return job_id in self._places
+
+    def join(self, job: Job, standing: Standing) -> None:
+        """Take a place in the line."""
+        order = self.ranking.order
+        key = (group_of(job), None if order.alike else job.id)
+        rank = self.ranking.rank(job, standing) if order.settled else (job.spec.priority, job.sequence)
+        insort(self.groups.setdefault(key, []), (rank, job.id))
+        insort(self.everybody, (rank, job.id))
+        self._places[job.id] = (key, (rank, job.id))
+
+    def leave(self, job_id: str) -> None:
+        """Give the place up, if there is one."""
+        found = self._places.pop(job_id, None)
+        if found is not None:
+            key, place = found
+            del self.everybody[bisect_left(self.everybody, place)]
+            ranked = self.groups[key]
+            del ranked[bisect_left(ranked, place)]
+            if not ranked:
+                del self.groups[key]
+
+    def in_order(self, jobs: Mapping[str, Job], standing: Standing) -> list[Place]:
+        """Everybody in the line, by the rank of the moment."""
+        if self.ranking.order.settled:
+            return self.everybody
+        return sorted((self.ranking.rank(jobs[job_id], standing), job_id) for _, job_id in self.everybody)
+
+    def position(self, job_id: str) -> int:
+        """The job's place in a settled line, from 1."""
+        return 1 + bisect_left(self.everybody, self._places[job_id][1])
 
 
 @dataclass(slots=True)
 class Waiting:
-    """Waiting jobs by group, each group sorted by the order.
+    """The lines of all queues. A job on hold or behind a dependency is in none, one in backoff until its time comes."""
 
-    A job on hold or behind a dependency is in no group; one in backoff is in its group from the time on when it ends.
-    """
-
-    order: Order
-    _groups: dict[Group, list[tuple[Rank, str]]] = field(default_factory=dict)
-    _group_of: dict[str, tuple[Group, tuple[Rank, str]]] = field(default_factory=dict)
-    _all: list[tuple[Rank, str]] = field(default_factory=list)
+    ranking_of: Callable[[str], Ranking]
+    lines: dict[str, Line] = field(default_factory=dict)
     _backoff: dict[str, Job] = field(default_factory=dict)
 
-    def follow(self, job: Job) -> None:
+    def follow(self, job: Job, standing: Standing) -> None:
         """Take in a job as it now stands."""
-        self._leave(job.id)
+        line = self.line(job.spec.queue)
+        line.leave(job.id)
         self._backoff.pop(job.id, None)
         if job.phase is not Phase.PENDING or job.held or job.waits_for:
             return
         if job.eligible_at is None:
-            self._join(job)
+            line.join(job, standing)
         else:
             self._backoff[job.id] = job
 
-    def wake(self, now: float) -> None:
+    def line(self, queue: str) -> Line:
+        """The line of a queue."""
+        if queue not in self.lines:
+            self.lines[queue] = Line(self.ranking_of(queue))
+        return self.lines[queue]
+
+    def wake(self, standing: Standing) -> None:
         """Let those join whose backoff is over, and part from those for whom it is not: a clock may be set back."""
         for job in self._backoff.values():
-            if parked(job, now) is not None:
-                self._leave(job.id)
-            elif job.id not in self._group_of:
-                self._join(job)
-
-    def position(self, job: Job) -> int:
-        """The job's place in the order, from 1, among those that may start as soon as there is room."""
-        return 1 + bisect_left(self._all, (self.order.rank(job), job.id))
-
-    def turns(self) -> "Turns":
-        """The jobs one by one in order."""
-        return Turns(list(self._groups.items()))
-
-    def _join(self, job: Job) -> None:
-        key, place = group_of(job), (self.order.rank(job), job.id)
-        insort(self._groups.setdefault(key, []), place)
-        insort(self._all, place)
-        self._group_of[job.id] = (key, place)
-
-    def _leave(self, job_id: str) -> None:
-        found = self._group_of.pop(job_id, None)
-        if found is not None:
-            key, place = found
-            del self._all[bisect_left(self._all, place)]
-            ranked = self._groups[key]
-            del ranked[bisect_left(ranked, place)]
-            if not ranked:
-                del self._groups[key]
+            line = self.line(job.spec.queue)
+            if parked(job, standing.now) is not None:
+                line.leave(job.id)
+            elif job.id not in line:
+                line.join(job, standing)
 
 
 class Turns:
-    """Merges the sorted groups into one order; only the heads of the groups are compared."""
+    """Whose turn it is: the queue that holds least for its weight first, in it the lowest rank."""
 
-    def __init__(self, groups: list[tuple[Group, list[tuple[Rank, str]]]]) -> None:
-        self._groups = groups
-        self._heap = [(ranked[0], index, 0) for index, (_, ranked) in enumerate(groups)]
+    def __init__(
+        self, lines: Mapping[str, Line], jobs: Mapping[str, Job], standing: Standing, holding: Callable[[str], float]
+    ) -> None:
+        self._holding = holding
+        self._queues = {
+            name: QueueTurns(lines[name], jobs, standing) for name in sorted(lines) if lines[name].everybody
+        }
+        self._current: QueueTurns | None = None
+
+    def head(self) -> str | None:
+        """Id of the job whose turn it is, None when there is none left."""
+        if self._current is None:
+            names = [name for name, turns in self._queues.items() if turns.head() is not None]
+            if not names:
+                return None
+            self._current = self._queues[min(names, key=lambda name: (self._holding(name), name))]
+        return self._current.head()
+
+    def position(self) -> int:
+        """The head's place in its queue, from 1, behind those that start now."""
+        assert self._current is not None, "there is no head"
+        return self._current.position()
+
+    def go_on(self) -> None:
+        """The head starts: the next of its group takes its place."""
+        assert self._current is not None, "there is no head"
+        self._current.go_on()
+        self._current = None
+
+    def close_group(self) -> None:
+        """The head has no place, and none that is like it has."""
+        assert self._current is not None, "there is no head"
+        self._current.close_group()
+        self._current = None
+
+    def close_queue(self) -> None:
+        """Nobody of the head's queue has another turn in this cycle."""
+        assert self._current is not None, "there is no head"
+        self._current.close()
+        self._current = None
+
+    def shortest_first(self, queue: str) -> None:
+        """From here on the queue's jobs take turns by their estimated run times."""
+        self._queues[queue].shortest_first()
+
+
+class QueueTurns:
+    """Merges the sorted groups of one line; only the heads of the groups are compared."""
+
+    def __init__(self, line: Line, jobs: Mapping[str, Job], standing: Standing) -> None:
+        self._line = line
+        self._jobs = jobs
+        self._standing = standing
+        self._settled = line.ranking.order.settled
+        self._moving = not self._settled and line.ranking.order.alike
+        self._groups = list(line.groups.values())
+        self._started = self._closed = 0
+        self._by_estimate = False
+        self._heap = [(self._now(ranked[0]), index, 0) for index, ranked in enumerate(self._groups)]
+        if line.ranking.fault is not None:  # it may have come up half-way
+            self._heap = [(self._now(ranked[0]), index, 0) for index, ranked in enumerate(self._groups)]
         heapify(self._heap)
 
     def head(self) -> str | None:
         """Id of the job whose turn it is, None when there is none left."""
-        return self._heap[0][0][1] if self._heap else None
+        while self._heap:
+            place, index, cursor = self._heap[0]
+            if not self._moving or place == (fresh := self._now(self._groups[index][cursor])):
+                return place[1]
+            heapreplace(self._heap, (fresh, index, cursor))
+        return None
+
+    def position(self) -> int:
+        """The head's place behind those that start now: exact in a settled line, else its place among the groups."""
+        if self._settled:
+            return self._line.position(self._heap[0][0][1]) - self._started
+        return self._closed + 1
 
     def go_on(self) -> None:
-        """Done with the head alone."""
+        """The head starts: the next of its group takes its place."""
+        self._started += 1
         _, index, cursor = self._heap[0]
-        ranked = self._groups[index][1]
+        ranked = self._groups[index]
         if cursor + 1 < len(ranked):
-            heapreplace(self._heap, (ranked[cursor + 1], index, cursor + 1))
+            heapreplace(self._heap, (self._now(ranked[cursor + 1]), index, cursor + 1))
         else:
             heappop(self._heap)
 
     def close_group(self) -> None:
-        """Done with the head and with all that are like it."""
+        """The head has no place, and none that is like it has."""
+        self._closed += 1
         heappop(self._heap)
+
+    def close(self) -> None:
+        """Nobody has another turn."""
+        self._heap.clear()
+
+    def shortest_first(self) -> None:
+        """From here on turns go by estimated run time; those of whom nothing is known come last."""
+        if not self._by_estimate:
+            self._by_estimate = True
+            self._heap = [(self._now(self._groups[index][cursor]), index, cursor) for _, index, cursor in self._heap]
+            heapify(self._heap)
+
+    def _now(self, place: Place) -> Place:
+        rank, job_id = place
+        if not self._settled:
+            rank = self._line.ranking.rank(self._jobs[job_id], self._standing)
+        if self._by_estimate:
+            estimate_s = self._standing.estimate_s(self._jobs[job_id])
+            rank = (inf if estimate_s is None else estimate_s, *rank)
+        return rank, job_id

@@ -1,0 +1,78 @@
+"""The promise to a job that has no place now: where and when it will start at the latest."""
+
+from math import inf
+
+from corral.model.allocation import Member, Placement
+from corral.model.fit import Fit, Misfit, NodeState
+from corral.model.plan import Reserve
+from corral.scheduling.choose import choose, member_on, speed_on
+from corral.scheduling.draft import Ask, Draft
+from corral.scheduling.reserve import Timeline
+
+NODES_LOOKED_AT = 256
+"""A promise is looked for on so many nodes, those with most of what is asked for first."""
+
+TIMES_LOOKED_AT = 256
+"""A gang's promise is looked for at so many moments at which something comes back."""
+
+
+def promise(draft: Draft, timeline: Timeline, job_id: str, ask: Ask, duration_s: float) -> Reserve | None:
+    """The earliest place in time for what is asked, None when nobody can tell when there will be one."""
+    names = _candidates(draft, ask)
+    if ask.request.gang_size == 1:
+        found = _earliest_member(draft, timeline, ask, duration_s, names)
+        return None if found is None else Reserve(job_id, Placement((found[1],)), found[0])
+    for at in timeline.times(names)[:TIMES_LOOKED_AT]:
+        states = {name: timeline.window(name, at, at + duration_s) for name in names}
+        placed = choose(draft.with_free(states), Ask(ask.request, inf, ask.speeds))
+        if isinstance(placed, Placement):
+            return Reserve(job_id, placed, at)
+    return None
+
+
+def _candidates(draft: Draft, ask: Ask) -> list[str]:
+    """Nodes on which the request could ever fit, the most promising first where there are too many to ask all."""
+    answers = [(name, draft.fit(name, Ask(ask.request, kept=False))) for name in draft.capacity.names]
+    able = [
+        (-(len(answer.slots) if isinstance(answer, Fit) else answer.available), name)
+        for name, answer in answers
+        if isinstance(answer, Fit) or not answer.never
+    ]
+    if len(able) > NODES_LOOKED_AT:
+        able = sorted(able)[:NODES_LOOKED_AT]
+    return [name for _, name in able]
+
+
+def _earliest_member(
+    draft: Draft, timeline: Timeline, ask: Ask, duration_s: float, names: list[str]
+) -> tuple[float, Member] | None:
+    best: tuple[float, str] | None = None
+    for name in names:
+        named = draft.capacity.named(name, ask.request.device_uuids)
+
+        def fits(state: NodeState, named: tuple[int, ...] | None = named) -> bool:
+            return _able(draft, ask, state, named) is not None
+
+        at = timeline.earliest(name, duration_s, fits, inf if best is None else best[0])
+        if at is not None and (best is None or at < best[0]):
+            best = (at, name)
+    if best is None:
+        return None
+    at, name = best
+    window = timeline.window(name, at, at + duration_s)
+    slots = _able(draft, ask, window, draft.capacity.named(name, ask.request.device_uuids))
+    assert slots is not None, "what fitted at its earliest still does"
+    free = draft.free(name).slots
+    latest = sorted(slots, key=lambda index: (free[index].free_milli, index))
+    return at, member_on(draft, ask.request, name, tuple(sorted(latest[: ask.request.devices])))
+
+
+def _able(draft: Draft, ask: Ask, state: NodeState, named: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    """The slots that can serve one member, None when there are too few."""
+    answer = draft.memo.fit(ask.request, state, named)
+    if isinstance(answer, Misfit):
+        return None
+    if not ask.speeds:
+        return answer.slots
+    able = tuple(index for index in answer.slots if speed_on(ask.speeds, state.slots[index].model) > 0)
+    return able if len(able) >= ask.request.devices else None

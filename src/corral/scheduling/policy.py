@@ -1,0 +1,77 @@
+"""A policy is a named bundle: an order, a way to fill in behind a blocked job, a way to share time."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from types import MappingProxyType
+
+from corral.model.errors import Refused, nearest
+from corral.scheduling.order import HOUR_S, ORDERS, PRIORITY, Order
+
+
+class Backfill(StrEnum):
+    """What may start behind a job that has no place.
+
+    NONE: nothing on devices that the job could use. EASY: what does not delay the first such job, which gets a
+    reservation. CONSERVATIVE: what delays none of them; each gets one. ANY: whatever fits, for policies that share
+    time and so let nobody starve.
+    """
+
+    NONE = "none"
+    EASY = "easy"
+    CONSERVATIVE = "conservative"
+    ANY = "any"
+
+
+class BackfillOrder(StrEnum):
+    """Who is tried first for filling in: the next in the queue, or the shortest."""
+
+    QUEUE = "queue"
+    SJF = "sjf"
+
+
+class Prefer(StrEnum):
+    """Which of the nodes that fit, equal in speed: the fullest, or the first by name."""
+
+    FULLEST = "fullest"
+    FIRST = "first"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How one queue is served.
+
+    Attributes:
+        quantum_s: a job that has run so long since it was last started may have to make room for one of lower rank;
+            None: jobs run to their end.
+        strict: whoever has no place keeps everybody behind from starting, whatever they need.
+    """
+
+    order: Order = PRIORITY
+    backfill: Backfill = Backfill.EASY
+    backfill_order: BackfillOrder = BackfillOrder.QUEUE
+    prefer: Prefer = Prefer.FULLEST
+    quantum_s: float | None = None
+    strict: bool = False
+
+
+DEFAULT = Policy()
+POLICIES: Mapping[str, Policy] = MappingProxyType(
+    {
+        **{name: Policy(order) for name, order in ORDERS.items()},
+        "las": Policy(ORDERS["las"], Backfill.ANY, quantum_s=HOUR_S),
+        "corral-sharing": Policy(ORDERS["corral"], Backfill.ANY, quantum_s=HOUR_S),
+    }
+)
+
+
+def policy_named(name: str, policies: Mapping[str, Policy] = POLICIES) -> Policy:
+    """The policy of that name. Raises Refused, naming the nearest there is."""
+    if name not in policies:
+        raise Refused(f"there is no policy {name!r}; {nearest(name, policies)}", field="policy")
+    return policies[name]
+
+
+def with_site_orders(orders: Mapping[str, Order], policies: Mapping[str, Policy] = POLICIES) -> Mapping[str, Policy]:
+    """The policies and, by name, those of a site's own orders."""
+    return {**policies, **{name: replace(DEFAULT, order=order) for name, order in orders.items()}}

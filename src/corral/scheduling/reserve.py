@@ -1,0 +1,203 @@
+"""Time: when devices come back, and what is promised to whom until then.
+
+A timeline knows for each node what is free from now on, as a step function of time: it steps up where a running job is
+expected to end, and down where a reservation begins. A job may start now if it fits into every step that it would see.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+from corral.model.allocation import Member
+from corral.model.fit import NodeState, Slot
+
+SlotsOf = Callable[[Member], tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """What a running job holds on one node, and when it is expected to give it back (Unix seconds)."""
+
+    at: float
+    member: Member
+
+
+@dataclass(slots=True)
+class Steps:
+    """One node's free capacity: `states[i]` from `times[i]` on. `least[i]` is the least of the first i + 1 states."""
+
+    times: list[float]
+    states: list[NodeState]
+    least: list[NodeState] = field(default_factory=list)
+
+    def until(self, end: float) -> NodeState:
+        """The least of what is free from the first step until `end`."""
+        if not self.least:
+            self.least.append(self.states[0])
+        last = max(0, bisect_left(self.times, end) - 1)
+        while len(self.least) <= last:
+            self.least.append(lesser(self.least[-1], self.states[len(self.least)]))
+        return self.least[last]
+
+    def split(self, at: float) -> int:
+        """The index of the step that begins at `at`, made if there was none; 0 when that is before the first."""
+        index = bisect_right(self.times, at) - 1
+        if index < 0 or self.times[index] == at:
+            return max(index, 0)
+        self.times.insert(index + 1, at)
+        self.states.insert(index + 1, self.states[index])
+        return index + 1
+
+    def change(self, start: float, end: float, member: Member, slots: Sequence[int], sign: int) -> None:
+        """Give (`sign` 1) or take (-1) what the member has, from `start` until `end`."""
+        first = self.split(start)
+        last = self.split(end) if end < inf else len(self.states)
+        for index in range(first, last):
+            self.states[index] = changed(self.states[index], member, slots, sign)
+        self.least.clear()
+
+
+class Timeline:
+    """Free capacity from `now` on, node by node. Nodes that nobody asks about cost nothing."""
+
+    def __init__(
+        self,
+        now: float,
+        free: Callable[[str], NodeState],
+        releases: Callable[[str], Iterable[Release]],
+        slots_of: SlotsOf,
+    ) -> None:
+        self.now = now
+        self._free = free
+        self._releases = releases
+        self._slots_of = slots_of
+        self._steps: dict[str, Steps] = {}
+        self._reserved: dict[str, None] = {}
+
+    def branch(self) -> "Timeline":
+        """A copy to try the members of a gang on."""
+        copy = Timeline(self.now, self._free, self._releases, self._slots_of)
+        copy._steps = {name: Steps(list(s.times), list(s.states)) for name, s in self._steps.items()}
+        copy._reserved = self._reserved.copy()
+        return copy
+
+    def until(self, name: str, end: float) -> NodeState:
+        """What a job may have of the node that starts now and ends at `end`, delaying no reservation."""
+        if name not in self._reserved:
+            return self._free(name)
+        return self.steps(name).until(end)
+
+    def take(self, member: Member, end: float) -> None:
+        """A job starts now and holds this until `end`. To be called before the free capacity changes."""
+        if member.node in self._steps:
+            self._steps[member.node].change(self.now, end, member, self._slots_of(member), -1)
+
+    def reserve(self, member: Member, start: float, end: float) -> None:
+        """Promise this from `start` until `end`."""
+        self.steps(member.node).change(start, end, member, self._slots_of(member), -1)
+        self._reserved[member.node] = None
+
+    def times(self, names: Iterable[str]) -> list[float]:
+        """Every moment from now on at which what is free changes on one of the nodes."""
+        return sorted({at for name in names for at in self.steps(name).times})
+
+    def window(self, name: str, start: float, end: float) -> NodeState:
+        """The least of what is free on the node from `start` until `end`."""
+        steps = self.steps(name)
+        first = max(0, bisect_right(steps.times, start) - 1)
+        least = steps.states[first]
+        for index in range(first + 1, len(steps.times)):
+            if steps.times[index] >= end:
+                break
+            least = lesser(least, steps.states[index])
+        return least
+
+    def earliest(
+        self, name: str, duration_s: float, fits: Callable[[NodeState], bool], before: float = inf
+    ) -> float | None:
+        """The first moment before `before` from which on the node has room for `duration_s`, None when it never has."""
+        steps = self.steps(name)
+        for index, at in enumerate(steps.times):
+            if at >= before:
+                return None
+            if not fits(steps.states[index]):
+                continue
+            if self._lasts(steps, index, at + duration_s, fits):
+                return at
+        return None
+
+    @staticmethod
+    def _lasts(steps: Steps, first: int, end: float, fits: Callable[[NodeState], bool]) -> bool:
+        """Whether what fits into the first step fits into all of them until `end`."""
+        least = steps.states[first]
+        for index in range(first + 1, len(steps.times)):
+            if steps.times[index] >= end:
+                break
+            lower = lesser(least, steps.states[index])
+            if lower is not least and not fits(lower):
+                return False
+            least = lower
+        return True
+
+    def steps(self, name: str) -> Steps:
+        """The steps of a node."""
+        found = self._steps.get(name)
+        if found is None:
+            found = self._steps[name] = Steps([self.now], [self._free(name)])
+            for release in sorted(self._releases(name), key=lambda one: one.at):
+                if release.at < inf:
+                    self._give_back(found, release)
+        return found
+
+    def _give_back(self, steps: Steps, release: Release) -> None:
+        """Releases come in the order of time, so that each adds one step to the end."""
+        state = changed(steps.states[-1], release.member, self._slots_of(release.member), 1)
+        if release.at > steps.times[-1]:
+            steps.times.append(release.at)
+            steps.states.append(state)
+        else:
+            steps.states[-1] = state
+
+
+def changed(state: NodeState, member: Member, slots: Sequence[int], sign: int) -> NodeState:
+    """The state with what the member has given back (`sign` 1) or taken (-1); `slots` are those of its grants."""
+    left = state.slots
+    if slots:
+        changing = list(left)
+        for index, grant in zip(slots, member.grants, strict=True):
+            slot = changing[index]
+            changing[index] = slot._replace(
+                free_milli=slot.free_milli + sign * grant.share_milli,
+                free_mib=None if slot.free_mib is None else slot.free_mib + sign * (grant.memory_mib or 0),
+            )
+        left = tuple(changing)
+    return NodeState(
+        left,
+        state.cpu_milli + sign * member.cpu_milli,
+        state.memory_mib + sign * member.host_memory_mib,
+        state.labels,
+        state.driver,
+        state.cuda,
+    )
+
+
+def lesser(one: NodeState, other: NodeState) -> NodeState:
+    """What is free in both states of a node; `one` itself when that is no more than the other."""
+    slots = one.slots
+    if one.slots is not other.slots:
+        slots = tuple(map(_lesser_slot, one.slots, other.slots))
+        if slots == one.slots:
+            slots = one.slots
+    cpu_milli = min(one.cpu_milli, other.cpu_milli)
+    memory_mib = min(one.memory_mib, other.memory_mib)
+    if slots is one.slots and cpu_milli == one.cpu_milli and memory_mib == one.memory_mib:
+        return one
+    return NodeState(slots, cpu_milli, memory_mib, one.labels, one.driver, one.cuda)
+
+
+def _lesser_slot(one: Slot, other: Slot) -> Slot:
+    if one.free_milli <= other.free_milli and (one.free_mib or 0) <= (other.free_mib or 0):
+        return one
+    free_mib = None if one.free_mib is None or other.free_mib is None else min(one.free_mib, other.free_mib)
+    return one._replace(free_milli=min(one.free_milli, other.free_milli), free_mib=free_mib)

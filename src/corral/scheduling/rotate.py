@@ -1,0 +1,118 @@
+"""Sharing time: a job that has had its quantum makes room for one that ranks before it, and goes back to its place."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import merge
+from math import inf
+
+from corral.model.allocation import Allocation, Placement
+from corral.model.job import Job, JobKind, Phase
+from corral.model.plan import Evict
+from corral.scheduling.choose import choose, speed_on
+from corral.scheduling.draft import Ask, Draft
+from corral.scheduling.order import Rank, Ranking, Standing
+from corral.scheduling.policy import Policy
+from corral.scheduling.reserve import changed
+
+WAITING_LOOKED_AT = 500
+"""So many waiting jobs, those that rank first, may take the place of running ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A running job and what it holds."""
+
+    job: Job
+    allocation: Allocation
+
+
+def due(running: Iterable[Running], policy: Policy, now: float) -> list[Running]:
+    """Those that have had their quantum since they were last started, and may be asked to make room."""
+    quantum_s = policy.quantum_s
+    if quantum_s is None:
+        return []
+    return [
+        one
+        for one in running
+        if one.job.phase is Phase.RUNNING
+        and one.job.spec.kind is JobKind.RUN
+        and now - one.allocation.created_at >= quantum_s
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """One queue whose jobs share time, as it stands."""
+
+    draft: Draft
+    ranking: Ranking
+    standing: Standing
+    jobs: Mapping[str, Job]
+    policy: Policy
+
+    def evictions(self, waiting: Sequence[tuple[Rank, str]], had: Sequence[Running]) -> list[Evict]:
+        """Who of `had` makes room. They and the waiting jobs are placed anew by rank, as if they held nothing.
+
+        Whoever then has no place, or only a slower one than another that is free now, is evicted. Nobody is for
+        nothing: one whose devices no better ranked job takes stays where it is.
+        """
+        if not waiting or not had:
+            return []
+        ideal = self.draft.branch()
+        for one in had:
+            ideal.give(one.allocation.placement.members)
+        running = {one.job.id: one for one in had}
+        ranked = sorted((self.ranking.rank(one.job, self.standing), one.job.id) for one in had)
+        evictions: list[Evict] = []
+        winner: str | None = None
+        for _, job_id in merge(waiting[:WAITING_LOOKED_AT], ranked):
+            job = self.jobs[job_id]
+            ask = Ask(job.spec.request, inf, job.spec.speeds)
+            if job_id in running:
+                if not _stays(ideal, running[job_id], ask, self.policy):
+                    evictions.append(self._evict(job_id, winner))
+                continue
+            found = choose(ideal, ask, self.policy.prefer)
+            if isinstance(found, Placement):
+                ideal.take(found.members, inf, job)
+                winner = winner or job_id
+        return evictions
+
+    def _evict(self, job_id: str, winner: str | None) -> Evict:
+        if winner is None:
+            return Evict(job_id, job_id, "it moves to faster GPUs")
+        return Evict(job_id, winner, f"it had its {self.policy.quantum_s:.0f}s and makes room for job {winner}")
+
+
+def _stays(ideal: Draft, one: Running, ask: Ask, policy: Policy) -> bool:
+    """Keep the job where it is if that is still free and nothing faster is; its place is taken in either case."""
+    placement = one.allocation.placement
+    stay = _free(ideal, placement)
+    if stay and not ask.speeds:
+        ideal.take(placement.members, inf, one.job)
+        return True
+    found = choose(ideal, ask, policy.prefer)
+    faster = isinstance(found, Placement) and _speed(ideal, ask, found) > _speed(ideal, ask, placement)
+    if stay and not faster:
+        ideal.take(placement.members, inf, one.job)
+        return True
+    if isinstance(found, Placement):
+        ideal.take(found.members, inf, one.job)
+    return False
+
+
+def _free(ideal: Draft, placement: Placement) -> bool:
+    for member in placement.members:
+        slots = ideal.slots_of(member)
+        after = changed(ideal.free(member.node), member, slots, -1)
+        if after.cpu_milli < 0 or after.memory_mib < 0 or any(after.slots[i].free_milli < 0 for i in slots):
+            return False
+    return True
+
+
+def _speed(draft: Draft, ask: Ask, placement: Placement) -> float:
+    """The speed of the slowest device."""
+    models = [
+        draft.free(member.node).slots[index].model for member in placement.members for index in draft.slots_of(member)
+    ]
+    return min((speed_on(ask.speeds, model) for model in models), default=1.0)

@@ -1,0 +1,124 @@
+"""Job completion time on a cluster of several device models, after Gavel (Narayanan et al., OSDI 2020).
+
+One node holds all devices of a model, so that a job runs on one model at a time and needs no other locality.
+"""
+
+import csv
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from corral.model.allocation import Placement
+from corral.model.device import Device, Node
+from corral.model.errors import Refused
+from corral.model.job import Job, JobSpec, Request
+from corral.scheduling.order import FCFS, HOUR_S, ORDERS
+from corral.scheduling.planner import Planner
+from corral.scheduling.policy import Backfill, Policy, Prefer, policy_named
+from corral.sim.engine import Engine, Speed, Work, inventory
+
+ROUND_S = 360.0
+"""The length of a round in the published runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Discipline:
+    """A policy of this simulator; `speeds` says whether it is told how fast a job runs on which model."""
+
+    policy: Policy
+    speeds: bool = False
+
+
+DISCIPLINES: Mapping[str, Discipline] = {
+    "fifo": Discipline(Policy(FCFS, Backfill.NONE, prefer=Prefer.FIRST, strict=True)),
+    "las": Discipline(Policy(ORDERS["las"], Backfill.ANY, prefer=Prefer.FIRST, quantum_s=ROUND_S)),
+    "las-het": Discipline(Policy(ORDERS["las"], Backfill.ANY, prefer=Prefer.FIRST, quantum_s=ROUND_S), speeds=True),
+    "corral": Discipline(Policy(ORDERS["corral"], Backfill.ANY, prefer=Prefer.FIRST, quantum_s=HOUR_S), speeds=True),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TraceJob:
+    """One line of the trace: the gap after it in mean gaps, GPUs, steps to do, steps a second by model."""
+
+    gap: float
+    gpus: int
+    steps: float
+    throughput: Mapping[str, float]
+
+
+def read_trace(path: Path) -> list[TraceJob]:
+    """The jobs of a trace. Raises Refused, naming the line, when it cannot be read."""
+    try:
+        with path.open(newline="") as file:
+            return [_trace_job(row, number, path) for number, row in enumerate(csv.DictReader(file), start=2)]
+    except OSError as error:
+        raise Refused(f"--jobs: {path} cannot be read: {error.strerror}", field="--jobs") from error
+
+
+def _trace_job(row: Mapping[str, str], number: int, path: Path) -> TraceJob:
+    try:
+        throughput = {key.removeprefix("thr_"): float(value) for key, value in row.items() if key.startswith("thr_")}
+        return TraceJob(float(row["unit_exp_gap_after"]), int(row["num_gpus"]), float(row["total_steps"]), throughput)
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise Refused(f"--jobs: line {number} of {path} is not a Gavel job: {error}", field="--jobs") from error
+
+
+def simulate(
+    trace: Sequence[TraceJob], *, rate: float, cluster: Mapping[str, int], policy: str, measure: tuple[int, int]
+) -> dict[str, Any]:
+    """Mean completion time in hours of the jobs from `measure[0]` to `measure[1]`, both included, counted from 0.
+
+    `rate` is in jobs an hour; `cluster` says how many devices there are of each model, the preferred model first.
+    """
+    began = time.perf_counter()
+    if policy not in DISCIPLINES:
+        policy_named(policy, {name: one.policy for name, one in DISCIPLINES.items()})
+    discipline = DISCIPLINES[policy]
+    first, last = measure
+    if not 0 <= first <= last < len(trace):
+        raise Refused(f"--measure: {first}-{last} is not within the trace's 0-{len(trace) - 1}", field="--measure")
+    nodes = [_node(rank, model, count) for rank, (model, count) in enumerate(cluster.items())]
+    works = _works(trace, rate, tuple(cluster), discipline.speeds)
+    planner = Planner(policy=discipline.policy)
+    planner.advance(inventory(nodes))
+    measured = works[first : last + 1]
+    Engine(planner, tick_s=discipline.policy.quantum_s).run(works, until_ended=[work.job.id for work in measured])
+    hours = [((work.ended_at or 0.0) - work.job.submitted_at) / HOUR_S for work in measured]
+    return {
+        "policy": policy,
+        "rate": rate,
+        "cluster": dict(cluster),
+        "measured": len(measured),
+        "mean_jct_h": round(sum(hours) / len(hours), 3),
+        "starts": sum(work.runs for work in works),
+        "wall_s": round(time.perf_counter() - began, 3),
+    }
+
+
+def _node(rank: int, model: str, count: int) -> Node:
+    devices = tuple(Device(f"{model}-{index}", index, model, None) for index in range(count))
+    return Node(f"{rank}-{model}", devices, 0, 0)
+
+
+def _works(trace: Sequence[TraceJob], rate: float, models: Sequence[str], told: bool) -> list[Work]:
+    works, at = [], 0.0
+    for number, one in enumerate(trace, start=1):
+        best = max(one.throughput[model] for model in models)
+        if told:
+            speeds = tuple((model, one.throughput[model] / best) for model in models)
+        else:
+            speeds = tuple((model, 0.0) for model in models if not one.throughput[model])
+        spec = JobSpec(user="trace", request=Request(devices=one.gpus), speeds=speeds)
+        works.append(Work(Job(str(number), number, spec, at), one.steps, _speed_of(one.throughput)))
+        at += one.gap * HOUR_S / rate
+    return works
+
+
+def _speed_of(throughput: Mapping[str, float]) -> Speed:
+    def speed(placement: Placement) -> float:
+        return throughput[placement.members[0].node.partition("-")[2]]
+
+    return speed

@@ -1,0 +1,131 @@
+"""Queue order and backfill on traces in the Standard Workload Format (Chapin et al., JSSPP 1999).
+
+The cluster is one host of so many processors and every job asks for processors of it; the estimate is the run time.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from corral.model.device import Node
+from corral.model.errors import Refused
+from corral.model.job import Job, JobSpec, Request
+from corral.model.plan import Plan
+from corral.scheduling.order import SHORTEST_S, Order, Rank, Standing
+from corral.scheduling.planner import Planner
+from corral.scheduling.policy import Backfill, BackfillOrder, policy_named
+from corral.sim.engine import Engine, Work, inventory
+
+SUBMIT, RUN, USED, ASKED = 1, 3, 4, 7
+"""Columns of the format, from 0: submit time, run time, processors used and asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class TraceJob:
+    """One line of a trace; seconds and processors."""
+
+    submitted_at: float
+    run_s: float
+    processors: int
+
+
+def read_trace(path: Path) -> list[TraceJob]:
+    """The jobs of a trace. Raises Refused, naming the line, when it cannot be read."""
+    jobs = []
+    try:
+        lines = path.read_text(encoding="latin-1").splitlines()
+    except OSError as error:
+        raise Refused(f"--trace: {path} cannot be read: {error.strerror}", field="--trace") from error
+    for number, line in enumerate(lines, start=1):
+        if not line.strip() or line.startswith(";"):
+            continue
+        fields = line.split()
+        try:
+            processors = max(int(fields[USED]), int(fields[ASKED]))
+            jobs.append(TraceJob(float(fields[SUBMIT]), float(fields[RUN]), processors))
+        except (ValueError, IndexError) as error:
+            raise Refused(f"--trace: line {number} of {path} is not SWF: {line[:60]!r}", field="--trace") from error
+    return jobs
+
+
+class CommittedHead:
+    """An order that, once a job has come to the head and found no place, keeps it there until it starts."""
+
+    def __init__(self, order: Order) -> None:
+        self._rank = order.rank
+        self._head: str | None = None
+        self.order = Order(f"{order.name}, committed", self.rank)
+
+    def rank(self, job: Job, standing: Standing) -> Rank:
+        """The head before everybody else."""
+        return (0.0 if job.id == self._head else 1.0, *self._rank(job, standing))
+
+    def watch(self, _now: float, plan: Plan) -> None:
+        """Whoever was first to find no place is the head."""
+        self._head = plan.holds[0].job_id if plan.holds else None
+
+
+def simulate(
+    trace: Sequence[TraceJob],
+    *,
+    processors: int,
+    windows: Sequence[int],
+    jobs: int,
+    order: str = "fcfs",
+    backfill: str = "none",
+    backfill_order: str = "queue",
+    commit_head: bool = False,
+) -> dict[str, Any]:
+    """Mean bounded slowdown, mean over windows of `jobs` jobs from each 0-based start on, each on an empty cluster."""
+    began = time.perf_counter()
+    policy = replace(
+        policy_named(order),
+        backfill=Backfill(backfill),
+        backfill_order=BackfillOrder(backfill_order),
+        strict=backfill == Backfill.NONE,
+        quantum_s=None,
+    )
+    slowdowns, waits = [], []
+    for start in windows:
+        if start + jobs > len(trace):
+            raise Refused(
+                f"--windows: {start} + {jobs} jobs is beyond the trace, which has {len(trace)}", field="--windows"
+            )
+        works = _window(trace[start : start + jobs], processors)
+        head = CommittedHead(policy.order) if commit_head else None
+        planner = Planner(policy=policy if head is None else replace(policy, order=head.order))
+        planner.advance(inventory([Node("cluster", (), processors * 1000, 0)]))
+        Engine(planner, watch=None if head is None else head.watch).run(works)
+        slowdowns.append(sum(bounded_slowdown(work.wait_s, work.amount) for work in works) / len(works))
+        waits += [work.wait_s for work in works]
+    return {
+        "order": order,
+        "backfill": backfill,
+        "backfill_order": backfill_order,
+        "commit_head": commit_head,
+        "windows": list(windows),
+        "jobs": jobs,
+        "mean_bounded_slowdown": round(sum(slowdowns) / len(slowdowns), 2),
+        "bounded_slowdowns": [round(value, 2) for value in slowdowns],
+        "mean_wait_s": round(sum(waits) / len(waits), 1),
+        "max_wait_s": max(waits),
+        "wall_s": round(time.perf_counter() - began, 3),
+    }
+
+
+def bounded_slowdown(wait_s: float, run_s: float) -> float:
+    """max(1, (wait + run) / max(run, 10 s)) (Feitelson et al., JSSPP 1997)."""
+    return max(1.0, (wait_s + run_s) / max(run_s, SHORTEST_S))
+
+
+def _window(trace: Sequence[TraceJob], processors: int) -> list[Work]:
+    works = []
+    for number, one in enumerate(trace, start=1):
+        if not 1 <= one.processors <= processors:
+            raise Refused(f"--procs: a job of the trace needs {one.processors} of {processors}", field="--procs")
+        request = Request(devices=0, cpu_milli=one.processors * 1000)
+        spec = JobSpec(user="trace", request=request, time_limit_s=one.run_s)
+        works.append(Work(Job(str(number), number, spec, one.submitted_at), one.run_s))
+    return works
