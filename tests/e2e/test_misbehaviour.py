@@ -1,0 +1,93 @@
+"""Jobs that do not want to end, or print what no job should: through a whole server."""
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.box import Box, described
+
+IGNORES_SIGTERM = "trap '' TERM; echo up; while :; do sleep 1; done"
+DAEMONISES = "setsid sh -c 'setsid sleep 300 & setsid sleep 300 &' & sleep {}"
+FORK_BOMB = (
+    "b() { i=0; while [ $i -lt 30 ]; do sleep 300 & i=$((i+1)); done; }; b; for n in 1 2 3 4; do (b) & done; wait"
+)
+
+
+def marked(job_id: str, box: Box) -> list[int]:
+    """Processes on this machine that carry the job's environment."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            variables = (entry / "environ").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if {f"CORRAL_JOB_ID={job_id}".encode(), f"CORRAL_HOME={box.home}".encode()} <= set(variables):
+            found.append(int(entry.name))
+    return found
+
+
+def test_a_job_that_ignores_sigterm_is_killed_after_the_grace(box: Box) -> None:
+    job = box.submit("--", "sh", "-c", IGNORES_SIGTERM)
+    box.until(lambda: "up" in box.ok("logs", job))
+    box.ok("cancel", job)
+    row = box.ended(job)
+    assert (row["phase"], row["signal"], row["exit_code"]) == ("CANCELLED", 9, 137)
+
+
+def test_a_time_limit_ends_a_job_and_says_so(box: Box) -> None:
+    assert box.run("run", "--time", "1s", "--", "sleep", "60").returncode == 124
+
+
+@pytest.mark.parametrize("end", ["by itself", "by cancel"])
+def test_daemons_end_with_the_job_that_made_them(box: Box, end: str) -> None:
+    job = box.submit("--", "sh", "-c", DAEMONISES.format("0.5" if end == "by itself" else "60"))
+    box.until(lambda: len(marked(job, box)) >= 3)
+    if end == "by cancel":
+        box.ok("cancel", job)
+    box.ended(job)
+    assert marked(job, box) == []
+
+
+def test_a_fork_bomb_leaves_nothing(box: Box) -> None:
+    job = box.submit("--", "sh", "-c", FORK_BOMB)
+    box.until(lambda: len(marked(job, box)) > 120)
+    box.ok("cancel", job)
+    assert box.ended(job)["phase"] == "CANCELLED"
+    assert marked(job, box) == []
+
+
+def test_a_gigabyte_of_output_ends_as_a_capped_log_with_its_tail(new_box: Callable[[str], Box]) -> None:
+    box = new_box(described(1))
+    with (box.home / "config.yaml").open("a") as settings:
+        settings.write("log_max: 1M\n")
+    box.up()
+    script = "head -c 1073741824 /dev/zero; echo the last line"
+    row = box.ended(box.submit("--name", "loud", "--", "sh", "-c", script))
+    log = box.home / "logs" / f"{row['id']}.log"
+    assert row["exit_code"] == 0
+    assert log.stat().st_size < 2 * 1024 * 1024
+    assert log.read_bytes().endswith(b"the last line\n")
+
+
+def test_a_full_log_disk_costs_the_log_and_not_the_job(new_box: Callable[[str], Box]) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a disk that is small enough to fill")
+    box = new_box(described(1))
+    (box.home / "logs").mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k", "corral-test", str(box.home / "logs")], check=False
+    )
+    if mounted.returncode != 0:
+        pytest.skip("this machine does not let root mount a tmpfs")
+    try:
+        box.up()
+        row = box.ended(box.submit("--", "sh", "-c", "head -c 3000000 /dev/zero; exit 5"))
+        assert (row["phase"], row["exit_code"]) == ("FAILED", 5)
+    finally:
+        box.down()
+        subprocess.run(["umount", str(box.home / "logs")], check=True)
