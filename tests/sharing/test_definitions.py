@@ -20,7 +20,7 @@ group = "example"
 limits = "required"
 requests = "required"
 [resource.grants]
-what = "share"
+quantity = "share"
 unit = 250
 means = "timeslice"
 """
@@ -62,7 +62,7 @@ group = "mps"
 limits = "optional"
 requests = "fromLimits"
 [resource.grants]
-what = "memory"
+quantity = "memory"
 unit = 1024
 needs = "nvidia.com/mps-core"
 means = "mps"
@@ -90,7 +90,7 @@ def test_a_required_resource_takes_its_default(tmp_path: Path) -> None:
         ("unit = 250", 'unit = "250"', "grants.unit must be of type int"),
         ("unit = 250", "", "grants.unit is missing"),
         ("unit = 250", "unit = 250\nmsot = 3", "unknown field grants.msot; did you mean 'most'?"),
-        ('"share"', '"shear"', "'shear' is not a valid What"),
+        ('"share"', '"shear"', "grants.quantity: 'shear'; did you mean 'share'?"),
         ('dataType = "number"', 'dataType = "float"', "dataType is 'float'; write one of integer, number"),
         ('limits = "required"', "", "limits is missing"),
         ('group = "example"', "group = 3", "group must be a text"),

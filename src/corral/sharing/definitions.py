@@ -12,7 +12,7 @@ from corral.model.errors import Refused, nearest
 from corral.model.means import Means
 
 
-class What(StrEnum):
+class Quantity(StrEnum):
     """What an amount of a resource counts."""
 
     SHARE = "share"
@@ -27,7 +27,7 @@ class What(StrEnum):
 class Meaning:
     """What one unit is to Corral. Keys as in `resources.toml`, where each is explained."""
 
-    what: What
+    quantity: Quantity
     unit: int
     whole_at: int | None = None
     most: int | None = None
@@ -94,7 +94,7 @@ _FIELDS = {
     "requests": "requests",
 }
 _MEANING_TYPES: dict[str, type] = {
-    "what": str,
+    "quantity": str,
     "unit": int,
     "whole_at": int,
     "most": int,
@@ -165,15 +165,15 @@ def _meaning(name: str, where: str, entry: dict[str, Any]) -> Meaning:
             raise Refused(f"{where}: unknown field grants.{field}; {nearest(field, _MEANING_TYPES)}", field=name)
         if type(value) is not _MEANING_TYPES[field]:
             raise Refused(f"{where}: grants.{field} must be of type {_MEANING_TYPES[field].__name__}", field=name)
-    try:
-        what = What(entry["what"])
-        means = Means(entry["means"]) if "means" in entry else None
-        unit = entry["unit"]
-    except KeyError as missing:
-        raise Refused(f"{where}: grants.{missing.args[0]} is missing", field=name) from None
-    except ValueError as error:
-        raise Refused(f"{where}: grants: {error}", field=name) from None
+    for field in ("quantity", "unit"):
+        if field not in entry:
+            raise Refused(f"{where}: grants.{field} is missing", field=name)
+    for field, choices in (("quantity", [q.value for q in Quantity]), ("means", [m.value for m in Means])):
+        if field in entry and entry[field] not in choices:
+            raise Refused(f"{where}: grants.{field}: {entry[field]!r}; {nearest(entry[field], choices)}", field=name)
+    quantity, unit = Quantity(entry["quantity"]), entry["unit"]
+    means = Means(entry["means"]) if "means" in entry else None
     if unit < 1:
         raise Refused(f"{where}: grants.unit is {unit}; a unit must come to 1 or more", field=name)
-    rest = {field: value for field, value in entry.items() if field not in ("what", "means", "unit", "excludes")}
-    return Meaning(what=what, unit=unit, means=means, excludes=tuple(entry.get("excludes", ())), **rest)
+    rest = {field: value for field, value in entry.items() if field not in ("quantity", "means", "unit", "excludes")}
+    return Meaning(quantity=quantity, unit=unit, means=means, excludes=tuple(entry.get("excludes", ())), **rest)

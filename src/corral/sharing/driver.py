@@ -7,6 +7,7 @@ from typing import Protocol
 from corral.model.allocation import Grant
 from corral.model.device import Device, Node
 from corral.model.means import Enforcement, Means
+from corral.model.units import MILLI_PER_DEVICE, format_share
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +51,12 @@ class SharingDriver(Protocol):
     def release(self, device: Device) -> None:
         """Undo `prepare` after the last tenant has gone; harmless when that is done. Raises BackendFailed."""
         ...
+
+
+def share_refusal(device: Device, tenants: Sequence[Tenant], newcomer: Tenant) -> str | None:
+    """Why the newcomer's share does not fit beside the others', None when it does."""
+    held_milli = sum(tenant.grant.share_milli for tenant in tenants)
+    if held_milli + newcomer.grant.share_milli <= MILLI_PER_DEVICE:
+        return None
+    wanted, free = format_share(newcomer.grant.share_milli), format_share(MILLI_PER_DEVICE - held_milli)
+    return f"{device.uuid} has {free} of itself left and {wanted} was asked for"

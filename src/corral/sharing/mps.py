@@ -6,9 +6,8 @@ from pathlib import Path
 from corral.model.device import Device, Node
 from corral.model.errors import Refused
 from corral.model.means import Enforcement, Level, Means
-from corral.sharing.driver import Tenant
+from corral.sharing.driver import Tenant, share_refusal
 from corral.sharing.mps_daemon import MpsDaemon, MpsHealth, MpsPaths
-from corral.sharing.timeslice import share_refusal
 
 LEAST_COMPUTE = (7, 0)
 """Volta: the first whose MPS clients have address spaces of their own."""

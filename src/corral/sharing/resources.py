@@ -10,7 +10,7 @@ from corral.model.errors import Refused
 from corral.model.means import Means
 from corral.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI, format_share, parse_amount
 from corral.sharing.ask import Ask
-from corral.sharing.definitions import Catalogue, Resource, What, load_catalogue
+from corral.sharing.definitions import Catalogue, Quantity, Resource, load_catalogue
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def to_ask(
     if not amounts:
         return Ask(devices=0, share_milli=MILLI_PER_DEVICE)
     _refuse_contradictions(amounts)
-    return _combine({amount.resource.grants.what: amount for amount in amounts.values()})
+    return _combine({amount.resource.grants.quantity: amount for amount in amounts.values()})
 
 
 @cache
@@ -114,38 +114,38 @@ def _refuse_contradictions(amounts: Mapping[str, _Amount]) -> None:
                 raise Refused(f"{key}: needs {needed} beside it; state both", field=needed)
 
 
-def _combine(amounts: Mapping[What, _Amount]) -> Ask:
+def _combine(amounts: Mapping[Quantity, _Amount]) -> Ask:
     means = next((a.resource.grants.means for a in amounts.values() if a.resource.grants.means is not None), None)
-    if What.SLICES in amounts:
-        slices = amounts[What.SLICES]
+    if Quantity.SLICES in amounts:
+        slices = amounts[Quantity.SLICES]
         return Ask(int(slices.in_units), MILLI_PER_DEVICE, profile=slices.star, means=Means.MIG)
     notes: list[str] = []
-    memory_mib = _whole_units(amounts.get(What.MEMORY), notes)
-    memory_percent = _whole_units(amounts.get(What.MEMORY_PERCENT), notes)
-    cores_percent = _whole_units(amounts.get(What.CORES), notes)
+    memory_mib = _whole_units(amounts.get(Quantity.MEMORY), notes)
+    memory_percent = _whole_units(amounts.get(Quantity.MEMORY_PERCENT), notes)
+    cores_percent = _whole_units(amounts.get(Quantity.CORES), notes)
     devices, share_milli, total_milli = _shape(amounts, memory_percent, cores_percent, notes)
-    if share_milli == MILLI_PER_DEVICE and What.MEMORY in amounts and What.SHARE in amounts:
-        notes.append(f"{amounts[What.MEMORY].key} is left out: a whole GPU is granted with all its memory")
+    if share_milli == MILLI_PER_DEVICE and Quantity.MEMORY in amounts and Quantity.SHARE in amounts:
+        notes.append(f"{amounts[Quantity.MEMORY].key} is left out: a whole GPU is granted with all its memory")
         memory_mib = None
     return Ask(devices, share_milli, total_milli, memory_mib, memory_percent, cores_percent, None, means, tuple(notes))
 
 
 def _shape(
-    amounts: Mapping[What, _Amount], memory_percent: int | None, cores_percent: int | None, notes: list[str]
+    amounts: Mapping[Quantity, _Amount], memory_percent: int | None, cores_percent: int | None, notes: list[str]
 ) -> tuple[int | None, int | None, int | None]:
     """Devices, the share of each, and the share in all: the first two or the last are set."""
-    share = amounts.get(What.SHARE)
+    share = amounts.get(Quantity.SHARE)
     if share is not None:
         whole = share.whole_devices
         if whole is not None:
             return whole, MILLI_PER_DEVICE, None
         milli = _share_milli(share, notes)
         return (None, None, milli) if share.resource.grants.splits else (1, milli, None)
-    counted = amounts.get(What.DEVICES)
+    counted = amounts.get(Quantity.DEVICES)
     devices = 1 if counted is None else int(counted.in_units)
     if cores_percent is not None or memory_percent is not None:
         return devices, (cores_percent or memory_percent or 0) * MILLI_PER_DEVICE // 100, None
-    return devices, None if What.MEMORY in amounts else MILLI_PER_DEVICE, None
+    return devices, None if Quantity.MEMORY in amounts else MILLI_PER_DEVICE, None
 
 
 def _share_milli(share: _Amount, notes: list[str]) -> int:

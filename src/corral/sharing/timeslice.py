@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from corral.model.device import Device, Node
 from corral.model.means import Enforcement, Level, Means
-from corral.model.units import MILLI_PER_DEVICE, format_share
-from corral.sharing.driver import Tenant
+from corral.sharing.driver import Tenant, share_refusal
 
 
 class Timeslice:
@@ -30,12 +29,3 @@ class Timeslice:
 
     def release(self, device: Device) -> None:
         """Nothing to undo."""
-
-
-def share_refusal(device: Device, tenants: Sequence[Tenant], newcomer: Tenant) -> str | None:
-    """Why the newcomer's share does not fit beside the others', None when it does."""
-    held_milli = sum(tenant.grant.share_milli for tenant in tenants)
-    if held_milli + newcomer.grant.share_milli <= MILLI_PER_DEVICE:
-        return None
-    wanted, free = format_share(newcomer.grant.share_milli), format_share(MILLI_PER_DEVICE - held_milli)
-    return f"{device.uuid} has {free} of itself left and {wanted} was asked for"
