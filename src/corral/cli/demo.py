@@ -46,9 +46,9 @@ class Act:
 
 
 ACTS = (
-    Act("train", 'for i in 1 2 3 4; do echo "step $i on $CUDA_VISIBLE_DEVICES"; sleep 1; done', gpus=None),
-    Act("evaluate", "echo evaluating; sleep 1.5", gpus=None),
-    Act("urgent", "echo overtaking; sleep 1.5", gpus=None, priority=1),
+    Act("train", 'for i in 1 2 3; do echo "step $i on $CUDA_VISIBLE_DEVICES"; sleep 1; done', gpus=None),
+    Act("evaluate", "echo evaluating; sleep 1", gpus=None),
+    Act("urgent", "echo overtaking; sleep 1", gpus=None, priority=1),
     Act("broken", "echo 'no such data set: /data/imagenet' >&2; exit 3"),
     Act("report", "echo 'the training has ended well'", gpus=0, after="train"),
     Act("hopeless", "echo never printed", after="broken"),

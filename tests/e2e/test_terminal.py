@@ -1,0 +1,101 @@
+"""What a person at a terminal sees: colour, one line that changes in place, Ctrl-C."""
+
+import os
+import pty
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.e2e.box import CORRAL, PATIENCE_S, Box
+
+
+class Screen:
+    """A terminal with `corral` in it."""
+
+    def __init__(self, terminal: int, process: "subprocess.Popen[bytes]") -> None:
+        self.process = process
+        self.shown = b""
+        self._terminal = terminal
+
+    def until(self, text: bytes) -> None:
+        """Read until `text` has been shown."""
+        deadline = time.monotonic() + PATIENCE_S
+        while text not in self.shown:
+            assert time.monotonic() < deadline, self.shown
+            assert self._read(), self.shown
+
+    def press(self, key: bytes) -> None:
+        os.write(self._terminal, key)
+
+    def to_the_end(self) -> int:
+        """Read all that is left; the exit code."""
+        while self._read():
+            pass
+        return self.process.wait(PATIENCE_S)
+
+    def _read(self) -> bytes:
+        try:
+            block = os.read(self._terminal, 65536)
+        except OSError:  # what a terminal says when nobody is left at its other end
+            block = b""
+        self.shown += block
+        return block
+
+
+@contextmanager
+def corral(box: Box, *words: str, **environ: str) -> Iterator[Screen]:
+    """The command as the leader of a session at a terminal of its own."""
+    terminal, other_end = pty.openpty()
+    process = subprocess.Popen(
+        ["setsid", "--ctty", "--wait", CORRAL, *words],
+        stdin=other_end, stdout=other_end, stderr=other_end, env={**box.env, "TERM": "xterm", **environ},
+    )  # fmt: skip
+    os.close(other_end)
+    try:
+        yield Screen(terminal, process)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(terminal)
+
+
+def test_a_terminal_gets_colour_unless_it_wants_none(box: Box) -> None:
+    with corral(box, "status") as screen:
+        assert screen.to_the_end() == 0
+        assert b"\033[32mfree" in screen.shown
+    with corral(box, "status", NO_COLOR="1") as screen:
+        assert screen.to_the_end() == 0
+        assert b"\033" not in screen.shown
+
+
+def test_the_reason_is_shown_in_place_and_gone_when_output_comes(box: Box) -> None:
+    holder = box.submit("--gpus", "4", "--", "sleep", "60")
+    with corral(box, "run", "--gpus", "2", "--", "echo", "ran") as screen:
+        screen.until(b"needs 2 GPUs")
+        box.ok("cancel", holder)
+        assert screen.to_the_end() == 0
+    assert screen.shown.replace(b"\r\n", b"\n").endswith(b"\r\033[2Kran\n")
+    assert max(map(len, screen.shown.decode().replace("\033[2K", "").replace("\r", "\n").splitlines())) < 80
+
+
+def test_control_c_cancels_the_job_and_the_shell_learns_of_it(box: Box) -> None:
+    with corral(box, "run", "--", "sh", "-c", "echo up; exec sleep 60") as screen:
+        screen.until(b"up\r\n")
+        screen.press(b"\x03")
+        assert screen.to_the_end() == 143
+    assert b"cancelling job" in screen.shown
+
+
+def test_json_is_laid_out_for_a_person(box: Box) -> None:
+    with corral(box, "status", "--json") as screen:
+        assert screen.to_the_end() == 0
+    assert screen.shown.startswith(b"[\r\n  {\r\n")
+
+
+def test_the_demonstration_redraws_one_table(box: Box) -> None:
+    with corral(box, "demo", COLUMNS="80", LINES="40") as screen:
+        assert screen.to_the_end() == 0
+    assert b"SUCCEEDED" in screen.shown
+    assert b"\033[2K" in screen.shown
+    assert b"what to type next" in screen.shown
