@@ -82,8 +82,12 @@ def read_mock_file(path: Path) -> MockBox:
         else:
             raise row.refuse("mother_uuid", f"{uuid} is there already; only rows with is_mig_device may share a device")
     _link(devices, top.tables("devices"))
-    attributes: dict[str, Any] = top.get("attributes", {}, _a_table, "a table")
-    return MockBox(tuple(devices.values()), attributes.get("nvidia_driver"), _cuda(attributes.get("cuda_runtime")))
+    attributes = Table(top.get("attributes", {}, _a_table, "a table"), top.document, ("attributes",), "attributes")
+    return MockBox(
+        devices=tuple(devices.values()),
+        driver_version=attributes.get("nvidia_driver", None, a_string, 'a version such as "550.54.15"'),
+        cuda_version=attributes.get("cuda_runtime", None, _cuda, 'a version such as "12.4"'),
+    )
 
 
 def _read_device(row: Table, number: int) -> MockDevice:
@@ -233,6 +237,8 @@ def _a_table(value: Any) -> dict[str, Any]:
     return value
 
 
-def _cuda(version: Any) -> tuple[int, int] | None:
-    numbers = version_tuple(version) if isinstance(version, str) else None
-    return (*numbers, 0)[:2] if numbers else None  # type: ignore[return-value]
+def _cuda(value: Any) -> tuple[int, int]:
+    numbers = version_tuple(a_string(value))
+    if numbers is None:
+        raise ValueError
+    return numbers[0], numbers[1] if len(numbers) > 1 else 0
