@@ -1,4 +1,4 @@
-"""Every benchmark in turn: `python -m bench`, or only some: `python -m bench jobs ledger`. Each is a module of its own."""
+"""Every benchmark in turn: `python -m bench`, or only some: `python -m bench jobs ledger`."""
 
 import importlib
 import sys

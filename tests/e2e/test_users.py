@@ -3,12 +3,16 @@
 import json
 import os
 import pwd
-import subprocess
+import resource
+import traceback
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from tests.e2e.box import CORRAL, PATIENCE_S, Box, described
+from corral.client import Client
+from corral.model.errors import CorralError
+from tests.e2e.box import Box, described
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may act as two other users")
 
@@ -23,60 +27,66 @@ def shared(new_box: Callable[[str], Box]) -> Iterator[Box]:
     return box
 
 
-def as_user(box: Box, user: pwd.struct_passwd, *words: str) -> "subprocess.CompletedProcess[str]":
-    env = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "CORRAL_HOME": str(box.home), "MINE": user.pw_name}
-    return subprocess.run(
-        [CORRAL, *words],
-        user=user.pw_uid,
-        group=user.pw_gid,
-        extra_groups=os.getgrouplist(user.pw_name, user.pw_gid),
-        env=env,
-        cwd="/",
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-    )
+def as_user(user: pwd.struct_passwd, box: Box, deed: Callable[[Client], Any]) -> Any:
+    """What `deed` gives (as JSON can carry it) in a process that is that user; an error of Corral's is its message."""
+    read_fd, write_fd = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setgroups(os.getgrouplist(user.pw_name, user.pw_gid))
+            os.setgid(user.pw_gid)
+            os.setuid(user.pw_uid)
+            os.chdir("/")
+            os.environ.clear()
+            os.environ.update({"PATH": "/usr/bin:/bin", "MINE": user.pw_name})
+            with Client(box.home) as client:
+                try:
+                    answer = deed(client)
+                except CorralError as error:
+                    answer = f"{type(error).__name__}: {error}"
+            os.write(write_fd, json.dumps(answer).encode())
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(0)
+    os.close(write_fd)
+    with os.fdopen(read_fd) as pipe:
+        said = pipe.read()
+    os.waitpid(pid, 0)
+    return json.loads(said)
 
 
-def can_run_corral() -> bool:
-    done = subprocess.run([CORRAL, "version"], user=ONE.pw_uid, group=ONE.pw_gid, capture_output=True, cwd="/")
-    return done.returncode == 0
+def output_of(client: Client, script: str) -> list[str]:
+    job = client.submit(["/bin/sh", "-c", script])
+    job.wait(timeout_s=30)
+    return b"".join(job.logs()).decode().splitlines()
 
 
 def test_a_job_runs_as_the_user_who_submitted_it_with_that_users_groups(shared: Box) -> None:
-    if not can_run_corral():
-        pytest.skip("the checkout is in a directory that other users cannot enter")
     for user in (ONE, OTHER):
-        done = as_user(shared, user, "run", "--", "sh", "-c", "id -u; id -g; id -G; echo $MINE")
-        groups = " ".join(map(str, dict.fromkeys([user.pw_gid, *os.getgrouplist(user.pw_name, user.pw_gid)])))
-        assert done.stdout.split("\n")[:4] == [str(user.pw_uid), str(user.pw_gid), groups, user.pw_name], done.stderr
+        said = as_user(
+            user, shared, lambda client: output_of(client, "id -u; id -g; id -G; echo $MINE; cd $CORRAL_SCRATCH")
+        )
+        groups = dict.fromkeys([user.pw_gid, *os.getgrouplist(user.pw_name, user.pw_gid)])
+        assert said == [str(user.pw_uid), str(user.pw_gid), " ".join(map(str, groups)), user.pw_name]
 
 
-def test_a_user_may_neither_end_nor_read_what_is_anothers(shared: Box) -> None:
-    if not can_run_corral():
-        pytest.skip("the checkout is in a directory that other users cannot enter")
-    job = json.loads(as_user(shared, ONE, "submit", "--json", "--", "sleep", "60").stdout)["id"]
-    refused = as_user(shared, OTHER, "cancel", job)
-    assert refused.returncode != 0
-    assert f"belongs to {ONE.pw_name}" in refused.stderr
-    assert as_user(shared, OTHER, "logs", job).returncode != 0
-    assert as_user(shared, OTHER, "cordon", "0").returncode != 0
-    assert as_user(shared, ONE, "cancel", job).returncode == 0
-    assert shared.ended(job)["user"] == ONE.pw_name
+def test_a_user_may_neither_end_nor_read_nor_hold_what_is_anothers(shared: Box) -> None:
+    job = as_user(ONE, shared, lambda client: client.submit(["/bin/sleep", "60"]).id)
+    assert f"belongs to {ONE.pw_name}" in as_user(OTHER, shared, lambda client: client.jobs.cancel(job))
+    assert "Forbidden" in as_user(OTHER, shared, lambda client: b"".join(client.jobs.logs(job)).decode())
+    assert "Forbidden" in as_user(OTHER, shared, lambda client: client.devices.cordon(0) and "cordoned")
+    assert as_user(ONE, shared, lambda client: client.jobs.cancel(job)) == [job]
+    assert (shared.ended(job)["user"], shared.job(job)["phase"]) == (ONE.pw_name, "CANCELLED")
 
 
-def test_limits_are_lowered_never_raised_and_the_log_says_so(shared: Box) -> None:
-    if not can_run_corral():
-        pytest.skip("the checkout is in a directory that other users cannot enter")
-    script = f"ulimit -S -n 64; exec {CORRAL} run -- sh -c 'ulimit -S -n'"
-    done = subprocess.run(
-        ["sh", "-c", script],
-        user=ONE.pw_uid,
-        group=ONE.pw_gid,
-        env={"PATH": "/usr/bin:/bin", "CORRAL_HOME": str(shared.home)},
-        cwd="/",
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-    )
-    assert done.stdout.split()[-1] == "64", done.stderr
+def test_limits_are_lowered_for_a_job_and_never_raised(shared: Box) -> None:
+    def with_low_limit(client: Client) -> list[str]:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        return output_of(client, "ulimit -S -n")
+
+    assert as_user(ONE, shared, with_low_limit) == ["64"]
+
+
+def test_nobody_adopts_a_process_that_is_not_theirs(shared: Box) -> None:
+    assert f"runs as user id {os.getuid()}" in as_user(ONE, shared, lambda client: client.adopt(os.getppid()).id)
