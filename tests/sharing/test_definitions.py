@@ -97,6 +97,10 @@ def test_a_required_resource_takes_its_default(tmp_path: Path) -> None:
         ("descriptionEn", "descriptionen", "unknown field 'descriptionen'; did you mean 'descriptionEn'?"),
         ("[[resource]]", "[[resources]]", "unknown key 'resources'; did you mean 'resource'?"),
         ("[[resource]]", "[[resource", "at line"),
+        ("[[resource]]", "ignored = 3\n[[resource]]", "ignored must be a list"),
+        ("[[resource]]", "[resource]", "begun by [[resource]]"),
+        ("[resource.grants]", "grants = 3\n[other]", "unknown key 'other'"),
+        ("unit = 250", "unit = 250\nexcludes = [1]", "grants.excludes must be a list of texts"),
     ],
 )
 def test_a_mistake_in_a_site_file_is_named_with_its_place(tmp_path: Path, find: str, put: str, words: str) -> None:

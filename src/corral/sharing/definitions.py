@@ -136,7 +136,15 @@ def _parse(name: str, content: bytes) -> dict[str, Any]:
     for key in table:
         if key not in ("resource", "ignored"):
             raise Refused(f"{name}: unknown key {key!r}; {nearest(key, ['resource', 'ignored'])}", field=name)
+    if not _is_list(table.get("ignored", []), str):
+        raise Refused(f"{name}: ignored must be a list of texts", field=name)
+    if not _is_list(table.get("resource", []), dict):
+        raise Refused(f"{name}: resource must be tables, each begun by [[resource]]", field=name)
     return table
+
+
+def _is_list(value: Any, of: type) -> bool:
+    return isinstance(value, list) and all(isinstance(item, of) for item in value)
 
 
 def _resource(name: str, entry: dict[str, Any]) -> Resource:
@@ -156,6 +164,8 @@ def _resource(name: str, entry: dict[str, Any]) -> Resource:
         if not isinstance(entry[field], str):
             raise Refused(f"{where}: {field} must be a text in quotes", field=name)
         texts[attribute] = entry[field]
+    if not isinstance(entry["grants"], dict):
+        raise Refused(f"{where}: grants must be a table, begun by [resource.grants]", field=name)
     return Resource(**texts, grants=_meaning(name, where, entry["grants"]))
 
 
@@ -165,6 +175,8 @@ def _meaning(name: str, where: str, entry: dict[str, Any]) -> Meaning:
             raise Refused(f"{where}: unknown field grants.{field}; {nearest(field, _MEANING_TYPES)}", field=name)
         if type(value) is not _MEANING_TYPES[field]:
             raise Refused(f"{where}: grants.{field} must be of type {_MEANING_TYPES[field].__name__}", field=name)
+    if not _is_list(entry.get("excludes", []), str):
+        raise Refused(f"{where}: grants.excludes must be a list of texts", field=name)
     for field in ("quantity", "unit"):
         if field not in entry:
             raise Refused(f"{where}: grants.{field} is missing", field=name)
