@@ -5,7 +5,8 @@ import pytest
 
 from corral.model.job import Request
 from corral.scheduling.columns import Columns
-from corral.scheduling.learn import FIRST_SOLVE, ITERATIONS, Learner, Mix
+from corral.scheduling.duals import ITERATIONS
+from corral.scheduling.learn import FIRST_SOLVE, Learner, Mix
 from corral.scheduling.place import Placer
 from corral.scheduling.value import LEVELS, Value
 from tests.scheduling.fleet import free, rows

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -97,7 +96,13 @@ def target_mix(pods: Sequence[Request]) -> list[tuple[Request, int]]:
 
 
 def run_openb(
-    nodes: Path, pods: Path, order: Path, *, seed: int = 42, arrivals: str = "sequence", policy: str = "corral"
+    nodes: Traversable,
+    pods: Traversable,
+    order: Traversable,
+    *,
+    seed: int = 42,
+    arrivals: str = "sequence",
+    policy: str = "corral",
 ) -> dict[str, Any]:
     """Replay a trace under a policy and report what was allocated; the keys are those of `corral simulate openb`."""
     return replay(read_trace(nodes, pods, order, seed=seed, arrivals=arrivals), policy, seed)

@@ -1,0 +1,96 @@
+"""The replay of openb equals the published one exactly, and the policy of our own beats it."""
+
+import os
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corral.model.errors import Refused
+from corral.sim.openb import SHIPPED, replay, run_openb, shipped_trace, target_mix
+
+FGD_MILLI, BEST_FIT_MILLI = 5_919_410, 5_785_450
+"""Milli-GPU that the authors' policies allocate on the default trace in the order of seed 42."""
+
+
+@cache
+def report(policy: str) -> dict[str, Any]:
+    return replay(shipped_trace(), policy)
+
+
+def test_fgd_allocates_exactly_what_its_authors_program_does() -> None:
+    found = report("fgd")
+    assert found["allocated_milli"] == FGD_MILLI
+    assert found["failed_pods"] == 2532
+    assert found["frag_pct"] == pytest.approx({"80": 5.96, "100": 4.83, "130": 4.69}, abs=0.006)
+    assert found["allocation_pct"] == pytest.approx({"80": 79.99, "100": 95.14, "130": 95.29}, abs=0.006)
+
+
+def test_best_fit_allocates_exactly_what_the_authors_program_does() -> None:
+    found = report("best-fit")
+    assert (found["allocated_milli"], found["failed_pods"]) == (BEST_FIT_MILLI, 2676)
+
+
+def test_corral_is_fuller_than_fgd_without_being_told_the_workload() -> None:
+    assert report("corral")["allocation_pct"]["100"] >= 96.1
+
+
+@pytest.mark.parametrize("policy", ["fgd", "best-fit", "corral"])
+def test_no_policy_refuses_a_pod_that_fits(policy: str) -> None:
+    found = report(policy)
+    assert found["refused_though_fitting"] == 0
+    assert found["arrived_pods"] == 10_866
+
+
+def test_the_same_replay_gives_the_same_result() -> None:
+    assert replay(shipped_trace(), "corral")["allocated_milli"] == report("corral")["allocated_milli"]
+
+
+def test_the_target_workload_covers_most_pods_with_few_classes() -> None:
+    trace = shipped_trace()
+    mix = target_mix(trace.pods)
+    assert len(mix) == 35
+    assert sum(count for _, count in mix) >= 0.95 * len(trace.pods)
+
+
+def test_a_trace_that_is_read_in_file_order_stops_when_enough_has_arrived() -> None:
+    trace = shipped_trace(arrivals="file")
+    asked = [pod.total_milli for pod in trace.arrivals]
+    assert sum(asked) >= trace.capacity_milli * 101 // 100 > sum(asked[:-1])
+
+
+def test_a_bin_that_was_not_reached_has_no_figure() -> None:
+    trace = shipped_trace(arrivals="file")
+    found = replay(type(trace)(trace.nodes, trace.pods, trace.arrivals[:10]), "pack")
+    assert found["allocation_pct"] == {"80": None, "100": None, "130": None}
+
+
+def test_an_unknown_policy_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(Refused, match="'fdg' is not a placement policy; did you mean 'fgd'"):
+        replay(shipped_trace(), "fdg")
+
+
+def test_a_seed_without_an_order_is_refused_with_those_there_are() -> None:
+    nodes, pods, order = (
+        SHIPPED / name
+        for name in ("openb_node_list_gpu_node.csv.gz", "openb_pod_list_default.csv.gz", "openb_order_default.json.gz")
+    )
+    with pytest.raises(Refused, match="no order for seed 7; it has 42"):
+        run_openb(nodes, pods, order, seed=7)
+
+
+@pytest.mark.parametrize(("trace", "fgd_pct"), [("gpushare100", 74.87), ("gpuspec33", 87.24)])
+def test_pods_in_the_files_own_order_do_not_lead_the_learner_astray(trace: str, fgd_pct: float) -> None:
+    """CPU-only pods come first in one of them, the constrained models in lumps in the other."""
+    data = os.environ.get("CORRAL_BENCH_DATA")
+    if data is None:
+        pytest.skip("CORRAL_BENCH_DATA is not set: the other openb traces are not at hand")
+    openb = Path(data) / "openb"
+    found = run_openb(
+        openb / "csv/openb_node_list_gpu_node.csv",
+        openb / f"csv/openb_pod_list_{trace}.csv",
+        openb / f"sequences/{trace}.json.gz",
+        arrivals="file",
+    )
+    assert found["allocation_pct"]["100"] > fgd_pct + 5
