@@ -1,0 +1,154 @@
+"""`corral simulate`: replay recorded or made-up work under a policy, with the scheduler's own code and no server."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from corral.cli.screen import example, print_json
+from corral.model.errors import Refused
+
+app = typer.Typer(
+    name="simulate",
+    help=__doc__,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    epilog="\b\nExample:\n  corral simulate openb --policy corral --json -",
+)
+
+JsonTo = Annotated[
+    str | None, typer.Option("--json", metavar="FILE", help="Write the report as JSON; - is the screen.")
+]
+
+
+@app.command(epilog=example("corral simulate openb --policy fgd --json -"))
+def openb(
+    *,
+    nodes: Annotated[
+        Path | None, typer.Option(help="CSV of nodes; the trace that comes with Corral if left out.")
+    ] = None,
+    pods: Annotated[Path | None, typer.Option(help="CSV of pods.")] = None,
+    order: Annotated[Path | None, typer.Option(help="JSON of arrival and tie-break orders by seed, gzipped.")] = None,
+    seed: Annotated[int, typer.Option(help="Which of the orders.")] = 42,
+    arrivals: Annotated[str, typer.Option(help="sequence: the seed's order; file: as the pods stand.")] = "sequence",
+    policy: Annotated[str, typer.Option(help="fgd, best-fit, random, pack, spread or corral.")] = "corral",
+    json_to: JsonTo = None,
+) -> None:
+    """Pack whole and shared GPUs: the openb traces of a production cluster."""
+    from corral.sim.openb import replay, run_openb, shipped_trace
+
+    given = [path for path in (nodes, pods, order) if path is not None]
+    if given and len(given) < 3:
+        raise Refused("--nodes, --pods and --order belong together; give all of them, or none for the shipped trace")
+    if nodes is not None and pods is not None and order is not None:
+        report = run_openb(nodes, pods, order, seed=seed, arrivals=arrivals, policy=policy)
+    elif seed != 42:
+        raise Refused("--seed: the trace that comes with Corral has the order of seed 42 alone", field="--seed")
+    else:
+        report = replay(shipped_trace(arrivals=arrivals), policy)
+    _write(report, json_to)
+
+
+@app.command(
+    epilog=example(
+        "corral simulate swf --trace lublin_256.swf --procs 256 \\", "    --windows 1981 --order corral --backfill easy"
+    )
+)
+def swf(
+    *,
+    trace: Annotated[Path, typer.Option(help="A trace in the Standard Workload Format.")],
+    procs: Annotated[int, typer.Option(help="Processors of the cluster.", min=1)] = 256,
+    windows: Annotated[str, typer.Option(help="Where the windows begin: 0-based job numbers, by commas.")] = "0",
+    jobs: Annotated[int, typer.Option(help="Jobs of a window.", min=1)] = 1024,
+    order: Annotated[str, typer.Option(help="fcfs, priority, sjf, saf, slowdown, corral ...")] = "corral",
+    backfill: Annotated[str, typer.Option(help="none, easy or conservative.")] = "easy",
+    backfill_order: Annotated[str, typer.Option(help="queue or sjf.")] = "queue",
+    commit_head: Annotated[bool, typer.Option("--commit-head", help="Whoever is at the head stays there.")] = False,
+    json_to: JsonTo = None,
+) -> None:
+    """Queue order and backfill: slowdowns and waits on a trace of parallel jobs."""
+    from corral.sim.swf import read_trace, simulate
+
+    report = simulate(
+        read_trace(trace),
+        processors=procs,
+        windows=_numbers(windows, "--windows"),
+        jobs=jobs,
+        order=order,
+        backfill=backfill,
+        backfill_order=backfill_order,
+        commit_head=commit_head,
+    )
+    _write(report, json_to)
+
+
+@app.command(epilog=example("corral simulate gavel --jobs multi_seed0.csv --rate 1.0 --policy corral"))
+def gavel(
+    *,
+    jobs: Annotated[Path, typer.Option(help="CSV of jobs with their speed on each model.")],
+    rate: Annotated[float, typer.Option(help="Jobs an hour.", min=0.001)] = 1.0,
+    cluster: Annotated[
+        str, typer.Option(help="Devices of each model, the preferred first.")
+    ] = "v100=36,p100=36,k80=36",
+    policy: Annotated[str, typer.Option(help="fifo, las, las-het or corral.")] = "corral",
+    measure: Annotated[str, typer.Option(help="Jobs that count, FIRST-LAST from 0.")] = "4000-4999",
+    json_to: JsonTo = None,
+) -> None:
+    """Mixed device models: completion times where jobs run faster on some than on others."""
+    from corral.sim.gavel import read_trace, simulate
+
+    first, _, last = measure.partition("-")
+    try:
+        measured = (int(first), int(last))
+    except ValueError as error:
+        raise Refused(f"--measure: {measure!r} is no range; write FIRST-LAST, such as 4000-4999") from error
+    _write(simulate(read_trace(jobs), rate=rate, cluster=_cluster(cluster), policy=policy, measure=measured), json_to)
+
+
+@app.command(epilog=example("corral simulate scale --nodes 12500 --jobs 100000 --json -"))
+def scale(
+    *,
+    nodes: Annotated[int, typer.Option(help="Nodes of the fleet.", min=1)] = 12500,
+    gpus_per_node: Annotated[int, typer.Option(help="GPUs of each node.", min=1)] = 8,
+    jobs: Annotated[int, typer.Option(help="Jobs to place once the fleet is full.", min=1)] = 100_000,
+    policy: Annotated[str, typer.Option(help="Placement policy, as for openb.")] = "corral",
+    json_to: JsonTo = None,
+) -> None:
+    """Decisions a second on a large fleet that is kept nearly full."""
+    from corral.sim.scale import run_scale
+
+    _write(run_scale(nodes=nodes, gpus_per_node=gpus_per_node, jobs=jobs, policy=policy), json_to)
+
+
+def _numbers(text: str, flag: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError as error:
+        raise Refused(f"{flag}: {text!r} is no list of numbers; write such as 0,1024,2048", field=flag) from error
+
+
+def _cluster(text: str) -> dict[str, int]:
+    counts = {}
+    for part in text.split(","):
+        model, _, count = part.partition("=")
+        if not model or not count.isdigit():
+            raise Refused(f"--cluster: {part!r} is not MODEL=COUNT; write such as v100=36,k80=8", field="--cluster")
+        counts[model.strip()] = int(count)
+    return counts
+
+
+def _write(report: Mapping[str, Any], json_to: str | None) -> None:
+    """The report as JSON to a file or the screen, else as a table of its figures."""
+    if json_to == "-":
+        print_json(report)
+    elif json_to is not None:
+        Path(json_to).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    else:
+        column = max(len(key) for key in report)
+        for key, value in report.items():
+            shown = json.dumps(value) if isinstance(value, (list, dict)) else value
+            typer.echo(f"{key.replace('_', ' '):{column}}  {shown}")

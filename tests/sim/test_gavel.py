@@ -1,0 +1,58 @@
+"""Mixed device models: the published order of policies, and jobs that go where they run fastest."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from corral.model.errors import Refused
+from corral.sim.gavel import TraceJob, read_trace, simulate
+
+HALF_HOUR_OF_STEPS = 1800.0
+
+
+@pytest.fixture(scope="module")
+def jobs() -> list[TraceJob]:
+    data = os.environ.get("CORRAL_BENCH_DATA")
+    if data is None:
+        pytest.skip("needs gavel/multi_seed0.csv: set CORRAL_BENCH_DATA to where gavel/ lies")
+    return read_trace(Path(data) / "gavel" / "multi_seed0.csv")
+
+
+def test_fifo_is_within_a_tenth_of_the_published_runs(jobs: list[TraceJob]) -> None:
+    cluster = {"v100": 36, "p100": 36, "k80": 36}
+    report = simulate(jobs, rate=1.0, cluster=cluster, policy="fifo", measure=(4000, 4999))
+    assert report["mean_jct_h"] == pytest.approx(20.05, rel=0.1)
+    assert report["mean_jct_h"] == pytest.approx(18.98, abs=0.01), "as an independent program has it"
+
+
+def trace(count: int, gpus: int = 1, **throughput: float) -> list[TraceJob]:
+    return [TraceJob(0.0, gpus, HALF_HOUR_OF_STEPS, throughput or {"fast": 1.0, "slow": 0.5}) for _ in range(count)]
+
+
+def mean_h(policy: str, jobs: list[TraceJob], **cluster: int) -> float:
+    report = simulate(jobs, rate=1.0, cluster=cluster, policy=policy, measure=(0, len(jobs) - 1))
+    return float(report["mean_jct_h"])
+
+
+def test_a_job_goes_where_it_runs_fastest() -> None:
+    upside_down = trace(1, slow=4.0, fast=1.0)
+    assert mean_h("corral", upside_down, fast=1, slow=1) == pytest.approx(0.125)
+    assert mean_h("fifo", upside_down, fast=1, slow=1) == pytest.approx(0.5)
+
+
+def test_a_job_never_runs_on_a_model_that_it_cannot_use() -> None:
+    assert mean_h("fifo", trace(2, fast=0.0, slow=1.0), fast=1, slow=1) == pytest.approx(0.75)
+
+
+def test_sharing_time_lets_a_short_job_pass_a_long_one() -> None:
+    long_then_short = [
+        TraceJob(0.1, 1, 100 * HALF_HOUR_OF_STEPS, {"fast": 1.0}),
+        TraceJob(0.0, 1, HALF_HOUR_OF_STEPS, {"fast": 1.0}),
+    ]
+    assert mean_h("las", long_then_short, fast=1) < mean_h("fifo", long_then_short, fast=1) / 1.5
+
+
+def test_an_unknown_policy_is_refused_with_the_nearest() -> None:
+    with pytest.raises(Refused, match="did you mean 'fifo'"):
+        simulate(trace(1), rate=1.0, cluster={"fast": 1}, policy="fifi", measure=(0, 0))

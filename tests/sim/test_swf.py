@@ -1,0 +1,75 @@
+"""The queue traces: figures that others have published or measured come out exactly."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from corral.model.errors import Refused
+from corral.sim.swf import TraceJob, bounded_slowdown, read_trace, simulate
+
+WINDOWS = (1981, 2756, 4299, 8850, 3316, 2714, 5228, 7762, 4022, 7085)
+
+
+@pytest.fixture(scope="module")
+def lublin() -> list[TraceJob]:
+    data = os.environ.get("CORRAL_BENCH_DATA")
+    if data is None:
+        pytest.skip("needs lublin_256.swf: set CORRAL_BENCH_DATA to where swf/ lies")
+    return read_trace(Path(data) / "swf" / "lublin_256.swf")
+
+
+def test_fcfs_without_backfill_gives_the_published_slowdown(lublin: list[TraceJob]) -> None:
+    report = simulate(lublin, processors=256, windows=WINDOWS, jobs=1024, order="fcfs", backfill="none")
+    assert report["mean_bounded_slowdown"] == 7273.77
+    assert report["max_wait_s"] == 672302
+
+
+def test_one_window_of_each_known_variant_agrees_with_an_independent_program(lublin: list[TraceJob]) -> None:
+    figures = {
+        ("fcfs", "easy", "queue", False): 130.66,
+        ("saf", "easy", "queue", False): 37.98,
+        ("saf", "none", "queue", False): 19.27,
+        ("sjf", "none", "queue", True): 204.26,
+    }
+    measured = {
+        (order, backfill, among, head): simulate(
+            lublin,
+            processors=256,
+            windows=WINDOWS[:1],
+            jobs=1024,
+            order=order,
+            backfill=backfill,
+            backfill_order=among,
+            commit_head=head,
+        )["mean_bounded_slowdown"]
+        for order, backfill, among, head in figures
+    }
+    assert measured == pytest.approx(figures, abs=0.01)
+
+
+def test_a_large_job_is_not_overtaken_by_those_that_would_delay_it() -> None:
+    trace = [TraceJob(0, 100, 3), TraceJob(1, 50, 4), TraceJob(2, 90, 1), TraceJob(3, 200, 1)]
+    waits = {
+        backfill: simulate(trace, processors=4, windows=[0], jobs=4, order="fcfs", backfill=backfill)["max_wait_s"]
+        for backfill in ("none", "easy", "conservative")
+    }
+    # The third job ends before the first does; the fourth would keep the second from starting at 100.
+    assert waits == {"none": 148.0, "easy": 147.0, "conservative": 147.0}
+
+
+def test_short_runs_count_as_ten_seconds_in_the_slowdown() -> None:
+    assert bounded_slowdown(20, 5) == 2.5
+    assert bounded_slowdown(0, 5) == 1.0
+
+
+def test_a_line_that_is_no_job_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "bad.swf"
+    path.write_text("; a comment\n1 0 -1 10 2 -1 -1 2\nnonsense\n")
+    with pytest.raises(Refused, match="line 3"):
+        read_trace(path)
+
+
+def test_a_window_beyond_the_trace_is_refused_with_its_length() -> None:
+    with pytest.raises(Refused, match="which has 1"):
+        simulate([TraceJob(0, 1, 1)], processors=1, windows=[0], jobs=2)
