@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -181,6 +182,19 @@ def test_a_reservation_ends_with_the_session_it_was_made_in(box: Box) -> None:
         box.until(lambda: session.stdout is not None and session.stdout.readline() == "held\n")
         assert states(box).count("reserved") == 1
     box.until(lambda: states(box).count("free") == 4)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_reservation_that_nobody_waits_for_any_more_leaves_the_queue(box: Box, number: signal.Signals) -> None:
+    box.submit("--gpus", "4", "--", "sleep", "60")
+    with box.start("reserve", "--gpus", "1", "--for", "1h", "--name", f"unwanted-{number}") as command:
+        assert command.stderr is not None
+        assert "needs 1 GPU" in command.stderr.readline()
+        command.send_signal(number)
+        out, _ = command.communicate(timeout=30)
+    assert (command.returncode, out) == (130, "")
+    (row,) = (row for row in box.json("ps", "--all", "--json") if row["name"] == f"unwanted-{number}")
+    assert row["phase"] == "CANCELLED"
 
 
 def test_a_reservation_ends_when_its_time_is_up(box: Box) -> None:

@@ -2,8 +2,11 @@
 
 import os
 import shlex
+import signal
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
@@ -46,12 +49,8 @@ def reserve(
         owner_pid = None if detach else os.getsid(0)
         request = submission((), options, kind=JobKind.RESERVE, owner_pid=owner_pid, spell=_spell)
         job = client.submit(request)
-        try:
+        with _cancelled_if_interrupted(job.id):
             row = _when_held(client, job.id)
-        except BaseException:
-            client.close()  # its connection may be in the middle of an answer
-            client.jobs.cancel(job.id)
-            raise
     for line in exports(row):
         sys.stdout.write(line + "\n")
     until = clock_time(None if row.started_at is None else row.started_at + (row.time_limit_s or 0.0))
@@ -87,6 +86,21 @@ def exports(row: JobRow) -> list[str]:
         "CORRAL_JOB_ID": row.id,
     }
     return [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
+
+
+@contextmanager
+def _cancelled_if_interrupted(job_id: str) -> Iterator[None]:
+    """Leave nothing in the queue that would take GPUs when nobody waits for them any more."""
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        yield
+    except KeyboardInterrupt:
+        with Client() as client:  # the usual connection may be in the middle of an answer
+            client.jobs.cancel(job_id)
+        say(f"reservation {job_id} is cancelled")
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _when_held(client: Client, job_id: str) -> JobRow:
