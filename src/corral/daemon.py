@@ -159,7 +159,6 @@ class Server:
             self._controller,
             self._sampler,
             self._clock,
-            owners=self._dispatcher.pids,
             log_path=self._home.log_of,
             about=self._about,
         )

@@ -79,7 +79,6 @@ class House:
             self.controller,
             IdleDevices(),
             clock,
-            owners=dict,
             log_path=lambda job_id: Path("/dev/null"),
             about=dict,
         )

@@ -211,6 +211,7 @@ class DeviceRow:
     state: str
     memory_total_mib: int | None
     memory_used_mib: int | None
+    memory_free_mib: int | None
     utilization_pct: int | None
     temperature_c: int | None
     power_w: float | None

@@ -138,6 +138,7 @@ class DeviceRow(Row):
     state: str = "unreadable"
     memory_total_mib: int | None = None
     memory_used_mib: int | None = None
+    memory_free_mib: int | None = None
     utilization_pct: int | None = None
     temperature_c: int | None = None
     power_w: float | None = None

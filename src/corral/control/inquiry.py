@@ -33,7 +33,6 @@ class Inquiry:
         telemetry: Telemetry,
         clock: Clock,
         *,
-        owners: Callable[[], Mapping[int, str]],
         log_path: Callable[[str], Path],
         about: Callable[[], Mapping[str, Any]],
     ) -> None:
@@ -41,7 +40,6 @@ class Inquiry:
         self._controller = controller
         self._telemetry = telemetry
         self._clock = clock
-        self._owners = owners
         self._about = about
         self.log_path = log_path
         self._index: tuple[Plan, HoldIndex] | None = None
@@ -133,8 +131,7 @@ class Inquiry:
 
     def devices(self) -> list[Row]:
         """Every device with its state, its holders and its processes."""
-        owners = self._owners()
-        return device_rows(self._ledger.view(), self._telemetry.latest(), owners.get)
+        return device_rows(self._ledger.view(), self._telemetry.latest())
 
     def uuid_of(self, device: str) -> str:
         """The UUID of a device named by UUID, by its beginning, or by index. Raises NotFound."""

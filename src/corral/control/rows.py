@@ -1,6 +1,6 @@
 """What listings show: jobs and devices as plain rows."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from corral.model.device import Device, DeviceCondition, DeviceSample
@@ -43,18 +43,16 @@ def job_row(job: Job, wait: WaitReason | None, expected_start: float | None) -> 
     }
 
 
-def device_rows(view: View, samples: Mapping[str, DeviceSample], owner_of: Callable[[int], str | None]) -> list[Row]:
+def device_rows(view: View, samples: Mapping[str, DeviceSample]) -> list[Row]:
     """Every device as `status` lists it, in node and index order."""
     return [
-        _device_row(view, node_name, device, samples.get(device.uuid), owner_of)
+        _device_row(view, node_name, device, samples.get(device.uuid))
         for node_name in sorted(view.nodes)
         for device in sorted(view.nodes[node_name].devices, key=lambda d: (d.index, d.uuid))
     ]
 
 
-def _device_row(
-    view: View, node_name: str, device: Device, sample: DeviceSample | None, owner_of: Callable[[int], str | None]
-) -> Row:
+def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample | None) -> Row:
     condition = view.conditions.get(device.uuid) or DeviceCondition(
         device.uuid, unreadable="not sampled yet", cordoned=view.cordons.get(device.uuid)
     )
@@ -62,17 +60,18 @@ def _device_row(
     state = condition.state(
         allocated=any(not allocation.reserved for allocation in held), reserved=any(a.reserved for a in held)
     )
-    readable = sample is not None and condition.unreadable is None
+    seen = sample if sample is not None and condition.unreadable is None else DeviceSample(device.uuid, 0.0)
     return {
         "uuid": device.uuid,
         "index": device.index,
         "name": device.model,
         "state": state.value,
         "memory_total_mib": device.memory_mib,
-        "memory_used_mib": sample.memory_used_mib if readable and sample else None,
-        "utilization_pct": sample.utilization_pct if readable and sample else None,
-        "temperature_c": sample.temperature_c if readable and sample else None,
-        "power_w": _watts(sample.power_mw) if readable and sample else None,
+        "memory_used_mib": seen.memory_used_mib,
+        "memory_free_mib": seen.memory_free_mib,
+        "utilization_pct": seen.utilization_pct,
+        "temperature_c": seen.temperature_c,
+        "power_w": _watts(seen.power_mw),
         "holders": [
             {"job": a.job_id, "user": a.user, "share_milli": grant.share_milli, "memory_mib": grant.memory_mib}
             for a in held
@@ -85,9 +84,9 @@ def _device_row(
                 "user": process.user,
                 "command": process.command,
                 "memory_mib": process.memory_mib,
-                "job": process.job_id or owner_of(process.pid),
+                "job": process.job_id,
             }
-            for process in (sample.processes or () if readable and sample else ())
+            for process in seen.processes or ()
         ],
         "state_reason": condition.reason(state),
         "since": condition.strangers_since,

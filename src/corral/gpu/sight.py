@@ -109,19 +109,16 @@ def by_score(gpus: Iterable[GPUInfo]) -> list[GPUInfo]:
 
 
 def _from_row(row: DeviceRow) -> GPUInfo:
-    free_mb = None
-    if row.memory_total_mib is not None and row.memory_used_mib is not None:
-        free_mb = row.memory_total_mib - row.memory_used_mib
     return GPUInfo(
         index=-1 if row.index is None else row.index,
         name=row.name,
         memory_total_mb=row.memory_total_mib,
         memory_used_mb=row.memory_used_mib,
-        memory_free_mb=free_mb,
+        memory_free_mb=row.memory_free_mib,
         utilization_percent=row.utilization_pct,
         temperature_c=row.temperature_c,
         power_draw_w=row.power_w,
-        score=availability_score(free_mb, row.memory_total_mib, row.utilization_pct),
+        score=availability_score(row.memory_free_mib, row.memory_total_mib, row.utilization_pct),
         uuid=row.uuid,
         taken=_why_taken(row),
         process_count=len(row.processes) if row.state != DeviceState.UNREADABLE else None,
