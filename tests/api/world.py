@@ -93,6 +93,7 @@ class World:
             controller,
             StillTelemetry(),
             clock,
+            log_path=self.home.log_of,
             about=self._about,
         )
         return Service(
