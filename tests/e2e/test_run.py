@@ -54,6 +54,10 @@ def test_binary_output_arrives_as_it_was_written(box: Box) -> None:
     assert done.stdout == bytes(300000) + b"\xff\x00\nerr\n"
 
 
+def test_a_job_that_reads_input_finds_its_end_at_once(box: Box) -> None:
+    assert box.ok("run", "--", "sh", "-c", "cat; echo done") == "done\n"
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_to_run_cancels_its_job(box: Box, number: signal.Signals) -> None:
     with box.start("run", "--name", f"sent-{number}", "--", "sh", "-c", "echo up; exec sleep 60") as command:

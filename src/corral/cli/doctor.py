@@ -6,6 +6,7 @@ import os
 import shutil
 import sqlite3
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,6 +27,9 @@ _STYLES = {OK: "green", WARNING: "yellow", FAILURE: "red"}
 LEAST_FREE_MIB = 1024
 """With less room than this in the home, logs and the ledger are at risk."""
 
+DRIVER_PATIENCE_S = 10.0
+"""A driver that takes longer hangs."""
+
 _TIMEX_BYTES = 208
 _CLOCK_UNSYNCHRONISED = 5
 
@@ -40,6 +44,9 @@ class Finding:
     state: str
     found: str
     advice: str = ""
+
+
+Check = Callable[[Home], Finding]
 
 
 @app.command(epilog=example("corral doctor"))
@@ -101,16 +108,27 @@ def check_ledger(home: Home) -> Finding:
 
 
 def devices_here() -> tuple[int, str]:
-    """How many GPUs a driver of this machine names, and through what; or 0 and the reason."""
+    """How many GPUs a driver of this machine names, and through what; or 0 and the reason, be it that it hangs."""
+    answers: list[tuple[int, str]] = []
+    asking = threading.Thread(target=lambda: answers.append(_ask_driver()), name="driver", daemon=True)
+    asking.start()
+    asking.join(DRIVER_PATIENCE_S)
+    return answers[0] if answers else (0, f"the driver has not answered for {DRIVER_PATIENCE_S:g} s")
+
+
+def _ask_driver() -> tuple[int, str]:
     from corral.clock import SystemClock
     from corral.telemetry.discover import discover
 
     logging.disable(logging.WARNING)  # what it would warn of is what is reported here
-    source = discover(SystemClock())
     try:
+        source = discover(SystemClock())
         node = source.node()
-    finally:
+        source.sample()
         source.close()
+    except CorralError as error:
+        return 0, str(error)
+    finally:
         logging.disable(logging.NOTSET)
     if not node.devices:
         return 0, getattr(source, "reason", "the driver names no GPU")
@@ -121,7 +139,9 @@ def check_devices(home: Home) -> Finding:
     """A driver answers and has GPUs."""
     count, told = devices_here()
     if not count:
-        return Finding("GPUs", WARNING, told, "install the driver (`nvidia-smi` must work), or try `corral demo`")
+        return Finding(
+            "GPUs", WARNING, told, "`nvidia-smi` must work for Corral to find GPUs; `corral demo` needs none"
+        )
     return Finding("GPUs", OK, f"{count_of(count, 'GPU')} {told}")
 
 
@@ -162,7 +182,7 @@ def check_clock(home: Home) -> Finding:
     return Finding("clock", OK, "synchronised")
 
 
-def guarded(check: Callable[[Home], Finding]) -> Callable[[Home], Finding]:
+def guarded(check: Check) -> Check:
     """`check`, with an error of Corral's as its finding."""
 
     def run(home: Home) -> Finding:

@@ -1,0 +1,47 @@
+from pathlib import Path
+
+import pytest
+
+from corral.cli import doctor
+from corral.cli.doctor import check_clock, check_devices, check_disk, check_home, check_killing, check_ledger
+from corral.model.home import Home
+from tests.nvml_stub import NvmlStub, nvml_library, nvml_stub, stubbed_nvml
+
+__all__ = ["nvml_library", "nvml_stub", "stubbed_nvml"]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+def test_the_gpus_that_a_driver_names_are_counted(home: Home, stubbed_nvml: NvmlStub) -> None:
+    stubbed_nvml.say("devices 2")
+    found = check_devices(home)
+    assert (found.state, found.found.startswith("2 GPUs through nvml, driver ")) == ("ok", True)
+
+
+def test_a_driver_that_hangs_does_not_hold_up_the_doctor(
+    home: Home, stubbed_nvml: NvmlStub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "DRIVER_PATIENCE_S", 0.3)
+    stubbed_nvml.say("devices 2", "gpu 0 hang 1")
+    found = check_devices(home)
+    assert (found.state, found.found) == ("warning", "the driver has not answered for 0.3 s")
+
+
+def test_a_home_that_is_not_there_yet_is_no_fault(tmp_path: Path) -> None:
+    home = Home(tmp_path / "a" / "b")
+    assert [check(home).state for check in (check_home, check_ledger, check_disk)] == ["ok"] * 3
+
+
+def test_too_little_room_is_a_fault(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "LEAST_FREE_MIB", 1 << 40)
+    assert check_disk(home).state == "failure"
+
+
+@pytest.mark.parametrize("check", [check_killing, check_clock])
+def test_what_only_warns_says_what_to_do_when_it_does(check: doctor.Check, home: Home) -> None:
+    found = check(home)
+    assert found.state in ("ok", "warning")
+    assert bool(found.advice) == (found.state == "warning")
