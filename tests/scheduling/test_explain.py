@@ -33,8 +33,10 @@ def test_the_sentence_names_the_need_the_rest_the_holders_and_what_starts_now() 
     answer = told(view, 3, T0 + 600)
     assert answer.sentence == (
         "sft waits: it needs 4 GPUs; box has 2 free, 6 held by jobs 1 and 2 (alice, bob); "
-        "bert (job 1) gives back 5 within 1h 50m (its time limit). --gpus 2 starts now."
+        "bert (job 1) gives back 5 within 1h 50m (its time limit). It is expected to start in 1h 50m. "
+        "--gpus 2 starts now."
     )
+    assert (answer.expected_start, answer.depends_on) == (T0 + 7200, None)
     assert (answer.position, answer.starts_now_with) == (1, "--gpus 2")
 
 
@@ -62,7 +64,8 @@ def test_a_job_behind_another_is_told_which_and_what_for() -> None:
     assert answer.reason is WaitReason.PRIORITY
     assert answer.position == 2
     assert answer.sentence == (
-        "job 3 waits: 1 GPU would be free, but big (job 2) goes first with priority 1 and waits for 4 GPUs."
+        "job 3 waits: 1 GPU would be free, but big (job 2) goes first with priority 1 and waits for 4 GPUs. "
+        "When it starts depends on job 1, which has no time limit."
     )
 
 
@@ -100,7 +103,10 @@ def test_holds_dependencies_pauses_and_limits_are_said_in_words() -> None:
 
 def test_a_cpu_job_is_told_of_cpus() -> None:
     view = running(job(1, 0, cpu_milli=60_000)).advance(submitted(job(2, 0, cpu_milli=8_000)))
-    assert told(view, 2).sentence == "job 2 waits: it needs 8 CPUs; box has 4 CPUs of 64 CPUs free."
+    assert told(view, 2).sentence == (
+        "job 2 waits: it needs 8 CPUs; box has 4 CPUs of 64 CPUs free. "
+        "When it starts depends on job 1, which has no time limit."
+    )
 
 
 def test_a_forecast_says_where_or_why_not() -> None:
@@ -110,9 +116,20 @@ def test_a_forecast_says_where_or_why_not() -> None:
     assert now.placement.uuids == ("GPU-box-6", "GPU-box-7")
     later = forecast(view, Submission(request=job(9, 3).spec.request), "alice", T0)
     assert (later.placement, later.nearest) == (None, "--gpus 2")
-    assert later.sentence == "it would wait: it needs 3 GPUs; box has 2 free, 6 held by job 1 (alice)"
+    assert later.sentence == (
+        "it would wait: it needs 3 GPUs; box has 2 free, 6 held by job 1 (alice). "
+        "When it starts depends on job 1, which has no time limit."
+    )
     never = forecast(view, Submission(request=job(9, 9).spec.request), "alice", T0)
     assert never.sentence == "it can never start here: this machine has 8; the most you can ask for is 8"
+
+
+def test_a_job_that_would_delay_another_is_told_which_and_what_limit_would_do() -> None:
+    view = running(job(1, 6, time_limit_s=3600)).advance(submitted(job(2, 8, time_limit_s=60), job(3, 2)))
+    assert told(view, 3).sentence == (
+        "job 3 waits: 2 GPUs would be free, but starting it would delay job 2, which has that reserved; "
+        "with a time limit that is short enough it could run before. It is expected to start in 1h 1m."
+    )
 
 
 def test_a_forecast_comes_after_those_who_wait_already() -> None:

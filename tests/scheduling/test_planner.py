@@ -15,7 +15,7 @@ from corral.scheduling.admit import Limits
 from corral.scheduling.feasible import verify
 from corral.scheduling.order import FCFS
 from corral.scheduling.planner import Planner
-from corral.scheduling.policy import Backfill, Policy
+from corral.scheduling.policy import Policy
 from tests.scheduling.lab import H100, T0, box, ended, idle, job, observed, started, started_ids, submitted
 
 

@@ -6,6 +6,10 @@ from enum import StrEnum
 from corral.model.units import MILLI_PER_DEVICE
 
 
+DEFAULT_PRIORITY = 5
+"""A lower number runs first."""
+
+
 class Phase(StrEnum):
     """Where a job stands. The legal steps between phases are in `NEXT_PHASES`; a hold is a flag, not a phase."""
 
@@ -132,7 +136,7 @@ class JobSpec:
     name: str = ""
     kind: JobKind = JobKind.RUN
     request: Request = field(default_factory=Request)
-    priority: int = 5
+    priority: int = DEFAULT_PRIORITY
     queue: str = "default"
     project: str = "default"
     time_limit_s: float | None = None

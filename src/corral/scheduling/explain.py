@@ -2,18 +2,20 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from corral.model.allocation import Placement
 from corral.model.device import Device, DeviceState
+from corral.model.fact import JobSubmitted
 from corral.model.fit import Cause, Misfit, could_use, node_state
-from corral.model.job import Job, JobKind, Phase, Request
+from corral.model.job import DEFAULT_PRIORITY, Job, JobKind, JobSpec, Phase, Request
 from corral.model.plan import Hold, Plan, WaitReason, group_of
 from corral.model.submission import Submission
 from corral.model.units import MILLI_PER_DEVICE, count_of, format_duration, format_memory
 from corral.model.view import View
 from corral.scheduling.admit import parked
 from corral.scheduling.feasible import impossible, nearest_that_starts, place_now
+from corral.scheduling.foresee import Expected, MakePlanner, foresee
 from corral.scheduling.planner import Planner
 from corral.scheduling.words import count_of_cpus, flags_of, job_called, jobs_called, need_of
 
@@ -40,44 +42,92 @@ class Forecast:
     nearest: str | None = None
 
 
-def explain(view: View, job: Job, hold: Hold | None, now: float, *, plan: Plan | None = None) -> Explanation:
-    """Why a PENDING job waits at `now`. `hold` is the plan's for the job or its group, None if it has none."""
+def explain(
+    view: View, job: Job, hold: Hold | None, now: float, *, plan: Plan | None = None, planner: MakePlanner = Planner
+) -> Explanation:
+    """Why a PENDING job waits at `now`. `hold` is the plan's for the job or its group, None if it has none.
+
+    `planner` makes a planner as the server's own is made: it is asked when the job will start.
+    """
     barrier = parked(job, now)
     if barrier is not None:
         hold = Hold(job.id, barrier.reason, 0, until=barrier.until, detail=barrier.detail)
     elif hold is None:
         hold = Hold(job.id, WaitReason.NOT_REACHED, 0)
     position = _position(view, job, now)
+    expected = foresee(view, now, [job.id], planner=planner)[job.id]
     suggestion = None
     if hold.reason in (WaitReason.RESOURCES, WaitReason.PRIORITY, WaitReason.RESERVATION):
         smaller = nearest_that_starts(view, job.spec.request, plan, job)
         suggestion = None if smaller is None else flags_of(smaller)
-    because = _because(view, job, hold, position, now)
-    tail = "" if suggestion is None else f" {suggestion} starts now."
+    parts = [
+        f"{job.title} waits{_because(view, job, hold, position, now)}.",
+        "" if hold.reason in (WaitReason.DEPENDENCY, WaitReason.BACKOFF) else _when(view, expected, now),
+        "" if suggestion is None else f"{suggestion} starts now.",
+    ]
     return Explanation(
-        sentence=f"{job.title} waits{because}.{tail}",
+        sentence=" ".join(part for part in parts if part),
         reason=hold.reason,
         position=position,
-        expected_start=hold.expected_start,
-        depends_on=hold.depends_on,
+        expected_start=expected.start_at,
+        depends_on=expected.depends_on,
         starts_now_with=suggestion,
     )
 
 
-def forecast(view: View, submission: Submission, user: str, now: float, *, plan: Plan | None = None) -> Forecast:
+def forecast(
+    view: View,
+    submission: Submission,
+    user: str,
+    now: float,
+    *,
+    plan: Plan | None = None,
+    planner: MakePlanner = Planner,
+) -> Forecast:
     """What would become of `submission`, were `user` to submit it at `now`."""
     request = submission.request
     never = impossible(view, request)
     if never is not None:
         return Forecast(f"it can never start here: {never}", nearest=_flags(nearest_that_starts(view, request)))
-    plan = plan or Planner(view).plan(now)
+    plan = plan or planner(view).plan(now)
     found = place_now(view, plan, request)
-    if isinstance(found, Placement):
-        return Forecast("it would start now", placement=found)
+    expected = _expected_of(view, submission, user, now, planner)
+    if isinstance(found, Placement) and expected.start_at == now:
+        return Forecast("it would start now", placement=found, expected_start=now)
+    why = "others go first" if isinstance(found, Placement) else _lack(view, request, found, now)
+    when = _when(view, expected, now)
     return Forecast(
-        f"it would wait: {_lack(view, request, found, now)}",
+        f"it would wait: {why}" + (f". {when}" if when else ""),
+        expected_start=expected.start_at,
         nearest=_flags(nearest_that_starts(view, request, plan)),
     )
+
+
+def _expected_of(view: View, submission: Submission, user: str, now: float, planner: MakePlanner) -> Expected:
+    """When the submission would start, as one that comes after all that wait already."""
+    spec = JobSpec(
+        user=user,
+        name=submission.name,
+        kind=submission.kind,
+        request=submission.request,
+        priority=DEFAULT_PRIORITY if submission.priority is None else submission.priority,
+        queue=submission.queue,
+        project=submission.project,
+        time_limit_s=submission.time_limit_s,
+    )
+    last = max((job.sequence for job in view.jobs.values()), default=0)
+    job = Job("the one asked about", last + 1, spec, now)
+    return foresee(view.advance([JobSubmitted(job, now)]), now, [job.id], planner=planner)[job.id]
+
+
+def _when(view: View, expected: Expected, now: float) -> str:
+    """When it starts, or which job without an end in sight that depends on."""
+    if expected.start_at is not None:
+        wait_s = expected.start_at - now
+        return f"It is expected to start in {format_duration(wait_s)}." if wait_s > 0 else ""
+    if expected.depends_on is None or expected.depends_on not in view.jobs:
+        return ""
+    return f"When it starts depends on {job_called(view.jobs[expected.depends_on])}, which has no time limit."
 
 
 def wait_reason(job: Job, hold: Hold | None, now: float) -> WaitReason:
@@ -146,8 +196,10 @@ def _because(view: View, job: Job, hold: Hold, position: int, now: float) -> str
             return f": {hold.detail}; it goes on when one of them ends"
         case WaitReason.LIMIT:
             return f": {hold.detail}; it goes on when one of them ends"
-        case WaitReason.PRIORITY | WaitReason.RESERVATION:
+        case WaitReason.PRIORITY:
             return f": {_behind(view, job, hold)}"
+        case WaitReason.RESERVATION:
+            return f": {_would_delay(view, job, hold)}"
         case WaitReason.RESOURCES if hold.misfit is not None:
             return f": {_lack(view, job.spec.request, hold.misfit, now)}"
         case _:
@@ -175,6 +227,17 @@ def _behind(view: View, job: Job, hold: Hold) -> str:
     return (
         f"{need_of(job.spec.request)} would be free, but {job_called(ahead)} goes first{first} "
         f"and waits for {need_of(ahead.spec.request)}"
+    )
+
+
+def _would_delay(view: View, job: Job, hold: Hold) -> str:
+    ahead = view.jobs.get(hold.behind or "")
+    delayed = "a job ahead of it" if ahead is None else job_called(ahead)
+    limit = job.spec.time_limit_s
+    shorter = "a time limit that is short enough" if limit is None else f"a limit shorter than {format_duration(limit)}"
+    return (
+        f"{need_of(job.spec.request)} would be free, but starting it would delay {delayed}, which has that reserved; "
+        f"with {shorter} it could run before"
     )
 
 
@@ -292,4 +355,7 @@ class HoldIndex:
 
     def of(self, job: Job) -> Hold | None:
         """The hold of the job or of its group, None when the plan did not come to it."""
-        return self._by_job.get(job.id) or self._by_group.get(group_of(job))
+        hold = self._by_group.get(group_of(job))
+        if job.id in self._by_job or hold is None:
+            return self._by_job.get(job.id)
+        return replace(hold, job_id=job.id, expected_start=None, depends_on=None)
