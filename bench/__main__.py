@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-BENCHMARKS = ("server", "jobs", "launch", "telemetry", "ledger", "api", "crowded")
+BENCHMARKS = ("server", "jobs", "launch", "telemetry", "ledger", "api", "crowded", "openb", "scale")
 
 
 def main(names: list[str]) -> None:

@@ -107,8 +107,9 @@ class Placer:
     def _gang(self, request: Request, barred: Collection[int]) -> tuple[Taking, ...] | None:
         members: list[Taking] = []
         closed = list(barred)
+        member = replace(request, gang_size=1, one_node=False, spread=False, avoid_jobs=())
         for _ in range(request.gang_size):
-            found = self.best(request, barred=closed)
+            found = self.best(member, barred=closed)
             if found is None:
                 return None
             self.columns.take(found)
@@ -136,10 +137,13 @@ class Placer:
     def _ranking(self, request: Request) -> _Ranking:
         ranking = self._rankings.get(request)
         if ranking is None:
+            member = replace(request, gang_size=1, one_node=False, spread=False, avoid_jobs=())
+            if member != request:
+                return self._ranking(member)
             if len(self._rankings) >= SHAPES_KEPT:
                 del self._rankings[min(self._rankings, key=lambda key: self._rankings[key].place)]
             size = len(self.columns)
-            shape = Shape(replace(request, gang_size=1), self.columns)
+            shape = Shape(member, self.columns)
             ranking = _Ranking(shape, np.full(size, -np.inf), np.zeros(size, dtype=np.int16))
             self._rankings[request] = ranking
         self._renew(ranking)

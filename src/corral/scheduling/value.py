@@ -34,6 +34,8 @@ EARLIER_FIRST, EARLIER_BY_ONE = 1.6, 0.01
 
 Packing is as good with any first number between 0.8 and 6.4; the second matters to clusters of fewer than 160 nodes."""
 
+LOSSES_KEPT = 1024
+
 DeviceClass = tuple[str, int | None, tuple[int, int] | None]
 """(model, memory in MiB, compute capability): devices that no request tells apart."""
 
@@ -136,6 +138,8 @@ class Value:
         cost = self._core * request.cpu_milli + self._gib * request.host_memory_mib
         loss = self._losses.get(options.shape)
         if loss is None:
+            if len(self._losses) >= LOSSES_KEPT:
+                self._losses.clear()
             loss = self._losses[options.shape] = self._loss(request) + cost[:, None] / max(1, request.devices)
         after = self._at_price.take(options.rows, axis=1)
         for row in slots:
