@@ -91,8 +91,8 @@ def test_cancelling_an_adopted_process_ends_it_even_when_it_ignores_sigterm(
         "import signal,time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
     )
     child = subprocess.Popen([sys.executable, "-c", stubborn], stdout=subprocess.PIPE)
+    assert child.stdout is not None
     try:
-        assert child.stdout is not None
         assert child.stdout.readline() == b"up\n"
         backend.launch(launch(JobKind.ADOPT, identity(child)))
         backend.stop("1.1")
@@ -101,7 +101,7 @@ def test_cancelling_an_adopted_process_ends_it_even_when_it_ignores_sigterm(
     finally:
         child.kill()
         child.wait()
-        child.stdout.close() if child.stdout else None
+        child.stdout.close()
 
 
 def test_an_adopted_process_that_ends_by_itself_succeeded_as_far_as_anyone_can_know(

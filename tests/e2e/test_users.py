@@ -5,7 +5,7 @@ import os
 import pwd
 import resource
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,7 +20,7 @@ ONE, OTHER = pwd.getpwnam("nobody"), pwd.getpwnam("daemon")
 
 
 @pytest.fixture
-def shared(new_box: Callable[[str], Box]) -> Iterator[Box]:
+def shared(new_box: Callable[[str], Box]) -> Box:
     box = new_box(described(2))
     box.home.chmod(0o755)
     box.up()
