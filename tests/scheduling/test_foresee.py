@@ -46,7 +46,7 @@ def test_a_held_job_has_no_start_to_tell() -> None:
 
 def test_what_lies_too_far_ahead_is_not_told() -> None:
     view = busy(10, gpus=1).advance(submitted(*(job(n, time_limit_s=10) for n in range(2, 9))))
-    assert foresee(view, T0, ["8"], steps=3) == {"8": Expected()}
+    assert foresee(view, T0, ["8"], looks=6) == {"8": Expected()}
 
 
 def test_the_past_of_a_name_stands_in_for_a_missing_limit() -> None:

@@ -26,8 +26,8 @@ class Line:
     """
 
     ranking: Ranking
-    groups: dict[GroupKey, list[Place]] = field(default_factory=dict)
     everybody: list[Place] = field(default_factory=list)
+    _groups: dict[GroupKey, tuple[GroupKey, list[Place]]] = field(default_factory=dict)
     _places: dict[str, tuple[GroupKey, Place]] = field(default_factory=dict)
 
     def __contains__(self, job_id: str) -> bool:
@@ -37,10 +37,12 @@ class Line:
         """Take a place in the line."""
         order = self.ranking.order
         key = (group_of(job), None if order.alike else job.id)
+        key, ranked = self._groups.setdefault(key, (key, []))
         rank = self.ranking.rank(job, standing) if order.settled else (job.spec.priority, job.sequence)
-        insort(self.groups.setdefault(key, []), (rank, job.id))
-        insort(self.everybody, (rank, job.id))
-        self._places[job.id] = (key, (rank, job.id))
+        place = (rank, job.id)
+        insort(ranked, place)
+        insort(self.everybody, place)
+        self._places[job.id] = (key, place)
 
     def leave(self, job_id: str) -> None:
         """Give the place up, if there is one."""
@@ -48,10 +50,14 @@ class Line:
         if found is not None:
             key, place = found
             del self.everybody[bisect_left(self.everybody, place)]
-            ranked = self.groups[key]
+            ranked = self._groups[key][1]
             del ranked[bisect_left(ranked, place)]
             if not ranked:
-                del self.groups[key]
+                del self._groups[key]
+
+    def groups(self) -> list[list[Place]]:
+        """The groups, each sorted."""
+        return [ranked for _, ranked in self._groups.values()]
 
     def in_order(self, jobs: Mapping[str, Job], standing: Standing) -> list[Place]:
         """Everybody in the line, by the rank of the moment."""
@@ -158,7 +164,7 @@ class QueueTurns:
         self._standing = standing
         self._settled = line.ranking.order.settled
         self._moving = not self._settled and line.ranking.order.alike
-        self._groups = list(line.groups.values())
+        self._groups = line.groups()
         self._started = self._closed = 0
         self._by_estimate = False
         self._heap = [(self._now(ranked[0]), index, 0) for index, ranked in enumerate(self._groups)]
