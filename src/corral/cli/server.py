@@ -85,7 +85,7 @@ def start_detached(home: Home, command: list[str]) -> int:
     try:
         # Others reach the socket of root's server; what else is in there opens to its owner alone.
         home.root.mkdir(mode=0o755 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
-        log = open(home.server_log, "ab", opener=lambda path, flags: os.open(path, flags, 0o600))
+        log = os.fdopen(os.open(home.server_log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab")
     except OSError as error:
         raise BackendFailed(f"{home.root} cannot be used: {error.strerror}; set CORRAL_HOME to another one") from error
     log_start = log.tell()
