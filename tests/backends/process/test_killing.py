@@ -119,6 +119,17 @@ def test_the_mark_of_one_launch_is_not_found_in_another() -> None:
         os.waitpid(child, 0)
 
 
+def test_a_thousand_children_of_one_process_are_all_found_and_killed(machine_of_each_kind: Machine) -> None:
+    machine = machine_of_each_kind
+    name = machine.launch("sh", "-c", "trap '' TERM; for i in $(seq 1000); do sleep 60 & done; echo up; wait")
+    machine.wait_for_log(name, "up")
+    pids = machine.backend.pids(name)
+    assert len(pids) == 1001
+    machine.backend.stop(name)
+    machine.wait(name)
+    assert not any(alive(pid) for pid in pids)
+
+
 @pytest.mark.parametrize("kernel_lists_children", [True, False])
 def test_descendants_are_found_with_and_without_the_kernels_list(
     monkeypatch: pytest.MonkeyPatch, kernel_lists_children: bool
@@ -128,6 +139,18 @@ def test_descendants_are_found_with_and_without_the_kernels_list(
     try:
         until(lambda: len(procfs.descendants(child)) == 2, "two descendants")
         assert child in procfs.descendants(os.getpid())
+    finally:
+        os.killpg(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_the_children_of_every_thread_are_found() -> None:
+    script = (
+        "import os, threading, time; threading.Thread(target=lambda: os.system('sleep 60')).start(); time.sleep(60)"
+    )
+    child = os.posix_spawn(sys.executable, ["python", "-S", "-c", script], {"PATH": "/bin"}, setsid=True)
+    try:
+        until(lambda: procfs.descendants(child), "the sleep of the other thread")
     finally:
         os.killpg(child, signal.SIGKILL)
         os.waitpid(child, 0)
