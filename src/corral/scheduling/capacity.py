@@ -84,6 +84,10 @@ class Capacity:
             )
         return host.state
 
+    def node(self, name: str) -> Node:
+        """The node of that name."""
+        return self._hosts[name].node
+
     def named(self, name: str, uuids: Collection[str]) -> tuple[int, ...] | None:
         """The slots of the node whose devices are among `uuids`, None when no device is named at all."""
         if not uuids:

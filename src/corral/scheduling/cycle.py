@@ -13,7 +13,8 @@ from corral.scheduling.backfill import promise
 from corral.scheduling.choose import METHOD, choose
 from corral.scheduling.draft import HOST_CAUSES, Ask, Draft, Keeping
 from corral.scheduling.order import Standing
-from corral.scheduling.policy import Backfill, BackfillOrder, Policy
+from corral.scheduling.packing import Packer
+from corral.scheduling.policy import Backfill, BackfillOrder, Policy, Prefer
 from corral.scheduling.reserve import Timeline
 from corral.scheduling.share import FairShare
 from corral.scheduling.waiting import Turns
@@ -33,6 +34,7 @@ class Cycle:
         jobs: every job that has not ended, by id.
         policy_of: how each queue is served.
         admission: who may start at all; follows what is started here.
+        packer: chooses for queues that prefer CORRAL.
         timeline: made by `begin_timeline` when the first job is to get a promise.
     """
 
@@ -45,6 +47,7 @@ class Cycle:
     fair: FairShare
     draft: Draft
     timeline: Timeline
+    packer: Packer | None = None
     starts: list[Start] = field(default_factory=list)
     holds: list[Hold] = field(default_factory=list)
     reservations: list[Reserve] = field(default_factory=list)
@@ -72,6 +75,7 @@ class Cycle:
         return Plan(
             self.version,
             tuple(self.starts),
+            tuple(self.evictions),
             holds=tuple(self.holds),
             reservations=tuple(self.reservations),
             complete=self.turns.head() is None,
@@ -89,7 +93,7 @@ class Cycle:
         run_s = self.standing.estimate_s(job)
         duration_s = inf if run_s is None else run_s
         ask = Ask(job.spec.request, self.standing.now + duration_s, job.spec.speeds)
-        placement = choose(self.draft, ask, policy.prefer)
+        placement = self._choose(ask, policy)
         if isinstance(placement, Placement):
             self.draft.take(placement.members, ask.until, job)
             self.admission.started(job)
@@ -97,6 +101,8 @@ class Cycle:
             self.starts.append(Start(job.id, placement, METHOD))
             return None
         hold = self._hold(job, ask, placement, policy)
+        if job.spec.queue not in self._blocked:
+            self.evictions += self.preemption.make_room(self.draft, job, ask, self.standing.now)
         if policy.backfill is Backfill.NONE:
             self._keep(job, hold.misfit or placement, None)
         elif policy.backfill is Backfill.CONSERVATIVE or (
@@ -105,6 +111,11 @@ class Cycle:
             hold = self._promise(job, ask, duration_s, hold)
         self._blocked.setdefault(job.spec.queue, job.id)
         return hold
+
+    def _choose(self, ask: Ask, policy: Policy) -> Placement | Misfit:
+        if policy.prefer is Prefer.CORRAL and self.packer is not None:
+            return self.packer.choose(self.draft, ask)
+        return choose(self.draft, ask, policy.prefer)
 
     def _promise(self, job: Job, ask: Ask, duration_s: float, hold: Hold) -> Hold:
         """Give the job a reservation, or keep the best node for it when nobody can tell when it will have room."""
@@ -129,7 +140,7 @@ class Cycle:
         position = self.turns.position()
         if not self._blocked:
             return Hold(job.id, WaitReason.RESOURCES, position, misfit=misfit)
-        free = choose(self.draft, replace(ask, kept=False), policy.prefer)
+        free = self._choose(replace(ask, kept=False), policy)
         if isinstance(free, Misfit):
             return Hold(job.id, WaitReason.RESOURCES, position, misfit=free)
         behind = self.draft.keeper(free)

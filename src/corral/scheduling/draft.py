@@ -95,6 +95,16 @@ class Draft:
         """What nobody holds on the node."""
         return self._free.get(name) or self.capacity.state(name)
 
+    @property
+    def changed(self) -> Iterable[str]:
+        """The nodes of which something was handed out or taken back in this draft."""
+        return self._free
+
+    @property
+    def unpromised(self) -> bool:
+        """Whether nothing is promised to or kept for anybody, so that all that is free is open."""
+        return self.timeline is None and not self._kept
+
     def state(self, name: str, ask: Ask) -> NodeState:
         """What of the node the ask may have."""
         if not ask.kept:

@@ -76,11 +76,12 @@ def _sort_of(request: Request) -> Request:
 class Learner:
     """Watches arrivals and keeps prices. `observe` is cheap; `advance` does one bounded step of a solve that is due."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: Columns, mix: Mix | None = None) -> None:
+        """`mix` is what was learned before, of other columns perhaps."""
         devices = int((columns.free_milli >= 0).sum())
         self._columns = columns
         self._devices = devices
-        self.mix = Mix(half_life=max(10_000.0, 4.0 * devices))
+        self.mix = mix or Mix(half_life=max(10_000.0, 4.0 * devices))
         self._grid, self._prior = _grid_and_prior(columns)
         self._duals = Duals({}, 0.0)
         self._due = 0

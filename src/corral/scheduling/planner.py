@@ -13,11 +13,14 @@ from corral.scheduling.capacity import Capacity
 from corral.scheduling.cycle import Cycle
 from corral.scheduling.draft import Draft, FitMemo
 from corral.scheduling.estimate import expected_end, run_estimate_s
+from corral.scheduling.evict import Running
 from corral.scheduling.order import Ranking, Standing
-from corral.scheduling.policy import DEFAULT, POLICIES, Policy, policy_named
+from corral.scheduling.packing import Packer
+from corral.scheduling.policy import DEFAULT, POLICIES, Policy, Prefer, policy_named
 from corral.scheduling.reserve import Release, Timeline
-from corral.scheduling.rotate import Rotation, Running, due
+from corral.scheduling.rotate import Rotation, due
 from corral.scheduling.share import FairShare
+from corral.scheduling.value import Prices
 from corral.scheduling.waiting import Turns, Waiting
 
 _LIVE = frozenset({Phase.STARTING, Phase.RUNNING, Phase.STOPPING})
@@ -45,6 +48,7 @@ class Planner:
         self._policy_of: dict[str, Policy] = {}
         self._waiting = Waiting(self._ranking_of)
         self._memo = FitMemo()
+        self._packer = Packer(self._capacity) if policy.prefer is Prefer.CORRAL else None
         self._books = Books(self.view.queues)
         self._live: dict[str, Job] = {}
         self._settled = Standing(
@@ -69,6 +73,8 @@ class Planner:
             match delta:
                 case JobSubmitted(job=job) | JobRequeued(job=job):
                     self._follow(self.view.jobs[job.id])
+                    if self._packer is not None and isinstance(delta, JobSubmitted):
+                        self._packer.observe(job.spec.request)
                 case JobChanged(job_id=job_id):
                     self._follow(self.view.jobs[job_id])
                 case AllocationEnded(job_id=job_id) if job_id in self.view.jobs:
@@ -95,9 +101,24 @@ class Planner:
             admission=admission,
             fair=fair,
             draft=draft,
+            packer=self._packer,
             timeline=Timeline(now, draft.free, lambda name: self._releases(draft, name, now), draft.slots_of),
         )
         return cycle.decide()
+
+    def learn(self) -> bool:
+        """One bounded step of learning what to expect, between decisions; False when there is nothing to learn."""
+        return self._packer is not None and self._packer.learn()
+
+    @property
+    def prices(self) -> Prices | None:
+        """What free capacity is taken to be worth, None when nothing is placed by worth."""
+        return None if self._packer is None else self._packer.prices
+
+    def adopt(self, prices: Prices | None) -> None:
+        """Judge by prices that another planner has learned: with them, equal views are planned alike."""
+        if self._packer is not None and prices is not None:
+            self._packer.use(prices)
 
     def _standing(self, now: float, fair: FairShare) -> Standing:
         return replace(self._settled, now=now, served_s=lambda job: self._served_s(job, now), over_use=fair.over_use)
@@ -108,19 +129,19 @@ class Planner:
         for queue in sorted(self._waiting.lines):
             line, policy = self._waiting.lines[queue], self._policy_of[queue]
             if policy.quantum_s is not None and line.everybody:
-                had = due(self._running(queue), policy, standing.now)
+                had = due((one for one in self._running() if one.job.spec.queue == queue), policy, standing.now)
                 if had:
                     waiting = line.in_order(self.view.jobs, standing)
                     rotation = Rotation(draft, line.ranking, standing, self.view.jobs, policy)
                     evictions += rotation.evictions(waiting, had)
         return tuple(evictions)
 
-    def _running(self, queue: str) -> list[Running]:
+    def _running(self) -> list[Running]:
         allocations = self.view.allocations
         return [
             Running(job, allocations[job.allocation_id])
             for job in self._live.values()
-            if job.spec.queue == queue and job.allocation_id is not None and job.allocation_id in allocations
+            if job.allocation_id is not None and job.allocation_id in allocations
         ]
 
     def _served_s(self, job: Job, now: float) -> float:

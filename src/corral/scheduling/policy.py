@@ -31,10 +31,14 @@ class BackfillOrder(StrEnum):
 
 
 class Prefer(StrEnum):
-    """Which of the nodes that fit, equal in speed: the fullest, or the first by name."""
+    """Which of the nodes that fit, equal in speed: the fullest, the first by name, or where least worth is lost.
+
+    CORRAL is the last: `corral.scheduling.value` says what free capacity is worth to the jobs that are to be expected.
+    """
 
     FULLEST = "fullest"
     FIRST = "first"
+    CORRAL = "corral"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,7 @@ class Policy:
     Attributes:
         quantum_s: a job that has run so long since it was last started may have to make room for one of lower rank;
             None: jobs run to their end.
+        spared_s: no job is ended to make room before it has run so long.
         strict: whoever has no place keeps everybody behind from starting, whatever they need.
     """
 
@@ -52,6 +57,7 @@ class Policy:
     backfill_order: BackfillOrder = BackfillOrder.QUEUE
     prefer: Prefer = Prefer.FULLEST
     quantum_s: float | None = None
+    spared_s: float = 0.0
     strict: bool = False
 
 
