@@ -122,6 +122,14 @@ class LaunchRecords:
     def _temporary(self, name: str) -> str:
         return f"{self.directory}/{name}.{os.getpid()}.{time.monotonic_ns()}"
 
+    def make_directory(self) -> bool:
+        """False when it was there already."""
+        try:
+            os.mkdir(self.directory, 0o700)
+        except FileExistsError:
+            return False
+        return True
+
     def write_spec(self, orders: Orders, command: Command) -> None:
         temporary = self._temporary("spec")
         _write_new(temporary, encode(orders, command).encode())
