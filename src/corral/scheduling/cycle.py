@@ -7,7 +7,7 @@ from math import inf
 from corral.model.allocation import Placement
 from corral.model.fit import Misfit
 from corral.model.job import Job
-from corral.model.plan import Hold, Plan, Reserve, Start, WaitReason
+from corral.model.plan import Evict, Hold, Plan, Reserve, Start, WaitReason
 from corral.scheduling.admit import Admission
 from corral.scheduling.backfill import promise
 from corral.scheduling.choose import METHOD, choose
@@ -15,6 +15,7 @@ from corral.scheduling.draft import HOST_CAUSES, Ask, Draft, Keeping
 from corral.scheduling.order import Standing
 from corral.scheduling.packing import Packer
 from corral.scheduling.policy import Backfill, BackfillOrder, Policy, Prefer
+from corral.scheduling.preempt import Preemption
 from corral.scheduling.reserve import Timeline
 from corral.scheduling.share import FairShare
 from corral.scheduling.waiting import Turns
@@ -46,8 +47,10 @@ class Cycle:
     admission: Admission
     fair: FairShare
     draft: Draft
+    preemption: Preemption
     timeline: Timeline
     packer: Packer | None = None
+    evictions: list[Evict] = field(default_factory=list)
     starts: list[Start] = field(default_factory=list)
     holds: list[Hold] = field(default_factory=list)
     reservations: list[Reserve] = field(default_factory=list)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from math import inf
 
 from corral.model.allocation import Allocation
-from corral.model.job import Job
+from corral.model.job import Job, Phase
 
 Durations = Mapping[tuple[str, str], tuple[float, ...]]
 
@@ -23,10 +23,12 @@ def run_estimate_s(job: Job, durations: Durations) -> float | None:
 
 
 def expected_end(job: Job, allocation: Allocation, now: float, durations: Durations) -> float:
-    """When the job will give its devices back, in Unix seconds; infinity where nobody knows.
+    """When the job will give its devices back, in Unix seconds; infinity where nobody knows, now if it is stopping.
 
     One that has outlived its estimate is expected to double it, then again, but never to pass its time limit.
     """
+    if job.phase is Phase.STOPPING:
+        return now
     estimate = run_estimate_s(job, durations)
     if estimate is None:
         return inf

@@ -34,7 +34,7 @@ def foresee(
     """The expected starts of the wanted jobs, if nothing else is submitted and every job takes as long as estimated.
 
     A job that nobody can tell of is in the answer with the job that it depends on: one that neither has a time limit
-    nor a history. One on hold, or so far back that it takes more than `looks` to reach it, has neither start nor such a job.
+    nor a history. One on hold, or so far back that reaching it takes more than `looks`, has neither.
     """
     future = _Future(view, now, planner(view))
     missing = set(wanted)

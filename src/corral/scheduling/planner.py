@@ -17,6 +17,7 @@ from corral.scheduling.evict import Running
 from corral.scheduling.order import Ranking, Standing
 from corral.scheduling.packing import Packer
 from corral.scheduling.policy import DEFAULT, POLICIES, Policy, Prefer, policy_named
+from corral.scheduling.preempt import Preemption
 from corral.scheduling.reserve import Release, Timeline
 from corral.scheduling.rotate import Rotation, due
 from corral.scheduling.share import FairShare
@@ -101,6 +102,7 @@ class Planner:
             admission=admission,
             fair=fair,
             draft=draft,
+            preemption=Preemption(view, self._policy_of, admission, self._running),
             packer=self._packer,
             timeline=Timeline(now, draft.free, lambda name: self._releases(draft, name, now), draft.slots_of),
         )

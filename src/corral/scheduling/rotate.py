@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from heapq import merge
 from math import inf
 
-from corral.model.allocation import Allocation, Placement
-from corral.model.job import Job, JobKind, Phase
+from corral.model.allocation import Placement
+from corral.model.job import Job
 from corral.model.plan import Evict
 from corral.scheduling.choose import choose, speed_on
 from corral.scheduling.draft import Ask, Draft
+from corral.scheduling.evict import Running
 from corral.scheduling.order import Rank, Ranking, Standing
 from corral.scheduling.policy import Policy
 from corral.scheduling.reserve import changed
@@ -18,26 +19,12 @@ WAITING_LOOKED_AT = 500
 """So many waiting jobs, those that rank first, may take the place of running ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class Running:
-    """A running job and what it holds."""
-
-    job: Job
-    allocation: Allocation
-
-
 def due(running: Iterable[Running], policy: Policy, now: float) -> list[Running]:
     """Those that have had their quantum since they were last started, and may be asked to make room."""
     quantum_s = policy.quantum_s
     if quantum_s is None:
         return []
-    return [
-        one
-        for one in running
-        if one.job.phase is Phase.RUNNING
-        and one.job.spec.kind is JobKind.RUN
-        and now - one.allocation.created_at >= quantum_s
-    ]
+    return [one for one in running if one.runs and now - one.allocation.created_at >= quantum_s]
 
 
 @dataclass(frozen=True, slots=True)

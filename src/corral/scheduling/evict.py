@@ -1,0 +1,98 @@
+"""Making room: whom to end for a job that may preempt, with the least harm, and only if that makes it fit."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from corral.model.allocation import Allocation, Placement
+from corral.model.job import Job, JobKind, Phase
+from corral.scheduling.choose import choose
+from corral.scheduling.draft import Ask, Draft
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A job that holds something, and what."""
+
+    job: Job
+    allocation: Allocation
+
+    @property
+    def runs(self) -> bool:
+        """Whether it is a process that Corral started and that has not been told to stop."""
+        return self.job.phase is Phase.RUNNING and self.job.spec.kind is JobKind.RUN
+
+
+Reason = Callable[[Running], str | None]
+"""Why a running job may be ended for the one that wants room, None when it may not."""
+
+
+def victims(
+    draft: Draft, ask: Ask, running: Iterable[Running], reason: Reason, now: float
+) -> list[tuple[Running, str]]:
+    """Whom to end, and why, so that what is asked fits: nobody if it would not fit even so, or fits once those are gone
+    that are stopping.
+
+    Least harm: the least urgent (the highest priority number) first, then the least lost work in GPU-seconds, then the
+    fewest jobs. Of the nodes that could be cleared, the one where the most urgent victim is least urgent.
+    """
+    running = list(running)
+    stopping = draft.branch()
+    for one in running:
+        if one.job.phase is Phase.STOPPING:
+            stopping.give(one.allocation.placement.members)
+    if isinstance(choose(stopping, ask), Placement):
+        return []
+    reasons = {one.job.id: why for one in running if one.runs and (why := reason(one)) is not None}
+    candidates = sorted((one for one in running if one.job.id in reasons), key=lambda one: _harm(one, now))
+    chosen: list[Running] | None = None
+    for some in _by_node(candidates, ask):
+        enough = _enough(stopping, ask, some)
+        if enough is not None and (chosen is None or _cost(enough, now) < _cost(chosen, now)):
+            chosen = enough
+    return [(one, reasons[one.job.id]) for one in chosen or ()]
+
+
+def _harm(one: Running, now: float) -> tuple[float, float, int]:
+    return (-one.job.spec.priority, _lost(one, now), -one.job.sequence)
+
+
+def _lost(one: Running, now: float) -> float:
+    """GPU-seconds of work that ending it throws away."""
+    return one.allocation.gpus * max(0.0, now - one.allocation.created_at)
+
+
+def _cost(some: Sequence[Running], now: float) -> tuple[float, float, int, tuple[str, ...]]:
+    urgent = max(-one.job.spec.priority for one in some)
+    return urgent, sum(_lost(one, now) for one in some), len(some), tuple(sorted(one.job.id for one in some))
+
+
+def _by_node(candidates: Sequence[Running], ask: Ask) -> list[list[Running]]:
+    """The candidates of each node, or all together for a gang, which may need several."""
+    if ask.request.gang_size > 1 and not ask.request.one_node:
+        return [list(candidates)]
+    names = sorted({member.node for one in candidates for member in one.allocation.placement.members})
+    return [
+        [one for one in candidates if any(member.node == name for member in one.allocation.placement.members)]
+        for name in names
+    ]
+
+
+def _enough(draft: Draft, ask: Ask, candidates: Sequence[Running]) -> list[Running] | None:
+    """As few of the candidates as make room, the least harmful; None when all of them do not."""
+    taken: list[Running] = []
+    trial = draft.branch()
+    for one in candidates:
+        if isinstance(choose(trial, ask), Placement):
+            break
+        trial.give(one.allocation.placement.members)
+        taken.append(one)
+    if not isinstance(choose(trial, ask), Placement):
+        return None
+    for one in reversed(list(taken)):
+        without = draft.branch()
+        for other in taken:
+            if other is not one:
+                without.give(other.allocation.placement.members)
+        if isinstance(choose(without, ask), Placement):
+            taken.remove(one)
+    return taken

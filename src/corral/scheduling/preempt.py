@@ -1,0 +1,60 @@
+"""Who may be ended for whom: more urgent work where its queue preempts, and lent capacity where its owner wants it."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from corral.model.job import Job
+from corral.model.plan import Evict
+from corral.model.view import View
+from corral.scheduling.admit import Admission, Scope, demand_of
+from corral.scheduling.draft import Ask, Draft
+from corral.scheduling.evict import Running, victims
+from corral.scheduling.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """The rules for one cycle. `running` is asked only when a job has no place and may have somebody ended."""
+
+    view: View
+    policy_of: Mapping[str, Policy]
+    admission: Admission
+    running: Callable[[], list[Running]]
+
+    def make_room(self, draft: Draft, job: Job, ask: Ask, now: float) -> list[Evict]:
+        """Whom to end for the first job of its queue that has no place; nobody in most clusters."""
+        queue = self.view.queues.get(job.spec.queue)
+        preempts = queue is not None and queue.preempts
+        reclaims = self._reclaims(job)
+        if not preempts and not reclaims:
+            return []
+
+        def reason(one: Running) -> str | None:
+            policy = self.policy_of.get(one.job.spec.queue)
+            held_s = now - one.allocation.created_at
+            if policy is not None and held_s < policy.spared_s:
+                return None
+            if preempts and one.job.spec.priority > job.spec.priority:
+                return f"job {job.id} has priority {job.spec.priority} and goes before {one.job.spec.priority}"
+            if reclaims and self._borrows(one.job, job.spec.queue):
+                return f"queue {job.spec.queue} takes back for job {job.id} what it had lent to {one.job.spec.queue}"
+            return None
+
+        chosen = victims(draft, ask, self.running(), reason, now)
+        return [Evict(one.job.id, job.id, why) for one, why in chosen]
+
+    def _reclaims(self, job: Job) -> bool:
+        """Whether the job's queue only asks for what is its own, and others beside it stand above theirs."""
+        queue = self.view.queues.get(job.spec.queue)
+        if queue is None or queue.parent is None or queue.quota.share_milli is None:
+            return False
+        held = self.admission.held(Scope("queue", queue.name)).milli
+        return held + demand_of(job).milli <= queue.quota.share_milli
+
+    def _borrows(self, job: Job, lender: str) -> bool:
+        """Whether the job's queue stands beside the lender and above its own quota."""
+        queue = self.view.queues.get(job.spec.queue)
+        if queue is None or queue.name == lender or queue.quota.share_milli is None:
+            return False
+        beside = queue.parent is not None and queue.parent == self.view.queues[lender].parent
+        return beside and self.admission.held(Scope("queue", queue.name)).milli > queue.quota.share_milli
