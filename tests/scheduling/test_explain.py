@@ -97,8 +97,10 @@ def test_holds_dependencies_pauses_and_limits_are_said_in_words() -> None:
         "job 1 waits: it is on hold; `corral release 1` lets it go.",
         "job 2 waits for job 1, which is waiting; it starts after that succeeds.",
         "job 3 waits: its last start failed (the launcher died); it is tried again in 1m 30s.",
-        "job 4 waits: 0 of at most 0 elements run; it goes on when one of them ends. "
-        "When it starts depends on job 3, which has no time limit.",
+        (
+            "job 4 waits: 0 of at most 0 elements run; it goes on when one of them ends. "
+            "When it starts depends on job 3, which has no time limit."
+        ),
     ]
 
 

@@ -1,0 +1,139 @@
+"""Who is ended for whom, and who never is."""
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corral.model.fact import Delta, JobChanged
+from corral.model.fit import Misfit
+from corral.model.job import Job, Phase
+from corral.model.plan import Evict, Plan, WaitReason
+from corral.model.queue import Queue, Quota
+from corral.model.view import View
+from corral.scheduling.choose import choose
+from corral.scheduling.draft import Ask
+from corral.scheduling.feasible import draft_of
+from corral.scheduling.planner import Planner
+from corral.scheduling.policy import POLICIES, Policy
+from tests.scheduling.lab import T0, box, job, observed, started, submitted
+
+URGENT = Queue("default", preempts=True)
+
+
+def running(*jobs: Job, queues: tuple[Queue, ...] = (URGENT,), gpus: int = 4, at: float = T0) -> View:
+    """A box on which these jobs run, each since its own number of seconds after T0."""
+    view = View(queues={queue.name: queue for queue in queues}).advance(observed(box(gpus=gpus)))
+    for one in jobs:
+        view = view.advance(submitted(one))
+        for start in Planner(view).plan(at).starts:
+            view = view.advance(started(start, at=at + one.sequence, user=one.spec.user))
+    return view
+
+
+def evicted(plan: Plan) -> list[str]:
+    return [eviction.job_id for eviction in plan.evictions]
+
+
+def plan_of(view: View, now: float = T0 + 1000, **options: Any) -> Plan:
+    return Planner(view, **options).plan(now)
+
+
+def test_more_urgent_work_makes_the_least_urgent_make_room() -> None:
+    view = running(job(1, 2, priority=5), job(2, 2, priority=9)).advance(submitted(job(3, 2, priority=1)))
+    assert plan_of(view).evictions == (Evict("2", "3", "job 3 has priority 1 and goes before 9"),)
+
+
+def test_of_equals_the_one_that_loses_least_work_goes() -> None:
+    view = running(job(1, 2), job(2, 2)).advance(submitted(job(3, 2, priority=1)))
+    assert evicted(plan_of(view)) == ["2"]
+
+
+def test_no_more_jobs_are_ended_than_it_takes() -> None:
+    view = running(job(1, 3), job(2, 1)).advance(submitted(job(3, 3, priority=1)))
+    assert evicted(plan_of(view)) == ["1"]
+
+
+def test_nobody_is_ended_for_an_equal() -> None:
+    view = running(job(1, 4)).advance(submitted(job(2, 4)))
+    assert evicted(plan_of(view)) == []
+
+
+def test_nobody_is_ended_where_the_queue_does_not_preempt() -> None:
+    view = running(job(1, 4), queues=()).advance(submitted(job(2, 4, priority=1)))
+    assert evicted(plan_of(view)) == []
+
+
+def test_nobody_is_ended_if_the_job_would_still_not_fit() -> None:
+    view = running(job(1, 1, priority=1), job(2, 3)).advance(submitted(job(3, 4, priority=1)))
+    assert evicted(plan_of(view)) == []
+
+
+def test_nobody_else_is_ended_while_enough_are_stopping() -> None:
+    view = running(job(1, 2), job(2, 2)).advance(submitted(job(3, 2, priority=1)))
+    stopping: list[Delta] = [JobChanged("2", {"phase": Phase.STOPPING}, T0 + 1000)]
+    plan = plan_of(view.advance(stopping))
+    assert evicted(plan) == []
+    assert [reserve.job_id for reserve in plan.reservations] == ["3"], "what they give back is for the job"
+
+
+def test_a_job_is_spared_until_it_has_run_its_least_time() -> None:
+    view = running(job(1, 4)).advance(submitted(job(2, 4, priority=1)))
+    spared = {**POLICIES, "priority": Policy(spared_s=600)}
+    assert evicted(plan_of(view, T0 + 100, policies=spared)) == []
+    assert evicted(plan_of(view, T0 + 700, policies=spared)) == ["1"]
+
+
+LENDER = Queue("lender", parent="lab", quota=Quota(share_milli=3000))
+BORROWER = Queue("borrower", parent="lab", quota=Quota(share_milli=1000, borrow_milli=3000))
+
+
+def borrowing() -> View:
+    jobs = [job(n, 1, queue="borrower", priority=1) for n in (1, 2, 3, 4)]
+    return running(*jobs, queues=(LENDER, BORROWER, Queue("lab")))
+
+
+def test_idle_quota_is_lent_and_taken_back() -> None:
+    view = borrowing()
+    assert sum(len(a.placement.uuids) for a in view.allocations.values()) == 4
+    plan = plan_of(view.advance(submitted(job(9, 2, queue="lender", priority=9))))
+    assert evicted(plan) == ["4", "3"], "the last to come have lost least"
+    assert plan.evictions[0].reason == "queue lender takes back for job 9 what it had lent to borrower"
+
+
+def test_more_than_its_own_a_queue_does_not_take_back() -> None:
+    view = borrowing().advance(submitted(job(9, 4, queue="lender", priority=9)))
+    assert evicted(plan_of(view)) == []
+
+
+def test_more_than_may_be_borrowed_is_not_started_and_says_so() -> None:
+    view = borrowing()
+    small = Queue("borrower", parent="lab", quota=Quota(share_milli=1000, borrow_milli=500))
+    fresh = View(nodes=view.nodes, conditions=view.conditions, queues={"lender": LENDER, "borrower": small})
+    plan = plan_of(fresh.advance(submitted(job(1, 1, queue="borrower"), job(2, 1, queue="borrower"))))
+    assert [start.job_id for start in plan.starts] == ["1"]
+    assert plan.holds[0].reason is WaitReason.LIMIT
+    assert plan.holds[0].detail == (
+        "queue borrower holds 1 of at most 1 GPUs, with 0.5 to borrow now and this job asks for 1 more"
+    )
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(st.integers(1, 4), st.integers(1, 9)), max_size=6),
+    st.tuples(st.integers(1, 6), st.integers(1, 9)),
+)
+def test_whoever_is_ended_is_less_urgent_and_their_end_makes_room(
+    others: list[tuple[int, int]], wanted: tuple[int, int]
+) -> None:
+    view = running(*(job(n, g, priority=p) for n, (g, p) in enumerate(others, start=1)), gpus=6)
+    view = view.advance(submitted(job(99, wanted[0], priority=wanted[1])))
+    plan = plan_of(view)
+    for eviction in plan.evictions:
+        urgent = view.jobs[eviction.for_job_id]
+        assert view.jobs[eviction.job_id].spec.priority > urgent.spec.priority
+    if plan.evictions:
+        draft = draft_of(view)
+        for eviction in plan.evictions:
+            draft.give(view.allocations[f"{eviction.job_id}.1"].placement.members)
+        assert not isinstance(choose(draft, Ask(view.jobs[plan.evictions[0].for_job_id].spec.request)), Misfit)
