@@ -56,7 +56,7 @@ def test_a_job_has_a_session_directory_umask_and_standard_input_of_its_own(machi
 
 
 def test_a_job_inherits_no_descriptor_and_no_signal_setting(machine: Machine) -> None:
-    name = machine.launch("sh", "-c", "grep -E 'Sig(Blk|Ign)' /proc/$$/status; exec ls /proc/self/fd")
+    name = machine.launch("sh", "-c", "grep -E 'Sig(Blk|Ign)' /proc/self/status; exec ls /proc/self/fd")
     machine.wait(name)
     _, blocked, _, ignored, *descriptors = machine.log(name).decode().split()
     # The fourth is the directory that ls reads.
