@@ -23,6 +23,11 @@ HOT, COLD = 0.03, 0.01
 """Temperature, in GPUs, at the first and at the last iteration. Decisions are made at COLD."""
 
 STEP_SIZE = 0.5
+FLOOR_LIMIT = 1 / 30
+"""The floor under the price of a core, as a part of the dearest price tried, at most. Jobs without devices may ask for
+more cores than there are; taken at their word, they would make every device worthless, and no place better than another.
+"""
+
 ROWS_SOLVED = 1536
 """Nodes that a solve looks at: an even sample where there are more."""
 
@@ -169,7 +174,7 @@ class Ascent:
         cores = float(self._stock.cores.sum())
         lacking = self._host_expected + float((used * self._cores).sum()) - cores
         dearest = float(self._core.max())
-        self._floor = min(max(0.0, self._floor + dearest * lacking / max(cores, 1.0)), dearest)
+        self._floor = min(max(0.0, self._floor + dearest * lacking / max(cores, 1.0)), FLOOR_LIMIT * dearest)
 
     def _gain(self) -> Floats:
         """float[s]: what a unit of each class brings before it pays for the host what is above the floor."""

@@ -18,9 +18,9 @@ FIRST_SOLVE, GROWTH = 32, 1.6
 CLASSES = 256
 """Request classes that a solve looks at: the most frequent."""
 
-CORE_GRID = (0.0, 0.1, 0.2, 0.3, 0.4, 0.55, 0.75, 1.0)
+CORE_GRID = (0.0, 0.1, 0.2, 0.35, 0.55, 0.85, 1.5, 3.0)
 GIB_GRID = (0.0, 0.2, 0.5)
-"""Prices tried, as parts of a GPU for all the cores, or all the memory, that the median device has beside it."""
+"""Prices tried, in GPUs for all the cores, or all the memory, that the median device has beside it."""
 
 PRIOR = ((1000, 8.0), (500, 4.0), (250, 4.0))
 PRIOR_HOST = 0.75
