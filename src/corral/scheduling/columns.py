@@ -56,12 +56,12 @@ class Touched:
     """Rows in the order they changed. A reader keeps its own place and asks what came after it."""
 
     limit: int
-    _rows: NDArray[np.int32] = field(init=False)
+    _rows: Rows = field(init=False)
     _start: int = 0
     _end: int = 0
 
     def __post_init__(self) -> None:
-        self._rows = np.zeros(2 * self.limit, dtype=np.int32)
+        self._rows = np.zeros(2 * self.limit, dtype=np.intp)
 
     @property
     def place(self) -> int:
@@ -81,7 +81,7 @@ class Touched:
         """Rows touched after `place`, some perhaps more than once; None when that is too long ago to tell."""
         if self._end - place > self.limit or place < self._start:
             return None
-        return self._rows[place - self._start : self._end - self._start].astype(np.intp)
+        return self._rows[place - self._start : self._end - self._start].copy()
 
 
 class Columns:

@@ -24,8 +24,8 @@ HOT, COLD = 0.03, 0.01
 
 STEP_SIZE = 0.5
 FLOOR_LIMIT = 1 / 30
-"""The floor under the price of a core, as a part of the dearest price tried, at most. Jobs without devices may ask for
-more cores than there are; taken at their word, they would make every device worthless, and no place better than another.
+"""The floor under the price of a core is at most this part of the dearest price tried. Jobs without devices may ask for
+more cores than there are; taken at their word, they would make every device worthless and every place as good as any.
 """
 
 ROWS_SOLVED = 1536

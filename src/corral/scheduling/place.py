@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +32,10 @@ class _Ranking:
 
 @dataclass(slots=True)
 class Placer:
-    """Finds the best place for requests by a score. Equal scores go to the earlier row, then to the lower slot."""
+    """Finds the best place for requests by a score. Equal scores go to the earlier row, then to the lower slot.
+
+    A share that may be split goes to the last of equal slots instead.
+    """
 
     columns: Columns
     score: Score
@@ -176,7 +180,7 @@ class Placer:
         if request.devices == 1 and each:
             table = np.full(slots.shape, -np.inf)
             table[which, at] = scores
-            best = table.argmax(axis=0)
+            best = _last_of_best(table) if request.split_milli is not None else table.argmax(axis=0)
             ranking.scores[rows] = table[best, np.arange(len(rows))]
             ranking.slot[rows] = best
         else:
@@ -213,12 +217,17 @@ class Placer:
         return replace(answer, node=self.columns.names[row])
 
 
+def _last_of_best(table: NDArray[Any]) -> Rows:
+    """intp[n]: of each column's largest values the last: where shares that may be split go, as their users know it."""
+    return np.asarray(len(table) - 1 - table[::-1].argmax(axis=0), dtype=np.intp)
+
+
 def slot_sets(columns: Columns, request: Request, rows: Rows, able: NDArray[np.bool_]) -> Rows:
     """intp[devices, n]: the slots that a member would take of each row, of those able.
 
     The ones with least free, the lower of equals; whole devices where the row's layout says which belong together.
     """
-    chosen = least_free(columns, rows, able, request.devices)
+    chosen = least_free(columns, request, rows, able)
     if columns.laid_out and request.whole and request.devices:
         for at, row in enumerate(rows.tolist()):
             known = columns.layouts[row]
@@ -227,13 +236,17 @@ def slot_sets(columns: Columns, request: Request, rows: Rows, able: NDArray[np.b
     return chosen
 
 
-def least_free(columns: Columns, rows: Rows, able: NDArray[np.bool_], devices: int) -> Rows:
+def least_free(columns: Columns, request: Request, rows: Rows, able: NDArray[np.bool_]) -> Rows:
     """intp[devices, n]: of the able slots of each row those with least free, the lower of equals."""
+    devices = request.devices
     if not devices or not len(rows):
         return np.zeros((devices, len(rows)), dtype=np.intp)
+    if devices == 1 and request.whole:
+        return np.asarray(able.argmax(axis=0)[None, :], dtype=np.intp)
     free = np.where(able, columns.free_milli.take(rows, axis=1), 2 * MILLI_PER_DEVICE)
     if devices == 1:
-        return np.asarray(free.argmin(axis=0)[None, :], dtype=np.intp)
+        least = _last_of_best(-free) if request.split_milli is not None else free.argmin(axis=0)
+        return np.asarray(least[None, :], dtype=np.intp)
     ordered: Rows = np.argsort(free, axis=0, kind="stable")
     return ordered[:devices]
 

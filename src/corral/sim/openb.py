@@ -59,7 +59,8 @@ def read_trace(
             f"--arrivals: {arrivals!r} is unknown; {nearest(arrivals, ['sequence', 'file'])}", field="arrivals"
         )
     known_nodes = [_node(row) for row in _rows(nodes)]
-    known_pods = [_pod(row) for row in _rows(pods)]
+    sorts: dict[Request, Request] = {}
+    known_pods = [sorts.setdefault(pod, pod) for pod in map(_pod, _rows(pods))]
     orders = json.loads(_text(order))["seeds"]
     if str(seed) not in orders:
         raise Refused(f"--seed: {order.name} has no order for seed {seed}; it has {', '.join(orders)}", field="seed")
