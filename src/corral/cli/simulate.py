@@ -68,6 +68,7 @@ def swf(
     backfill: Annotated[str, typer.Option(help="none, easy or conservative.")] = "easy",
     backfill_order: Annotated[str, typer.Option(help="queue or sjf.")] = "queue",
     commit_head: Annotated[bool, typer.Option("--commit-head", help="Whoever is at the head stays there.")] = False,
+    limit_factor: Annotated[float, typer.Option(help="Limits are up to so many times the run times.", min=1)] = 1.0,
     json_to: JsonTo = None,
 ) -> None:
     """Queue order and backfill: slowdowns and waits on a trace of parallel jobs."""
@@ -82,6 +83,7 @@ def swf(
         backfill=backfill,
         backfill_order=backfill_order,
         commit_head=commit_head,
+        limit_factor=limit_factor,
     )
     _write(report, json_to)
 

@@ -2,16 +2,21 @@
 
 from dataclasses import dataclass
 
+from corral.model.means import Enforcement
 from corral.model.units import MILLI_PER_DEVICE
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """So much of one device: a share in milli and, where granted, memory in MiB."""
+    """So much of one device: a share in milli and, where granted, memory in MiB.
+
+    `tenant` is the user whom a device that serves one at a time then serves, None on every other device.
+    """
 
     uuid: str
     share_milli: int
     memory_mib: int | None = None
+    tenant: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,15 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
+class Reserve:
+    """These devices are kept for the job, which is to start at `start_at` (Unix seconds) at the latest."""
+
+    job_id: str
+    placement: Placement
+    start_at: float
+
+
+@dataclass(frozen=True, slots=True)
 class ChosenDevice:
     """A device as it was at the moment of choice."""
 
@@ -66,7 +80,8 @@ class GpuInfo:
 class Allocation:
     """A placement committed to a job: who holds what since when.
 
-    `attempt` counts the job's launches from 1. `reserved` marks one that a person's session holds.
+    `attempt` counts the job's launches from 1. `reserved` marks one that a person's session holds. `enforcement` is
+    what holds the job to its grants, the weakest of its devices; None without devices.
     """
 
     id: str
@@ -77,6 +92,7 @@ class Allocation:
     attempt: int = 1
     reserved: bool = False
     gpu_info: GpuInfo | None = None
+    enforcement: Enforcement | None = None
 
     @property
     def gpus(self) -> float:

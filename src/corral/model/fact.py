@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from corral.model.allocation import Allocation
+from corral.model.allocation import Allocation, Reserve
 from corral.model.device import DeviceCondition, Node
 from corral.model.job import Job
 
@@ -97,6 +97,13 @@ class ConditionObserved:
     condition: DeviceCondition
 
 
-Observation = NodeObserved | NodeGone | ConditionObserved
+@dataclass(frozen=True, slots=True)
+class StartsPromised:
+    """What the last plan reserved for whom; replaces what was promised before."""
+
+    reservations: tuple[Reserve, ...]
+
+
+Observation = NodeObserved | NodeGone | ConditionObserved | StartsPromised
 
 Delta = Fact | Observation

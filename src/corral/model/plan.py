@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from corral.model.allocation import Placement
+from corral.model.allocation import Placement, Reserve
 from corral.model.fit import Misfit
 from corral.model.job import Job, JobKind, Request
 
@@ -44,9 +44,7 @@ def group_of(job: Job) -> Group:
     """The group that a waiting job belongs to."""
     spec = job.spec
     array_id = None if job.array_limit is None else job.array_id
-    return Group(
-        spec.queue, spec.user, spec.project, spec.kind, spec.name, spec.request, spec.time_limit_s, array_id
-    )
+    return Group(spec.queue, spec.user, spec.project, spec.kind, spec.name, spec.request, spec.time_limit_s, array_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,15 +87,6 @@ class Hold:
     detail: str | None = None
     expected_start: float | None = None
     depends_on: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Reserve:
-    """These devices are kept for the job, which is to start at `start_at` (Unix seconds) at the latest."""
-
-    job_id: str
-    placement: Placement
-    start_at: float
 
 
 @dataclass(frozen=True, slots=True)

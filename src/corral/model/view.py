@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from corral.model.allocation import Allocation
+from corral.model.allocation import Allocation, Reserve
 from corral.model.device import Device, DeviceCondition, Node
 from corral.model.fact import (
     AllocationEnded,
@@ -22,6 +22,8 @@ from corral.model.fact import (
     JobSubmitted,
     NodeGone,
     NodeObserved,
+    Observation,
+    StartsPromised,
 )
 from corral.model.job import Job, Phase
 from corral.model.past import RUNS_KEPT, Usage
@@ -46,6 +48,7 @@ class View:
         queues, projects: by name.
         usage: decayed GPU-seconds by (project, user); `usage_half_life_s` says how fast they are forgiven.
         served: GPU-seconds that a job that has not ended got in earlier attempts, by job id.
+        promises: what the last plan reserved, by job id; a plan with conservative backfill breaks none of them.
         durations: the last run times in seconds, newest last, by (user, job name).
     """
 
@@ -62,6 +65,7 @@ class View:
     usage: Mapping[tuple[str, str], Usage] = field(default_factory=lambda: EMPTY)
     served: Mapping[str, float] = field(default_factory=lambda: EMPTY)
     durations: Mapping[tuple[str, str], tuple[float, ...]] = field(default_factory=lambda: EMPTY)
+    promises: Mapping[str, Reserve] = field(default_factory=lambda: EMPTY)
     usage_half_life_s: float = 7 * 86400.0
 
     def advance(self, deltas: Iterable[Delta]) -> "View":
@@ -95,6 +99,14 @@ class View:
             for grant in self.allocations[allocation_id].placement.grants
             if grant.uuid == uuid
         )
+
+    def tenant(self, uuid: str) -> str | None:
+        """Whom a device that serves one user at a time serves now, None when that is nobody or anybody."""
+        for allocation_id in self.holders.get(uuid, ()):
+            for grant in self.allocations[allocation_id].placement.grants:
+                if grant.uuid == uuid and grant.tenant is not None:
+                    return grant.tenant
+        return None
 
 
 class ViewDraft:
@@ -167,10 +179,17 @@ class ViewDraft:
             case DeviceUncordoned(uuid=uuid):
                 self._own("cordons").pop(uuid, None)
                 self._recondition(uuid)
+            case _:
+                self._observe(delta)
+
+    def _observe(self, delta: Observation) -> None:
+        match delta:
             case NodeObserved(node=node):
                 self._own("nodes")[node.name] = node
             case NodeGone(name=name):
                 self._own("nodes").pop(name, None)
+            case StartsPromised(reservations=reservations):
+                self._view = replace(self._view, promises={one.job_id: one for one in reservations})
             case ConditionObserved(condition=condition):
                 cordon = self._view.cordons.get(condition.uuid)
                 self._own("conditions")[condition.uuid] = replace(condition, cordoned=cordon)

@@ -2,9 +2,8 @@
 
 from math import inf
 
-from corral.model.allocation import Member, Placement
+from corral.model.allocation import Member, Placement, Reserve
 from corral.model.fit import Fit, Misfit, NodeState
-from corral.model.plan import Reserve
 from corral.scheduling.choose import choose, member_on, speed_on
 from corral.scheduling.draft import Ask, Draft
 from corral.scheduling.reserve import Timeline
@@ -60,19 +59,20 @@ def _earliest_member(
         return None
     at, name = best
     window = timeline.window(name, at, at + duration_s)
-    slots = _able(draft, ask, window, draft.capacity.named(name, ask.request.device_uuids))
-    assert slots is not None, "what fitted at its earliest still does"
+    answer = _able(draft, ask, window, draft.capacity.named(name, ask.request.device_uuids))
+    assert answer is not None, "what fitted at its earliest still does"
     free = draft.free(name).slots
-    latest = sorted(slots, key=lambda index: (free[index].free_milli, index))
-    return at, member_on(draft, ask.request, name, tuple(sorted(latest[: ask.request.devices])))
+    latest = sorted(answer.slots, key=lambda index: (free[index].free_milli, index))
+    slots = answer.slots if answer.parts_milli else tuple(sorted(latest[: ask.request.devices]))
+    return at, member_on(draft, ask.request, name, slots, window)
 
 
-def _able(draft: Draft, ask: Ask, state: NodeState, named: tuple[int, ...] | None) -> tuple[int, ...] | None:
+def _able(draft: Draft, ask: Ask, state: NodeState, named: tuple[int, ...] | None) -> Fit | None:
     """The slots that can serve one member, None when there are too few."""
     answer = draft.memo.fit(ask.request, state, named)
     if isinstance(answer, Misfit):
         return None
-    if not ask.speeds:
-        return answer.slots
     able = tuple(index for index in answer.slots if speed_on(ask.speeds, state.slots[index].model) > 0)
-    return able if len(able) >= ask.request.devices else None
+    if len(able) == len(answer.slots):
+        return answer
+    return Fit(able) if len(able) >= ask.request.devices and not answer.parts_milli else None

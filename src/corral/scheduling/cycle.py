@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 
-from corral.model.allocation import Placement
+from corral.model.allocation import Placement, Reserve
 from corral.model.fit import Misfit
-from corral.model.job import Job
-from corral.model.plan import Evict, Hold, Plan, Reserve, Start, WaitReason
-from corral.scheduling.admit import Admission
+from corral.model.job import Job, Phase
+from corral.model.plan import Evict, Hold, Plan, Start, WaitReason
+from corral.scheduling.admit import Admission, parked
 from corral.scheduling.backfill import promise
 from corral.scheduling.choose import METHOD, choose
 from corral.scheduling.draft import HOST_CAUSES, Ask, Draft, Keeping
@@ -54,6 +54,7 @@ class Cycle:
     starts: list[Start] = field(default_factory=list)
     holds: list[Hold] = field(default_factory=list)
     reservations: list[Reserve] = field(default_factory=list)
+    _promised: dict[str, tuple[Reserve, float]] = field(default_factory=dict)
     _blocked: dict[str, str] = field(default_factory=dict)
 
     def decide(self) -> Plan:
@@ -93,6 +94,7 @@ class Cycle:
     def _place(self, job: Job) -> Hold | None:
         """Start the job if it has a place; else do what keeps its turn, and say why it waits."""
         policy = self.policy_of[job.spec.queue]
+        self._take_back(job.id)
         run_s = self.standing.estimate_s(job)
         duration_s = inf if run_s is None else run_s
         ask = Ask(job.spec.request, self.standing.now + duration_s, job.spec.speeds)
@@ -130,10 +132,34 @@ class Cycle:
                 self._keep(job, misfit, None if gang or misfit.node is None else (misfit.node,))
             return hold
         self.draft.timeline = self.timeline
-        for member in reserve.placement.members:
-            self.timeline.reserve(member, reserve.start_at, reserve.start_at + duration_s)
+        self._hold_free(reserve, duration_s)
         self.reservations.append(reserve)
         return replace(hold, expected_start=reserve.start_at)
+
+    def renew_promises(self, promises: Mapping[str, Reserve]) -> None:
+        """Keep free what waiting jobs of conservative queues were promised before this cycle, while it is there."""
+        for job_id, reserve in sorted(promises.items()):
+            job = self.jobs.get(job_id)
+            if job is None or job.phase is not Phase.PENDING or job.spec.queue not in self.policy_of:
+                continue
+            conservative = self.policy_of[job.spec.queue].backfill is Backfill.CONSERVATIVE
+            if conservative and parked(job, self.standing.now) is None and self.draft.has(reserve.placement):
+                run_s = self.standing.estimate_s(job)
+                start_at = max(self.standing.now, reserve.start_at)
+                self._hold_free(replace(reserve, start_at=start_at), inf if run_s is None else run_s)
+
+    def _hold_free(self, reserve: Reserve, duration_s: float) -> None:
+        self.draft.timeline = self.timeline
+        self._promised[reserve.job_id] = (reserve, duration_s)
+        for member in reserve.placement.members:
+            self.timeline.reserve(member, reserve.start_at, reserve.start_at + duration_s)
+
+    def _take_back(self, job_id: str) -> None:
+        """What is promised to a job is free to the job itself, which may now get something sooner."""
+        reserve, duration_s = self._promised.pop(job_id, (None, 0.0))
+        if reserve is not None:
+            for member in reserve.placement.members:
+                self.timeline.cancel(member, reserve.start_at, reserve.start_at + duration_s)
 
     def _keep(self, job: Job, misfit: Misfit, nodes: tuple[str, ...] | None) -> None:
         self.draft.keep(Keeping(job.id, job.spec.request, misfit.cause in HOST_CAUSES, nodes))

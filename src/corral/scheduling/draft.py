@@ -180,6 +180,13 @@ class Draft:
                     return keeping.job_id
         return None
 
+    def has(self, placement: Placement) -> bool:
+        """Whether all its nodes and devices are in the cluster now."""
+        return all(
+            member.node in self.capacity.names and len(self.slots_of(member)) == len(member.grants)
+            for member in placement.members
+        )
+
     def slots_of(self, member: Member) -> tuple[int, ...]:
         """The slots of the member's grants, in their order."""
         if not member.grants:

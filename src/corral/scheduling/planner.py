@@ -106,6 +106,7 @@ class Planner:
             packer=self._packer,
             timeline=Timeline(now, draft.free, lambda name: self._releases(draft, name, now), draft.slots_of),
         )
+        cycle.renew_promises(view.promises)
         return cycle.decide()
 
     def learn(self) -> bool:

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from corral.model.allocation import Member
+from corral.model.allocation import Grant, Member
 from corral.model.fit import NodeState, Slot
+from corral.model.units import MILLI_PER_DEVICE
 
 SlotsOf = Callable[[Member], tuple[int, ...]]
 
@@ -98,6 +99,10 @@ class Timeline:
         self.steps(member.node).change(start, end, member, self._slots_of(member), -1)
         self._reserved[member.node] = None
 
+    def cancel(self, member: Member, start: float, end: float) -> None:
+        """Take back a promise that was made with the same arguments."""
+        self.steps(member.node).change(start, end, member, self._slots_of(member), 1)
+
     def times(self, names: Iterable[str]) -> list[float]:
         """Every moment from now on at which what is free changes on one of the nodes."""
         return sorted({at for name in names for at in self.steps(name).times})
@@ -170,6 +175,7 @@ def changed(state: NodeState, member: Member, slots: Sequence[int], sign: int) -
             changing[index] = slot._replace(
                 free_milli=slot.free_milli + sign * grant.share_milli,
                 free_mib=None if slot.free_mib is None else slot.free_mib + sign * (grant.memory_mib or 0),
+                tenant=_tenant(slot, grant, sign),
             )
         left = tuple(changing)
     return NodeState(
@@ -180,6 +186,13 @@ def changed(state: NodeState, member: Member, slots: Sequence[int], sign: int) -
         state.driver,
         state.cuda,
     )
+
+
+def _tenant(slot: Slot, grant: Grant, sign: int) -> str | None:
+    """Whom a device that serves one user at a time serves after the change; the last to go leaves it to anybody."""
+    if sign < 0 or grant.tenant is None:
+        return grant.tenant or slot.tenant
+    return None if slot.free_milli + grant.share_milli == MILLI_PER_DEVICE else slot.tenant
 
 
 def lesser(one: NodeState, other: NodeState) -> NodeState:

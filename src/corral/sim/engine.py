@@ -17,6 +17,7 @@ from corral.model.fact import (
     JobChanged,
     JobSubmitted,
     NodeObserved,
+    StartsPromised,
 )
 from corral.model.job import Job, Phase
 from corral.model.plan import Evict, Plan, Start
@@ -74,8 +75,8 @@ class Engine:
     """One simulated cluster. `tick_s` plans at its multiples too while anybody waits, for policies that share time."""
 
     planner: Planner
+    watches: Sequence[Callable[[float, Plan], None]] = ()
     tick_s: float | None = None
-    watch: Callable[[float, Plan], None] | None = None
     _works: dict[str, Work] = field(default_factory=dict)
     _runs: dict[str, _Run] = field(default_factory=dict)
     _ends: list[tuple[float, int, str, int]] = field(default_factory=list)
@@ -121,13 +122,15 @@ class Engine:
         """Plan and act until the plan has nothing more to do at this moment."""
         while self._waiting:
             plan = self.planner.plan(now)
-            if self.watch is not None:
-                self.watch(now, plan)
+            for watch in self.watches:
+                watch(now, plan)
             deltas: list[Delta] = []
             for eviction in plan.evictions:
                 deltas += self._evict(eviction, now)
             for start in plan.starts:
                 deltas += self._start(start, now)
+            if plan.reservations or self.planner.view.promises:
+                deltas.append(StartsPromised(plan.reservations))
             self.planner.advance(deltas)
             if not plan.evictions and plan.complete:
                 return

@@ -3,8 +3,9 @@
 The cluster is one host of so many processors and every job asks for processors of it; the estimate is the run time.
 """
 
+import random
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,9 @@ from corral.scheduling.order import SHORTEST_S, Order, Rank, Standing
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import Backfill, BackfillOrder, policy_named
 from corral.sim.engine import Engine, Work, inventory
+
+PUNCTUAL_S = 1e-3
+"""Starts so close to what was told are exact: floating point leaves less."""
 
 SUBMIT, RUN, USED, ASKED = 1, 3, 4, 7
 """Columns of the format, from 0: submit time, run time, processors used and asked for."""
@@ -77,8 +81,13 @@ def simulate(
     backfill: str = "none",
     backfill_order: str = "queue",
     commit_head: bool = False,
+    limit_factor: float = 1.0,
+    seed: int = 42,
 ) -> dict[str, Any]:
-    """Mean bounded slowdown, mean over windows of `jobs` jobs from each 0-based start on, each on an empty cluster."""
+    """Mean bounded slowdown, mean over windows of `jobs` jobs from each 0-based start on, each on an empty cluster.
+
+    A job's time limit, by which it is scheduled, is its run time times something between 1 and `limit_factor`.
+    """
     began = time.perf_counter()
     policy = replace(
         policy_named(order),
@@ -87,17 +96,20 @@ def simulate(
         strict=backfill == Backfill.NONE,
         quantum_s=None,
     )
-    slowdowns, waits = [], []
+    slowdowns, waits, told = [], [], Told()
+    chance = random.Random(seed)
     for start in windows:
         if start + jobs > len(trace):
             raise Refused(
                 f"--windows: {start} + {jobs} jobs is beyond the trace, which has {len(trace)}", field="--windows"
             )
-        works = _window(trace[start : start + jobs], processors)
+        works = _window(trace[start : start + jobs], processors, lambda: chance.uniform(1.0, limit_factor))
         head = CommittedHead(policy.order) if commit_head else None
         planner = Planner(policy=policy if head is None else replace(policy, order=head.order))
         planner.advance(inventory([Node("cluster", (), processors * 1000, 0)]))
-        Engine(planner, watch=None if head is None else head.watch).run(works)
+        watches = [told.watch] if head is None else [told.watch, head.watch]
+        Engine(planner, watches).run(works)
+        told.compare(works)
         slowdowns.append(sum(bounded_slowdown(work.wait_s, work.amount) for work in works) / len(works))
         waits += [work.wait_s for work in works]
     return {
@@ -111,6 +123,7 @@ def simulate(
         "bounded_slowdowns": [round(value, 2) for value in slowdowns],
         "mean_wait_s": round(sum(waits) / len(waits), 1),
         "max_wait_s": max(waits),
+        "expected_start": told.report(),
         "wall_s": round(time.perf_counter() - began, 3),
     }
 
@@ -120,12 +133,43 @@ def bounded_slowdown(wait_s: float, run_s: float) -> float:
     return max(1.0, (wait_s + run_s) / max(run_s, SHORTEST_S))
 
 
-def _window(trace: Sequence[TraceJob], processors: int) -> list[Work]:
+class Told:
+    """What jobs were told of their start when they came, and what became of it."""
+
+    def __init__(self) -> None:
+        self._starts: dict[str, float] = {}
+        self._late_s: list[float] = []
+
+    def watch(self, _now: float, plan: Plan) -> None:
+        """Only the first word counts."""
+        for reserve in plan.reservations:
+            self._starts.setdefault(reserve.job_id, reserve.start_at)
+
+    def compare(self, works: Sequence[Work]) -> None:
+        """All jobs of a window have run."""
+        for work in works:
+            if work.job.id in self._starts and work.started_at is not None:
+                self._late_s.append(work.started_at - self._starts[work.job.id])
+        self._starts.clear()
+
+    def report(self) -> dict[str, Any]:
+        """How many were told, how many started then to the second, how many later; the greatest delay in seconds."""
+        late = [late_s for late_s in self._late_s if late_s > PUNCTUAL_S]
+        punctual = sum(abs(late_s) <= PUNCTUAL_S for late_s in self._late_s)
+        return {
+            "told": len(self._late_s),
+            "exact": punctual,
+            "late": len(late),
+            "max_late_s": round(max(late, default=0.0), 3),
+        }
+
+
+def _window(trace: Sequence[TraceJob], processors: int, factor: Callable[[], float]) -> list[Work]:
     works = []
     for number, one in enumerate(trace, start=1):
         if not 1 <= one.processors <= processors:
             raise Refused(f"--procs: a job of the trace needs {one.processors} of {processors}", field="--procs")
         request = Request(devices=0, cpu_milli=one.processors * 1000)
-        spec = JobSpec(user="trace", request=request, time_limit_s=one.run_s)
+        spec = JobSpec(user="trace", request=request, time_limit_s=one.run_s * factor())
         works.append(Work(Job(str(number), number, spec, one.submitted_at), one.run_s))
     return works
