@@ -4,6 +4,7 @@ import json
 from types import MappingProxyType
 
 from corral.model.allocation import Allocation, Grant, Member, Placement
+from corral.model.split import split
 from corral.model.view import View
 from corral.sharing.alloc_map import (
     HeldDevice,
@@ -15,7 +16,6 @@ from corral.sharing.alloc_map import (
     held_devices,
 )
 from corral.sharing.resource_txt import resource_file
-from corral.sharing.split import split
 
 D1, D2 = "c59395cd-ac91-4cd3-a1b0-3d2568aa2d01", "c59395cd-ac91-4cd3-a1b0-3d2568aa2d02"
 

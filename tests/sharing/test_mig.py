@@ -3,7 +3,8 @@
 import pytest
 
 from corral.model.device import Device
-from corral.sharing.mig import free_partitions, profile_matches
+from corral.model.fit import profile_matches
+from corral.sharing.mig import free_partitions
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corral.model.ask import Ask
 from corral.model.errors import Refused
 from corral.model.means import Means
-from corral.sharing.ask import Ask
 from corral.sharing.resources import to_ask
 
 CONVERSIONS: list[tuple[dict[str, str], Ask]] = [

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from corral.model.means import Means
+
 
 class DeviceState(StrEnum):
     """What a person may expect of a device; the first that applies, in this order."""
@@ -37,7 +39,13 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One physical accelerator, known by its UUID. What the driver would not tell is None."""
+    """One physical accelerator, or a slice of one that is handed out like a device. What is not known is None.
+
+    Attributes:
+        means: how jobs meet on it, as the site has configured.
+        one_user: several jobs meet on it only while they are one Unix user's.
+        mig_profile, parent_uuid: of a slice, and the device that it is cut from; None for a physical device.
+    """
 
     uuid: str
     index: int
@@ -52,6 +60,10 @@ class Device:
     power_limit_mw: int | None = None
     persistence: bool | None = None
     ecc: bool | None = None
+    means: Means = Means.TIMESLICE
+    one_user: bool = False
+    mig_profile: str | None = None
+    parent_uuid: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

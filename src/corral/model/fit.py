@@ -3,15 +3,18 @@
 A node's state is a plain tuple without names, so that nodes in equal states share one answer.
 """
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
 
+from corral.model.allocation import Grant
 from corral.model.device import Device, DeviceCondition, DeviceState
 from corral.model.job import Request
-from corral.model.units import MILLI_PER_DEVICE
+from corral.model.means import Means
+from corral.model.split import NoRoom, split
+from corral.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI
 from corral.model.view import View
 
 
@@ -23,6 +26,9 @@ class Slot(NamedTuple):
         free_mib: memory not granted, None when the device's memory is not known.
         blocked: the state that keeps it from being handed out at all, None when nothing does.
         left_mib: memory really free on a device that strangers use, None when it is not lent out.
+        means: how jobs meet on it.
+        profile: of a hardware slice, None for a device.
+        one_user, tenant: whether its jobs must be one user's, and whose they are while there are any.
     """
 
     model: str
@@ -32,6 +38,10 @@ class Slot(NamedTuple):
     free_mib: int | None
     blocked: DeviceState | None = None
     left_mib: int | None = None
+    means: Means = Means.TIMESLICE
+    profile: str | None = None
+    one_user: bool = False
+    tenant: str | None = None
 
 
 class NodeState(NamedTuple):
@@ -56,6 +66,8 @@ class Cause(StrEnum):
     COMPUTE = "compute"
     MEMORY = "memory"
     NOT_NAMED = "not named"
+    PROFILE = "profile"
+    MEANS = "means"
     UNREADABLE = "unreadable"
     UNHEALTHY = "unhealthy"
     CORDONED = "cordoned"
@@ -63,6 +75,7 @@ class Cause(StrEnum):
     STALE = "stale"
     RESERVED = "reserved"
     HELD = "held"
+    TENANT = "tenant"
     FREE_MEMORY = "free memory"
     CPU = "cpu"
     HOST_MEMORY = "host memory"
@@ -70,16 +83,23 @@ class Cause(StrEnum):
 
 
 STATIC_CAUSES = frozenset(
-    {Cause.NO_NODE, Cause.LABELS, Cause.DRIVER, Cause.CUDA, Cause.MODEL, Cause.COMPUTE, Cause.MEMORY, Cause.NOT_NAMED}
+    {
+        *(Cause.NO_NODE, Cause.LABELS, Cause.DRIVER, Cause.CUDA, Cause.MODEL, Cause.COMPUTE, Cause.MEMORY),
+        *(Cause.NOT_NAMED, Cause.PROFILE, Cause.MEANS),
+    }
 )
-_EVICTABLE_CAUSES = frozenset({Cause.HELD, Cause.FREE_MEMORY, Cause.CPU, Cause.HOST_MEMORY})
+_EVICTABLE_CAUSES = frozenset({Cause.HELD, Cause.TENANT, Cause.FREE_MEMORY, Cause.CPU, Cause.HOST_MEMORY})
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The request fits: these slots can serve it, in index order; which of them to take is for placement to say."""
+    """The request fits: these slots can serve it, in index order; which of them to take is for placement to say.
+
+    With `parts_milli` no single slot has the room: all of these are taken, so much of each.
+    """
 
     slots: tuple[int, ...]
+    parts_milli: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +152,71 @@ def fit(request: Request, state: NodeState, *, named: Collection[int] | None = N
         return misfit
     causes = [_slot_cause(request, slot, named is None or i in named) for i, slot in enumerate(state.slots)]
     able = tuple(i for i, cause in enumerate(causes) if cause is None)
+    if request.split_milli is not None and (not able or request.split_milli > MILLI_PER_DEVICE):
+        return _split_fit(request, request.split_milli, state, named)
     if len(able) < request.devices:
         return _slots_misfit(request, [cause for cause in causes if cause is not None], len(able))
     return Fit(able)
+
+
+def _split_fit(request: Request, wanted_milli: int, state: NodeState, named: Collection[int] | None) -> Fit | Misfit:
+    part = _part_of(request)
+    causes = [_part_cause(part, slot, named is None or i in named) for i, slot in enumerate(state.slots)]
+    room = [0 if cause else _room_milli(part, slot) for cause, slot in zip(causes, state.slots, strict=True)]
+    parts = _split(request, wanted_milli, room)
+    if not isinstance(parts, NoRoom):
+        slots = tuple(i for i, milli in enumerate(parts) if milli)
+        return Fit(slots, tuple(parts[i] for i in slots))
+    ever = [0 if cause in STATIC_CAUSES else MILLI_PER_DEVICE for cause in causes]
+    evicted = [MILLI_PER_DEVICE if cause in (None, *_EVICTABLE_CAUSES) else 0 for cause in causes]
+    counts = sorted(((causes.count(c), c) for c in Cause if c in causes), key=lambda pair: -pair[0])
+    never = isinstance(_split(request, wanted_milli, ever), NoRoom)
+    return Misfit(
+        next((c for _, c in counts if (c in STATIC_CAUSES) is never), Cause.HELD),
+        -(-wanted_milli // MILLI_PER_DEVICE),
+        sum(room) // MILLI_PER_DEVICE,
+        devices=tuple((c, n) for n, c in counts),
+        never=never,
+        eviction_helps=not isinstance(_split(request, wanted_milli, evicted), NoRoom),
+    )
+
+
+def _split(request: Request, wanted_milli: int, room: Sequence[int]) -> tuple[int, ...] | NoRoom:
+    return split(wanted_milli, room, strategy=request.split, refuse_fragmenting=not request.may_fragment)
+
+
+def _part_of(request: Request) -> Request:
+    """What each device of a split request must at least be able to give."""
+    return replace(request, split_milli=None, share_milli=SHARE_QUANTUM_MILLI)
+
+
+def _part_cause(part: Request, slot: Slot, named: bool) -> Cause | None:
+    # A client of MPS has its limits from one daemon, and each device has its own.
+    return Cause.MEANS if slot.means is Means.MPS else _slot_cause(part, slot, named)
+
+
+def _room_milli(part: Request, slot: Slot) -> int:
+    """Milli-GPU that the slot can give a part of a split request, its memory permitting."""
+    proportional = part.memory_mib is None and part.memory_percent is None
+    if not proportional or not slot.memory_mib or slot.free_mib is None:
+        return slot.free_milli
+    return min(slot.free_milli, slot.free_mib * MILLI_PER_DEVICE // slot.memory_mib)
+
+
+def still_fits(request: Request, state: NodeState, slots: Sequence[int], grants: Sequence[Grant]) -> Misfit | None:
+    """Why what was chosen of these slots is no longer there, None when it is; each part of a split is tested."""
+    if request.split_milli is None or (len(grants) == 1 and request.split_milli <= MILLI_PER_DEVICE):
+        answer = fit(request, state, named=slots)
+        return answer if isinstance(answer, Misfit) else None
+    misfit = _node_misfit(request, state)
+    if misfit is not None:
+        return misfit
+    for index, grant in zip(slots, grants, strict=True):
+        part = replace(_part_of(request), share_milli=grant.share_milli, memory_mib=grant.memory_mib)
+        cause = _part_cause(part, state.slots[index], True)
+        if cause is not None:
+            return Misfit(cause, 1, 0, never=cause in STATIC_CAUSES, eviction_helps=cause in _EVICTABLE_CAUSES)
+    return None
 
 
 def _node_misfit(request: Request, state: NodeState) -> Misfit | None:
@@ -163,20 +245,76 @@ def _slot_cause(request: Request, slot: Slot, named: bool) -> Cause | None:
     least_mib = max(request.min_memory_mib or 0, grant_mib)
     if least_mib and (slot.memory_mib is None or slot.memory_mib < least_mib):
         return Cause.MEMORY
+    unshared = _means_cause(request, slot)
+    if unshared is not None:
+        return unshared
     if slot.blocked is not None and not _strangers_accepted(request, slot):
         return Cause(slot.blocked.value.replace("_", " "))
-    if slot.free_milli < request.share_milli:
+    if slot.free_milli < share_milli_of(request, slot):
         return Cause.HELD
+    if slot.tenant is not None and not request.whole and slot.tenant != request.tenant:
+        return Cause.TENANT
     if grant_mib and (slot.free_mib is None or slot.free_mib < grant_mib):
         return Cause.FREE_MEMORY
     return None
 
 
-def grant_memory_mib(request: Request, slot: Slot) -> int | None:
+def _means_cause(request: Request, slot: Slot) -> Cause | None:
+    """Why the slot is not shared in the way that the request needs, None when it is."""
+    if (request.mig_profile is None) is not (slot.profile is None):
+        return Cause.PROFILE if request.mig_profile is not None else Cause.MEANS
+    if request.mig_profile is not None and slot.profile is not None:
+        return None if profile_matches(request.mig_profile, slot.profile) else Cause.PROFILE
+    if slot.means is Means.MIG or (not request.whole and slot.means is Means.EXCLUSIVE):
+        return Cause.MEANS
+    if slot.means is Means.MPS and (request.split_milli or 0) > MILLI_PER_DEVICE:
+        return Cause.MEANS
+    alone = request.means is Means.EXCLUSIVE and request.whole
+    return None if request.means in (None, slot.means) or alone else Cause.MEANS
+
+
+def profile_matches(wanted: str, profile: str) -> bool:
+    """Whether a slice of `profile` is what was asked for: by its name ("1g.10gb") or its memory ("10g", "10gb")."""
+    name = profile.lower()
+    memory = name.partition(".")[2].partition("+")[0]
+    return wanted.lower() in {name, memory, memory.removesuffix("b")} - {""}
+
+
+def share_milli_of(request: Request, slot: Slot) -> int:
+    """Milli-GPU of the slot that the request takes, where it is not split."""
+    if not request.share_of_memory or not slot.memory_mib or request.memory_mib is None:
+        return request.share_milli
+    hundredths = request.memory_mib * 100 // slot.memory_mib
+    return min(MILLI_PER_DEVICE, max(request.share_milli, hundredths * SHARE_QUANTUM_MILLI))
+
+
+def grant_memory_mib(request: Request, slot: Slot, part_milli: int | None = None) -> int | None:
     """MiB of the slot that the request is granted: what it names, else its share's part; None is the whole device."""
     if request.memory_mib is not None or request.whole or slot.memory_mib is None:
         return request.memory_mib
-    return slot.memory_mib * request.share_milli // MILLI_PER_DEVICE
+    if request.memory_percent is not None:
+        return slot.memory_mib * request.memory_percent // 100
+    return slot.memory_mib * (part_milli or request.share_milli) // MILLI_PER_DEVICE
+
+
+def grants_on(request: Request, state: NodeState, slots: Sequence[int], uuids: Sequence[str]) -> tuple[Grant, ...]:
+    """What a member that fits gets of these slots, whose devices are `uuids`."""
+    chosen = [state.slots[index] for index in slots]
+    parts: Sequence[int | None] = [None] * len(chosen)
+    wanted_milli = request.split_milli
+    if wanted_milli is not None and (len(chosen) > 1 or wanted_milli > MILLI_PER_DEVICE):
+        found = _split(request, wanted_milli, [_room_milli(_part_of(request), slot) for slot in chosen])
+        assert not isinstance(found, NoRoom), "the request was said to fit on these slots"
+        parts = found
+    return tuple(
+        Grant(
+            uuid,
+            share_milli_of(request, slot) if part is None else part,
+            grant_memory_mib(request, slot, part),
+            request.tenant if slot.one_user and not request.whole else None,
+        )
+        for slot, uuid, part in zip(chosen, uuids, parts, strict=True)
+    )
 
 
 def could_use(request: Request, slot: Slot, *, named: bool = True) -> bool:
@@ -210,7 +348,9 @@ def _slots_misfit(request: Request, causes: list[Cause], able: int) -> Misfit:
     )
 
 
-def slot_of(device: Device, condition: DeviceCondition | None, held_milli: int, held_mib: int) -> Slot:
+def slot_of(
+    device: Device, condition: DeviceCondition | None, held_milli: int, held_mib: int, tenant: str | None = None
+) -> Slot:
     """A device as a slot, with so much of it handed out; one that was never sampled counts as unreadable."""
     blocked: DeviceState | None = DeviceState.UNREADABLE
     left_mib = None
@@ -228,6 +368,10 @@ def slot_of(device: Device, condition: DeviceCondition | None, held_milli: int, 
         free_mib=None if total_mib is None else total_mib - held_mib,
         blocked=blocked,
         left_mib=left_mib,
+        means=device.means,
+        profile=device.mig_profile,
+        one_user=device.one_user,
+        tenant=tenant if device.one_user else None,
     )
 
 
@@ -238,7 +382,13 @@ def node_state(view: View, name: str, *, only: Collection[str] | None = None) ->
     """
     node = view.nodes[name]
     slots = [
-        slot_of(device, view.conditions.get(device.uuid), view.held_milli(device.uuid), view.held_mib(device.uuid))
+        slot_of(
+            device,
+            view.conditions.get(device.uuid),
+            view.held_milli(device.uuid),
+            view.held_mib(device.uuid),
+            view.tenant(device.uuid),
+        )
         for device in node.devices
         if only is None or device.uuid in only
     ]

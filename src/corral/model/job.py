@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from corral.model.means import Means
+from corral.model.split import Strategy
 from corral.model.units import MILLI_PER_DEVICE
-
 
 DEFAULT_PRIORITY = 5
 """A lower number runs first."""
@@ -75,7 +76,16 @@ class Request:
     Attributes:
         devices: devices a member; 0 is a CPU job.
         share_milli: share of each device; 1000 is the whole. A share below 1000 may meet others on the device.
+        split_milli: a share that one device gives (then `share_milli` is the same), or several of a node together
+            where none has the room or it is above 1000; None is never split. Of such requests `devices` is 1.
+        split, may_fragment: how it is split, and whether it may take a part of more than one device.
+        share_of_memory: the share is what the memory granted comes to on the device, `share_milli` the least of it.
         memory_mib: memory granted on each device, None for the share's part of it.
+        memory_percent: the same as a part of the device's, where `memory_mib` is None.
+        cores_percent: compute granted on each device by name, None for the share's part of it.
+        mig_profile: each device is a hardware slice of this profile; None is never a slice.
+        means: how the device must be shared, None is as it is configured.
+        tenant: the user on whose behalf a part is asked for, set by the server: some devices serve one at a time.
         min_memory_mib: the least memory a device must have in all (a filter, not a grant).
         models: any of these device models will do (matched as whole words of the model name); () is any.
         min_compute: least compute capability, (major, minor).
@@ -105,15 +115,26 @@ class Request:
     spread: bool = False
     avoid_jobs: tuple[str, ...] = ()
     accept_in_use: int | None = None
+    split_milli: int | None = None
+    split: Strategy = Strategy.EVENLY
+    may_fragment: bool = True
+    share_of_memory: bool = False
+    memory_percent: int | None = None
+    cores_percent: int | None = None
+    mig_profile: str | None = None
+    means: Means | None = None
+    tenant: str | None = None
 
     @property
     def whole(self) -> bool:
-        """Whether the devices asked for are whole ones."""
-        return self.share_milli == MILLI_PER_DEVICE
+        """Whether the devices (or slices) asked for are whole ones."""
+        return self.share_milli == MILLI_PER_DEVICE and self.split_milli is None
 
     @property
     def total_milli(self) -> int:
         """Milli-GPU of all members together."""
+        if self.split_milli is not None:
+            return self.gang_size * self.split_milli
         return self.gang_size * self.devices * self.share_milli
 
 

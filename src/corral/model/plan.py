@@ -94,6 +94,7 @@ class Plan:
     """A decision over the view of `version`. Every tuple is in the order of the decision.
 
     `holds` has one entry for each group of alike jobs that was looked at: the first of them that could not start.
+    `faults` are policies that failed and what is done instead, in words.
     `complete` is False when the cycle reached its bound: more may start once these starts are committed.
     """
 
@@ -102,4 +103,5 @@ class Plan:
     evictions: tuple[Evict, ...] = ()
     holds: tuple[Hold, ...] = ()
     reservations: tuple[Reserve, ...] = ()
+    faults: tuple[str, ...] = ()
     complete: bool = True

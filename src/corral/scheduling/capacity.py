@@ -31,10 +31,20 @@ class _Host:
 
 @dataclass(slots=True)
 class _Used:
-    """What allocations hold of one device or of one host, in the two units that each is counted in."""
+    """What allocations hold of one device or of one host, in the two units that each is counted in.
+
+    `tenants` is what they hold of a device that serves one user at a time, by user.
+    """
 
     milli: int = 0
     mib: int = 0
+    tenants: dict[str, int] = field(default_factory=dict)
+
+    def serve(self, tenant: str, milli: int) -> None:
+        """Count what a tenant takes, or (below 0) gives back."""
+        self.tenants[tenant] = self.tenants.get(tenant, 0) + milli
+        if not self.tenants[tenant]:
+            del self.tenants[tenant]
 
 
 @dataclass(slots=True)
@@ -164,6 +174,8 @@ class Capacity:
                 held = self._devices.setdefault(grant.uuid, _Used())
                 held.milli += sign * grant.share_milli
                 held.mib += sign * (grant.memory_mib or 0)
+                if grant.tenant is not None:
+                    held.serve(grant.tenant, sign * grant.share_milli)
                 self._renew(grant.uuid)
 
     def _renew(self, uuid: str) -> None:
@@ -178,7 +190,8 @@ class Capacity:
 
     def _read(self, device: Device) -> Slot:
         held = self._devices.get(device.uuid) or _Used()
-        return slot_of(device, self.view.conditions.get(device.uuid), held.milli, held.mib)
+        tenant = next(iter(held.tenants), None)
+        return slot_of(device, self.view.conditions.get(device.uuid), held.milli, held.mib, tenant)
 
     def _score(self, device: Device) -> float:
         condition = self.view.conditions.get(device.uuid)

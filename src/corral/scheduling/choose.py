@@ -3,8 +3,8 @@
 from dataclasses import replace
 from functools import lru_cache
 
-from corral.model.allocation import Grant, Member, Placement
-from corral.model.fit import Cause, Fit, Misfit, grant_memory_mib, model_matches
+from corral.model.allocation import Member, Placement
+from corral.model.fit import Cause, Fit, Misfit, NodeState, grants_on, model_matches
 from corral.model.job import Request
 from corral.scheduling.draft import Ask, Draft
 from corral.scheduling.policy import Prefer
@@ -99,23 +99,23 @@ def _fastest(draft: Draft, ask: Ask, name: str, slots: tuple[int, ...]) -> tuple
 
 def _take(draft: Draft, ask: Ask, name: str, slots: tuple[int, ...]) -> Member:
     request = ask.request
+    if request.split_milli is not None:
+        answer = draft.fit(name, ask)
+        if isinstance(answer, Fit) and answer.parts_milli:
+            return member_on(draft, request, name, answer.slots, draft.state(name, ask))
     if len(slots) > request.devices:
         left, scores = draft.free(name).slots, draft.capacity.scores(name)
-        slots = tuple(sorted(slots, key=lambda i: (left[i].free_milli, -scores[i], i))[: request.devices])
+        last = -1 if request.split_milli is not None else 1  # of equals, a share that may be split takes the last
+        slots = tuple(sorted(slots, key=lambda i: (left[i].free_milli, -scores[i], last * i))[: request.devices])
     return member_on(draft, request, name, tuple(sorted(slots)))
 
 
-def member_on(draft: Draft, request: Request, name: str, slots: tuple[int, ...]) -> Member:
-    """What a member gets on these slots of a node."""
-    state = draft.free(name)
-    grants = tuple(
-        Grant(
-            draft.capacity.device(name, index).uuid,
-            request.share_milli,
-            grant_memory_mib(request, state.slots[index]),
-        )
-        for index in slots
-    )
+def member_on(
+    draft: Draft, request: Request, name: str, slots: tuple[int, ...], state: NodeState | None = None
+) -> Member:
+    """What a member gets on these slots of a node, all of them; of what is free, or of `state`."""
+    uuids = [draft.capacity.device(name, index).uuid for index in slots]
+    grants = grants_on(request, state or draft.free(name), slots, uuids)
     return Member(name, grants, request.cpu_milli, request.host_memory_mib)
 
 

@@ -8,7 +8,7 @@ from corral.model.allocation import Placement
 from corral.model.device import DeviceCondition
 from corral.model.errors import Refused, nearest
 from corral.model.fact import ConditionObserved
-from corral.model.fit import Cause, Misfit, NodeState, fit, model_matches, node_state, version_tuple
+from corral.model.fit import Cause, Misfit, NodeState, model_matches, node_state, still_fits, version_tuple
 from corral.model.job import Job, Request
 from corral.model.plan import Plan, Start, group_of
 from corral.model.submission import Submission
@@ -58,9 +58,9 @@ def verify(view: View, start: Start) -> Misfit | None:
         if any(grant.uuid not in uuids for grant in member.grants):
             return Misfit(Cause.NO_NODE, len(member.grants), 0, node=member.node)
         slots = tuple(uuids.index(grant.uuid) for grant in member.grants)
-        answer = fit(request, state, named=slots)
-        if isinstance(answer, Misfit):
-            return replace(answer, node=member.node)
+        misfit = still_fits(request, state, slots, member.grants)
+        if misfit is not None:
+            return replace(misfit, node=member.node)
         states[member.node] = changed(state, member, slots, -1)
     return None
 

@@ -11,6 +11,7 @@ import numpy as np
 from corral.model.allocation import Placement
 from corral.model.fit import Fit, Misfit, NodeState
 from corral.model.job import Request
+from corral.model.units import MILLI_PER_DEVICE
 from corral.scheduling.capacity import Capacity
 from corral.scheduling.choose import choose, member_on
 from corral.scheduling.columns import Columns, NodeRow
@@ -57,7 +58,9 @@ class Packer:
     def choose(self, draft: Draft, ask: Ask) -> Placement | Misfit:
         """A place for every member of what is asked, or the misfit of the best node. The draft is not changed."""
         request = ask.request
-        if ask.speeds or request.device_uuids:
+        if ask.speeds or request.device_uuids or request.tenant or request.share_of_memory:
+            return choose(draft, ask, Prefer.FULLEST)
+        if (request.split_milli or 0) > MILLI_PER_DEVICE:
             return choose(draft, ask, Prefer.FULLEST)
         self._mirror(draft)
         plain = not request.avoid_jobs and (not ask.kept or draft.unpromised)
@@ -79,7 +82,7 @@ class Packer:
         for row in fitting[np.argsort(-scores[fitting], kind="stable")].tolist():
             name = self._names[row]
             answer = draft.fit(name, ask)
-            if isinstance(answer, Fit):
+            if isinstance(answer, Fit) and not answer.parts_milli:
                 taken = self._placer.on(ask.request, row)
                 slots = answer.slots[: ask.request.devices]
                 if taken is not None and set(taken.slots) <= set(answer.slots):
@@ -92,7 +95,7 @@ class Packer:
         if draft is self._draft:
             self._put(draft, draft.changed)
             return
-        if self._capacity.names is not self._names:
+        if self._capacity.names is not self._names or self._columns.crowded:
             self._read()
             self._learner = Learner(self._columns, self._learner.mix)
             self._judge_by(self._value.prices)

@@ -3,16 +3,10 @@
 from collections.abc import Iterable, Sequence
 
 from corral.model.device import Device, Node, Partition
+from corral.model.fit import profile_matches
 from corral.model.means import Enforcement, Level, Means
 from corral.model.units import MILLI_PER_DEVICE, format_share
 from corral.sharing.driver import Tenant
-
-
-def profile_matches(wanted: str, profile: str) -> bool:
-    """Whether a slice of `profile` is what was asked for: by its name ("1g.10gb") or its memory ("10g", "10gb")."""
-    name = profile.lower()
-    memory = name.partition(".")[2].partition("+")[0]
-    return wanted.lower() in {name, memory, memory.removesuffix("b")} - {""}
 
 
 def free_partitions(device: Device, profile: str, held: Iterable[str]) -> tuple[Partition, ...]:

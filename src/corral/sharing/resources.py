@@ -6,10 +6,10 @@ from fnmatch import fnmatchcase
 from fractions import Fraction
 from functools import cache
 
+from corral.model.ask import Ask
 from corral.model.errors import Refused
 from corral.model.means import Means
 from corral.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI, format_share, parse_amount
-from corral.sharing.ask import Ask
 from corral.sharing.definitions import Catalogue, Quantity, Resource, load_catalogue
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.model.errors import Refused
-from corral.sharing.split import NoRoom, Strategy, split
+from corral.model.split import NoRoom, Strategy, split
 
 VECTORS = [
     ("the least free device that holds it all", 100, [300, 200, 100], [0, 0, 100]),

@@ -1,18 +1,16 @@
 """What a person asks for on the command line, and what that comes to on a device."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.model.allocation import Grant
-from corral.model.device import Device
+from corral.model.ask import Ask, ask
 from corral.model.errors import Refused
+from corral.model.job import Request
 from corral.model.means import Means
 from corral.model.units import parse_share_milli
-from corral.sharing.ask import Ask, ask, grant_on, refuse_unservable
 
 
 @pytest.mark.parametrize(
@@ -79,50 +77,21 @@ def test_every_hundredth_is_a_share_and_nothing_between(thousandths: int) -> Non
 
 
 @pytest.mark.parametrize(
-    ("wanted", "part", "granted"),
+    ("asked", "request_"),
     [
-        (Ask(devices=1, share_milli=1000), None, (1000, 81920)),
-        (Ask(total_milli=330), 330, (330, 27033)),
-        (Ask(total_milli=500, memory_mib=20480), 500, (500, 20480)),
-        (Ask(devices=1, memory_mib=20480), None, (250, 20480)),
-        (Ask(devices=1, memory_mib=100), None, (10, 100)),
-        (Ask(devices=1, share_milli=250, memory_percent=33), None, (250, 27033)),
+        (Ask(devices=2, share_milli=1000), Request(devices=2)),
+        (Ask(devices=0, share_milli=1000), Request(devices=0)),
+        (Ask(total_milli=500, memory_mib=20480), Request(share_milli=500, split_milli=500, memory_mib=20480)),
+        (Ask(total_milli=1200), Request(share_milli=1000, split_milli=1200)),
+        (Ask(devices=2, memory_mib=3000), Request(devices=2, share_milli=10, share_of_memory=True, memory_mib=3000)),
+        (Ask(devices=1, share_milli=500, cores_percent=50), Request(share_milli=500, cores_percent=50)),
+        (
+            Ask(devices=1, share_milli=1000, profile="1g.10gb", means=Means.MIG),
+            Request(mig_profile="1g.10gb", means=Means.MIG),
+        ),
     ],
+    ids=str,
 )
-def test_a_grant_is_rounded_down_to_what_the_device_gives(
-    device: Device, wanted: Ask, part: int | None, granted: tuple[int, int]
-) -> None:
-    assert grant_on(wanted, device, part) == Grant("GPU-a", *granted)
-
-
-def test_more_memory_than_the_device_has_is_refused(device: Device) -> None:
-    with pytest.raises(Refused, match="the most that can be granted on it is 80G"):
-        grant_on(Ask(devices=1, memory_mib=90_000), device)
-
-
-def test_a_device_of_unknown_memory_grants_what_needs_no_part_of_it(device: Device) -> None:
-    unknown = replace(device, memory_mib=None)
-    assert grant_on(Ask(total_milli=500), unknown, 500) == Grant("GPU-a", 500)
-    with pytest.raises(Refused, match="does not say how much memory"):
-        grant_on(Ask(devices=1, memory_mib=1024), unknown)
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"memory_mib": 100_000}, "the most that can be asked for is 80G"),
-        ({"profile": "7g.80gb"}, "they offer 1g.10gb, 3g.40gb"),
-        ({"profile": "10g", "devices": 3}, "2 slices"),
-    ],
-)
-def test_what_no_device_could_ever_serve_is_refused(
-    device: Device, sliced: Device, changes: dict[str, Any], words: str
-) -> None:
-    with pytest.raises(Refused, match=words):
-        refuse_unservable(replace(Ask(devices=1), **changes), [device, sliced])
-    refuse_unservable(Ask(devices=2, profile="10g"), [device, sliced])
-
-
-def test_where_nothing_is_sliced_the_refusal_says_so(device: Device) -> None:
-    with pytest.raises(Refused, match="no device is sliced"):
-        refuse_unservable(Ask(devices=1, profile="1g.10gb"), [device])
+def test_what_is_asked_makes_a_request_under_the_conditions_given(asked: Ask, request_: Request) -> None:
+    conditions = Request(models=("A100",), cpu_milli=2000)
+    assert asked.request(conditions) == replace(request_, models=("A100",), cpu_milli=2000)

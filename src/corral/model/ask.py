@@ -1,22 +1,17 @@
-"""What is asked of devices: whole ones, a part, memory, cores, a hardware slice; and what that comes to on a device."""
+"""What is asked of devices: whole ones, a part, memory, cores, a hardware slice; and the request that this makes."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from corral.model.allocation import Grant
-from corral.model.device import Device
 from corral.model.errors import Refused, nearest
+from corral.model.job import Request
 from corral.model.means import Means
 from corral.model.units import (
     MILLI_PER_DEVICE,
     SHARE_QUANTUM_MILLI,
-    count_of,
-    format_memory,
     parse_amount,
     parse_memory_mib,
     parse_share_milli,
 )
-from corral.sharing.mig import profile_matches
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +38,24 @@ class Ask:
     profile: str | None = None
     means: Means | None = None
     notes: tuple[str, ...] = ()
+
+    def request(self, conditions: Request) -> Request:
+        """The request for this under the conditions (models, host, gang, and the like) of another."""
+        asked = replace(
+            conditions,
+            memory_mib=self.memory_mib,
+            memory_percent=self.memory_percent,
+            cores_percent=self.cores_percent,
+            mig_profile=self.profile,
+            means=self.means,
+        )
+        if self.total_milli is not None:
+            most = min(self.total_milli, MILLI_PER_DEVICE)
+            return replace(asked, devices=1, share_milli=most, split_milli=self.total_milli)
+        devices = 1 if self.devices is None else self.devices
+        if self.share_milli is None:
+            return replace(asked, devices=devices, share_milli=SHARE_QUANTUM_MILLI, share_of_memory=True)
+        return replace(asked, devices=devices, share_milli=self.share_milli)
 
 
 def ask(
@@ -122,55 +135,3 @@ def _refuse_limits_on_whole(memory: str | None, cores: str | None) -> None:
     ):
         if value is not None:
             raise Refused(f"{flag} {value}: a whole GPU is granted with all it has; {instead}", field=flag)
-
-
-def grant_on(wanted: Ask, device: Device, part_milli: int | None = None) -> Grant:
-    """What the ask comes to on a device, everything rounded down; `part_milli` is what a split takes of it.
-
-    Memory of the grant is None only when the device's own is not known and none was asked for by size.
-    Raises Refused when the share or the memory cannot be told, or is more than the device has.
-    """
-    memory_mib = wanted.memory_mib
-    if wanted.memory_percent is not None and device.memory_mib is not None:
-        memory_mib = device.memory_mib * wanted.memory_percent // 100
-    share_milli = wanted.share_milli if part_milli is None else part_milli
-    if device.memory_mib is None:
-        if share_milli is None or wanted.memory_percent is not None:
-            raise Refused(f"{device.uuid} does not say how much memory it has, so a part of it cannot be granted")
-        return Grant(device.uuid, share_milli, memory_mib)
-    if memory_mib is not None and memory_mib > device.memory_mib:
-        raise Refused(
-            f"{format_memory(memory_mib)} is more than {device.model} has; "
-            f"the most that can be granted on it is {format_memory(device.memory_mib)}"
-        )
-    if share_milli is None:
-        hundredths = (memory_mib or 0) * 100 // device.memory_mib
-        share_milli = max(SHARE_QUANTUM_MILLI, hundredths * SHARE_QUANTUM_MILLI)
-    if memory_mib is None:
-        memory_mib = device.memory_mib * share_milli // MILLI_PER_DEVICE
-    return Grant(device.uuid, share_milli, memory_mib)
-
-
-def refuse_unservable(wanted: Ask, devices: Iterable[Device]) -> None:
-    """Raise Refused when no device here could ever serve the ask: its memory, or its MIG profile."""
-    here = list(devices)
-    known = [device.memory_mib for device in here if device.memory_mib is not None]
-    if wanted.memory_mib is not None and known and max(known) < wanted.memory_mib:
-        raise Refused(
-            f"memory: {format_memory(wanted.memory_mib)} is more than any device has; "
-            f"the most that can be asked for is {format_memory(max(known))}",
-            field="memory",
-        )
-    if wanted.profile is None:
-        return
-    profiles = [partition.profile for device in here for partition in device.partitions]
-    matching = sum(1 for profile in profiles if profile_matches(wanted.profile, profile))
-    if matching == 0:
-        offered = ", ".join(sorted(set(profiles)))
-        what = f"they offer {offered}" if offered else "no device is sliced"
-        raise Refused(f"--mig: no device has a slice {wanted.profile}; {what}", field="--mig")
-    if (wanted.devices or 1) > matching:
-        raise Refused(
-            f"--mig: {wanted.devices} x {wanted.profile} is more than there are: {count_of(matching, 'slice')}",
-            field="--mig",
-        )
