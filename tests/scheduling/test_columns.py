@@ -96,3 +96,11 @@ def test_a_reader_is_told_all_it_missed_or_that_it_missed_too_much(added: list[i
         touched.add(row)
     missed = touched.since(place)
     assert missed is None if len(added[seen:]) > 8 else missed is not None and missed.tolist() == added[seen:]
+
+
+def test_columns_say_when_they_remember_more_kinds_than_there_are_nodes() -> None:
+    columns = Columns(rows(free(2)))
+    for number in range(100):
+        columns.put("n0", free(2)._replace(labels=(("day", str(number)),)))
+    assert columns.crowded
+    assert not Columns(rows(columns.state(0))).crowded

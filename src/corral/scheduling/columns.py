@@ -125,6 +125,11 @@ class Columns:
         """int64[slots, rows]: free milli-GPU, NO_SLOT where there is no slot."""
         return self.amounts[SLOTS:]
 
+    @property
+    def crowded(self) -> bool:
+        """Whether most of `kinds` are of nodes as they once were, so that the columns had better be made anew."""
+        return len(self.kinds) > 4 * len(self.names) + 64
+
     def put(self, name: str, state: NodeState) -> None:
         """State what is free on a node, whatever was known of it before. It may not have gained slots."""
         row = self.rows[name]
