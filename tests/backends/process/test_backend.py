@@ -1,4 +1,5 @@
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -207,6 +208,65 @@ time.sleep(60)
     state = machine.wait(spec.allocation_id)
     assert state.exit is not None
     assert state.exit.exit_code == 9
+
+
+def test_whatever_a_server_was_doing_when_it_was_killed_no_job_runs_twice(machine: Machine, tmp_path: Path) -> None:
+    machine.backend.close()
+    ran = tmp_path / "ran"
+    ran.mkdir()
+    script = f"""
+import sys
+from pathlib import Path
+from corral.backends.process.backend import ProcessBackend
+from corral.backends.process.launch import LaunchSpec
+home = Path(sys.argv[1])
+backend = ProcessBackend(home, log_max_bytes=9, kill_grace_s=1, on_event=lambda name: None)
+backend.start()
+print("up", flush=True)
+for n in range(1000):
+    name = f"{{sys.argv[2]}}-{{n}}"
+    argv = ("sh", "-c", f"echo ran >> {ran}/{{name}}")
+    backend.launch(LaunchSpec(name, name, argv, {{}}, "/", str(home / "logs" / name), str(home / "scratch" / name)))
+"""
+    for turn, life_s in enumerate((0.03, 0.1, 0.17)):
+        command = [sys.executable, "-c", script, str(machine.home), f"t{turn}"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+            assert server.stdout is not None
+            assert server.stdout.readline() == "up\n"
+            time.sleep(life_s)
+            server.kill()
+        machine.start_backend()
+        names = machine.backend.list_launches()
+        lost = {name for name in names if machine.backend.declare_lost(name)}
+        for name in names:
+            assert (machine.wait(name).phase == LaunchPhase.DECLARED_LOST) is (name in lost)
+        assert {path.name for path in ran.iterdir()} == set(names) - lost
+        assert all(path.read_text() == "ran\n" for path in ran.iterdir())
+        machine.backend.close()
+    machine.start_backend()
+
+
+def test_supervisors_that_no_descriptor_was_left_for_are_still_heard_of(machine: Machine) -> None:
+    machine.run("true")
+    os.kill(machine.zygote(), signal.SIGSTOP)
+    names = [machine.launch("sleep", "0.4") for _ in range(3)]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    in_use = max(int(path.name) for path in Path("/proc/self/fd").iterdir())
+    fillers = [os.dup(0) for _ in range(in_use)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(fillers) + 1, hard))
+    try:
+        os.kill(machine.zygote(), signal.SIGCONT)
+        time.sleep(0.3)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for fd in fillers:
+            os.close(fd)
+    assert not machine.backend._watcher._supervisors
+    ended: list[str] = []
+    while len(ended) < len(names):
+        name = machine.events.get(timeout=5)
+        if name in names and name not in ended and machine.backend.status(name).phase == LaunchPhase.EXITED:
+            ended.append(name)
 
 
 def test_running_jobs_do_not_notice_the_death_of_the_zygote_and_new_ones_get_another(machine: Machine) -> None:

@@ -1,5 +1,6 @@
 import os
 import resource
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -59,6 +60,12 @@ def test_a_job_of_the_servers_own_user_changes_no_user() -> None:
     )  # fmt: skip
     assert not spec.changes_user
     assert spec.command({}, {})[4:7] == (None, None, None)
+
+
+@pytest.mark.parametrize("identity", [{"uid": 1}, {"uid": 1, "gid": 1}, {"gid": 1, "groups": ()}])
+def test_half_of_another_users_identity_is_refused(identity: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="uid, gid and groups go together"):
+        LaunchSpec("a1", "7", ("true",), {}, "/", "/l", "/s", **identity)
 
 
 def test_limits_are_lowered_but_never_raised(monkeypatch: pytest.MonkeyPatch) -> None:

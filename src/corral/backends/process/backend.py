@@ -100,13 +100,8 @@ class ProcessBackend:
     def _adopt(self, allocation_id: str) -> None:
         records = self._records(allocation_id)
         claim = records.read_claim()
-        if (
-            claim
-            and claim.holder
-            and records.read_exit() is None
-            and not self._watcher.watch(allocation_id, claim.holder)
-        ):
-            self._still_sweeping(allocation_id)
+        if claim and claim.holder and records.read_exit() is None:
+            self._watcher.watch(allocation_id, claim.holder)
 
     def close(self) -> None:
         """Let go: no more events, the jobs run on."""
@@ -159,7 +154,10 @@ class ProcessBackend:
             raise LaunchError(f"cannot ask allocation {allocation_id} to stop: {error}") from error
         claim = records.read_claim()
         if claim and claim.holder:
-            self._watcher.send_signal(claim.holder, signal.SIGTERM)
+            try:
+                self._watcher.send_signal(claim.holder, signal.SIGTERM)
+            except OSError as error:
+                raise LaunchError(f"cannot reach the supervisor of allocation {allocation_id}: {error}") from error
 
     def declare_lost(self, allocation_id: str, *, message: str = "declared lost by the server") -> bool:
         """Make sure that this launch never runs. False when a supervisor has claimed it. Raises OSError."""
@@ -260,9 +258,6 @@ class ProcessBackend:
 
     def _still_sweeping(self, allocation_id: str) -> bool:
         """Have what a dead supervisor left killed; True until that is done."""
-        records = self._records(allocation_id)
-        if records.read_exit() is not None:
-            return False
         with self._lock:
             if allocation_id in self._swept:
                 return False

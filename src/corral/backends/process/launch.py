@@ -18,10 +18,10 @@ class LaunchError(Exception):
 class LaunchSpec:
     """One launch of one job, complete: the job gets this environment and no other.
 
-    `uid`, `gid` and `groups` name the user to become, which only a server that runs as root can do; None stays with
-    the server's own. `rlimits` maps names such as "RLIMIT_NOFILE" to soft limits, which can only lower what the
-    server has. `notes` are lines written at the head of the log. None in `kill_grace_s` and `log_max_bytes` takes the
-    backend's default.
+    `uid`, `gid` and `groups` together name the user to become, which only a server that runs as root can do; without
+    them the job stays with the server's own. `rlimits` maps names such as "RLIMIT_NOFILE" to soft limits, which can
+    only lower what the server has. `notes` are lines written at the head of the log. None in `kill_grace_s` and
+    `log_max_bytes` takes the backend's default.
 
     Raises ValueError for values that no process could be started with.
     """
@@ -50,6 +50,9 @@ class LaunchSpec:
             )
         if not self.argv or not self.argv[0]:
             raise ValueError(f"job {self.job_id} has no command to run: argv needs at least a program")
+        if None in (self.uid, self.gid, self.groups) and (self.uid, self.gid, self.groups) != (None, None, None):
+            # With one of them missing the job would keep root's.
+            raise ValueError(f"job {self.job_id}: uid, gid and groups go together; name all three or none")
         for text in (*self.argv, *self.env, *self.env.values(), self.workdir):
             if "\0" in text:
                 raise ValueError(
@@ -62,11 +65,10 @@ class LaunchSpec:
     @property
     def changes_user(self) -> bool:
         """Whether the job runs as somebody else than this process."""
-        return (
-            self.uid not in (None, os.geteuid())
-            or self.gid not in (None, os.getegid())
-            or (self.groups is not None and set(self.groups) != set(os.getgroups()))
-        )
+        if self.uid is None or self.gid is None or self.groups is None:
+            return False
+        own = (os.geteuid(), os.getegid(), set(os.getgroups()))
+        return (self.uid, self.gid, set(self.groups)) != own
 
     def command(self, mark: Mapping[str, str], rlimits: Mapping[str, int]) -> Command:
         """What to execute, with the backend's mark in its environment and the limits that can be given."""

@@ -13,10 +13,15 @@ _ANSWER_BYTES = 4096
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the zygote did about one launch; `pidfd` belongs to whoever receives it, None if no supervisor runs."""
+    """What the zygote did about one launch.
+
+    `pidfd` belongs to whoever receives it; it is None when this process has no room for another descriptor, too. No
+    supervisor runs when it has `ended` already, or when `error` says why none was forked.
+    """
 
     allocation_id: str
     pidfd: int | None
+    ended: bool
     error: str
 
 
@@ -71,7 +76,7 @@ class ZygoteLink:
         for handle in handles:
             os.set_inheritable(handle, False)
         error = f"cannot fork a supervisor: {rest[0]}" if verb == "failed" else ""
-        return Answer(allocation_id, handles[0] if handles else None, error)
+        return Answer(allocation_id, handles[0] if handles else None, verb == "gone", error)
 
     def close(self) -> None:
         """End the zygote and wait for it."""

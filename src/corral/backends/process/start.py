@@ -32,7 +32,7 @@ def start(command: Command, output: int, cgroup_path: str | None) -> int:
     directory, umask, limits and cgroup for a moment, and the new process inherits them. To become another user it takes
     a process that gives up its rights for good, so then one is forked.
     """
-    if command.uid is not None or command.gid is not None or command.groups is not None:
+    if command.uid is not None:
         return _fork(command, output, cgroup_path)
     usual_umask = os.umask(command.umask)
     usual_limits = _lower_limits(command)
@@ -140,12 +140,12 @@ def _become(command: Command, output: int, report: int, cgroup_path: str | None)
 
 
 def _become_user(command: Command) -> None:
-    if command.groups is not None:
-        os.setgroups(command.groups)
-    if command.gid is not None:
-        os.setresgid(command.gid, command.gid, command.gid)
-    if command.uid is not None:
-        os.setresuid(command.uid, command.uid, command.uid)
+    assert command.uid is not None
+    assert command.gid is not None
+    assert command.groups is not None
+    os.setgroups(command.groups)
+    os.setresgid(command.gid, command.gid, command.gid)
+    os.setresuid(command.uid, command.uid, command.uid)
 
 
 def _explain(step: str, error: OSError, command: Command) -> StartFailed:

@@ -30,7 +30,8 @@ class Watcher:
     """Keeps a zygote running, and reports when a supervisor is up and when it has ended.
 
     `on_supervisor(allocation_id, ended)` and `on_failed(allocation_id, message)` run on the watcher's thread. A notice
-    that a job has started may be lost, so launches not yet seen to start are looked up on disk every half second.
+    that a job has started may be lost, and there may be no descriptor left to watch a supervisor with: such launches
+    are looked up on disk every half second.
     """
 
     def __init__(
@@ -47,7 +48,9 @@ class Watcher:
         self._queued: deque[str] = deque()
         self._in_flight: dict[str, None] = {}
         self._starting: dict[str, None] = {}
+        self._unwatched: dict[str, None] = {}
         self._supervisors: dict[int, str] = {}
+        self._thread: threading.Thread | None = None
         self._closing = False
 
     def start(self) -> None:
@@ -85,7 +88,7 @@ class Watcher:
     def close(self) -> None:
         """Stop watching, end the zygote; supervisors go on."""
         with self._lock:
-            if self._closing:
+            if self._closing or self._thread is None:
                 return
             self._closing = True
         os.eventfd_write(self._wake, 1)
@@ -120,15 +123,21 @@ class Watcher:
             # A zygote that is gone is noticed by the thread, which asks the next one for all that is in flight.
             self._zygote.request(allocation_id)
 
-    def watch(self, allocation_id: str, supervisor: ProcessIdentity) -> bool:
-        """Watch a supervisor that an earlier server launched; False when it has ended."""
-        pidfd = _open_process(supervisor)
+    def watch(self, allocation_id: str, supervisor: ProcessIdentity) -> None:
+        """Watch a supervisor that an earlier server launched."""
+        try:
+            pidfd = _open_process(supervisor)
+        except OSError:
+            with self._lock:
+                self._unwatched[allocation_id] = None
+            os.eventfd_write(self._wake, 1)
+            return
         if pidfd is None:
-            return False
+            self._on_supervisor(allocation_id, True)
+            return
         with self._lock:
             self._starting[allocation_id] = None
         self._add(pidfd, allocation_id)
-        return True
 
     def send_signal(self, supervisor: ProcessIdentity, signum: signal.Signals) -> None:
         """Signal this supervisor and never another process that got its pid."""
@@ -138,7 +147,7 @@ class Watcher:
         try:
             signal.pidfd_send_signal(pidfd, signum)
         except ProcessLookupError:
-            pass
+            return
         finally:
             os.close(pidfd)
 
@@ -152,18 +161,28 @@ class Watcher:
     def _run(self) -> None:
         rescan_at = 0.0
         while not self._closing:
-            for fd, _ in self._epoll.poll(_RESCAN_S if self._starting else None):
-                self._serve(fd)
-            if self._starting and time.monotonic() >= rescan_at:
-                self._rescan()
+            in_doubt = bool(self._starting or self._unwatched)
+            for fd, _ in self._epoll.poll(_RESCAN_S if in_doubt else None):
+                self._safely(self._serve, fd)
+            if in_doubt and time.monotonic() >= rescan_at:
+                self._safely(self._rescan)
                 rescan_at = time.monotonic() + _RESCAN_S
+
+    def _safely(self, act: Callable[..., None], *arguments: int) -> None:
+        try:
+            act(*arguments)
+        except Exception:
+            # One launch's trouble must not leave all others unwatched.
+            log.exception("the process backend met an error and goes on")
 
     def _serve(self, fd: int) -> None:
         if fd in self._supervisors:
             self._on_end(fd)
         elif fd == self._notices.fileno():
             self._on_notices()
-        elif fd != self._wake:
+        elif fd == self._wake:
+            os.eventfd_read(self._wake)
+        else:
             self._on_zygote()
 
     def _on_end(self, pidfd: int) -> None:
@@ -188,10 +207,16 @@ class Watcher:
 
     def _rescan(self) -> None:
         with self._lock:
-            starting = list(self._starting)
+            starting, unwatched = list(self._starting), list(self._unwatched)
         for allocation_id in starting:
             if LaunchRecords(f"{self._launches}/{allocation_id}").read_started():
                 self._on_start(allocation_id)
+        for allocation_id in unwatched:
+            claim = LaunchRecords(f"{self._launches}/{allocation_id}").read_claim()
+            if claim and not (claim.holder and claim.holder.is_alive()):
+                with self._lock:
+                    del self._unwatched[allocation_id]
+                self._on_supervisor(allocation_id, True)
 
     def _on_zygote(self) -> None:
         zygote = self._zygote
@@ -207,8 +232,11 @@ class Watcher:
             self._add(answer.pidfd, answer.allocation_id)
         elif answer.error:
             self._on_failed(answer.allocation_id, answer.error)
-        else:
+        elif answer.ended:
             self._on_supervisor(answer.allocation_id, True)
+        else:
+            with self._lock:
+                self._unwatched[answer.allocation_id] = None
 
     def _replace_zygote(self) -> None:
         """Start another, and ask it for all that the last one has not answered; the claim keeps each launch single."""
@@ -237,10 +265,10 @@ class Watcher:
 
 
 def _open_process(process: ProcessIdentity) -> int | None:
-    """A pidfd of exactly this process, None when it has ended."""
+    """A pidfd of exactly this process, None when it has ended. Raises OSError when no descriptor is left."""
     try:
         pidfd = os.pidfd_open(process.pid)
-    except OSError:
+    except ProcessLookupError:
         return None
     # Checked after opening: from here on the descriptor cannot come to mean another process.
     if process.is_alive():

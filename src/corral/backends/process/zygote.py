@@ -111,6 +111,7 @@ def _fork_supervisor(server: socket.socket, launches: str, allocation_id: str) -
         server.close()
         supervise(f"{launches}/{allocation_id}")
     try:
+        # Unlike a pid it cannot come to mean another process.
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
         server.send(f"gone {allocation_id}".encode())
