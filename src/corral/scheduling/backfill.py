@@ -61,8 +61,8 @@ def _earliest_member(
     window = timeline.window(name, at, at + duration_s)
     answer = _able(draft, ask, window, draft.capacity.named(name, ask.request.device_uuids))
     assert answer is not None, "what fitted at its earliest still does"
-    free = draft.free(name).slots
-    latest = sorted(answer.slots, key=lambda index: (free[index].free_milli, index))
+    since = timeline.free_since(name, at, answer.slots, ask.request.share_milli)
+    latest = sorted(answer.slots, key=lambda index: (-since[index], index))
     slots = answer.slots if answer.parts_milli else tuple(sorted(latest[: ask.request.devices]))
     return at, member_on(draft, ask.request, name, slots, window)
 

@@ -68,14 +68,7 @@ class Cycle:
                 self.turns.go_on()
                 continue
             self.holds.append(hold)
-            policy = self.policy_of[job.spec.queue]
-            if hold.misfit is not None and policy.strict:
-                self.turns.close_queue()
-            elif hold.misfit is not None and policy.backfill_order is BackfillOrder.SJF:
-                self.turns.close_group()
-                self.turns.shortest_first(job.spec.queue)
-            else:
-                self.turns.close_group()
+            self._next_after(job, hold)
         return Plan(
             self.version,
             tuple(self.starts),
@@ -84,6 +77,20 @@ class Cycle:
             reservations=tuple(self.reservations),
             complete=self.turns.head() is None,
         )
+
+    def _next_after(self, job: Job, hold: Hold) -> None:
+        """Whose turn it is when this job has none: limits close its group, a lack of room what its policy says."""
+        policy = self.policy_of[job.spec.queue]
+        if hold.misfit is None:
+            self.turns.close_group()
+        elif policy.strict:
+            self.turns.close_queue()
+        elif policy.backfill is Backfill.CONSERVATIVE:
+            self.turns.pass_by()
+        else:
+            self.turns.close_group()
+            if policy.backfill_order is BackfillOrder.SJF:
+                self.turns.shortest_first(job.spec.queue)
 
     def _barred(self, job: Job) -> Hold | None:
         barrier = self.admission.barrier(job)

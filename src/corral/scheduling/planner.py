@@ -107,7 +107,18 @@ class Planner:
             timeline=Timeline(now, draft.free, lambda name: self._releases(draft, name, now), draft.slots_of),
         )
         cycle.renew_promises(view.promises)
-        return cycle.decide()
+        plan = cycle.decide()
+        faults = self._faults()
+        return replace(plan, faults=faults) if faults else plan
+
+    def _faults(self) -> tuple[str, ...]:
+        """Orders that raised or returned nonsense, and what is done instead."""
+        lines = sorted(self._waiting.lines.items())
+        return tuple(
+            f"queue {queue}: {line.ranking.fault}; it is served first come, first served until the server is restarted"
+            for queue, line in lines
+            if line.ranking.fault is not None
+        )
 
     def learn(self) -> bool:
         """One bounded step of learning what to expect, between decisions; False when there is nothing to learn."""

@@ -118,6 +118,20 @@ class Timeline:
             least = lesser(least, steps.states[index])
         return least
 
+    def free_since(self, name: str, at: float, slots: Sequence[int], share_milli: int) -> dict[int, float]:
+        """From when on each of these slots has the share free without a break until `at`.
+
+        A promise best takes those that come free last: what is idle before is then left for others to fill.
+        """
+        steps = self.steps(name)
+        last = max(0, bisect_right(steps.times, at) - 1)
+        since = dict.fromkeys(slots, steps.times[0])
+        for index in range(last + 1):
+            for slot in slots:
+                if steps.states[index].slots[slot].free_milli < share_milli:
+                    since[slot] = steps.times[min(index + 1, last)]
+        return since
+
     def earliest(
         self, name: str, duration_s: float, fits: Callable[[NodeState], bool], before: float = inf
     ) -> float | None:

@@ -138,6 +138,12 @@ class Turns:
         self._current.go_on()
         self._current = None
 
+    def pass_by(self) -> None:
+        """The head alone has been seen to: the next of its group has its turn."""
+        assert self._current is not None, "there is no head"
+        self._current.pass_by()
+        self._current = None
+
     def close_group(self) -> None:
         """The head has no place, and none that is like it has."""
         assert self._current is not None, "there is no head"
@@ -190,6 +196,14 @@ class QueueTurns:
     def go_on(self) -> None:
         """The head starts: the next of its group takes its place."""
         self._started += 1
+        self._advance()
+
+    def pass_by(self) -> None:
+        """The head alone has been seen to: the next of its group has its turn."""
+        self._closed += 1
+        self._advance()
+
+    def _advance(self) -> None:
         _, index, cursor = self._heap[0]
         ranked = self._groups[index]
         if cursor + 1 < len(ranked):
