@@ -1,10 +1,13 @@
 """Random nodes and requests for the placement core: small, odd, and often nearly full."""
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from corral.model.device import DeviceState
 from corral.model.fit import NodeState, Slot
 from corral.model.job import Request
+from corral.model.means import Means
 from corral.scheduling.columns import NodeRow
 
 A, B = "NVIDIA A100-SXM4-80GB", "Tesla T4"
@@ -12,7 +15,7 @@ MEMORY_MIB = {A: 81_920, B: 15_360}
 COMPUTE = {A: (8, 0), B: (7, 5)}
 
 slots = st.builds(
-    lambda model, milli, known, mib, blocked, left: Slot(
+    lambda model, milli, known, mib, blocked, left, shared: Slot(
         model=model,
         memory_mib=MEMORY_MIB[model] if known else None,
         compute=COMPUTE[model] if known else None,
@@ -20,6 +23,10 @@ slots = st.builds(
         free_mib=MEMORY_MIB[model] * mib // 10 if known else None,
         blocked=blocked,
         left_mib=left if blocked else None,
+        means=shared[0],
+        profile=shared[1],
+        one_user=shared[2] is not None,
+        tenant=shared[2] or None,
     ),
     model=st.sampled_from([A, B]),
     milli=st.sampled_from([0, 1, 190, 250, 500, 999, 1000, 1000, 1000]),
@@ -27,6 +34,16 @@ slots = st.builds(
     mib=st.integers(0, 10),
     blocked=st.sampled_from([None, None, None, None, DeviceState.IN_USE, DeviceState.STALE, DeviceState.CORDONED]),
     left=st.sampled_from([None, 1024, 40_960]),
+    shared=st.sampled_from(
+        [
+            *[(Means.TIMESLICE, None, None)] * 4,
+            (Means.EXCLUSIVE, None, None),
+            (Means.MPS, None, ""),
+            (Means.MPS, None, "alice"),
+            (Means.MIG, None, None),
+            (Means.MIG, "1g.10gb", None),
+        ]
+    ),
 )
 
 states = st.builds(
@@ -39,7 +56,7 @@ states = st.builds(
     cuda=st.sampled_from([None, (12, 2), (13, 0)]),
 )
 
-requests = st.builds(
+_requests = st.builds(
     Request,
     devices=st.sampled_from([0, 1, 1, 1, 2, 3]),
     share_milli=st.sampled_from([100, 190, 250, 500, 1000, 1000]),
@@ -53,7 +70,20 @@ requests = st.builds(
     cpu_milli=st.sampled_from([0, 500, 8000]),
     host_memory_mib=st.sampled_from([0, 512, 4096]),
     accept_in_use=st.sampled_from([None, None, 2048]),
+    memory_percent=st.sampled_from([None, None, None, 30]),
+    mig_profile=st.sampled_from([None, None, None, None, "1g.10gb"]),
+    means=st.sampled_from([None, None, None, Means.MPS, Means.EXCLUSIVE]),
+    tenant=st.sampled_from([None, "alice", "bob"]),
 )
+
+requests = st.builds(
+    lambda request, splits: (
+        replace(request, split_milli=request.share_milli) if splits and request.devices == 1 else request
+    ),
+    _requests,
+    st.sampled_from([False, False, True]),
+)
+"""Some may be split over devices; columns are asked where they need not be."""
 
 
 def rows(*node_states: NodeState) -> list[NodeRow]:

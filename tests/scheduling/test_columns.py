@@ -18,7 +18,7 @@ def fitting(columns: Columns, request: Request) -> list[tuple[int, ...] | None]:
 
 def plainly(columns: Columns, request: Request) -> list[tuple[int, ...] | None]:
     answers = (fit(request, columns.state(row)) for row in range(len(columns)))
-    found = [answer.slots if isinstance(answer, Fit) else None for answer in answers]
+    found = [answer.slots if isinstance(answer, Fit) and not answer.parts_milli else None for answer in answers]
     return [() if slots is not None and not request.devices else slots for slots in found]
 
 

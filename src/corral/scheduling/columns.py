@@ -5,7 +5,7 @@ is its *kind*, interned, so that what a request and a kind have to do with each 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -214,6 +214,18 @@ def _emptied(slot: Slot) -> Slot:
     return slot._replace(free_milli=MILLI_PER_DEVICE, free_mib=None if slot.free_mib is None else _BOUNDLESS)
 
 
+def columnar(request: Request) -> bool:
+    """Whether columns can tell where the request fits: not one that is split over devices whatever room they have,
+    nor one whose share depends on the device's memory.
+    """
+    return (request.split_milli or 0) <= MILLI_PER_DEVICE and not request.share_of_memory
+
+
+def member_of(request: Request) -> Request:
+    """One member of a columnar request, without what its fit on a node does not depend on; never split."""
+    return replace(request, gang_size=1, one_node=False, spread=False, avoid_jobs=(), cores_percent=None)
+
+
 class Shape:
     """One member of a request, made ready for the columns: what it asks of every kind of node.
 
@@ -226,6 +238,7 @@ class Shape:
     """
 
     def __init__(self, request: Request, columns: Columns) -> None:
+        assert columnar(request), "a request that is split over devices has no shape"
         self.request = request
         self.least: Amounts = np.full((SLOTS + columns.width, 1), request.share_milli, dtype=np.int64)
         self.least[CPU], self.least[MEMORY] = request.cpu_milli, request.host_memory_mib
@@ -239,7 +252,7 @@ class Shape:
     def fits(self, columns: Columns, rows: Rows) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """(slots[slots, n], hosts[n]): the slots that can serve now, and whether host and slots together do.
 
-        Equal to `corral.model.fit.fit` on each row's state, with no devices named.
+        Equal to `corral.model.fit.fit` on each row's state, with no devices named, where that splits no share.
         """
         if self.known < len(columns.kinds):
             self._learn(columns)
@@ -274,7 +287,7 @@ class Shape:
         hosts = np.zeros(len(new), dtype=np.bool_)
         for at, kind in enumerate(new):
             answer = fit(self.request, kind)
-            if isinstance(answer, Fit):
+            if isinstance(answer, Fit) and not answer.parts_milli:
                 hosts[at] = True
                 able[list(answer.slots), at] = True
             for i, slot in enumerate(kind.slots):

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from corral.model.job import Request
 from corral.model.units import MILLI_PER_DEVICE
-from corral.scheduling.columns import CPU, MEMORY, Columns
+from corral.scheduling.columns import CPU, MEMORY, Columns, member_of
 from corral.scheduling.duals import Ascent, Duals, Expected
 from corral.scheduling.score import Floats
 from corral.scheduling.value import Prices
@@ -61,16 +61,7 @@ class Mix:
 
 def _sort_of(request: Request) -> Request:
     """The request without what a price does not depend on."""
-    return replace(
-        request,
-        gang_size=1,
-        one_node=False,
-        spread=False,
-        avoid_jobs=(),
-        device_uuids=(),
-        labels=(),
-        accept_in_use=None,
-    )
+    return replace(member_of(request), device_uuids=(), labels=(), accept_in_use=None, split_milli=None, tenant=None)
 
 
 class Learner:

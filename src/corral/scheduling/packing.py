@@ -11,10 +11,9 @@ import numpy as np
 from corral.model.allocation import Placement
 from corral.model.fit import Fit, Misfit, NodeState
 from corral.model.job import Request
-from corral.model.units import MILLI_PER_DEVICE
 from corral.scheduling.capacity import Capacity
 from corral.scheduling.choose import choose, member_on
-from corral.scheduling.columns import Columns, NodeRow
+from corral.scheduling.columns import Columns, NodeRow, columnar
 from corral.scheduling.draft import Ask, Draft
 from corral.scheduling.learn import Learner
 from corral.scheduling.place import Placer
@@ -58,9 +57,7 @@ class Packer:
     def choose(self, draft: Draft, ask: Ask) -> Placement | Misfit:
         """A place for every member of what is asked, or the misfit of the best node. The draft is not changed."""
         request = ask.request
-        if ask.speeds or request.device_uuids or request.tenant or request.share_of_memory:
-            return choose(draft, ask, Prefer.FULLEST)
-        if (request.split_milli or 0) > MILLI_PER_DEVICE:
+        if ask.speeds or request.device_uuids or not columnar(request):
             return choose(draft, ask, Prefer.FULLEST)
         self._mirror(draft)
         plain = not request.avoid_jobs and (not ask.kept or draft.unpromised)

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corral.model.allocation import Grant, Member, Placement
-from corral.model.fit import Cause, Fit, Misfit, fit, grant_memory_mib
+from corral.model.allocation import Member, Placement
+from corral.model.fit import Cause, Fit, Misfit, fit, grants_on
 from corral.model.job import Request
 from corral.model.units import MILLI_PER_DEVICE
-from corral.scheduling.columns import Columns, Rows, Shape, Taking
+from corral.scheduling.columns import Columns, Rows, Shape, Taking, member_of
 from corral.scheduling.score import Floats, Options, Score, Tries
 from corral.scheduling.topology import best_set
 
@@ -32,7 +32,7 @@ class _Ranking:
 
 @dataclass(slots=True)
 class Placer:
-    """Finds the best place for requests by a score. Equal scores go to the earlier row, then to the lower slot.
+    """Finds the best place for columnar requests by a score. Equal scores go to the earlier row, then the lower slot.
 
     A share that may be split goes to the last of equal slots instead.
     """
@@ -92,10 +92,10 @@ class Placer:
 
     def _named(self, request: Request, barred: Collection[int]) -> Taking | None:
         """The first row whose named devices serve the request: there is nothing to prefer."""
-        shape = Shape(replace(request, gang_size=1), self.columns)
+        shape = Shape(member_of(request), self.columns)
         for row, named in self._rows_named(request):
             answer = fit(request, self.columns.state(row), named=named)
-            if row not in barred and isinstance(answer, Fit):
+            if row not in barred and isinstance(answer, Fit) and not answer.parts_milli:
                 return shape.taking(self.columns, row, answer.slots[: request.devices])
         return None
 
@@ -111,7 +111,7 @@ class Placer:
     def _gang(self, request: Request, barred: Collection[int]) -> tuple[Taking, ...] | None:
         members: list[Taking] = []
         closed = list(barred)
-        member = replace(request, gang_size=1, one_node=False, spread=False, avoid_jobs=())
+        member = member_of(request)
         for _ in range(request.gang_size):
             found = self.best(member, barred=closed)
             if found is None:
@@ -141,7 +141,7 @@ class Placer:
     def _ranking(self, request: Request) -> _Ranking:
         ranking = self._rankings.get(request)
         if ranking is None:
-            member = replace(request, gang_size=1, one_node=False, spread=False, avoid_jobs=())
+            member = member_of(request)
             if member != request:
                 return self._ranking(member)
             if len(self._rankings) >= SHAPES_KEPT:
@@ -255,10 +255,7 @@ def placement(columns: Columns, request: Request, takings: tuple[Taking, ...]) -
     """The takings with names: nodes, device UUIDs, and the memory granted of each."""
     members = []
     for taking in takings:
-        kind = columns.kinds[columns.kind[taking.row]]
-        grants = tuple(
-            Grant(columns.uuids[taking.row][slot], taking.share_milli, grant_memory_mib(request, kind.slots[slot]))
-            for slot in taking.slots
-        )
+        kind = columns.kinds[int(columns.kind[taking.row])]
+        grants = grants_on(request, kind, taking.slots, [columns.uuids[taking.row][slot] for slot in taking.slots])
         members.append(Member(columns.names[taking.row], grants, taking.cpu_milli, taking.memory_mib))
     return Placement(tuple(members))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from corral.model.fit import NodeState, Slot, grant_memory_mib
+from corral.model.fit import NodeState, Slot, grant_memory_mib, share_milli_of
 from corral.model.job import Request
 from corral.model.units import MILLI_PER_DEVICE
 from corral.scheduling.columns import CPU, MEMORY, Columns, Rows, Shape
@@ -196,7 +196,7 @@ def steps_taken(request: Request, device: DeviceClass) -> int:
     model, memory_mib, compute = device
     slot = Slot(model, memory_mib, compute, MILLI_PER_DEVICE, memory_mib)
     grant_mib = grant_memory_mib(request, slot) or 0
-    milli = request.share_milli
+    milli = share_milli_of(request, slot)
     if memory_mib:
         milli = max(milli, -(-grant_mib * MILLI_PER_DEVICE // memory_mib))
     return min(-(-milli // STEP_MILLI), STEPS)
