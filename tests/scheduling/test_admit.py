@@ -1,0 +1,104 @@
+"""Limits and quotas: what is refused for now, with the numbers, and what never exceeds them."""
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corral.model.plan import Plan
+from corral.model.queue import Project, Queue, Quota
+from corral.model.view import View
+from corral.scheduling.admit import Limits
+from corral.scheduling.planner import Planner
+from tests.scheduling.lab import T0, box, job, observed, started, started_ids, submitted
+
+
+def planned(view: View, *jobs: Any, limits: Limits | None = None) -> Plan:
+    return Planner(view.advance(observed(box()) + submitted(*jobs)), limits=limits).plan(T0)
+
+
+def why(plan: Plan, number: int) -> str | None:
+    return next(hold.detail for hold in plan.holds if hold.job_id == str(number))
+
+
+def test_a_user_holds_no_more_gpus_than_the_site_allows() -> None:
+    plan = planned(View(), job(1, 3), job(2, 2), job(3, 2, user="bob"), limits=Limits(of_user=Quota(devices=4)))
+    assert started_ids(plan) == ["1", "3"]
+    assert why(plan, 2) == "user alice holds 3 of at most 4 GPUs and this job asks for 2 more"
+
+
+def test_a_cpu_job_is_not_kept_back_by_a_quota_of_gpus() -> None:
+    plan = planned(View(), job(1, 4), job(2, 0), limits=Limits(of_user=Quota(devices=4)))
+    assert started_ids(plan) == ["1", "2"]
+
+
+def test_a_project_runs_no_more_jobs_than_its_quota() -> None:
+    view = View(projects={"nlp": Project("nlp", quota=Quota(running=1))})
+    plan = planned(view, job(1, project="nlp"), job(2, project="nlp"), job(3))
+    assert started_ids(plan) == ["1", "3"]
+    assert why(plan, 2) == "project nlp runs 1 of at most 1 job"
+
+
+def test_a_quota_of_a_parent_queue_binds_all_below_it() -> None:
+    view = View(
+        queues={
+            q.name: q
+            for q in (
+                Queue("lab", quota=Quota(share_milli=2000)),
+                Queue("day", parent="lab"),
+                Queue("night", parent="lab"),
+            )
+        }
+    )
+    plan = planned(view, job(1, queue="day"), job(2, queue="night", share_milli=500), job(3, queue="day"))
+    assert started_ids(plan) == ["1", "2"]
+    assert why(plan, 3) == "queue lab holds 1.5 of at most 2 GPUs and this job asks for 1 more"
+
+
+def test_a_quota_of_memory_counts_what_is_granted_by_name() -> None:
+    view = View(queues={"default": Queue("default", quota=Quota(memory_mib=30_720))})
+    plan = planned(view, job(1, memory_mib=20_480, share_milli=500), job(2, memory_mib=20_480, share_milli=500))
+    assert started_ids(plan) == ["1"]
+    assert why(plan, 2) == "queue default holds 20G of at most 30G and this job asks for 20G more"
+
+
+def test_queues_take_turns_by_what_they_hold_for_their_weight() -> None:
+    view = View(queues={"a": Queue("a", weight=3.0), "b": Queue("b")})
+    jobs = [job(n, queue="a") for n in range(1, 9)] + [job(n, queue="b") for n in range(11, 19)]
+    plan = planned(view, *jobs)
+    assert sum(int(job_id) < 10 for job_id in started_ids(plan)) == 6
+
+
+REQUESTS = st.lists(
+    st.tuples(
+        st.integers(0, 4), st.sampled_from([1000, 500]), st.sampled_from(["day", "night"]), st.sampled_from("ab")
+    ),
+    max_size=14,
+)
+
+
+@settings(max_examples=80)
+@given(REQUESTS, st.integers(0, 3000), st.integers(0, 2000))
+def test_no_quota_is_exceeded_but_by_what_was_borrowed(
+    requests: list[tuple[int, int, str, str]], own_milli: int, borrow_milli: int
+) -> None:
+    day = Queue("day", parent="lab", quota=Quota(share_milli=own_milli, borrow_milli=borrow_milli))
+    night = Queue("night", parent="lab", quota=Quota(share_milli=2000))
+    view = View(
+        queues={q.name: q for q in (day, night, Queue("lab"))}, projects={"p": Project("p", quota=Quota(devices=6))}
+    ).advance(observed(box()))
+    for number, (gpus, share, queue, user) in enumerate(requests, start=1):
+        view = view.advance(submitted(job(number, gpus, share_milli=share, queue=queue, user=user, project="p")))
+        for start in Planner(view, limits=Limits(of_user=Quota(devices=5))).plan(T0).starts:
+            view = view.advance(started(start))
+    held = {"day": 0, "night": 0}
+    devices = {"a": 0, "b": 0}
+    for allocation in view.allocations.values():
+        spec = view.jobs[allocation.job_id].spec
+        held[spec.queue] += spec.request.total_milli
+        devices[spec.user] += spec.request.devices
+    assert held["night"] <= 2000
+    assert held["day"] <= own_milli + borrow_milli
+    assert held["day"] - own_milli <= 2000, "no more is borrowed than there is beside it"
+    assert max(devices.values()) <= 5
+    assert sum(devices.values()) <= 6

@@ -1,0 +1,56 @@
+"""Sharing time: who makes room after a quantum, and who is left alone."""
+
+from corral.model.fact import AllocationEnded, JobChanged
+from corral.model.job import Job, Phase
+from corral.model.view import View
+from corral.scheduling.planner import Planner
+from corral.scheduling.policy import POLICIES
+from tests.scheduling.lab import H100, T0, box, job, observed, started, submitted
+
+LAS = POLICIES["las"]
+HOUR = 3600.0
+
+
+def running(*jobs: Job, gpus: int = 1) -> View:
+    view = View().advance(observed(box("a", gpus), box("h", 1, model=H100)) + submitted(*jobs))
+    for start in Planner(view, policy=LAS).plan(T0).starts:
+        view = view.advance(started(start))
+    return view
+
+
+def evictions(view: View, now: float) -> list[tuple[str, str]]:
+    return [(one.job_id, one.for_job_id) for one in Planner(view, policy=LAS).plan(now).evictions]
+
+
+def test_after_its_quantum_the_most_served_makes_room_for_the_least_served() -> None:
+    view = running(job(1, 2), gpus=2).advance(submitted(job(2, 2, models=("A100",))))
+    assert evictions(view, T0 + HOUR - 1) == []
+    assert evictions(view, T0 + HOUR) == [("1", "2")]
+
+
+def test_one_whose_devices_nobody_takes_stays() -> None:
+    view = running(job(1, 1, models=("A100",)), job(2, 1, models=("H100",)))
+    view = view.advance(submitted(job(3, 1, models=("H100",))))
+    assert evictions(view, T0 + HOUR) == [("2", "3")]
+
+
+def test_a_job_with_devices_alone_and_nobody_waiting_runs_on() -> None:
+    assert evictions(running(job(1, 1)), T0 + 10 * HOUR) == []
+
+
+def test_what_was_evicted_goes_back_to_its_place_by_what_it_was_served() -> None:
+    view = running(job(1, 1, models=("A100",))).advance(submitted(job(2, 1, models=("A100",))))
+    at = T0 + HOUR
+    view = view.advance(
+        [JobChanged("1", {"phase": Phase.PENDING, "allocation_id": None}, at), AllocationEnded("1.1", "1", at)]
+    )
+    assert view.served == {"1": HOUR}
+    assert [start.job_id for start in Planner(view, policy=LAS).plan(at).starts] == ["2"]
+
+
+def test_a_job_moves_to_a_faster_model_when_one_is_free() -> None:
+    slow_first = job(1, 1, speeds=(("A100", 1.0), ("H100", 2.0)))
+    view = View().advance(observed(box("a", 1)) + submitted(slow_first))
+    view = view.advance(started(Planner(view, policy=LAS).plan(T0).starts[0]))
+    view = view.advance(observed(box("h", 1, model=H100)) + submitted(job(2, 1, models=("A100",))))
+    assert evictions(view, T0 + HOUR) == [("1", "2")]
