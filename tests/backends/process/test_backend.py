@@ -330,6 +330,20 @@ def test_a_server_that_comes_back_clears_up_after_a_supervisor_killed_meanwhile(
     assert not any(alive(pid) for pid in pids)
 
 
+def test_a_daemon_without_environment_is_found_by_the_cgroup_that_an_earlier_server_gave_it(machine: Machine) -> None:
+    if machine.backend.means_of_killing != "cgroup":
+        pytest.skip("no cgroup v2 hierarchy here that this process may write")
+    name = machine.launch("sh", "-c", "(setsid env -i sleep 60 >/dev/null 2>&1 &) ; echo up; sleep 60")
+    machine.wait_for_log(name, "up")
+    until(lambda: len(machine.backend.pids(name)) == 3, "three processes")
+    pids = machine.backend.pids(name)
+    machine.backend.close()
+    os.kill(machine.supervisor(name), signal.SIGKILL)
+    machine.start_backend(use_cgroup=False)
+    assert machine.wait(name).phase == LaunchPhase.DEAD
+    assert not any(alive(pid) for pid in pids)
+
+
 def test_a_start_is_told_even_when_its_notice_was_lost(machine: Machine) -> None:
     (machine.home / "notify.sock").unlink()
     name = machine.launch("sleep", "5")

@@ -1,5 +1,6 @@
 """Jobs as processes of this machine, as the server sees them: launch, stop, status, recovery after a crash."""
 
+import contextlib
 import hashlib
 import logging
 import os
@@ -107,6 +108,10 @@ class ProcessBackend:
         """Let go: no more events, the jobs run on."""
         self._closed.set()
         self._watcher.close()
+        if self._cgroup_base:
+            # Stays while a job is inside.
+            with contextlib.suppress(OSError):
+                os.rmdir(self._cgroup_base)
 
     @property
     def means_of_killing(self) -> str:
@@ -226,7 +231,7 @@ class ProcessBackend:
             return []
         if claim.holder.is_alive():
             return descendants(claim.holder.pid)
-        return orphans(self._mark(allocation_id), self._cgroup(allocation_id))
+        return orphans(self._mark(allocation_id), self._recorded_cgroup(allocation_id))
 
     # What the watcher tells
 
@@ -270,7 +275,7 @@ class ProcessBackend:
 
     def _sweep(self, allocation_id: str) -> None:
         pause_s = _SWEEP_RETRY_S
-        path = self._cgroup(allocation_id)
+        path = self._recorded_cgroup(allocation_id)
         while kill_orphans(self._mark(allocation_id), path):
             if self._closed.wait(pause_s):
                 return
@@ -293,6 +298,13 @@ class ProcessBackend:
     def _mark(self, allocation_id: str) -> str:
         # With the home in it: two servers on one machine may both have an allocation 1.
         return f"{_MARK_NAME}={self._tag}/{allocation_id}"
+
+    def _recorded_cgroup(self, allocation_id: str) -> str | None:
+        # Not this server's place for cgroups: the one that launched it may have been started elsewhere.
+        try:
+            return self._records(allocation_id).read_spec()[0].cgroup
+        except (OSError, ValueError, TypeError):
+            return None
 
     def _cgroup(self, allocation_id: str) -> str | None:
         return f"{self._cgroup_base}/{allocation_id}" if self._cgroup_base else None

@@ -2,7 +2,8 @@
 
 A supervisor is the subreaper of its job: whatever daemonises stays below it, and "no child left" is "nothing left".
 A cgroup, where there is one, kills it all in one write. When the supervisor itself is gone its job's processes have
-moved to init, and only the cgroup and the mark in their environment still tell whose they are.
+moved to init, and only the cgroup and the mark in their environment still tell whose they are: without a cgroup, one
+that cleared its environment is then out of reach.
 """
 
 import os
