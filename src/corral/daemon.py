@@ -24,6 +24,7 @@ from corral.backends.process.launch import LaunchError
 from corral.backends.watch import WatchBackend
 from corral.clock import SystemClock
 from corral.config import Settings, load_settings
+from corral.control.asking import Asking
 from corral.control.controller import Controller
 from corral.control.dispatcher import Dispatcher
 from corral.control.environment import launch_of
@@ -154,11 +155,13 @@ class Server:
 
     def _make_service(self) -> Service:
         limits = SubmitLimits(self._settings.default_priority, self._settings.max_queue_size)
+        asking = Asking()
         inquiry = Inquiry(
             self._ledger,
             self._controller,
             self._sampler,
             self._clock,
+            asking=asking,
             log_path=self._home.log_of,
             about=self._about,
         )
@@ -168,6 +171,7 @@ class Server:
             self._processes,
             self._clock,
             limits=limits,
+            asking=asking,
             refuse_impossible=refuse_impossible,
             stop=self._dispatcher.stop,
             adopt=self._dispatcher.launch,

@@ -15,6 +15,7 @@ from corral.api.auth import Authenticator
 from corral.api.server import ApiServer, tcp_socket, unix_socket
 from corral.api.waiting import EndSignal
 from corral.clock import SystemClock
+from corral.control.asking import Asking
 from corral.control.controller import Controller
 from corral.control.inquiry import Inquiry
 from corral.control.service import Service
@@ -93,6 +94,7 @@ class World:
             controller,
             StillTelemetry(),
             clock,
+            asking=Asking(),
             log_path=self.home.log_of,
             about=self._about,
         )
@@ -102,6 +104,7 @@ class World:
             OwnProcesses(),
             clock,
             limits=SubmitLimits(),
+            asking=Asking(),
             refuse_impossible=refuse_impossible,
             stop=lambda _: None,
             adopt=lambda _: None,

@@ -52,6 +52,20 @@ def test_one_gpu_is_asked_for_unless_something_else_is_said() -> None:
     assert submission(["true"], {"device": ["GPU-a", "GPU-b"]}).request.devices == 2
 
 
+def test_an_option_of_the_library_is_refused_by_its_own_name() -> None:
+    with pytest.raises(Refused, match="^gpu_mem: '20' is not") as refused:
+        submission(["true"], {"gpu_mem": "20"})
+    assert refused.value.field == "gpu_mem"
+
+
+def test_parts_of_a_gpu_can_be_asked_for_as_numbers_and_as_words() -> None:
+    half = submission(["true"], {"gpus": 0.5, "gpu_mem": "20G", "gpu_cores": 30}).request
+    assert (half.devices, half.share_milli, half.split_milli) == (1, 500, 500)
+    assert (half.memory_mib, half.cores_percent) == (20480, 30)
+    assert submission(["true"], {"gpus": "1.2"}).request.split_milli == 1200
+    assert submission(["true"], {"resource": {"cuda.shares": 0.2}}).resources == {"cuda.shares": "0.2"}
+
+
 def test_every_option_finds_its_place(tmp_path: Path) -> None:
     read = submission(
         ["true"],
@@ -71,9 +85,15 @@ def test_every_option_finds_its_place(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"gpus": -1}, r"--gpus: -1 is too few; the least is 0"),
+        ({"gpus": -1}, r"--gpus: -1 is not above zero"),
         ({"gpus": 1, "device": ["GPU-a", "GPU-b"]}, r"--device names 2 GPUs and --gpus asks for 1"),
-        ({"gpus": 0.5}, r"--gpus: 0.5 is no whole number"),
+        ({"gpus": True}, r"--gpus: True is no number of GPUs"),
+        ({"gpus": 0.005}, r"--gpus: shares come in hundredths"),
+        ({"gpu_mem": "20"}, r"--gpu-mem: '20' is not a memory size"),
+        ({"gpus": 1, "gpu_cores": 50}, r"--gpu-cores 50: a whole GPU"),
+        ({"mig": "1g.10gb", "gpu_mem": "5G"}, r"--gpu-mem: the profile 1g.10gb fixes"),
+        ({"gpus": 0.5, "share": "exclusive"}, r"--share exclusive: an exclusive device is given whole"),
+        ({"gpus": 1, "resource": {"cuda.shares": "0.5"}}, r"--resource cuda.shares and --gpus both"),
         ({"min_memory": "20"}, r"--min-memory: '20' is not a memory size"),
         ({"min_compute": "8"}, r"--min-compute: '8' is no compute capability"),
         ({"time": "90"}, r"--time: '90' is not a duration"),

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from corral.backends.simulated import SimulatedBackend
 from corral.clock import SystemClock
+from corral.control.asking import Asking
 from corral.control.caller import Caller
 from corral.control.controller import Controller
 from corral.control.dispatcher import Dispatcher
@@ -79,6 +80,7 @@ class House:
             self.controller,
             IdleDevices(),
             clock,
+            asking=Asking(),
             log_path=lambda job_id: Path("/dev/null"),
             about=dict,
         )
@@ -88,6 +90,7 @@ class House:
             HostProcesses(),
             clock,
             limits=SubmitLimits(),
+            asking=Asking(),
             refuse_impossible=refuse_impossible,
             stop=self.dispatcher.stop,
             adopt=self.dispatcher.launch,

@@ -25,7 +25,21 @@ class DeviceFlags:
     """What GPUs, and how urgently. None and () are what was not said."""
 
     gpus: Annotated[
-        int | None, typer.Option("--gpus", metavar="N", help="Whole GPUs; 0 is a CPU job.  [default: 1]")
+        str | None, typer.Option("--gpus", metavar="N", help="GPUs: 2, 0.5, 1.2; 0 is a CPU job.  [default: 1]")
+    ] = None
+    gpu_mem: Annotated[
+        str | None, typer.Option("--gpu-mem", metavar="SIZE", help="Memory granted on each shared GPU: 20G.")
+    ] = None
+    gpu_cores: Annotated[
+        str | None, typer.Option("--gpu-cores", metavar="PERCENT", help="Part of a shared GPU's compute: 50.")
+    ] = None
+    mig: Annotated[str | None, typer.Option("--mig", metavar="PROFILE", help="A MIG slice: 1g.10gb.")] = None
+    share: Annotated[
+        str | None, typer.Option("--share", metavar="MEANS", help="Shared by mps, mig, timeslice; or exclusive.")
+    ] = None
+    resource: Annotated[
+        list[str] | None,
+        typer.Option("--resource", metavar="KEY=N", help="In other words: cuda.shares=0.5; may be repeated."),
     ] = None
     min_memory: Annotated[
         str | None, typer.Option("--min-memory", metavar="SIZE", help="Least memory of each GPU: 20G (G is GiB).")
@@ -54,6 +68,8 @@ class DeviceFlags:
         options: Any = {f.name: value for f in fields(self) if _said(value := getattr(self, f.name))}
         if self.device:
             options["device"] = [_uuid(client, named) for named in self.device]
+        if self.resource:
+            options["resource"] = _amounts(self.resource)
         return options  # type: ignore[no-any-return]
 
 
@@ -81,6 +97,9 @@ class JobFlags(DeviceFlags):
     workdir: Annotated[
         str | None, typer.Option("--workdir", metavar="DIR", help="Where it runs.  [default: this directory]")
     ] = None
+    force: Annotated[
+        bool, typer.Option("--force", help="Submit it although `corral check` says that it cannot run.")
+    ] = False
 
     def options(self, client: Client) -> RequestOptions:
         options = super().options(client)
@@ -156,6 +175,19 @@ def _variable(given: str) -> tuple[str, str]:
     if not (key and equals):
         raise Refused(f"--env: {given!r} sets nothing; write NAME=VALUE", field="--env")
     return key, value
+
+
+def _amounts(given: Sequence[str]) -> dict[str, str]:
+    """Amounts by resource name."""
+    amounts: dict[str, str] = {}
+    for one in given:
+        key, equals, value = one.partition("=")
+        if not (key and equals and value):
+            raise Refused(f"--resource: {one!r} is no amount of anything; write KEY=N", field="--resource")
+        if key in amounts:
+            raise Refused(f"--resource: {key} is given twice; leave one of them out", field="--resource")
+        amounts[key] = value
+    return amounts
 
 
 def _uuid(client: Client, named: str) -> str:

@@ -6,6 +6,7 @@ import resource
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict, TypeVar
 
+from corral.model.ask import Ask, ask
 from corral.model.errors import Refused, nearest
 from corral.model.job import JobKind, Request
 from corral.model.submission import ArraySpec, Submission
@@ -16,6 +17,11 @@ MAX_ARRAY_SIZE = 100_000
 
 SENT_LIMITS = ("AS", "CORE", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "STACK")
 """Soft limits of the caller that its jobs get, as far as they are not unlimited."""
+
+_FLAGS = {
+    "--gpu-mem": "gpu_mem", "--gpu-cores": "gpu_cores", "--gpus": "gpus", "--mig": "mig", "--share": "share",
+}  # fmt: skip
+"""How `corral.model.ask` calls the options it reads."""
 
 N = TypeVar("N", int, float)
 
@@ -28,7 +34,13 @@ class RequestOptions(TypedDict, total=False):
     """What may be said of a job beside its command; each is the flag of `corral run` or `submit` of that name.
 
     Keys:
-        gpus: whole GPUs, 1 unless said otherwise; 0 is a CPU job.
+        gpus: GPUs, 1 unless said otherwise; 0 is a CPU job, 0.5 half of one, 1.2 of one or of several together.
+        gpu_mem: memory granted on each GPU: "20G"; alone, it says the share too.
+        gpu_cores: percent of each GPU's compute.
+        mig: a MIG slice of this profile instead of a GPU: "1g.10gb"; `gpus` counts slices then.
+        share: how the GPU must be shared: mps, mig, timeslice or exclusive.
+        resource: the same in a neighbour's words, amounts by name: {"cuda.shares": "0.5"}.
+        force: submit although preflight says that it cannot run; the ledger keeps who insisted.
         min_memory: the least memory a GPU must have in all, with a unit: "20G" (G is GiB).
         gpu_model: models that will do, as a list or with commas: "A100,H100".
         min_compute: the least compute capability: "8.0".
@@ -46,7 +58,13 @@ class RequestOptions(TypedDict, total=False):
         hold: wait until released.
     """
 
-    gpus: int | None
+    gpus: int | float | str | None
+    gpu_mem: str | None
+    gpu_cores: int | str | None
+    mig: str | None
+    share: str | None
+    resource: Mapping[str, str | int | float]
+    force: bool
     min_memory: str | None
     gpu_model: str | Sequence[str] | None
     min_compute: str | None
@@ -103,6 +121,8 @@ def submission(
         array=None if array is None else parse_array(array, field=spell("array")),
         held=options.get("hold", False),
         owner_pid=owner_pid,
+        resources=_resources(options, spell),
+        force=options.get("force", False),
     )
 
 
@@ -110,8 +130,7 @@ def device_request(options: RequestOptions, spell: Callable[[str], str] = str) -
     """The part of `options` that says what a job needs."""
     min_memory, accept_in_use = options.get("min_memory"), options.get("accept_in_use")
     cpus, host_memory = options.get("cpus"), options.get("host_memory")
-    return Request(
-        devices=_device_count(options, spell),
+    conditions = Request(
         min_memory_mib=None if min_memory is None else parse_memory_mib(min_memory, field=spell("min_memory")),
         models=_models(options.get("gpu_model")),
         min_compute=_compute(options.get("min_compute"), spell("min_compute")),
@@ -120,6 +139,55 @@ def device_request(options: RequestOptions, spell: Callable[[str], str] = str) -
         host_memory_mib=0 if host_memory is None else parse_memory_mib(host_memory, field=spell("host_memory")),
         accept_in_use=None if accept_in_use is None else parse_memory_mib(accept_in_use, field=spell("accept_in_use")),
     )
+    return conditions if options.get("resource") else _asked(options, spell).request(conditions)
+
+
+def _asked(options: RequestOptions, spell: Callable[[str], str]) -> Ask:
+    """What is asked of devices, a number of named ones being as many as are named."""
+    gpus, named = options.get("gpus"), len(options.get("device", ()))
+    if isinstance(gpus, bool) or not isinstance(gpus, int | float | str | None):
+        raise Refused(f"{spell('gpus')}: {gpus!r} is no number of GPUs", field=spell("gpus"))
+    if gpus is None and named:
+        gpus = named
+    cores = options.get("gpu_cores")
+    try:
+        asked = ask(
+            gpus=None if gpus is None else f"{gpus:g}" if isinstance(gpus, float) else str(gpus),
+            memory=options.get("gpu_mem"),
+            cores=None if cores is None else str(cores),
+            profile=options.get("mig"),
+            share=options.get("share"),
+        )
+    except Refused as refused:
+        raise _respelled(refused, spell) from None
+    if named and asked.devices not in (None, named):
+        raise Refused(
+            f"{spell('device')} names {count_of(named, 'GPU')} and {spell('gpus')} asks for {gpus}; "
+            f"leave {spell('gpus')} out, or make them agree",
+            field=spell("gpus"),
+        )
+    return asked
+
+
+def _respelled(refused: Refused, spell: Callable[[str], str]) -> Refused:
+    """The refusal of a flag, in the words of whoever gave it as an option."""
+    message, field = str(refused), refused.field
+    for flag, option in _FLAGS.items():
+        message = message.replace(flag, spell(option))
+        field = spell(option) if field == flag else field
+    return Refused(message, field=field)
+
+
+def _resources(options: RequestOptions, spell: Callable[[str], str]) -> dict[str, str]:
+    """Amounts by resource name, which say all that is asked of devices. Raises Refused beside flags that do so too."""
+    given = options.get("resource") or {}
+    for other in ("gpus", "gpu_mem", "gpu_cores", "mig", "share"):
+        if given and options.get(other) is not None:
+            raise Refused(
+                f"{spell('resource')} {next(iter(given))} and {spell(other)} both say what GPUs; leave one of them out",
+                field=spell(other),
+            )
+    return {name: str(amount) for name, amount in given.items()}
 
 
 def parse_array(text: str, *, field: str = "array") -> ArraySpec:
@@ -182,21 +250,6 @@ def _reject_unknown(options: Mapping[str, Any]) -> None:
     for name in options:
         if name not in known:
             raise Refused(f"{name} is no option of a job; {nearest(name, known)}", field=name)
-
-
-def _device_count(options: RequestOptions, spell: Callable[[str], str]) -> int:
-    gpus, named = options.get("gpus"), len(options.get("device", ()))
-    if gpus is None:
-        return named or 1
-    if named and gpus != named:
-        raise Refused(
-            f"{spell('device')} names {count_of(named, 'GPU')} and {spell('gpus')} asks for {gpus}; "
-            f"leave {spell('gpus')} out, or make them agree",
-            field=spell("gpus"),
-        )
-    if isinstance(gpus, bool) or not isinstance(gpus, int):
-        raise Refused(f"{spell('gpus')}: {gpus!r} is no whole number of GPUs", field=spell("gpus"))
-    return _at_least(0, gpus, spell("gpus"))
 
 
 def _models(models: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -5,8 +5,9 @@ import resource
 
 from corral.model.errors import Refused, nearest
 from corral.model.job import JobKind, Request
+from corral.model.means import Means
 from corral.model.submission import ArraySpec, Submission
-from corral.model.units import MILLI_PER_DEVICE
+from corral.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI
 
 MAX_ARRAY_ELEMENTS = 100_000
 MAX_DEVICES = 100_000
@@ -56,6 +57,9 @@ def _check_request(request: Request) -> None:
     _between(request.gang_size, 1, MAX_DEVICES, "gang_size", "1 is a job that is no gang")
     _between(request.share_milli, 1, MILLI_PER_DEVICE, "share_milli", "1000 is a whole device")
     _between(request.memory_mib, 1, MAX_MIB, "memory_mib")
+    _between(request.memory_percent, 1, 100, "memory_percent")
+    _between(request.cores_percent, 1, 100, "cores_percent")
+    _check_share(request)
     _between(request.min_memory_mib, 1, MAX_MIB, "min_memory_mib")
     _between(request.accept_in_use, 0, MAX_MIB, "accept_in_use", "MiB that must be free")
     _between(request.cpu_milli, 0, MAX_CPU_MILLI, "cpu_milli", "1000 is a whole core")
@@ -74,6 +78,24 @@ def _check_request(request: Request) -> None:
     ):
         if not all(words):
             raise Refused(f"{field}: an empty name is among them; leave it out", field=field)
+
+
+def _check_share(request: Request) -> None:
+    """A share is of hundredths; a split one is of one member's device, and of one device only on MPS."""
+    for field, milli in (("share_milli", request.share_milli), ("split_milli", request.split_milli)):
+        if milli is not None and milli % SHARE_QUANTUM_MILLI:
+            raise Refused(f"{field}: shares come in hundredths, so in multiples of 10; {milli} is none", field=field)
+    if request.split_milli is None:
+        return
+    _between(request.split_milli, SHARE_QUANTUM_MILLI, MAX_DEVICES * MILLI_PER_DEVICE, "split_milli")
+    if request.devices != 1 or request.share_milli != min(MILLI_PER_DEVICE, request.split_milli):
+        raise Refused(
+            "split_milli: a share that may be split is asked for with devices 1 and a share_milli that is the same, "
+            "or 1000 where it is more",
+            field="split_milli",
+        )
+    if request.means is Means.MPS and request.split_milli > MILLI_PER_DEVICE:
+        raise Refused("--share mps: a share on MPS is of one device; ask for 1 GPU or less", field="means")
 
 
 def _check_surroundings(submission: Submission) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from corral.clock import Clock
+from corral.control.asking import Asking
 from corral.control.checks import check
 from corral.control.controller import Controller
 from corral.control.rows import Row, device_rows, job_row
@@ -33,6 +34,7 @@ class Inquiry:
         telemetry: Telemetry,
         clock: Clock,
         *,
+        asking: Asking,
         log_path: Callable[[str], Path],
         about: Callable[[], Mapping[str, Any]],
     ) -> None:
@@ -41,6 +43,7 @@ class Inquiry:
         self._telemetry = telemetry
         self._clock = clock
         self._about = about
+        self._asking = asking
         self.log_path = log_path
         self._index: tuple[Plan, HoldIndex] | None = None
 
@@ -118,6 +121,7 @@ class Inquiry:
 
     def dry_run(self, submission: Submission, user: str) -> Row:
         """Whether the submission would start now, on which devices; or why not, and the nearest that would."""
+        submission, _ = self._asking.settle(submission, user)
         check(submission)
         view = self._ledger.view()
         told = forecast(view, submission, user, self._clock.now(), plan=self._controller.plan)

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from corral.clock import Clock
 from corral.control import submit, transitions
+from corral.control.asking import Asking
 from corral.control.caller import Caller, may_change, must_be_admin
 from corral.control.checks import check
 from corral.control.inquiry import Inquiry
@@ -40,6 +42,7 @@ class Service:
         clock: Clock,
         *,
         limits: SubmitLimits,
+        asking: Asking,
         refuse_impossible: Refuse,
         stop: Callable[[str], None],
         adopt: Callable[[str], None],
@@ -49,6 +52,7 @@ class Service:
         self._processes = processes
         self._clock = clock
         self._limits = limits
+        self._asking = asking
         self._refuse_impossible = refuse_impossible
         self._stop = stop
         self._adopt = adopt
@@ -63,12 +67,14 @@ class Service:
         view = self._ledger.view()
         now = self._clock.now()
         specs: list[JobSpec] = []
-        for submission in submissions:
-            if submission.kind is JobKind.ADOPT:
+        for asked in submissions:
+            if asked.kind is JobKind.ADOPT:
                 raise Refused("a process is adopted with `corral adopt PID`, not submitted", field="kind")
+            submission, notes = self._asking.settle(asked, caller.user)
             check(submission)
             self._check_possible(view, submission)
-            specs.append(submit.spec_of(submission, caller, self._limits, self._owner(submission)))
+            spec = submit.spec_of(submission, caller, self._limits, self._owner(submission))
+            specs.append(replace(spec, notes=notes) if notes else spec)
         # All at once, for each taking of more numbers than are at hand waits for the disk.
         numbers = iter(self._ledger.next_ids(sum(map(submit.ids_needed, submissions))))
         jobs: list[Job] = []
@@ -202,17 +208,20 @@ class Service:
 
         def decide(view: View) -> Decided[tuple[str, ...]]:
             at = self._clock.now()
-            facts: list[Fact] = []
+            # Keyed, because what an earlier element's step said is said once: two cancelled parents cancel a common
+            # follower once.
+            facts: dict[tuple[Any, ...], Fact] = {}
             touched: list[str] = []
             for found in named:
                 job = view.jobs.get(found.id, found)
                 if whole_array and (job.phase.terminal if skip_ended else job.phase is Phase.PENDING):
                     continue
-                facts.extend(_fresh(step(view, job, at), facts))
+                for fact in step(view, job, at):
+                    facts.setdefault(_identity(fact), fact)
                 touched.append(job.id)
             if not touched:
                 raise Conflict(f"array {job_id}: every element has ended or is past that; nothing was changed")
-            return Decided(tuple(facts), tuple(touched))
+            return Decided(tuple(facts.values()), tuple(touched))
 
         touched = self._ledger.commit(decide).result()
         jobs = self._ledger.view().jobs
@@ -221,12 +230,6 @@ class Service:
             if job is not None and job.phase is Phase.STOPPING and job.allocation_id is not None:
                 self._stop(job.allocation_id)
         return touched
-
-
-def _fresh(step: list[Fact], so_far: list[Fact]) -> list[Fact]:
-    """Without what an earlier element's step already said: two cancelled parents cancel a common follower once."""
-    said = {_identity(fact) for fact in so_far}
-    return [fact for fact in step if _identity(fact) not in said]
 
 
 def _identity(fact: Fact) -> tuple[Any, ...]:

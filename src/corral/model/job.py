@@ -149,6 +149,8 @@ class JobSpec:
         after: ids of jobs that must succeed first.
         speeds: how fast the job runs on each device model, (model, speed) pairs; 0 is cannot.
         owner: for a reservation, the session leader whose end releases it; for an adoption, the process.
+        notes: lines for the head of the job's log: what was rounded, what preflight warns of.
+        forced_by: who insisted on it although preflight had said that it cannot run; None when nobody had to.
         uid, gid, groups: the submitting user as the kernel names it; None on a server that is not root's.
     """
 
@@ -172,6 +174,8 @@ class JobSpec:
     rlimits: tuple[tuple[str, int], ...] = ()
     owner: ProcessIdentity | None = None
     speeds: tuple[tuple[str, float], ...] = ()
+    notes: tuple[str, ...] = ()
+    forced_by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

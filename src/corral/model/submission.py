@@ -22,6 +22,8 @@ class Submission:
         env: the complete environment of the job, to which the server adds its own variables.
         priority: None takes the site's default.
         rlimits: soft limits by name of `resource` without the prefix ("NOFILE"); lowered to the server's, never raised.
+        resources: amounts by a neighbour's resource name ("cuda.shares": "0.5"), in place of devices in `request`.
+        force: let it in although preflight says that it cannot run.
         owner_pid: for a reservation, the session leader whose end releases it; for an adoption, the process.
     """
 
@@ -42,3 +44,5 @@ class Submission:
     array: ArraySpec | None = None
     held: bool = False
     owner_pid: int | None = None
+    resources: Mapping[str, str] = field(default_factory=dict)
+    force: bool = False

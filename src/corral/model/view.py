@@ -202,15 +202,22 @@ class ViewDraft:
     def _set_job(self, job: Job) -> None:
         before = self._view.jobs.get(job.id)
         self._own("jobs")[job.id] = job
-        for parent in () if before is None else before.waits_for:
-            if parent not in job.waits_for:
-                self._unlink("dependants", parent, job.id)
-        for parent in job.waits_for:
-            if before is None or parent not in before.waits_for:
-                self._link("dependants", parent, job.id)
+        waited_for = () if before is None else before.waits_for
+        if waited_for != job.waits_for:
+            self._depend_on(job, waited_for)
         if job.phase.terminal:
             self._ended.append(job.id)
             self._remember(job)
+
+    def _depend_on(self, job: Job, waited_for: tuple[str, ...]) -> None:
+        # Sets, because a job may follow an array of a hundred thousand, and each end of an element comes by here.
+        then, now = frozenset(waited_for), frozenset(job.waits_for)
+        for parent in waited_for:
+            if parent not in now:
+                self._unlink("dependants", parent, job.id)
+        for parent in job.waits_for:
+            if parent not in then:
+                self._link("dependants", parent, job.id)
 
     def _remember(self, job: Job) -> None:
         if job.phase is Phase.SUCCEEDED and job.spec.name and job.started_at is not None and job.ended_at is not None:

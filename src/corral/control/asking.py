@@ -1,0 +1,54 @@
+"""What a submission asks of devices, settled at the door: neighbours' names, the site's way to split."""
+
+from dataclasses import dataclass, replace
+
+from corral.model.ask import Ask
+from corral.model.errors import Refused
+from corral.model.job import Request
+from corral.model.split import Strategy
+from corral.model.submission import Submission
+from corral.sharing.definitions import Catalogue
+from corral.sharing.resources import to_ask
+
+_ASKED = ("devices", "share_milli", "split_milli", "memory_mib", "memory_percent", "cores_percent", "mig_profile")
+"""Fields of a request that resource names speak of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """The site's way to read requests.
+
+    Attributes:
+        catalogue: the resource names that are understood here, None for those that come with Corral.
+        split, may_fragment: how a share that no device has room for is split, and whether into parts of several.
+    """
+
+    catalogue: Catalogue | None = None
+    split: Strategy = Strategy.EVENLY
+    may_fragment: bool = True
+
+    def settle(self, submission: Submission, user: str) -> tuple[Submission, tuple[str, ...]]:
+        """The submission with a request that stands by itself, and notes for the user on what was rounded.
+
+        Raises Refused for resource names and amounts that make no sense, and for devices that are asked for twice.
+        """
+        request = submission.request
+        notes: tuple[str, ...] = ()
+        if submission.resources:
+            asked = self._of_resources(submission)
+            request, notes = asked.request(request), asked.notes
+        if request.split_milli is not None:
+            request = replace(request, split=self.split, may_fragment=self.may_fragment)
+        request = replace(request, tenant=user if request.devices and not request.whole else None)
+        return replace(submission, request=request, resources={}), notes
+
+    def _of_resources(self, submission: Submission) -> Ask:
+        plain = Request()
+        for field in _ASKED:
+            if getattr(submission.request, field) != getattr(plain, field):
+                raise Refused(
+                    f"{', '.join(sorted(submission.resources))}: devices are asked for by {field} already; "
+                    "use either --resource or the flags about GPUs",
+                    field=field,
+                )
+        return to_ask(submission.resources, catalogue=self.catalogue)

@@ -1,0 +1,55 @@
+"""What is asked in any words becomes a request that stands by itself."""
+
+import pytest
+
+from corral.control.asking import Asking
+from corral.model.errors import Refused
+from corral.model.job import Request
+from corral.model.means import Means
+from corral.model.split import Strategy
+from corral.model.submission import Submission
+
+
+def settled(request: Request | None = None, **resources: str) -> Request:
+    named = {key.replace("_", "."): amount for key, amount in resources.items()}
+    submission = Submission(command=("true",), request=request or Request(), resources=named)
+    return Asking().settle(submission, "alice")[0].request
+
+
+def test_a_neighbours_words_keep_the_other_conditions() -> None:
+    request = settled(Request(models=("A100",), cpu_milli=2000), cuda_shares="1.2")
+    assert (request.split_milli, request.models, request.cpu_milli) == (1200, ("A100",), 2000)
+
+
+def test_who_asks_for_a_part_is_its_tenant_and_who_asks_for_a_whole_device_is_not() -> None:
+    assert settled(cuda_shares="0.5").tenant == "alice"
+    assert settled(cuda_device="1").tenant is None
+    assert settled(Request(devices=0)).tenant is None
+
+
+def test_what_is_rounded_down_is_told() -> None:
+    submission = Submission(
+        command=("true",), resources={"tencent.com/vcuda-core": "50", "tencent.com/vcuda-memory": "8"}
+    )
+    settled_, notes = Asking().settle(submission, "alice")
+    assert (settled_.request.share_milli, settled_.request.memory_mib, notes) == (500, 2048, ())
+    odd = Submission(command=("true",), resources={"cuda.shares": "0.555"})
+    settled_, notes = Asking().settle(odd, "alice")
+    assert settled_.request.split_milli == 550
+    assert notes == ("cuda.shares: 0.555 is rounded down to 0.55 of a GPU",)
+
+
+def test_devices_asked_for_twice_are_refused() -> None:
+    with pytest.raises(Refused, match="asked for by share_milli already"):
+        settled(Request(share_milli=500), cuda_shares="0.5")
+
+
+def test_the_site_says_how_shares_are_split() -> None:
+    asking = Asking(split=Strategy.FILL, may_fragment=False)
+    request = asking.settle(Submission(command=("true",), resources={"cuda.shares": "1.2"}), "alice")[0].request
+    assert (request.split, request.may_fragment) == (Strategy.FILL, False)
+
+
+def test_a_resource_that_is_on_mps_by_name_is() -> None:
+    submission = Submission(command=("true",), resources={"nvidia.com/mps-core": "25"})
+    assert Asking().settle(submission, "alice")[0].request.means is Means.MPS
