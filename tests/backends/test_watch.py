@@ -53,7 +53,7 @@ def identity(child: "subprocess.Popen[bytes]") -> ProcessIdentity:
 def ended(backend: WatchBackend, events: "Queue[str]") -> LaunchReport:
     deadline = time.monotonic() + 5
     while time.monotonic() < deadline:
-        if backend.report("1.1").phase is LaunchPhase.EXITED:
+        if backend.report("1.1").phase in (LaunchPhase.EXITED, LaunchPhase.DEAD):
             return backend.report("1.1")
         with contextlib.suppress(Exception):
             events.get(timeout=0.05)
@@ -104,13 +104,26 @@ def test_cancelling_an_adopted_process_ends_it_even_when_it_ignores_sigterm(
         child.stdout.close()
 
 
-def test_an_adopted_process_that_ends_by_itself_succeeded_as_far_as_anyone_can_know(
-    backend: WatchBackend, events: "Queue[str]"
+@pytest.mark.parametrize(("code", "ending"), [(0, Phase.SUCCEEDED), (3, Phase.FAILED)])
+def test_an_adopted_process_that_ends_by_itself_ends_as_the_kernel_says_or_is_lost(
+    backend: WatchBackend, events: "Queue[str]", code: int, ending: Phase
 ) -> None:
-    with process("import time; time.sleep(0.2)") as child:
+    with process(f"import sys, time; time.sleep(0.2); sys.exit({code})") as child:
         backend.launch(launch(JobKind.ADOPT, identity(child)))
+        child.wait(timeout=5)
         report = ended(backend, events)
-    assert (report.ending, report.exit_code) == (Phase.SUCCEEDED, None)
+    told = (report.phase, report.ending, report.exit_code)
+    assert told == (LaunchPhase.EXITED, ending, code) or (told == (LaunchPhase.DEAD, None, None) and report.reason)
+
+
+def test_an_adopted_process_that_nobody_reaps_is_lost_and_says_so(backend: WatchBackend, events: "Queue[str]") -> None:
+    with process("pass") as child:
+        owner = identity(child)
+        backend.launch(launch(JobKind.ADOPT, owner))
+        report = ended(backend, events)
+    assert (report.phase, report.exit_code) == (LaunchPhase.DEAD, None)
+    assert report.reason is not None
+    assert "does not tell" in report.reason
 
 
 def test_an_adopted_process_runs_into_its_time_limit(backend: WatchBackend, events: "Queue[str]") -> None:

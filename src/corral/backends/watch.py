@@ -10,14 +10,19 @@ import select
 import signal
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from corral.backends.pidfd import exit_status
 from corral.clock import Clock
 from corral.model.errors import BackendFailed
 from corral.model.job import Job, JobKind, Phase, ProcessIdentity
 from corral.ports import Launch, LaunchPhase, LaunchReport, Processes
 
-FAMILY_CHECK_S = 0.05
+LOOK_AGAIN_S = 0.05
+REAPED_WITHIN_S = 1.0
+"""The kernel tells how a process ended once its parent has reaped it; a parent that takes longer is not waited for."""
+
+UNTOLD = "it ended, and this kernel does not tell how a process that Corral did not start has ended"
 
 
 @dataclass(slots=True)
@@ -26,6 +31,7 @@ class _Watch:
     started_at: float
     deadline: float | None
     pidfd: int | None
+    gone_at: float | None = None
     kill_at: float | None = None
     stopping_as: Phase | None = None
     family: tuple[ProcessIdentity, ...] = ()
@@ -61,7 +67,7 @@ class WatchBackend:
             limit_s = job.spec.time_limit_s
             deadline = None if limit_s is None else self._clock.monotonic() + max(0.0, started_at + limit_s - now)
             if job.spec.owner is not None and pidfd is None:
-                self._over[launch.allocation_id] = self._ended(launch.allocation_id, job, started_at, None)
+                self._over[launch.allocation_id] = self._ended(launch.allocation_id, job, started_at, None, None)
             else:
                 self._watches[launch.allocation_id] = _Watch(job, started_at, deadline, pidfd)
         self._wake()
@@ -146,28 +152,37 @@ class WatchBackend:
             watch.kill_at = self._clock.monotonic() + self._kill_grace_s
             self._signal(watch, signal.SIGTERM)
 
-    def _end(self, allocation_id: str, watch: _Watch, ending: Phase | None) -> None:
+    def _end_when_told(self, allocation_id: str, watch: _Watch, now: float) -> None:
+        """The owner is gone: end the watch once it is known how, or once that has been waited for long enough."""
+        assert watch.pidfd is not None
+        assert watch.gone_at is not None
+        status = None if watch.job.spec.kind is JobKind.RESERVE else exit_status(watch.pidfd)
+        if status is not None or watch.job.spec.kind is JobKind.RESERVE or now - watch.gone_at >= REAPED_WITHIN_S:
+            self._end(allocation_id, watch, watch.stopping_as, status)
+
+    def _end(self, allocation_id: str, watch: _Watch, ending: Phase | None, status: int | None = None) -> None:
         del self._watches[allocation_id]
         self._close_pidfd(watch)
-        self._over[allocation_id] = self._ended(allocation_id, watch.job, watch.started_at, ending)
+        self._over[allocation_id] = self._ended(allocation_id, watch.job, watch.started_at, ending, status)
 
-    def _ended(self, allocation_id: str, job: Job, started_at: float, ending: Phase | None) -> LaunchReport:
-        """A reservation's end is a success whichever way it came; how an adopted process ended is not known."""
+    def _ended(
+        self, allocation_id: str, job: Job, started_at: float, ending: Phase | None, status: int | None
+    ) -> LaunchReport:
+        """How it ended: a reservation well, whichever way; an adopted process as the kernel says, else it is lost."""
+        report = LaunchReport(allocation_id, LaunchPhase.EXITED, started_at=started_at, ended_at=self._clock.now())
         if job.spec.kind is JobKind.RESERVE:
-            reason = "its time was up" if ending is Phase.TIMED_OUT else None
-            ending = Phase.CANCELLED if ending is Phase.CANCELLED else Phase.SUCCEEDED
-            reason = reason or ("the session that held it ended" if ending is Phase.SUCCEEDED else None)
-        else:
-            reason = None if ending else "it ended; a process that was adopted leaves no exit code"
-            ending = ending or Phase.SUCCEEDED
-        return LaunchReport(
-            allocation_id,
-            LaunchPhase.EXITED,
-            started_at=started_at,
-            ended_at=self._clock.now(),
-            ending=ending,
-            reason=reason,
-        )
+            reason = {None: "the session that held it ended", Phase.TIMED_OUT: "its time was up"}.get(ending)
+            return replace(report, ending=ending if ending is Phase.CANCELLED else Phase.SUCCEEDED, reason=reason)
+        if status is None:
+            return (
+                replace(report, ending=ending, reason=None)
+                if ending
+                else replace(report, phase=LaunchPhase.DEAD, reason=UNTOLD)
+            )
+        signal_number = -status if status < 0 else None
+        exit_code = 128 - status if status < 0 else status
+        natural = Phase.SUCCEEDED if status == 0 else Phase.FAILED
+        return replace(report, ending=ending or natural, exit_code=exit_code, signal=signal_number)
 
     @staticmethod
     def _close_pidfd(watch: _Watch) -> None:
@@ -182,7 +197,11 @@ class WatchBackend:
     def _run(self) -> None:
         while not self._closing:
             with self._lock:
-                by_fd = {watch.pidfd: name for name, watch in self._watches.items() if watch.pidfd is not None}
+                by_fd = {
+                    watch.pidfd: name
+                    for name, watch in self._watches.items()
+                    if watch.pidfd is not None and watch.gone_at is None
+                }
                 timeout_s = self._next_deadline_s()
             poll = select.poll()
             for fd in (self._wake_read, *by_fd):
@@ -202,9 +221,9 @@ class WatchBackend:
             for moment in (watch.kill_at if watch.stopping_as else watch.deadline,)
             if moment is not None
         ]
-        if not moments:
-            return None
-        return max(0.0, min(FAMILY_CHECK_S * 20, min(moments) - self._clock.monotonic()))
+        if any(watch.gone_at is not None for watch in self._watches.values()):
+            return LOOK_AGAIN_S
+        return max(0.0, min(moments) - self._clock.monotonic()) if moments else None
 
     def _advance(self, gone: set[str]) -> list[str]:
         """End what is over, and press on with what is being stopped. Returns the allocations that ended."""
@@ -213,7 +232,9 @@ class WatchBackend:
         for allocation_id, watch in sorted(self._watches.items()):
             if allocation_id in gone:
                 self._signal(watch, signal.SIGKILL)
-                self._end(allocation_id, watch, watch.stopping_as)
+                watch.gone_at = now
+            if watch.gone_at is not None:
+                self._end_when_told(allocation_id, watch, now)
             elif watch.stopping_as is not None and watch.kill_at is not None and now >= watch.kill_at:
                 self._signal(watch, signal.SIGKILL)
                 watch.kill_at = now + self._kill_grace_s
