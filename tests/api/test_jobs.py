@@ -6,6 +6,8 @@ import pytest
 
 from corral.api import jobs
 from corral.api.shapes import JobRow
+from corral.control import service
+from corral.model.fact import Fact
 from tests.api.world import Served
 
 
@@ -167,6 +169,20 @@ def test_a_wait_for_an_array_is_one_for_its_elements(served: Served) -> None:
     answer = served.call("POST", "/jobs/wait", {"ids": [parent], "timeout_s": 20})
     assert answer.data["done"]
     assert [row["id"] for row in answer.data["jobs"]] == [f"{parent}_0", f"{parent}_1"]
+
+
+def test_cancelling_an_array_looks_at_each_of_its_facts_once(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    identity = service._identity
+    looked_at: list[Fact] = []
+
+    def counted(fact: Fact) -> tuple[Any, ...]:
+        looked_at.append(fact)
+        return identity(fact)
+
+    monkeypatch.setattr(service, "_identity", counted)
+    parent = served.submit(array={"indices": list(range(100))})
+    assert len(served.call("POST", f"/jobs/{parent}/cancel").data["ids"]) == 100
+    assert len(looked_at) == 100
 
 
 @pytest.mark.parametrize("timeout_s", [-1, "soon"])

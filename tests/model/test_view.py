@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.device import DeviceCondition, DeviceProcess, DeviceState
 from corral.model.fact import (
@@ -52,6 +54,28 @@ def test_followers_are_found_by_whom_they_follow() -> None:
     view = View().advance([JobSubmitted(job(1), 0.0), JobSubmitted(job(2, after=("1",)), 0.0)])
     assert view.dependants == {"1": ("2",)}
     assert view.advance([JobChanged("2", {"waits_for": ()}, 1.0)]).dependants == {}
+
+
+class CountedId(str):
+    """A job's id that counts how often it is compared."""
+
+    compared = 0
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        CountedId.compared += 1
+        return str.__eq__(self, other)
+
+
+def test_the_end_of_one_of_many_parents_is_not_compared_with_all_the_others_again_and_again() -> None:
+    parents = tuple(CountedId(f"1_{index}") for index in range(500))
+    follower = replace(job(2), waits_for=parents)
+    view = View().advance([JobSubmitted(follower, 0.0)])
+    left = tuple(CountedId(parent) for parent in parents[1:])
+    CountedId.compared = 0
+    view = view.advance([JobChanged("2", {"waits_for": left}, 1.0)])
+    assert CountedId.compared < 10 * len(parents)
+    assert sorted(view.dependants) == sorted(left)
 
 
 def test_a_cordon_outlasts_every_later_measurement() -> None:
