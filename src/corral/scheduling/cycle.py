@@ -11,9 +11,8 @@ from corral.model.plan import Evict, Hold, Plan, Start, WaitReason
 from corral.scheduling.admit import Admission, parked
 from corral.scheduling.backfill import promise
 from corral.scheduling.choose import METHOD, choose
-from corral.scheduling.draft import HOST_CAUSES, Ask, Draft, Keeping
+from corral.scheduling.draft import HOST_CAUSES, Ask, Choose, Draft, Keeping
 from corral.scheduling.order import Standing
-from corral.scheduling.packing import Packer
 from corral.scheduling.policy import Backfill, BackfillOrder, Policy, Prefer
 from corral.scheduling.preempt import Preemption
 from corral.scheduling.reserve import Timeline
@@ -35,7 +34,7 @@ class Cycle:
         jobs: every job that has not ended, by id.
         policy_of: how each queue is served.
         admission: who may start at all; follows what is started here.
-        packer: chooses for queues that prefer CORRAL.
+        by_worth: chooses for queues that prefer CORRAL.
         timeline: made by `begin_timeline` when the first job is to get a promise.
     """
 
@@ -49,7 +48,7 @@ class Cycle:
     draft: Draft
     preemption: Preemption
     timeline: Timeline
-    packer: Packer | None = None
+    by_worth: Choose | None = None
     evictions: list[Evict] = field(default_factory=list)
     starts: list[Start] = field(default_factory=list)
     holds: list[Hold] = field(default_factory=list)
@@ -125,8 +124,8 @@ class Cycle:
         return hold
 
     def _choose(self, ask: Ask, policy: Policy) -> Placement | Misfit:
-        if policy.prefer is Prefer.CORRAL and self.packer is not None:
-            return self.packer.choose(self.draft, ask)
+        if policy.prefer is Prefer.CORRAL and self.by_worth is not None:
+            return self.by_worth(self.draft, ask)
         return choose(self.draft, ask, policy.prefer)
 
     def _promise(self, job: Job, ask: Ask, duration_s: float, hold: Hold) -> Hold:

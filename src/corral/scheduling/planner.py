@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from corral.model.allocation import Allocation
 from corral.model.fact import AllocationEnded, Delta, JobChanged, JobRequeued, JobSubmitted
@@ -15,14 +16,16 @@ from corral.scheduling.draft import Draft, FitMemo
 from corral.scheduling.estimate import expected_end, run_estimate_s
 from corral.scheduling.evict import Running
 from corral.scheduling.order import Ranking, Standing
-from corral.scheduling.packing import Packer
 from corral.scheduling.policy import DEFAULT, POLICIES, Policy, Prefer, policy_named
 from corral.scheduling.preempt import Preemption
 from corral.scheduling.reserve import Release, Timeline
 from corral.scheduling.rotate import Rotation, due
 from corral.scheduling.share import FairShare
-from corral.scheduling.value import Prices
 from corral.scheduling.waiting import Turns, Waiting
+
+if TYPE_CHECKING:
+    from corral.scheduling.packing import Packer
+    from corral.scheduling.value import Prices
 
 _LIVE = frozenset({Phase.STARTING, Phase.RUNNING, Phase.STOPPING})
 
@@ -49,7 +52,7 @@ class Planner:
         self._policy_of: dict[str, Policy] = {}
         self._waiting = Waiting(self._ranking_of)
         self._memo = FitMemo()
-        self._packer = Packer(self._capacity) if policy.prefer is Prefer.CORRAL else None
+        self._packer: Packer | None = None
         self._books = Books(self.view.queues)
         self._live: dict[str, Job] = {}
         self._settled = Standing(
@@ -103,7 +106,7 @@ class Planner:
             fair=fair,
             draft=draft,
             preemption=Preemption(view, self._policy_of, admission, self._running),
-            packer=self._packer,
+            by_worth=None if self._packer is None else self._packer.choose,
             timeline=Timeline(now, draft.free, lambda name: self._releases(draft, name, now), draft.slots_of),
         )
         cycle.renew_promises(view.promises)
@@ -125,11 +128,11 @@ class Planner:
         return self._packer is not None and self._packer.learn()
 
     @property
-    def prices(self) -> Prices | None:
+    def prices(self) -> "Prices | None":
         """What free capacity is taken to be worth, None when nothing is placed by worth."""
         return None if self._packer is None else self._packer.prices
 
-    def adopt(self, prices: Prices | None) -> None:
+    def adopt(self, prices: "Prices | None") -> None:
         """Judge by prices that another planner has learned: with them, equal views are planned alike."""
         if self._packer is not None and prices is not None:
             self._packer.use(prices)
@@ -182,6 +185,11 @@ class Planner:
         known = self.view.queues.get(queue)
         policy = self._policy if known is None else policy_named(known.policy, self._policies)
         self._policy_of[queue] = policy
+        if policy.prefer is Prefer.CORRAL and self._packer is None:
+            # The arrays it stands on take memory and time that a server without it need not spend.
+            from corral.scheduling.packing import Packer
+
+            self._packer = Packer(self._capacity)
         return Ranking(policy.order)
 
     def _follow(self, job: Job) -> None:
