@@ -41,7 +41,7 @@ def test_the_list_of_commands_names_each(tmp_path: Path) -> None:
     [
         (["run", "--gpuz", "2", "true"], "--gpus"),
         (["pss"], "did you mean 'ps'?"),
-        (["run", "--gpus", "-1", "true"], "the least is 0"),
+        (["run", "--gpus", "-1", "true"], "not above zero"),
         (["run", "--gpus", "many", "true"], "--gpus"),
         (["run"], "COMMAND"),
         (["run", "--env", "X", "true"], "NAME=VALUE"),

@@ -53,7 +53,7 @@ def test_one_gpu_is_asked_for_unless_something_else_is_said() -> None:
 
 
 def test_an_option_of_the_library_is_refused_by_its_own_name() -> None:
-    with pytest.raises(Refused, match="^gpu_mem: '20' is not") as refused:
+    with pytest.raises(Refused, match=r"^gpu_mem: '20' is not") as refused:
         submission(["true"], {"gpu_mem": "20"})
     assert refused.value.field == "gpu_mem"
 

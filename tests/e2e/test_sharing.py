@@ -1,8 +1,6 @@
 """Sharing a device as a user meets it: asking for parts, seeing them in the map, and being told what makes no sense."""
 
-import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 

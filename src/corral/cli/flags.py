@@ -11,6 +11,7 @@ import typer
 from corral.client import Client
 from corral.client.request import RequestOptions
 from corral.model.errors import NotFound, Refused
+from corral.model.units import MILLI_PER_DEVICE, parse_share_milli
 
 F = TypeVar("F", bound="DeviceFlags")
 
@@ -20,12 +21,24 @@ def spell(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+def number_of_gpus(text: str) -> int | str:
+    """Whole GPUs as a number, a part as it was written. Raises BadParameter for what is no multiple of a hundredth."""
+    try:
+        milli = parse_share_milli(text)
+    except Refused as refused:
+        raise typer.BadParameter(str(refused).removeprefix("--gpus: ")) from None
+    return milli // MILLI_PER_DEVICE if milli % MILLI_PER_DEVICE == 0 else text
+
+
 @dataclass(frozen=True)
 class DeviceFlags:
     """What GPUs, and how urgently. None and () are what was not said."""
 
     gpus: Annotated[
-        str | None, typer.Option("--gpus", metavar="N", help="GPUs: 2, 0.5, 1.2; 0 is a CPU job.  [default: 1]")
+        Any,
+        typer.Option(
+            "--gpus", metavar="N", help="GPUs: 2, 0.5, 1.2; 0 is a CPU job.  [default: 1]", parser=number_of_gpus
+        ),
     ] = None
     gpu_mem: Annotated[
         str | None, typer.Option("--gpu-mem", metavar="SIZE", help="Memory granted on each shared GPU: 20G.")
