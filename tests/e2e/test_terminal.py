@@ -79,6 +79,15 @@ def test_the_reason_is_shown_in_place_and_gone_when_output_comes(box: Box) -> No
     assert max(map(len, screen.shown.decode().replace("\033[2K", "").replace("\r", "\n").splitlines())) < 80
 
 
+def test_after_control_c_the_reason_is_not_told_again(box: Box) -> None:
+    box.submit("--gpus", "4", "--", "sleep", "60")
+    with corral(box, "run", "--gpus", "2", "--", "true") as screen:
+        screen.until(b" waits")
+        screen.press(b"\x03")
+        assert screen.to_the_end() == 130
+    assert b"waits" not in screen.shown.partition(b"cancelling job")[2]
+
+
 def test_control_c_cancels_the_job_and_the_shell_learns_of_it(box: Box) -> None:
     with corral(box, "run", "--", "sh", "-c", "echo up; exec sleep 60") as screen:
         screen.until(b"up\r\n")

@@ -86,6 +86,7 @@ class Attendance:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._job_id: str | None = None
+        self._narrator: Narrator | None = None
         self._signalled: int | None = None
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
@@ -96,8 +97,8 @@ class Attendance:
         if self._signalled is not None:
             self._cancel()
         try:
-            with Narrator(job_id) as narrator:
-                self._copy_output(job_id, narrator)
+            with Narrator(job_id) as self._narrator:
+                self._copy_output(job_id, self._narrator)
                 (row,) = self._client.wait(job_id)
         except _LeftBehind:
             say(f"job {job_id} is being cancelled; `corral wait {job_id}` waits for its end")
@@ -141,6 +142,8 @@ class Attendance:
 
     def _cancel(self) -> None:
         """Ask over a connection of its own: the usual one may be in the middle of something."""
+        if self._narrator is not None:
+            self._narrator.stop()
         say(f"cancelling job {self._job_id}; Ctrl-C again stops waiting for its end")
         try:
             with Client() as client:

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Iterable, Sequence
 from typing import IO, Any
@@ -38,9 +39,18 @@ def example(*lines: str) -> str:
 
 
 def say(message: str) -> None:
-    """A message for the person, on standard error, never mixed with a command's output."""
-    sys.stderr.write(f"corral: {message}\n")
+    """A message for the person, on standard error, never mixed with a command's output. A terminal gets it wrapped."""
+    line = f"corral: {message}"
+    if sys.stderr.isatty():
+        line = wrapped(line, indent="  ")
+    sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
+
+
+def wrapped(text: str, *, indent: str = "") -> str:
+    """`text` in lines of the width there is, broken at blanks only; `indent` begins each further line."""
+    lines = textwrap.wrap(text, width(), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(lines)
 
 
 def exit_code_of(error: CorralError, *, otherwise: int = 1) -> int:

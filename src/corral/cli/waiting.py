@@ -1,43 +1,70 @@
-"""One line on standard error that says why a job waits, for as long as it does."""
+"""Why a job waits, on standard error, for as long as it does."""
 
+import re
 import sys
 import threading
+import time
 from types import TracebackType
 from typing import Self
 
-from corral.cli.screen import clipped, say, width
+from corral.cli.screen import clipped, clock_time, say, width
 from corral.client import Client, Explanation
 from corral.model.errors import CorralError
 
 QUIET_S = 0.3
 """Nothing is said of a shorter wait."""
 
+SPACING_S = 10.0
+"""A reason that changes is told in full no more often."""
+
 _INTERVAL_S = 1.0
 _LINE_START = "\r\033[2K"
+_DURATION = re.compile(r"\d+(?:\.\d+)?[smhdw](?: \d+[smhdw])?\b")
 
 
 class ReasonLine:
-    """Says the reason whenever it is another one: on a terminal in place, else on a line of its own."""
+    """Tells the reason in full when it is another one; a terminal has a short line below it, renewed in place."""
 
     def __init__(self) -> None:
-        self._shown = ""
+        self._told = ""
+        self._told_at = float("-inf")
+        self._line = ""
         self._terminal = sys.stderr.isatty()
 
     def show(self, told: Explanation) -> None:
-        if told.reason == self._shown:
-            return
-        self._shown = told.reason
-        if self._terminal:
-            sys.stderr.write(_LINE_START + clipped(f"corral: {told.reason}", width() - 1))
+        # A countdown is no news: what passes by itself is left out of the comparison.
+        gist, now = _DURATION.sub("", told.reason), time.monotonic()
+        if gist != self._told and now - self._told_at >= SPACING_S:
+            self.clear()
+            say(in_full(told))
+            self._told, self._told_at = gist, now
+        if self._terminal and self._line != (line := in_short(told)):
+            self._line = line
+            sys.stderr.write(_LINE_START + clipped(f"corral: {line}", width() - 1))
             sys.stderr.flush()
-        else:
-            say(told.reason)
 
     def clear(self) -> None:
-        if self._terminal and self._shown:
+        """Take the short line away."""
+        if self._line:
             sys.stderr.write(_LINE_START)
             sys.stderr.flush()
-        self._shown = ""
+        self._line = ""
+
+
+def in_full(told: Explanation) -> str:
+    """The whole reason, with the job's id and the time on the clock at which it is expected to start."""
+    when = "" if told.expected_start is None else f", expected at {clock_time(told.expected_start)}"
+    return f"job {told.id}{when}: {told.reason}"
+
+
+def in_short(told: Explanation) -> str:
+    """How it stands, in a few words."""
+    parts = [f"job {told.id} waits"]
+    if told.expected_start is not None:
+        parts.append(f"starts about {clock_time(told.expected_start)}")
+    if told.starts_now_with:
+        parts.append(f"{told.starts_now_with} starts now")
+    return "; ".join(parts)
 
 
 class Narrator:
@@ -47,7 +74,8 @@ class Narrator:
         self._job_id = job_id
         self._line = ReasonLine()
         self._stop = threading.Event()
-        self._lock = threading.Lock()
+        # Reentrant, for a signal may stop the telling while the same thread is about to.
+        self._lock = threading.RLock()
         self._thread = threading.Thread(target=self._tell, name="why", daemon=True)
 
     def __enter__(self) -> Self:
