@@ -47,3 +47,18 @@ def test_a_group_is_remembered_until_two_plans_did_not_hold_it() -> None:
     assert waits.spent(FIRST, 110.0) == (("Resources", 10.0),)
     waits.note([], 111.0)
     assert waits.spent(FIRST, 111.0) == (("Unrecorded", 11.0),)
+
+
+def test_a_job_that_waits_again_keeps_its_earlier_waits_and_not_the_time_it_ran() -> None:
+    waits = WaitBook()
+    again = replace(FIRST, waited=(("Resources", 10.0),), ended_at=3710.0)
+    waits.reopen("1", 3710.0)
+    waits.park("1", WaitReason.BACKOFF, 3710.0)
+    waits.park("1", None, 3712.0)
+    waits.note([(FIRST, Hold("1", WaitReason.RESOURCES, position=1))], 3712.0)
+    assert waits.spent(again, 3715.0) == (("Resources", 13.0), ("Backoff", 2.0))
+
+
+def test_after_a_restart_the_end_of_the_last_attempt_is_where_the_wait_began_again() -> None:
+    again = replace(FIRST, waited=(("Resources", 10.0),), ended_at=3710.0)
+    assert WaitBook().spent(again, 3715.0) == (("Resources", 10.0), ("Unrecorded", 5.0))

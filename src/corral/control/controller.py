@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from corral.clock import Clock
-from corral.control.commit import Describe, Verify, commit_evictions, commit_starts
+from corral.control.commit import Describe, Enforce, Verify, commit_evictions, commit_starts
 from corral.control.waits import WaitBook
 from corral.model.errors import CorralError
 from corral.model.fact import Delta, JobChanged, JobRequeued, JobSubmitted
@@ -48,6 +48,7 @@ class Controller:
         *,
         verify: Verify,
         describe: Describe,
+        enforce: Enforce,
         launch: Callable[[str], None],
         stop: Callable[[str], None],
     ) -> None:
@@ -57,6 +58,7 @@ class Controller:
         self._clock = clock
         self._verify = verify
         self._describe = describe
+        self._enforce = enforce
         self._launch = launch
         self._stop = stop
         self._waits = WaitBook()
@@ -123,6 +125,12 @@ class Controller:
 
     def _book(self, deltas: Sequence[Delta], jobs: Mapping[str, Job], plan: Plan, now: float) -> None:
         """Keep the book of how jobs spend their wait."""
+        for delta in deltas:
+            match delta:
+                case JobRequeued(job=again, at=at):
+                    self._waits.reopen(again.id, at)
+                case JobChanged(job_id=job_id, changes={"phase": Phase.PENDING}, at=at):
+                    self._waits.reopen(job_id, at)
         for job_id in dict.fromkeys(_named_job(delta) for delta in deltas):
             job = jobs.get(job_id)
             if job is None or job.phase is not Phase.PENDING:
@@ -145,7 +153,13 @@ class Controller:
         at = self._clock.now()
         future = self._ledger.commit(
             lambda view: commit_starts(
-                view, starts, at, verify=self._verify, describe=self._describe, waited=self.waited
+                view,
+                starts,
+                at,
+                verify=self._verify,
+                describe=self._describe,
+                enforce=self._enforce,
+                waited=self.waited,
             )
         )
         for allocation_id in future.result():

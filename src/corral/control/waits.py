@@ -23,6 +23,7 @@ class WaitBook:
         self._groups: dict[Group, list[Stretch]] = {}
         self._held: frozenset[Group] = frozenset()
         self._parked: dict[str, list[Stretch]] = {}
+        self._again_since: dict[str, float] = {}
 
     def note(self, holds: Iterable[tuple[Job, Hold]], now: float) -> None:
         """Take down the holds of a plan made at `now`. A group that two plans do not hold is struck off."""
@@ -39,20 +40,26 @@ class WaitBook:
         if reason is not None or job_id in self._parked:
             _turn(self._parked.setdefault(job_id, []), now, "" if reason is None else reason.value)
 
+    def reopen(self, job_id: str, at: float) -> None:
+        """The job, which had been started, waits again from `at` on."""
+        self._again_since[job_id] = at
+
     def close(self, job_id: str) -> None:
         """The job waits no longer."""
         self._parked.pop(job_id, None)
+        self._again_since.pop(job_id, None)
 
     def spent(self, job: Job, now: float) -> tuple[tuple[str, float], ...]:
         """(reason, seconds) pairs of a job that waits, in the order in which the reasons first came.
 
-        Time that nobody took down, such as while the server was away, is "Unrecorded" (when it is a second or more).
+        The waits before earlier attempts are in it, the time in which those ran is not. Time that nobody took down,
+        such as while the server was away, is "Unrecorded" (when it is a second or more).
         """
-        since = job.submitted_at
+        since = self._again_since.get(job.id, max(job.submitted_at, job.ended_at or 0.0))
         parked = self._parked.get(job.id, [])
         alike = self._groups.get(group_of(job), [])
         moments = sorted({since, now, *(at for at, _ in (*parked, *alike) if since < at < now)})
-        spent: dict[str, float] = {}
+        spent = dict(job.waited)
         for start, end in itertools.pairwise(moments):
             reason = _at(parked, start) or _at(alike, start) or UNRECORDED
             spent[reason] = spent.get(reason, 0.0) + end - start
