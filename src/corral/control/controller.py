@@ -35,6 +35,10 @@ class Planner(Protocol):
         """Decide, over all that was taken in."""
         ...
 
+    def learn(self) -> bool:
+        """One bounded step of learning, between decisions; False when there is nothing to learn."""
+        ...
+
 
 class Controller:
     """Runs the planner over the ledger's view on a thread of its own, and commits what it decides."""
@@ -105,6 +109,8 @@ class Controller:
                 self._cycle(planner, known_version=view.version)
             except CorralError as error:
                 log.error("a scheduling cycle failed and is tried again: %s", error)
+            while not self._wake.is_set() and planner.learn():
+                pass
             self._wake.wait(timeout=TICK_S)
             self._wake.clear()
 
@@ -117,6 +123,9 @@ class Controller:
         jobs = self._ledger.view().jobs
         plan = planner.plan(now)
         self._book(deltas, jobs, plan, now)
+        for fault in plan.faults:
+            if fault not in self._plan.faults:
+                log.error("%s", fault)
         self._plan = plan
         if plan.evictions:
             self._evict(plan)
