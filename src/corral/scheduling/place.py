@@ -81,11 +81,17 @@ class Placer:
             self.columns.rollback(mark)
 
     def why_not(self, request: Request) -> Misfit:
-        """Why one member fits nowhere, told of the node that is nearest to serving it."""
-        if request.device_uuids:
-            misfits = [self._misfit(request, row, named) for row, named in self._rows_named(request)]
-        else:
-            misfits = [self._misfit(request, row, None) for row in self._nearest_rows(request)]
+        """Why a member fits nowhere once those before it have their place, told of the node nearest to serving it."""
+        mark = self.columns.mark()
+        try:
+            if request.gang_size > 1:
+                self._gang(request, ())
+            if request.device_uuids:
+                misfits = [self._misfit(request, row, named) for row, named in self._rows_named(request)]
+            else:
+                misfits = [self._misfit(request, row, None) for row in self._nearest_rows(request)]
+        finally:
+            self.columns.rollback(mark)
         if not misfits:
             return Misfit(Cause.NO_NODE, request.gang_size, 0)
         return min(misfits, key=lambda m: (m.never, -m.available, m.node or ""))
@@ -109,6 +115,7 @@ class Placer:
         return [(row, tuple(sorted(slots))) for row, slots in sorted(named.items())]
 
     def _gang(self, request: Request, barred: Collection[int]) -> tuple[Taking, ...] | None:
+        """Takes a place for one member after the other, as far as there are any; the caller gives them back."""
         members: list[Taking] = []
         closed = list(barred)
         member = member_of(request)
