@@ -33,6 +33,24 @@ class Queue:
 
 
 @dataclass(frozen=True, slots=True)
+class Pool:
+    """Devices (UUIDs) set apart for some users and projects; what is in no pool is everybody's.
+
+    With `lends`, others may use what its owners leave idle, and are ended when an owner wants it back.
+    """
+
+    name: str
+    devices: tuple[str, ...]
+    users: tuple[str, ...] = ()
+    projects: tuple[str, ...] = ()
+    lends: bool = False
+
+    def owned_by(self, user: str, project: str) -> bool:
+        """Whether work of this user in this project is the pool's own."""
+        return user in self.users or project in self.projects
+
+
+@dataclass(frozen=True, slots=True)
 class Project:
     """Users who work together; `weight` is their part in a fair share."""
 

@@ -27,7 +27,7 @@ from corral.model.fact import (
 )
 from corral.model.job import Job, Phase
 from corral.model.past import RUNS_KEPT, Usage
-from corral.model.queue import Project, Queue
+from corral.model.queue import Pool, Project, Queue
 
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
 
@@ -45,7 +45,7 @@ class View:
         allocations: by id.
         holders: ids of the allocations on a device, in the order they came, by device UUID; free devices are absent.
         dependants: ids of waiting jobs by the id of the job they wait for.
-        queues, projects: by name.
+        queues, projects, pools: by name.
         usage: decayed GPU-seconds by (project, user); `usage_half_life_s` says how fast they are forgiven.
         served: GPU-seconds that a job that has not ended got in earlier attempts, by job id.
         promises: what the last plan reserved, by job id; a plan with conservative backfill breaks none of them.
@@ -62,6 +62,7 @@ class View:
     dependants: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: EMPTY)
     queues: Mapping[str, Queue] = field(default_factory=lambda: EMPTY)
     projects: Mapping[str, Project] = field(default_factory=lambda: EMPTY)
+    pools: Mapping[str, Pool] = field(default_factory=lambda: EMPTY)
     usage: Mapping[tuple[str, str], Usage] = field(default_factory=lambda: EMPTY)
     served: Mapping[str, float] = field(default_factory=lambda: EMPTY)
     durations: Mapping[tuple[str, str], tuple[float, ...]] = field(default_factory=lambda: EMPTY)

@@ -1,5 +1,6 @@
 """The promise to a job that has no place now: where and when it will start at the latest."""
 
+from dataclasses import replace
 from math import inf
 
 from corral.model.allocation import Member, Placement, Reserve
@@ -23,7 +24,7 @@ def promise(draft: Draft, timeline: Timeline, job_id: str, ask: Ask, duration_s:
         return None if found is None else Reserve(job_id, Placement((found[1],)), found[0])
     for at in timeline.times(names)[:TIMES_LOOKED_AT]:
         states = {name: timeline.window(name, at, at + duration_s) for name in names}
-        placed = choose(draft.with_free(states), Ask(ask.request, inf, ask.speeds))
+        placed = choose(draft.with_free(states), replace(ask, until=inf))
         if isinstance(placed, Placement):
             return Reserve(job_id, placed, at)
     return None
@@ -31,7 +32,7 @@ def promise(draft: Draft, timeline: Timeline, job_id: str, ask: Ask, duration_s:
 
 def _candidates(draft: Draft, ask: Ask) -> list[str]:
     """Nodes on which the request could ever fit, the most promising first where there are too many to ask all."""
-    answers = [(name, draft.fit(name, Ask(ask.request, kept=False))) for name in draft.capacity.names]
+    answers = [(name, draft.fit(name, replace(ask, kept=False))) for name in draft.capacity.names]
     able = [
         (-(len(answer.slots) if isinstance(answer, Fit) else answer.available), name)
         for name, answer in answers
@@ -47,10 +48,9 @@ def _earliest_member(
 ) -> tuple[float, Member] | None:
     best: tuple[float, str] | None = None
     for name in names:
-        named = draft.capacity.named(name, ask.request.device_uuids)
 
-        def fits(state: NodeState, named: tuple[int, ...] | None = named) -> bool:
-            return _able(draft, ask, state, named) is not None
+        def fits(state: NodeState, name: str = name) -> bool:
+            return _able(draft, ask, name, state) is not None
 
         at = timeline.earliest(name, duration_s, fits, inf if best is None else best[0])
         if at is not None and (best is None or at < best[0]):
@@ -59,7 +59,7 @@ def _earliest_member(
         return None
     at, name = best
     window = timeline.window(name, at, at + duration_s)
-    answer = _able(draft, ask, window, draft.capacity.named(name, ask.request.device_uuids))
+    answer = _able(draft, ask, name, window)
     assert answer is not None, "what fitted at its earliest still does"
     since = timeline.free_since(name, at, answer.slots, ask.request.share_milli)
     latest = sorted(answer.slots, key=lambda index: (-since[index], index))
@@ -67,12 +67,15 @@ def _earliest_member(
     return at, member_on(draft, ask.request, name, slots, window)
 
 
-def _able(draft: Draft, ask: Ask, state: NodeState, named: tuple[int, ...] | None) -> Fit | None:
-    """The slots that can serve one member, None when there are too few."""
-    answer = draft.memo.fit(ask.request, state, named)
+def _able(draft: Draft, ask: Ask, name: str, state: NodeState) -> Fit | None:
+    """The slots of a node in this state that can serve one member, None when there are too few."""
+    answer = draft.memo.fit(ask.request, state, draft.capacity.named(name, ask.request.device_uuids))
     if isinstance(answer, Misfit):
         return None
-    able = tuple(index for index in answer.slots if speed_on(ask.speeds, state.slots[index].model) > 0)
+    shut = draft.capacity.pooled(name, ask.shut)
+    able = tuple(
+        index for index in answer.slots if index not in shut and speed_on(ask.speeds, state.slots[index].model) > 0
+    )
     if len(able) == len(answer.slots):
         return answer
     return Fit(able) if len(able) >= ask.request.devices and not answer.parts_milli else None

@@ -18,6 +18,8 @@ from corral.model.fact import (
 from corral.model.fit import NodeState, Slot, slot_of, version_tuple
 from corral.model.view import View, ViewDraft
 
+_NONE: frozenset[int] = frozenset()
+
 
 @dataclass(slots=True)
 class _Host:
@@ -58,6 +60,7 @@ class Capacity:
     _where: dict[str, tuple[str, int]] = field(default_factory=dict)
     _devices: dict[str, _Used] = field(default_factory=dict)
     _machines: dict[str, _Used] = field(default_factory=dict)
+    _pooled: dict[tuple[str, tuple[str, ...]], frozenset[int]] = field(default_factory=dict)
     _order: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -112,6 +115,18 @@ class Capacity:
         """Where a device is: its node and slot, None when it is not in the cluster now."""
         return self._where.get(uuid)
 
+    def pooled(self, name: str, pools: tuple[str, ...]) -> frozenset[int]:
+        """The slots of the node whose devices are in one of these pools."""
+        if not pools:
+            return _NONE
+        found = self._pooled.get((name, pools))
+        if found is None:
+            uuids = {uuid for pool in pools for uuid in self.view.pools[pool].devices}
+            devices = self._hosts[name].node.devices
+            found = frozenset(i for i, device in enumerate(devices) if device.uuid in uuids)
+            self._pooled[name, pools] = found
+        return found
+
     def residents(self, name: str) -> tuple[str, ...]:
         """Names of the jobs that hold something on the node."""
         jobs = self.view.jobs
@@ -144,6 +159,7 @@ class Capacity:
                 self._forget(name)
 
     def _observe(self, node: Node) -> None:
+        self._pooled.clear()
         self._forget(node.name)
         self._order = None
         self._hosts[node.name] = _Host(

@@ -61,14 +61,15 @@ def _gang(draft: Draft, ask: Ask, names: tuple[str, ...], prefer: Prefer) -> Pla
 
 
 def _member(draft: Draft, ask: Ask, names: tuple[str, ...], prefer: Prefer) -> Member | Misfit:
-    best: tuple[tuple[float, int], str, tuple[int, ...]] | None = None
+    best: tuple[tuple[float, int, int], str, tuple[int, ...]] | None = None
     misfits = []
     for name in names:
         answer = draft.fit(name, ask)
         if isinstance(answer, Fit):
             speed, slots = _fastest(draft, ask, name, answer.slots)
             if len(slots) >= ask.request.devices:
-                rank = (-speed, len(slots) if prefer is Prefer.FULLEST else 0)
+                lent = _lent(draft, ask, name, slots)
+                rank = (-speed, lent, len(slots) if prefer is Prefer.FULLEST else 0)
                 if best is None or rank < best[0]:
                     best = (rank, name, slots)
             else:
@@ -78,6 +79,12 @@ def _member(draft: Draft, ask: Ask, names: tuple[str, ...], prefer: Prefer) -> M
     if best is not None:
         return _take(draft, ask, best[1], best[2])
     return best_misfit(misfits) if misfits else _no_node(ask.request)
+
+
+def _lent(draft: Draft, ask: Ask, name: str, slots: tuple[int, ...]) -> int:
+    """How many lent devices a member would have to take there."""
+    lent = draft.capacity.pooled(name, ask.lent)
+    return max(0, ask.request.devices - sum(index not in lent for index in slots)) if lent else 0
 
 
 def _fastest(draft: Draft, ask: Ask, name: str, slots: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
@@ -106,7 +113,9 @@ def _take(draft: Draft, ask: Ask, name: str, slots: tuple[int, ...]) -> Member:
     if len(slots) > request.devices:
         left, scores = draft.free(name).slots, draft.capacity.scores(name)
         last = -1 if request.split_milli is not None else 1  # of equals, a share that may be split takes the last
-        slots = tuple(sorted(slots, key=lambda i: (left[i].free_milli, -scores[i], last * i))[: request.devices])
+        lent = draft.capacity.pooled(name, ask.lent)
+        chosen = sorted(slots, key=lambda i: (i in lent, left[i].free_milli, -scores[i], last * i))
+        slots = tuple(chosen[: request.devices])
     return member_on(draft, request, name, tuple(sorted(slots)))
 
 

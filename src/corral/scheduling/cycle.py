@@ -103,7 +103,7 @@ class Cycle:
         self._take_back(job.id)
         run_s = self.standing.estimate_s(job)
         duration_s = inf if run_s is None else run_s
-        ask = Ask(job.spec.request, self.standing.now + duration_s, job.spec.speeds)
+        ask = self.preemption.pools.ask(job, self.standing.now + duration_s)
         placement = self._choose(ask, policy)
         if isinstance(placement, Placement):
             self.draft.take(placement.members, ask.until, job)
@@ -115,7 +115,7 @@ class Cycle:
         if job.spec.queue not in self._blocked:
             self.evictions += self.preemption.make_room(self.draft, job, ask, self.standing.now)
         if policy.backfill is Backfill.NONE:
-            self._keep(job, hold.misfit or placement, None)
+            self._keep(job, ask, hold.misfit or placement, None)
         elif policy.backfill is Backfill.CONSERVATIVE or (
             policy.backfill is Backfill.EASY and job.spec.queue not in self._blocked
         ):
@@ -135,7 +135,7 @@ class Cycle:
         if reserve is None:
             if misfit is not None and not misfit.never:
                 gang = ask.request.gang_size > 1
-                self._keep(job, misfit, None if gang or misfit.node is None else (misfit.node,))
+                self._keep(job, ask, misfit, None if gang or misfit.node is None else (misfit.node,))
             return hold
         self.draft.timeline = self.timeline
         self._hold_free(reserve, duration_s)
@@ -167,8 +167,8 @@ class Cycle:
             for member in reserve.placement.members:
                 self.timeline.cancel(member, reserve.start_at, reserve.start_at + duration_s)
 
-    def _keep(self, job: Job, misfit: Misfit, nodes: tuple[str, ...] | None) -> None:
-        self.draft.keep(Keeping(job.id, job.spec.request, misfit.cause in HOST_CAUSES, nodes))
+    def _keep(self, job: Job, ask: Ask, misfit: Misfit, nodes: tuple[str, ...] | None) -> None:
+        self.draft.keep(Keeping(job.id, job.spec.request, misfit.cause in HOST_CAUSES, nodes, ask.shut))
 
     def _hold(self, job: Job, ask: Ask, misfit: Misfit, policy: Policy) -> Hold:
         """Why the job has no place: resources, or only what is promised to or kept for those ahead."""

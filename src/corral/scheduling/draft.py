@@ -23,13 +23,16 @@ HOST_CAUSES = (Cause.CPU, Cause.HOST_MEMORY)
 class Ask:
     """What is asked of a draft: a place for a request until some time (Unix seconds), on devices of these speeds.
 
-    `kept` False asks what would be if nothing were promised to or kept for anybody.
+    `kept` False asks what would be if nothing were promised to or kept for anybody. `shut` are the pools whose devices
+    it may not have, `lent` those whose devices it should have last, because it may have to give them back.
     """
 
     request: Request
     until: float = inf
     speeds: tuple[tuple[str, float], ...] = ()
     kept: bool = True
+    shut: tuple[str, ...] = ()
+    lent: tuple[str, ...] = ()
 
 
 Choose = Callable[["Draft", Ask], Placement | Misfit]
@@ -40,13 +43,14 @@ Choose = Callable[["Draft", Ask], Placement | Misfit]
 class Keeping:
     """A job that was not started and what it needs; `host` says that it lacks CPU or memory of the host.
 
-    `nodes` are those on which it is kept, None for all.
+    `nodes` are those on which it is kept, None for all; `shut` the pools that it may not have anyway.
     """
 
     job_id: str
     request: Request
     host: bool
     nodes: tuple[str, ...] | None = None
+    shut: tuple[str, ...] = ()
 
 
 class FitMemo:
@@ -89,6 +93,7 @@ class Draft:
     _open: dict[str, _Open] = field(default_factory=dict)
     _kept: list[Keeping] = field(default_factory=list)
     _kept_shapes: dict[tuple[Request, bool, tuple[str, ...] | None], str] = field(default_factory=dict)
+    _shut: dict[tuple[str, tuple[str, ...]], tuple[NodeState, NodeState]] = field(default_factory=dict)
     _arrived: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def free(self, name: str) -> NodeState:
@@ -107,9 +112,22 @@ class Draft:
 
     def state(self, name: str, ask: Ask) -> NodeState:
         """What of the node the ask may have."""
+        state = self._unshut(name, ask)
+        closed = self.capacity.pooled(name, ask.shut)
+        if not closed:
+            return state
+        found = self._shut.get((name, ask.shut))
+        if found is None or found[0] is not state:
+            slots = tuple(_reserved(slot) if i in closed else slot for i, slot in enumerate(state.slots))
+            found = self._shut[name, ask.shut] = (state, state._replace(slots=slots))
+        return found[1]
+
+    def _unshut(self, name: str, ask: Ask) -> NodeState:
         if not ask.kept:
             return self.free(name)
-        base = self.free(name) if self.timeline is None else self.timeline.until(name, ask.until)
+        base = self.free(name)
+        if self.timeline is not None and self.timeline.reserves(name):
+            base = self.timeline.until(name, ask.until)
         if not self._kept:
             return base
         found = self._open.get(name)
@@ -145,7 +163,7 @@ class Draft:
             {},
             list(self._kept),
             dict(self._kept_shapes),
-            dict(self._arrived),
+            _arrived=dict(self._arrived),
         )
 
     def take(self, members: Sequence[Member], until: float = inf, job: Job | None = None) -> None:
@@ -206,9 +224,12 @@ class Draft:
         answer = self.memo.fit(keeping.request, state, named)
         if isinstance(answer, Misfit) and answer.never:
             return state
+        shut = self.capacity.pooled(name, keeping.shut)
         slots = tuple(
             _kept(keeping.request, slot)
-            if keeping.request.devices and could_use(keeping.request, slot, named=named is None or i in named)
+            if keeping.request.devices
+            and i not in shut
+            and could_use(keeping.request, slot, named=named is None or i in named)
             else slot
             for i, slot in enumerate(state.slots)
         )
@@ -219,4 +240,8 @@ class Draft:
 def _kept(request: Request, slot: Slot) -> Slot:
     if slot.blocked is not None and request.accept_in_use is None:
         return slot
+    return _reserved(slot)
+
+
+def _reserved(slot: Slot) -> Slot:
     return slot._replace(blocked=DeviceState.RESERVED)

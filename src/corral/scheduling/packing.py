@@ -5,14 +5,15 @@ of the ranking, and where something is promised to or kept for others, the draft
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
 from corral.model.allocation import Placement
-from corral.model.fit import Fit, Misfit, NodeState
+from corral.model.fit import Misfit, NodeState
 from corral.model.job import Request
 from corral.scheduling.capacity import Capacity
-from corral.scheduling.choose import choose, member_on
+from corral.scheduling.choose import best_misfit, choose, member_on
 from corral.scheduling.columns import Columns, NodeRow, columnar
 from corral.scheduling.draft import Ask, Draft
 from corral.scheduling.learn import Learner
@@ -60,32 +61,35 @@ class Packer:
         if ask.speeds or request.device_uuids or not columnar(request):
             return choose(draft, ask, Prefer.FULLEST)
         self._mirror(draft)
-        plain = not request.avoid_jobs and (not ask.kept or draft.unpromised)
+        plain = not request.avoid_jobs and not ask.shut and not ask.lent and (not ask.kept or draft.unpromised)
         if plain:
             found = self._placer.place(request)
             if found is not None:
                 members = (member_on(draft, request, self._names[taken.row], taken.slots) for taken in found)
                 return Placement(tuple(members))
-        elif request.gang_size == 1:
-            placed = self._verified(draft, ask)
-            if placed is not None:
-                return placed
+            if request.split_milli is None and not request.one_node and not request.spread:
+                return self._placer.why_not(request)
+        elif request.gang_size == 1 and request.split_milli is None:
+            return self._verified(draft, ask)
         return choose(draft, ask, Prefer.FULLEST)
 
-    def _verified(self, draft: Draft, ask: Ask) -> Placement | None:
-        """The best ranked node whose open capacity serves the ask."""
+    def _verified(self, draft: Draft, ask: Ask) -> Placement | Misfit:
+        """The best ranked node whose open capacity serves the ask, or the misfit of the nearest of those with room."""
+        misfits = []
         scores = self._placer.scores(ask.request)
         fitting = np.flatnonzero(scores > -np.inf)
         for row in fitting[np.argsort(-scores[fitting], kind="stable")].tolist():
             name = self._names[row]
             answer = draft.fit(name, ask)
-            if isinstance(answer, Fit) and not answer.parts_milli:
+            if isinstance(answer, Misfit):
+                misfits.append(answer if answer.node else replace(answer, node=name))
+            else:
                 taken = self._placer.on(ask.request, row)
                 slots = answer.slots[: ask.request.devices]
                 if taken is not None and set(taken.slots) <= set(answer.slots):
                     slots = taken.slots
                 return Placement((member_on(draft, ask.request, name, slots),))
-        return None
+        return best_misfit(misfits) if misfits else self._placer.why_not(ask.request)
 
     def _mirror(self, draft: Draft) -> None:
         """Let the columns say what is free in this draft."""

@@ -17,6 +17,7 @@ from corral.scheduling.estimate import expected_end, run_estimate_s
 from corral.scheduling.evict import Running
 from corral.scheduling.order import Ranking, Standing
 from corral.scheduling.policy import DEFAULT, POLICIES, Policy, Prefer, policy_named
+from corral.scheduling.pools import Pools
 from corral.scheduling.preempt import Preemption
 from corral.scheduling.reserve import Release, Timeline
 from corral.scheduling.rotate import Rotation, due
@@ -105,7 +106,7 @@ class Planner:
             admission=admission,
             fair=fair,
             draft=draft,
-            preemption=Preemption(view, self._policy_of, admission, self._running),
+            preemption=Preemption(view, self._policy_of, admission, self._running, Pools(view.pools)),
             by_worth=None if self._packer is None else self._packer.choose,
             timeline=Timeline(now, draft.free, lambda name: self._releases(draft, name, now), draft.slots_of),
         )

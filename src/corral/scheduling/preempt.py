@@ -10,6 +10,7 @@ from corral.scheduling.admit import Admission, Scope, demand_of
 from corral.scheduling.draft import Ask, Draft
 from corral.scheduling.evict import Running, victims
 from corral.scheduling.policy import Policy
+from corral.scheduling.pools import Pools
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +21,15 @@ class Preemption:
     policy_of: Mapping[str, Policy]
     admission: Admission
     running: Callable[[], list[Running]]
+    pools: Pools
 
     def make_room(self, draft: Draft, job: Job, ask: Ask, now: float) -> list[Evict]:
         """Whom to end for the first job of its queue that has no place; nobody in most clusters."""
         queue = self.view.queues.get(job.spec.queue)
         preempts = queue is not None and queue.preempts
         reclaims = self._reclaims(job)
-        if not preempts and not reclaims:
+        lends = self.pools.lends_of(job)
+        if not preempts and not reclaims and not lends:
             return []
 
         def reason(one: Running) -> str | None:
@@ -38,6 +41,9 @@ class Preemption:
                 return f"job {job.id} has priority {job.spec.priority} and goes before {one.job.spec.priority}"
             if reclaims and self._borrows(one.job, job.spec.queue):
                 return f"queue {job.spec.queue} takes back for job {job.id} what it had lent to {one.job.spec.queue}"
+            pool = self.pools.borrowed(one.job, one.allocation, lends)
+            if pool is not None:
+                return f"pool {pool} takes back for job {job.id} what it had lent to {one.job.spec.user}"
             return None
 
         chosen = victims(draft, ask, self.running(), reason, now)

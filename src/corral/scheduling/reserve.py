@@ -85,9 +85,11 @@ class Timeline:
 
     def until(self, name: str, end: float) -> NodeState:
         """What a job may have of the node that starts now and ends at `end`, delaying no reservation."""
-        if name not in self._reserved:
-            return self._free(name)
         return self.steps(name).until(end)
+
+    def reserves(self, name: str) -> bool:
+        """Whether anything of the node is promised to anybody; if not, all that is free is open."""
+        return name in self._reserved
 
     def take(self, member: Member, end: float) -> None:
         """A job starts now and holds this until `end`. To be called before the free capacity changes."""

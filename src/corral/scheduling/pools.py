@@ -1,0 +1,54 @@
+"""Pools: devices set apart for some, lent to others while they are idle."""
+
+from collections.abc import Iterable, Mapping
+
+from corral.model.allocation import Allocation
+from corral.model.device import Node
+from corral.model.job import Job
+from corral.model.queue import Pool
+from corral.scheduling.draft import Ask
+
+
+class Pools:
+    """What the pools of a cluster mean for a job."""
+
+    def __init__(self, pools: Mapping[str, Pool]) -> None:
+        self._pools = pools
+        self._names = sorted(pools)
+
+    def ask(self, job: Job, until: float) -> Ask:
+        """What the job asks for: not of pools that are shut to it, and of those that lend to it last."""
+        if not self._names:
+            return Ask(job.spec.request, until, job.spec.speeds)
+        foreign = [name for name in self._names if not self._owns(job, name)]
+        shut = tuple(name for name in foreign if not self._pools[name].lends)
+        lent = tuple(name for name in foreign if self._pools[name].lends)
+        return Ask(job.spec.request, until, job.spec.speeds, shut=shut, lent=lent)
+
+    def lends_of(self, job: Job) -> tuple[str, ...]:
+        """The job's own pools that lend, and may take back for it."""
+        return tuple(name for name in self._names if self._pools[name].lends and self._owns(job, name))
+
+    def borrowed(self, job: Job, allocation: Allocation, pools: Iterable[str]) -> str | None:
+        """The first of these pools of which the job, not one of its own, holds a device; None when it holds none."""
+        held = set(allocation.placement.uuids)
+        for name in pools:
+            if not self._owns(job, name) and not held.isdisjoint(self._pools[name].devices):
+                return name
+        return None
+
+    def _owns(self, job: Job, name: str) -> bool:
+        return self._pools[name].owned_by(job.spec.user, job.spec.project)
+
+
+def hybrid(nodes: Iterable[Node], reserved_ratio: float, **owners: tuple[str, ...]) -> Pool:
+    """The first `reserved_ratio` of all devices, in the order of nodes and indices, as one pool that lends.
+
+    `owners` are `users` and `projects`.
+    """
+    uuids = [
+        device.uuid
+        for node in sorted(nodes, key=lambda node: node.name)
+        for device in sorted(node.devices, key=lambda device: device.index)
+    ]
+    return Pool("reserved", tuple(uuids[: int(len(uuids) * reserved_ratio)]), lends=True, **owners)

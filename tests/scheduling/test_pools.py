@@ -1,0 +1,58 @@
+"""Devices set apart: whose they are, whom they are lent to, and how they come back."""
+
+from corral.model.plan import WaitReason
+from corral.model.queue import Pool
+from corral.model.view import View
+from corral.scheduling.planner import Planner
+from corral.scheduling.pools import hybrid
+from tests.scheduling.lab import T0, box, job, observed, started, submitted
+
+BOX = box(gpus=4)
+
+
+def with_pool(*, lends: bool) -> View:
+    pool = Pool("nlp's", ("GPU-box-0", "GPU-box-1"), projects=("nlp",), lends=lends)
+    return View(pools={pool.name: pool}).advance(observed(BOX))
+
+
+def placed(view: View) -> dict[str, tuple[str, ...]]:
+    return {start.job_id: start.placement.uuids for start in Planner(view).plan(T0).starts}
+
+
+def test_a_static_pool_is_its_owners_alone() -> None:
+    view = with_pool(lends=False).advance(submitted(job(1, 2), job(2, 1), job(3, 2, project="nlp")))
+    assert placed(view) == {"1": ("GPU-box-2", "GPU-box-3"), "3": ("GPU-box-0", "GPU-box-1")}
+    hold = Planner(view).plan(T0).holds[0]
+    assert (hold.job_id, hold.reason) == ("2", WaitReason.RESOURCES)
+
+
+def test_owners_may_use_what_is_everybodys_too() -> None:
+    view = with_pool(lends=False).advance(submitted(job(1, 4, project="nlp")))
+    assert len(placed(view)["1"]) == 4
+
+
+def test_what_is_lent_is_taken_last() -> None:
+    view = with_pool(lends=True).advance(submitted(job(1, 1), job(2, 2)))
+    assert placed(view) == {"1": ("GPU-box-2",), "2": ("GPU-box-0", "GPU-box-3")}
+
+
+def test_an_owner_takes_back_from_the_borrower_alone() -> None:
+    view = with_pool(lends=True).advance(submitted(job(1, 2), job(2, 2)))
+    for start in Planner(view).plan(T0).starts:
+        view = view.advance(started(start))
+    view = view.advance(submitted(job(3, 1, project="nlp")))
+    plan = Planner(view).plan(T0 + 60)
+    assert [(one.job_id, one.reason) for one in plan.evictions] == [
+        ("2", "pool nlp's takes back for job 3 what it had lent to alice")
+    ]
+
+
+def test_nobody_is_ended_for_one_who_owns_nothing() -> None:
+    view = with_pool(lends=True).advance(submitted(job(1, 4)))
+    view = view.advance(started(Planner(view).plan(T0).starts[0])).advance(submitted(job(2, 1, user="bob")))
+    assert Planner(view).plan(T0 + 60).evictions == ()
+
+
+def test_a_hybrid_pool_is_the_first_part_of_all_devices() -> None:
+    pool = hybrid([box("b", 4), box("a", 6)], 0.3, users=("root",))
+    assert pool == Pool("reserved", ("GPU-a-0", "GPU-a-1", "GPU-a-2"), users=("root",), lends=True)
