@@ -145,6 +145,14 @@ def test_a_device_that_no_node_has_is_never_to_be_waited_for() -> None:
     assert (misfit.cause, misfit.never) == (Cause.MODEL, True)
 
 
+def test_a_gang_without_room_is_told_what_its_first_member_without_a_place_lacks() -> None:
+    columns = Columns(rows(free(4), shares(1000, 500)))
+    before = [columns.state(row) for row in range(2)]
+    misfit = Placer(columns, Pack()).why_not(Request(devices=2, gang_size=3))
+    assert (misfit.cause, misfit.wanted, misfit.available, misfit.node) == (Cause.HELD, 2, 1, "n1")
+    assert [columns.state(row) for row in range(2)] == before
+
+
 def test_an_empty_cluster_has_no_place_and_says_so() -> None:
     columns = Columns([])
     assert Placer(columns, Pack()).best(Request()) is None
