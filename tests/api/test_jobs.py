@@ -140,7 +140,7 @@ def test_what_the_phase_does_not_allow_is_a_conflict(served: Served) -> None:
 def test_a_dry_run_submits_nothing(served: Served) -> None:
     answer = served.call("POST", "/jobs/dry-run", {"command": ["true"]})
     assert answer.status == 200
-    assert sorted(answer.data) == ["devices", "expected_start", "nearest", "reason", "starts_now"]
+    assert sorted(answer.data) == ["devices", "expected_start", "nearest", "possible", "reason", "starts_now"]
     assert served.call("GET", "/jobs?all=1").data["jobs"] == []
 
 
@@ -169,6 +169,16 @@ def test_a_wait_for_an_array_is_one_for_its_elements(served: Served) -> None:
     answer = served.call("POST", "/jobs/wait", {"ids": [parent], "timeout_s": 20})
     assert answer.data["done"]
     assert [row["id"] for row in answer.data["jobs"]] == [f"{parent}_0", f"{parent}_1"]
+
+
+def test_a_job_that_comes_after_one_that_has_failed_already_is_cancelled_and_says_so(served: Served) -> None:
+    parent = served.submit()
+    served.call("POST", f"/jobs/{parent}/cancel")
+    child = served.submit(after=[parent])
+    grandchild = served.submit(after=[child])
+    rows = [served.call("GET", f"/jobs/{job_id}").data for job_id in (child, grandchild)]
+    assert [row["phase"] for row in rows] == ["CANCELLED", "CANCELLED"]
+    assert rows[0]["reason"] == f"job {parent}, which it was to follow, was cancelled"
 
 
 def test_cancelling_an_array_looks_at_each_of_its_facts_once(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -125,6 +125,31 @@ def test_a_forecast_says_where_or_why_not() -> None:
     )
     never = forecast(view, Submission(request=job(9, 9).spec.request), "alice", T0)
     assert never.sentence == "it can never start here: this machine has 8; the most you can ask for is 8"
+    assert (later.possible, never.possible, never.nearest) == (True, False, "--gpus 2")
+
+
+def test_the_condition_that_stands_in_the_way_is_named() -> None:
+    view = running(job(1, 4)).advance(submitted(job(2, device_uuids=("GPU-box-0",))))
+    answer = told(view, 2)
+    assert answer.starts_now_with == "--gpus 1 without --device"
+    assert answer.sentence.endswith(" --gpus 1 without --device starts now.")
+    models = forecast(
+        view, Submission(request=job(9, 4, models=("H100",), min_memory_mib=81_920).spec.request), "a", T0
+    )
+    assert models.nearest == "--gpus 4 --min-memory 80G without --gpu-model"
+
+
+def test_what_has_just_come_is_not_said_to_be_behind_nobody() -> None:
+    view = running(job(1, 8)).advance(submitted(job(2), job(3)))
+    assert [explain(view, view.jobs[n], None, T0).sentence.partition(".")[0] for n in ("2", "3")] == [
+        "job 2 waits: it has just come and has not been looked at yet",
+        "job 3 waits: 1 job ahead of it, and it is looked at after them",
+    ]
+
+
+def test_a_long_name_does_not_fill_the_sentence() -> None:
+    view = running(job(1, 8)).advance(submitted(job(2, name="x" * 200)))
+    assert told(view, 2).sentence.startswith("x" * 39 + "… waits: it needs 1 GPU; ")
 
 
 def test_a_job_that_would_delay_another_is_told_which_and_what_limit_would_do() -> None:

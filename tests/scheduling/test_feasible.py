@@ -72,7 +72,7 @@ def test_the_nearest_that_starts_keeps_as_much_of_the_request_as_it_can() -> Non
     both = Request(devices=2, models=("A100",), min_memory_mib=81_920)
     full = view.advance(submitted(job(2, 1, models=("A100",))))
     full = full.advance(started(Planner(full).plan(T0).starts[0]))
-    assert nearest_that_starts(full, both) == Request(devices=2)
+    assert nearest_that_starts(full, both) == Request(devices=2, min_memory_mib=81_920)
 
 
 def test_a_start_is_tested_again_with_the_same_test() -> None:

@@ -3,7 +3,9 @@
 Requests are read into these (`corral.api.reading`); answers come from the service as plain data of these shapes.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from corral.model.job import JobKind, Phase
 from corral.model.submission import Submission
@@ -154,9 +156,10 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """What would become of a submission: it starts now on these devices, or when and why not."""
+    """What would become of a submission: it starts now on these devices, or when and why not; or it is not possible."""
 
     starts_now: bool
+    possible: bool
     devices: tuple[NamedDevice, ...]
     reason: str
     expected_start: float | None
@@ -233,6 +236,35 @@ class Devices:
     """Devices in node and index order."""
 
     devices: tuple[DeviceRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MappedDevice:
+    """A device in the allocation map: how it is shared, and its jobs in the order they came."""
+
+    uuid: str
+    index: int
+    name: str
+    node: str
+    means: str
+    allocated_milli: int
+    jobs: tuple[Holder, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AllocMap:
+    """The allocation map in node and index order, free devices included."""
+
+    devices: tuple[MappedDevice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GraphQuery:
+    """A GraphQL request over HTTP."""
+
+    query: str
+    variables: Mapping[str, Any] | None = None
+    operationName: str | None = None  # noqa: N815 - the name is GraphQL's
 
 
 @dataclass(frozen=True, slots=True)

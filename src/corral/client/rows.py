@@ -201,9 +201,13 @@ class DeviceChoice(Row):
 
 @dataclass(frozen=True, slots=True)
 class DryRun(Row):
-    """What would become of a submission: it would start now on `devices`, or wait for `reason`."""
+    """What would become of a submission: it would start now on `devices`, or wait for `reason`.
+
+    Where it is not `possible` it can never start there, and would be refused.
+    """
 
     starts_now: bool
+    possible: bool = True
     devices: tuple[DeviceChoice, ...] = ()
     reason: str = ""
     expected_start: float | None = None

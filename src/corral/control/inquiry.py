@@ -127,6 +127,7 @@ class Inquiry:
         told = forecast(view, submission, user, self._clock.now(), plan=self._controller.plan)
         return {
             "starts_now": told.placement is not None,
+            "possible": told.possible,
             "devices": [] if told.placement is None else [_named(view, uuid) for uuid in told.placement.uuids],
             "reason": told.sentence,
             "expected_start": told.expected_start,

@@ -17,7 +17,7 @@ from corral.scheduling.admit import parked
 from corral.scheduling.feasible import impossible, nearest_that_starts, place_now
 from corral.scheduling.foresee import Expected, MakePlanner, foresee
 from corral.scheduling.planner import Planner
-from corral.scheduling.words import count_of_cpus, flags_of, job_called, jobs_called, need_of
+from corral.scheduling.words import count_of_cpus, flags_of, job_called, jobs_called, need_of, title_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +34,16 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """What would become of a submission now: where it starts, or why not, when, and what would start instead."""
+    """What would become of a submission now: where it starts, or why not, when, and what would start instead.
+
+    What can never start here is not `possible`, and would be refused.
+    """
 
     sentence: str
     placement: Placement | None = None
     expected_start: float | None = None
     nearest: str | None = None
+    possible: bool = True
 
 
 def explain(
@@ -59,9 +63,9 @@ def explain(
     suggestion = None
     if hold.reason in (WaitReason.RESOURCES, WaitReason.PRIORITY, WaitReason.RESERVATION):
         smaller = nearest_that_starts(view, job.spec.request, plan, job)
-        suggestion = None if smaller is None else flags_of(smaller)
+        suggestion = _flags(smaller, job.spec.request)
     parts = [
-        f"{job.title} waits{_because(view, job, hold, position, now)}.",
+        f"{title_of(job)} waits{_because(view, job, hold, position, now)}.",
         "" if hold.reason in (WaitReason.DEPENDENCY, WaitReason.BACKOFF) else _when(view, expected, now),
         "" if suggestion is None else f"{suggestion} starts now.",
     ]
@@ -88,7 +92,8 @@ def forecast(
     request = submission.request
     never = impossible(view, request)
     if never is not None:
-        return Forecast(f"it can never start here: {never}", nearest=_flags(nearest_that_starts(view, request)))
+        nearest = _flags(nearest_that_starts(view, request), request)
+        return Forecast(f"it can never start here: {never}", nearest=nearest, possible=False)
     plan = plan or planner(view).plan(now)
     found = place_now(view, plan, request)
     expected = _expected_of(view, submission, user, now, planner)
@@ -99,7 +104,7 @@ def forecast(
     return Forecast(
         f"it would wait: {why}" + (f". {when}" if when else ""),
         expected_start=expected.start_at,
-        nearest=_flags(nearest_that_starts(view, request, plan)),
+        nearest=_flags(nearest_that_starts(view, request, plan), request),
     )
 
 
@@ -165,8 +170,8 @@ def ended_sentence(job: Job, now: float) -> str:
             return f"{job.title} waits"
 
 
-def _flags(request: Request | None) -> str | None:
-    return None if request is None else flags_of(request)
+def _flags(easier: Request | None, asked: Request) -> str | None:
+    return None if easier is None else flags_of(easier, asked)
 
 
 def _position(view: View, job: Job, now: float) -> int:
@@ -202,8 +207,10 @@ def _because(view: View, job: Job, hold: Hold, position: int, now: float) -> str
             return f": {_would_delay(view, job, hold)}"
         case WaitReason.RESOURCES if hold.misfit is not None:
             return f": {_lack(view, job.spec.request, hold.misfit, now)}"
-        case _:
+        case _ if position > 1:
             return f": {count_of(position - 1, 'job')} ahead of it, and it is looked at after them"
+        case _:
+            return ": it has just come and has not been looked at yet"
 
 
 def _parents(view: View, job: Job) -> str:

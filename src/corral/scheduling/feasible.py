@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from math import inf
+from typing import Any
 
 from corral.model.allocation import Placement
 from corral.model.device import DeviceCondition
@@ -127,11 +128,13 @@ def _heads(view: View, plan: Plan) -> Iterator[tuple[Job, Misfit]]:
 
 
 def _smaller(request: Request) -> list[Request]:
-    """Smaller shapes, nearest first: fewer members, fewer devices, then without the conditions on the device."""
+    """Smaller shapes, nearest first: fewer members, fewer devices, then without one or all conditions on the device."""
     fewer = [replace(request, gang_size=size) for size in range(request.gang_size - 1, 0, -1)]
     if not request.device_uuids:
         fewer += [replace(request, gang_size=1, devices=count) for count in range(request.devices - 1, 0, -1)]
-    loose = replace(request, models=(), min_memory_mib=None, min_compute=None, device_uuids=())
+    anything: dict[str, Any] = {"device_uuids": (), "models": (), "min_memory_mib": None, "min_compute": None}
+    fewer += [replace(request, **{name: value}) for name, value in anything.items() if getattr(request, name) != value]
+    loose = replace(request, **anything)
     if loose != request:
         fewer += [loose, *(replace(loose, gang_size=1, devices=n) for n in range(request.devices - 1, 0, -1))]
     return fewer

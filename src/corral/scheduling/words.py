@@ -3,6 +3,13 @@
 from corral.model.job import Job, Request
 from corral.model.units import MILLI_PER_DEVICE, count_of, format_memory, format_share
 
+TITLE_LENGTH = 40
+"""The most of a job's name that a sentence shows."""
+
+_CONDITIONS = (
+    ("--device", "device_uuids"), ("--gpu-model", "models"), ("--min-memory", "min_memory_mib"),
+    ("--min-compute", "min_compute"),
+)  # fmt: skip
 _VENDORS = ("NVIDIA ", "AMD ", "Intel ")
 
 
@@ -28,9 +35,14 @@ def need_of(request: Request) -> str:
     return f"{request.gang_size} times {need}{where}"
 
 
+def title_of(job: Job) -> str:
+    """The job's title, shortened where it would fill the sentence."""
+    return job.title if len(job.title) <= TITLE_LENGTH else job.title[: TITLE_LENGTH - 1] + "…"
+
+
 def job_called(job: Job) -> str:
     """The job's name and id: "train (job 12)"."""
-    return f"{job.spec.name} (job {job.id})" if job.spec.name else f"job {job.id}"
+    return f"{title_of(job)} (job {job.id})" if job.spec.name else job.title
 
 
 def jobs_called(ids: list[str]) -> str:
@@ -44,18 +56,35 @@ def jobs_called(ids: list[str]) -> str:
     return f"jobs {ids[0]}, {ids[1]} and {len(ids) - 2} more"
 
 
-def flags_of(request: Request) -> str:
-    """The part of a request that may be made smaller, as its user types it: "--gpus 2 --min-memory 20G"."""
-    flags = [f"--gpus {request.devices}"]
-    if not request.whole:
-        flags.append(f"--share {format_share(request.share_milli)}")
+def flags_of(request: Request, asked: Request | None = None) -> str:
+    """A request as its user types it: "--gpus 2 --min-memory 20G".
+
+    With `asked`, which it is an easier form of, it is said what to leave out: "--gpus 1 without --device".
+    """
+    flags = _amounts(request)
     if request.models:
         flags.append(f"--gpu-model {','.join(request.models)}")
     if request.min_memory_mib is not None:
         flags.append(f"--min-memory {format_memory(request.min_memory_mib)}")
     if request.min_compute is not None:
         flags.append(f"--min-compute {request.min_compute[0]}.{request.min_compute[1]}")
-    return " ".join(flags)
+    asked = asked or request
+    left_out = [flag for flag, field in _CONDITIONS if getattr(request, field) != getattr(asked, field)]
+    return " ".join(flags) + (f" without {' and '.join(left_out)}" if left_out else "")
+
+
+def _amounts(request: Request) -> list[str]:
+    """The flags that say how much: --gpus 2, --gpus 0.5 --gpu-mem 20G, --mig 1g.10gb."""
+    if request.mig_profile is not None:
+        return [f"--gpus {request.devices}", f"--mig {request.mig_profile}"]
+    flags = []
+    if request.split_milli is not None:
+        flags.append(f"--gpus {format_share(request.split_milli)}")
+    elif request.whole or request.memory_mib is None:
+        flags.append(f"--gpus {format_share(request.devices * request.share_milli)}")
+    if request.memory_mib is not None:
+        flags.append(f"--gpu-mem {format_memory(request.memory_mib)}")
+    return flags
 
 
 def _devices(request: Request) -> str:
