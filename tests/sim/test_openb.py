@@ -80,6 +80,47 @@ def test_a_seed_without_an_order_is_refused_with_those_there_are() -> None:
         run_openb(nodes, pods, order, seed=7)
 
 
+NODES = "sn,cpu_milli,memory_mib,gpu,model\nn0,64000,262144,2,P100\n"
+PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli\np0,1000,1024,1,500\n"
+ORDER = '{"seeds": {"42": {"nodes": [0], "pods": [0, 0, 0, 0, 0]}}}'
+
+
+def small(folder: Path, *, nodes: str = NODES, pods: str = PODS, order: str = ORDER, arrivals: str = "sequence") -> Any:
+    for name, text in (("nodes", nodes), ("pods", pods), ("order", order)):
+        (folder / name).write_text(text)
+    return run_openb(folder / "nodes", folder / "pods", folder / "order", arrivals=arrivals, policy="pack")
+
+
+def test_a_trace_of_ones_own_is_replayed(tmp_path: Path) -> None:
+    found = small(tmp_path)
+    assert (found["allocated_milli"], found["failed_pods"]) == (2000, 1)
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        ({"nodes": PODS}, "--nodes: .* has no column"),
+        ({"pods": PODS.replace("500", "half")}, "--pods: line 2 of .*half"),
+        ({"pods": PODS.replace(",1,500", ",-1,500")}, "num_gpu is -1; it cannot be less than 0"),
+        ({"pods": PODS.replace(",1,500", ",0,0"), "arrivals": "file"}, "no pod of .* asks for a GPU"),
+        ({"order": "sn,cpu"}, "--order: .* does not hold orders by seed"),
+        ({"order": "[]"}, "--order: .* does not hold orders by seed"),
+        ({"order": ORDER.replace("[0]", "[7]")}, "names rows beyond the 1 nodes and 1 pods given"),
+        ({"arrivals": "files"}, "--arrivals: 'files' is unknown; did you mean 'file'"),
+    ],
+)
+def test_a_file_that_is_not_what_it_should_be_is_named_with_its_line(
+    tmp_path: Path, broken: dict[str, str], message: str
+) -> None:
+    with pytest.raises(Refused, match=message):
+        small(tmp_path, **broken)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match=r"--nodes: .*none cannot be read: No such file"):
+        run_openb(tmp_path / "none", tmp_path / "none", tmp_path / "none")
+
+
 @pytest.mark.parametrize(("trace", "fgd_pct"), [("gpushare100", 74.87), ("gpuspec33", 87.24)])
 def test_pods_in_the_files_own_order_do_not_lead_the_learner_astray(trace: str, fgd_pct: float) -> None:
     """CPU-only pods come first in one of them, the constrained models in lumps in the other."""

@@ -6,13 +6,14 @@ The nodes, the pods and the order of arrival are files; the placement is the pro
 import csv
 import gzip
 import json
+import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -26,6 +27,8 @@ from corral.sim.packing import chooser
 
 SHIPPED = files("corral.sim") / "data"
 """The default trace and the order of seed 42; SOURCE.md beside them says whose they are."""
+
+T = TypeVar("T")
 
 BINS = (80, 100, 130)
 COVERED = 0.95
@@ -52,22 +55,20 @@ def read_trace(
     """Read a trace as published: CSVs of nodes and pods, and the orders by seed; each may be gzipped.
 
     `arrivals` is "sequence", the seed's order, or "file": the pods as they stand, over and over, until 101 % arrived.
-    Raises Refused when a file is not what it should be, or has no such seed.
+    Raises Refused, naming option, file and line, when a file is not what it should be, or has no such seed.
     """
     if arrivals not in {"sequence", "file"}:
-        raise Refused(
-            f"--arrivals: {arrivals!r} is unknown; {nearest(arrivals, ['sequence', 'file'])}", field="arrivals"
-        )
-    known_nodes = [_node(row) for row in _rows(nodes)]
+        hint = nearest(arrivals, ["sequence", "file"])
+        raise Refused(f"--arrivals: {arrivals!r} is unknown; {hint}", field="--arrivals")
+    known_nodes = list(_parsed("--nodes", nodes, _node))
     sorts: dict[Request, Request] = {}
-    known_pods = [sorts.setdefault(pod, pod) for pod in map(_pod, _rows(pods))]
-    orders = json.loads(_text(order))["seeds"]
-    if str(seed) not in orders:
-        raise Refused(f"--seed: {order.name} has no order for seed {seed}; it has {', '.join(orders)}", field="seed")
-    chosen = orders[str(seed)]
+    known_pods = [sorts.setdefault(pod, pod) for pod in _parsed("--pods", pods, _pod)]
+    chosen = _order(order, seed, len(known_nodes), len(known_pods))
     ordered = tuple(known_nodes[row] for row in chosen["nodes"])
     if arrivals == "sequence":
         return Trace(ordered, tuple(known_pods), tuple(known_pods[row] for row in chosen["pods"]))
+    if not any(pod.total_milli for pod in known_pods):
+        raise Refused(f"--pods: no pod of {pods} asks for a GPU: they would arrive for ever", field="--pods")
     capacity = sum(len(node.uuids) for node in ordered) * MILLI_PER_DEVICE
     return Trace(ordered, tuple(known_pods), tuple(_until(known_pods, capacity * 101 // 100)))
 
@@ -190,28 +191,61 @@ def _until(pods: Sequence[Request], milli: int) -> Iterator[Request]:
                 return
 
 
-def _text(path: Traversable) -> str:
-    data = path.read_bytes()
-    return (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode()
+def _text(option: str, path: Traversable) -> str:
+    try:
+        data = path.read_bytes()
+        return (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode()
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise Refused(f"{option}: {path} cannot be read: {why}", field=option) from error
 
 
-def _rows(path: Traversable) -> Iterator[dict[str, str]]:
-    yield from csv.DictReader(_text(path).splitlines())
+def _parsed(option: str, path: Traversable, parse: Callable[[dict[str, str]], T]) -> Iterator[T]:
+    rows = csv.DictReader(_text(option, path).splitlines())
+    for row in rows:
+        try:
+            yield parse(row)
+        except KeyError as error:
+            raise Refused(f"{option}: {path} has no column {error}", field=option) from error
+        except (TypeError, ValueError) as error:
+            raise Refused(f"{option}: line {rows.line_num} of {path}: {error}", field=option) from error
+
+
+def _order(path: Traversable, seed: int, nodes: int, pods: int) -> dict[str, list[int]]:
+    """The rows in order, by "nodes" and "pods", of this seed."""
+    try:
+        orders: dict[str, dict[str, list[int]]] = json.loads(_text("--order", path))["seeds"]
+        chosen = orders.get(str(seed))
+        fits = chosen is None or (set(chosen["nodes"]) <= set(range(nodes)) and set(chosen["pods"]) <= set(range(pods)))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise Refused(f"--order: {path} does not hold orders by seed: {error}", field="--order") from error
+    if chosen is None:
+        raise Refused(f"--seed: {path.name} has no order for seed {seed}; it has {', '.join(orders)}", field="--seed")
+    if not fits:
+        raise Refused(f"--order: {path} names rows beyond the {nodes} nodes and {pods} pods given", field="--order")
+    return chosen
 
 
 def _node(row: dict[str, str]) -> NodeRow:
     slot = Slot(model=row["model"], memory_mib=None, compute=None, free_milli=MILLI_PER_DEVICE, free_mib=None)
-    count = int(row["gpu"])
+    count = _amount(row, "gpu")
     uuids = tuple(f"GPU-{row['sn']}-{index}" for index in range(count))
-    return NodeRow(row["sn"], uuids, NodeState((slot,) * count, int(row["cpu_milli"]), int(row["memory_mib"])))
+    return NodeRow(row["sn"], uuids, NodeState((slot,) * count, _amount(row, "cpu_milli"), _amount(row, "memory_mib")))
 
 
 def _pod(row: dict[str, str]) -> Request:
-    devices = int(row["num_gpu"])
+    devices = _amount(row, "num_gpu")
     return Request(
         devices=devices,
-        share_milli=int(row["gpu_milli"]) if devices else MILLI_PER_DEVICE,
+        share_milli=_amount(row, "gpu_milli") if devices else MILLI_PER_DEVICE,
         models=tuple(model for model in (row.get("gpu_spec") or "").split("|") if model),
-        cpu_milli=int(row["cpu_milli"]),
-        host_memory_mib=int(row["memory_mib"]),
+        cpu_milli=_amount(row, "cpu_milli"),
+        host_memory_mib=_amount(row, "memory_mib"),
     )
+
+
+def _amount(row: dict[str, str], column: str) -> int:
+    amount = int(row[column])
+    if amount < 0:
+        raise ValueError(f"{column} is {amount}; it cannot be less than 0")
+    return amount
