@@ -3,7 +3,15 @@ from pathlib import Path
 import pytest
 
 from corral.cli import doctor
-from corral.cli.doctor import check_clock, check_devices, check_disk, check_home, check_killing, check_ledger
+from corral.cli.doctor import (
+    check_clock,
+    check_devices,
+    check_disk,
+    check_home,
+    check_killing,
+    check_ledger,
+    check_settings,
+)
 from corral.model.home import Home
 from tests.nvml_stub import NvmlStub, nvml_library, nvml_stub, stubbed_nvml
 
@@ -33,6 +41,20 @@ def test_a_driver_that_hangs_does_not_hold_up_the_doctor(
 def test_a_home_that_is_not_there_yet_is_no_fault(tmp_path: Path) -> None:
     home = Home(tmp_path / "a" / "b")
     assert [check(home).state for check in (check_home, check_ledger, check_disk)] == ["ok"] * 3
+
+
+def test_a_setting_that_no_server_would_take_is_a_fault_with_its_line(home: Home) -> None:
+    assert check_settings(home).state == "ok"
+    home.config_file.write_text("kill_grace: 5s\nstale_aftr: 30m\n")
+    found = check_settings(home)
+    assert (found.state, "line 2: stale_aftr is not a setting" in found.found) == ("failure", True)
+
+
+def test_what_is_found_fits_the_terminal_and_paths_stay_whole(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = doctor.shown(doctor.Finding("GPUs", "warning", "some words and " * 9 + "/a/path-of/one", "do this " * 20))
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "/a/path-of/one" in shown
 
 
 def test_too_little_room_is_a_fault(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -271,6 +271,7 @@ def test_over_tcp_the_token_opens_and_its_lack_does_not(new_box: Callable[[str],
 def test_doctor_is_content_with_a_running_server(box: Box) -> None:
     told = box.ok("doctor")
     assert re.search(r"ok +server +pid \d+ of \w+ answers", told)
+    assert "4 GPUs, described to the server by --mock" in told
     assert re.search(r"ok +ledger", told)
 
 

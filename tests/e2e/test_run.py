@@ -133,8 +133,18 @@ def test_dry_run_tells_where_it_would_run_or_why_not(box: Box) -> None:
     box.submit("--gpus", "3", "--", "sleep", "60")
     box.until(lambda: sum(device["state"] == "allocated" for device in box.json("status", "--json")) == 3)
     told = box.ok("run", "--gpus", "2", "--dry-run", "true")
-    assert told.startswith("would wait: ")
+    assert told.startswith("would wait: it needs 2 GPUs; ")
     assert "--gpus 1" in told
+
+
+def test_a_dry_run_of_what_can_never_start_ends_as_the_submission_would(box: Box) -> None:
+    for words in (("run", "--gpus", "9", "--dry-run", "true"), ("submit", "--dry-run", "--gpus", "9", "--", "true")):
+        told = box.run(*words)
+        assert (told.returncode, box.run(*(word for word in words if word != "--dry-run")).returncode) == (2, 2)
+        assert told.stdout.splitlines() == [
+            "can never start here: this machine has 4; the most you can ask for is 4",
+            "starts now with: --gpus 4",
+        ]
 
 
 def test_run_outlasts_a_restart_of_the_server(new_box: Callable[[str], Box]) -> None:

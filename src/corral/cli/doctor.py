@@ -8,6 +8,7 @@ import sqlite3
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
@@ -15,9 +16,10 @@ from typing import Annotated
 import typer
 
 import corral
-from corral.cli.screen import command_group, example, painted, print_json
+from corral.cli.screen import command_group, example, painted, print_json, width, wrapped
 from corral.client import Client, NoServer, find_address
-from corral.model.errors import CorralError
+from corral.config import load_settings
+from corral.model.errors import CorralError, Refused
 from corral.model.home import Home
 from corral.model.units import count_of, format_memory
 
@@ -26,6 +28,8 @@ _STYLES = {OK: "green", WARNING: "yellow", FAILURE: "red"}
 
 LEAST_FREE_MIB = 1024
 """With less room than this in the home, logs and the ledger are at risk."""
+
+_NEXT_LINE = "\n" + " " * 19
 
 DRIVER_PATIENCE_S = 10.0
 """A driver that takes longer hangs."""
@@ -61,7 +65,7 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = F
         print_json([asdict(finding) for finding in findings])
     else:
         for finding in findings:
-            sys.stdout.write(_line(finding))
+            sys.stdout.write(shown(finding))
     raise typer.Exit(int(any(finding.state == FAILURE for finding in findings)))
 
 
@@ -73,6 +77,17 @@ def check_home(home: Home) -> Finding:
         return Finding("home", FAILURE, f"{nearest} cannot be written", "set CORRAL_HOME to a directory of yours")
     made = "" if nearest == home.root else ", made by the first `corral up`"
     return Finding("home", OK, f"{home.root}{made}")
+
+
+def check_settings(home: Home) -> Finding:
+    """The file of settings says only what a server would take."""
+    if not home.config_file.exists():
+        return Finding("settings", OK, "none of its own, so every one has its default")
+    try:
+        load_settings(home.config_file)
+    except Refused as refused:
+        return Finding("settings", FAILURE, str(refused), "mend that line; a server does not start with it")
+    return Finding("settings", OK, str(home.config_file))
 
 
 def check_server(home: Home) -> Finding:
@@ -136,12 +151,15 @@ def _ask_driver() -> tuple[int, str]:
 
 
 def check_devices(home: Home) -> Finding:
-    """A driver answers and has GPUs."""
+    """A driver answers and has GPUs, or the server has described ones."""
+    with suppress(CorralError), Client(home.root) as client:
+        if client.server().mock:
+            return Finding(
+                "GPUs", OK, f"{count_of(len(client.devices.list()), 'GPU')}, described to the server by --mock"
+            )
     count, told = devices_here()
     if not count:
-        return Finding(
-            "GPUs", WARNING, told, "`nvidia-smi` must work for Corral to find GPUs; `corral demo` needs none"
-        )
+        return Finding("GPUs", WARNING, told, "make nvidia-smi work; without a GPU, try `corral demo`")
     return Finding("GPUs", OK, f"{count_of(count, 'GPU')} {told}")
 
 
@@ -196,14 +214,25 @@ def guarded(check: Check) -> Check:
 
 CHECKS = tuple(
     guarded(check)
-    for check in (check_home, check_server, check_ledger, check_devices, check_killing, check_disk, check_clock)
+    for check in (
+        check_home,
+        check_settings,
+        check_server,
+        check_ledger,
+        check_devices,
+        check_killing,
+        check_disk,
+        check_clock,
+    )
 )
 
 
-def _line(finding: Finding) -> str:
+def shown(finding: Finding) -> str:
+    """A finding in lines of the width there is."""
     state = painted(finding.state.ljust(7), _STYLES[finding.state])
-    advice = f"\n{'':18}-> {finding.advice}" if finding.advice else ""
-    return f"{state}  {finding.about:<7}  {finding.found}{advice}\n"
+    found = _NEXT_LINE.join(wrapped(finding.found, width() - len(_NEXT_LINE) + 1))
+    advice = "".join(_NEXT_LINE + line for line in wrapped(f"-> {finding.advice}", width() - len(_NEXT_LINE) + 1))
+    return f"{state}  {finding.about:<8}  {found}{advice if finding.advice else ''}\n"
 
 
 def _cgroup_place() -> tuple[str | None, str]:

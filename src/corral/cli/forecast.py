@@ -2,22 +2,30 @@
 
 import sys
 
-from corral.cli.screen import clock_time
+from corral.cli.screen import USAGE, clock_time, print_json
 from corral.client import DryRun
 from corral.model.units import count_of
 
 
-def show_forecast(forecast: DryRun) -> None:
-    """Would start now on these; or when, why not, and the nearest shape that would."""
+def show_forecast(forecast: DryRun, *, json: bool = False) -> int:
+    """Would start now on these; or when, why not, and the nearest shape that would. The exit code: 2 for never."""
+    code = 0 if forecast.possible else USAGE
     write = sys.stdout.write
+    if json:
+        print_json(forecast.to_plain())
+        return code
     if forecast.starts_now:
         write(f"would start now on {named_devices(forecast)}\n")
-        return
-    write(f"would wait: {forecast.reason}\n")
+        return code
+    if forecast.possible:
+        write(f"would wait: {forecast.reason.removeprefix('it would wait: ')}\n")
+    else:
+        write(f"{forecast.reason.removeprefix('it ')}\n")
     if forecast.expected_start is not None:
         write(f"expected start: {clock_time(forecast.expected_start)}\n")
     if forecast.nearest and forecast.nearest.get("text"):
         write(f"starts now with: {forecast.nearest['text']}\n")
+    return code
 
 
 def named_devices(forecast: DryRun) -> str:

@@ -58,8 +58,7 @@ def run(
         with Client() as client:
             request = submission(words, flags.options(client), spell=spell)
             if dry_run:
-                show_forecast(client.dry_run(request))
-                return
+                raise typer.Exit(show_forecast(client.dry_run(request)))
             code = Attendance(client).attend(client.submit(request).id)
     except CorralError as error:
         say(str(error))

@@ -42,15 +42,14 @@ def say(message: str) -> None:
     """A message for the person, on standard error, never mixed with a command's output. A terminal gets it wrapped."""
     line = f"corral: {message}"
     if sys.stderr.isatty():
-        line = wrapped(line, indent="  ")
+        line = "\n  ".join(wrapped(line, width() - 2))
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
 
 
-def wrapped(text: str, *, indent: str = "") -> str:
-    """`text` in lines of the width there is, broken at blanks only; `indent` begins each further line."""
-    lines = textwrap.wrap(text, width(), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-    return "\n".join(lines)
+def wrapped(text: str, columns: int) -> list[str]:
+    """`text` in lines of at most `columns`, broken at blanks only, so that paths stay whole."""
+    return textwrap.wrap(text, columns, break_long_words=False, break_on_hyphens=False)
 
 
 def exit_code_of(error: CorralError, *, otherwise: int = 1) -> int:

@@ -62,9 +62,7 @@ def submit(
     with Client() as client:
         request = submission(command, flags.options(client), spell=spell)
         if dry_run:
-            forecast = client.dry_run(request)
-            print_json(forecast.to_plain()) if json else show_forecast(forecast)
-            return
+            raise typer.Exit(show_forecast(client.dry_run(request), json=json))
         job = client.submit(request)
     if json:
         print_json({"id": job.id})
