@@ -7,10 +7,12 @@ import gc
 import logging
 import os
 import pwd
+import resource
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import corral
@@ -28,21 +30,28 @@ from corral.control.asking import Asking
 from corral.control.controller import Controller
 from corral.control.dispatcher import Dispatcher
 from corral.control.environment import launch_of
+from corral.control.holdings import Holdings
 from corral.control.inquiry import Inquiry
 from corral.control.rows import Row
 from corral.control.service import Service
 from corral.control.submit import SubmitLimits
+from corral.control.tenancy import Tenancy
 from corral.control.transitions import Backoff
 from corral.ledger.store import open_ledger
 from corral.model.errors import BackendFailed, Conflict, CorralError
 from corral.model.home import Home, find_home
 from corral.model.job import Job, JobKind
+from corral.model.means import Means
 from corral.model.view import View
 from corral.ports import Backend, Decided, Launch, Ledger
 from corral.scheduling.admit import Limits
 from corral.scheduling.feasible import refuse_impossible, verify
 from corral.scheduling.info import gpu_info
 from corral.scheduling.planner import Planner
+from corral.sharing.exclusive import Exclusive
+from corral.sharing.mig import Mig
+from corral.sharing.mps import Mps
+from corral.sharing.timeslice import Timeslice
 from corral.telemetry.attribution import Attribution
 from corral.telemetry.discover import discover
 from corral.telemetry.processes import HostProcesses
@@ -75,8 +84,19 @@ class Server:
         self._source = discover(self._clock, mock=mock, held=self._held_milli)
         self._processes = HostProcesses()
         self._backends = self._make_backends()
+        self._tenancy = Tenancy(
+            {
+                Means.EXCLUSIVE: Exclusive(),
+                Means.TIMESLICE: Timeslice(),
+                Means.MIG: Mig(),
+                Means.MPS: Mps(home.root),
+            },
+            home.scratch,
+        )
         backoff = Backoff(settings.retry_backoff_s, settings.retry_backoff_max_s)
-        self._dispatcher = Dispatcher(self._ledger, self._backends, self._clock, self._launch_of, backoff)
+        self._dispatcher = Dispatcher(
+            self._ledger, self._backends, self._clock, self._launch_of, backoff, tenancy=self._tenancy
+        )
         self._sampler = Sampler(
             self._source,
             self._clock,
@@ -92,6 +112,7 @@ class Server:
             self._clock,
             verify=verify,
             describe=gpu_info,
+            enforce=self._tenancy.enforcement,
             launch=self._dispatcher.launch,
             stop=self._dispatcher.stop,
         )
@@ -149,6 +170,7 @@ class Server:
             processes.start()
         except LaunchError as error:
             raise BackendFailed(str(error)) from error
+        _allow_many_files()
         watch = WatchBackend(self._processes, self._clock, self._look, kill_grace_s=settings.kill_grace_s)
         local = LocalBackend(processes, home.logs, home.scratch)
         return {JobKind.RUN: local, JobKind.RESERVE: watch, JobKind.ADOPT: watch}
@@ -168,6 +190,7 @@ class Server:
         return Service(
             self._ledger,
             inquiry,
+            Holdings(self._ledger, self._tenancy),
             self._processes,
             self._clock,
             limits=limits,
@@ -186,7 +209,9 @@ class Server:
     def _launch_of(self, job: Job, view: View) -> Launch:
         allocation = view.allocations[job.allocation_id or ""]
         devices = {device.uuid: device for node in view.nodes.values() for device in node.devices}
-        return launch_of(job, allocation, devices, str(self._home.root), str(self._home.scratch_of(job.id)))
+        launch = launch_of(job, allocation, devices, str(self._home.root), str(self._home.scratch_of(job.id)))
+        added = self._tenancy.environment(job, allocation, view)
+        return replace(launch, env=tuple(sorted({**dict(launch.env), **dict(added)}.items()))) if added else launch
 
     def _held_milli(self) -> dict[str, int]:
         view = self._ledger.view()
@@ -208,6 +233,12 @@ class Server:
             "started_at": self._started_at,
             "uptime_s": self._clock.now() - self._started_at,
         }
+
+
+def _allow_many_files() -> None:
+    """A running job takes a descriptor. After the zygote stands, so that its jobs keep the limit that was set."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 @contextlib.contextmanager

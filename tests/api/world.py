@@ -17,18 +17,23 @@ from corral.api.waiting import EndSignal
 from corral.clock import SystemClock
 from corral.control.asking import Asking
 from corral.control.controller import Controller
+from corral.control.holdings import Holdings
 from corral.control.inquiry import Inquiry
 from corral.control.service import Service
 from corral.control.submit import SubmitLimits
+from corral.control.tenancy import Tenancy
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.device import Device, DeviceCondition, DeviceSample, Node
 from corral.model.fact import ConditionObserved, NodeObserved, Observation
 from corral.model.home import Home
 from corral.model.job import ProcessIdentity
+from corral.model.means import Means
 from corral.ports import Decided
 from corral.scheduling.feasible import refuse_impossible, verify
 from corral.scheduling.info import gpu_info
 from corral.scheduling.planner import Planner
+from corral.sharing.exclusive import Exclusive
+from corral.sharing.timeslice import Timeslice
 
 TOKEN = "a-token-of-sufficient-length"
 UUIDS = ("GPU-00000000-0000-0000-0000-000000000000", "GPU-11111111-1111-1111-1111-111111111111")
@@ -66,6 +71,8 @@ class World:
     def __init__(self, root: Path) -> None:
         self.home = Home(root)
         self.home.logs.mkdir(exist_ok=True)
+        self.home.scratch.mkdir(exist_ok=True)
+        self.tenancy = Tenancy({Means.EXCLUSIVE: Exclusive(), Means.TIMESLICE: Timeslice()}, self.home.scratch)
         self.ends = EndSignal()
         self.ledger: SqlLedger = open_ledger(self.home.ledger_url)
         self.ledger.subscribe(self.ends.on_change)
@@ -86,6 +93,7 @@ class World:
             clock,
             verify=verify,
             describe=gpu_info,
+            enforce=self.tenancy.enforcement,
             launch=lambda _: None,
             stop=lambda _: None,
         )
@@ -101,6 +109,7 @@ class World:
         return Service(
             self.ledger,
             inquiry,
+            Holdings(self.ledger, self.tenancy),
             OwnProcesses(),
             clock,
             limits=SubmitLimits(),

@@ -20,7 +20,13 @@ def free_devices_only(view: View, start: Start) -> Misfit | None:
 
 def commit(view: View, *starts: Start) -> Decided[tuple[str, ...]]:
     return commit_starts(
-        view, starts, 5.0, verify=free_devices_only, describe=lambda *_: None, waited=lambda _: (("Resources", 2.0),)
+        view,
+        starts,
+        5.0,
+        verify=free_devices_only,
+        describe=lambda *_: None,
+        enforce=lambda *_: None,
+        waited=lambda _: (("Resources", 2.0),),
     )
 
 

@@ -16,9 +16,11 @@ from corral.control.caller import Caller
 from corral.control.controller import Controller
 from corral.control.dispatcher import Dispatcher
 from corral.control.environment import launch_of
+from corral.control.holdings import Holdings
 from corral.control.inquiry import Inquiry
 from corral.control.service import Service
 from corral.control.submit import SubmitLimits
+from corral.control.tenancy import Tenancy
 from corral.control.transitions import Backoff
 from corral.ledger.fold import check
 from corral.ledger.store import SqlLedger, open_ledger
@@ -26,11 +28,14 @@ from corral.model.device import DeviceCondition, DeviceSample
 from corral.model.errors import Conflict
 from corral.model.fact import ConditionObserved, NodeObserved, Observation
 from corral.model.job import JobKind, Phase, Request
+from corral.model.means import Means
 from corral.model.submission import Submission
 from corral.ports import Decided, JobQuery
 from corral.scheduling.feasible import refuse_impossible, verify
 from corral.scheduling.info import gpu_info
 from corral.scheduling.planner import Planner
+from corral.sharing.exclusive import Exclusive
+from corral.sharing.timeslice import Timeslice
 from corral.telemetry.processes import HostProcesses
 from tests.control.strategies import box
 
@@ -57,12 +62,16 @@ class House:
         self.ledger.observe([NodeObserved(BOX.nodes["box"]), *map(ConditionObserved, BOX.conditions.values())])
         self.ledger.commit(lambda _: Decided((), None)).result()
         clock = SystemClock()
+        scratch = Path(url.removeprefix("sqlite:///")).with_name("scratch")
+        scratch.mkdir(exist_ok=True)
+        self.tenancy = Tenancy({Means.EXCLUSIVE: Exclusive(), Means.TIMESLICE: Timeslice()}, scratch)
         self.dispatcher = Dispatcher(
             self.ledger,
             {JobKind.RUN: backend},
             clock,
             lambda job, view: launch_of(job, view.allocations[job.allocation_id or ""], {}, "/", "/"),
             Backoff(0.001, 0.002),
+            tenancy=self.tenancy,
         )
         backend.on_event = self.dispatcher.look
         self.controller = Controller(
@@ -72,6 +81,7 @@ class House:
             clock,
             verify=verify,
             describe=gpu_info,
+            enforce=self.tenancy.enforcement,
             launch=self.dispatcher.launch,
             stop=self.dispatcher.stop,
         )
@@ -87,6 +97,7 @@ class House:
         self.service = Service(
             self.ledger,
             inquiry,
+            Holdings(self.ledger, self.tenancy),
             HostProcesses(),
             clock,
             limits=SubmitLimits(),

@@ -1,6 +1,10 @@
 """Sharing a device as a user meets it: asking for parts, seeing them in the map, and being told what makes no sense."""
 
+import http.client
+import json
+import socket
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -57,3 +61,87 @@ def test_a_share_of_a_device_meets_others_on_it_and_memory_is_granted_with_it(pa
     first, second = pair.json("devices", "--json")
     assert [(holder["job"], holder["memory_mib"]) for holder in second["holders"]] == [(job, 1024) for job in jobs]
     assert (first["state"], first["holders"]) == ("free", [])
+
+
+def asked(box: Box, query: str, **variables: str) -> Any:
+    """The data of a GraphQL query, put to the server's socket."""
+    body = json.dumps({"query": query, "variables": variables})
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect(str(box.home / "corral.sock"))
+        connection = http.client.HTTPConnection("localhost")
+        connection.sock = line
+        connection.request("POST", "/graphql", body, {"content-type": "application/json"})
+        answer = json.loads(connection.getresponse().read())
+    assert "errors" not in answer, answer
+    return answer["data"]
+
+
+MAP = "query ($agent_id: String!) { agent(agent_id: $agent_id) { gpu_alloc_map } }"
+
+
+def node_of(box: Box) -> str:
+    name: str = box.json("devices", "--json")[0]["node"]
+    return name
+
+
+def test_the_map_of_the_two_shares_is_what_its_users_expect_in_graphql(pair: Box) -> None:
+    assert json.loads(asked(pair, MAP, agent_id=node_of(pair))["agent"]["gpu_alloc_map"]) == {}
+    pair.submit("--resource", "cuda.shares=0.2", "--", "sleep", "60")
+    large = pair.submit("--resource", "cuda.shares=1.2", "--", "sleep", "60")
+    pair.until_phase(large, "RUNNING")
+    told = asked(pair, MAP, agent_id=node_of(pair))["agent"]["gpu_alloc_map"]
+    assert json.loads(told) == {SECOND: "0.80", FIRST: "0.60"}
+
+
+def test_the_resource_files_of_running_jobs_say_the_same_and_go_with_them(pair: Box) -> None:
+    jobs = [pair.submit("--resource", f"cuda.shares={share}", "--", "sleep", "60") for share in ("0.2", "1.2")]
+    for job in jobs:
+        pair.until_phase(job, "RUNNING")
+    assert pair.json("alloc-map", "--scan", str(pair.home / "scratch"), "--json") == {SECOND: "0.80", FIRST: "0.60"}
+    text = (pair.home / "scratch" / jobs[1] / "config" / "resource.txt").read_text()
+    assert f"CUDA.SHARES_SHARES={FIRST}:0.6,{SECOND}:0.6\n" in text
+    pair.clear()
+    pair.until(lambda: not list((pair.home / "scratch").glob("*/config/resource.txt")))
+
+
+def test_files_that_disagree_are_named_by_a_rescan_and_put_right(pair: Box) -> None:
+    job = pair.submit("--resource", "cuda.shares=0.2", "--", "sleep", "60")
+    pair.until_phase(job, "RUNNING")
+    ours = pair.home / "scratch" / job / "config" / "resource.txt"
+    right = ours.read_text()
+    ours.write_text(right.replace("0.2", "0.5"))
+    stale = pair.home / "scratch" / "gone" / "config" / "resource.txt"
+    stale.parent.mkdir(parents=True)
+    stale.write_text(right)
+    (pair.home / "scratch" / "torn" / "config").mkdir(parents=True)
+    (pair.home / "scratch" / "torn" / "config" / "resource.txt").write_text(right[:40])
+    mutation = "mutation ($agent_id: String!) { rescan_gpu_alloc_maps(agent_id: $agent_id) { ok disagreements } }"
+    told = asked(pair, mutation, agent_id=node_of(pair))["rescan_gpu_alloc_maps"]["disagreements"]
+    assert len(told) == 3
+    assert "torn" in told[0]
+    assert "truncated" in told[0]
+    assert f"job {job} holds 0.2 of {SECOND} by the ledger and 0.5 by its resource file" in told[1]
+    assert "job gone has a resource file and no allocation" in told[2]
+    assert ours.read_text() == right
+    assert not stale.exists()
+
+
+def test_devices_are_typed_and_paged_in_graphql(pair: Box) -> None:
+    job = pair.submit("--gpus", "0.25", "--", "sleep", "60")
+    pair.until_phase(job, "RUNNING")
+    query = "{ agents { id status devices(offset: 1, limit: 1) { uuid allocated_milli jobs { job_id share_milli } } } }"
+    (agent,) = asked(pair, query)["agents"]
+    assert (agent["id"], agent["status"]) == (node_of(pair), "ALIVE")
+    (device,) = agent["devices"]
+    assert device == {"uuid": SECOND, "allocated_milli": 250, "jobs": [{"job_id": job, "share_milli": 250}]}
+
+
+def test_the_map_is_a_bar_a_device_in_eighty_columns(pair: Box) -> None:
+    jobs = [pair.submit("--resource", f"cuda.shares={share}", "--", "sleep", "60") for share in ("0.2", "1.2")]
+    for job in jobs:
+        pair.until_phase(job, "RUNNING")
+    first, second, owner = pair.ok("alloc-map").splitlines()
+    assert "0.60 |AAAAAAAAAAAA........|" in first
+    assert "0.80 |AAAAAAAAAAAAAAAA....|" in second
+    assert owner.endswith(f"1.4 in {jobs[1]}, {jobs[0]}")
+    assert max(map(len, (first, second, owner))) <= 80

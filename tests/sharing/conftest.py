@@ -1,6 +1,8 @@
 """Devices to share, and a stand-in for NVIDIA's MPS control program."""
 
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,13 @@ from corral.model.device import Device, Node, Partition
 from corral.sharing.driver import Tenant
 
 FAKE_MPS_CONTROL = Path(__file__).with_name("fake_mps_control.py")
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A directory with a short path: a socket's may not be long."""
+    with tempfile.TemporaryDirectory(prefix="s-") as directory:
+        yield Path(directory)
 
 
 @pytest.fixture

@@ -36,6 +36,8 @@ def create_app(service: Service, authenticator: Authenticator, ends: EndSignal) 
     for router in (jobs.router, site.router):
         app.include_router(router, prefix=PREFIX)
         paths += [PREFIX + route.path for route in router.routes if isinstance(route, APIRoute)]
+    app.include_router(site.graph_router)
+    paths.append("/graphql")
     add_error_handlers(app, paths)
 
     @app.get(f"{PREFIX}/health", tags=["devices and server"], responses=gives(shapes.Health))

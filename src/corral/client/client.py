@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self, Unpack
 from urllib.parse import quote
 
-from corral.client.rows import DeviceRow, DryRun, Explanation, JobRow, ServerInfo
+from corral.client.rows import DeviceRow, DryRun, Explanation, JobRow, MappedDevice, ServerInfo
 from corral.client.transport import NoServer, Transport, find_address
 from corral.model.errors import CorralError
 
@@ -114,6 +114,10 @@ class Client:
                 alive = sum(not job.ended for job in rows)
                 raise WaitTimedOut(f"{alive} of {len(rows)} jobs had not ended after {timeout_s:g} s", tuple(rows))
         return tuple(rows)
+
+    def alloc_map(self) -> tuple[MappedDevice, ...]:
+        """How much of each device is handed out and to which jobs, free devices included."""
+        return tuple(MappedDevice.from_plain(row) for row in self._transport.get("/alloc-map")["devices"])
 
     def server(self) -> ServerInfo:
         """The server about itself."""

@@ -219,6 +219,23 @@ class DryRun(Row):
 
 
 @dataclass(frozen=True, slots=True)
+class MappedDevice(Row):
+    """A device in the allocation map; `means` is how it is shared, `jobs` are those on it in the order they came."""
+
+    uuid: str
+    index: int | None = None
+    name: str = ""
+    node: str | None = None
+    means: str = ""
+    allocated_milli: int = 0
+    jobs: tuple[HolderRow, ...] = ()
+
+    @classmethod
+    def _nested(cls) -> dict[str, type[Row]]:
+        return {"jobs": HolderRow}
+
+
+@dataclass(frozen=True, slots=True)
 class ServerInfo(Row):
     """A server about itself. `mock` says that its devices are described, not real; times are Unix seconds."""
 

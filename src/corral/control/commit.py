@@ -3,21 +3,30 @@
 from collections.abc import Callable, Sequence
 
 from corral.control import transitions
-from corral.model.allocation import GpuInfo
+from corral.model.allocation import GpuInfo, Placement
 from corral.model.fact import Fact
 from corral.model.fit import Misfit
 from corral.model.job import Job, Phase
+from corral.model.means import Enforcement
 from corral.model.plan import Evict, Start
 from corral.model.view import View, ViewDraft
 from corral.ports import Decided
 
 Verify = Callable[[View, Start], Misfit | None]
 Describe = Callable[[View, Start], GpuInfo | None]
+Enforce = Callable[[Placement, View], Enforcement | None]
 Waited = Callable[[Job], tuple[tuple[str, float], ...]]
 
 
 def commit_starts(
-    view: View, starts: Sequence[Start], at: float, *, verify: Verify, describe: Describe, waited: Waited
+    view: View,
+    starts: Sequence[Start],
+    at: float,
+    *,
+    verify: Verify,
+    describe: Describe,
+    enforce: Enforce,
+    waited: Waited,
 ) -> Decided[tuple[str, ...]]:
     """Facts of the starts that still hold, and the ids of their allocations; the others are dropped."""
     draft = ViewDraft(view)
@@ -27,7 +36,10 @@ def commit_starts(
         job = draft.view.jobs.get(start.job_id)
         if job is None or not _may_start(job) or verify(draft.view, start) is not None:
             continue
-        step = transitions.start(job, start.placement, describe(draft.view, start), waited(job), at)
+        enforcement = enforce(start.placement, draft.view)
+        step = transitions.start(
+            job, start.placement, describe(draft.view, start), waited(job), at, enforcement=enforcement
+        )
         draft.apply(step)
         facts.extend(step)
         allocation_ids.append(f"{job.id}.{job.launches + 1}")

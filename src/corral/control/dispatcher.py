@@ -13,6 +13,7 @@ from typing import Any
 
 from corral.clock import Clock
 from corral.control import transitions
+from corral.control.tenancy import Tenancy
 from corral.control.transitions import Backoff
 from corral.model.errors import BackendFailed, CorralError
 from corral.model.fact import Fact
@@ -39,12 +40,15 @@ class Dispatcher:
         clock: Clock,
         launch_of: Callable[[Job, View], Launch],
         backoff: Backoff,
+        *,
+        tenancy: Tenancy,
     ) -> None:
         self._ledger = ledger
         self._backends = backends
         self._clock = clock
         self._launch_of = launch_of
         self._backoff = backoff
+        self._tenancy = tenancy
         self._todo: queue.SimpleQueue[tuple[str, str] | None] = queue.SimpleQueue()
         self._started_at: dict[str, float] = {}
         self._thread = threading.Thread(target=self._run, name="dispatcher", daemon=True)
@@ -88,6 +92,8 @@ class Dispatcher:
         and work that carries Corral's mark but is not in the ledger is ended.
         """
         view = self._ledger.view()
+        for sentence in self._tenancy.rescan(view):
+            log.warning("%s", sentence)
         for job in transitions.live(view):
             assert job.allocation_id is not None
             self._readopt(job, job.allocation_id)
@@ -149,8 +155,10 @@ class Dispatcher:
         if job is None or job.phase is not Phase.STARTING:
             return
         self._started_at[allocation_id] = self._clock.monotonic()
+        view = self._ledger.view()
         try:
-            self._backends[job.spec.kind].launch(self._launch_of(job, self._ledger.view()))
+            self._tenancy.enter(job, view.allocations[allocation_id], view)
+            self._backends[job.spec.kind].launch(self._launch_of(job, view))
         except BackendFailed as failure:
             if self._backends[job.spec.kind].declare_lost(allocation_id):
                 why = str(failure)
@@ -206,8 +214,10 @@ class Dispatcher:
 
     def _forget(self, allocation_id: str) -> None:
         self._started_at.pop(allocation_id, None)
-        if allocation_id in self._ledger.view().allocations:
+        view = self._ledger.view()
+        if allocation_id in view.allocations:
             return
+        self._tenancy.leave(allocation_id.rpartition(".")[0], view)
         for backend in self._backends.values():
             if backend.report(allocation_id).phase in _OVER:
                 backend.forget(allocation_id)

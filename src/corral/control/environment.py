@@ -29,4 +29,4 @@ def launch_of(job: Job, allocation: Allocation, devices: Mapping[str, Device], h
     if job.array_id is not None:
         own |= {"CORRAL_ARRAY_ID": job.array_id, "CORRAL_ARRAY_INDEX": str(job.array_index)}
     environment = {**dict(job.spec.env), **own}
-    return Launch(allocation.id, job, tuple(sorted(environment.items())))
+    return Launch(allocation.id, job, tuple(sorted(environment.items())), job.spec.notes)

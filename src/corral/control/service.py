@@ -12,6 +12,7 @@ from corral.control import submit, transitions
 from corral.control.asking import Asking
 from corral.control.caller import Caller, may_change, must_be_admin
 from corral.control.checks import check
+from corral.control.holdings import Holdings
 from corral.control.inquiry import Inquiry
 from corral.control.rows import Row
 from corral.control.submit import SubmitLimits
@@ -32,12 +33,13 @@ Refuse = Callable[[View, Submission], None]
 
 
 class Service:
-    """Everything a caller can have done. What a caller can ask is in `inquiry`."""
+    """Everything a caller can have done. What a caller can ask is in `inquiry`, who holds what in `holdings`."""
 
     def __init__(
         self,
         ledger: Ledger,
         inquiry: Inquiry,
+        holdings: Holdings,
         processes: Processes,
         clock: Clock,
         *,
@@ -48,6 +50,7 @@ class Service:
         adopt: Callable[[str], None],
     ) -> None:
         self.inquiry = inquiry
+        self.holdings = holdings
         self._ledger = ledger
         self._processes = processes
         self._clock = clock

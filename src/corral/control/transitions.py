@@ -11,6 +11,7 @@ from corral.model.allocation import Allocation, GpuInfo, Placement
 from corral.model.errors import Conflict
 from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobRequeued
 from corral.model.job import NEXT_PHASES, Job, JobKind, Phase
+from corral.model.means import Enforcement
 from corral.model.view import View
 from corral.ports import LaunchPhase, LaunchReport
 
@@ -42,6 +43,8 @@ def start(
     gpu_info: GpuInfo | None,
     waited: tuple[tuple[str, float], ...],
     at: float,
+    *,
+    enforcement: Enforcement | None = None,
 ) -> list[Fact]:
     """PENDING -> STARTING, and the devices are the job's."""
     allocation = Allocation(
@@ -53,6 +56,7 @@ def start(
         attempt=job.attempts + 1,
         reserved=job.spec.kind is JobKind.RESERVE,
         gpu_info=gpu_info,
+        enforcement=enforcement,
     )
     fresh = {"exit_code": None, "signal": None, "reason": None, "started_at": None, "ended_at": None}
     moved = change(
@@ -167,11 +171,16 @@ def _followers(view: View, job: Job, phase: Phase, at: float) -> list[Fact]:
             if ending is Phase.SUCCEEDED:
                 facts.append(JobChanged(child_id, {"waits_for": _without(child.waits_for, parent.id)}, at))
                 continue
-            reason = f"job {parent.id}, which it was to follow, {_how_it_ended(ending)}"
-            facts.append(change(child, Phase.CANCELLED, at, ended_at=at, reason=reason))
+            facts.append(follow_no_more(child, parent, ending, at))
             gone.add(child_id)
             pending.append((child, Phase.CANCELLED))
     return facts
+
+
+def follow_no_more(job: Job, parent: Job, ending: Phase, at: float) -> JobChanged:
+    """PENDING -> CANCELLED, as a job that it was to follow ended otherwise than well."""
+    reason = f"job {parent.id}, which it was to follow, {_how_it_ended(ending)}"
+    return change(job, Phase.CANCELLED, at, ended_at=at, reason=reason)
 
 
 def _without(ids: tuple[str, ...], gone: str) -> tuple[str, ...]:

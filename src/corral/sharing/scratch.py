@@ -1,11 +1,13 @@
-"""Reading a scratch root: one `resource.txt` per running job, some gone or damaged by the time they are read."""
+"""A scratch root: one `resource.txt` per running job, some gone or damaged by the time they are read."""
 
+import contextlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from corral.model.errors import Refused
-from corral.sharing.resource_txt import BadText, ResourceFile, parse
+from corral.model.errors import BackendFailed, Refused
+from corral.sharing.resource_txt import BadText, ResourceFile, parse, render
 
 _MOST_BYTES = 1024 * 1024
 
@@ -56,6 +58,46 @@ def scan(root: Path) -> Scan:
         else:
             files[kernel] = parsed
     return Scan(files, tuple(bad))
+
+
+def put(root: Path, kernel: str, file: ResourceFile, owner: tuple[int, int] | None = None) -> None:
+    """Write a kernel's file so that a reader finds all of it or none.
+
+    The kernel's directory is made if need be and given to `owner` (uid, gid); the file stays this process's, readable
+    for all. Raises BackendFailed when the disk refuses.
+    """
+    home = root / kernel
+    target = home / "config" / "resource.txt"
+    try:
+        with contextlib.suppress(FileExistsError):
+            home.mkdir(mode=0o700)
+            if owner is not None:
+                os.chown(home, *owner)
+        target.parent.mkdir(mode=0o755, exist_ok=True)
+        fresh = target.with_suffix(".new")
+        fresh.unlink(missing_ok=True)
+        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+        with open(fd, "w") as text:
+            os.fchmod(fd, 0o644)
+            text.write(render(file))
+        fresh.replace(target)
+    except OSError as error:
+        raise BackendFailed(f"{target} cannot be written: {error.strerror}") from error
+
+
+def drop(root: Path, kernel: str) -> None:
+    """Remove a kernel's file, and its directories as far as nothing else is in them. Raises BackendFailed."""
+    home = root / kernel
+    target = home / "config" / "resource.txt"
+    try:
+        target.unlink(missing_ok=True)
+    except NotADirectoryError:
+        return
+    except OSError as error:
+        raise BackendFailed(f"{target} cannot be removed: {error.strerror}") from error
+    with contextlib.suppress(OSError):
+        target.parent.rmdir()
+        home.rmdir()
 
 
 def _read(path: Path) -> str | BadText:

@@ -1,0 +1,156 @@
+"""GraphQL over the allocation map, in the words of Backend.ai. Loaded with the first query: most servers see none."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import strawberry
+from graphql import GraphQLError
+from strawberry.extensions import MaxTokensLimiter
+from strawberry.schema.config import StrawberryConfig
+from strawberry.types import Info
+
+from corral.control.caller import Caller
+from corral.control.service import Service
+from corral.model.errors import CorralError, Refused
+from corral.sharing.alloc_map import gpu_alloc_map
+
+MOST_DEVICES = 1000
+"""A page of devices has at most so many."""
+
+MOST_TOKENS = 1000
+"""A query has at most so many words, so that none can ask for the map a million times."""
+
+ALIVE = "ALIVE"
+
+Context = dict[str, Any]
+"""`service` and `caller` of the request."""
+
+
+@strawberry.type
+class DeviceJob:
+    """A job's part of a device."""
+
+    job_id: str
+    user: str
+    share_milli: int
+    memory_mib: int | None
+
+
+@strawberry.type
+class AgentDevice:
+    """A device and the jobs on it, in the order they came."""
+
+    uuid: str
+    allocated_milli: int
+    jobs: list[DeviceJob]
+
+
+@strawberry.type
+class Agent:
+    """A node; its id is its name."""
+
+    id: str
+    status: str = ALIVE
+
+    @strawberry.field
+    def gpu_alloc_map(self, info: Info[Context, None]) -> str:
+        """Amounts by device as JSON in a string; devices with nothing on them are absent."""
+        return gpu_alloc_map(_service(info).holdings.alloc_map(self.id))
+
+    @strawberry.field
+    def devices(self, info: Info[Context, None], offset: int = 0, limit: int = 100) -> list[AgentDevice]:
+        """A page of the devices in index order, free ones included."""
+        if offset < 0 or not 1 <= limit <= MOST_DEVICES:
+            raise Refused(f"offset starts at 0, and limit is from 1 to {MOST_DEVICES}", field="limit")
+        return [
+            AgentDevice(
+                uuid=device.uuid,
+                allocated_milli=device.allocated_milli,
+                jobs=[
+                    DeviceJob(job_id=job.job_id, user=job.user, share_milli=job.share_milli, memory_mib=job.memory_mib)
+                    for job in device.jobs
+                ],
+            )
+            for device in _service(info).holdings.devices(self.id, offset=offset, limit=limit)
+        ]
+
+
+@strawberry.type
+class RescanGPUAllocMaps:
+    """What was amiss between resource files and ledger; the files have been put right."""
+
+    ok: bool
+    msg: str
+    disagreements: list[str]
+
+
+@strawberry.type
+class Query:
+    """What can be asked."""
+
+    @strawberry.field
+    def agent(self, info: Info[Context, None], agent_id: str) -> Agent | None:
+        """The node of this name, null when there is none."""
+        return Agent(id=agent_id) if agent_id in _service(info).holdings.nodes() else None
+
+    @strawberry.field
+    def agents(self, info: Info[Context, None]) -> list[Agent]:
+        """Every node, by name."""
+        return [Agent(id=name) for name in _service(info).holdings.nodes()]
+
+
+@strawberry.type
+class Mutation:
+    """What can be changed."""
+
+    @strawberry.mutation
+    def rescan_gpu_alloc_maps(self, info: Info[Context, None], agent_id: str) -> RescanGPUAllocMaps:
+        """Read the resource files of a node again and compare them with the ledger; for administrators."""
+        caller: Caller = info.context["caller"]
+        found = _service(info).holdings.rescan(agent_id, caller)
+        return RescanGPUAllocMaps(ok=True, msg="; ".join(found) or "files and ledger agree", disagreements=list(found))
+
+
+class _Schema(strawberry.Schema):
+    def process_errors(self, errors: list[GraphQLError], execution_context: Any = None) -> None:
+        """Nothing is logged here: what was refused is the asker's business, and a fault is raised by `execute`."""
+
+
+SCHEMA = _Schema(
+    query=Query,
+    mutation=Mutation,
+    config=StrawberryConfig(auto_camel_case=False),
+    extensions=[lambda: MaxTokensLimiter(max_token_count=MOST_TOKENS)],
+)
+
+
+def execute(
+    query: str, variables: Mapping[str, Any] | None, operation: str | None, service: Service, caller: Caller
+) -> dict[str, Any]:
+    """The answer to a query: `data`, and `errors` with what was refused and why."""
+    result = SCHEMA.execute_sync(
+        query,
+        variable_values=None if variables is None else dict(variables),
+        operation_name=operation,
+        context_value={"service": service, "caller": caller},
+    )
+    answer: dict[str, Any] = {"data": result.data}
+    if result.errors:
+        answer["errors"] = [
+            {
+                "message": str(error.original_error or error.message),
+                "path": error.path,
+                "extensions": {"kind": type(error.original_error).__name__ if error.original_error else "Refused"},
+            }
+            for error in result.errors
+            if error.original_error is None or isinstance(error.original_error, CorralError)
+        ]
+        unforeseen = [e.original_error for e in result.errors if not isinstance(e.original_error, CorralError | None)]
+        if unforeseen:
+            raise unforeseen[0]
+    return answer
+
+
+def _service(info: Info[Context, None]) -> Service:
+    service: Service = info.context["service"]
+    return service

@@ -1,0 +1,108 @@
+"""`corral alloc-map`: how much of each GPU is handed out, a bar a GPU, and to whom."""
+
+import string
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from corral.cli.screen import clipped, command_group, example, painted, print_json, say, width
+from corral.client import Client, HolderRow, MappedDevice
+from corral.model.units import MILLI_PER_DEVICE, format_memory, format_share
+
+BAR_CELLS = 20
+_FREE = "."
+_MANY = "*"
+"""The letter of whoever comes after the last letter there is."""
+
+app = command_group()
+
+
+@app.command("alloc-map", epilog=example("corral alloc-map", "corral alloc-map --scan /scratch --json"))
+def alloc_map(
+    scan: Annotated[
+        Path | None, typer.Option("--scan", metavar="DIR", help="Read the resource files of a Backend.ai scratch root.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show how much of each GPU is handed out, and to whom.
+
+    A bar a GPU, its jobs stacked by owner, each owner with a letter of their own. With --scan no server is asked: the
+    amounts are those of the resource files, and a bad file is named and passed over.
+    """
+    if scan is not None:
+        _show_scan(scan, json=json)
+        return
+    with Client() as client:
+        devices = client.alloc_map()
+    if json:
+        print_json([device.to_plain() for device in devices])
+    else:
+        sys.stdout.write("".join(f"{line}\n" for line in map_lines(devices)))
+
+
+def map_lines(devices: Sequence[MappedDevice]) -> list[str]:
+    """A line a device, then a line an owner."""
+    letters = _letters(devices)
+    lines = [_device_line(device, letters) for device in devices]
+    for user, letter in letters.items():
+        held = [job for device in devices for job in device.jobs if job.user == user]
+        milli = sum(job.share_milli for job in held)
+        jobs = ", ".join(dict.fromkeys(job.job for job in held))
+        lines.append(clipped(f"{letter} {user} {format_share(milli)} in {jobs}", width()))
+    return lines
+
+
+def _letters(devices: Sequence[MappedDevice]) -> dict[str, str]:
+    users = sorted({job.user for device in devices for job in device.jobs})
+    known = string.ascii_uppercase + string.ascii_lowercase
+    return {user: known[number] if number < len(known) else _MANY for number, user in enumerate(users)}
+
+
+def _device_line(device: MappedDevice, letters: Mapping[str, str]) -> str:
+    stacked = sorted(device.jobs, key=lambda job: job.user)
+    index = "?" if device.index is None else str(device.index)
+    amount = f"{device.allocated_milli / MILLI_PER_DEVICE:.2f}"
+    name = clipped(device.name.removeprefix("NVIDIA "), 18).ljust(18)
+    head = f"[{index}] {name} {device.means:<9} {amount} "
+    style = "green" if not stacked else "cyan"
+    line = f"{head}|{painted(bar(stacked, letters), style)}|"
+    left = width() - len(head) - BAR_CELLS - 3
+    return f"{line} {clipped(', '.join(map(_job, stacked)), left)}".rstrip()
+
+
+def bar(jobs: Sequence[HolderRow], letters: Mapping[str, str]) -> str:
+    """The jobs' shares one after the other in `BAR_CELLS` cells, the rest free; each job has one if it can."""
+    cells, held_milli = "", 0
+    for job in jobs:
+        held_milli += job.share_milli
+        end = min(BAR_CELLS, max(len(cells) + 1, round(held_milli * BAR_CELLS / MILLI_PER_DEVICE)))
+        cells = cells.ljust(end, letters[job.user])
+    return cells.ljust(BAR_CELLS, _FREE)
+
+
+def _job(job: HolderRow) -> str:
+    memory = "" if job.memory_mib is None else f" {format_memory(job.memory_mib)}"
+    return f"{job.job} {format_share(job.share_milli)}{memory}"
+
+
+def _show_scan(root: Path, *, json: bool) -> None:
+    from corral.sharing.alloc_map import alloc_map_of_files
+    from corral.sharing.scratch import scan
+
+    found = scan(root)
+    for bad in found.bad:
+        say(str(bad))
+    amounts = alloc_map_of_files(found.files.values())
+    if json:
+        print_json(amounts)
+        return
+    for uuid, amount in amounts.items():
+        jobs = ", ".join(kernel for kernel, file in found.files.items() if uuid in file.held_milli())
+        cells = min(BAR_CELLS, round(float(amount) * BAR_CELLS))
+        line = f"{uuid} {amount} |{'#' * cells:{_FREE}<{BAR_CELLS}}| "
+        sys.stdout.write(line + clipped(jobs, max(8, width() - len(line))) + "\n")
+    if not amounts:
+        sys.stdout.write("no file says that a GPU is held\n")

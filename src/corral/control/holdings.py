@@ -1,0 +1,74 @@
+"""The allocation map: who holds what of which device, by the ledger, and what the resource files say of it."""
+
+from corral.control.caller import Caller, must_be_admin
+from corral.control.rows import Row
+from corral.control.tenancy import Tenancy
+from corral.model.device import Device
+from corral.model.errors import NotFound, nearest
+from corral.ports import Ledger
+from corral.sharing.alloc_map import HeldDevice, alloc_map, held_devices
+
+
+class Holdings:
+    """What is handed out, node by node. An agent, in Backend.ai's words, is a node."""
+
+    def __init__(self, ledger: Ledger, tenancy: Tenancy) -> None:
+        self._ledger = ledger
+        self._tenancy = tenancy
+
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes by name."""
+        return tuple(sorted(self._ledger.view().nodes))
+
+    def alloc_map(self, node: str) -> dict[str, str]:
+        """Two-digit amounts by device of a node; devices with nothing on them are absent. Raises NotFound."""
+        self._known(node)
+        return alloc_map(self._ledger.view(), node)
+
+    def devices(self, node: str, *, offset: int = 0, limit: int | None = None) -> tuple[HeldDevice, ...]:
+        """The devices of a node in index order, free ones included, with the jobs on them. Raises NotFound."""
+        self._known(node)
+        view = self._ledger.view()
+        held = {device.uuid: device for device in held_devices(view, node)}
+        devices = sorted(view.nodes[node].devices, key=lambda device: (device.index, device.uuid))
+        end = None if limit is None else offset + limit
+        return tuple(held.get(device.uuid, HeldDevice(device.uuid, ())) for device in devices[offset:end])
+
+    def rows(self) -> list[Row]:
+        """Every device with its jobs, as `corral alloc-map` shows it."""
+        nodes = self._ledger.view().nodes
+        return [
+            _row(name, device, held)
+            for name in self.nodes()
+            for device, held in zip(
+                sorted(nodes[name].devices, key=lambda device: (device.index, device.uuid)),
+                self.devices(name),
+                strict=True,
+            )
+        ]
+
+    def rescan(self, node: str, caller: Caller) -> tuple[str, ...]:
+        """Compare the resource files with the ledger, and mend them. For administrators. Raises NotFound, Forbidden."""
+        must_be_admin(caller, "scanning the resource files again")
+        self._known(node)
+        return self._tenancy.rescan(self._ledger.view())
+
+    def _known(self, node: str) -> None:
+        names = self.nodes()
+        if node not in names:
+            raise NotFound(f"there is no node {node}; {nearest(node, names)}", field="agent_id")
+
+
+def _row(node: str, device: Device, held: HeldDevice) -> Row:
+    return {
+        "uuid": device.uuid,
+        "index": device.index,
+        "name": device.model,
+        "node": node,
+        "means": device.means.value,
+        "allocated_milli": held.allocated_milli,
+        "jobs": [
+            {"job": job.job_id, "user": job.user, "share_milli": job.share_milli, "memory_mib": job.memory_mib}
+            for job in held.jobs
+        ],
+    }

@@ -1,0 +1,139 @@
+"""Moving in and out of devices: what the means of sharing needs on the machine, and the witness that a job leaves.
+
+The ledger is the truth about who holds what. Each job's `resource.txt` says the same beside it, for tools that read
+such files, and is compared with the ledger at boot and on demand.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from corral.model.allocation import Allocation, Placement
+from corral.model.device import Device
+from corral.model.errors import BackendFailed, CorralError
+from corral.model.job import Job
+from corral.model.means import Enforcement, Level, Means
+from corral.model.units import MILLI_PER_DEVICE
+from corral.model.view import View
+from corral.sharing.alloc_map import disagreements
+from corral.sharing.driver import SharingDriver, Tenant
+from corral.sharing.resource_txt import resource_file
+from corral.sharing.scratch import drop, put, scan
+
+log = logging.getLogger(__name__)
+
+_WEAKEST = (Level.ADVISORY, Level.GUARDED, Level.ENFORCED)
+
+
+class Tenancy:
+    """Prepares devices for their tenants through the drivers of their means, and keeps the resource files.
+
+    A share is held to by its device's means; whoever has a device whole has it exclusively, whatever its means.
+    """
+
+    def __init__(self, drivers: Mapping[Means, SharingDriver], scratch: Path) -> None:
+        self._drivers = drivers
+        self._scratch = scratch
+        self._chown = os.geteuid() == 0
+        self._prepared: dict[str, tuple[Device, SharingDriver]] = {}
+
+    def enter(self, job: Job, allocation: Allocation, view: View) -> None:
+        """Before the launch: devices made ready, then the resource file. Raises BackendFailed; may be repeated."""
+        devices = _devices(view)
+        for grant in allocation.placement.grants:
+            device = devices.get(grant.uuid)
+            if device is None:
+                raise BackendFailed(f"{grant.uuid} is gone; another device is looked for")
+            driver = self._driver(device, grant.share_milli)
+            driver.prepare(device)
+            self._prepared[device.uuid] = (device, driver)
+        self._write(job, allocation)
+
+    def leave(self, job_id: str, view: View) -> None:
+        """After the end: the resource file is removed, and devices without a tenant are released."""
+        job = view.jobs.get(job_id)
+        if job is None or job.allocation_id not in view.allocations:
+            self._attempt(lambda: drop(self._scratch, job_id))
+        for uuid in [uuid for uuid in self._prepared if uuid not in view.holders]:
+            device, driver = self._prepared.pop(uuid)
+            self._attempt(lambda driver=driver, device=device: driver.release(device))  # type: ignore[misc]
+
+    def environment(self, job: Job, allocation: Allocation, view: View) -> tuple[tuple[str, str], ...]:
+        """Variables that the means of sharing adds for a job."""
+        devices = _devices(view)
+        variables: dict[str, str] = {}
+        alone = len(allocation.placement.grants) == 1
+        for grant in allocation.placement.grants:
+            device = devices.get(grant.uuid)
+            if device is not None:
+                tenant = Tenant(job.id, job.spec.user, grant, job.spec.request.cores_percent, alone)
+                variables.update(self._driver(device, grant.share_milli).environment(device, tenant))
+        return tuple(sorted(variables.items()))
+
+    def enforcement(self, placement: Placement, view: View) -> Enforcement | None:
+        """What holds a job to this placement: the weakest that any of its devices offers; None without devices."""
+        devices = _devices(view)
+        found = [
+            self._driver(devices[grant.uuid], grant.share_milli).enforcement()
+            for grant in placement.grants
+            if grant.uuid in devices
+        ]
+        if not found:
+            return None
+        return Enforcement(
+            min((one.memory for one in found), key=_WEAKEST.index),
+            min((one.compute for one in found), key=_WEAKEST.index),
+        )
+
+    def rescan(self, view: View) -> tuple[str, ...]:
+        """Compare the resource files with the ledger: what is amiss, a sentence each; the ledger counts.
+
+        Files that are missing or differ are written again, those of jobs that are over are removed.
+        """
+        found = scan(self._scratch) if self._scratch.is_dir() else None
+        files = {} if found is None else dict(found.files)
+        amiss = [] if found is None else [str(bad) for bad in found.bad]
+        amiss += disagreements(view.allocations.values(), files)
+        live = {allocation.job_id: allocation for allocation in view.allocations.values()}
+        for job_id in sorted(files.keys() - live.keys()):
+            self._attempt(lambda job_id=job_id: drop(self._scratch, job_id))  # type: ignore[misc]
+        for job_id, allocation in sorted(live.items()):
+            job, file = view.jobs.get(job_id), files.get(job_id)
+            if job is not None and (file is None or file.held_milli() != _held_milli(allocation)):
+                self._attempt(lambda job=job, a=allocation: self._write(job, a))  # type: ignore[misc]
+        return tuple(amiss)
+
+    def _write(self, job: Job, allocation: Allocation) -> None:
+        spec = job.spec
+        members = allocation.placement.members
+        file = resource_file(
+            allocation.placement.grants,
+            cpu_milli=sum(member.cpu_milli for member in members),
+            host_memory_mib=sum(member.host_memory_mib for member in members),
+        )
+        owner = (spec.uid, spec.gid) if self._chown and spec.uid is not None and spec.gid is not None else None
+        put(self._scratch, job.id, file, owner)
+
+    def _driver(self, device: Device, share_milli: int) -> SharingDriver:
+        if device.mig_profile is None and share_milli == MILLI_PER_DEVICE:
+            return self._drivers[Means.EXCLUSIVE]
+        return self._drivers[device.means]
+
+    @staticmethod
+    def _attempt(deed: Callable[[], None]) -> None:
+        try:
+            deed()
+        except CorralError as error:
+            log.warning("%s", error)
+
+
+def _devices(view: View) -> dict[str, Device]:
+    return {device.uuid: device for node in view.nodes.values() for device in node.devices}
+
+
+def _held_milli(allocation: Allocation) -> dict[str, int]:
+    held: dict[str, int] = {}
+    for grant in allocation.placement.grants:
+        held[grant.uuid] = held.get(grant.uuid, 0) + grant.share_milli
+    return held
