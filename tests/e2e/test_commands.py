@@ -214,9 +214,18 @@ def test_a_process_that_runs_already_is_adopted_with_its_gpus(new_box: Callable[
         row = box.job(job_id)
         assert (row["phase"], row["name"], row["devices"]) == ("RUNNING", "llama", [uuid(0)])
         assert states(box) == ["allocated", "free"]
+        again = box.run("adopt", str(stranger.pid))
+        assert (again.returncode, f"process {stranger.pid} is job {job_id} already" in again.stderr) == (1, True)
         stranger.terminate()
     box.mock.write_text(box.mock.read_text().replace(use, ""))
     box.until(lambda: box.job(job_id)["ended_at"] is not None)
+
+
+def test_what_would_take_the_server_or_its_user_along_is_not_adopted(box: Box) -> None:
+    server = (box.home / "corral.pid").read_text().split()[0]
+    for pid, what in ((server, "this Corral server"), ("1", "this command was typed in"), (str(os.getpid()), "typed in")):
+        done = box.run("adopt", pid)
+        assert (done.returncode, what in done.stderr) == (2, True), done.stderr
 
 
 def test_a_second_server_of_one_home_is_told_of_the_first(box: Box) -> None:

@@ -103,6 +103,19 @@ def test_owners_are_asked_only_for_processes_without_a_mark_and_seldom() -> None
         assert len(asked) == 2
 
 
+def test_a_process_that_has_just_been_adopted_is_no_stranger_for_the_rest_of_the_pause() -> None:
+    owners: dict[int, str] = {}
+    attribution = Attribution(ManualClock(), owners=owners.copy)
+    with running() as child:
+        joined(attribution, DeviceProcess(child.pid))
+        attribution.learn_owners()
+        joined(attribution, DeviceProcess(child.pid))
+        owners[child.pid] = "5"
+        attribution.learn_owners(("5.1",))
+        (process,) = joined(attribution, DeviceProcess(child.pid))
+    assert process.job_id == "5"
+
+
 def test_a_pid_of_another_namespace_stays_a_bare_pid() -> None:
     stranger = DeviceProcess(2**22 + 1, 100)
     assert joined(Attribution(SystemClock()), stranger) == (stranger,)

@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,7 +18,7 @@ from corral.cli.screen import clock_time, command_group, example, print_json, sa
 from corral.cli.waiting import ReasonLine
 from corral.client import Client, JobRow
 from corral.client.request import submission
-from corral.model.errors import Conflict
+from corral.model.errors import Conflict, Refused
 from corral.model.job import JobKind
 from corral.model.units import count_of
 
@@ -70,12 +71,31 @@ def adopt(
 
     Nobody else gets the GPUs that it uses, and it runs on as it is. When it ends, its GPUs are free.
     """
+    if pid in _ancestors():
+        raise Refused(
+            f"process {pid} is one that this command was typed in, and cancelling the job would end it; "
+            "adopt the process that works on the GPU",
+            field="pid",
+        )
     with Client() as client:
         job = client.adopt(pid, name=name, priority=priority)
     if json:
         print_json({"id": job.id})
     else:
         sys.stdout.write(f"{job.id}\n")
+
+
+def _ancestors() -> list[int]:
+    """This process, its parent, and so on."""
+    line = [os.getpid(), os.getppid()]
+    while line[-1] > 1:
+        try:
+            stat = Path(f"/proc/{line[-1]}/stat").read_bytes()
+        except OSError:
+            break
+        # The name stands in parentheses and may hold anything, parentheses too.
+        line.append(int(stat[stat.rfind(b")") + 2 :].split()[1]))
+    return line
 
 
 def exports(row: JobRow) -> list[str]:

@@ -1,5 +1,6 @@
 """The use cases: what a caller can ask of a server, each checked, decided and committed. Thread-safe, synchronous."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -16,6 +17,7 @@ from corral.control.holdings import Holdings
 from corral.control.inquiry import Inquiry
 from corral.control.rows import Row
 from corral.control.submit import SubmitLimits
+from corral.model.allocation import Placement
 from corral.model.device import Node
 from corral.model.errors import Conflict, Forbidden, NotFound, Refused
 from corral.model.fact import AllocationMade, DeviceCordoned, DeviceUncordoned, Fact, JobSubmitted
@@ -113,8 +115,8 @@ class Service:
     def adopt(self, pid: int, caller: Caller, submission: Submission) -> str:
         """Make an allocation of a process that runs already and the devices it uses. Its job begins RUNNING.
 
-        Raises Refused when the process does not exist, is not the caller's, or uses no device;
-        Conflict when another job holds a device that it uses.
+        Raises Refused when the process does not exist, is not the caller's, uses no device, or would take this server
+        with it at its end; Conflict when it is a job already, or another job holds a device that it uses.
         """
         identity = self._processes.identify(pid)
         if identity is None:
@@ -124,7 +126,14 @@ class Service:
             raise Forbidden(
                 f"process {pid} runs as user id {owner_uid}; only that user or an administrator may adopt it"
             )
-        placement = self.inquiry.placement_of(self._processes.family(pid))
+        family = self._processes.family(pid)
+        if os.getpid() in family:
+            raise Refused(
+                f"process {pid} is this Corral server or one that it was started from, and cancelling the job would end "
+                "them all; adopt the process that works on the GPU",
+                field="pid",
+            )
+        placement = self.inquiry.placement_of(family)
         if placement is None:
             raise Refused(f"process {pid} uses no GPU that this server can see; start its GPU work first", field="pid")
         spec = submit.spec_of(submission, caller, self._limits, identity)
@@ -132,10 +141,7 @@ class Service:
         now = self._clock.now()
 
         def decide(view: View) -> Decided[str]:
-            for uuid in placement.uuids:
-                if view.holders.get(uuid):
-                    held_by = view.allocations[view.holders[uuid][0]].job_id
-                    raise Conflict(f"process {pid} uses {uuid}, which job {held_by} holds; end one of the two first")
+            _refuse_held(view, placement, identity)
             job = Job(job_id, int(job_id), spec, now)
             first, made = transitions.start(job, placement, self.inquiry.describe(view, placement), (), now)
             assert isinstance(made, AllocationMade)
@@ -233,6 +239,20 @@ class Service:
             if job is not None and job.phase is Phase.STOPPING and job.allocation_id is not None:
                 self._stop(job.allocation_id)
         return touched
+
+
+def _refuse_held(view: View, placement: Placement, process: ProcessIdentity) -> None:
+    """Raise Conflict when a job holds a device that the process uses."""
+    for uuid in placement.uuids:
+        found = view.device(uuid)
+        for allocation_id in view.holders.get(uuid, ()):
+            holder = view.jobs[view.allocations[allocation_id].job_id]
+            if holder.spec.owner == process:
+                raise Conflict(f"process {process.pid} is job {holder.id} already")
+            raise Conflict(
+                f"process {process.pid} uses GPU {found[1].index if found else uuid}, which job {holder.id} holds; "
+                "if the process belongs to that job there is nothing to adopt, else end one of the two first"
+            )
 
 
 def _identity(fact: Fact) -> tuple[Any, ...]:

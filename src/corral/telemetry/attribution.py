@@ -4,7 +4,7 @@ import os
 import pwd
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from corral.clock import Clock
@@ -50,15 +50,20 @@ class Attribution:
         self._told_owners: Mapping[int, str] = {}
         self._owners_wanted = False
         self._owners_asked_at: float | None = None
+        self._adopted: frozenset[str] = frozenset()
 
-    def learn_owners(self) -> None:
+    def learn_owners(self, adopted: Collection[str] = ()) -> None:
         """Ask `owners`, if there was a process without a mark since, and not again for a few seconds.
+
+        `adopted` are the allocations of processes that were not started with a mark: when they are others than before,
+        it is asked at once, so that nobody is told of a stranger who is a job by now.
 
         Apart from `attribute` because `owners` may have to walk all processes of the host, which takes its time.
         """
         now = self._clock.monotonic()
-        if self._owners_wanted and (self._owners_asked_at is None or now - self._owners_asked_at >= _OWNERS_AGE_S):
-            self._owners_wanted, self._owners_asked_at = False, now
+        known = self._owners_asked_at is not None and now - self._owners_asked_at < _OWNERS_AGE_S
+        if self._owners_wanted and not (known and frozenset(adopted) == self._adopted):
+            self._owners_wanted, self._owners_asked_at, self._adopted = False, now, frozenset(adopted)
             self._told_owners = self._owners()
 
     def attribute(self, samples: Sequence[DeviceSample]) -> tuple[DeviceSample, ...]:
