@@ -87,6 +87,12 @@ def test_status_shows_gauges_holders_and_strangers() -> None:
     ]
 
 
+def test_status_names_the_process_of_a_job_that_uses_what_the_job_was_not_given() -> None:
+    process = ProcessRow(99, "bob", "x.py", 500, job="17")
+    device = DeviceRow(uuid="GPU-a", index=0, name="NVIDIA A100", state="in_use", processes=(process,))
+    assert status_lines(ServerInfo(), [device])[-1] == "      bob/99(500M) of job 17: x.py"
+
+
 def test_status_says_that_devices_are_described_and_not_real() -> None:
     assert "mock devices" in status_lines(ServerInfo(mock=True, driver_version="550"), [])[0]
 

@@ -172,11 +172,13 @@ def _notes(device: DeviceRow) -> list[str]:
     notes = []
     if device.state_reason and device.state not in ("free", "allocated", "reserved", "in_use"):
         notes.append(device.state_reason)
+    holders = [holder.job for holder in device.holders]
     for process in device.processes:
-        if process.job is None:
+        if process.job not in holders:
             since = f" since {clock_time(device.since)}" if device.since else ""
             memory = "" if process.memory_mib is None else f"({process.memory_mib}M)"
-            notes.append(f"{process.user or '?'}/{process.pid}{memory}{since}: {process.command or '?'}")
+            job = "" if process.job is None else f" of job {process.job}"
+            notes.append(f"{process.user or '?'}/{process.pid}{memory}{job}{since}: {process.command or '?'}")
     return notes
 
 

@@ -45,7 +45,9 @@ def check(submission: Submission) -> None:
             )
     if submission.time_limit_s is not None and not 0 < submission.time_limit_s < MAX_TIME_LIMIT_S:
         raise Refused(
-            f"time_limit_s: {submission.time_limit_s!r} is no time limit; it must be above 0", field="time_limit_s"
+            f"time_limit_s: {submission.time_limit_s:g} is no time limit; it must be above 0 and below "
+            f"{MAX_TIME_LIMIT_S:g} (leave it out for none)",
+            field="time_limit_s",
         )
     _check_surroundings(submission)
     if submission.array is not None:

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from corral.control.caller import Caller
-from corral.control.transitions import unmet
-from corral.model.errors import Conflict, Refused
+from corral.control.transitions import follow_no_more, unmet
+from corral.model.errors import Refused
 from corral.model.fact import Fact, JobSubmitted
 from corral.model.job import Job, JobKind, JobSpec, ProcessIdentity
 from corral.model.submission import Submission
@@ -84,31 +84,32 @@ def admit(
 ) -> Decided[None]:
     """The facts of accepting `jobs` whole. `find` gives the jobs that an id names: one, or an array's elements.
 
-    Raises Refused for an unknown parent or a full queue, Conflict when a parent can no longer succeed.
+    A job that is to follow one that can no longer succeed is cancelled at once: its fate must not hang on whether its
+    parent failed a moment before or after. Raises Refused for an unknown parent or a full queue.
     """
     if limits.max_waiting is not None and len(view.jobs) + len(jobs) > limits.max_waiting:
         raise Refused(
             f"the queue is full: {len(view.jobs)} jobs are in it and the site allows {limits.max_waiting}; "
             "wait until some have ended, or cancel some"
         )
-    waits: dict[tuple[str, ...], tuple[str, ...]] = {}
+    waits: dict[tuple[str, ...], tuple[tuple[str, ...], Job | None]] = {}
     facts: list[Fact] = []
     for job in jobs:
         after = job.spec.after
         if after not in waits:
-            waits[after] = _parents_to_wait_for(view, after, find)
-        facts.append(JobSubmitted(replace(job, waits_for=waits[after]), at))
+            waits[after] = unmet(_parents(view, after, find))
+        waits_for, hopeless = waits[after]
+        facts.append(JobSubmitted(replace(job, waits_for=waits_for), at))
+        if hopeless is not None:
+            facts.append(follow_no_more(job, hopeless, hopeless.phase, at))
     return Decided(tuple(facts), None)
 
 
-def _parents_to_wait_for(view: View, after: tuple[str, ...], find: Callable[[str], tuple[Job, ...]]) -> tuple[str, ...]:
+def _parents(view: View, after: tuple[str, ...], find: Callable[[str], tuple[Job, ...]]) -> list[Job]:
     parents: list[Job] = []
     for parent_id in after:
         found = (view.jobs[parent_id],) if parent_id in view.jobs else find(parent_id)
         if not found:
             raise Refused(f"--after {parent_id}: there is no job {parent_id}", field="after")
         parents.extend(view.jobs.get(parent.id, parent) for parent in found)
-    waiting, hopeless = unmet(parents)
-    if hopeless is not None:
-        raise Conflict(f"--after {hopeless.id}: that job is {hopeless.phase} and will not succeed any more")
-    return waiting
+    return parents
