@@ -223,7 +223,11 @@ def test_a_process_that_runs_already_is_adopted_with_its_gpus(new_box: Callable[
 
 def test_what_would_take_the_server_or_its_user_along_is_not_adopted(box: Box) -> None:
     server = (box.home / "corral.pid").read_text().split()[0]
-    for pid, what in ((server, "this Corral server"), ("1", "this command was typed in"), (str(os.getpid()), "typed in")):
+    for pid, what in (
+        (server, "this Corral server"),
+        ("1", "this command was typed in"),
+        (str(os.getpid()), "typed in"),
+    ):
         done = box.run("adopt", pid)
         assert (done.returncode, what in done.stderr) == (2, True), done.stderr
 

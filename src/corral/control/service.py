@@ -129,7 +129,7 @@ class Service:
         family = self._processes.family(pid)
         if os.getpid() in family:
             raise Refused(
-                f"process {pid} is this Corral server or one that it was started from, and cancelling the job would end "
+                f"process {pid} is this Corral server or one that it came from, and cancelling the job would end "
                 "them all; adopt the process that works on the GPU",
                 field="pid",
             )
