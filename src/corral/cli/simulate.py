@@ -20,6 +20,7 @@ app = typer.Typer(
     epilog="\b\nExample:\n  corral simulate openb --policy corral --json -",
 )
 
+HtmlTo = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Draw the run as one HTML page.")]
 JsonTo = Annotated[
     str | None, typer.Option("--json", metavar="FILE", help="Write the report as JSON; - is the screen.")
 ]
@@ -36,20 +37,26 @@ def openb(
     seed: Annotated[int, typer.Option(help="Which of the orders.")] = 42,
     arrivals: Annotated[str, typer.Option(help="sequence: the seed's order; file: as the pods stand.")] = "sequence",
     policy: Annotated[str, typer.Option(help="fgd, best-fit, random, pack, spread or corral.")] = "corral",
+    html: HtmlTo = None,
     json_to: JsonTo = None,
 ) -> None:
     """Pack whole and shared GPUs: the openb traces of a production cluster."""
-    from corral.sim.openb import replay, run_openb, shipped_trace
+    from corral.sim.openb import Point, read_trace, replay, shipped_trace
+    from corral.sim.report import packing_page
 
     given = [path for path in (nodes, pods, order) if path is not None]
     if given and len(given) < 3:
         raise Refused("--nodes, --pods and --order belong together; give all of them, or none for the shipped trace")
     if nodes is not None and pods is not None and order is not None:
-        report = run_openb(nodes, pods, order, seed=seed, arrivals=arrivals, policy=policy)
+        trace = read_trace(nodes, pods, order, seed=seed, arrivals=arrivals)
     elif seed != 42:
         raise Refused("--seed: the trace that comes with Corral has the order of seed 42 alone", field="--seed")
     else:
-        report = replay(shipped_trace(arrivals=arrivals), policy)
+        trace = shipped_trace(arrivals=arrivals)
+    curve: list[Point] = []
+    report = replay(trace, policy, seed, curve=None if html is None else curve)
+    if html is not None:
+        _save(html, packing_page(report, curve))
     _write(report, json_to)
 
 
@@ -69,11 +76,15 @@ def swf(
     backfill_order: Annotated[str, typer.Option(help="queue or sjf.")] = "queue",
     commit_head: Annotated[bool, typer.Option("--commit-head", help="Whoever is at the head stays there.")] = False,
     limit_factor: Annotated[float, typer.Option(help="Limits are up to so many times the run times.", min=1)] = 1.0,
+    html: HtmlTo = None,
     json_to: JsonTo = None,
 ) -> None:
     """Queue order and backfill: slowdowns and waits on a trace of parallel jobs."""
+    from corral.sim.history import History
+    from corral.sim.report import queue_page
     from corral.sim.swf import read_trace, simulate
 
+    history = History()
     report = simulate(
         read_trace(trace),
         processors=procs,
@@ -84,7 +95,10 @@ def swf(
         backfill_order=backfill_order,
         commit_head=commit_head,
         limit_factor=limit_factor,
+        history=None if html is None else history,
     )
+    if html is not None:
+        _save(html, queue_page(f"{trace.name} under {order}, {backfill} backfill", report, history))
     _write(report, json_to)
 
 
@@ -109,6 +123,41 @@ def gavel(
     except ValueError as error:
         raise Refused(f"--measure: {measure!r} is no range; write FIRST-LAST, such as 4000-4999") from error
     _write(simulate(read_trace(jobs), rate=rate, cluster=_cluster(cluster), policy=policy, measure=measured), json_to)
+
+
+@app.command(epilog=example("corral simulate journal --policy fair-share", "corral simulate journal --add-gpus 16"))
+def journal(
+    *,
+    home: Annotated[
+        Path | None, typer.Option(help="The server's home.", envvar="CORRAL_HOME", show_default="~/.corral")
+    ] = None,
+    ledger: Annotated[str | None, typer.Option(help="The ledger's URL, where the site has named another.")] = None,
+    policy: Annotated[str, typer.Option(help="The policy to try: any order, las, corral ...")] = "corral",
+    backfill: Annotated[str, typer.Option(help="none, easy or conservative.")] = "easy",
+    add_gpus: Annotated[int, typer.Option(help="So many GPUs more than there were.", min=0)] = 0,
+    mtbf: Annotated[str | None, typer.Option(help="Let GPUs fail on average after so long, such as 30d.")] = None,
+    repair: Annotated[str, typer.Option(help="How long a failed GPU is gone.")] = "1h",
+    seed: Annotated[int, typer.Option(help="Of the failures.")] = 42,
+    html: HtmlTo = None,
+    json_to: JsonTo = None,
+) -> None:
+    """What if: this server's own past under another policy, or with more GPUs."""
+    from corral.model.home import Home
+    from corral.model.units import parse_duration_s
+    from corral.sim.history import History
+    from corral.sim.journal import Faults, read_journal, simulate
+    from corral.sim.report import queue_page
+
+    url = ledger or Home(home or Path.home() / ".corral").ledger_url
+    faults = None
+    if mtbf is not None:
+        faults = Faults(parse_duration_s(mtbf, field="--mtbf"), parse_duration_s(repair, field="--repair"), seed)
+    history = History()
+    facts = read_journal(url)
+    report = simulate(facts, policy=policy, backfill=backfill, add_gpus=add_gpus, faults=faults, history=history)
+    if html is not None:
+        _save(html, queue_page(f"The journal under {policy}", report, history))
+    _write(report, json_to)
 
 
 @app.command(epilog=example("corral simulate scale --nodes 12500 --jobs 100000 --json -"))
@@ -143,12 +192,19 @@ def _cluster(text: str) -> dict[str, int]:
     return counts
 
 
+def _save(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Refused(f"{path} cannot be written: {error.strerror}") from error
+
+
 def _write(report: Mapping[str, Any], json_to: str | None) -> None:
     """The report as JSON to a file or the screen, else as a table of its figures."""
     if json_to == "-":
         print_json(report)
     elif json_to is not None:
-        Path(json_to).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+        _save(Path(json_to), json.dumps(report, indent=2) + "\n")
     else:
         column = max(len(key) for key in report)
         for key, value in report.items():

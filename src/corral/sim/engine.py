@@ -5,10 +5,11 @@ Time is set by hand, from event to event. What the planner is told are the same 
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from corral.model.allocation import Allocation, Placement
 from corral.model.device import DeviceCondition, Node
+from corral.model.errors import Refused
 from corral.model.fact import (
     AllocationEnded,
     AllocationMade,
@@ -20,8 +21,10 @@ from corral.model.fact import (
     StartsPromised,
 )
 from corral.model.job import Job, Phase
-from corral.model.plan import Evict, Plan, Start
+from corral.model.plan import Plan, Start
 from corral.scheduling.planner import Planner
+from corral.sim.faults import Breakdown, Trouble
+from corral.sim.history import History, Run
 
 Speed = Callable[[Placement], float]
 
@@ -77,9 +80,12 @@ class Engine:
     planner: Planner
     watches: Sequence[Callable[[float, Plan], None]] = ()
     tick_s: float | None = None
+    breakdowns: Sequence[Breakdown] = ()
+    history: History | None = None
     _works: dict[str, Work] = field(default_factory=dict)
     _runs: dict[str, _Run] = field(default_factory=dict)
     _ends: list[tuple[float, int, str, int]] = field(default_factory=list)
+    _troubles: list[Trouble] = field(default_factory=list)
     _waiting: int = 0
 
     def run(self, works: Sequence[Work], *, until_ended: Iterable[str] | None = None) -> None:
@@ -87,10 +93,12 @@ class Engine:
         arrivals = sorted(works, key=lambda work: (work.job.submitted_at, work.job.sequence))
         self._works = {work.job.id: work for work in arrivals}
         left = set(self._works if until_ended is None else until_ended)
+        self._troubles = [trouble for one in self.breakdowns for trouble in one.troubles()]
+        heapify(self._troubles)
         next_arrival, now = 0, 0.0
         while left:
             now = self._next_time(arrivals, next_arrival, now)
-            deltas: list[Delta] = []
+            deltas = self._break_and_repair(now)
             while self._ends and self._ends[0][0] <= now:
                 _, _, job_id, attempt = heappop(self._ends)
                 if self._works[job_id].runs == attempt and job_id in self._runs:
@@ -103,6 +111,8 @@ class Engine:
                 self._waiting += 1
             self.planner.advance(deltas)
             self._decide(now)
+            if self.history is not None:
+                self.history.note(now, (run.allocation.gpus for run in self._runs.values()), self._waiting)
 
     def _next_time(self, arrivals: Sequence[Work], next_arrival: int, now: float) -> float:
         """The next arrival, end or tick."""
@@ -113,10 +123,26 @@ class Engine:
             heappop(self._ends)
         if self._ends:
             times.append(self._ends[0][0])
+        if self._troubles:
+            times.append(self._troubles[0].at)
         if self.tick_s is not None and self._waiting:
             times.append((now // self.tick_s + 1) * self.tick_s)
-        assert times, "jobs wait, and nothing that could start them will ever happen"
+        if not times:
+            raise Refused(f"{self._waiting} jobs wait for more than this cluster has; the simulation cannot end")
         return max(now, min(times))
+
+    def _break_and_repair(self, now: float) -> list[Delta]:
+        """Devices fall sick or get well; whoever runs on a sick one loses what it has done and waits again."""
+        deltas: list[Delta] = []
+        while self._troubles and self._troubles[0].at <= now:
+            trouble = heappop(self._troubles)
+            deltas.append(ConditionObserved(DeviceCondition(trouble.uuid, unhealthy=trouble.words)))
+            if trouble.sick:
+                for job_id, run in sorted(self._runs.items()):
+                    if trouble.uuid in run.allocation.placement.uuids:
+                        deltas += self._put_back(job_id, now)
+                        self._works[job_id].done = 0.0
+        return deltas
 
     def _decide(self, now: float) -> None:
         """Plan and act until the plan has nothing more to do at this moment."""
@@ -126,13 +152,13 @@ class Engine:
                 watch(now, plan)
             deltas: list[Delta] = []
             for eviction in plan.evictions:
-                deltas += self._evict(eviction, now)
+                deltas += self._put_back(eviction.job_id, now)
             for start in plan.starts:
                 deltas += self._start(start, now)
             if plan.reservations or self.planner.view.promises:
                 deltas.append(StartsPromised(plan.reservations))
             self.planner.advance(deltas)
-            if not plan.evictions and plan.complete:
+            if not plan.evictions and (plan.complete or not plan.starts):
                 return
 
     def _start(self, start: Start, now: float) -> list[Delta]:
@@ -155,20 +181,26 @@ class Engine:
         return [JobChanged(start.job_id, changes, now), AllocationMade(allocation, now)]
 
     def _end(self, job_id: str, now: float) -> list[Delta]:
-        work, run = self._works[job_id], self._runs.pop(job_id)
+        work, run = self._works[job_id], self._leave(job_id, now)
         work.done = work.amount
         work.served_s += now - run.since
         work.ended_at = now
+        if self.history is not None:
+            self.history.waits.setdefault(work.job.spec.user, []).append(work.wait_s)
         changes = {"phase": Phase.SUCCEEDED, "ended_at": now, "allocation_id": None, "exit_code": 0}
         return [JobChanged(job_id, changes, now), AllocationEnded(run.allocation.id, job_id, now)]
 
-    def _evict(self, eviction: Evict, now: float) -> list[Delta]:
-        work, run = self._works[eviction.job_id], self._runs.pop(eviction.job_id)
+    def _leave(self, job_id: str, now: float) -> _Run:
+        run = self._runs.pop(job_id)
+        if self.history is not None:
+            self.history.runs.append(Run(run.allocation, run.since, now))
+        return run
+
+    def _put_back(self, job_id: str, now: float) -> list[Delta]:
+        """The job stops, keeps what it has done, and waits again."""
+        work, run = self._works[job_id], self._leave(job_id, now)
         work.done += (now - run.since) * run.speed
         work.served_s += now - run.since
         self._waiting += 1
         changes = {"phase": Phase.PENDING, "started_at": None, "allocation_id": None}
-        return [
-            JobChanged(eviction.job_id, changes, now),
-            AllocationEnded(run.allocation.id, eviction.job_id, now),
-        ]
+        return [JobChanged(job_id, changes, now), AllocationEnded(run.allocation.id, job_id, now)]

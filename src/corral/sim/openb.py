@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -33,6 +33,14 @@ T = TypeVar("T")
 BINS = (80, 100, 130)
 COVERED = 0.95
 """The part of a trace's pods that the target workload of FGD covers."""
+
+
+class Point(NamedTuple):
+    """Allocation and fragmentation when so much has arrived, each in percent of capacity."""
+
+    arrived_pct: int
+    allocated_pct: float
+    fragmented_pct: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +118,17 @@ def run_openb(
     return replay(read_trace(nodes, pods, order, seed=seed, arrivals=arrivals), policy, seed)
 
 
-def replay(trace: Trace, policy: str, seed: int = 42) -> dict[str, Any]:
-    """Place the arrivals of a trace one by one; a pod that fits is never refused, one that fails is not tried again."""
+def replay(trace: Trace, policy: str, seed: int = 42, *, curve: list[Point] | None = None) -> dict[str, Any]:
+    """Place the arrivals of a trace one by one; a pod that fits is never refused, one that fails is not tried again.
+
+    `curve` is given a point at each whole percent of capacity that has arrived.
+    """
     started = perf_counter()
     run = _Run(trace, policy, seed)
     for request in trace.arrivals:
         run.arrive(request)
+        if curve is not None and (not curve or run.arrived_pct >= curve[-1].arrived_pct + 1):
+            curve.append(run.point())
     wall_s = perf_counter() - started
     return {"policy": policy, "seed": seed, **run.report(), "wall_s": round(wall_s, 3)} | {
         "decisions_per_s": round(len(trace.arrivals) / wall_s, 1)
@@ -151,10 +164,19 @@ class _Run:
             self._failed += 1
             self._refused += self._fits_somewhere(request)
         self._chooser.learn(request)
-        arrived_pct = round(100 * self._arrived / self._capacity)
-        if arrived_pct in self._bins:
+        if self.arrived_pct in self._bins:
             lost = self._fragmentation.fragmentation_milli()
-            self._bins[arrived_pct].append((self._allocated, lost))
+            self._bins[self.arrived_pct].append((self._allocated, lost))
+
+    @property
+    def arrived_pct(self) -> int:
+        """How much has been asked for so far, in whole percent of capacity, failures included."""
+        return round(100 * self._arrived / self._capacity)
+
+    def point(self) -> Point:
+        """Where the replay stands."""
+        lost = self._fragmentation.fragmentation_milli()
+        return Point(self.arrived_pct, 100 * self._allocated / self._capacity, 100 * lost / self._capacity)
 
     def report(self) -> dict[str, Any]:
         """The outcome, without the wall time."""

@@ -18,6 +18,7 @@ from corral.scheduling.order import SHORTEST_S, Order, Rank, Standing
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import Backfill, BackfillOrder, policy_named
 from corral.sim.engine import Engine, Work, inventory
+from corral.sim.history import History
 
 PUNCTUAL_S = 1e-3
 """Starts so close to what was told are exact: floating point leaves less."""
@@ -83,10 +84,12 @@ def simulate(
     commit_head: bool = False,
     limit_factor: float = 1.0,
     seed: int = 42,
+    history: History | None = None,
 ) -> dict[str, Any]:
     """Mean bounded slowdown, mean over windows of `jobs` jobs from each 0-based start on, each on an empty cluster.
 
     A job's time limit, by which it is scheduled, is its run time times something between 1 and `limit_factor`.
+    `history` is given what the first window was like.
     """
     began = time.perf_counter()
     policy = replace(
@@ -108,7 +111,7 @@ def simulate(
         planner = Planner(policy=policy if head is None else replace(policy, order=head.order))
         planner.advance(inventory([Node("cluster", (), processors * 1000, 0)]))
         watches = [told.watch] if head is None else [told.watch, head.watch]
-        Engine(planner, watches).run(works)
+        Engine(planner, watches, history=history if start == windows[0] else None).run(works)
         told.compare(works)
         slowdowns.append(sum(bounded_slowdown(work.wait_s, work.amount) for work in works) / len(works))
         waits += [work.wait_s for work in works]

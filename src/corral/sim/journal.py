@@ -1,0 +1,183 @@
+"""What if: the work that a server's journal has on record, run again under another policy or on more GPUs.
+
+The journal knows no inventory. The cluster is that of the devices it saw handed out, and conditions on a device that it
+cannot judge (memory, compute capability, driver, labels) count as met; models it knows from the records of choices.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from corral.ledger.database import Database
+from corral.ledger.reader import Reader
+from corral.model.device import Device, Node
+from corral.model.errors import Refused
+from corral.model.fact import AllocationMade, Fact, JobChanged, JobRequeued, JobSubmitted
+from corral.model.job import Job, Phase
+from corral.scheduling.planner import Planner
+from corral.scheduling.policy import Backfill, policy_named
+from corral.sim.engine import Engine, Work, inventory
+from corral.sim.faults import breakdowns
+from corral.sim.history import History
+
+MEMORY_MIB = 1 << 24
+"""Memory of a device of which the journal does not know it: more than anybody asks for."""
+
+HOST = 1 << 40
+"""CPU and memory of a host, likewise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """Devices fail on average every `mtbf_s` seconds and are back after `repair_s`."""
+
+    mtbf_s: float
+    repair_s: float = 3600.0
+    seed: int = 42
+
+
+@dataclass(slots=True)
+class Recorded:
+    """One job as it went: `ran_s` is how long its last attempt ran."""
+
+    job: Job
+    started_at: float | None = None
+    ended_at: float | None = None
+
+    @property
+    def ran_s(self) -> float:
+        """Seconds from its last start to its end."""
+        return max(1e-3, (self.ended_at or 0.0) - (self.started_at or 0.0))
+
+
+def read_journal(url: str) -> tuple[Fact, ...]:
+    """Every fact of the ledger at `url`, in order; the server may be running. Raises LedgerFailed."""
+    database = Database(url)
+    try:
+        return tuple(entry.fact for entry in Reader(database).journal(None, 0, None))
+    finally:
+        database.close()
+
+
+def simulate(
+    facts: Sequence[Fact],
+    *,
+    policy: str,
+    backfill: str = "easy",
+    add_gpus: int = 0,
+    faults: Faults | None = None,
+    history: History | None = None,
+) -> dict[str, Any]:
+    """The recorded jobs under `policy`, on the recorded GPUs and `add_gpus` more, beside how it really went."""
+    began = time.perf_counter()
+    chosen = replace(policy_named(policy), backfill=Backfill(backfill))
+    jobs = recorded_jobs(facts)
+    if not jobs:
+        raise Refused("the journal has no job that has started; there is nothing to run again")
+    nodes = recorded_nodes(facts, add_gpus)
+    works = [Work(_again(one.job), one.ran_s) for one in jobs]
+    planner = Planner(policy=chosen)
+    planner.advance(inventory(nodes))
+    start, end = jobs[0].job.submitted_at, max(one.ended_at or 0.0 for one in jobs)
+    broken = (
+        ()
+        if faults is None
+        else breakdowns(nodes, start=start, end=end, mtbf_s=faults.mtbf_s, repair_s=faults.repair_s, seed=faults.seed)
+    )
+    Engine(planner, tick_s=chosen.quantum_s, breakdowns=broken, history=history).run(works)
+    return {
+        "policy": policy,
+        "backfill": backfill,
+        "gpus": sum(len(node.devices) for node in nodes),
+        "jobs": len(jobs),
+        "recorded": _figures([(one.job, (one.started_at or 0.0) - one.job.submitted_at, one.ended_at) for one in jobs]),
+        "simulated": _figures([(work.job, work.wait_s, work.ended_at) for work in works]),
+        "breakdowns": len(broken),
+        "wall_s": round(time.perf_counter() - began, 3),
+    }
+
+
+def recorded_jobs(facts: Iterable[Fact]) -> list[Recorded]:
+    """The jobs that have started, by submission; one that still runs ends with the journal."""
+    jobs: dict[str, Recorded] = {}
+    last = 0.0
+    for fact in facts:
+        last = max(last, fact.at)
+        match fact:
+            case JobSubmitted(job=job):
+                jobs[job.id] = Recorded(job)
+            case JobRequeued(job=job):
+                jobs[job.id] = Recorded(replace(job, submitted_at=jobs[job.id].job.submitted_at))
+            case JobChanged(job_id=job_id, changes=changes) if job_id in jobs:
+                one = jobs[job_id]
+                if changes.get("phase") is Phase.STARTING:
+                    one.started_at, one.ended_at = fact.at, None
+                elif changes.get("phase") in (Phase.RUNNING, Phase.STARTING) and changes.get("started_at") is not None:
+                    one.started_at = changes["started_at"]
+                if changes.get("ended_at") is not None:
+                    one.ended_at = changes["ended_at"]
+    for one in jobs.values():
+        if one.started_at is not None and one.ended_at is None:
+            one.ended_at = last
+    ran = [one for one in jobs.values() if one.started_at is not None]
+    return sorted(ran, key=lambda one: (one.job.submitted_at, one.job.sequence))
+
+
+def recorded_nodes(facts: Iterable[Fact], add_gpus: int = 0) -> list[Node]:
+    """The devices that were ever handed out, node by node; `add_gpus` of the commonest model on a node of their own."""
+    models: dict[str, dict[str, tuple[int, str]]] = {}
+    for fact in facts:
+        if not isinstance(fact, AllocationMade):
+            continue
+        info = fact.allocation.gpu_info
+        details = iter(info.details if info is not None else ())
+        for member in fact.allocation.placement.members:
+            known = models.setdefault(member.node, {})
+            for grant in member.grants:
+                detail = next(details, None)
+                known.setdefault(grant.uuid, (len(known), "GPU") if detail is None else (detail.index, detail.name))
+    if add_gpus:
+        common = Counter(name for known in models.values() for _, name in known.values()).most_common(1)
+        name = common[0][0] if common else "GPU"
+        models["added"] = {f"added-{index}": (index, name) for index in range(add_gpus)}
+    return [_node(name, known) for name, known in sorted(models.items())]
+
+
+def _node(name: str, known: dict[str, tuple[int, str]]) -> Node:
+    devices = tuple(
+        Device(uuid, index, model, MEMORY_MIB)
+        for uuid, (index, model) in sorted(known.items(), key=lambda item: (item[1][0], item[0]))
+    )
+    return Node(name, devices, HOST, HOST)
+
+
+def _again(job: Job) -> Job:
+    """The job as it was submitted, asking only for what the journal can judge."""
+    wish = replace(
+        job.spec.request,
+        min_memory_mib=None,
+        min_compute=None,
+        min_driver=None,
+        min_cuda=None,
+        labels=(),
+        accept_in_use=None,
+    )
+    spec = replace(job.spec, request=wish, after=())
+    return Job(job.id, job.sequence, spec, job.submitted_at, array_id=job.array_id, array_limit=job.array_limit)
+
+
+def _figures(jobs: Sequence[tuple[Job, float, float | None]]) -> dict[str, Any]:
+    """Waits and the end, of (job, wait, end) triples; by user too, for a look at fairness."""
+    waits = sorted(wait for _, wait, _ in jobs)
+    by_user: dict[str, list[float]] = {}
+    for job, wait, _ in jobs:
+        by_user.setdefault(job.spec.user, []).append(wait)
+    return {
+        "mean_wait_s": round(sum(waits) / len(waits), 1),
+        "median_wait_s": round(waits[len(waits) // 2], 1),
+        "max_wait_s": round(waits[-1], 1),
+        "ended_at": round(max(end or 0.0 for _, _, end in jobs), 1),
+        "mean_wait_s_by_user": {user: round(sum(some) / len(some), 1) for user, some in sorted(by_user.items())},
+    }

@@ -1,0 +1,146 @@
+"""A report as one self-contained HTML page: figures, and plots drawn as SVG. No script, nothing is fetched."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any, NamedTuple
+
+WIDTH, HEIGHT, LEFT, BOTTOM = 860, 240, 64, 28
+"""Of a plot, in pixels; LEFT and BOTTOM are for the axes."""
+
+POINTS = 1_500
+"""A line is drawn through no more points than this."""
+
+COLOURS = ("#2563eb", "#d97706", "#059669", "#dc2626", "#7c3aed", "#0891b2", "#be185d", "#4d7c0f")
+
+_STYLE = """
+:root { color-scheme: light dark }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 920px; margin: 2rem auto; padding: 0 1rem }
+h1 { font-size: 1.5rem } h2 { font-size: 1.1rem; margin-top: 2rem }
+table { border-collapse: collapse } th { text-align: left; font-weight: 600; padding-right: 2rem }
+td { font-variant-numeric: tabular-nums; overflow-wrap: anywhere }
+svg { width: 100%; height: auto } text { font-size: 11px; fill: currentColor }
+.grid { stroke: currentColor; opacity: .15 }
+"""
+
+
+class Series(NamedTuple):
+    """One line of a plot."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+
+
+class Bar(NamedTuple):
+    """One bar of a Gantt chart: a row, its begin and end, and what it is."""
+
+    row: str
+    start: float
+    end: float
+    label: str
+
+
+def page(title: str, figures: Mapping[str, Any], plots: Sequence[str]) -> str:
+    """The page: the figures as a table, then the plots."""
+    rows = "".join(
+        f"<tr><th>{escape(name.replace('_', ' '))}</th><td>{escape(_shown(value))}</td></tr>"
+        for name, value in figures.items()
+    )
+    return (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
+        f"<h1>{escape(title)}</h1><table>{rows}</table>{''.join(plots)}</html>\n"
+    )
+
+
+def lines(title: str, series: Sequence[Series], *, x_label: str, steps: bool = False) -> str:
+    """A plot of lines over a common axis; `steps` holds a value until the next point."""
+    drawn = [one for one in series if len(one.x)]
+    if not drawn:
+        return ""
+    low, high = min(min(one.x) for one in drawn), max(max(one.x) for one in drawn)
+    top = max(max(one.y) for one in drawn) or 1.0
+    body = _axes(low, high, top, x_label)
+    for index, one in enumerate(drawn):
+        colour = COLOURS[index % len(COLOURS)]
+        points = _points(one, low, high, top, steps=steps)
+        body += f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5"/>'
+        body += f'<text x="{LEFT + 8 + 150 * index}" y="12" style="fill:{colour}">{escape(one.name)}</text>'
+    return _figure(title, body, HEIGHT)
+
+
+def gantt(title: str, bars: Sequence[Bar], *, x_label: str) -> str:
+    """A row for each device (or node), a bar for each job that held it."""
+    rows = sorted({bar.row for bar in bars})
+    if not rows:
+        return ""
+    low, high = min(bar.start for bar in bars), max(bar.end for bar in bars)
+    pitch = max(6, min(18, 480 // len(rows)))
+    height = pitch * len(rows) + BOTTOM + 16
+    body = _time_axis(low, high, height, x_label)
+    names = sorted({bar.label for bar in bars})
+    for bar in bars:
+        x, right = _across(bar.start, low, high), _across(bar.end, low, high)
+        y = 16 + pitch * rows.index(bar.row)
+        colour = COLOURS[names.index(bar.label) % len(COLOURS)]
+        body += (
+            f'<rect x="{x:.1f}" y="{y}" width="{max(0.5, right - x):.1f}" height="{pitch - 1}" fill="{colour}">'
+            f"<title>{escape(bar.label)}</title></rect>"
+        )
+    if pitch >= 10:
+        body += "".join(
+            f'<text x="0" y="{16 + pitch * index + pitch - 3}">{escape(row[-10:])}</text>'
+            for index, row in enumerate(rows)
+        )
+    return _figure(title, body, height)
+
+
+def _figure(title: str, body: str, height: int) -> str:
+    return f'<h2>{escape(title)}</h2><svg viewBox="0 0 {WIDTH} {height}" role="img">{body}</svg>'
+
+
+def _axes(low: float, high: float, top: float, x_label: str) -> str:
+    body = _time_axis(low, high, HEIGHT, x_label)
+    for part in range(5):
+        y = _up(top * part / 4, top)
+        body += f'<line class="grid" x1="{LEFT}" x2="{WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        body += f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{top * part / 4:.4g}</text>'
+    return body
+
+
+def _time_axis(low: float, high: float, height: int, x_label: str) -> str:
+    body = ""
+    for part in range(6):
+        value = low + (high - low) * part / 5
+        anchor = "end" if part == 5 else "middle" if part else "start"
+        x = _across(value, low, high)
+        body += f'<text x="{x:.1f}" y="{height - 12}" text-anchor="{anchor}">{value - low:.4g}</text>'
+    return body + f'<text x="{LEFT}" y="{height}">{escape(x_label)}</text>'
+
+
+def _points(one: Series, low: float, high: float, top: float, *, steps: bool) -> str:
+    stride = max(1, len(one.x) // POINTS)
+    words: list[str] = []
+    before: float | None = None
+    for index in range(0, len(one.x), stride):
+        x, y = _across(one.x[index], low, high), _up(one.y[index], top)
+        if steps and before is not None:
+            words.append(f"{x:.1f},{before:.1f}")
+        words.append(f"{x:.1f},{y:.1f}")
+        before = y
+    return " ".join(words)
+
+
+def _across(x: float, low: float, high: float) -> float:
+    return LEFT + (WIDTH - LEFT) * (x - low) / ((high - low) or 1.0)
+
+
+def _up(y: float, top: float) -> float:
+    return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - 20) * y / top
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}: {_shown(item)}" for key, item in value.items())
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_shown, value))
+    return str(value)
