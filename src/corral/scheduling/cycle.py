@@ -13,7 +13,7 @@ from corral.scheduling.backfill import promise
 from corral.scheduling.choose import METHOD, choose
 from corral.scheduling.draft import HOST_CAUSES, Ask, Choose, Draft, Keeping
 from corral.scheduling.order import Standing
-from corral.scheduling.policy import Backfill, BackfillOrder, Policy, Prefer
+from corral.scheduling.policy import Backfill, BackfillOrder, Policy
 from corral.scheduling.preempt import Preemption
 from corral.scheduling.reserve import Timeline
 from corral.scheduling.share import FairShare
@@ -34,7 +34,7 @@ class Cycle:
         jobs: every job that has not ended, by id.
         policy_of: how each queue is served.
         admission: who may start at all; follows what is started here.
-        by_worth: chooses for queues that prefer CORRAL.
+        choosers: by the scores that a policy ranks nodes by.
         timeline: made by `begin_timeline` when the first job is to get a promise.
     """
 
@@ -48,7 +48,7 @@ class Cycle:
     draft: Draft
     preemption: Preemption
     timeline: Timeline
-    by_worth: Choose | None = None
+    choosers: Mapping[tuple[tuple[str, float], ...], Choose] = field(default_factory=dict)
     evictions: list[Evict] = field(default_factory=list)
     starts: list[Start] = field(default_factory=list)
     holds: list[Hold] = field(default_factory=list)
@@ -124,9 +124,8 @@ class Cycle:
         return hold
 
     def _choose(self, ask: Ask, policy: Policy) -> Placement | Misfit:
-        if policy.prefer is Prefer.CORRAL and self.by_worth is not None:
-            return self.by_worth(self.draft, ask)
-        return choose(self.draft, ask, policy.prefer)
+        by_score = self.choosers.get(policy.ranking)
+        return choose(self.draft, ask, policy.prefer) if by_score is None else by_score(self.draft, ask)
 
     def _promise(self, job: Job, ask: Ask, duration_s: float, hold: Hold) -> Hold:
         """Give the job a reservation, or keep the best node for it when nobody can tell when it will have room."""

@@ -37,10 +37,15 @@ class Fragmentation:
     """
 
     tries = Tries.SHARES
-    version = 0
 
     def __init__(self, columns: Columns, mix: Sequence[tuple[Request, int]]) -> None:
+        self.version = 0
         self._columns = columns
+        self.expect(mix)
+
+    def expect(self, mix: Sequence[tuple[Request, int]]) -> None:
+        """Count on this mix from now on."""
+        self.version += 1
         self._mix = tuple(mix)
         self._scale = max(1, sum(count for _, count in mix)) * MILLI_PER_DEVICE
         self._known = 0

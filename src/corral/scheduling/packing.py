@@ -1,58 +1,159 @@
-"""The `corral` way to choose: nodes ranked in columns by what their free capacity is worth, not looked at one by one.
+"""Choosing by score: nodes ranked in columns, not looked at one by one. The `corral` way is one of the scores.
 
 The columns mirror what is free; what a node has open to a job can only be less. So a place is looked for in the order
 of the ranking, and where something is promised to or kept for others, the draft's own fit has the last word.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 
 from corral.model.allocation import Placement
+from corral.model.device import DeviceCondition, availability_score
+from corral.model.errors import Refused, nearest
 from corral.model.fit import Misfit, NodeState
 from corral.model.job import Request
 from corral.scheduling.capacity import Capacity
 from corral.scheduling.choose import best_misfit, choose, member_on
-from corral.scheduling.columns import Columns, NodeRow, columnar
+from corral.scheduling.columns import CPU, Columns, NodeRow, columnar
 from corral.scheduling.draft import Ask, Draft
+from corral.scheduling.fragmentation import Fragmentation
 from corral.scheduling.learn import Learner
 from corral.scheduling.place import Placer
 from corral.scheduling.policy import Prefer
-from corral.scheduling.topology import layout
+from corral.scheduling.score import (
+    Availability,
+    BestFit,
+    EarlierFirst,
+    LeastLoaded,
+    Pack,
+    Readings,
+    RoundRobin,
+    Score,
+    spread,
+    weighted,
+)
+from corral.scheduling.topology import Topology, layout
 from corral.scheduling.value import Prices, Value
+
+CORRAL: tuple[tuple[str, float], ...] = (("corral", 1.0),)
+
+MIX_GRAIN = 1000
+"""FGD counts its mix in integers: thousandths of an arrival, since older arrivals count less."""
+
+
+class _Board:
+    """The columns of a capacity, and what the scores over them need besides."""
+
+    def __init__(self, capacity: Capacity, learner: Learner | None) -> None:
+        self._capacity = capacity
+        self.names = capacity.names
+        self.seen: list[NodeState] = [capacity.state(name) for name in self.names]
+        nodes = [capacity.node(name) for name in self.names]
+        self.columns = Columns(
+            [
+                NodeRow(node.name, tuple(device.uuid for device in node.devices), state, layout(node))
+                for node, state in zip(nodes, self.seen, strict=True)
+            ]
+        )
+        self.learner = Learner(self.columns, None if learner is None else learner.mix)
+        self.readings = Readings(self.columns)
+        self.turns = RoundRobin()
+        self.fragmentation = Fragmentation(self.columns, ())
+        self.value: Value | None = None
+        self._read: dict[str, DeviceCondition] = {}
+
+    def make_value(self, prices: Prices | None) -> Value:
+        """The `corral` score, by these prices or, at the very first, by those that the prior gives."""
+        self.value = Value(self.columns, prices or self.learner.settle())
+        return self.value
+
+    def best_fit(self) -> BestFit:
+        """Best fit, in parts of what the largest nodes have free now."""
+        largest_gpu = np.maximum(self.columns.free_milli, 0).sum(axis=0)
+        return BestFit(max(1, int(self.columns.amounts[CPU].max(initial=0))), max(1, int(largest_gpu.max(initial=0))))
+
+    def read(self) -> None:
+        """Take in what telemetry says now."""
+        conditions = self._capacity.view.conditions
+        for uuid, (row, slot) in self.columns.slot_of.items():
+            condition = conditions.get(uuid)
+            if condition is not None and self._read.get(uuid) is not condition:
+                self._read[uuid] = condition
+                used, free = condition.utilization_pct, condition.memory_free_mib
+                total = self._capacity.device(self.names[row], slot).memory_mib
+                self.readings.observe(row, slot, availability_score(free, total, used), used)
+
+    def turn(self) -> None:
+        """It is the turn of the node after that of the newest allocation."""
+        allocations = self._capacity.view.allocations.values()
+        newest = max(allocations, key=lambda one: (one.created_at, one.id), default=None)
+        row = None if newest is None else self.columns.rows.get(newest.placement.members[-1].node)
+        self.turns.turn_to(0 if row is None else row + 1)
+
+
+Maker = Callable[[_Board, Prices | None], Score]
+
+SCORES: Mapping[str, tuple[float, Maker]] = MappingProxyType(
+    {
+        "corral": (1.0, lambda board, prices: board.make_value(prices)),
+        "fragmentation": (0.01, lambda board, prices: board.fragmentation),
+        "best-fit": (0.01, lambda board, prices: board.best_fit()),
+        "pack": (1.0, lambda board, prices: Pack()),
+        "spread": (1.0, lambda board, prices: spread()),
+        "availability": (1.0, lambda board, prices: Availability(board.readings)),
+        "least-loaded": (1.0, lambda board, prices: LeastLoaded(board.readings)),
+        "round-robin": (1.0, lambda board, prices: board.turns),
+        "topology": (1.0, lambda board, prices: Topology()),
+        "earlier-first": (1.0, lambda board, prices: EarlierFirst()),
+    }
+)
+"""Scores by name, each with the factor that brings it to the size of one."""
 
 
 class Packer:
-    """Chooses places for a planner. Mirrors its capacity, learns from arrivals, and judges by the prices it has."""
+    """Chooses places for a planner by a weighted sum of scores. Mirrors its capacity and learns from arrivals."""
 
-    def __init__(self, capacity: Capacity) -> None:
+    def __init__(self, capacity: Capacity, weights: tuple[tuple[str, float], ...] = CORRAL) -> None:
+        """Raises Refused for a score that there is not, or a weight below zero."""
+        for name, weight in weights:
+            if name not in SCORES:
+                raise Refused(f"there is no score {name!r}; {nearest(name, SCORES)}", field="weights")
+            if weight < 0:
+                raise Refused(f"the weight of {name} is {weight:g}; it is at least 0", field="weights")
         self._capacity = capacity
+        self._weights = weights
+        self._names = {name for name, _ in weights}
         self._draft: Draft | None = None
-        self._read()
-        self._learner = Learner(self._columns)
-        self._judge_by(self._learner.settle())
+        self._set_up(None, None)
 
     @property
-    def prices(self) -> Prices:
-        """What free capacity is taken to be worth. Two packers with the same prices choose the same."""
-        return self._value.prices
+    def prices(self) -> Prices | None:
+        """What free capacity is taken to be worth, None where no score asks. With equal prices packers choose alike."""
+        return None if self._board.value is None else self._board.value.prices
 
     def use(self, prices: Prices) -> None:
         """Judge by these prices, learned by this packer or by another."""
-        self._value.use(prices)
+        if self._board.value is not None:
+            self._board.value.use(prices)
 
     def observe(self, request: Request) -> None:
         """Take note of a request that has arrived; once for each job."""
-        self._learner.observe(request)
+        if self._learns:
+            self._board.learner.observe(request)
 
     def learn(self) -> bool:
         """One bounded step of learning, between decisions; False when there is nothing to do."""
-        if not self._learner.due:
+        learner = self._board.learner
+        if not self._learns or not learner.due:
             return False
-        prices = self._learner.advance()
+        prices = learner.advance()
         if prices is not None:
-            self._value.use(prices)
+            self.use(prices)
+            mix = learner.mix.classes()
+            self._board.fragmentation.expect([(request, round(weight * MIX_GRAIN)) for request, weight in mix])
         return True
 
     def choose(self, draft: Draft, ask: Ask) -> Placement | Misfit:
@@ -65,7 +166,7 @@ class Packer:
         if plain:
             found = self._placer.place(request)
             if found is not None:
-                members = (member_on(draft, request, self._names[taken.row], taken.slots) for taken in found)
+                members = (member_on(draft, request, self._board.names[taken.row], taken.slots) for taken in found)
                 return Placement(tuple(members))
             if request.split_milli is None and not request.one_node and not request.spread:
                 return self._placer.why_not(request)
@@ -79,7 +180,7 @@ class Packer:
         scores = self._placer.scores(ask.request)
         fitting = np.flatnonzero(scores > -np.inf)
         for row in fitting[np.argsort(-scores[fitting], kind="stable")].tolist():
-            name = self._names[row]
+            name = self._board.names[row]
             answer = draft.fit(name, ask)
             if isinstance(answer, Misfit):
                 misfits.append(answer if answer.node else replace(answer, node=name))
@@ -94,36 +195,40 @@ class Packer:
     def _mirror(self, draft: Draft) -> None:
         """Let the columns say what is free in this draft."""
         if draft is self._draft:
-            self._put(draft, draft.changed)
+            row = self._put(draft, draft.changed)
+            if row is not None:
+                self._board.turns.turn_to(row + 1)
             return
-        if self._capacity.names is not self._names or self._columns.crowded:
-            self._read()
-            self._learner = Learner(self._columns, self._learner.mix)
-            self._judge_by(self._value.prices)
+        if self._capacity.names is not self._board.names or self._board.columns.crowded:
+            self._set_up(self._board.learner, self.prices)
         self._draft = draft
-        self._put(draft, self._names)
+        self._put(draft, self._board.names)
+        if "round-robin" in self._names:
+            self._board.turn()
+        if self._names & {"availability", "least-loaded"}:
+            self._board.read()
 
-    def _put(self, draft: Draft, names: Iterable[str]) -> None:
+    def _put(self, draft: Draft, names: Iterable[str]) -> int | None:
+        """The row that changed last."""
+        board, last = self._board, None
         for name in names:
-            row = self._columns.rows[name]
+            row = board.columns.rows[name]
             state = draft.free(name)
-            if state is not self._seen[row]:
-                self._seen[row] = state
-                self._columns.put(name, state)
+            if state is not board.seen[row]:
+                board.seen[row] = state
+                board.columns.put(name, state)
+                last = row
+        return last
 
-    def _read(self) -> None:
-        """Columns for the nodes that there are now."""
-        capacity = self._capacity
-        self._names = capacity.names
-        self._seen: list[NodeState] = [capacity.state(name) for name in self._names]
-        nodes = [capacity.node(name) for name in self._names]
-        self._columns = Columns(
-            [
-                NodeRow(node.name, tuple(device.uuid for device in node.devices), state, layout(node))
-                for node, state in zip(nodes, self._seen, strict=True)
-            ]
-        )
+    def _set_up(self, learner: Learner | None, prices: Prices | None) -> None:
+        """A board for the nodes that there are now; what was learned stays."""
+        self._board = _Board(self._capacity, learner)
+        parts = []
+        for name, weight in self._weights:
+            factor, make = SCORES[name]
+            parts.append((weight * factor, make(self._board, prices)))
+        self._placer = Placer(self._board.columns, weighted(parts))
 
-    def _judge_by(self, prices: Prices) -> None:
-        self._value = Value(self._columns, prices)
-        self._placer = Placer(self._columns, self._value)
+    @property
+    def _learns(self) -> bool:
+        return not self._names.isdisjoint({"corral", "fragmentation"})

@@ -16,7 +16,7 @@ from corral.scheduling.draft import Draft, FitMemo
 from corral.scheduling.estimate import expected_end, run_estimate_s
 from corral.scheduling.evict import Running
 from corral.scheduling.order import Ranking, Standing
-from corral.scheduling.policy import DEFAULT, POLICIES, Policy, Prefer, policy_named
+from corral.scheduling.policy import DEFAULT, POLICIES, Policy, policy_named
 from corral.scheduling.pools import Pools
 from corral.scheduling.preempt import Preemption
 from corral.scheduling.reserve import Release, Timeline
@@ -53,7 +53,7 @@ class Planner:
         self._policy_of: dict[str, Policy] = {}
         self._waiting = Waiting(self._ranking_of)
         self._memo = FitMemo()
-        self._packer: Packer | None = None
+        self._packers: dict[tuple[tuple[str, float], ...], Packer] = {}
         self._books = Books(self.view.queues)
         self._live: dict[str, Job] = {}
         self._settled = Standing(
@@ -78,8 +78,9 @@ class Planner:
             match delta:
                 case JobSubmitted(job=job) | JobRequeued(job=job):
                     self._follow(self.view.jobs[job.id])
-                    if self._packer is not None and isinstance(delta, JobSubmitted):
-                        self._packer.observe(job.spec.request)
+                    if isinstance(delta, JobSubmitted):
+                        for packer in self._packers.values():
+                            packer.observe(job.spec.request)
                 case JobChanged(job_id=job_id):
                     self._follow(self.view.jobs[job_id])
                 case AllocationEnded(job_id=job_id) if job_id in self.view.jobs:
@@ -107,7 +108,7 @@ class Planner:
             fair=fair,
             draft=draft,
             preemption=Preemption(view, self._policy_of, admission, self._running, Pools(view.pools)),
-            by_worth=None if self._packer is None else self._packer.choose,
+            choosers={ranking: packer.choose for ranking, packer in self._packers.items()},
             timeline=Timeline(now, draft.free, lambda name: self._releases(draft, name, now), draft.slots_of),
         )
         cycle.renew_promises(view.promises)
@@ -126,17 +127,18 @@ class Planner:
 
     def learn(self) -> bool:
         """One bounded step of learning what to expect, between decisions; False when there is nothing to learn."""
-        return self._packer is not None and self._packer.learn()
+        return any(packer.learn() for packer in self._packers.values())
 
     @property
     def prices(self) -> "Prices | None":
         """What free capacity is taken to be worth, None when nothing is placed by worth."""
-        return None if self._packer is None else self._packer.prices
+        return next((packer.prices for packer in self._packers.values() if packer.prices is not None), None)
 
     def adopt(self, prices: "Prices | None") -> None:
         """Judge by prices that another planner has learned: with them, equal views are planned alike."""
-        if self._packer is not None and prices is not None:
-            self._packer.use(prices)
+        if prices is not None:
+            for packer in self._packers.values():
+                packer.use(prices)
 
     def _standing(self, now: float, fair: FairShare) -> Standing:
         return replace(self._settled, now=now, served_s=lambda job: self._served_s(job, now), over_use=fair.over_use)
@@ -186,11 +188,11 @@ class Planner:
         known = self.view.queues.get(queue)
         policy = self._policy if known is None else policy_named(known.policy, self._policies)
         self._policy_of[queue] = policy
-        if policy.prefer is Prefer.CORRAL and self._packer is None:
+        if policy.ranking and policy.ranking not in self._packers:
             # The arrays it stands on take memory and time that a server without it need not spend.
             from corral.scheduling.packing import Packer
 
-            self._packer = Packer(self._capacity)
+            self._packers[policy.ranking] = Packer(self._capacity, policy.ranking)
         return Ranking(policy.order)
 
     def _follow(self, job: Job) -> None:

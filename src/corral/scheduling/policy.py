@@ -46,6 +46,8 @@ class Policy:
     """How one queue is served.
 
     Attributes:
+        weights: scores by name, each with its weight, by which the nodes that fit are ranked instead; the names are
+            those of `corral.scheduling.packing.SCORES`. They say nothing of speeds.
         quantum_s: a job that has run so long since it was last started may have to make room for one of lower rank;
             None: jobs run to their end.
         spared_s: no job is ended to make room before it has run so long.
@@ -59,6 +61,12 @@ class Policy:
     quantum_s: float | None = None
     spared_s: float = 0.0
     strict: bool = False
+    weights: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def ranking(self) -> tuple[tuple[str, float], ...]:
+        """The scores that nodes are ranked by; () where `prefer` alone decides."""
+        return self.weights or ((("corral", 1.0),) if self.prefer is Prefer.CORRAL else ())
 
 
 DEFAULT = Policy()
