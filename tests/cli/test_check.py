@@ -66,6 +66,7 @@ def test_without_a_server_it_says_what_it_does_not_know(home: Path) -> None:
     told = corral(home, "check", "vllm", "serve", "model", "-tp", "2")
     assert told.returncode == 0
     assert "no server answers" in told.stderr
+    assert told.stdout == "unknown  nothing is known of the device, so nothing could be checked\n"
     assert "found memory: " in told.stderr
 
 

@@ -1,6 +1,7 @@
 import io
 import sys
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -34,6 +35,7 @@ def _eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
         (job(), "(Submitted)"),
         (job(phase="RUNNING", devices=("GPU-a", "GPU-b")), "GPU 0,3"),
         (job(phase="RUNNING", devices=("GPU-gone",)), "GPU GPU-gone"),
+        (job(phase="RUNNING", devices=tuple("afcdb")), "GPU 0-3,5"),
         (job(phase="RUNNING", gpus=0), "CPU"),
         (job(phase="FAILED", exit_code=3), "exit code 3"),
         (job(phase="LOST", reason="the machine was restarted"), "the machine was restarted"),
@@ -42,7 +44,7 @@ def _eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_ps_says_where_a_job_runs_why_it_waits_or_how_it_ended(row: JobRow, place: str) -> None:
-    assert job_place(row, {"GPU-a": 0, "GPU-b": 3}) == place
+    assert job_place(row, {"GPU-a": 0, "GPU-b": 3, "a": 0, "b": 1, "c": 2, "d": 3, "f": 5}) == place
 
 
 def test_ps_lists_the_oldest_first_and_how_long_each_took() -> None:
@@ -105,6 +107,8 @@ def test_why_tells_the_place_the_start_and_what_would_start_now() -> None:
         "expected start: not known",
         "starts now with: --gpus 2",
     ]
+    in_the_reason = explained(replace(told, reason="it needs 4 GPUs. --gpus 2 starts now."))
+    assert [line for line in in_the_reason if "--gpus 2" in line] == ["it needs 4 GPUs. --gpus 2 starts now."]
 
 
 def test_why_tells_after_the_end_how_the_wait_was_spent() -> None:

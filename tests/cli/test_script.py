@@ -1,4 +1,5 @@
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,13 @@ def test_header_lines_hold_our_own_flags(tmp_path: Path) -> None:
     )
     flags = read_script(path).flags
     assert (flags.gpus, flags.name, flags.time) == (2, "a b", "2h")
+
+
+def test_what_is_no_script_is_told_how_it_is_submitted_words_and_all(tmp_path: Path) -> None:
+    train = write(tmp_path / "train.py", "print()\n")
+    for words, command in (((train, ["--lr", "a b"]), f"python {train} --lr 'a b'"), (("sleep", ["4"]), "sleep 4")):
+        with pytest.raises(Refused, match=re.escape(f"corral submit -- {command}") + "$"):
+            read_script(*words)
 
 
 def test_the_header_ends_with_the_first_line_that_is_no_comment(tmp_path: Path) -> None:

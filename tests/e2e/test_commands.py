@@ -54,6 +54,16 @@ def test_tables_are_plain_and_fit_eighty_columns_when_they_are_piped(box: Box, w
     assert "\033" not in table
 
 
+def test_a_limited_listing_has_what_is_under_way_then_the_newest_and_says_that_there_is_more(box: Box) -> None:
+    running = box.submit("--gpus", "4", "--", "sleep", "60")
+    waiting = [box.submit("--", "true") for _ in range(3)]
+    box.until_phase(running, "RUNNING")
+    told = box.run("ps", "--limit", "2")
+    assert [line.split()[0] for line in told.stdout.splitlines()] == ["ID", running, waiting[-1]]
+    assert "there are more than these 2" in told.stderr
+    assert box.run("ps", "--limit", "4").stderr == ""
+
+
 def test_wait_tells_success_failure_and_impatience_apart(box: Box) -> None:
     good, bad = box.submit("--", "true"), box.submit("--", "sh", "-c", "exit 3")
     assert box.run("wait", good).returncode == 0

@@ -85,7 +85,7 @@ def check(
         print_json({"places": shown, "sources": list(found.sources)})
     else:
         for place, findings in results:
-            sys.stdout.writelines(line + "\n" for line in finding_lines(place.model, findings))
+            sys.stdout.writelines(line + "\n" for line in finding_lines(place, findings))
         for source in found.sources:
             say(f"found {source}")
     raise typer.Exit(int(all(blocking(findings) for _, findings in results)))
@@ -131,11 +131,13 @@ def estimate(
     sys.stdout.writelines(line + "\n" for line in estimate_lines(result, load, devices))
 
 
-def finding_lines(model: str, findings: "Sequence[Finding]") -> list[str]:
+def finding_lines(place: "Place", findings: "Sequence[Finding]") -> list[str]:
     """The findings for one kind of device: what, why, and the fix, each on a line of its own."""
+    if not findings and not any((place.driver, place.cuda, place.compute, place.device_memory_mib)):
+        return [f"{painted('unknown', 'yellow')}  nothing is known of {place.model}, so nothing could be checked"]
     if not findings:
-        return [f"{painted('ok', 'green')}     {model}: nothing speaks against it"]
-    lines = [painted(model, "bold")]
+        return [f"{painted('ok', 'green')}     {place.model}: nothing speaks against it"]
+    lines = [painted(place.model, "bold")]
     for finding in findings:
         style = "red" if finding.severity.value == "block" else "yellow"
         what, *more = wrap(finding.what, width() - len(_INDENT))

@@ -105,7 +105,7 @@ def explained(told: Explanation) -> list[str]:
         lines.append(f"place in the queue: {told.position}")
     if told.phase == "PENDING":
         lines.append(f"expected start: {clock_time(told.expected_start) if told.expected_start else 'not known'}")
-    if told.starts_now_with:
+    if told.starts_now_with and told.starts_now_with not in told.reason:
         lines.append(f"starts now with: {told.starts_now_with}")
     if told.waited:
         total = sum(part.seconds for part in told.waited)

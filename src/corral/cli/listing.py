@@ -12,6 +12,8 @@ from corral.client import Client, DeviceRow, JobRow, ServerInfo
 from corral.model.units import format_duration, format_memory, format_share
 
 PAGE = 100
+LONGEST_PAGE = 10_000
+"""A server lists so many jobs at once, or all."""
 
 PHASE_STYLES = {
     "PENDING": "yellow", "STARTING": "cyan", "RUNNING": "cyan", "STOPPING": "magenta", "SUCCEEDED": "green",
@@ -31,7 +33,7 @@ app = command_group()
 def ps(
     every: Annotated[bool, typer.Option("--all", "-a", help="Also jobs that have ended.")] = False,
     user: Annotated[str | None, typer.Option("--user", metavar="NAME", help="Only this user's.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=0, metavar="N", help="So many of the newest; 0 is all.")] = PAGE,
+    limit: Annotated[int, typer.Option("--limit", min=0, max=LONGEST_PAGE - 1, metavar="N", help="So many of the newest; 0 is all.")] = PAGE,
     json: Annotated[bool, typer.Option("--json", help="Print JSON: every job, unpaged.")] = False,
 ) -> None:
     """List jobs that wait or run.
@@ -43,11 +45,11 @@ def ps(
         if json:
             print_json([row.to_plain() for row in client.jobs.list(all=every, user=user, limit=None)])
             return
-        rows = newest_jobs(client, every=every, user=user, limit=limit or None)
+        rows, more = newest_jobs(client, every=every, user=user, limit=limit or None)
         devices = client.devices.list() if any(row.devices for row in rows) else ()
     _print(job_lines(rows, {device.uuid: device.index for device in devices}, time.time()))
-    if limit and len(rows) >= limit:
-        say(f"there may be more than these {len(rows)}; --limit 0 lists all")
+    if more:
+        say(f"there are more than these {len(rows)}; --limit 0 lists all")
 
 
 @app.command(epilog=example("corral status"))
@@ -77,13 +79,16 @@ def devices(json: AsJson = False) -> None:
         _print(device_lines(rows))
 
 
-def newest_jobs(client: Client, *, every: bool, user: str | None, limit: int | None) -> list[JobRow]:
-    """The newest `limit` jobs; when that cuts off a long queue, also all those that are under way."""
-    rows = {row.id: row for row in client.jobs.list(all=every, user=user, limit=limit)}
-    if limit is not None and len(rows) >= limit:
-        under_way = client.jobs.list(phase="STARTING,RUNNING,STOPPING", user=user, limit=None)
-        rows |= {row.id: row for row in under_way}
-    return list(rows.values())
+def newest_jobs(
+    client: Client, *, every: bool, user: str | None, limit: int | None
+) -> tuple[Sequence[JobRow], bool]:
+    """The newest `limit` jobs, those that are under way before all others, and whether there are more."""
+    newest = client.jobs.list(all=every, user=user, limit=None if limit is None else min(limit + 1, LONGEST_PAGE))
+    if limit is None or len(newest) <= limit:
+        return newest, False
+    under_way = client.jobs.list(phase="STARTING,RUNNING,STOPPING", user=user, limit=None)
+    rows = {row.id: row for row in (*under_way, *newest)}
+    return list(rows.values())[:limit], True
 
 
 def job_lines(rows: Sequence[JobRow], index_of: Mapping[str, int | None], now: float) -> list[str]:
@@ -117,9 +122,19 @@ def job_place(row: JobRow, index_of: Mapping[str, int | None]) -> str:
     if not row.devices:
         return "CPU" if row.gpus == 0 else ""
     known = [index_of.get(uuid) for uuid in row.devices]
-    return "GPU " + ",".join(
-        uuid if index is None else str(index) for uuid, index in zip(row.devices, known, strict=True)
-    )
+    unknown = [uuid for uuid, index in zip(row.devices, known, strict=True) if index is None]
+    return "GPU " + ",".join([*_spans([index for index in known if index is not None]), *unknown])
+
+
+def _spans(indices: Sequence[int]) -> list[str]:
+    """Ascending numbers, three and more in a row as one: 0-3, 5, 6."""
+    runs: list[list[int]] = []
+    for index in sorted(indices):
+        if runs and index == runs[-1][-1] + 1:
+            runs[-1].append(index)
+        else:
+            runs.append([index])
+    return [word for run in runs for word in ([f"{run[0]}-{run[-1]}"] if len(run) > 2 else map(str, run))]
 
 
 def status_lines(server: ServerInfo, devices: Sequence[DeviceRow]) -> list[str]:

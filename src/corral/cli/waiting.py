@@ -19,7 +19,7 @@ SPACING_S = 10.0
 
 _INTERVAL_S = 1.0
 _LINE_START = "\r\033[2K"
-_DURATION = re.compile(r"\d+(?:\.\d+)?[smhdw](?: \d+[smhdw])?\b")
+_DURATION = re.compile(r"<?\d+(?:\.\d+)?[smhdw](?: \d+[smhdw])?\b")
 
 
 class ReasonLine:

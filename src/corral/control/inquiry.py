@@ -144,8 +144,10 @@ class Inquiry:
         found = [d.uuid for d in known if device in (d.uuid, str(d.index))]
         found = found or [d.uuid for d in known if len(device) >= 4 and d.uuid.startswith(device)]
         if len(found) != 1:
-            listing = ", ".join(f"{d.index} ({d.uuid})" for d in known) or "none"
-            raise NotFound(f"there is no device {device} here; devices: {listing}")
+            listing = ", ".join(str(d.index) for d in known) or "none"
+            raise NotFound(
+                f"there is no device {device} here; there are {listing} (`corral devices` lists their UUIDs)"
+            )
         return found[0]
 
     def placement_of(self, pids: Collection[int]) -> Placement | None:

@@ -1,6 +1,7 @@
 """From what a client sends to jobs that the ledger can hold: checked, completed, numbered."""
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -15,6 +16,9 @@ from corral.model.view import View
 from corral.ports import Decided
 
 
+_INTERPRETER = re.compile(r"python[\d.]*|pypy[\d.]*|bash|sh|zsh|node|perl|ruby|Rscript|julia")
+
+
 @dataclass(frozen=True, slots=True)
 class SubmitLimits:
     """The priority of those who name none, and how many jobs may be waiting or running at most (None: any number)."""
@@ -25,7 +29,7 @@ class SubmitLimits:
 
 def spec_of(submission: Submission, caller: Caller, limits: SubmitLimits, owner: ProcessIdentity | None) -> JobSpec:
     """The specification that the ledger keeps: the submission, who asked for it, and the site's defaults."""
-    fallback = os.path.basename(submission.command[0]) if submission.command else submission.kind.value
+    fallback = program_of(submission.command) if submission.command else submission.kind.value
     return JobSpec(
         user=caller.user,
         command=submission.command,
@@ -47,6 +51,21 @@ def spec_of(submission: Submission, caller: Caller, limits: SubmitLimits, owner:
         rlimits=submission.rlimits,
         owner=owner,
     )
+
+
+def program_of(command: Sequence[str]) -> str:
+    """What a command is about: its program, or the script or module that an interpreter is given."""
+    program = os.path.basename(command[0])
+    if _INTERPRETER.fullmatch(program) is None:
+        return program
+    for word, following in zip(command[1:], [*command[2:], ""], strict=True):
+        if word == "-m" and following:
+            return following
+        if word in ("-c", "-e"):
+            break
+        if not word.startswith("-"):
+            return os.path.basename(word) or program
+    return program
 
 
 @lru_cache(maxsize=1000)

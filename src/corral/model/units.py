@@ -91,9 +91,11 @@ def parse_slurm_time_s(text: str, *, field: str = "--time") -> float:
 
 
 def format_duration(seconds: float | None) -> str:
-    """A duration in its two largest units: 45s, 3m 20s, 2h 5m, 1d 4h; "-" when it is not known."""
+    """A duration in its two largest units: 45s, 3m 20s, 2h 5m, 1d 4h, <1s; "-" when it is not known."""
     if seconds is None:
         return "-"
+    if 0 < seconds < 1:
+        return "<1s"
     left = int(max(0.0, seconds))
     parts: list[tuple[int, str]] = []
     for unit in ("d", "h", "m", "s"):
@@ -102,7 +104,7 @@ def format_duration(seconds: float | None) -> str:
             parts.append((count, unit))
         if len(parts) == 2:
             break
-    return " ".join(f"{count}{unit}" for count, unit in parts if count) or f"{max(0.0, seconds):.1g}s"
+    return " ".join(f"{count}{unit}" for count, unit in parts if count) or "0s"
 
 
 def format_share(milli: int) -> str:
