@@ -53,8 +53,10 @@ class Recorded:
 
 
 def read_journal(url: str) -> tuple[Fact, ...]:
-    """Every fact of the ledger at `url`, in order; the server may be running. Raises LedgerFailed."""
+    """Every fact of the ledger at `url`, in order; the server may be running. Raises Refused where there is none."""
     database = Database(url)
+    if not database.path.is_file():
+        raise Refused(f"there is no ledger at {database.path}; name the home of the server, or the ledger's URL")
     try:
         return tuple(entry.fact for entry in Reader(database).journal(None, 0, None))
     finally:

@@ -1,0 +1,54 @@
+"""Reports as pages: whole in one file, and safe to show."""
+
+import xml.etree.ElementTree as ET
+
+from corral.sim.history import History
+from corral.sim.openb import Point
+from corral.sim.page import Bar, Series, gantt, lines, page
+from corral.sim.report import packing_page, queue_page
+
+
+def svg_of(plot: str) -> ET.Element:
+    return ET.fromstring(plot[plot.index("<svg") :])
+
+
+def test_a_page_fetches_nothing_and_runs_nothing() -> None:
+    text = page("t", {"a": 1}, [lines("l", [Series("s", [0, 1], [2, 3])], x_label="x")])
+    assert not any(word in text for word in ("http", "<script", "src=", "url("))
+
+
+def test_what_users_have_written_is_escaped() -> None:
+    text = page("<b>", {"user": "<i>"}, [gantt("g", [Bar("<u>", 0, 1, "<img>")], x_label="x")])
+    assert not any(tag in text for tag in ("<b>", "<i>", "<u>", "<img>"))
+
+
+def test_a_line_has_a_point_for_each_value_and_a_step_one_more() -> None:
+    series = [Series("s", [0, 1, 2], [5, 0, 5])]
+    plain = svg_of(lines("l", series, x_label="x")).find("polyline")
+    steps = svg_of(lines("l", series, x_label="x", steps=True)).find("polyline")
+    assert plain is not None
+    assert steps is not None
+    assert [len((one.get("points") or "").split()) for one in (plain, steps)] == [3, 5]
+
+
+def test_long_lines_are_thinned_out() -> None:
+    drawn = svg_of(lines("l", [Series("s", range(100_000), range(100_000))], x_label="x")).find("polyline")
+    assert drawn is not None
+    assert len((drawn.get("points") or "").split()) < 2_000
+
+
+def test_bars_lie_in_the_row_of_their_device() -> None:
+    bars = [Bar("a", 0, 5, "job 1"), Bar("b", 0, 10, "job 2")]
+    boxes = svg_of(gantt("g", bars, x_label="x")).findall("rect")
+    assert boxes[0].get("y") != boxes[1].get("y")
+    assert float(boxes[1].get("width") or 0) == 2 * float(boxes[0].get("width") or 0)
+
+
+def test_nothing_to_draw_draws_nothing() -> None:
+    assert lines("l", [], x_label="x") == gantt("g", [], x_label="x") == ""
+    assert "<svg" not in queue_page("t", {}, History())
+
+
+def test_a_packing_page_draws_allocation_and_fragmentation() -> None:
+    text = packing_page({"policy": "fgd"}, [Point(0, 0.0, 0.0), Point(1, 1.0, 0.2)])
+    assert text.count("<polyline") == 2
