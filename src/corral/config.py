@@ -7,15 +7,19 @@ of its settings would hand out GPUs by rules that nobody chose.
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from corral.model.errors import Refused, nearest
+from corral.model.means import Means
+from corral.model.split import Strategy
 from corral.model.units import parse_duration_s, parse_memory_mib
 
 if TYPE_CHECKING:
-    from yaml.nodes import Node, ScalarNode
+    from yaml.nodes import MappingNode, Node, ScalarNode
 
+E = TypeVar("E", bound=StrEnum)
 Reader = Callable[["ScalarNode"], Any]
 _INTEGER = re.compile(r"[+-]?\d+")
 
@@ -39,6 +43,14 @@ class Settings:
         kill_grace_s: between SIGTERM and SIGKILL.
         retry_backoff_s, retry_backoff_max_s: the pause before the second attempt, doubled for each further one up to
             the largest.
+        sharing: how jobs meet on devices, (which, means) pairs; `corral.sharing.arrange` says what `which` may be.
+        split: how a share that no single device has room for is spread; split_fragments lets it take parts of several.
+        resource_names: a file of definitions beside those that come with Corral.
+        guard_grace_s: how long a job may hold more memory of a shared device than it was granted.
+        guard_reserve_mib: when less is free on the device, that grace is over.
+        mps_control: the program that starts MPS daemons; mps_multi_user lets several users meet in one.
+        exclusive_process_mode: the driver lets a single process onto a device that was given whole.
+        strict_cuda: a runtime newer than the driver's CUDA is refused within a major version too.
     """
 
     sample_interval_s: float = 1.0
@@ -55,6 +67,16 @@ class Settings:
     kill_grace_s: float = 10.0
     retry_backoff_s: float = 1.0
     retry_backoff_max_s: float = 300.0
+    sharing: tuple[tuple[str, Means], ...] = ()
+    split: Strategy = Strategy.EVENLY
+    split_fragments: bool = True
+    resource_names: str | None = None
+    guard_grace_s: float = 10.0
+    guard_reserve_mib: int = 512
+    mps_control: str = "nvidia-cuda-mps-control"
+    mps_multi_user: bool = False
+    exclusive_process_mode: bool = False
+    strict_cuda: bool = False
 
 
 def load_settings(path: Path) -> Settings:
@@ -96,9 +118,12 @@ def _settings_of(path: Path, root: "Node | None") -> Settings:
         lines[key] = _line(key_node)
         name, read = _SETTINGS[key]
         try:
-            if not isinstance(value_node, ScalarNode):
+            if key == _GROUP and isinstance(value_node, MappingNode):
+                values[name] = _sharing_group(value_node)
+            elif not isinstance(value_node, ScalarNode):
                 raise Refused("takes a single value, not a list or a group")
-            values[name] = read(value_node)
+            else:
+                values[name] = read(value_node)
         except Refused as refused:
             raise Refused(f"{place}: {key}: {_without_prefix(str(refused))}", field=key) from None
     settings = Settings(**values)
@@ -158,6 +183,48 @@ def _yes_or_no(node: "ScalarNode") -> bool:
     return bool(node.value.lower() == "true")
 
 
+def _one_of(kind: type[E]) -> Reader:
+    def read(node: "ScalarNode") -> E:
+        known = {str(member.value): member for member in kind}
+        if node.value not in known:
+            raise Refused(f"{node.value!r} will not do; {nearest(node.value, known)}")
+        return known[node.value]
+
+    return read
+
+
+def _text(node: "ScalarNode") -> str:
+    if not node.value:
+        raise Refused("it is empty; write a path or a name")
+    return str(node.value)
+
+
+def _sharing_of_all(node: "ScalarNode") -> tuple[tuple[str, Means], ...]:
+    return (("*", _shared_means(node)),)
+
+
+def _sharing_group(node: "MappingNode") -> tuple[tuple[str, Means], ...]:
+    """Lines such as `0: mps`, `A100: timeslice`, `"*": exclusive`, in their order."""
+    from yaml.nodes import ScalarNode
+
+    rules = []
+    for which, means in node.value:
+        if not isinstance(which, ScalarNode) or not isinstance(means, ScalarNode):
+            raise Refused("each line of it is a device and a means, such as `0: mps`")
+        rules.append((str(which.value), _shared_means(means)))
+    return tuple(rules)
+
+
+def _shared_means(node: "ScalarNode") -> Means:
+    means: Means = _one_of(Means)(node)
+    if means is Means.MIG:
+        raise Refused("mig is not set here: a device whose driver says that it is in MIG mode is shared by its slices")
+    return means
+
+
+_GROUP = "sharing"
+"""The one setting that may be a group of lines."""
+
 _PREFIX = "value"
 """What the readers of units call the value; the line and the key say it better and replace it."""
 
@@ -177,6 +244,16 @@ _SETTINGS: dict[str, tuple[str, Reader]] = {
     "kill_grace": ("kill_grace_s", _duration(0.0, 24 * _HOUR_S)),
     "retry_backoff": ("retry_backoff_s", _duration(0.0, 24 * _HOUR_S)),
     "retry_backoff_max": ("retry_backoff_max_s", _duration(0.0, 24 * _HOUR_S)),
+    _GROUP: ("sharing", _sharing_of_all),
+    "split": ("split", _one_of(Strategy)),
+    "split_fragments": ("split_fragments", _yes_or_no),
+    "resource_names": ("resource_names", _text),
+    "guard_grace": ("guard_grace_s", _duration(0.0, _HOUR_S)),
+    "guard_reserve": ("guard_reserve_mib", _memory(1, 1024 * 1024)),
+    "mps_control": ("mps_control", _text),
+    "mps_multi_user": ("mps_multi_user", _yes_or_no),
+    "exclusive_process_mode": ("exclusive_process_mode", _yes_or_no),
+    "strict_cuda": ("strict_cuda", _yes_or_no),
 }
 
 

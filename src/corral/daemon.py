@@ -38,6 +38,7 @@ from corral.control.submit import SubmitLimits
 from corral.control.tenancy import Tenancy
 from corral.control.transitions import Backoff
 from corral.ledger.store import open_ledger
+from corral.model.device import Node
 from corral.model.errors import BackendFailed, Conflict, CorralError
 from corral.model.home import Home, find_home
 from corral.model.job import Job, JobKind
@@ -48,6 +49,8 @@ from corral.scheduling.admit import Limits
 from corral.scheduling.feasible import refuse_impossible, verify
 from corral.scheduling.info import gpu_info
 from corral.scheduling.planner import Planner
+from corral.sharing.arrange import Arrangement
+from corral.sharing.definitions import load_catalogue
 from corral.sharing.exclusive import Exclusive
 from corral.sharing.mig import Mig
 from corral.sharing.mps import Mps
@@ -84,12 +87,13 @@ class Server:
         self._source = discover(self._clock, mock=mock, held=self._held_milli)
         self._processes = HostProcesses()
         self._backends = self._make_backends()
+        self._arrangement = Arrangement(settings.sharing, multi_user=settings.mps_multi_user)
         self._tenancy = Tenancy(
             {
-                Means.EXCLUSIVE: Exclusive(),
+                Means.EXCLUSIVE: Exclusive(process_mode=settings.exclusive_process_mode),
                 Means.TIMESLICE: Timeslice(),
                 Means.MIG: Mig(),
-                Means.MPS: Mps(home.root),
+                Means.MPS: Mps(home.root, control=settings.mps_control, multi_user=settings.mps_multi_user),
             },
             home.scratch,
         )
@@ -104,6 +108,7 @@ class Server:
             view=self._ledger.view,
             observe=self._ledger.observe,
             attribution=Attribution(self._clock, owners=self._dispatcher.pids, home=str(home.root)),
+            arrange=self._arrange,
         )
         self._controller = Controller(
             self._ledger,
@@ -177,7 +182,12 @@ class Server:
 
     def _make_service(self) -> Service:
         limits = SubmitLimits(self._settings.default_priority, self._settings.max_queue_size)
-        asking = Asking()
+        names = self._settings.resource_names
+        asking = Asking(
+            None if names is None else load_catalogue([self._home.root / names]),
+            self._settings.split,
+            self._settings.split_fragments,
+        )
         inquiry = Inquiry(
             self._ledger,
             self._controller,
@@ -212,6 +222,11 @@ class Server:
         launch = launch_of(job, allocation, devices, str(self._home.root), str(self._home.scratch_of(job.id)))
         added = self._tenancy.environment(job, allocation, view)
         return replace(launch, env=tuple(sorted({**dict(launch.env), **dict(added)}.items()))) if added else launch
+
+    def _arrange(self, node: Node) -> Node:
+        for why in self._arrangement.refusals(node):
+            log.warning("%s", why)
+        return self._arrangement.node(node)
 
     def _held_milli(self) -> dict[str, int]:
         view = self._ledger.view()

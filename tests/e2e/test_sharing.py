@@ -113,8 +113,9 @@ def test_files_that_disagree_are_named_by_a_rescan_and_put_right(pair: Box) -> N
     stale = pair.home / "scratch" / "gone" / "config" / "resource.txt"
     stale.parent.mkdir(parents=True)
     stale.write_text(right)
-    (pair.home / "scratch" / "torn" / "config").mkdir(parents=True)
-    (pair.home / "scratch" / "torn" / "config" / "resource.txt").write_text(right[:40])
+    torn = pair.home / "scratch" / "torn" / "config" / "resource.txt"
+    torn.parent.mkdir(parents=True)
+    torn.write_text(right[:40])
     mutation = "mutation ($agent_id: String!) { rescan_gpu_alloc_maps(agent_id: $agent_id) { ok disagreements } }"
     told = asked(pair, mutation, agent_id=node_of(pair))["rescan_gpu_alloc_maps"]["disagreements"]
     assert len(told) == 3
@@ -123,7 +124,8 @@ def test_files_that_disagree_are_named_by_a_rescan_and_put_right(pair: Box) -> N
     assert f"job {job} holds 0.2 of {SECOND} by the ledger and 0.5 by its resource file" in told[1]
     assert "job gone has a resource file and no allocation" in told[2]
     assert ours.read_text() == right
-    assert not stale.exists()
+    assert (stale.exists(), torn.exists()) == (False, True)
+    torn.unlink()
 
 
 def test_devices_are_typed_and_paged_in_graphql(pair: Box) -> None:
@@ -145,3 +147,116 @@ def test_the_map_is_a_bar_a_device_in_eighty_columns(pair: Box) -> None:
     assert "0.80 |AAAAAAAAAAAAAAAA....|" in second
     assert owner.endswith(f"1.4 in {jobs[1]}, {jobs[0]}")
     assert max(map(len, (first, second, owner))) <= 80
+
+
+SLICED = """slot_name = "cuda"
+devices = [
+{ mother_uuid = "GPU-whole", model_name = "NVIDIA A100-SXM4-80GB", memory_size = "80G", is_mig_device = false },
+{ mother_uuid = "GPU-sliced", model_name = "CUDA GPU-1g.10gb", memory_size = "10G", is_mig_device = true },
+{ mother_uuid = "GPU-sliced", model_name = "CUDA GPU-1g.10gb", memory_size = "10G", is_mig_device = true },
+{ mother_uuid = "GPU-sliced", model_name = "CUDA GPU-3g.40gb", memory_size = "40G", is_mig_device = true },
+]
+[attributes]
+nvidia_driver = "550.54.15"
+cuda_runtime = "12.4"
+"""
+
+
+@pytest.fixture(scope="module")
+def _sliced() -> Iterator[Box]:
+    box = Box(SLICED)
+    (box.home / "config.yaml").write_text('kill_grace: 1s\nsharing:\n  "*": exclusive\n')
+    box.up()
+    yield box
+    box.clear()
+    box.down()
+
+
+@pytest.fixture
+def sliced(_sliced: Box) -> Iterator[Box]:
+    """A server on a device that is given whole and one that is cut into three slices."""
+    yield _sliced
+    _sliced.clear()
+
+
+def test_a_slice_is_handed_out_like_a_device_and_the_device_it_is_cut_from_never(sliced: Box) -> None:
+    jobs = [sliced.submit("--mig", "1g.10gb", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; sleep 60") for _ in "ab"]
+    third = sliced.submit("--mig", "1g.10gb", "--", "true")
+    whole = sliced.submit("--gpus", "1", "--", "sleep", "60")
+    for job in (*jobs, whole):
+        sliced.until_phase(job, "RUNNING")
+    assert [sliced.job(job)["devices"] for job in (*jobs, whole)] == [
+        ["MIG-GPU-sliced/1/0"],
+        ["MIG-GPU-sliced/2/0"],
+        ["GPU-whole"],
+    ]
+    sliced.until(lambda: sliced.ok("logs", jobs[0]) == "MIG-GPU-sliced/1/0\n")
+    assert sliced.job(third)["phase"] == "PENDING"
+    assert "1 MIG slice 1g.10gb" in sliced.ok("why", third)
+    sliced.ok("cancel", jobs[0])
+    assert sliced.ended(third)["phase"] == "SUCCEEDED"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--mig", "2g.20gb"], "no device has a slice 2g.20gb; they offer 1g.10gb, 3g.40gb"),
+        (["--mig", "1g.10gb", "--gpus", "3"], "the most you can ask for is 2"),
+        (["--gpus", "0.5"], "every GPU here is given whole; ask for --gpus 1 or more"),
+        (["--gpus", "0.5", "--share", "mps"], "no GPU here is shared by mps; they are: exclusive, mig"),
+        (["--mig", "1g.10gb", "--gpu-mem", "5G"], "--gpu-mem: the profile 1g.10gb fixes memory and cores"),
+        (["--resource", "cuda.device:10g-mig=1", "--resource", "cuda.shares=0.5"], "cannot be asked for together"),
+    ],
+)
+def test_what_the_devices_do_not_offer_is_refused_with_what_they_do(sliced: Box, words: list[str], told: str) -> None:
+    done = sliced.run("submit", *words, "--", "true")
+    assert (done.returncode, told in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--gpus", "0.005"], "ask for 0.01"),
+        (["--gpus", "-0.5"], "not above zero"),
+        (["--gpus", "2.5"], "the most you can ask for is 2"),
+        (["--gpu-mem", "3G"], "the most you can ask for is 2G"),
+        (["--gpus", "1", "--gpu-mem", "1G"], "a whole GPU is granted with all it has"),
+        (["--gpus", "1", "--resource", "cuda.shares=0.5"], "leave one of them out"),
+        (["--resource", "cuda.shares=0"], "not above zero"),
+        (["--resource", "cuda.shares=0.5", "--resource", "cuda.device=1"], "cannot be asked for together"),
+        (
+            ["--resource", "tencent.com/vcuda-core=150", "--resource", "tencent.com/vcuda-memory=8"],
+            "ask for 100 or 200",
+        ),
+        (["--resource", "tencent.com/vcuda-core=50"], "needs tencent.com/vcuda-memory"),
+        (["--resource", "cuda.share=0.5"], "did you mean 'cuda.shares'?"),
+        (["--share", "mps"], "no GPU here is shared by mps"),
+        (["--share", "mig"], "--mig 1g.10gb"),
+        (["--mig", "1g.10gb"], "no device is sliced"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_with_what_would(pair: Box, words: list[str], told: str) -> None:
+    done = pair.run("submit", *words, "--", "true")
+    assert (done.returncode, told in done.stderr) == (2, True), done.stderr
+
+
+def test_no_gpus_is_still_a_job_without_any(pair: Box) -> None:
+    assert pair.ended(pair.submit("--gpus", "0", "--", "true"))["devices"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "granted"),
+    [
+        (["--gpu-mem", "500M"], [(240, 500)]),
+        (["--gpu-cores", "25"], [(250, 512)]),
+        (["--resource", "tencent.com/vcuda-core=50", "--resource", "tencent.com/vcuda-memory=2"], [(500, 512)]),
+        (["--resource", "nvidia.com/gpu=2", "--resource", "nvidia.com/gpumem=1024"], [(500, 1024), (500, 1024)]),
+    ],
+)
+def test_memory_and_cores_come_to_a_share_of_the_device(
+    pair: Box, words: list[str], granted: list[tuple[int, int]]
+) -> None:
+    job = pair.submit(*words, "--", "sleep", "60")
+    pair.until_phase(job, "RUNNING")
+    holders = [holder for device in pair.json("devices", "--json") for holder in device["holders"]]
+    assert [(holder["share_milli"], holder["memory_mib"]) for holder in holders] == granted

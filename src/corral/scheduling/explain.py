@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from corral.model.allocation import Placement
 from corral.model.device import Device, DeviceState
 from corral.model.fact import JobSubmitted
-from corral.model.fit import Cause, Misfit, could_use, node_state
+from corral.model.fit import Cause, Misfit, could_use, node_state, share_milli_of
 from corral.model.job import DEFAULT_PRIORITY, Job, JobKind, JobSpec, Phase, Request
 from corral.model.plan import Hold, Plan, WaitReason, group_of
 from corral.model.submission import Submission
@@ -280,7 +280,7 @@ def _inventory(view: View, name: str, request: Request, now: float) -> str:
             other["of another kind"] += 1
         elif slot.blocked is not None:
             other[_blocked(view, device, slot.blocked, now)] += 1
-        elif slot.free_milli < request.share_milli:
+        elif slot.free_milli < share_milli_of(request, slot):
             held.update(dict.fromkeys(_holder_ids(view, device.uuid), 1))
             parts.append(device.uuid)
         else:

@@ -1,16 +1,26 @@
 """What could start: ever, now, and still. All with the fit test that decides."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Any
 
 from corral.model.allocation import Placement
-from corral.model.device import DeviceCondition
+from corral.model.device import Device, DeviceCondition
 from corral.model.errors import Refused, nearest
 from corral.model.fact import ConditionObserved
-from corral.model.fit import Cause, Misfit, NodeState, model_matches, node_state, still_fits, version_tuple
+from corral.model.fit import (
+    Cause,
+    Misfit,
+    NodeState,
+    model_matches,
+    node_state,
+    profile_matches,
+    still_fits,
+    version_tuple,
+)
 from corral.model.job import Job, Request
+from corral.model.means import Means
 from corral.model.plan import Plan, Start, group_of
 from corral.model.submission import Submission
 from corral.model.units import MILLI_PER_DEVICE, count_of, format_memory
@@ -160,7 +170,7 @@ def _unknown_device(view: View, request: Request) -> str | None:
     for uuid in request.device_uuids:
         if uuid not in known:
             return f"no GPU here has the UUID {uuid}; {nearest(uuid, known) or 'there is none at all'}"
-    if request.device_uuids and len(request.device_uuids) != request.devices:
+    if request.device_uuids and request.split_milli is None and len(request.device_uuids) != request.devices:
         named = count_of(len(request.device_uuids), "GPU")
         return f"{named} named but {request.devices} asked for; the numbers must agree"
     return None
@@ -216,6 +226,9 @@ def _device_lack(view: View, request: Request) -> str | None:
     devices = [device for name in sorted(view.nodes) for device in view.nodes[name].devices]
     if not devices:
         return None
+    unshared = _sharing_lack(devices, request)
+    if unshared is not None:
+        return unshared
     if not any(model_matches(request.models, device.model) for device in devices):
         counts: dict[str, int] = {}
         for device in devices:
@@ -234,6 +247,26 @@ def _device_lack(view: View, request: Request) -> str | None:
         )
     if request.share_milli > MILLI_PER_DEVICE:
         return "a share is at most the whole GPU, 1"
+    return None
+
+
+def _sharing_lack(devices: Sequence[Device], request: Request) -> str | None:
+    """Why no device here is shared in the way that the request needs."""
+    if request.mig_profile is not None:
+        wanted = request.mig_profile
+        offered = sorted({device.mig_profile for device in devices if device.mig_profile is not None})
+        if not any(profile_matches(wanted, profile) for profile in offered):
+            there = f"they offer {', '.join(offered)}" if offered else "no device is sliced"
+            return f"--mig: no device has a slice {wanted}; {there}"
+        return None
+    plain = [device for device in devices if device.mig_profile is None]
+    if request.means not in (None, Means.EXCLUSIVE) and all(device.means is not request.means for device in plain):
+        means = sorted({device.means.value for device in plain})
+        return f"--share: no GPU here is shared by {request.means}; they are: {', '.join(means)}"
+    if not request.whole and all(device.means in (Means.EXCLUSIVE, Means.MIG) for device in plain):
+        return "every GPU here is given whole; ask for --gpus 1 or more"
+    if (request.split_milli or 0) > len(plain) * MILLI_PER_DEVICE:
+        return f"no node has so much; the most you can ask for is {len(plain)}"
     return None
 
 

@@ -88,12 +88,19 @@ def _amounts(request: Request) -> list[str]:
 
 
 def _devices(request: Request) -> str:
+    if request.mig_profile is not None:
+        return count_of(request.devices, f"MIG slice {request.mig_profile}")
     kind = " or ".join(request.models) or ("GPU" if request.devices == 1 else "GPUs")
     if request.device_uuids:
         return f"{'the GPU' if request.devices == 1 else 'the GPUs'} {', '.join(request.device_uuids)}"
-    if request.share_milli == MILLI_PER_DEVICE:
+    if request.whole:
         return f"{request.devices} {'whole ' if request.models else ''}{kind}"
-    return f"{format_share(request.share_milli)} of {'a' if request.devices == 1 else request.devices} {kind}"
+    shared = f" shared by {request.means}" if request.means is not None else ""
+    if request.share_of_memory:
+        return f"a part of {'a' if request.devices == 1 else request.devices} {kind}{shared}"
+    if request.split_milli is not None and request.split_milli > MILLI_PER_DEVICE:
+        return f"{format_share(request.split_milli)} {kind}s in parts of one node{shared}"
+    return f"{format_share(request.share_milli)} of {'a' if request.devices == 1 else request.devices} {kind}{shared}"
 
 
 def _conditions(request: Request) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from corral.clock import Clock
-from corral.model.device import DeviceSample, Node
+from corral.model.device import DeviceSample, Node, Partition
 from corral.model.errors import Refused
 from corral.model.units import MILLI_PER_DEVICE
 from corral.telemetry.host import host_node
@@ -56,13 +56,16 @@ class MockSource:
         """The described readings and loads at this moment."""
         self._read_again_if_changed()
         devices = {mock.device.uuid: mock for mock in self._box.devices}
+        slices = {part.uuid: (mock, part) for mock in self._box.devices for part in mock.device.partitions}
         held = self._held()
         now = self._clock.now()
         return tuple(
             _sample(devices[uuid], now, held.get(uuid, 0))
             if uuid in devices
+            else _sample_slice(*slices[uuid], now)
+            if uuid in slices
             else DeviceSample(uuid, now, fault=f"{self._path} no longer describes it")
-            for uuid in (devices if uuids is None else uuids)
+            for uuid in ([*devices, *slices] if uuids is None else uuids)
         )
 
     def close(self) -> None:
@@ -117,6 +120,20 @@ def _sample(mock: MockDevice, now: float, held_milli: int) -> DeviceSample:
         temperature_c=mock.temperature_c + round(_BUSY_TEMPERATURE_C * load) if readable("temperature_c") else None,
         power_mw=mock.power_mw + round(_BUSY_POWER_MW * load) if readable("power_w") else None,
         processes=mock.processes if readable("processes") else None,
+    )
+
+
+def _sample_slice(mock: MockDevice, part: Partition, now: float) -> DeviceSample:
+    """A slice of which nothing is used; a file describes the whole device's readings only."""
+    if mock.lost:
+        return DeviceSample(part.uuid, now, fault="the device it is cut from is lost: it has fallen off the bus")
+    return DeviceSample(
+        part.uuid,
+        now,
+        memory_used_mib=0,
+        memory_free_mib=part.memory_mib,
+        memory_total_mib=part.memory_mib,
+        processes=(),
     )
 
 

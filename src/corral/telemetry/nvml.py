@@ -57,11 +57,11 @@ class NvmlSource:
 
     def sample(self, uuids: Sequence[str] | None = None) -> tuple[DeviceSample, ...]:
         """One sample of each device, or of those named. Compute processes only: a display is no work."""
-        wanted = tuple(self._known) if uuids is None else tuple(uuids)
+        wanted = self._everything() if uuids is None else tuple(uuids)
         for last_try in (False, True):
             try:
                 session = self._current_session()
-                wanted = wanted or tuple(self._known)
+                wanted = wanted or self._everything()
                 return tuple(self._sample(session, uuid) for uuid in wanted)
             except SessionEnded as error:
                 self._session = None
@@ -73,6 +73,16 @@ class NvmlSource:
         """End the session."""
         self._session = None
         close_session()
+
+    def _everything(self) -> tuple[str, ...]:
+        """Every device, and every slice of one."""
+        slices = (part.uuid for device in self._known.values() for part in device.partitions)
+        return (*self._known, *slices)
+
+    def _handle(self, session: _Session, uuid: str) -> Handle | None:
+        if uuid in session.handles or uuid in self._known:
+            return session.handles.get(uuid)
+        return ask(pynvml.nvmlDeviceGetHandleByUUID, uuid)
 
     def _current_session(self) -> _Session:
         session = self._session
@@ -125,7 +135,7 @@ class NvmlSource:
 
     def _sample(self, session: _Session, uuid: str) -> DeviceSample:
         now = self._clock.now()
-        handle = session.handles.get(uuid)
+        handle = self._handle(session, uuid)
         if handle is None:
             return DeviceSample(uuid, now, fault="the driver does not show this GPU; it may have fallen off the bus")
         try:

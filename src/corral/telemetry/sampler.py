@@ -37,8 +37,9 @@ class Sampler:
     """Implements `ports.Telemetry`: samples all devices every `settings.sample_interval_s`.
 
     An inventory that changed and conditions that changed in a way that matters go to `observe`, which must return at
-    once; small moves of utilisation and memory do not. When the driver hangs, every device is unreadable from
-    `settings.stale_sample_s` after its last sample on, until the driver answers again.
+    once; small moves of utilisation and memory do not. `arrange` makes of what the source found the node that the site
+    hands out: how devices are shared, and their slices as devices. When the driver hangs, every device is unreadable
+    from `settings.stale_sample_s` after its last sample on, until the driver answers again.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Sampler:
         view: Callable[[], View],
         observe: Callable[[Sequence[Observation]], None],
         attribution: Attribution | None = None,
+        arrange: Callable[[Node], Node] = lambda node: node,
     ) -> None:
         self._source = source
         self._clock = clock
@@ -57,13 +59,14 @@ class Sampler:
         self._view = view
         self._observe = observe
         self._attribution = attribution or Attribution(clock)
+        self._arrange = arrange
         self._patience_s = settings.stale_sample_s - settings.sample_interval_s
         self._driver = DriverThread(self._patience_s)
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
         self._logged: str | None = None
-        self._node: Node | None = None
+        self._found: Node | None = None
         self._devices: dict[str, Device] = {}
         self._samples: dict[str, DeviceSample] = {}
         self._standings: dict[str, Standing] = {}
@@ -150,10 +153,11 @@ class Sampler:
     def _take(self, node: Node | None) -> Sequence[Observation]:
         """Take over the inventory; a host whose driver never answered has no devices, and CPU jobs can run there."""
         if node is None:
-            node = self._node or host_node()
-        if node == self._node:
+            node = self._found or host_node()
+        if node == self._found:
             return ()
-        self._node = node
+        self._found = node
+        node = self._arrange(node)
         self._devices = {device.uuid: device for device in node.devices}
         for known in (self._samples, self._standings, self._told):
             for uuid in [uuid for uuid in known if uuid not in self._devices]:
@@ -165,8 +169,9 @@ class Sampler:
         view, now_s = self._view(), self._clock.monotonic()
         known = [sample for sample in samples if sample.uuid in self._devices]
         for sample in self._attribution.attribute(known):
-            jobs = _jobs_on(view_before, sample.uuid) | _jobs_on(view, sample.uuid)
             device, before = self._devices[sample.uuid], self._standings.get(sample.uuid)
+            places = (sample.uuid, *(part.uuid for part in device.partitions))
+            jobs = {job for uuid in places for moment in (view_before, view) for job in _jobs_on(moment, uuid)}
             self._samples[sample.uuid] = sample
             self._standings[sample.uuid] = judge(device, sample, before, jobs, self._settings, now_s=now_s)
 

@@ -1,0 +1,82 @@
+"""How the site shares its devices: the means of each, and slices that are handed out like devices of their own."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from corral.model.device import Device, Node
+from corral.model.fit import model_matches
+from corral.model.means import Means
+from corral.sharing.mps import mps_unfit
+
+ANY = "*"
+"""The rule for every device that no other names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrangement:
+    """The site's rules.
+
+    Attributes:
+        rules: (which, means) pairs; `which` is a UUID, an index, words of a model's name, or ANY. A UUID counts more
+            than an index, that more than a model, that more than ANY; of equals the first counts.
+        multi_user: MPS devices serve several Unix users at a time.
+    """
+
+    rules: tuple[tuple[str, Means], ...] = ()
+    multi_user: bool = False
+
+    def node(self, node: Node) -> Node:
+        """The node with each device's means, and each slice as a device after those that it is cut from.
+
+        A device that MPS is asked for and cannot run on is exclusive instead: nobody is put together unprotected
+        who was promised protection (`refusals` says why).
+        """
+        devices = [self._device(node, device) for device in node.devices]
+        return replace(node, devices=(*devices, *_slices(devices)))
+
+    def refusals(self, node: Node) -> tuple[str, ...]:
+        """Why devices are not shared as the site asks, a sentence each, in index order."""
+        asked = ((device, self.means_asked(device)) for device in node.devices if device.parent_uuid is None)
+        unfit = (mps_unfit(node, device) for device, means in asked if means is Means.MPS)
+        return tuple(f"{why}; it is given whole" for why in unfit if why is not None)
+
+    def means_asked(self, device: Device) -> Means:
+        """What the rules say of a device."""
+        by_which = dict(reversed(self.rules))
+        for name in (device.uuid, str(device.index)):
+            if name in by_which:
+                return by_which[name]
+        models = (which for which, _ in self.rules if which != ANY and not which.isdigit())
+        model = next((which for which in models if model_matches((which,), device.model)), ANY)
+        return by_which.get(model, Means.TIMESLICE)
+
+    def _device(self, node: Node, device: Device) -> Device:
+        if device.mig_enabled:
+            return replace(device, means=Means.MIG)
+        means = self.means_asked(device)
+        if means is Means.MIG or (means is Means.MPS and mps_unfit(node, device) is not None):
+            means = Means.EXCLUSIVE
+        return replace(device, means=means, one_user=means is Means.MPS and not self.multi_user)
+
+
+def _slices(devices: Sequence[Device]) -> list[Device]:
+    """The partitions of sliced devices as devices, numbered after the last index."""
+    index = max((device.index for device in devices), default=-1)
+    slices = []
+    for device in devices:
+        for partition in device.partitions:
+            index += 1
+            slices.append(
+                replace(
+                    device,
+                    uuid=partition.uuid,
+                    index=index,
+                    memory_mib=partition.memory_mib,
+                    partitions=(),
+                    links=(),
+                    power_limit_mw=None,
+                    mig_profile=partition.profile,
+                    parent_uuid=device.uuid,
+                )
+            )
+    return slices
