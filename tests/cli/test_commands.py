@@ -107,7 +107,7 @@ def test_doctor_says_what_to_do_about_each_thing_it_finds(tmp_path: Path) -> Non
     (tmp_path / "ledger.db").write_text("this is no database, and it is long enough to be looked at" * 40)
     told = corral("doctor", home=tmp_path)
     assert told.returncode == 1
-    assert re.search(r"failure +ledger +.*ledger\.db cannot be read", told.stdout)
+    assert re.search(r"failure +ledger +.*ledger\.db cannot be read", " ".join(told.stdout.split()))
     assert "corral up --detach" in told.stdout
 
 

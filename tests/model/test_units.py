@@ -57,7 +57,8 @@ def test_what_is_no_slurm_time_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(45, "45s"), (200, "3m 20s"), (7500, "2h 5m"), (86400, "1d"), (None, "-"), (0.25, "<1s"), (0, "0s")]
+    ("seconds", "text"),
+    [(45, "45s"), (200, "3m 20s"), (7500, "2h 5m"), (86400, "1d"), (None, "-"), (0.25, "<1s"), (0, "0s")],
 )
 def test_a_duration_is_shown_in_its_two_largest_units(seconds: float | None, text: str) -> None:
     assert format_duration(seconds) == text

@@ -33,7 +33,9 @@ app = command_group()
 def ps(
     every: Annotated[bool, typer.Option("--all", "-a", help="Also jobs that have ended.")] = False,
     user: Annotated[str | None, typer.Option("--user", metavar="NAME", help="Only this user's.")] = None,
-    limit: Annotated[int, typer.Option("--limit", min=0, max=LONGEST_PAGE - 1, metavar="N", help="So many of the newest; 0 is all.")] = PAGE,
+    limit: Annotated[
+        int, typer.Option("--limit", min=0, max=LONGEST_PAGE - 1, metavar="N", help="So many of the newest; 0 is all.")
+    ] = PAGE,
     json: Annotated[bool, typer.Option("--json", help="Print JSON: every job, unpaged.")] = False,
 ) -> None:
     """List jobs that wait or run.
@@ -79,9 +81,7 @@ def devices(json: AsJson = False) -> None:
         _print(device_lines(rows))
 
 
-def newest_jobs(
-    client: Client, *, every: bool, user: str | None, limit: int | None
-) -> tuple[Sequence[JobRow], bool]:
+def newest_jobs(client: Client, *, every: bool, user: str | None, limit: int | None) -> tuple[Sequence[JobRow], bool]:
     """The newest `limit` jobs, those that are under way before all others, and whether there are more."""
     newest = client.jobs.list(all=every, user=user, limit=None if limit is None else min(limit + 1, LONGEST_PAGE))
     if limit is None or len(newest) <= limit:

@@ -15,7 +15,7 @@ _GPUS = re.compile(r"(?:([A-Za-z][\w.-]*):)?(\d+)")
 _GRES = re.compile(r"gpu(?::([A-Za-z][\w.-]*))?(?::(\d+))?(?:\(.*\))?")
 _NICE_PER_STEP = 100  # what a bare --nice means in Slurm is one step of priority here
 _DEFAULT_PRIORITY = 5
-_PROGRAMS = {".py": "python", ".sh": "bash", ".pl": "perl", ".rb": "ruby", ".js": "node", ".R": "Rscript"}
+_PROGRAMS = {".py": "python ", ".sh": "bash ", ".pl": "perl ", ".rb": "ruby ", ".js": "node ", ".R": "Rscript "}
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,13 @@ def read_script(path: str, arguments: Sequence[str] = ()) -> Script:
 
     Raises Refused when it cannot be read, does not say what runs it, or its header has a mistake (with the line).
     """
-    words = shlex.join([path, *arguments])
-    lines = _lines(path, words)
+    command = shlex.join([path, *arguments])
+    lines = _lines(path, command)
     if not lines or not lines[0].startswith("#!"):
-        program = _PROGRAMS.get(Path(path).suffix, "bash")
+        program = _PROGRAMS.get(Path(path).suffix, "")
         raise Refused(
-            f"{path} does not begin with #! and so does not say what runs it; submit it as a command: "
-            f"corral submit -- {program} {words}"
+            f"{path} does not begin with #! and so does not say what runs it; begin it with #!/bin/bash or the like, "
+            f"or submit it as a command: corral submit -- {program}{command}"
         )
     where = Path(path).name
     flags, slurm, ignored = SubmitFlags(), SubmitFlags(), list[str]()
@@ -76,12 +76,12 @@ def translate_sbatch(words: Sequence[str], where: str) -> tuple[list[str], list[
     return ours, ignored
 
 
-def _lines(path: str, words: str) -> list[str]:
+def _lines(path: str, command: str) -> list[str]:
     try:
         return Path(path).read_text(errors="surrogateescape").splitlines()
     except (FileNotFoundError, IsADirectoryError) as error:
         raise Refused(
-            f"there is no script {path}; a command is submitted after --: corral submit -- {words}"
+            f"there is no script {path}; a command is submitted after --: corral submit -- {command}"
         ) from error
     except OSError as error:
         raise Refused(f"{path} cannot be read: {error.strerror}") from error

@@ -15,7 +15,6 @@ from corral.model.submission import Submission
 from corral.model.view import View
 from corral.ports import Decided
 
-
 _INTERPRETER = re.compile(r"python[\d.]*|pypy[\d.]*|bash|sh|zsh|node|perl|ruby|Rscript|julia")
 
 
@@ -58,13 +57,12 @@ def program_of(command: Sequence[str]) -> str:
     program = os.path.basename(command[0])
     if _INTERPRETER.fullmatch(program) is None:
         return program
-    for word, following in zip(command[1:], [*command[2:], ""], strict=True):
-        if word == "-m" and following:
-            return following
+    for at, word in enumerate(command[1:], start=1):
         if word in ("-c", "-e"):
             break
-        if not word.startswith("-"):
-            return os.path.basename(word) or program
+        if word == "-m" or not word.startswith("-"):
+            named = command[at + 1 : at + 2] if word == "-m" else [os.path.basename(word)]
+            return "".join(named) or program
     return program
 
 

@@ -1,0 +1,21 @@
+import pytest
+
+from corral.control.submit import program_of
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("/usr/bin/env", "env"),
+        ("python train.py --lr 1", "train.py"),
+        ("/opt/bin/python3.11 -u /home/a/train.py", "train.py"),
+        ("python -m torch.distributed.run train.py", "torch.distributed.run"),
+        ("python -c print()", "python"),
+        ("sh -c true", "sh"),
+        ("bash -x sweep.sh", "sweep.sh"),
+        ("python", "python"),
+        ("pythonic train.py", "pythonic"),
+    ],
+)
+def test_a_job_without_a_name_is_called_by_its_program_or_the_script_it_runs(command: str, name: str) -> None:
+    assert program_of(command.split()) == name
