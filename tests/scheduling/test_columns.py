@@ -65,16 +65,18 @@ def test_what_is_taken_is_gone_and_what_is_given_back_is_there_again() -> None:
 def test_a_rollback_undoes_everything_since_its_mark_and_nothing_before(steps: list[tuple[int, int, bool]]) -> None:
     columns = Columns(rows(free(3), free(3)))
     columns.take(Taking(0, (0,), 300, (0,), 10, 1))
-    before = [columns.state(0), columns.state(1)]
+    outer_state = [columns.state(0), columns.state(1)]
     outer = columns.mark()
-    for row, slot, keep in steps:
-        inner = columns.mark()
+    for row, slot, undone in steps:
+        before = columns.state(row)
+        inner = columns.mark() if undone else None
         columns.take(Taking(row, (slot,), 10, (0,), 1, 1))
-        (columns.keep if keep else columns.rollback)(inner)
-    kept = sum(keep for _, _, keep in steps)
-    assert columns.state(0).cpu_milli + columns.state(1).cpu_milli == sum(s.cpu_milli for s in before) - kept
+        assert columns.state(row).cpu_milli == before.cpu_milli - 1
+        if inner is not None:
+            columns.rollback(inner)
+            assert columns.state(row) == before
     columns.rollback(outer)
-    assert [columns.state(0), columns.state(1)] == before
+    assert [columns.state(0), columns.state(1)] == outer_state
 
 
 def test_a_reader_hears_of_every_row_touched_since_it_last_asked() -> None:

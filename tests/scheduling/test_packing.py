@@ -31,6 +31,7 @@ asks = st.builds(
     cpu_milli=st.sampled_from([0, 4000, 30_000]),
     gang_size=st.sampled_from([1, 1, 1, 3]),
     avoid_jobs=st.sampled_from([(), (), ("x",)]),
+    device_uuids=st.sampled_from([(), (), (), ("GPU-a-1", "GPU-a-3")]),
 )
 
 

@@ -12,7 +12,7 @@ from corral.model.job import Request
 from corral.scheduling.columns import Columns, NodeRow, Taking
 from corral.scheduling.fragmentation import Fragmentation
 from corral.scheduling.learn import Learner
-from corral.scheduling.place import Placer, placement
+from corral.scheduling.place import Placer
 from corral.scheduling.score import BestFit, Pack, Score, spread
 from corral.scheduling.value import Prices, Value
 from tests.scheduling.fleet import fleets, free, requests, rows, shares
@@ -125,13 +125,6 @@ def test_a_barred_node_is_passed_over() -> None:
     assert found.row == 1
 
 
-def test_named_devices_are_the_ones_that_are_given() -> None:
-    columns = Columns(rows(free(4), free(4)))
-    found = Placer(columns, Pack()).best(Request(devices=2, device_uuids=("GPU-1-3", "GPU-1-1")))
-    assert found is not None
-    assert placement(columns, Request(devices=2), (found,)).uuids == ("GPU-1-1", "GPU-1-3")
-
-
 def test_a_refusal_names_the_node_that_is_nearest_and_by_how_much() -> None:
     columns = Columns(rows(shares(1000, 250, 0), shares(1000, 1000, 500)))
     misfit = Placer(columns, Pack()).why_not(Request(devices=3))
@@ -159,15 +152,13 @@ def test_an_empty_cluster_has_no_place_and_says_so() -> None:
     assert Placer(columns, Pack()).why_not(Request()).cause is Cause.NO_NODE
 
 
-def test_a_placement_carries_the_memory_that_a_share_is_granted() -> None:
+def test_a_share_takes_its_part_of_the_devices_memory() -> None:
     state = free(1)
     slot = state.slots[0]._replace(memory_mib=16_000, free_mib=16_000)
     columns = Columns(rows(state._replace(slots=(slot,))))
-    request = Request(share_milli=250, cpu_milli=2000)
-    found = Placer(columns, Pack()).best(request)
+    found = Placer(columns, Pack()).best(Request(share_milli=250, cpu_milli=2000))
     assert found is not None
-    member = placement(columns, request, (found,)).members[0]
-    assert (member.node, member.grants[0].memory_mib, member.cpu_milli) == ("n0", 4000, 2000)
+    assert (found.grants_mib, found.cpu_milli) == ((4000,), 2000)
     columns.take(found)
     assert columns.state(0).slots[0].free_mib == 12_000
 

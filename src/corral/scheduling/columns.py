@@ -89,7 +89,7 @@ class Columns:
 
     Attributes:
         names, uuids, layouts: of each row; `laid_out` says whether any has a layout.
-        rows, slot_of: the row of a name; the row and slot of a UUID.
+        rows: the row of each name.
         amounts: int64[2 + slots, rows], see CPU, MEMORY and SLOTS.
         free_mib: int64[slots, rows]; 0 where a slot's memory is not known (its kind says so).
         kind: int32[rows], an index into `kinds`.
@@ -104,7 +104,6 @@ class Columns:
         self.layouts = tuple(node.layout for node in nodes)
         self.laid_out = any(node.layout is not None for node in nodes)
         self.rows = {name: row for row, name in enumerate(self.names)}
-        self.slot_of = {uuid: (row, slot) for row, node in enumerate(nodes) for slot, uuid in enumerate(node.uuids)}
         self.width = width
         self.amounts: Amounts = np.full((SLOTS + width, len(nodes)), NO_SLOT, dtype=np.int64)
         self.free_mib: Amounts = np.zeros((width, len(nodes)), dtype=np.int64)
@@ -156,7 +155,7 @@ class Columns:
         self._change(taking, 1)
 
     def mark(self) -> int:
-        """A place to come back to. Every mark is ended by one `rollback` or `keep`, the last first."""
+        """A place to come back to. Every mark is ended by one `rollback`, the last first."""
         self._marks += 1
         return len(self._undo)
 
@@ -168,12 +167,6 @@ class Columns:
             self.free_mib[:, row] = free_mib
             self.touched.add(row)
         self._marks -= 1
-
-    def keep(self, mark: int) -> None:
-        """Let what happened since the mark stand (an outer mark can still undo it)."""
-        self._marks -= 1
-        if not self._marks:
-            del self._undo[mark:]
 
     def _change(self, taking: Taking, sign: int) -> None:
         row, amounts = taking.row, self.amounts
@@ -215,10 +208,11 @@ def _emptied(slot: Slot) -> Slot:
 
 
 def columnar(request: Request) -> bool:
-    """Whether columns can tell where the request fits: not one that is split over devices whatever room they have,
-    nor one whose share depends on the device's memory.
+    """Whether columns can tell where the request fits: not one that names its devices, that is split over devices
+    whatever room they have, or whose share depends on the device's memory.
     """
-    return (request.split_milli or 0) <= MILLI_PER_DEVICE and not request.share_of_memory
+    unsplit = (request.split_milli or 0) <= MILLI_PER_DEVICE
+    return unsplit and not request.share_of_memory and not request.device_uuids
 
 
 def member_of(request: Request) -> Request:
@@ -238,7 +232,7 @@ class Shape:
     """
 
     def __init__(self, request: Request, columns: Columns) -> None:
-        assert columnar(request), "a request that is split over devices has no shape"
+        assert columnar(request), "only a columnar request has a shape"
         self.request = request
         self.least: Amounts = np.full((SLOTS + columns.width, 1), request.share_milli, dtype=np.int64)
         self.least[CPU], self.least[MEMORY] = request.cpu_milli, request.host_memory_mib

@@ -78,7 +78,8 @@ class _Board:
     def read(self) -> None:
         """Take in what telemetry says now."""
         conditions = self._capacity.view.conditions
-        for uuid, (row, slot) in self.columns.slot_of.items():
+        places = ((row, slot, uuid) for row, uuids in enumerate(self.columns.uuids) for slot, uuid in enumerate(uuids))
+        for row, slot, uuid in places:
             condition = conditions.get(uuid)
             if condition is not None and self._read.get(uuid) is not condition:
                 self._read[uuid] = condition
@@ -159,7 +160,7 @@ class Packer:
     def choose(self, draft: Draft, ask: Ask) -> Placement | Misfit:
         """A place for every member of what is asked, or the misfit of the best node. The draft is not changed."""
         request = ask.request
-        if ask.speeds or request.device_uuids or not columnar(request):
+        if ask.speeds or not columnar(request):
             return choose(draft, ask, Prefer.FULLEST)
         self._mirror(draft)
         plain = not request.avoid_jobs and not ask.shut and not ask.lent and (not ask.kept or draft.unpromised)

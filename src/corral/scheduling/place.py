@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from corral.model.allocation import Member, Placement
-from corral.model.fit import Cause, Fit, Misfit, fit, grants_on
+from corral.model.fit import Cause, Fit, Misfit, fit
 from corral.model.job import Request
 from corral.model.units import MILLI_PER_DEVICE
 from corral.scheduling.columns import Columns, Rows, Shape, Taking, member_of
@@ -47,8 +46,6 @@ class Placer:
 
     def best(self, request: Request, *, barred: Collection[int] = ()) -> Taking | None:
         """The best way to serve one member outside the barred rows, None when it fits nowhere."""
-        if request.device_uuids:
-            return self._named(request, barred)
         ranking = self._ranking(request)
         scores = ranking.scores
         if barred:
@@ -86,33 +83,12 @@ class Placer:
         try:
             if request.gang_size > 1:
                 self._gang(request, ())
-            if request.device_uuids:
-                misfits = [self._misfit(request, row, named) for row, named in self._rows_named(request)]
-            else:
-                misfits = [self._misfit(request, row, None) for row in self._nearest_rows(request)]
+            misfits = [self._misfit(request, row) for row in self._nearest_rows(request)]
         finally:
             self.columns.rollback(mark)
         if not misfits:
             return Misfit(Cause.NO_NODE, request.gang_size, 0)
         return min(misfits, key=lambda m: (m.never, -m.available, m.node or ""))
-
-    def _named(self, request: Request, barred: Collection[int]) -> Taking | None:
-        """The first row whose named devices serve the request: there is nothing to prefer."""
-        shape = Shape(member_of(request), self.columns)
-        for row, named in self._rows_named(request):
-            answer = fit(request, self.columns.state(row), named=named)
-            if row not in barred and isinstance(answer, Fit) and not answer.parts_milli:
-                return shape.taking(self.columns, row, answer.slots[: request.devices])
-        return None
-
-    def _rows_named(self, request: Request) -> list[tuple[int, tuple[int, ...]]]:
-        """Rows that have any of the devices named, and which of their slots those are."""
-        named: dict[int, list[int]] = {}
-        for uuid in request.device_uuids:
-            place = self.columns.slot_of.get(uuid)
-            if place is not None:
-                named.setdefault(place[0], []).append(place[1])
-        return [(row, tuple(sorted(slots))) for row, slots in sorted(named.items())]
 
     def _gang(self, request: Request, barred: Collection[int]) -> tuple[Taking, ...] | None:
         """Takes a place for one member after the other, as far as there are any; the caller gives them back."""
@@ -217,8 +193,8 @@ class Placer:
         _, first = np.unique(columns.kind[order], return_index=True)
         return sorted(order[first].tolist())
 
-    def _misfit(self, request: Request, row: int, named: tuple[int, ...] | None) -> Misfit:
-        answer = fit(request, self.columns.state(row), named=named)
+    def _misfit(self, request: Request, row: int) -> Misfit:
+        answer = fit(request, self.columns.state(row))
         if isinstance(answer, Fit):
             return Misfit(Cause.NO_NODE, request.gang_size, 1, eviction_helps=True, node=self.columns.names[row])
         return replace(answer, node=self.columns.names[row])
@@ -256,13 +232,3 @@ def least_free(columns: Columns, request: Request, rows: Rows, able: NDArray[np.
         return np.asarray(least[None, :], dtype=np.intp)
     ordered: Rows = np.argsort(free, axis=0, kind="stable")
     return ordered[:devices]
-
-
-def placement(columns: Columns, request: Request, takings: tuple[Taking, ...]) -> Placement:
-    """The takings with names: nodes, device UUIDs, and the memory granted of each."""
-    members = []
-    for taking in takings:
-        kind = columns.kinds[int(columns.kind[taking.row])]
-        grants = grants_on(request, kind, taking.slots, [columns.uuids[taking.row][slot] for slot in taking.slots])
-        members.append(Member(columns.names[taking.row], grants, taking.cpu_milli, taking.memory_mib))
-    return Placement(tuple(members))
