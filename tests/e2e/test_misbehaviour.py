@@ -91,3 +91,22 @@ def test_a_full_log_disk_costs_the_log_and_not_the_job(new_box: Callable[[str], 
     finally:
         box.down()
         subprocess.run(["umount", str(box.home / "logs")], check=True)
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_job_whose_record_was_destroyed_is_lost_and_not_run_twice(
+    new_box: Callable[[str], Box], tmp_path: Path, restarted: bool
+) -> None:
+    box = new_box(described(1))
+    box.up()
+    runs = tmp_path / "runs"
+    job = box.submit("--", "sh", "-c", f"echo run >> {runs}; sleep 1; rm -r $CORRAL_HOME/launches/*; sleep 1")
+    box.until_phase(job, "RUNNING")
+    box.until(lambda: not list((box.home / "launches").glob("*.1")))
+    if restarted:
+        box.down()
+        box.up()
+    row = box.ended(job)
+    assert (row["phase"], row["exit_code"]) == ("LOST", None)
+    assert "record" in row["reason"]
+    assert runs.read_text() == "run\n"

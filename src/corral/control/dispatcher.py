@@ -9,6 +9,7 @@ import queue
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 from corral.clock import Clock
@@ -26,6 +27,8 @@ log = logging.getLogger(__name__)
 SWEEP_INTERVAL_S = 5.0
 LAUNCH_DOUBT_S = 30.0
 """A launch that nobody claimed for so long is taken back."""
+
+_RECORD_GONE = "the record of its launch is gone, and with it how it ended"
 
 _OVER = (LaunchPhase.EXITED, LaunchPhase.DEAD, LaunchPhase.DECLARED_LOST)
 
@@ -184,7 +187,10 @@ class Dispatcher:
         if job is None:
             self._todo.put(("forget", allocation_id))
             return None
-        report = self._backends[job.spec.kind].report(allocation_id)
+        backend = self._backends[job.spec.kind]
+        report = backend.report(allocation_id)
+        if report.phase is LaunchPhase.UNKNOWN and job.phase is Phase.RUNNING and backend.declare_lost(allocation_id):
+            report = backend.report(allocation_id)
         match report.phase:
             case LaunchPhase.RUNNING if job.phase is Phase.STARTING:
                 return self._record(allocation_id, lambda _, j, at: transitions.running(j, report.started_at, at))
@@ -238,6 +244,10 @@ class Dispatcher:
             self._settle(job.allocation_id)
 
     def _outcome(self, view: View, job: Job, report: LaunchReport, at: float) -> list[Fact]:
+        if report.phase is LaunchPhase.DECLARED_LOST and job.started_at is not None:
+            # It ran, whatever is on record: to start it again would be to run it twice.
+            gone = replace(report, phase=LaunchPhase.DEAD, reason=report.reason or _RECORD_GONE)
+            return transitions.ended(view, job, gone, at, self._backoff)
         if report.phase is LaunchPhase.DECLARED_LOST:
             if report.reason is None:
                 return transitions.never_ran(view, job, at)
