@@ -34,10 +34,18 @@ class Table:
 
     def refuse(self, key: str, reason: str) -> Refused:
         """The error that says where `key` stands, or should stand, and what is wrong with it."""
-        text, data = self.document.text, self.document.data
-        line = line_of(text, data, (*self.at, key)) or line_of(text, data, self.at)
+        line = next((line for line in self._lines_near(key) if line), None)
         where = f"{self.document.path}, line {line}" if line else str(self.document.path)
         return Refused(f"{where}: {self.title}{': ' if self.title else ''}{reason}", field=key)
+
+    def _lines_near(self, key: str) -> Iterator[int | None]:
+        """Where `key` is set; if it is not, where its table begins, or another key of the table is."""
+        text, data = self.document.text, self.document.data
+        yield line_of(text, data, (*self.at, key))
+        yield _header_of(text, data, self.at)
+        for other in self.data:
+            yield line_of(text, data, (*self.at, other))
+        yield line_of(text, data, self.at)
 
     def expect_keys(self, known: Iterable[str]) -> None:
         """Refuse the first key that is not known, with the nearest that is."""
@@ -130,6 +138,24 @@ def line_of(text: str, data: dict[str, Any], at: KeyPath) -> int | None:
     return places[min(same_name.index(at), len(places) - 1)]
 
 
+def _header_of(text: str, data: dict[str, Any], at: KeyPath) -> int | None:
+    """The line of the [[header]] that begins the table at `at`, None when it is no such table."""
+    if len(at) < 2 or not isinstance(at[-1], int):
+        return None
+    name, tables = str(at[-2]), 0
+    for known in _keys(data, ()):
+        if known[-1] == name:
+            value: Any = data
+            for step in known:
+                value = value[step]
+            if known == at[:-1]:
+                number = tables + at[-1]
+            tables += len(value) if isinstance(value, list) else 0
+    header = re.compile(rf"^[ \t]*\[\[[^\]\n]*(?<![\w-]){re.escape(name)}[ \t]*\]\]", re.MULTILINE)
+    lines = [text.count("\n", 0, match.end()) + 1 for match in header.finditer(_without_strings(text))]
+    return lines[number] if len(lines) == tables else None
+
+
 def _keys(value: Any, at: KeyPath) -> Iterator[KeyPath]:
     if isinstance(value, dict):
         for key, inner in value.items():
@@ -141,7 +167,12 @@ def _keys(value: Any, at: KeyPath) -> Iterator[KeyPath]:
 
 
 def _places(text: str, name: str) -> list[int]:
-    blank = _STRING_OR_COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
+    blank = _without_strings(text)
     key = rf"(?<![\w-]){re.escape(name)}"
     setting = re.compile(rf"{key}(?=\s*=)|^[ \t]*\[[^\]\n]*{key}(?![\w-])", re.MULTILINE)
     return [blank.count("\n", 0, match.end()) + 1 for match in setting.finditer(blank)]
+
+
+def _without_strings(text: str) -> str:
+    """The text with strings and comments blanked, every line in its place."""
+    return _STRING_OR_COMMENT.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), text)
