@@ -108,7 +108,7 @@ def test_a_link_one_way_is_a_link_both_ways(tmp_path: Path) -> None:
         (row("compute_capability = 8"), r"compute_capability must be a version"),
         ('[[devices]]\nmodel_name = "GPU"\n', r"line 1: devices\[0\]: mother_uuid is missing"),
         (row("") + '\n[[devices]]\nmodel_name = "GPU"\n', r"line 7: devices\[1\]: mother_uuid is missing"),
-        ('devices = [\n{ mother_uuid = "a",\n model_name = "b" },\n]', r"line 2: devices\[0\]: memory_size is missing"),
+        ('devices = [\n{ mother_uuid = "a", model_name = "b" },\n]', r"line 2: devices\[0\]: memory_size is missing"),
         (row("") + "[attributes]\ncuda_runtime = 12.4\n", r"line 7: attributes: cuda_runtime must be a version"),
         ("devices = 3", r"line 1: devices must be a list of tables, not 3"),
         ("devices = [3]", r"devices must be a list of tables, and 3 is none"),
