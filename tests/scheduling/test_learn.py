@@ -1,5 +1,7 @@
 """Expectations come from arrivals, prices from expectations, and each step is bounded."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,7 @@ from corral.scheduling.duals import ITERATIONS
 from corral.scheduling.learn import FIRST_SOLVE, Learner, Mix
 from corral.scheduling.place import Placer
 from corral.scheduling.value import LEVELS, Value
-from tests.scheduling.fleet import free, rows
+from tests.scheduling.fleet import free, rows, shares
 
 
 def columns(nodes: int = 6) -> Columns:
@@ -49,6 +51,14 @@ def test_before_anything_came_cores_are_kept_for_devices() -> None:
     found = placer.best(Request(devices=0, cpu_milli=40_000))
     assert found is not None
     assert found.row == 1
+
+
+def test_prices_tried_do_not_depend_on_how_full_the_cluster_is() -> None:
+    nodes = rows(free(8), shares(0, 0, 0, 1000, cpu=500))
+    hosts = [(128_000, 786_432), (64_000, 786_432)]
+    full = Columns([replace(node, host=host) for node, host in zip(nodes, hosts, strict=True)])
+    empty = Columns(rows(free(8), free(4, cpu=64_000)))
+    assert (Learner(full).settle().core[:3] == Learner(empty).settle().core[:3]).all()
 
 
 def test_a_solve_takes_its_steps_one_at_a_time_and_ends_with_prices() -> None:

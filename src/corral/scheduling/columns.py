@@ -28,15 +28,17 @@ _BOUNDLESS = 1 << 50
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """A node as it enters the columns: its name, the UUIDs of its slots in order, its state, and how close slots are.
+    """A node as it enters the columns: its name, the UUIDs of its slots in order, and its state.
 
     `layout` is that of `corral.scheduling.topology.layout`, None where no set of slots is better than another.
+    `host` is the CPU (milli) and memory (MiB) that the node has in all, None where that is what is free.
     """
 
     name: str
     uuids: tuple[str, ...]
     state: NodeState
     layout: tuple[tuple[int, ...], ...] | None = None
+    host: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ class Columns:
         names, uuids, layouts: of each row; `laid_out` says whether any has a layout.
         rows: the row of each name.
         amounts: int64[2 + slots, rows], see CPU, MEMORY and SLOTS.
+        host: int64[2, rows], CPU and MEMORY that there are in all.
         free_mib: int64[slots, rows]; 0 where a slot's memory is not known (its kind says so).
         kind: int32[rows], an index into `kinds`.
         kinds: node states with everything free, one for each sort of node.
@@ -106,6 +109,11 @@ class Columns:
         self.rows = {name: row for row, name in enumerate(self.names)}
         self.width = width
         self.amounts: Amounts = np.full((SLOTS + width, len(nodes)), NO_SLOT, dtype=np.int64)
+        self.host: Amounts = (
+            np.array([node.host or (node.state.cpu_milli, node.state.memory_mib) for node in nodes], dtype=np.int64)
+            .reshape(-1, 2)[:, [CPU, MEMORY]]
+            .T
+        )
         self.free_mib: Amounts = np.zeros((width, len(nodes)), dtype=np.int64)
         self.kind: NDArray[np.int32] = np.zeros(len(nodes), dtype=np.int32)
         self.kinds: list[NodeState] = []

@@ -117,14 +117,11 @@ class Learner:
 
 
 def _grid_and_prior(columns: Columns) -> tuple[tuple[Floats, Floats], list[tuple[Request, float]]]:
-    """Price pairs, and the requests to expect at first, both by the host's part that goes with the median device.
-
-    What is free stands for what there is: only the scale counts, and a cluster is mostly empty when it is first seen.
-    """
+    """Price pairs, and the requests to expect at first, both by the host's part that goes with the median device."""
     devices = (columns.free_milli >= 0).sum(axis=0)
     hosts = np.flatnonzero(devices)
     counts = devices[hosts]
-    milli, mib = (_median(columns.amounts[column, hosts] / counts, counts) for column in (CPU, MEMORY))
+    milli, mib = (_median(columns.host[column, hosts] / counts, counts) for column in (CPU, MEMORY))
     core, gib = np.meshgrid(CORE_GRID, GIB_GRID, indexing="ij")
     grid = (core.ravel() / max(milli / 1000, 1.0), gib.ravel() / max(mib / 1024, 1.0))
     prior = [
@@ -142,5 +139,5 @@ def _grid_and_prior(columns: Columns) -> tuple[tuple[Floats, Floats], list[tuple
 
 
 def _median(amounts: Floats, counts: NDArray[np.intp]) -> float:
-    """The median of amounts that count so often each; 0 where there are none, or what there is is overdrawn."""
-    return max(0.0, float(np.median(np.repeat(amounts, counts)))) if len(amounts) else 0.0
+    """The median of amounts that count so often each; 0 where there are none."""
+    return float(np.median(np.repeat(amounts, counts))) if len(amounts) else 0.0

@@ -15,6 +15,7 @@ from corral.model.device import DeviceCondition, availability_score
 from corral.model.errors import Refused, nearest
 from corral.model.fit import Misfit, NodeState
 from corral.model.job import Request
+from corral.model.units import MILLI_PER_DEVICE
 from corral.scheduling.capacity import Capacity
 from corral.scheduling.choose import best_misfit, choose, member_on
 from corral.scheduling.columns import CPU, Columns, NodeRow, columnar
@@ -54,7 +55,13 @@ class _Board:
         nodes = [capacity.node(name) for name in self.names]
         self.columns = Columns(
             [
-                NodeRow(node.name, tuple(device.uuid for device in node.devices), state, layout(node))
+                NodeRow(
+                    node.name,
+                    tuple(device.uuid for device in node.devices),
+                    state,
+                    layout(node),
+                    (node.cpu_milli, node.memory_mib),
+                )
                 for node, state in zip(nodes, self.seen, strict=True)
             ]
         )
@@ -71,9 +78,9 @@ class _Board:
         return self.value
 
     def best_fit(self) -> BestFit:
-        """Best fit, in parts of what the largest nodes have free now."""
-        largest_gpu = np.maximum(self.columns.free_milli, 0).sum(axis=0)
-        return BestFit(max(1, int(self.columns.amounts[CPU].max(initial=0))), max(1, int(largest_gpu.max(initial=0))))
+        """Best fit, in parts of what the largest nodes have."""
+        gpus = (self.columns.free_milli >= 0).sum(axis=0).max(initial=0)
+        return BestFit(max(1, int(self.columns.host[CPU].max(initial=0))), max(1, int(gpus)) * MILLI_PER_DEVICE)
 
     def read(self) -> None:
         """Take in what telemetry says now."""
