@@ -143,4 +143,6 @@ def test_a_stale_device_is_lent_for_what_it_has_left_by_the_sites_choice_alone()
     lent = DeviceCondition("GPU-1", strangers=(stranger,), stale=True, lendable=True, memory_free_mib=60_000)
     slots = node_state(box(kept, lent), "box").slots
     assert [slot.blocked for slot in slots] == [DeviceState.STALE, None]
+    in_use = replace(lent, uuid="GPU-0", stale=False)
+    assert [slot.blocked for slot in node_state(box(in_use, lent), "box").slots] == [None, None]
     assert slots[1].free_mib == slots[1].memory_mib == 60_000

@@ -113,7 +113,14 @@ def test_a_newcomer_among_strangers_starts_the_wait_again() -> None:
 
 
 def test_a_site_may_lend_what_a_stale_device_has_left() -> None:
-    settings = replace(SETTINGS, lend_stale=True)
+    settings = replace(SETTINGS, lend_stale=True, stale_after_s=60.0)
+    joined = judge(DEVICE, USED, None, (), settings, now_s=0.0)
+    assert not joined.condition.lendable
+    assert judge(DEVICE, USED, joined, (), settings, now_s=60.0).condition.lendable
+
+
+def test_a_site_may_lend_what_strangers_have_left_while_they_are_at_work() -> None:
+    settings = replace(SETTINGS, accept_in_use=True)
     assert judge(DEVICE, USED, None, (), settings, now_s=0.0).condition.lendable
 
 

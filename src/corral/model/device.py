@@ -128,7 +128,7 @@ class DeviceCondition:
         cordoned: the administrator's reason for setting it apart, None when it is not.
         strangers: processes on it that Corral did not start.
         stale: strangers hold memory but have not used the device for the site's `stale_after`.
-        lendable: the site counts a stale device as free for the memory it has left.
+        lendable: the site counts the device, though strangers are on it, as free for the memory it has left.
         memory_free_mib, utilization_pct: as last sampled; None when not readable.
     """
 

@@ -356,7 +356,7 @@ def slot_of(
     left_mib = None
     if condition is not None:
         state = condition.state()
-        lent = state is DeviceState.STALE and condition.lendable
+        lent = state in (DeviceState.STALE, DeviceState.IN_USE) and condition.lendable
         blocked = None if state is DeviceState.FREE or lent else state
         left_mib = condition.memory_free_mib if condition.strangers else None
     total_mib = device.memory_mib if left_mib is None else left_mib

@@ -40,13 +40,14 @@ def judge(
         return Standing(DeviceCondition(device.uuid, unreadable=unreadable, strangers_since=since))
     strangers = tuple(process for process in sample.processes or () if process.job_id not in jobs)
     unused_since_s = _unused_since(sample, strangers, before, now_s)
+    stale = unused_since_s is not None and now_s - unused_since_s >= settings.stale_after_s
     condition = DeviceCondition(
         uuid=device.uuid,
         unhealthy=illness(sample, settings.max_temperature_c, ill_before=was is not None and was.unhealthy is not None),
         strangers=strangers,
         strangers_since=_strangers_since(strangers, was, sample.taken_at),
-        stale=unused_since_s is not None and now_s - unused_since_s >= settings.stale_after_s,
-        lendable=settings.lend_stale,
+        stale=stale,
+        lendable=settings.accept_in_use or (settings.lend_stale and stale),
         memory_free_mib=sample.memory_free_mib,
         utilization_pct=sample.utilization_pct,
     )
