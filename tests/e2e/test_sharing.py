@@ -260,3 +260,23 @@ def test_memory_and_cores_come_to_a_share_of_the_device(
     pair.until_phase(job, "RUNNING")
     holders = [holder for device in pair.json("devices", "--json") for holder in device["holders"]]
     assert [(holder["share_milli"], holder["memory_mib"]) for holder in holders] == granted
+
+
+def test_what_a_job_holds_and_what_stands_behind_it_is_shown_everywhere(pair: Box) -> None:
+    job = pair.submit("--resource", "cuda.shares=1.2", "--", "sleep", "60")
+    pair.until_phase(job, "RUNNING")
+    row = pair.job(job)
+    assert row["enforcement"] == {"memory": "guarded", "compute": "advisory"}
+    assert (row["gpus_milli"], [grant["share_milli"] for grant in row["grants"]]) == (1200, [600, 600])
+    assert "GPU 0,1 0.6+0.6, 2.4G guarded" in pair.ok("ps")
+    told = pair.ok("why", job)
+    assert "holds 0.6 of GPU 0 with 1.2G, 0.6 of GPU 1 with 1.2G; memory guarded, compute advisory" in told
+    assert "timeslice" in pair.ok("devices")
+
+
+def test_a_whole_device_is_enforced_and_looks_as_it_always_did(pair: Box) -> None:
+    job = pair.submit("--", "sleep", "60")
+    pair.until_phase(job, "RUNNING")
+    row = pair.job(job)
+    assert (row["gpus_milli"], row["enforcement"]) == (1000, {"memory": "enforced", "compute": "enforced"})
+    assert f"GPU {0 if row['devices'] == [FIRST] else 1}\n" in pair.ok("ps")

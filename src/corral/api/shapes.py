@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from corral.model.job import JobKind, Phase
+from corral.model.means import Enforcement
 from corral.model.submission import Submission
 
 
@@ -79,8 +80,20 @@ class JobIds:
 
 
 @dataclass(frozen=True, slots=True)
+class Granted:
+    """What a job has of a device: thousandths of it and MiB, null for all the memory that goes with the share."""
+
+    uuid: str
+    share_milli: int
+    memory_mib: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class JobRow:
-    """A job in a listing. Times are Unix seconds; `exit_code` is 128+N when `signal` N ended it."""
+    """A job in a listing. Times are Unix seconds; `exit_code` is 128+N when `signal` N ended it.
+
+    `gpus_milli` is what it holds of GPUs, or asks for; `grants` and `enforcement` are of what it holds now.
+    """
 
     id: str
     array_id: str | None
@@ -103,6 +116,9 @@ class JobRow:
     project: str
     command: tuple[str, ...]
     gpus: int
+    gpus_milli: int
+    grants: tuple[Granted, ...]
+    enforcement: Enforcement | None
     time_limit_s: float | None
     sequence: int
     wait: str | None
@@ -135,6 +151,7 @@ class Why:
     position: int | None
     expected_start: float | None
     starts_now_with: str | None
+    holds: str | None
     waited: tuple[Waited, ...]
 
 
@@ -228,6 +245,9 @@ class DeviceRow:
     pci_bus_id: str | None
     numa_node: int | None
     mig_enabled: bool | None
+    mig_profile: str | None
+    parent: str | None
+    means: str
     links: tuple[PeerLink, ...]
 
 

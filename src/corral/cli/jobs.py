@@ -100,7 +100,7 @@ def requeue(ids: JobIds) -> None:
 
 def explained(told: Explanation) -> list[str]:
     """The lines that `why` prints."""
-    lines = [told.reason]
+    lines = [told.reason, *([told.holds] if told.holds else [])]
     if told.position is not None:
         lines.append(f"place in the queue: {told.position}")
     if told.phase == "PENDING":

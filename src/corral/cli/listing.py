@@ -9,7 +9,7 @@ import typer
 
 from corral.cli.screen import Table, clipped, clock_time, command_group, example, painted, print_json, say, width
 from corral.client import Client, DeviceRow, JobRow, ServerInfo
-from corral.model.units import format_duration, format_memory, format_share
+from corral.model.units import MILLI_PER_DEVICE, format_duration, format_memory, format_share
 
 PAGE = 100
 LONGEST_PAGE = 10_000
@@ -99,7 +99,7 @@ def job_lines(rows: Sequence[JobRow], index_of: Mapping[str, int | None], now: f
         numeric=("GPUS", "TIME"),
     )
     for row in sorted(rows, key=lambda row: (row.sequence or 0, row.id)):
-        gpus = "-" if row.gpus is None else str(row.gpus)
+        gpus = "-" if row.gpus is None else str(row.gpus) if row.gpus_milli is None else format_share(row.gpus_milli)
         shown = (row.id, row.name or _command_name(row), row.user, row.phase, gpus)
         table.add(*shown, job_time(row, now), job_place(row, index_of), style=PHASE_STYLES.get(row.phase))
     return table.lines(paint="PHASE")
@@ -123,7 +123,17 @@ def job_place(row: JobRow, index_of: Mapping[str, int | None]) -> str:
         return "CPU" if row.gpus == 0 else ""
     known = [index_of.get(uuid) for uuid in row.devices]
     unknown = [uuid for uuid, index in zip(row.devices, known, strict=True) if index is None]
-    return "GPU " + ",".join([*_spans([index for index in known if index is not None]), *unknown])
+    where = ",".join([*_spans([index for index in known if index is not None]), *unknown])
+    return f"GPU {where}{_share(row)}"
+
+
+def _share(row: JobRow) -> str:
+    """What it has of its devices, where that is not all of them: " 0.6+0.6, 2.4G guarded, cores advisory"."""
+    if row.enforcement is None or all(grant.share_milli == MILLI_PER_DEVICE for grant in row.grants):
+        return ""
+    shares = "+".join(format_share(grant.share_milli) for grant in row.grants)
+    memory = format_memory(sum(grant.memory_mib or 0 for grant in row.grants))
+    return f" {shares}, {memory} {row.enforcement.get('memory')}, cores {row.enforcement.get('compute')}"
 
 
 def _spans(indices: Sequence[int]) -> list[str]:
@@ -152,10 +162,13 @@ def status_lines(server: ServerInfo, devices: Sequence[DeviceRow]) -> list[str]:
 
 def device_lines(rows: Sequence[DeviceRow]) -> list[str]:
     """The table of `devices`."""
-    table = Table(("GPU", "UUID", "MEMORY", "CC", "MODEL"), limits={"UUID": 40}, numeric=("GPU", "MEMORY"))
+    titles = ("GPU", "UUID", "MEMORY", "CC", "SHARED", "MODEL")
+    table = Table(titles, limits={"UUID": 40}, numeric=("GPU", "MEMORY"))
     for row in rows:
         memory = format_memory(row.memory_total_mib)
-        table.add(_or(row.index, "?"), row.uuid, memory, row.compute_capability or "?", _short_model(row.name))
+        shared = row.mig_profile or row.means or "?"
+        model = _short_model(row.name)
+        table.add(_or(row.index, "?"), row.uuid, memory, row.compute_capability or "?", shared, model)
     return table.lines()
 
 

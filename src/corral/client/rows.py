@@ -42,6 +42,15 @@ def _write(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
+class GrantRow(Row):
+    """What a job has of a device: thousandths of it and MiB; memory None is all that goes with the share."""
+
+    uuid: str
+    share_milli: int = 1000
+    memory_mib: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class JobRow(Row):
     """One job as `ps` lists it. Times are Unix seconds; `devices` are UUIDs and stay after the end.
 
@@ -51,6 +60,9 @@ class JobRow(Row):
         reason: why it ended as it did.
         wait: one word on why it waits, None unless it does.
         gpus: devices asked for, a member.
+        gpus_milli: thousandths of a GPU that it holds, or asks for.
+        grants: what it holds of each device now.
+        enforcement: what stands behind that, {"memory": "guarded", "compute": "advisory"}; None when it holds none.
     """
 
     id: str
@@ -74,10 +86,17 @@ class JobRow(Row):
     project: str = "default"
     command: tuple[str, ...] = ()
     gpus: int | None = None
+    gpus_milli: int | None = None
+    grants: tuple[GrantRow, ...] = ()
+    enforcement: Mapping[str, str] | None = None
     time_limit_s: float | None = None
     sequence: int | None = None
     wait: str | None = None
     expected_start: float | None = None
+
+    @classmethod
+    def _nested(cls) -> dict[str, type[Row]]:
+        return {"grants": GrantRow}
 
     @property
     def ended(self) -> bool:
@@ -130,6 +149,8 @@ class DeviceRow(Row):
         state: unreadable, unhealthy, cordoned, allocated, reserved, in_use, stale or free.
         state_reason: why that, for a person.
         since: Unix seconds of when the state began.
+        means: how it is shared: exclusive, mps, mig or timeslice.
+        mig_profile, parent: of a MIG slice, and the UUID of the device that it is cut from.
     """
 
     uuid: str
@@ -152,6 +173,9 @@ class DeviceRow(Row):
     pci_bus_id: str | None = None
     numa_node: int | None = None
     mig_enabled: bool | None = None
+    mig_profile: str | None = None
+    parent: str | None = None
+    means: str = ""
     links: tuple[LinkRow, ...] = ()
 
     @classmethod
@@ -175,6 +199,7 @@ class Explanation(Row):
         position: place among the waiting jobs, from 1; None when it does not wait.
         expected_start: Unix seconds, or None when nobody can know; `reason` then says what it depends on.
         starts_now_with: flags with which it would start at once, if there are such.
+        holds: what it has of shared devices, and what stands behind that.
     """
 
     id: str
@@ -183,6 +208,7 @@ class Explanation(Row):
     position: int | None = None
     expected_start: float | None = None
     starts_now_with: str | None = None
+    holds: str | None = None
     waited: tuple[WaitPart, ...] = ()
 
     @classmethod

@@ -8,7 +8,7 @@ from corral.clock import Clock
 from corral.control.asking import Asking
 from corral.control.checks import check
 from corral.control.controller import Controller
-from corral.control.rows import Row, device_rows, job_row
+from corral.control.rows import Row, device_rows, holding, job_row
 from corral.model.allocation import GpuInfo, Grant, Member, Placement
 from corral.model.errors import NotFound
 from corral.model.job import Job, Phase
@@ -73,7 +73,8 @@ class Inquiry:
         spec = to_plain(job.spec)
         del spec["env"]
         info = None if allocation is None else allocation.gpu_info
-        return {**self._row(job), "spec": spec, "gpu_info": to_plain(info), "waits_for": list(job.waits_for)}
+        row = job_row(job, None, None, allocation) if job.phase is not Phase.PENDING else self._row(job)
+        return {**row, "spec": spec, "gpu_info": to_plain(info), "waits_for": list(job.waits_for)}
 
     def ended(self, ids: Sequence[str]) -> tuple[bool, list[Row]]:
         """Whether all of these jobs (or arrays) have ended, and the row of each. Raises NotFound."""
@@ -105,11 +106,14 @@ class Inquiry:
             "position": None,
             "expected_start": None,
             "starts_now_with": None,
+            "holds": None,
             "waited": [{"reason": reason, "seconds": seconds} for reason, seconds in self._controller.waited(job)],
         }
-        if job.phase is not Phase.PENDING:
-            return {**answer, "reason": ended_sentence(job, now)}
         view = self._ledger.view()
+        if job.phase is not Phase.PENDING:
+            allocation = view.allocations.get(job.allocation_id or "")
+            holds = None if allocation is None else holding(view, allocation)
+            return {**answer, "reason": ended_sentence(job, now), "holds": holds}
         told = explain(view, job, self._holds().of(job), now, plan=self._controller.plan)
         return {
             **answer,
@@ -175,7 +179,7 @@ class Inquiry:
 
     def _row(self, job: Job) -> Row:
         if job.phase is not Phase.PENDING:
-            return job_row(job, None, None)
+            return job_row(job, None, None, self._ledger.view().allocations.get(job.allocation_id or ""))
         hold = self._holds().of(job)
         expected_start = None if hold is None else hold.expected_start
         return job_row(job, wait_reason(job, hold, self._clock.now()), expected_start)

@@ -3,17 +3,24 @@
 from collections.abc import Mapping
 from typing import Any
 
+from corral.model.allocation import Allocation
 from corral.model.device import Device, DeviceCondition, DeviceSample
 from corral.model.job import Job
 from corral.model.plan import WaitReason
+from corral.model.units import MILLI_PER_DEVICE, format_memory, format_share
 from corral.model.view import View
+from corral.wire import to_plain
 
 Row = dict[str, Any]
 
 
-def job_row(job: Job, wait: WaitReason | None, expected_start: float | None) -> Row:
-    """A job as `ps` lists it, with why it waits and until when, where it does."""
+def job_row(
+    job: Job, wait: WaitReason | None, expected_start: float | None, allocation: Allocation | None = None
+) -> Row:
+    """A job as `ps` lists it, with why it waits and until when, where it does, and what it holds, if known."""
     spec = job.spec
+    grants = () if allocation is None else allocation.placement.grants
+    enforcement = None if allocation is None else allocation.enforcement
     return {
         "id": job.id,
         "array_id": job.array_id,
@@ -36,6 +43,11 @@ def job_row(job: Job, wait: WaitReason | None, expected_start: float | None) -> 
         "project": spec.project,
         "command": list(spec.command),
         "gpus": spec.request.devices * spec.request.gang_size,
+        "gpus_milli": sum(grant.share_milli for grant in grants) or spec.request.total_milli,
+        "grants": [
+            {"uuid": grant.uuid, "share_milli": grant.share_milli, "memory_mib": grant.memory_mib} for grant in grants
+        ],
+        "enforcement": None if enforcement is None else to_plain(enforcement),
         "time_limit_s": spec.time_limit_s,
         "sequence": job.sequence,
         "wait": None if wait is None else wait.value,
@@ -96,8 +108,30 @@ def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample
         "pci_bus_id": device.pci_bus_id,
         "numa_node": device.numa_node,
         "mig_enabled": device.mig_enabled,
+        "mig_profile": device.mig_profile,
+        "parent": device.parent_uuid,
+        "means": device.means.value,
         "links": [{"peer": link.peer_uuid, "kind": link.kind, "lanes": link.lanes} for link in device.links],
     }
+
+
+def holding(view: View, allocation: Allocation) -> str | None:
+    """What a job holds of devices that it may share, and what stands behind that; None when it has none but whole ones.
+
+    "holds 0.6 of GPU 0 with 1.2G, 0.6 of GPU 1 with 1.2G; memory guarded, compute advisory".
+    """
+    known = {device.uuid: device for node in view.nodes.values() for device in node.devices}
+    grants = allocation.placement.grants
+    parts = []
+    for grant in grants:
+        device = known.get(grant.uuid)
+        name = grant.uuid if device is None else f"GPU {device.index}"
+        memory = "" if grant.memory_mib is None else f" with {format_memory(grant.memory_mib)}"
+        parts.append(f"{format_share(grant.share_milli)} of {name}{memory}")
+    if allocation.enforcement is None or all(grant.share_milli == MILLI_PER_DEVICE for grant in grants):
+        return None
+    behind = allocation.enforcement
+    return f"holds {', '.join(parts)}; memory {behind.memory}, compute {behind.compute}"
 
 
 def _watts(milliwatts: int | None) -> float | None:
