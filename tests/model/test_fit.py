@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from corral.model.allocation import Allocation, Grant, Member, Placement
