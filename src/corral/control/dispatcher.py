@@ -14,6 +14,7 @@ from typing import Any
 
 from corral.clock import Clock
 from corral.control import transitions
+from corral.control.cleaning import PAUSE_S, Cleaner
 from corral.control.tenancy import Tenancy
 from corral.control.transitions import Backoff
 from corral.model.errors import BackendFailed, CorralError
@@ -54,17 +55,21 @@ class Dispatcher:
         self._tenancy = tenancy
         self._todo: queue.SimpleQueue[tuple[str, str] | None] = queue.SimpleQueue()
         self._started_at: dict[str, float] = {}
+        self._acted_at = 0.0
+        self._cleaner = Cleaner(self._clean, self._busy)
         self._thread = threading.Thread(target=self._run, name="dispatcher", daemon=True)
 
     def start(self) -> None:
         """Begin to act; call `recover` first."""
         self._thread.start()
+        self._cleaner.start()
 
     def close(self) -> None:
         """Finish what is in hand and stop; the jobs run on."""
         self._todo.put(None)
         if self._thread.is_alive():
             self._thread.join(timeout=10)
+        self._cleaner.close()
 
     def launch(self, allocation_id: str) -> None:
         """Launch a committed allocation; returns at once."""
@@ -139,6 +144,8 @@ class Dispatcher:
             if todo is None:
                 return
             deed, allocation_id = todo
+            if deed != "sweep":
+                self._acted_at = self._clock.monotonic()
             try:
                 if deed != "sweep":
                     deeds[deed](allocation_id)
@@ -223,7 +230,14 @@ class Dispatcher:
         view = self._ledger.view()
         if allocation_id in view.allocations:
             return
-        self._tenancy.leave(allocation_id.rpartition(".")[0], view)
+        self._tenancy.leave(_job_id_of(allocation_id), view)
+        self._cleaner.add(allocation_id)
+
+    def _busy(self) -> bool:
+        return self._clock.monotonic() - self._acted_at < PAUSE_S
+
+    def _clean(self, allocation_id: str) -> None:
+        self._tenancy.tidy(_job_id_of(allocation_id))
         for backend in self._backends.values():
             if backend.report(allocation_id).phase in _OVER:
                 backend.forget(allocation_id)
@@ -253,3 +267,7 @@ class Dispatcher:
                 return transitions.never_ran(view, job, at)
             return transitions.launch_failed(view, job, report.reason, at, self._backoff)
         return transitions.ended(view, job, report, at, self._backoff)
+
+
+def _job_id_of(allocation_id: str) -> str:
+    return allocation_id.rpartition(".")[0]

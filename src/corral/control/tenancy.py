@@ -19,7 +19,7 @@ from corral.model.view import View
 from corral.sharing.alloc_map import disagreements
 from corral.sharing.driver import SharingDriver, Tenant
 from corral.sharing.resource_txt import resource_file
-from corral.sharing.scratch import drop, put, scan
+from corral.sharing.scratch import drop, put, scan, tidy
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +58,10 @@ class Tenancy:
         for uuid in [uuid for uuid in self._prepared if uuid not in view.holders]:
             device, driver = self._prepared.pop(uuid)
             self._attempt(lambda driver=driver, device=device: driver.release(device))  # type: ignore[misc]
+
+    def tidy(self, job_id: str) -> None:
+        """Remove the directories that the resource file was in, as far as the job left nothing else in them."""
+        tidy(self._scratch, job_id)
 
     def environment(self, job: Job, allocation: Allocation, view: View) -> tuple[tuple[str, str], ...]:
         """Variables that the means of sharing adds for a job."""

@@ -86,18 +86,21 @@ def put(root: Path, kernel: str, file: ResourceFile, owner: tuple[int, int] | No
 
 
 def drop(root: Path, kernel: str) -> None:
-    """Remove a kernel's file, and its directories as far as nothing else is in them. Raises BackendFailed."""
-    home = root / kernel
-    target = home / "config" / "resource.txt"
+    """Remove a kernel's file. Raises BackendFailed."""
+    target = root / kernel / "config" / "resource.txt"
     try:
         target.unlink(missing_ok=True)
     except NotADirectoryError:
         return
     except OSError as error:
         raise BackendFailed(f"{target} cannot be removed: {error.strerror}") from error
+
+
+def tidy(root: Path, kernel: str) -> None:
+    """Remove a kernel's directories as far as nothing is in them."""
     with contextlib.suppress(OSError):
-        target.parent.rmdir()
-        home.rmdir()
+        (root / kernel / "config").rmdir()
+        (root / kernel).rmdir()
 
 
 def _read(path: Path) -> str | BadText:

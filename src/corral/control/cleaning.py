@@ -1,0 +1,53 @@
+"""Cleaning up after launches, when nothing more urgent is to be done.
+
+Removing a directory can take longer than everything else that a short job costs, because a journalling file system makes
+it wait for the flushes of others. Whatever is left here when a server ends is found by the next one.
+"""
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+
+from corral.model.errors import CorralError
+
+log = logging.getLogger(__name__)
+
+PAUSE_S = 0.05
+MOST_WAITING = 5_000
+
+
+class Cleaner:
+    """Cleans up on a thread of its own, in pauses of the work, or when too much waits to be cleaned up."""
+
+    def __init__(self, clean: Callable[[str], None], busy: Callable[[], bool]) -> None:
+        self._clean = clean
+        self._busy = busy
+        self._waiting: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="cleaner", daemon=True)
+
+    def start(self) -> None:
+        """Begin to clean."""
+        self._thread.start()
+
+    def add(self, allocation_id: str) -> None:
+        """This launch is over and recorded."""
+        self._waiting.put(allocation_id)
+
+    def close(self) -> None:
+        """Stop, and leave the rest to the next server."""
+        self._closing = True
+        self._waiting.put(None)
+        if self._thread.is_alive():
+            self._thread.join(timeout=5)
+
+    def _run(self) -> None:
+        while (allocation_id := self._waiting.get()) is not None and not self._closing:
+            while self._busy() and self._waiting.qsize() < MOST_WAITING and not self._closing:
+                time.sleep(PAUSE_S)
+            try:
+                self._clean(allocation_id)
+            except CorralError as error:
+                log.warning("launch %s is not cleaned up: %s", allocation_id, error)
