@@ -3,7 +3,7 @@
 import importlib
 import sys
 
-BENCHMARKS = ("server", "jobs", "launch", "telemetry", "ledger", "api", "crowded", "openb", "scale")
+BENCHMARKS = ("server", "jobs", "launch", "telemetry", "ledger", "api", "crowded", "openb", "scale", "queues")
 
 
 def main(names: list[str]) -> None:

@@ -117,11 +117,7 @@ def gavel(
     """Mixed device models: completion times where jobs run faster on some than on others."""
     from corral.sim.gavel import read_trace, simulate
 
-    first, _, last = measure.partition("-")
-    try:
-        measured = (int(first), int(last))
-    except ValueError as error:
-        raise Refused(f"--measure: {measure!r} is no range; write FIRST-LAST, such as 4000-4999") from error
+    measured = _range(measure, "--measure")
     _write(simulate(read_trace(jobs), rate=rate, cluster=_cluster(cluster), policy=policy, measure=measured), json_to)
 
 
@@ -160,6 +156,36 @@ def journal(
     _write(report, json_to)
 
 
+@app.command(epilog=example("corral simulate philly --jobs philly_sia.csv --gpus 300 --order corral"))
+def philly(
+    *,
+    jobs: Annotated[Path, typer.Option(help="CSV of jobs: timestamp, duration, num_gpus, cluster.")],
+    gpus: Annotated[int, typer.Option(help="GPUs of the cluster.", min=1)] = 300,
+    take: Annotated[str, typer.Option(help="Jobs to run, FIRST-LAST from 0.")] = "0-9999",
+    order: Annotated[str, typer.Option(help="fcfs, sjf, saf, corral ...")] = "corral",
+    backfill: Annotated[str, typer.Option(help="none, easy or conservative.")] = "easy",
+    html: HtmlTo = None,
+    json_to: JsonTo = None,
+) -> None:
+    """A real queue of GPU jobs, whose run times are known from history only."""
+    from corral.sim.history import History
+    from corral.sim.philly import read_trace, simulate
+    from corral.sim.report import queue_page
+
+    first, last = _range(take, "--take")
+    history = History()
+    report = simulate(
+        read_trace(jobs)[first : last + 1],
+        gpus=gpus,
+        order=order,
+        backfill=backfill,
+        history=None if html is None else history,
+    )
+    if html is not None:
+        _save(html, queue_page(f"{jobs.name} under {order}, {backfill} backfill", report, history))
+    _write(report, json_to)
+
+
 @app.command(epilog=example("corral simulate scale --nodes 12500 --jobs 100000 --json -"))
 def scale(
     *,
@@ -173,6 +199,13 @@ def scale(
     from corral.sim.scale import run_scale
 
     _write(run_scale(nodes=nodes, gpus_per_node=gpus_per_node, jobs=jobs, policy=policy), json_to)
+
+
+def _range(text: str, flag: str) -> tuple[int, int]:
+    first, _, last = text.partition("-")
+    if not (first.isdigit() and last.isdigit() and int(first) <= int(last)):
+        raise Refused(f"{flag}: {text!r} is no range; write FIRST-LAST, such as 4000-4999", field=flag)
+    return int(first), int(last)
 
 
 def _numbers(text: str, flag: str) -> list[int]:

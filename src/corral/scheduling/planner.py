@@ -69,6 +69,12 @@ class Planner:
         """The view as far as the planner has been told; good until the next delta."""
         return self._source.view
 
+    def like(self, view: View) -> "Planner":
+        """Another planner, of another view, that plans as this one does."""
+        other = Planner(view, policy=self._policy, policies=self._policies, limits=self._limits)
+        other.adopt(self.prices)
+        return other
+
     def advance(self, deltas: Iterable[Delta]) -> None:
         """Take in what happened, in order."""
         batch = tuple(deltas)

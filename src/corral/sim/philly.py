@@ -1,0 +1,122 @@
+"""A real queue: the jobs of Microsoft's Philly clusters (Jeon et al., USENIX ATC'19), on a cluster that makes them wait.
+
+The trace names no limits and no users: what is known of a job's run time is what its virtual cluster's jobs of that
+many GPUs took before. GPUs are counted, not placed.
+"""
+
+import csv
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from corral.model.device import Node
+from corral.model.errors import Refused
+from corral.model.job import Job, JobSpec, Request
+from corral.model.plan import Plan
+from corral.scheduling.foresee import foresee
+from corral.scheduling.order import HOUR_S
+from corral.scheduling.planner import Planner
+from corral.scheduling.policy import Backfill, policy_named
+from corral.sim.engine import Engine, Work, inventory
+from corral.sim.history import History
+
+
+class TraceJob(NamedTuple):
+    """One line of the trace: seconds from the first submission, seconds that it ran, GPUs, virtual cluster."""
+
+    submitted_at: float
+    run_s: float
+    gpus: int
+    cluster: str
+
+
+def read_trace(path: Path) -> list[TraceJob]:
+    """The jobs by submission. Raises Refused, naming the line, when the file cannot be read."""
+    jobs = []
+    try:
+        with path.open(newline="") as file:
+            for number, row in enumerate(csv.DictReader(file), start=2):
+                try:
+                    at = datetime.fromisoformat(row["timestamp"] + "+00:00").timestamp()
+                    jobs.append(TraceJob(at, float(row["duration"]), int(row["num_gpus"]), row["cluster"]))
+                except (KeyError, ValueError, TypeError) as error:
+                    raise Refused(f"--jobs: line {number} of {path} is not a Philly job: {error}") from error
+    except OSError as error:
+        raise Refused(f"--jobs: {path} cannot be read: {error.strerror}", field="--jobs") from error
+    jobs.sort()
+    return [one._replace(submitted_at=one.submitted_at - jobs[0].submitted_at) for one in jobs]
+
+
+class Foretold:
+    """Asks of every so many-th job, when it has come and waits, when it will start; and compares."""
+
+    def __init__(self, planner: Planner, works: Sequence[Work], every: int) -> None:
+        self._planner = planner
+        self._works = works
+        self._arrived = 0
+        self._every = every
+        self._told: dict[str, float | None] = {}
+
+    def watch(self, now: float, plan: Plan) -> None:
+        """Only jobs that have just come are asked about."""
+        started = {start.job_id for start in plan.starts}
+        while self._arrived < len(self._works) and self._works[self._arrived].job.submitted_at <= now:
+            job_id = self._works[self._arrived].job.id
+            self._arrived += 1
+            if self._arrived % self._every == 0 and job_id not in started:
+                expected = foresee(self._planner.view, now, [job_id], planner=self._planner.like)
+                self._told[job_id] = expected[job_id].start_at
+
+    def report(self) -> dict[str, Any]:
+        """Of how many it was asked and told, and the median and mean of what it was off by, in seconds."""
+        starts = {work.job.id: work.started_at or 0.0 for work in self._works}
+        off = sorted(abs(starts[job_id] - at) for job_id, at in self._told.items() if at is not None)
+        return {
+            "asked": len(self._told),
+            "told": len(off),
+            "median_error_s": round(median(off), 1) if off else None,
+            "mean_error_s": round(sum(off) / len(off), 1) if off else None,
+        }
+
+
+def simulate(
+    trace: Sequence[TraceJob],
+    *,
+    gpus: int,
+    order: str = "corral",
+    backfill: str = "easy",
+    ask_every: int = 100,
+    history: History | None = None,
+) -> dict[str, Any]:
+    """Mean completion time and wait; jobs that ask for more than `gpus` are left out."""
+    began = time.perf_counter()
+    policy = replace(policy_named(order), backfill=Backfill(backfill), strict=backfill == Backfill.NONE, quantum_s=None)
+    works = [_work(number, one) for number, one in enumerate(trace, start=1) if one.gpus <= gpus]
+    if not works:
+        raise Refused(f"--gpus: no job of the trace fits on {gpus}", field="--gpus")
+    planner = Planner(policy=policy)
+    planner.advance(inventory([Node("philly", (), gpus * 1000, 0)]))
+    foretold = Foretold(planner, works, ask_every)
+    Engine(planner, [foretold.watch], history=history).run(works)
+    waits = [work.wait_s for work in works]
+    spans = [(work.ended_at or 0.0) - work.job.submitted_at for work in works]
+    return {
+        "order": order,
+        "backfill": backfill,
+        "gpus": gpus,
+        "jobs": len(works),
+        "mean_jct_h": round(sum(spans) / len(spans) / HOUR_S, 3),
+        "mean_wait_s": round(sum(waits) / len(waits), 1),
+        "max_wait_s": round(max(waits), 1),
+        "expected_start": foretold.report(),
+        "wall_s": round(time.perf_counter() - began, 3),
+    }
+
+
+def _work(number: int, one: TraceJob) -> Work:
+    spec = JobSpec(user=one.cluster, name=f"{one.gpus} GPUs", request=Request(devices=0, cpu_milli=one.gpus * 1000))
+    return Work(Job(str(number), number, spec, one.submitted_at), one.run_s)

@@ -1,0 +1,38 @@
+"""The Philly trace: history stands in for limits, and what was foretold is compared."""
+
+from pathlib import Path
+
+import pytest
+
+from corral.model.errors import Refused
+from corral.sim.philly import TraceJob, read_trace, simulate
+
+
+def test_jobs_are_read_in_the_order_of_their_submission(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text(
+        "timestamp,duration,num_gpus,gpu_time,cluster\n"
+        "2017-10-09 07:01:55,66.0,1,66.0,b\n"
+        "2017-10-09 07:01:00,10.0,8,80.0,a\n"
+    )
+    assert read_trace(path) == [TraceJob(0.0, 10.0, 8, "a"), TraceJob(55.0, 66.0, 1, "b")]
+
+
+def test_a_line_that_is_no_job_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_text("timestamp,duration,num_gpus,gpu_time,cluster\nyesterday,1,1,1,a\n")
+    with pytest.raises(Refused, match="line 2"):
+        read_trace(path)
+
+
+def test_with_regular_jobs_the_foretold_start_is_right_once_there_is_a_history() -> None:
+    regular = [TraceJob(float(50 * n), 100.0, 1, "a") for n in range(40)]
+    report = simulate(regular, gpus=1, order="fcfs", ask_every=10)
+    assert report["expected_start"] == {"asked": 4, "told": 4, "median_error_s": 0.0, "mean_error_s": 0.0}
+
+
+def test_jobs_that_are_too_large_for_the_cluster_are_left_out() -> None:
+    report = simulate([TraceJob(0.0, 3600.0, 1, "a"), TraceJob(0.0, 1.0, 9, "a")], gpus=8)
+    assert (report["jobs"], report["mean_jct_h"]) == (1, 1.0)
+    with pytest.raises(Refused, match="no job of the trace fits on 8"):
+        simulate([TraceJob(0.0, 1.0, 9, "a")], gpus=8)
