@@ -19,6 +19,7 @@ QUICK = (
     ("fcfs", "easy", "271.40 by an independent program"),
     ("corral", "easy", "learned 58.64, SAF 34.4; longest wait at most FCFS's 672,302 s"),
 )
+SLOW = (("fcfs", "conservative", "nobody publishes it"),)
 MIXED = (
     ("fifo", 1.0, "published code run again: 20.05"),
     ("fifo", 2.0, "published code run again: 34.0"),

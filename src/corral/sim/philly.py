@@ -1,4 +1,4 @@
-"""A real queue: the jobs of Microsoft's Philly clusters (Jeon et al., USENIX ATC'19), on a cluster that makes them wait.
+"""A real queue: the jobs of Microsoft's Philly clusters (Jeon et al., USENIX ATC'19), on a cluster that lets them wait.
 
 The trace names no limits and no users: what is known of a job's run time is what its virtual cluster's jobs of that
 many GPUs took before. GPUs are counted, not placed.
