@@ -1,0 +1,33 @@
+"""What the pages say is what the code does."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from corral import config
+from corral.config import Settings, load_settings
+from corral.model.means import Means
+from corral.telemetry import mock_file
+from corral.telemetry.mock_file import Load, read_mock_file
+
+DOCS = Path(__file__).parent.parent / "docs"
+ROW = re.compile(r"^\| `(\w+)` \| (?:`([^`]*)`|.*?) \|", re.MULTILINE)
+
+
+def test_the_page_on_settings_has_every_setting_with_its_default(tmp_path: Path) -> None:
+    rows = dict(ROW.findall((DOCS / "settings.md").read_text()))
+    assert sorted(rows) == sorted(config._SETTINGS)
+    path = tmp_path / "config.yaml"
+    path.write_text("".join(f"{key}: {default}\n" for key, default in rows.items() if default))
+    assert load_settings(path) == replace(Settings(), sharing=(("*", Means.TIMESLICE),))
+
+
+def test_the_page_on_described_devices_has_every_key_and_a_box_that_can_be_read(tmp_path: Path) -> None:
+    page = (DOCS / "mock-devices.md").read_text()
+    assert sorted(dict(ROW.findall(page))) == sorted(mock_file._DEVICE_KEYS)
+    assert all(f"`{reading}`" in page for reading in mock_file._READINGS)
+    assert all(f'`"{load}"`' in page for load in Load)
+    path = tmp_path / "box.toml"
+    path.write_text(page.partition("```toml\n")[2].partition("```")[0])
+    idle, used = read_mock_file(path).devices
+    assert (idle.device.links[0].peer_uuid, used.processes[0].memory_mib) == (used.device.uuid, 20 * 1024)
