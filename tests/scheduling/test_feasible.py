@@ -61,7 +61,10 @@ def test_what_is_only_busy_sick_or_set_apart_now_is_not_impossible() -> None:
 
 
 def test_a_machine_without_gpus_says_so() -> None:
-    assert impossible(view_of(observed(box(gpus=0))), Request(devices=1)) == "this machine has no GPU"
+    never = impossible(view_of(observed(box(gpus=0))), Request(devices=1))
+    assert never is not None
+    assert never.startswith("this machine has no GPU that Corral can see")
+    assert "corral doctor" in never
 
 
 def test_the_nearest_that_starts_keeps_as_much_of_the_request_as_it_can() -> None:

@@ -1,6 +1,7 @@
 """`corral demo`: a throw-away server and a handful of real jobs that show waiting, priority and failure."""
 
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -17,8 +18,8 @@ from corral.cli.doctor import devices_here
 from corral.cli.endings import ending_of
 from corral.cli.jobs import explained
 from corral.cli.listing import job_lines, job_place
-from corral.cli.screen import command_group, example, painted, say
-from corral.cli.server import daemon_command, start_detached, stop_server
+from corral.cli.screen import command_group, example, painted, say, typed, width, wrapped
+from corral.cli.server import daemon_command, described_box, nearest_path, start_detached, stop_server
 from corral.client import Client, JobRow
 from corral.client.request import RequestOptions, submission
 from corral.model.errors import BackendFailed, CorralError
@@ -26,7 +27,6 @@ from corral.model.home import Home
 from corral.model.submission import Submission
 from corral.model.units import count_of
 
-MOCK_BOX = Path("telemetry", "data", "mock-8gpu.toml")
 LONGEST_S = 60.0
 _LOOK_S = 0.25
 
@@ -66,20 +66,24 @@ def demo(
     described ones.
     """
     home = Home(Path(tempfile.mkdtemp(prefix="corral-demo-")))
-    with _server(home, keep=keep), Client(home.root) as client:
+    with _server(home, keep=keep) as described, Client(home.root) as client:
         ids = _submit_all(client)
+        _tell_why_it_waits(client, ids["evaluate"])
         _show_until_ended(client)
         _tell_what_was_seen(client, ids)
-    _say_what_next(home, keep)
+    _say_what_next(home, keep=keep, described=described)
 
 
 @contextmanager
-def _server(home: Home, *, keep: bool) -> Iterator[None]:
-    """A server in `home`, on real GPUs if one of them is free; gone afterwards, with its home, unless it is kept."""
+def _server(home: Home, *, keep: bool) -> Iterator[bool]:
+    """A server in `home`, on real GPUs if all are free; gone afterwards, with its home, unless it is kept.
+
+    Yields whether its devices are described ones.
+    """
     done = False
-    pid = _start(home)
+    pid, described = _start(home)
     try:
-        yield
+        yield described
         done = True
     finally:
         if not (keep and done):
@@ -89,7 +93,7 @@ def _server(home: Home, *, keep: bool) -> Iterator[None]:
             shutil.rmtree(home.root, ignore_errors=True)
 
 
-def _start(home: Home) -> int:
+def _start(home: Home) -> tuple[int, bool]:
     count, told = devices_here()
     if count:
         pid = start_detached(home, daemon_command(home, None, None))
@@ -97,12 +101,11 @@ def _start(home: Home) -> int:
             free = sum(device.state == "free" for device in client.devices.list())
         if free == count:
             _write(f"{count_of(count, 'GPU')} of this machine, {told}\n")
-            return pid
+            return pid, False
         stop_server(home, pid)
         told = f"{free} of the {count_of(count, 'GPU')} of this machine are free, and others are at work here"
     _write(f"{told}\nso this is shown on eight described GPUs; the jobs are real\n")
-    mock = Path(sys.modules["corral"].__path__[0]) / MOCK_BOX
-    return start_detached(home, daemon_command(home, mock, None))
+    return start_detached(home, daemon_command(home, described_box(), None)), True
 
 
 def _cancel_all(home: Home) -> None:
@@ -130,6 +133,14 @@ def _submission_of(act: Act, whole_machine: int, ids: Mapping[str, str]) -> Subm
         "array": act.array,
     }
     return submission(["sh", "-c", act.script], options)
+
+
+def _tell_why_it_waits(client: Client, job_id: str) -> None:
+    """What `why` says of a job while it waits, once the scheduler has looked at it."""
+    time.sleep(_LOOK_S)
+    told = client.jobs.why(job_id)
+    _write(f"{typed()} why {job_id}\n")
+    _write("\n".join(f"  {line}" for reason in explained(told) for line in wrapped(reason, width() - 2)) + "\n\n")
 
 
 def _show_until_ended(client: Client) -> None:
@@ -163,14 +174,14 @@ def _display(index_of: Mapping[str, int | None]) -> Iterator[Callable[[Sequence[
 
 
 class _Steps:
-    """A line for each step that a job takes."""
+    """A line for each step that a job takes, as far as it lasts until the next look; ends before what starts in turn."""
 
     def __init__(self, index_of: Mapping[str, int | None]) -> None:
         self._index_of = index_of
         self._seen: dict[str, str] = {}
 
     def show(self, rows: Sequence[JobRow]) -> None:
-        for row in sorted(rows, key=lambda row: (row.sequence or 0, row.id)):
+        for row in sorted(rows, key=lambda row: (not row.ended, row.sequence or 0, row.id)):
             if row.phase != "STARTING" and self._seen.get(row.id) != row.phase:
                 self._seen[row.id] = row.phase
                 _write(f"{row.id:<4} {row.name:<9} {row.phase:<9} {job_place(row, self._index_of)}\n")
@@ -194,15 +205,19 @@ def _order(urgent: JobRow, patient: JobRow) -> str:
     return f"{later} {did} {earlier}, which was submitted earlier"
 
 
-def _say_what_next(home: Home, keep: bool) -> None:
+def _say_what_next(home: Home, *, keep: bool, described: bool) -> None:
+    mock = f" --mock {shlex.quote(nearest_path(described_box()))}" if described else ""
+    run = "run --gpus 1 -- " + ("sh -c 'echo $CUDA_VISIBLE_DEVICES'" if described else "nvidia-smi -L")
+    steps = ["status", run, "ps --all", "--help", "down"]
     _write("\n" + painted("what to type next", "bold") + "\n")
     if keep:
         _write(f"export CORRAL_HOME={home.root}\n")
-        steps = ("corral status", "corral ps --all", "corral run --gpus 2 -- env", "corral down")
-        say("the server is left running; `corral down` stops it")
     else:
-        steps = ("corral up --detach", "corral status", "corral run --gpus 1 -- nvidia-smi", "corral --help")
-    _write("\n".join(steps) + "\n")
+        steps.insert(0, f"up --detach{mock}")
+    _write("".join(f"{typed()} {step}\n" for step in steps))
+    if keep:
+        _write(f"unset CORRAL_HOME; rm -r {home.root}\n")
+        say(f"the server is left running until `{typed()} down`; the last line removes what it leaves")
 
 
 def _write(text: str) -> None:

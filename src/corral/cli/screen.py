@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import sys
 import textwrap
@@ -50,6 +51,14 @@ def say(message: str) -> None:
 def wrapped(text: str, columns: int) -> list[str]:
     """`text` in lines of at most `columns`, broken at blanks only, so that paths stay whole."""
     return textwrap.wrap(text, columns, break_long_words=False, break_on_hyphens=False)
+
+
+def typed() -> str:
+    """How this command is typed: `corral` where the shell finds it, else as it was typed now."""
+    found, here = shutil.which("corral"), sys.argv[0]
+    if not os.path.isfile(here) or (found is not None and os.path.samefile(found, here)):
+        return "corral"
+    return shlex.quote(here)
 
 
 def exit_code_of(error: CorralError, *, otherwise: int = 1) -> int:

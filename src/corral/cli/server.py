@@ -2,6 +2,7 @@
 
 import os
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -12,8 +13,8 @@ from typing import Annotated
 import typer
 
 import corral
-from corral.cli.screen import command_group, example, say
-from corral.client import find_address
+from corral.cli.screen import command_group, example, say, typed
+from corral.client import Client, find_address
 from corral.model.errors import BackendFailed, Forbidden, Refused
 from corral.model.home import Home
 
@@ -38,6 +39,9 @@ def up(
     """Start the server of this home, $CORRAL_HOME or ~/.corral.
 
     It answers on a Unix socket there. Jobs outlive it: when it is up again, it takes them on as they are then.
+
+    The site's settings are lines in its config.yaml, such as "kill_grace: 30s": docs/settings.md lists them, and
+    docs/mock-devices.md what a file for --mock may say.
     """
     home = _local_home()
     command = daemon_command(home, mock, listen)
@@ -45,6 +49,12 @@ def up(
         os.execv(command[0], command)
     pid = start_detached(home, command)
     sys.stdout.write(f"server {pid} answers in {home.root}\n")
+    with Client(home.root) as client:
+        if not client.devices.list():
+            say(
+                f"it has no GPU, so only jobs with --gpus 0 can run; `{typed()} doctor` says why. To try it on described "
+                f"GPUs: {typed()} down; {typed()} up --detach --mock {shlex.quote(nearest_path(described_box()))}"
+            )
 
 
 @app.command(epilog=example("corral down"))
@@ -63,6 +73,16 @@ def down() -> None:
 def version() -> None:
     """Print the version of Corral."""
     sys.stdout.write(f"corral {corral.__version__}\n")
+
+
+def described_box() -> Path:
+    """The description of eight devices that comes with Corral."""
+    return Path(corral.__file__).parent / "telemetry" / "data" / "mock-8gpu.toml"
+
+
+def nearest_path(path: Path) -> str:
+    """The path as it is typed from here: relative where that is shorter."""
+    return min(str(path), os.path.relpath(path), key=len)
 
 
 def daemon_command(home: Home, mock: Path | None, listen: str | None) -> list[str]:

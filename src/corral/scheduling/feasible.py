@@ -182,8 +182,12 @@ def _lacking(view: View, empty: Draft, request: Request) -> str:
     here = "this machine" if len(nodes) == 1 else "the largest node"
     most = max(len(node.devices) for node in nodes)
     if request.devices > most:
-        has = "has no GPU" if most == 0 else f"has {most}; the most you can ask for is {most}"
-        return f"{here} {has}" + (" on one node" if most and len(nodes) > 1 else "")
+        if most == 0:
+            return (
+                f"{here} has no GPU that Corral can see, which `corral doctor` looks into; --gpus 0 is a job without one, "
+                "and `corral up --mock FILE` serves described ones"
+            )
+        return f"{here} has {most}; the most you can ask for is {most}" + (" on one node" if len(nodes) > 1 else "")
     for words in (_host_lack(view, request), _node_lack(view, request), _device_lack(view, request)):
         if words is not None:
             return words
