@@ -10,10 +10,10 @@ from types import MappingProxyType
 
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.device import DeviceProcess, DeviceSample
+from corral.model.split import split
 from corral.model.view import View
 from corral.sharing.alloc_map import alloc_map, gpu_alloc_map, held_devices
 from corral.sharing.guard import Bound, GuardPolicy, GuardState, judge
-from corral.model.split import split
 
 DEVICES, JOBS = 1_000, 10_000
 WATCHED_DEVICES, WATCHED_JOBS = 8, 400

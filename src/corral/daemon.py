@@ -22,6 +22,7 @@ from corral.api.server import ApiServer, tcp_socket, unix_socket
 from corral.api.waiting import EndSignal
 from corral.backends.local import LocalBackend
 from corral.backends.process.backend import ProcessBackend
+from corral.backends.process.joblog import append_note
 from corral.backends.process.launch import LaunchError
 from corral.backends.watch import WatchBackend
 from corral.clock import SystemClock
@@ -30,6 +31,7 @@ from corral.control.asking import Asking
 from corral.control.controller import Controller
 from corral.control.dispatcher import Dispatcher
 from corral.control.environment import launch_of
+from corral.control.guarding import DaemonWatch, MemoryGuard, Patrol, Stopper
 from corral.control.holdings import Holdings
 from corral.control.inquiry import Inquiry
 from corral.control.rows import Row
@@ -52,6 +54,7 @@ from corral.scheduling.planner import Planner
 from corral.sharing.arrange import Arrangement
 from corral.sharing.definitions import load_catalogue
 from corral.sharing.exclusive import Exclusive
+from corral.sharing.guard import GuardPolicy
 from corral.sharing.mig import Mig
 from corral.sharing.mps import Mps
 from corral.sharing.timeslice import Timeslice
@@ -62,6 +65,9 @@ from corral.telemetry.sampler import Sampler
 
 log = logging.getLogger("corral")
 
+
+MPS_INTERVAL_S = 2.0
+"""The MPS daemons of shared devices are looked at so often."""
 
 BROKEN = 70
 """Exit status after a broken invariant: EX_SOFTWARE of sysexits.h."""
@@ -88,12 +94,13 @@ class Server:
         self._processes = HostProcesses()
         self._backends = self._make_backends()
         self._arrangement = Arrangement(settings.sharing, multi_user=settings.mps_multi_user)
+        mps = Mps(home.root, control=settings.mps_control, multi_user=settings.mps_multi_user)
         self._tenancy = Tenancy(
             {
                 Means.EXCLUSIVE: Exclusive(process_mode=settings.exclusive_process_mode),
                 Means.TIMESLICE: Timeslice(),
                 Means.MIG: Mig(),
-                Means.MPS: Mps(home.root, control=settings.mps_control, multi_user=settings.mps_multi_user),
+                Means.MPS: mps,
             },
             home.scratch,
         )
@@ -121,6 +128,7 @@ class Server:
             launch=self._dispatcher.launch,
             stop=self._dispatcher.stop,
         )
+        self._patrols = self._make_patrols(mps)
         self._ends = EndSignal()
         self._ledger.subscribe(self._ends.on_change)
         self._listeners = [unix_socket(home.socket, for_everyone=os.geteuid() == 0)]
@@ -138,6 +146,8 @@ class Server:
         self._dispatcher.recover()
         self._dispatcher.start()
         self._controller.start()
+        for patrol in self._patrols:
+            patrol.start()
         try:
             self._api.run()
         finally:
@@ -154,6 +164,8 @@ class Server:
         return tuple(name if isinstance(name, str) else f"http://{name[0]}:{name[1]}" for name in names)
 
     def _close(self) -> None:
+        for patrol in self._patrols:
+            patrol.close()
         self._controller.close()
         self._dispatcher.close()
         for backend in dict.fromkeys(self._backends.values()):
@@ -179,6 +191,23 @@ class Server:
         watch = WatchBackend(self._processes, self._clock, self._look, kill_grace_s=settings.kill_grace_s)
         local = LocalBackend(processes, home.logs, home.scratch)
         return {JobKind.RUN: local, JobKind.RESERVE: watch, JobKind.ADOPT: watch}
+
+    def _make_patrols(self, mps: Mps) -> tuple[Patrol, ...]:
+        settings, ledger = self._settings, self._ledger
+        stopper = Stopper(ledger, self._clock, self._dispatcher.stop)
+        policy = GuardPolicy(settings.guard_grace_s, settings.guard_reserve_mib)
+        guard = MemoryGuard(ledger, self._sampler, self._clock, policy=policy, tell=self._tell, stopper=stopper)
+        # Twice as often as samples are taken, so that none waits for long to be judged.
+        patrols = [Patrol("memory-guard", guard.look, settings.sample_interval_s / 2)]
+        if any(means is Means.MPS for _, means in settings.sharing):
+            patrols.append(Patrol("mps-watch", DaemonWatch(ledger, mps, self._tell, stopper).look, MPS_INTERVAL_S))
+        return tuple(patrols)
+
+    def _tell(self, job_id: str, line: str) -> None:
+        try:
+            append_note(str(self._home.log_of(job_id)), line)
+        except OSError as error:
+            log.warning("job %s could not be told in its log: %s", job_id, error.strerror)
 
     def _make_service(self) -> Service:
         limits = SubmitLimits(self._settings.default_priority, self._settings.max_queue_size)

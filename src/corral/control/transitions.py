@@ -209,11 +209,16 @@ def cancel(view: View, job: Job, by: str, at: float) -> list[Fact]:
     raise Conflict(f"job {job.id} has already ended ({job.phase}); there is nothing left to cancel")
 
 
-def evict(job: Job, reason: str, at: float) -> list[Fact]:
-    """A live job -> STOPPING, on its way back to the queue; nothing when it is no longer live."""
+def stop(job: Job, ending: Phase, reason: str, at: float) -> list[Fact]:
+    """A live job -> STOPPING, to end in `ending`; nothing when it is no longer live."""
     if job.phase not in (Phase.STARTING, Phase.RUNNING):
         return []
-    return [change(job, Phase.STOPPING, at, stop_reason=Phase.PENDING, reason=reason)]
+    return [change(job, Phase.STOPPING, at, stop_reason=ending, reason=reason)]
+
+
+def evict(job: Job, reason: str, at: float) -> list[Fact]:
+    """A live job -> STOPPING, on its way back to the queue; nothing when it is no longer live."""
+    return stop(job, Phase.PENDING, reason, at)
 
 
 def requeue(view: View, job: Job, by: str, at: float) -> list[Fact]:

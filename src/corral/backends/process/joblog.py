@@ -8,6 +8,25 @@ _READ_BYTES = 64 * 1024
 _SPLICE_BYTES = 1024 * 1024
 
 
+def append_note(path: str, line: str) -> None:
+    """Write a line of Corral's own to the end of a job's log, from another process than the one that writes the log.
+
+    Nothing happens where there is no log. Raises OSError when it cannot be written.
+    """
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        os.write(fd, _note(line))
+    finally:
+        os.close(fd)
+
+
+def _note(line: str) -> bytes:
+    return f"corral: {line}\n".encode(errors="backslashreplace")
+
+
 class JobLog:
     """Moves what a job prints from its pipe to its log, and never lets a full disk stop or block the job.
 
@@ -26,7 +45,8 @@ class JobLog:
         self._spliceable = True
         self._fd = -1
         try:
-            # A retry goes on in the same file. No O_APPEND: splice refuses it.
+            # A retry goes on in the same file. No O_APPEND: splice refuses it, so the end is looked for each time:
+            # the server writes lines of its own to it.
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             if owner != (-1, -1):
                 os.fchown(self._fd, *owner)
@@ -41,6 +61,7 @@ class JobLog:
 
     def _write(self, data: bytes) -> bool:
         try:
+            os.lseek(self._fd, 0, os.SEEK_END)
             view = memoryview(data)
             while view:
                 view = view[os.write(self._fd, view) :]
@@ -51,12 +72,13 @@ class JobLog:
 
     def note(self, line: str) -> None:
         """One line of Corral's own."""
-        self._write(f"corral: {line}\n".encode(errors="backslashreplace"))
+        self._write(_note(line))
 
     def drain(self, pipe: int) -> bool:
         """Take what the non-blocking pipe holds, at most one portion. False at its end."""
         if self._room > 0 and self._spliceable:
             try:
+                os.lseek(self._fd, 0, os.SEEK_END)
                 moved = os.splice(pipe, self._fd, min(self._room, _SPLICE_BYTES), flags=os.SPLICE_F_NONBLOCK)
                 self._room -= moved
                 return moved > 0
