@@ -174,7 +174,7 @@ def _display(index_of: Mapping[str, int | None]) -> Iterator[Callable[[Sequence[
 
 
 class _Steps:
-    """A line for each step that a job takes, as far as it lasts until the next look; ends before what starts in turn."""
+    """A line for each step that a job takes and that lasts until the next look; what ends comes before what starts."""
 
     def __init__(self, index_of: Mapping[str, int | None]) -> None:
         self._index_of = index_of

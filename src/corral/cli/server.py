@@ -52,8 +52,8 @@ def up(
     with Client(home.root) as client:
         if not client.devices.list():
             say(
-                f"it has no GPU, so only jobs with --gpus 0 can run; `{typed()} doctor` says why. To try it on described "
-                f"GPUs: {typed()} down; {typed()} up --detach --mock {shlex.quote(nearest_path(described_box()))}"
+                f"it has no GPU, so only jobs with --gpus 0 can run; `{typed()} doctor` says why. To try it on "
+                f"described GPUs: {typed()} down; {typed()} up --detach --mock {shlex.quote(nearest_path(described_box()))}"
             )
 
 

@@ -184,8 +184,8 @@ def _lacking(view: View, empty: Draft, request: Request) -> str:
     if request.devices > most:
         if most == 0:
             return (
-                f"{here} has no GPU that Corral can see, which `corral doctor` looks into; --gpus 0 is a job without one, "
-                "and `corral up --mock FILE` serves described ones"
+                f"{here} has no GPU that Corral can see, which `corral doctor` looks into; --gpus 0 is a job without "
+                "one, and `corral up --mock FILE` serves described ones"
             )
         return f"{here} has {most}; the most you can ask for is {most}" + (" on one node" if len(nodes) > 1 else "")
     for words in (_host_lack(view, request), _node_lack(view, request), _device_lack(view, request)):
