@@ -57,7 +57,8 @@ def test_a_reservation_needs_no_command_and_no_directory() -> None:
     ("change", "field", "said"),
     [
         ({"command": ()}, "command", "there is no command to run"),
-        ({"kind": JobKind.RESERVE, "request": Request(devices=0)}, "gpus", "at least 1 GPU"),
+        ({"kind": JobKind.RESERVE, "command": (), "request": Request(devices=0)}, "gpus", "at least 1 GPU"),
+        ({"kind": JobKind.RESERVE}, "command", "runs no command"),
         ({"retries": -1}, "retries", "from 0 to 1000, not -1"),
         ({"priority": 10**30}, "priority", "a lower number runs first"),
         ({"umask": 0o1000}, "umask", "from 0 to 511"),

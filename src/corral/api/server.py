@@ -111,6 +111,8 @@ def unix_socket(path: Path, *, for_everyone: bool) -> socket.socket:
         if _answers(path):
             raise Conflict(f"a server answers at {path} already; stop it with corral down, or use another CORRAL_HOME")
         path.unlink()
+    elif path.is_file() and path.stat().st_size == 0:
+        path.unlink()
     elif path.exists():
         raise Refused(f"{path} is in the place of the server's socket and is none; move it away")
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -12,7 +12,7 @@ from corral.model.job import JobKind, Request
 from corral.model.submission import ArraySpec, Submission
 from corral.model.units import count_of, parse_duration_s, parse_memory_mib
 
-MAX_ARRAY_SIZE = 100_000
+MAX_ARRAY_SIZE = 10_000
 """More elements than this in one array are refused."""
 
 SENT_LIMITS = ("AS", "CORE", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "STACK")

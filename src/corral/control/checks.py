@@ -9,7 +9,7 @@ from corral.model.means import Means
 from corral.model.submission import ArraySpec, Submission
 from corral.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI
 
-MAX_ARRAY_ELEMENTS = 100_000
+MAX_ARRAY_ELEMENTS = 10_000
 MAX_DEVICES = 100_000
 MAX_NAME_LENGTH = 200
 MAX_PRIORITY = 1_000_000_000
@@ -30,6 +30,8 @@ def check(submission: Submission) -> None:
         raise Refused(
             "there is no command to run; write it after --, such as: corral run -- python train.py", field="command"
         )
+    if submission.kind is JobKind.RESERVE and submission.command:
+        raise Refused("a reservation runs no command; submit a job for that", field="command")
     if submission.kind is not JobKind.RUN and request.devices == 0:
         raise Refused("a reservation is of at least 1 GPU", field="gpus")
     _check_request(request)

@@ -5,7 +5,24 @@ from collections.abc import Mapping
 from corral.model.allocation import Allocation
 from corral.model.device import Device
 from corral.model.job import Job
+from corral.model.units import format_memory
+from corral.model.view import View
 from corral.ports import Launch
+
+
+def stale_notes(view: View, allocation: Allocation) -> tuple[str, ...]:
+    """Lines for the job's log about devices that it shares with processes which only hold memory."""
+    notes = []
+    for uuid in allocation.placement.uuids:
+        condition, found = view.conditions.get(uuid), view.device(uuid)
+        if condition is not None and found is not None and condition.strangers and condition.stale:
+            held_mib = sum(process.memory_mib or 0 for process in condition.strangers)
+            owners = ", ".join(sorted({process.user or f"pid {process.pid}" for process in condition.strangers}))
+            notes.append(
+                f"warning: GPU {found[1].index} is stale: processes of {owners} hold {format_memory(held_mib)} of it "
+                f"and have not used it for a while; {format_memory(condition.memory_free_mib)} is left"
+            )
+    return tuple(notes)
 
 
 def launch_of(job: Job, allocation: Allocation, devices: Mapping[str, Device], home: str, scratch: str) -> Launch:

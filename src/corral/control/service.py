@@ -136,7 +136,8 @@ class Service:
         placement = self.inquiry.placement_of(family)
         if placement is None:
             raise Refused(f"process {pid} uses no GPU that this server can see; start its GPU work first", field="pid")
-        spec = submit.spec_of(submission, caller, self._limits, identity)
+        found = replace(submission, request=Request(devices=len(placement.uuids)))
+        spec = submit.spec_of(found, caller, self._limits, identity)
         job_id = self._ledger.next_ids(1)[0]
         now = self._clock.now()
 

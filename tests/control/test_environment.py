@@ -1,0 +1,46 @@
+from dataclasses import replace
+
+from corral.control.environment import launch_of, stale_notes
+from corral.control.transitions import start
+from corral.model.allocation import Allocation, Grant, Member, Placement
+from corral.model.device import DeviceCondition, DeviceProcess
+from corral.model.fact import AllocationMade, ConditionObserved
+from corral.model.view import View
+from tests.control.strategies import box, job, with_jobs
+
+
+def held(*uuids: str) -> tuple[View, Allocation]:
+    view = with_jobs(box(), job(1))
+    placement = Placement((Member("box", tuple(Grant(uuid, 1000) for uuid in uuids)),))
+    _, made = start(view.jobs["1"], placement, None, (), 0.0)
+    assert isinstance(made, AllocationMade)
+    return view, made.allocation
+
+
+def environment(*uuids: str) -> dict[str, str]:
+    view, allocation = held(*uuids)
+    devices = {device.uuid: device for device in view.nodes["box"].devices}
+    spec = replace(view.jobs["1"].spec, env=(("CUDA_VISIBLE_DEVICES", "0,1,2,3"), ("HOME", "/home/alice")))
+    return dict(launch_of(replace(view.jobs["1"], spec=spec), allocation, devices, "/h", "/h/scratch/1").env)
+
+
+def test_a_job_sees_its_own_devices_whatever_its_submitter_saw() -> None:
+    found = environment("GPU-1", "GPU-2")
+    assert found["CUDA_VISIBLE_DEVICES"] == "GPU-1,GPU-2"
+    assert found["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+    assert (found["CORRAL_GPU_INDICES"], found["CORRAL_GPUS"]) == ("1,2", "2")
+    assert found["HOME"] == "/home/alice"
+
+
+def test_a_job_without_devices_sees_none() -> None:
+    assert environment()["CUDA_VISIBLE_DEVICES"] == ""
+
+
+def test_a_job_on_a_stale_device_is_warned_of_who_holds_how_much() -> None:
+    view, allocation = held("GPU-0", "GPU-1")
+    stranger = DeviceProcess(4242, 20_480, user="bob")
+    stale = DeviceCondition("GPU-0", strangers=(stranger,), stale=True, lendable=True, memory_free_mib=61_440)
+    (note,) = stale_notes(view.advance([ConditionObserved(stale)]), allocation)
+    assert "GPU 0 is stale" in note
+    assert "bob hold 20G" in note
+    assert "60G is left" in note
