@@ -95,14 +95,28 @@ def test_a_script_says_what_it_needs_and_flags_win(box: Box, tmp_path: Path) -> 
     script = tmp_path / "train.sh"
     script.write_text(
         "#!/bin/bash\n#SBATCH --job-name=from-slurm --partition=gpu\n#SBATCH --gres=gpu:2 -t 90\n#CORRAL --priority 3\n"
-        'echo "$1 $CORRAL_GPUS"\n'
+        'echo "$1 $CORRAL_GPUS $SLURM_JOB_ID"\n'
     )
     done = box.run("submit", "--json", "--priority", "2", str(script), "arg")
     assert "--partition=gpu (line 2)" in done.stderr
     job_id = done.stdout.split('"')[3]
     row = box.ended(job_id)
     assert (row["name"], row["priority"], row["exit_code"]) == ("from-slurm", 2, 0)
-    assert box.ok("logs", job_id) == "arg 2\n"
+    assert box.ok("logs", job_id) == f"arg 2 {job_id}\n"
+
+
+def test_an_array_for_slurm_finds_its_numbers_and_is_told_where_its_output_goes(box: Box, tmp_path: Path) -> None:
+    script = tmp_path / "sweep.sh"
+    script.write_text("#!/bin/sh\n#SBATCH --array=3,5 -o out.%j\n#CORRAL --gpus 0\n" + 'echo $SLURM_ARRAY_JOB_ID $SLURM_ARRAY_TASK_ID $SLURM_SUBMIT_DIR $SLURM_JOB_NAME\n')
+    done = box.run("submit", str(script), cwd=tmp_path, PWD=str(tmp_path))
+    assert "corral logs ID" in done.stderr
+    parent = done.stdout.strip()
+    box.run("wait", parent)
+    assert box.ok("logs", f"{parent}_5") == f"{parent} 5 {tmp_path} sweep.sh\n"
+
+
+def test_a_job_that_is_not_for_slurm_does_not_look_like_one(box: Box) -> None:
+    assert "SLURM" not in box.ok("run", "--gpus", "0", "--", "env")
 
 
 def test_logs_follow_a_job_to_its_end(box: Box) -> None:

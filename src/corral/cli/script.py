@@ -26,11 +26,13 @@ class Script:
         command: the words that run it.
         flags: what its header asks for; #CORRAL lines win over #SBATCH lines.
         ignored: #SBATCH options that mean nothing here, as "--partition=gpu (line 3)".
+        for_slurm: it has #SBATCH lines, and so may expect the variables that Slurm sets.
     """
 
     command: tuple[str, ...]
     flags: SubmitFlags
     ignored: tuple[str, ...] = ()
+    for_slurm: bool = False
 
 
 def read_script(path: str, arguments: Sequence[str] = ()) -> Script:
@@ -47,16 +49,17 @@ def read_script(path: str, arguments: Sequence[str] = ()) -> Script:
             f"or submit it as a command: corral submit -- {program}{command}"
         )
     where = Path(path).name
-    flags, slurm, ignored = SubmitFlags(), SubmitFlags(), list[str]()
+    flags, slurm, ignored, for_slurm = SubmitFlags(), SubmitFlags(), list[str](), False
     for number, keyword, words in _header(lines, where):
         at = f"{where}, line {number}"
         if keyword == "#CORRAL":
             flags = filled(parse_words(SubmitFlags, words, at), flags)
         else:
+            for_slurm = True
             ours, passed_over = translate_sbatch(words, at)
             slurm = filled(parse_words(SubmitFlags, ours, at), slurm)
             ignored += [f"{option} (line {number})" for option in passed_over]
-    return Script((*_runner(path, lines[0]), *arguments), filled(flags, slurm), tuple(ignored))
+    return Script((*_runner(path, lines[0]), *arguments), filled(flags, slurm), tuple(ignored), for_slurm)
 
 
 def translate_sbatch(words: Sequence[str], where: str) -> tuple[list[str], list[str]]:

@@ -1,6 +1,7 @@
 """`corral submit`: queue a script or a command and come back at once."""
 
 import sys
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -14,6 +15,7 @@ from corral.client import Client
 from corral.client.request import submission
 from corral.model.units import count_of
 
+_OUTPUTS = ("--output", "--error", "-o", "-e")
 _AFTER_DASHES = "corral.after_dashes"
 
 app = command_group()
@@ -48,7 +50,8 @@ def submit(
     """Queue a script or a command, and print its id.
 
     A script may say what it needs in lines at its top: #CORRAL --gpus 2 --time 2h. #SBATCH lines are understood as far
-    as they have a meaning here, and the others are named. Flags given here win over the script's. The script is read
+    as they have a meaning here, and the others are named; such a script finds SLURM_JOB_ID, SLURM_ARRAY_TASK_ID and
+    their like, too. Flags given here win over the script's. The script is read
     by its interpreter when the job starts, so leave it as it is until then.
 
     The output goes to the job's log: see `corral logs`.
@@ -59,6 +62,10 @@ def submit(
         command, flags = list(script.command), filled(flags, script.flags)
         if script.ignored:
             say(f"{words[0]}: ignored, as they mean nothing here: {', '.join(script.ignored)}")
+        if any(option.startswith(_OUTPUTS) for option in script.ignored):
+            say("what the job writes goes to its log, and `corral logs ID` prints it")
+        if script.for_slurm:
+            flags = replace(flags, env=[*(flags.env or []), "CORRAL_SBATCH=1"])
     with Client() as client:
         request = submission(command, flags.options(client), spell=spell)
         if dry_run:

@@ -10,6 +10,10 @@ from corral.model.view import View
 from corral.ports import Launch
 
 
+SLURM_MARK = "CORRAL_SBATCH"
+"""The client sets it for scripts with #SBATCH lines."""
+
+
 def stale_notes(view: View, allocation: Allocation) -> tuple[str, ...]:
     """Lines for the job's log about devices that it shares with processes which only hold memory."""
     notes = []
@@ -25,10 +29,27 @@ def stale_notes(view: View, allocation: Allocation) -> tuple[str, ...]:
     return tuple(notes)
 
 
+def _slurm_names(job: Job, given: Mapping[str, str], devices: int) -> dict[str, str]:
+    """Output variables of sbatch(1), but none by which MPI and its kind would take this for a Slurm cluster."""
+    spec = job.spec
+    names = {
+        "SLURM_JOB_ID": job.id,
+        "SLURM_JOB_NAME": spec.name,
+        "SLURM_SUBMIT_DIR": given.get("PWD", spec.workdir),
+        "SLURM_GPUS_ON_NODE": str(devices),
+    }
+    if spec.request.cpu_milli:
+        names["SLURM_CPUS_PER_TASK"] = str(-(-spec.request.cpu_milli // 1000))
+    if job.array_id is not None:
+        names |= {"SLURM_ARRAY_JOB_ID": job.array_id, "SLURM_ARRAY_TASK_ID": str(job.array_index)}
+    return names
+
+
 def launch_of(job: Job, allocation: Allocation, devices: Mapping[str, Device], home: str, scratch: str) -> Launch:
     """The launch of `job` on `allocation`: its submitter's environment, with Corral's own variables over it.
 
-    A job without devices sees none: CUDA_VISIBLE_DEVICES is set and empty.
+    A job without devices sees none: CUDA_VISIBLE_DEVICES is set and empty. A script with lines for Slurm finds the names
+    that such scripts use, too.
     """
     uuids = allocation.placement.uuids
     indices = [str(devices[uuid].index) for uuid in uuids if uuid in devices]
@@ -45,5 +66,8 @@ def launch_of(job: Job, allocation: Allocation, devices: Mapping[str, Device], h
     }
     if job.array_id is not None:
         own |= {"CORRAL_ARRAY_ID": job.array_id, "CORRAL_ARRAY_INDEX": str(job.array_index)}
-    environment = {**dict(job.spec.env), **own}
+    given = dict(job.spec.env)
+    if SLURM_MARK in given:
+        own |= _slurm_names(job, given, len(uuids))
+    environment = {**given, **own}
     return Launch(allocation.id, job, tuple(sorted(environment.items())), job.spec.notes)
