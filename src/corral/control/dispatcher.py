@@ -100,7 +100,7 @@ class Dispatcher:
         and work that carries Corral's mark but is not in the ledger is ended.
         """
         view = self._ledger.view()
-        for sentence in self._tenancy.rescan(view):
+        for sentence in self._tenancy.recover(view):
             log.warning("%s", sentence)
         for job in transitions.live(view):
             assert job.allocation_id is not None

@@ -7,6 +7,7 @@ such files, and is compared with the ledger at boot and on demand.
 import logging
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from corral.model.allocation import Allocation, Placement
@@ -54,10 +55,10 @@ class Tenancy:
         """After the end: the resource file is removed, and devices without a tenant are released."""
         job = view.jobs.get(job_id)
         if job is None or job.allocation_id not in view.allocations:
-            self._attempt(lambda: drop(self._scratch, job_id))
+            self._attempt(partial(drop, self._scratch, job_id))
         for uuid in [uuid for uuid in self._prepared if uuid not in view.holders]:
             device, driver = self._prepared.pop(uuid)
-            self._attempt(lambda driver=driver, device=device: driver.release(device))  # type: ignore[misc]
+            self._attempt(partial(driver.release, device))
 
     def tidy(self, job_id: str) -> None:
         """Remove the directories that the resource file was in, as far as the job left nothing else in them."""
@@ -90,6 +91,19 @@ class Tenancy:
             min((one.compute for one in found), key=_WEAKEST.index),
         )
 
+    def recover(self, view: View) -> tuple[str, ...]:
+        """After a boot: take over what a former server prepared, release what nobody has; then as `rescan`."""
+        devices = _devices(view)
+        for uuid, allocation_ids in sorted(view.holders.items()):
+            for allocation_id in allocation_ids:
+                for grant in view.allocations[allocation_id].placement.grants:
+                    if grant.uuid == uuid and uuid in devices:
+                        self._prepared[uuid] = (devices[uuid], self._driver(devices[uuid], grant.share_milli))
+        for uuid, device in sorted(devices.items()):
+            if uuid not in view.holders and device.means is Means.MPS:
+                self._attempt(partial(self._drivers[Means.MPS].release, device))
+        return self.rescan(view)
+
     def rescan(self, view: View) -> tuple[str, ...]:
         """Compare the resource files with the ledger: what is amiss, a sentence each; the ledger counts.
 
@@ -101,11 +115,11 @@ class Tenancy:
         amiss += disagreements(view.allocations.values(), files)
         live = {allocation.job_id: allocation for allocation in view.allocations.values()}
         for job_id in sorted(files.keys() - live.keys()):
-            self._attempt(lambda job_id=job_id: drop(self._scratch, job_id))  # type: ignore[misc]
+            self._attempt(partial(drop, self._scratch, job_id))
         for job_id, allocation in sorted(live.items()):
             job, file = view.jobs.get(job_id), files.get(job_id)
             if job is not None and (file is None or file.held_milli() != _held_milli(allocation)):
-                self._attempt(lambda job=job, a=allocation: self._write(job, a))  # type: ignore[misc]
+                self._attempt(partial(self._write, job, allocation))
         return tuple(amiss)
 
     def _write(self, job: Job, allocation: Allocation) -> None:

@@ -1,0 +1,88 @@
+"""Jobs that meet in an MPS daemon, a stand-in for NVIDIA's: started for them, told of its death, stopped after them."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.box import Box, described, uuid
+
+FAKE_CONTROL = Path(__file__).parents[1] / "sharing" / "fake_mps_control.py"
+
+
+@pytest.fixture
+def mps_box(new_box: Callable[[str], Box]) -> Box:
+    """A server on one device that is shared by MPS."""
+    box = new_box(described(1))
+    control = box.home / "mps-control"
+    control.write_text(f"#!{sys.executable} -ISB\n{FAKE_CONTROL.read_text()}")
+    control.chmod(0o755)
+    (box.home / "config.yaml").write_text(f"kill_grace: 1s\nsharing: mps\nmps_control: {control}\nretry_backoff: 0s\n")
+    box.up()
+    return box
+
+
+def daemon_pid(box: Box) -> int | None:
+    """The pid of the device's daemon, None when there is none."""
+    file = box.home / "mps" / uuid(0) / "pipe" / "nvidia-cuda-mps-control.pid"
+    return int(file.read_text()) if file.exists() else None
+
+
+def say(box: Box, command: str) -> None:
+    """A word to the daemon behind Corral's back."""
+    base = box.home / "mps" / uuid(0)
+    env = {**os.environ, "CUDA_MPS_PIPE_DIRECTORY": str(base / "pipe"), "CUDA_MPS_LOG_DIRECTORY": str(base / "log")}
+    subprocess.run([box.home / "mps-control"], input=command, text=True, env=env, timeout=10, capture_output=True)
+
+
+def test_clients_get_their_limits_and_the_daemon_goes_with_the_last_of_them(mps_box: Box) -> None:
+    show = "env | grep ^CUDA_MPS | sort; exec sleep 60"
+    jobs = [mps_box.submit("--gpus", "0.5", "--gpu-mem", "20G", "--share", "mps", "--", "sh", "-c", show) for _ in "ab"]
+    for job in jobs:
+        mps_box.until(lambda job=job: "PIPE" in mps_box.ok("logs", job))  # type: ignore[misc]
+    pipe = mps_box.home / "mps" / uuid(0)
+    assert mps_box.ok("logs", jobs[0]).splitlines() == [
+        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=50",
+        f"CUDA_MPS_LOG_DIRECTORY={pipe}/log",
+        "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=20480M",
+        f"CUDA_MPS_PIPE_DIRECTORY={pipe}/pipe",
+    ]
+    assert mps_box.job(jobs[0])["enforcement"] == {"memory": "enforced", "compute": "enforced"}
+    assert daemon_pid(mps_box) is not None
+    mps_box.ok("cancel", jobs[0])
+    mps_box.ended(jobs[0])
+    assert daemon_pid(mps_box) is not None
+    mps_box.clear()
+    mps_box.until(lambda: daemon_pid(mps_box) is None)
+
+
+def test_a_whole_device_needs_no_daemon(mps_box: Box) -> None:
+    job = mps_box.submit("--", "sleep", "60")
+    mps_box.until_phase(job, "RUNNING")
+    assert daemon_pid(mps_box) is None
+
+
+def test_when_the_daemon_dies_its_clients_are_told_and_follow_their_retry_policy(mps_box: Box) -> None:
+    once, again = (
+        mps_box.submit("--gpus", "0.4", "--retries", retries, "--", "sh", "-c", "echo began; exec sleep 60")
+        for retries in ("0", "1")
+    )
+    for job in (once, again):
+        mps_box.until_phase(job, "RUNNING")
+    first = daemon_pid(mps_box)
+    mps_box.until(lambda: first is not None)
+    # The watch has to have seen it alive, or its death would be its first sight.
+    say(mps_box, "crash")
+    assert mps_box.ended(once)["phase"] == "LOST"
+    assert f"the MPS daemon of {uuid(0)} failed" in mps_box.ok("logs", once)
+    mps_box.until(lambda: mps_box.ok("logs", again).count("began") == 2)
+    assert mps_box.job(again)["attempts"] == 2
+    assert daemon_pid(mps_box) not in (None, first)
+
+
+def test_a_share_over_several_devices_never_lands_on_mps(mps_box: Box) -> None:
+    done = mps_box.run("submit", "--gpus", "1.2", "--", "true")
+    assert (done.returncode, "--gpus" in done.stderr or "most you can ask" in done.stderr) == (2, True), done.stderr
