@@ -107,7 +107,10 @@ def test_a_script_says_what_it_needs_and_flags_win(box: Box, tmp_path: Path) -> 
 
 def test_an_array_for_slurm_finds_its_numbers_and_is_told_where_its_output_goes(box: Box, tmp_path: Path) -> None:
     script = tmp_path / "sweep.sh"
-    script.write_text("#!/bin/sh\n#SBATCH --array=3,5 -o out.%j\n#CORRAL --gpus 0\n" + 'echo $SLURM_ARRAY_JOB_ID $SLURM_ARRAY_TASK_ID $SLURM_SUBMIT_DIR $SLURM_JOB_NAME\n')
+    script.write_text(
+        "#!/bin/sh\n#SBATCH --array=3,5 -o out.%j\n#CORRAL --gpus 0\n"
+        + "echo $SLURM_ARRAY_JOB_ID $SLURM_ARRAY_TASK_ID $SLURM_SUBMIT_DIR $SLURM_JOB_NAME\n"
+    )
     done = box.run("submit", str(script), cwd=tmp_path, PWD=str(tmp_path))
     assert "corral logs ID" in done.stderr
     parent = done.stdout.strip()
