@@ -24,6 +24,10 @@ def environment(*uuids: str) -> dict[str, str]:
     return dict(launch_of(replace(view.jobs["1"], spec=spec), allocation, devices, "/h", "/h/scratch/1").env)
 
 
+def test_a_job_looks_like_one_of_slurm_only_when_its_script_asks_for_that() -> None:
+    assert [name for name in environment("GPU-1") if name.startswith("SLURM")] == []
+
+
 def test_a_job_sees_its_own_devices_whatever_its_submitter_saw() -> None:
     found = environment("GPU-1", "GPU-2")
     assert found["CUDA_VISIBLE_DEVICES"] == "GPU-1,GPU-2"

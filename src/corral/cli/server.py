@@ -51,10 +51,10 @@ def up(
     sys.stdout.write(f"server {pid} answers in {home.root}\n")
     with Client(home.root) as client:
         if not client.devices.list():
-            mock = shlex.quote(nearest_path(described_box()))
+            box = shlex.quote(nearest_path(described_box()))
             say(
                 f"it has no GPU, so only jobs with --gpus 0 can run; `{typed()} doctor` says why. To try it on "
-                f"described GPUs: {typed()} down; {typed()} up --detach --mock {mock}"
+                f"described GPUs: {typed()} down; {typed()} up --detach --mock {box}"
             )
 
 

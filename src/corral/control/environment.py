@@ -9,7 +9,6 @@ from corral.model.units import format_memory
 from corral.model.view import View
 from corral.ports import Launch
 
-
 SLURM_MARK = "CORRAL_SBATCH"
 """The client sets it for scripts with #SBATCH lines."""
 
@@ -48,8 +47,8 @@ def _slurm_names(job: Job, given: Mapping[str, str], devices: int) -> dict[str, 
 def launch_of(job: Job, allocation: Allocation, devices: Mapping[str, Device], home: str, scratch: str) -> Launch:
     """The launch of `job` on `allocation`: its submitter's environment, with Corral's own variables over it.
 
-    A job without devices sees none: CUDA_VISIBLE_DEVICES is set and empty. A script with lines for Slurm finds the names
-    that such scripts use, too.
+    A job without devices sees none: CUDA_VISIBLE_DEVICES is set and empty. A script with lines for Slurm finds the
+    names that such scripts use, too.
     """
     uuids = allocation.placement.uuids
     indices = [str(devices[uuid].index) for uuid in uuids if uuid in devices]
