@@ -5,6 +5,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from corral.model.past import PastRun
 from corral.model.plan import Plan
 from corral.model.queue import Project, Queue, Quota
 from corral.model.view import View
@@ -60,6 +61,20 @@ def test_a_quota_of_memory_counts_what_is_granted_by_name() -> None:
     plan = planned(view, job(1, memory_mib=20_480, share_milli=500), job(2, memory_mib=20_480, share_milli=500))
     assert started_ids(plan) == ["1"]
     assert why(plan, 2) == "queue default holds 20G of at most 30G and this job asks for 20G more"
+
+
+def test_gpu_hours_of_the_last_period_are_counted_with_those_being_used() -> None:
+    week = Quota(gpu_hours=10, period_s=7 * 86_400)
+    past = [PastRun("bob", "nlp", "default", "", 1.0, T0 - 30 * 86_400, T0 - 29 * 86_400)]
+    past += [PastRun("bob", "nlp", "default", "", 2.0, T0 - 3600, T0)]
+    view = View(projects={"nlp": Project("nlp", quota=week)}).remembering(past)
+    view = view.advance(observed(box()) + submitted(job(1, 4, project="nlp"), job(2, 1, project="nlp")))
+    first, second = Planner(view).plan(T0).starts
+    assert (first.job_id, second.job_id) == ("1", "2"), "2 of 10 GPU-hours are used"
+    view = view.advance(started(first)).advance(submitted(job(3, 1, project="nlp")))
+    plan = Planner(view).plan(T0 + 2.1 * 3600)
+    assert started_ids(plan) == []
+    assert why(plan, 2) == "project nlp used 10.4 of at most 10 GPU-hours in the last 7d"
 
 
 def test_queues_take_turns_by_what_they_hold_for_their_weight() -> None:

@@ -1,6 +1,12 @@
 """What the cluster remembers of work that is over: who used how much, how long what ran."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
+
+HOUR_S = 3600.0
+
+HOURS_KEPT = 24 * 31
+"""GPU-hours are remembered for so long, and counted by the hour in which they were given back."""
 
 RUNS_KEPT = 5
 """So many run times are kept of each user's jobs of one name."""
@@ -23,3 +29,42 @@ class Usage:
         """With `gpu_s` more, used just before `at`."""
         now = self.decayed(at, half_life_s)
         return Usage(now.gpu_s + gpu_s, now.at)
+
+
+class PastRun(NamedTuple):
+    """One attempt that is over: who held how many GPUs from when until when (Unix seconds).
+
+    `ran_s` is how long it ran if it succeeded, None otherwise.
+    """
+
+    user: str
+    project: str
+    queue: str
+    name: str
+    gpus: float
+    created_at: float
+    ended_at: float
+    ran_s: float | None = None
+
+    @property
+    def gpu_s(self) -> float:
+        """GPU-seconds that it held."""
+        return self.gpus * max(0.0, self.ended_at - self.created_at)
+
+
+Spent = tuple[tuple[int, float], ...]
+"""GPU-seconds by the hour (hours since 1970), oldest first."""
+
+
+def spend(spent: Spent, at: float, gpu_s: float) -> Spent:
+    """With `gpu_s` more, given back at `at`; what is older than HOURS_KEPT is dropped."""
+    hour = int(at // HOUR_S)
+    kept = tuple(one for one in spent if one[0] > hour - HOURS_KEPT)
+    if kept and kept[-1][0] == hour:
+        return (*kept[:-1], (hour, kept[-1][1] + gpu_s))
+    return (*kept, (hour, gpu_s))
+
+
+def spent_since(spent: Spent, at: float) -> float:
+    """GPU-seconds given back since `at`, to the hour."""
+    return sum(gpu_s for hour, gpu_s in spent if hour >= at // HOUR_S)

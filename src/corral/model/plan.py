@@ -49,11 +49,15 @@ def group_of(job: Job) -> Group:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Start the job on these devices. `method` names the policy that chose them."""
+    """Start the job on these devices. `method` names the policy that chose them.
+
+    `loan_milli` is how far above its own quota the job's queue stands with it, in milli-GPU: so much is borrowed.
+    """
 
     job_id: str
     placement: Placement
     method: str
+    loan_milli: int = 0
 
 
 @dataclass(frozen=True, slots=True)

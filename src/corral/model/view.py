@@ -26,7 +26,7 @@ from corral.model.fact import (
     StartsPromised,
 )
 from corral.model.job import Job, Phase
-from corral.model.past import RUNS_KEPT, Usage
+from corral.model.past import RUNS_KEPT, PastRun, Spent, Usage, spend
 from corral.model.queue import Pool, Project, Queue
 
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
@@ -47,6 +47,7 @@ class View:
         dependants: ids of waiting jobs by the id of the job they wait for.
         queues, projects, pools: by name.
         usage: decayed GPU-seconds by (project, user); `usage_half_life_s` says how fast they are forgiven.
+        spent: GPU-seconds by the hour, of each ("user" | "project" | "queue", name).
         served: GPU-seconds that a job that has not ended got in earlier attempts, by job id.
         promises: what the last plan reserved, by job id; a plan with conservative backfill breaks none of them.
         durations: the last run times in seconds, newest last, by (user, job name).
@@ -64,6 +65,7 @@ class View:
     projects: Mapping[str, Project] = field(default_factory=lambda: EMPTY)
     pools: Mapping[str, Pool] = field(default_factory=lambda: EMPTY)
     usage: Mapping[tuple[str, str], Usage] = field(default_factory=lambda: EMPTY)
+    spent: Mapping[tuple[str, str], Spent] = field(default_factory=lambda: EMPTY)
     served: Mapping[str, float] = field(default_factory=lambda: EMPTY)
     durations: Mapping[tuple[str, str], tuple[float, ...]] = field(default_factory=lambda: EMPTY)
     promises: Mapping[str, Reserve] = field(default_factory=lambda: EMPTY)
@@ -73,6 +75,13 @@ class View:
         """The view after `deltas`, this one untouched."""
         draft = ViewDraft(self)
         draft.apply(deltas)
+        return draft.freeze()
+
+    def remembering(self, runs: Iterable[PastRun]) -> "View":
+        """The view with a past: `runs` in the order in which they ended."""
+        draft = ViewDraft(self)
+        for run in runs:
+            draft.remember(run)
         return draft.freeze()
 
     def device(self, uuid: str) -> tuple[Node, Device] | None:
@@ -208,7 +217,7 @@ class ViewDraft:
             self._depend_on(job, waited_for)
         if job.phase.terminal:
             self._ended.append(job.id)
-            self._remember(job)
+            self._remember_duration(job)
 
     def _depend_on(self, job: Job, waited_for: tuple[str, ...]) -> None:
         # Sets, because a job may follow an array of a hundred thousand, and each end of an element comes by here.
@@ -220,21 +229,33 @@ class ViewDraft:
             if parent not in then:
                 self._link("dependants", parent, job.id)
 
-    def _remember(self, job: Job) -> None:
-        if job.phase is Phase.SUCCEEDED and job.spec.name and job.started_at is not None and job.ended_at is not None:
-            key = (job.spec.user, job.spec.name)
-            runs = (*self._view.durations.get(key, ()), job.ended_at - job.started_at)
-            self._own("durations")[key] = runs[-RUNS_KEPT:]
+    def remember(self, run: PastRun) -> None:
+        """Take a run that is over into the past: who used how much, and how long it took."""
+        if run.gpu_s:
+            usage = self._view.usage.get((run.project, run.user), Usage())
+            used = usage.plus(run.gpu_s, run.ended_at, self._view.usage_half_life_s)
+            self._own("usage")[run.project, run.user] = used
+            for scope in (("user", run.user), ("project", run.project), ("queue", run.queue)):
+                self._own("spent")[scope] = spend(self._view.spent.get(scope, ()), run.ended_at, run.gpu_s)
+        if run.ran_s is not None and run.name:
+            key = (run.user, run.name)
+            self._own("durations")[key] = (*self._view.durations.get(key, ()), run.ran_s)[-RUNS_KEPT:]
+
+    def _remember_duration(self, job: Job) -> None:
+        if job.phase is Phase.SUCCEEDED and job.started_at is not None and job.ended_at is not None:
+            spec, ran_s = job.spec, job.ended_at - job.started_at
+            self.remember(
+                PastRun(spec.user, spec.project, spec.queue, spec.name, 0.0, job.started_at, job.ended_at, ran_s)
+            )
 
     def _account(self, allocation: Allocation, at: float) -> None:
-        gpu_s = allocation.gpus * max(0.0, at - allocation.created_at)
         job = self._view.jobs.get(allocation.job_id)
-        if job is None or not gpu_s:
+        if job is None or not allocation.gpus:
             return
-        key = (job.spec.project, job.spec.user)
-        usage = self._view.usage.get(key, Usage())
-        self._own("usage")[key] = usage.plus(gpu_s, at, self._view.usage_half_life_s)
-        self._own("served")[job.id] = self._view.served.get(job.id, 0.0) + gpu_s
+        spec = job.spec
+        run = PastRun(spec.user, spec.project, spec.queue, spec.name, allocation.gpus, allocation.created_at, at)
+        self.remember(run)
+        self._own("served")[job.id] = self._view.served.get(job.id, 0.0) + run.gpu_s
 
     def _link(self, name: str, key: str, member: str) -> None:
         links = self._own(name)

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from corral.model.job import Job, JobKind
+from corral.model.past import HOUR_S
 from corral.model.plan import WaitReason
 from corral.model.queue import Project, Queue, Quota
-from corral.model.units import MILLI_PER_DEVICE, count_of, format_memory, format_share
+from corral.model.units import MILLI_PER_DEVICE, count_of, format_duration, format_memory, format_share
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +109,18 @@ class Books:
         return tuple(chain)
 
 
+UsedSeconds = Callable[[Scope, float], float]
+"""GPU-seconds used in a scope's name during the last so many seconds."""
+
+
 class Admission:
     """Limits and quotas over the books, and over what was started since in this cycle."""
 
-    def __init__(self, books: Books, limits: Limits, projects: Mapping[str, Project]) -> None:
+    def __init__(self, books: Books, limits: Limits, projects: Mapping[str, Project], used_s: UsedSeconds) -> None:
         self._books = books
         self._limits = limits
         self._projects = projects
+        self._used_s = used_s
         self._since = Books(books.queues)
 
     def started(self, job: Job) -> None:
@@ -192,6 +198,11 @@ class Admission:
             if quota.borrow_milli:
                 most += f", with {format_share(borrowable_milli)} to borrow now"
             return _over(who, format_share(held.milli), format_share(more.milli), most)
+        if quota.gpu_hours is not None and quota.period_s is not None and more.devices:
+            used_h = self._used_s(scope, quota.period_s) / HOUR_S
+            if used_h >= quota.gpu_hours:
+                period = format_duration(quota.period_s)
+                return f"{who} used {used_h:.1f} of at most {quota.gpu_hours:g} GPU-hours in the last {period}"
         if quota.memory_mib is not None and more.memory_mib and held.memory_mib + more.memory_mib > quota.memory_mib:
             return _over(
                 who, format_memory(held.memory_mib), format_memory(more.memory_mib), format_memory(quota.memory_mib)

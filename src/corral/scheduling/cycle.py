@@ -106,10 +106,11 @@ class Cycle:
         ask = self.preemption.pools.ask(job, self.standing.now + duration_s)
         placement = self._choose(ask, policy)
         if isinstance(placement, Placement):
+            loan_milli = self.admission.loan_milli(job)
             self.draft.take(placement.members, ask.until, job)
             self.admission.started(job)
             self.fair.started(job)
-            self.starts.append(Start(job.id, placement, METHOD))
+            self.starts.append(Start(job.id, placement, METHOD, loan_milli))
             return None
         hold = self._hold(job, ask, placement, policy)
         if job.spec.queue not in self._blocked:

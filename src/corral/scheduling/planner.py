@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from corral.model.allocation import Allocation
 from corral.model.fact import AllocationEnded, Delta, JobChanged, JobRequeued, JobSubmitted
 from corral.model.job import Job, Phase
+from corral.model.past import spent_since
 from corral.model.plan import Evict, Plan
 from corral.model.view import View, ViewDraft
-from corral.scheduling.admit import Admission, Books, Limits, weighted_holding
+from corral.scheduling.admit import Admission, Books, Limits, Scope, UsedSeconds, weighted_holding
 from corral.scheduling.capacity import Capacity
 from corral.scheduling.cycle import Cycle
 from corral.scheduling.draft import Draft, FitMemo
@@ -99,7 +100,7 @@ class Planner:
         fair = FairShare(view, now)
         standing = self._standing(now, fair)
         self._waiting.wake(standing)
-        admission = Admission(self._books, self._limits, view.projects)
+        admission = Admission(self._books, self._limits, view.projects, self._used_s_at(now))
         draft = Draft(self._capacity, self._memo)
         evictions = self._rotations(draft, standing)
         if evictions:
@@ -121,6 +122,21 @@ class Planner:
         plan = cycle.decide()
         faults = self._faults()
         return replace(plan, faults=faults) if faults else plan
+
+    def _used_s_at(self, now: float) -> UsedSeconds:
+        """Counts GPU-seconds in a scope's name: those given back, to the hour, and those held at this moment."""
+
+        def used_s(scope: Scope, period_s: float) -> float:
+            held_s = sum(
+                one.allocation.gpus * min(period_s, max(0.0, now - one.allocation.created_at))
+                for one in self._running()
+                if scope in self._books.scopes(one.job)
+            )
+            below = [name for name in self._books.queues if scope.name in self._books.ancestry(name)]
+            keys = [("queue", name) for name in sorted(below)] if scope.kind == "queue" else [(scope.kind, scope.name)]
+            return held_s + sum(spent_since(self.view.spent.get(key, ()), now - period_s) for key in keys)
+
+        return used_s
 
     def _faults(self) -> tuple[str, ...]:
         """Orders that raised or returned nonsense, and what is done instead."""

@@ -1,0 +1,32 @@
+"""Orders that a site brings itself: functions of its own packages, found by the entry point group `corral.orders`.
+
+Such a function takes a job and a `Standing` and returns a tuple of numbers; the lowest goes first.
+"""
+
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+
+from corral.model.errors import Refused
+from corral.scheduling.order import ORDERS, Order
+from corral.scheduling.policy import POLICIES, Policy, with_site_orders
+
+GROUP = "corral.orders"
+
+
+def site_policies() -> Mapping[str, Policy]:
+    """All policies by name, the site's own orders among them. To be read once, when a process starts.
+
+    Raises Refused for an order that cannot be loaded, is no function, or takes the name of one of Corral's.
+    """
+    orders: dict[str, Order] = {}
+    for entry in sorted(entry_points(group=GROUP), key=lambda one: one.name):
+        if entry.name in ORDERS or entry.name in POLICIES:
+            raise Refused(f"the order {entry.name!r} of {entry.value} has the name of one of Corral's; rename it")
+        try:
+            rank = entry.load()
+        except Exception as error:
+            raise Refused(f"the order {entry.name!r} of {entry.value} cannot be loaded: {error}") from error
+        if not callable(rank):
+            raise Refused(f"the order {entry.name!r} of {entry.value} is no function")
+        orders[entry.name] = Order(entry.name, rank)
+    return with_site_orders(orders)
