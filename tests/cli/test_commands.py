@@ -30,6 +30,16 @@ def test_the_help_of_each_command_has_an_example_and_fits_eighty_columns(name: s
     assert max(map(len, told.stdout.splitlines())) <= 80
 
 
+def test_a_usage_line_is_written_as_in_a_manual(tmp_path: Path) -> None:
+    usages = [corral(name, "--help", home=tmp_path).stdout.splitlines()[0] for name in ("run", "wait", "why", "submit")]
+    assert usages == [
+        "Usage: corral run [OPTIONS] [--] COMMAND...",
+        "Usage: corral wait [OPTIONS] ID...",
+        "Usage: corral why [OPTIONS] ID",
+        "Usage: corral submit [OPTIONS] SCRIPT... | -- COMMAND...",
+    ]
+
+
 def test_the_list_of_commands_names_each(tmp_path: Path) -> None:
     told = corral("--help", home=tmp_path)
     listed = re.findall(r"^  ([a-z][a-z-]*)  ", told.stdout, re.MULTILINE)

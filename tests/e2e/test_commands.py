@@ -82,6 +82,17 @@ def test_an_array_is_one_id_with_elements(box: Box) -> None:
     assert box.run("wait", f"{parent}_0").returncode == 0
 
 
+def test_why_of_an_array_tells_how_it_stands_and_what_the_next_element_waits_for(box: Box) -> None:
+    parent = box.submit("--array", "3-6%2", "--gpus", "0", "--", "sh", "-c", "test $CORRAL_ARRAY_INDEX = 3 || sleep 60")
+    told = box.until(lambda: "1 succeeded" in (why := box.ok("why", parent)) and why)
+    assert told.startswith(f"array {parent} has 4 elements: 1 waiting, 2 running, 1 succeeded. Next, {parent}_6: ")
+    assert "2 of at most 2 elements run" in told
+    assert f"such as {parent}_3" in box.run("logs", parent).stderr
+    box.ok("cancel", parent)
+    box.run("wait", parent)
+    assert box.json("why", parent, "--json")["phase"] == "CANCELLED"
+
+
 def test_cancelling_an_array_cancels_its_elements(box: Box) -> None:
     parent = box.submit("--array", "0-3", "--gpus", "2", "--", "sleep", "60")
     told = box.ok("cancel", parent)

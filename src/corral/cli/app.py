@@ -51,7 +51,11 @@ class _Commands(TyperGroup):
             return None
         module = importlib.import_module(f"corral.cli.{COMMANDS[cmd_name]}")
         loaded = typer.main.get_command(module.app)
-        return loaded.commands.get(cmd_name, loaded) if isinstance(loaded, TyperGroup) else loaded
+        found = loaded.commands.get(cmd_name, loaded) if isinstance(loaded, TyperGroup) else loaded
+        pieces = found.collect_usage_pieces
+        # A manual writes what is needed plainly, and typer in braces.
+        vars(found)["collect_usage_pieces"] = lambda ctx: [piece.strip("{}") for piece in pieces(ctx)]
+        return found
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if not args[0].startswith("-") and args[0] not in COMMANDS:

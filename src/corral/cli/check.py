@@ -39,7 +39,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 )
 def check(
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="[COMMAND]", help="What would be run.", show_default=False)
+        list[str] | None, typer.Argument(metavar="[[--] COMMAND...]", help="What would be run.", show_default=False)
     ] = None,
     *,
     cuda: Annotated[

@@ -14,7 +14,7 @@ from corral.model.units import format_duration, parse_duration_s
 TIMED_OUT = 124
 
 JobId = Annotated[str, typer.Argument(metavar="ID", help="The job's id.")]
-JobIds = Annotated[list[str], typer.Argument(metavar="ID", help="Ids of jobs; an array's means all its elements.")]
+JobIds = Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of jobs; an array's means all its elements.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 app = command_group()

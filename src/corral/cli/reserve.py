@@ -55,7 +55,10 @@ def reserve(
     for line in exports(row):
         sys.stdout.write(line + "\n")
     until = clock_time(None if row.started_at is None else row.started_at + (row.time_limit_s or 0.0))
-    say(f"job {row.id} holds {count_of(len(row.devices), 'GPU')} until {until}; `corral cancel {row.id}` ends that")
+    say(
+        f"job {row.id} holds {count_of(len(row.devices), 'GPU')} until {until}; to end that: corral cancel {row.id}; "
+        f"unset {' '.join(_variables(row))}"
+    )
 
 
 @app.command(epilog=example("corral adopt 4213 --name llama-sft"))
@@ -63,7 +66,7 @@ def adopt(
     pid: Annotated[int, typer.Argument(metavar="PID", min=1, help="A process that uses GPUs already.")],
     name: Annotated[str | None, typer.Option("--name", metavar="TEXT", help="What to call the job.")] = None,
     priority: Annotated[
-        int | None, typer.Option("--priority", metavar="N", help="A lower number is more urgent.")
+        int | None, typer.Option("--priority", metavar="N", help="A lower number runs first.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help='Print {"id": ...}.')] = False,
 ) -> None:
@@ -100,12 +103,15 @@ def _ancestors() -> list[int]:
 
 def exports(row: JobRow) -> list[str]:
     """Lines for a shell to evaluate, so that what it starts uses exactly these GPUs."""
-    variables = {
+    return [f"export {name}={shlex.quote(value)}" for name, value in _variables(row).items()]
+
+
+def _variables(row: JobRow) -> dict[str, str]:
+    return {
         "CUDA_VISIBLE_DEVICES": ",".join(row.devices),
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CORRAL_JOB_ID": row.id,
     }
-    return [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
 
 
 @contextmanager

@@ -40,7 +40,7 @@ class _LeftBehind(Exception):
 @taking(JobFlags)
 def run(
     flags: JobFlags,
-    words: Annotated[list[str], typer.Argument(metavar="COMMAND", help="The command and its arguments.")],
+    words: Annotated[list[str], typer.Argument(metavar="[--] COMMAND...", help="The command and its arguments.")],
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only tell whether it would start now, and on what.")
     ] = False,

@@ -12,7 +12,7 @@ from corral.model.errors import Refused
 
 app = typer.Typer(
     name="simulate",
-    help=__doc__,
+    help="Replay recorded or made-up work under a policy, with the scheduler's own code.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

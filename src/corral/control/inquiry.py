@@ -1,5 +1,6 @@
 """What a caller can ask: listings, reasons, forecasts. Nothing here changes anything."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from corral.model.errors import NotFound
 from corral.model.job import Job, Phase
 from corral.model.plan import Plan, Start
 from corral.model.submission import Submission
-from corral.model.units import MILLI_PER_DEVICE
+from corral.model.units import MILLI_PER_DEVICE, count_of
 from corral.model.view import View
 from corral.ports import JobQuery, Ledger, Telemetry
 from corral.scheduling.explain import HoldIndex, ended_sentence, explain, forecast, wait_reason
@@ -51,8 +52,8 @@ class Inquiry:
         """A job in any phase. Raises NotFound."""
         job = self._ledger.view().jobs.get(job_id) or self._ledger.find_job(job_id)
         if job is None:
-            if self._ledger.find_array(job_id):
-                raise NotFound(f"{job_id} is an array; name one of its elements, such as {job_id}_0")
+            if elements := self._ledger.find_array(job_id):
+                raise NotFound(f"{job_id} is an array; name one of its elements, such as {elements[0].id}")
             raise NotFound(f"there is no job {job_id}; `corral ps --all` lists those there are")
         return job
 
@@ -97,7 +98,9 @@ class Inquiry:
         return any(job.array_id == job_id and not job.phase.terminal for job in jobs.values())
 
     def why(self, job_id: str) -> Row:
-        """Why a job waits, or how its wait was spent. Raises NotFound."""
+        """Why a job waits, or how its wait was spent; of an array, how it stands. Raises NotFound."""
+        if job_id not in self._ledger.view().jobs and (elements := self._ledger.find_array(job_id)):
+            return self._why_array(job_id, elements)
         job = self.find(job_id)
         now = self._clock.now()
         answer: Row = {
@@ -122,6 +125,19 @@ class Inquiry:
             "expected_start": told.expected_start,
             "starts_now_with": told.starts_now_with,
         }
+
+    def _why_array(self, array_id: str, elements: Sequence[Job]) -> Row:
+        """How many elements are in which phase, and why the first of those that wait does."""
+        counts = Counter(job.phase for job in elements)
+        words = [f"{counts[phase]} {_standing(phase)}" for phase in Phase if counts[phase]]
+        told = f"array {array_id} has {count_of(len(elements), 'element')}: {', '.join(words)}"
+        unlike = [job for job in elements if job.phase is not Phase.SUCCEEDED]
+        order = (Phase.PENDING, Phase.RUNNING)
+        chief = min(unlike or elements, key=lambda job: (*(job.phase is not phase for phase in order), job.sequence))
+        answer = self.why(chief.id)
+        if chief.phase is Phase.PENDING:
+            return {**answer, "id": array_id, "reason": f"{told}. Next, {chief.id}: {answer['reason']}"}
+        return {**answer, "id": array_id, "reason": told, "waited": []}
 
     def dry_run(self, submission: Submission, user: str) -> Row:
         """Whether the submission would start now, on which devices; or why not, and the nearest that would."""
@@ -190,6 +206,10 @@ class Inquiry:
         if index is None or index[0] is not plan:
             index = self._index = (plan, HoldIndex(plan, self._ledger.view()))
         return index[1]
+
+
+def _standing(phase: Phase) -> str:
+    return "waiting" if phase is Phase.PENDING else phase.value.lower().replace("_", " ")
 
 
 def _matches(job: Job, query: JobQuery) -> bool:
