@@ -8,10 +8,20 @@ from sqlalchemy import Connection, Select, func, select
 
 from corral.ledger import tables
 from corral.ledger.database import Database
-from corral.ledger.rows import Variables, allocation_of, digests, entry_of, job_of, stored_text, variables_of
+from corral.ledger.rows import (
+    Variables,
+    allocation_of,
+    digests,
+    entry_of,
+    job_of,
+    past_run_of,
+    stored_text,
+    variables_of,
+)
 from corral.model.allocation import Allocation
 from corral.model.fact import AllocationMade, DeviceCordoned, Fact, JobSubmitted
 from corral.model.job import Job, Phase
+from corral.model.past import PastRun
 from corral.model.view import View
 from corral.ports import JobQuery, JournalEntry
 
@@ -99,7 +109,33 @@ class Reader:
                 facts.append(DeviceCordoned(row["uuid"], row["reason"], row["by"], row["at"]))
             last_entry = connection.scalar(select(func.max(tables.journal.c.sequence))) or 0
             next_id = connection.scalars(select(tables.meta.c.value).where(tables.meta.c.name == tables.NEXT_ID)).one()
-        return Boot(View().advance(facts), last_entry, next_id)
+            past = self._past(connection)
+        return Boot(View().advance(facts).remembering(past), last_entry, next_id)
+
+    @staticmethod
+    def _past(connection: Connection) -> list[PastRun]:
+        """The last runs that are over, in the order in which they ended: what fair shares and estimates stand on."""
+        jobs, held = tables.jobs, tables.allocations
+        question = (
+            select(
+                held.c.job_id,
+                held.c.created_at,
+                held.c.ended_at,
+                held.c.placement,
+                jobs.c.user,
+                jobs.c.name,
+                jobs.c.spec,
+                jobs.c.phase,
+                jobs.c.started_at.label("ran_from"),
+                jobs.c.ended_at.label("ran_until"),
+            )
+            .join(jobs, jobs.c.id == held.c.job_id)
+            .where(held.c.ended_at.is_not(None))
+            .order_by(held.c.entry.desc())
+            .limit(_RUNS_REMEMBERED)
+        )
+        runs = [past_run_of(row) for row in connection.execute(question).mappings()]
+        return sorted(runs, key=lambda run: run.ended_at)
 
     def _read_jobs(self, questions: Iterable[Select[Any]], limit: int | None = None) -> tuple[Job, ...]:
         with self._database.reading() as connection:
@@ -132,6 +168,7 @@ class Reader:
         return found
 
 
+_RUNS_REMEMBERED = 10_000
 _IDS_A_QUESTION = 500
 _DIGESTS_A_QUESTION = 500
 _ROWS_AT_ONCE = 1_000

@@ -13,7 +13,9 @@ from typing import Any
 from corral.model.allocation import Allocation, GpuInfo, Placement
 from corral.model.errors import LedgerFailed, Refused
 from corral.model.fact import AllocationMade, DeviceCordoned, DeviceUncordoned, Fact, JobRequeued, JobSubmitted
-from corral.model.job import Job, JobSpec
+from corral.model.job import Job, JobSpec, Phase
+from corral.model.past import PastRun
+from corral.model.units import MILLI_PER_DEVICE
 from corral.ports import JournalEntry
 from corral.wire import fact_from_plain, fact_to_plain, from_plain, to_plain
 
@@ -142,6 +144,30 @@ def allocation_of(row: Stored) -> Allocation:
         )
     except (Refused, ValueError, TypeError) as error:
         raise _damaged(f"allocation {row['id']}", error) from error
+
+
+def past_run_of(row: Stored) -> PastRun:
+    """The run of a row of `allocations` that has ended, joined to its job. Raises LedgerFailed when it is damaged."""
+    try:
+        spec = json.loads(row["spec"])
+        members = json.loads(row["placement"])["members"]
+        milli = sum(grant["share_milli"] for member in members for grant in member.get("grants", ()))
+        ran_from, ran_until = row["ran_from"], row["ran_until"]
+        succeeded = row["phase"] == Phase.SUCCEEDED.value and ran_from is not None and ran_until is not None
+        last = succeeded and row["created_at"] <= ran_from <= row["ended_at"]
+        return PastRun(
+            user=row["user"],
+            project=spec.get("project", "default"),
+            queue=spec.get("queue", "default"),
+            name=row["name"],
+            gpus=milli / MILLI_PER_DEVICE,
+            created_at=row["created_at"],
+            ended_at=row["ended_at"],
+            ran_s=ran_until - ran_from if last else None,
+            job_id=row["job_id"],
+        )
+    except (KeyError, ValueError, TypeError) as error:
+        raise _damaged(f"a past run of job {row['job_id']}", error) from error
 
 
 def cordon_row(fact: DeviceCordoned) -> Row:

@@ -34,7 +34,7 @@ class Usage:
 class PastRun(NamedTuple):
     """One attempt that is over: who held how many GPUs from when until when (Unix seconds).
 
-    `ran_s` is how long it ran if it succeeded, None otherwise.
+    `ran_s` is how long it ran if it succeeded, None otherwise. `job_id` says whose service it was.
     """
 
     user: str
@@ -45,6 +45,7 @@ class PastRun(NamedTuple):
     created_at: float
     ended_at: float
     ran_s: float | None = None
+    job_id: str | None = None
 
     @property
     def gpu_s(self) -> float:

@@ -237,6 +237,8 @@ class ViewDraft:
             self._own("usage")[run.project, run.user] = used
             for scope in (("user", run.user), ("project", run.project), ("queue", run.queue)):
                 self._own("spent")[scope] = spend(self._view.spent.get(scope, ()), run.ended_at, run.gpu_s)
+        if run.gpu_s and run.job_id is not None and run.job_id in self._view.jobs:
+            self._own("served")[run.job_id] = self._view.served.get(run.job_id, 0.0) + run.gpu_s
         if run.ran_s is not None and run.name:
             key = (run.user, run.name)
             self._own("durations")[key] = (*self._view.durations.get(key, ()), run.ran_s)[-RUNS_KEPT:]
@@ -253,9 +255,8 @@ class ViewDraft:
         if job is None or not allocation.gpus:
             return
         spec = job.spec
-        run = PastRun(spec.user, spec.project, spec.queue, spec.name, allocation.gpus, allocation.created_at, at)
-        self.remember(run)
-        self._own("served")[job.id] = self._view.served.get(job.id, 0.0) + run.gpu_s
+        since, gpus = allocation.created_at, allocation.gpus
+        self.remember(PastRun(spec.user, spec.project, spec.queue, spec.name, gpus, since, at, job_id=job.id))
 
     def _link(self, name: str, key: str, member: str) -> None:
         links = self._own(name)

@@ -1,0 +1,55 @@
+"""What a restarted server remembers of work that is over: usage, service and run times."""
+
+from pathlib import Path
+
+from corral.ledger.store import open_ledger
+from corral.model.allocation import Allocation, Grant, Member, Placement
+from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobSubmitted
+from corral.model.job import Job, JobSpec, Phase
+from corral.model.view import View
+from corral.ports import Decided
+
+T0 = 1_700_000_000.0
+
+
+def run(job: Job, number: int, start: float, end: float, phase: Phase) -> list[Fact]:
+    """One attempt on half a GPU that ends in `phase`."""
+    allocation = Allocation(
+        f"{job.id}.{number}", job.id, job.spec.user, Placement((Member("box", (Grant("GPU-0", 500),)),)), start
+    )
+    began = {"phase": Phase.STARTING, "allocation_id": allocation.id}
+    return [
+        JobChanged(job.id, began, start),
+        AllocationMade(allocation, start),
+        JobChanged(job.id, {"phase": Phase.RUNNING, "started_at": start + 1}, start + 1),
+        JobChanged(job.id, {"phase": phase, "allocation_id": None, "ended_at": end}, end),
+        AllocationEnded(allocation.id, job.id, end),
+    ]
+
+
+def test_a_restart_forgets_neither_usage_nor_service_nor_run_times(tmp_path: Path) -> None:
+    spec = JobSpec(user="alice", name="nightly", project="nlp", queue="night")
+    done, evicted = Job("1", 1, spec, T0), Job("2", 2, spec, T0)
+    facts: list[Fact] = [JobSubmitted(done, T0), JobSubmitted(evicted, T0)]
+    facts += run(done, 1, T0, T0 + 100, Phase.SUCCEEDED)
+    facts += run(evicted, 1, T0 + 100, T0 + 4000, Phase.PENDING)
+    ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    ledger.commit(lambda _: Decided(tuple(facts), None)).result()
+    before = ledger.view()
+    ledger.close()
+    again = open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    after = again.view()
+    again.close()
+    assert (after.usage, after.spent, after.served, after.durations) == (
+        before.usage,
+        before.spent,
+        before.served,
+        before.durations,
+    )
+    assert before.served == {"2": 1950.0}
+    assert before.durations == {("alice", "nightly"): (99.0,)}
+    assert before.usage["nlp", "alice"].gpu_s > 1999
+
+
+def test_a_view_without_a_past_remembers_nothing() -> None:
+    assert View().remembering([]) == View()
