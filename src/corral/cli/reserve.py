@@ -65,9 +65,7 @@ def reserve(
 def adopt(
     pid: Annotated[int, typer.Argument(metavar="PID", min=1, help="A process that uses GPUs already.")],
     name: Annotated[str | None, typer.Option("--name", metavar="TEXT", help="What to call the job.")] = None,
-    priority: Annotated[
-        int | None, typer.Option("--priority", metavar="N", help="A lower number runs first.")
-    ] = None,
+    priority: Annotated[int | None, typer.Option("--priority", metavar="N", help="A lower number runs first.")] = None,
     json: Annotated[bool, typer.Option("--json", help='Print {"id": ...}.')] = False,
 ) -> None:
     """Turn a hand-started process into a job with its GPUs.

@@ -41,7 +41,9 @@ class _ScriptOrCommand(TyperCommand):
 def submit(
     ctx: typer.Context,
     flags: SubmitFlags,
-    words: Annotated[list[str], typer.Argument(metavar="SCRIPT... | -- COMMAND...", help="A script, or a command after --.")],
+    words: Annotated[
+        list[str], typer.Argument(metavar="SCRIPT... | -- COMMAND...", help="A script, or a command after --.")
+    ],
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only tell whether it would start now, and on what.")
     ] = False,
