@@ -1,6 +1,7 @@
 """`corral run` as a user meets it: real processes, their output and their exit codes."""
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -122,6 +123,13 @@ def test_a_job_has_its_callers_environment_directory_and_umask_and_its_own_gpus(
     finally:
         os.umask(before)
     assert done.stdout.splitlines() == [str(tmp_path), "0027", "1 2", "PCI_BUS_ID", uuid(2)]
+
+
+def test_every_variable_that_a_job_finds_is_in_the_readme(box: Box) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    found = re.findall(r"^(CORRAL_\w+)=", box.ok("run", "--", "env"), re.MULTILINE)
+    assert len(found) >= 8
+    assert [name for name in found if f"`{name}`" not in readme] == []
 
 
 def test_a_cpu_job_sees_no_gpu(box: Box) -> None:
