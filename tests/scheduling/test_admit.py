@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from corral.model.past import PastRun
 from corral.model.plan import Plan
-from corral.model.queue import Project, Queue, Quota
+from corral.model.queue import Limits, Project, Queue, Quota
 from corral.model.view import View
-from corral.scheduling.admit import Limits
 from corral.scheduling.planner import Planner
 from tests.scheduling.lab import T0, box, job, observed, started, started_ids, submitted
 

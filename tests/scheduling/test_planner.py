@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corral.model.device import Device, DeviceCondition
-from corral.model.fact import ConditionObserved, Delta, JobChanged
+from corral.model.fact import ConditionObserved, Delta, JobChanged, SiteArranged
 from corral.model.fit import Cause, Misfit, fit, node_state
 from corral.model.job import Job, JobKind, Phase
 from corral.model.plan import Plan, WaitReason
+from corral.model.queue import Limits, Queue, Quota
 from corral.model.view import View
-from corral.scheduling.admit import Limits
 from corral.scheduling.feasible import verify
 from corral.scheduling.order import FCFS
 from corral.scheduling.planner import Planner
@@ -285,3 +285,20 @@ def test_a_plan_does_not_depend_on_the_order_in_which_jobs_became_known(requests
     random.shuffle(shuffled)
     plans = [planner_of(observed(*NODES), submitted(*some)).plan(T0) for some in (jobs, shuffled)]
     assert plans[0] == plans[1]
+
+
+def test_a_planner_that_hears_of_new_queues_plans_as_one_that_begins_with_them() -> None:
+    view = View().advance([*observed(box(4)), *submitted(job(1, 3), job(2, 4), job(3, 1, queue="night"))])
+    warm = Planner(view)
+    warm.plan(T0)
+    arranged = SiteArranged(
+        queues=(Queue("default", "sjf", backfill="conservative"), Queue("night", quota=Quota(devices=0))),
+        limits=Limits(of_user=Quota(devices=3)),
+    )
+    warm.advance([arranged])
+    cold = Planner(view.advance([arranged]))
+    assert warm.plan(T0) == cold.plan(T0)
+    assert {hold.job_id: hold.detail for hold in warm.plan(T0).holds} == {
+        "2": "user alice holds 3 of at most 3 GPUs and this job asks for 4 more",
+        "3": "user alice holds 3 of at most 3 GPUs and this job asks for 1 more",
+    }

@@ -4,12 +4,13 @@ A journal entry is a fact; folding the journal from the start gives the ledger's
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from corral.model.allocation import Allocation, Reserve
 from corral.model.device import DeviceCondition, Node
 from corral.model.job import Job
+from corral.model.queue import Limits, Pool, Project, Queue
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,16 @@ class StartsPromised:
     reservations: tuple[Reserve, ...]
 
 
-Observation = NodeObserved | NodeGone | ConditionObserved | StartsPromised
+@dataclass(frozen=True, slots=True)
+class SiteArranged:
+    """How the site has set up its queues, projects, pools and limits; replaces how it was."""
+
+    queues: tuple[Queue, ...] = ()
+    projects: tuple[Project, ...] = ()
+    pools: tuple[Pool, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+
+
+Observation = NodeObserved | NodeGone | ConditionObserved | StartsPromised | SiteArranged
 
 Delta = Fact | Observation

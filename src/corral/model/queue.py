@@ -21,8 +21,28 @@ class Quota:
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of the site; None is no limit.
+
+    Attributes:
+        max_running_jobs: jobs that Corral starts; reservations do not count.
+        of_user: what each single user may hold, whatever the project.
+    """
+
+    max_running_jobs: int | None = None
+    of_user: Quota = field(default_factory=Quota)
+
+
+@dataclass(frozen=True, slots=True)
 class Queue:
-    """A named line of jobs with its order and its limits; `parent` nests it. `weight` is its part in a fair share."""
+    """A named line of jobs with its order and its limits; `parent` nests it. `weight` is its part in a fair share.
+
+    Attributes:
+        policy: the name of the policy it is served by.
+        preempts: its head may have less urgent jobs ended.
+        backfill: what may start behind a job without a place, by name, where that is not as the policy has it.
+        spared_s: none of its jobs is ended for others before it has run so long, where the policy does not say.
+    """
 
     name: str
     policy: str = "priority"
@@ -30,6 +50,8 @@ class Queue:
     parent: str | None = None
     quota: Quota = field(default_factory=Quota)
     preempts: bool = False
+    backfill: str | None = None
+    spared_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

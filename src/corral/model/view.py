@@ -23,11 +23,12 @@ from corral.model.fact import (
     NodeGone,
     NodeObserved,
     Observation,
+    SiteArranged,
     StartsPromised,
 )
 from corral.model.job import Job, Phase
 from corral.model.past import RUNS_KEPT, PastRun, Spent, Usage, spend
-from corral.model.queue import Pool, Project, Queue
+from corral.model.queue import Limits, Pool, Project, Queue
 
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
 
@@ -45,7 +46,7 @@ class View:
         allocations: by id.
         holders: ids of the allocations on a device, in the order they came, by device UUID; free devices are absent.
         dependants: ids of waiting jobs by the id of the job they wait for.
-        queues, projects, pools: by name.
+        queues, projects, pools: by name; `limits` are those of the site and of each user.
         usage: decayed GPU-seconds by (project, user); `usage_half_life_s` says how fast they are forgiven.
         spent: GPU-seconds by the hour, of each ("user" | "project" | "queue", name).
         served: GPU-seconds that a job that has not ended got in earlier attempts, by job id.
@@ -64,6 +65,7 @@ class View:
     queues: Mapping[str, Queue] = field(default_factory=lambda: EMPTY)
     projects: Mapping[str, Project] = field(default_factory=lambda: EMPTY)
     pools: Mapping[str, Pool] = field(default_factory=lambda: EMPTY)
+    limits: Limits = field(default_factory=Limits)
     usage: Mapping[tuple[str, str], Usage] = field(default_factory=lambda: EMPTY)
     spent: Mapping[tuple[str, str], Spent] = field(default_factory=lambda: EMPTY)
     served: Mapping[str, float] = field(default_factory=lambda: EMPTY)
@@ -200,6 +202,14 @@ class ViewDraft:
                 self._own("nodes").pop(name, None)
             case StartsPromised(reservations=reservations):
                 self._view = replace(self._view, promises={one.job_id: one for one in reservations})
+            case SiteArranged(queues=queues, projects=projects, pools=pools, limits=limits):
+                self._view = replace(
+                    self._view,
+                    queues={queue.name: queue for queue in queues},
+                    projects={project.name: project for project in projects},
+                    pools={pool.name: pool for pool in pools},
+                    limits=limits,
+                )
             case ConditionObserved(condition=condition):
                 cordon = self._view.cordons.get(condition.uuid)
                 self._own("conditions")[condition.uuid] = replace(condition, cordoned=cordon)

@@ -7,21 +7,8 @@ from typing import NamedTuple
 from corral.model.job import Job, JobKind
 from corral.model.past import HOUR_S
 from corral.model.plan import WaitReason
-from corral.model.queue import Project, Queue, Quota
+from corral.model.queue import Limits, Project, Queue, Quota
 from corral.model.units import MILLI_PER_DEVICE, count_of, format_duration, format_memory, format_share
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Limits of the site; None is no limit.
-
-    Attributes:
-        max_running_jobs: jobs that Corral starts; reservations do not count.
-        of_user: what each single user may hold, whatever the project.
-    """
-
-    max_running_jobs: int | None = None
-    of_user: Quota = field(default_factory=Quota)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from corral.model.fact import (
     DeviceUncordoned,
     NodeGone,
     NodeObserved,
+    SiteArranged,
 )
 from corral.model.fit import NodeState, Slot, slot_of, version_tuple
 from corral.model.view import View, ViewDraft
@@ -157,6 +158,8 @@ class Capacity:
                 self._observe(node)
             case NodeGone(name=name):
                 self._forget(name)
+            case SiteArranged():
+                self._pooled.clear()
 
     def _observe(self, node: Node) -> None:
         self._pooled.clear()

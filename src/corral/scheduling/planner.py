@@ -5,19 +5,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from corral.model.allocation import Allocation
-from corral.model.fact import AllocationEnded, Delta, JobChanged, JobRequeued, JobSubmitted
+from corral.model.fact import AllocationEnded, Delta, JobChanged, JobRequeued, JobSubmitted, SiteArranged
 from corral.model.job import Job, Phase
 from corral.model.past import spent_since
 from corral.model.plan import Evict, Plan
+from corral.model.queue import Limits
 from corral.model.view import View, ViewDraft
-from corral.scheduling.admit import Admission, Books, Limits, Scope, UsedSeconds, weighted_holding
+from corral.scheduling.admit import Admission, Books, Scope, UsedSeconds, weighted_holding
 from corral.scheduling.capacity import Capacity
 from corral.scheduling.cycle import Cycle
 from corral.scheduling.draft import Draft, FitMemo
 from corral.scheduling.estimate import expected_end, run_estimate_s
 from corral.scheduling.evict import Running
 from corral.scheduling.order import Ranking, Standing
-from corral.scheduling.policy import DEFAULT, POLICIES, Policy, policy_named
+from corral.scheduling.policy import DEFAULT, POLICIES, Policy, policy_of
 from corral.scheduling.pools import Pools
 from corral.scheduling.preempt import Preemption
 from corral.scheduling.reserve import Release, Timeline
@@ -36,6 +37,7 @@ class Planner:
     """Plans over the view it was given and every delta since. Pure: no clock, no chance, no I/O. Not thread-safe.
 
     `policy` serves the queues of which the view says nothing; the others are served by the policy they name.
+    `limits` are those of the view where they are left out.
     """
 
     def __init__(
@@ -47,23 +49,18 @@ class Planner:
         limits: Limits | None = None,
     ) -> None:
         self._source = ViewDraft(view or View())
-        self._limits = limits or Limits()
+        self._limits = limits
         self._policy = policy
         self._policies = policies
         self._capacity = Capacity(self._source)
-        self._policy_of: dict[str, Policy] = {}
-        self._waiting = Waiting(self._ranking_of)
         self._memo = FitMemo()
         self._packers: dict[tuple[tuple[str, float], ...], Packer] = {}
-        self._books = Books(self.view.queues)
-        self._live: dict[str, Job] = {}
         self._settled = Standing(
             now=0.0,
             estimate_s=lambda job: run_estimate_s(job, self.view.durations),
             served_s=lambda job: self.view.served.get(job.id, 0.0),
         )
-        for job in self.view.jobs.values():
-            self._follow(job)
+        self._line_up()
 
     @property
     def view(self) -> View:
@@ -93,6 +90,17 @@ class Planner:
                 case AllocationEnded(job_id=job_id) if job_id in self.view.jobs:
                     self._follow(self.view.jobs[job_id])
         self._source.forget_ended()
+        if any(isinstance(delta, SiteArranged) for delta in batch):
+            self._line_up()
+
+    def _line_up(self) -> None:
+        """Put every job into its queue, and book what is held, by the queues that the view has now."""
+        self._policy_of: dict[str, Policy] = {}
+        self._waiting = Waiting(self._ranking_of)
+        self._books = Books(self.view.queues)
+        self._live: dict[str, Job] = {}
+        for job in self.view.jobs.values():
+            self._follow(job)
 
     def plan(self, now: float) -> Plan:
         """What to do at `now` (Unix seconds)."""
@@ -100,7 +108,7 @@ class Planner:
         fair = FairShare(view, now)
         standing = self._standing(now, fair)
         self._waiting.wake(standing)
-        admission = Admission(self._books, self._limits, view.projects, self._used_s_at(now))
+        admission = Admission(self._books, self._limits or view.limits, view.projects, self._used_s_at(now))
         draft = Draft(self._capacity, self._memo)
         evictions = self._rotations(draft, standing)
         if evictions:
@@ -122,6 +130,13 @@ class Planner:
         plan = cycle.decide()
         faults = self._faults()
         return replace(plan, faults=faults) if faults else plan
+
+    def position(self, job: Job, now: float) -> int:
+        """The place of a waiting job in its queue, from 1, among those that may start as soon as there is room."""
+        standing = self._standing(now, FairShare(self.view, now))
+        self._waiting.wake(standing)
+        line = self._waiting.line(job.spec.queue)
+        return line.place_of(job, self.view.jobs, standing)
 
     def _used_s_at(self, now: float) -> UsedSeconds:
         """Counts GPU-seconds in a scope's name: those given back, to the hour, and those held at this moment."""
@@ -208,7 +223,7 @@ class Planner:
 
     def _ranking_of(self, queue: str) -> Ranking:
         known = self.view.queues.get(queue)
-        policy = self._policy if known is None else policy_named(known.policy, self._policies)
+        policy = self._policy if known is None else policy_of(known, self._policies)
         self._policy_of[queue] = policy
         if policy.ranking and policy.ranking not in self._packers:
             # The arrays it stands on take memory and time that a server without it need not spend.

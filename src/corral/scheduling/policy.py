@@ -6,6 +6,7 @@ from enum import StrEnum
 from types import MappingProxyType
 
 from corral.model.errors import Refused, nearest
+from corral.model.queue import Queue
 from corral.scheduling.order import HOUR_S, ORDERS, PRIORITY, Order
 
 
@@ -84,6 +85,14 @@ def policy_named(name: str, policies: Mapping[str, Policy] = POLICIES) -> Policy
     if name not in policies:
         raise Refused(f"there is no policy {name!r}; {nearest(name, policies)}", field="policy")
     return policies[name]
+
+
+def policy_of(queue: Queue, policies: Mapping[str, Policy] = POLICIES) -> Policy:
+    """How the queue is served: by the policy it names, but for what it says itself. Raises Refused as above."""
+    policy = policy_named(queue.policy, policies)
+    if queue.backfill is not None:
+        policy = replace(policy, backfill=Backfill(queue.backfill))
+    return policy if queue.spared_s is None else replace(policy, spared_s=queue.spared_s)
 
 
 def with_site_orders(orders: Mapping[str, Order], policies: Mapping[str, Policy] = POLICIES) -> Mapping[str, Policy]:
