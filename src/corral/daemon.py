@@ -30,10 +30,11 @@ from corral.config import Settings, load_settings
 from corral.control.asking import Asking
 from corral.control.controller import Controller
 from corral.control.dispatcher import Dispatcher
-from corral.control.environment import launch_of
+from corral.control.environment import launch_of, stale_notes
 from corral.control.guarding import DaemonWatch, MemoryGuard, Patrol, Stopper
 from corral.control.holdings import Holdings
 from corral.control.inquiry import Inquiry
+from corral.control.inspection import Inspection
 from corral.control.rows import Row
 from corral.control.service import Service
 from corral.control.submit import SubmitLimits
@@ -45,9 +46,9 @@ from corral.model.errors import BackendFailed, Conflict, CorralError
 from corral.model.home import Home, find_home
 from corral.model.job import Job, JobKind
 from corral.model.means import Means
+from corral.model.queue import Limits
 from corral.model.view import View
 from corral.ports import Backend, Decided, Launch, Ledger
-from corral.scheduling.admit import Limits
 from corral.scheduling.feasible import refuse_impossible, verify
 from corral.scheduling.info import gpu_info
 from corral.scheduling.planner import Planner
@@ -234,6 +235,7 @@ class Server:
             self._clock,
             limits=limits,
             asking=asking,
+            inspection=Inspection(self._clock, strict=self._settings.strict_cuda),
             refuse_impossible=refuse_impossible,
             stop=self._dispatcher.stop,
             adopt=self._dispatcher.launch,
@@ -249,6 +251,7 @@ class Server:
         allocation = view.allocations[job.allocation_id or ""]
         devices = {device.uuid: device for node in view.nodes.values() for device in node.devices}
         launch = launch_of(job, allocation, devices, str(self._home.root), str(self._home.scratch_of(job.id)))
+        launch = replace(launch, notes=(*launch.notes, *stale_notes(view, allocation)))
         added = self._tenancy.environment(job, allocation, view)
         return replace(launch, env=tuple(sorted({**dict(launch.env), **dict(added)}.items()))) if added else launch
 

@@ -19,6 +19,7 @@ from corral.control.asking import Asking
 from corral.control.controller import Controller
 from corral.control.holdings import Holdings
 from corral.control.inquiry import Inquiry
+from corral.control.inspection import Inspection
 from corral.control.service import Service
 from corral.control.submit import SubmitLimits
 from corral.control.tenancy import Tenancy
@@ -114,6 +115,7 @@ class World:
             clock,
             limits=SubmitLimits(),
             asking=Asking(),
+            inspection=Inspection(clock),
             refuse_impossible=refuse_impossible,
             stop=lambda _: None,
             adopt=lambda _: None,

@@ -18,6 +18,7 @@ from corral.control.dispatcher import Dispatcher
 from corral.control.environment import launch_of
 from corral.control.holdings import Holdings
 from corral.control.inquiry import Inquiry
+from corral.control.inspection import Inspection
 from corral.control.service import Service
 from corral.control.submit import SubmitLimits
 from corral.control.tenancy import Tenancy
@@ -102,6 +103,7 @@ class House:
             clock,
             limits=SubmitLimits(),
             asking=Asking(),
+            inspection=Inspection(clock),
             refuse_impossible=refuse_impossible,
             stop=self.dispatcher.stop,
             adopt=self.dispatcher.launch,

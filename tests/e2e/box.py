@@ -1,7 +1,9 @@
 """A machine to try things on: a home of its own, the installed `corral` command, and described devices."""
 
+import http.client
 import json
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -84,6 +86,15 @@ class Box:
 
     def json(self, *words: str) -> Any:
         return json.loads(self.ok(*words))
+
+    def api(self, path: str, body: Any = None) -> Any:
+        """What the server answers to a GET of `path`, or to a POST of `body`."""
+        with socket.socket(socket.AF_UNIX) as line:
+            line.connect(str(self.home / "corral.sock"))
+            connection = http.client.HTTPConnection("localhost")
+            connection.sock = line
+            connection.request("GET" if body is None else "POST", path, None if body is None else json.dumps(body))
+            return json.loads(connection.getresponse().read())
 
     def submit(self, *words: str) -> str:
         """The id of a submission."""

@@ -1,8 +1,6 @@
 """Sharing a device as a user meets it: asking for parts, seeing them in the map, and being told what makes no sense."""
 
-import http.client
 import json
-import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -64,14 +62,8 @@ def test_a_share_of_a_device_meets_others_on_it_and_memory_is_granted_with_it(pa
 
 
 def asked(box: Box, query: str, **variables: str) -> Any:
-    """The data of a GraphQL query, put to the server's socket."""
-    body = json.dumps({"query": query, "variables": variables})
-    with socket.socket(socket.AF_UNIX) as line:
-        line.connect(str(box.home / "corral.sock"))
-        connection = http.client.HTTPConnection("localhost")
-        connection.sock = line
-        connection.request("POST", "/graphql", body, {"content-type": "application/json"})
-        answer = json.loads(connection.getresponse().read())
+    """The data of a GraphQL query."""
+    answer = box.api("/graphql", {"query": query, "variables": variables})
     assert "errors" not in answer, answer
     return answer["data"]
 
@@ -91,6 +83,8 @@ def test_the_map_of_the_two_shares_is_what_its_users_expect_in_graphql(pair: Box
     pair.until_phase(large, "RUNNING")
     told = asked(pair, MAP, agent_id=node_of(pair))["agent"]["gpu_alloc_map"]
     assert json.loads(told) == {SECOND: "0.80", FIRST: "0.60"}
+    devices = pair.api("/api/v1/alloc-map")["devices"]
+    assert [(device["uuid"], device["allocated_milli"]) for device in devices] == [(FIRST, 600), (SECOND, 800)]
 
 
 def test_the_resource_files_of_running_jobs_say_the_same_and_go_with_them(pair: Box) -> None:
@@ -280,3 +274,11 @@ def test_a_whole_device_is_enforced_and_looks_as_it_always_did(pair: Box) -> Non
     row = pair.job(job)
     assert (row["gpus_milli"], row["enforcement"]) == (1000, {"memory": "enforced", "compute": "enforced"})
     assert f"GPU {0 if row['devices'] == [FIRST] else 1}\n" in pair.ok("ps")
+
+
+def test_graphql_says_what_is_wrong_with_a_query_and_knows_no_node_that_is_not_there(pair: Box) -> None:
+    answer = pair.api("/graphql", {"query": "{ agents { idd } }"})
+    assert "Cannot query field 'idd'" in answer["errors"][0]["message"]
+    assert asked(pair, MAP, agent_id="elsewhere") == {"agent": None}
+    endless = "{ agents { " + " ".join(f"a{n}: gpu_alloc_map" for n in range(2000)) + " } }"
+    assert "errors" in pair.api("/graphql", {"query": endless})

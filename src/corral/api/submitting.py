@@ -19,8 +19,8 @@ class Submitter:
     """Submits on the loop where that is quick, else on threads of its own.
 
     The service looks whether the working directory is there, and a file server may let it wait for ever. A directory
-    that was found a moment ago is taken to answer; any other is looked for on a thread, of which hanging ones leave
-    enough to everybody else.
+    that was found a moment ago is taken to answer, and so are the files of a command that was inspected a moment ago;
+    any other is looked for on a thread, of which hanging ones leave enough to everybody else.
     """
 
     def __init__(self, service: Service) -> None:
@@ -30,10 +30,14 @@ class Submitter:
 
     async def submit(self, submissions: Sequence[Submission], caller: Caller) -> tuple[str, ...]:
         """The ids of all, once they are on disk. Raises as `Service.submit` does, and then none is accepted."""
-        if len(submissions) == 1 and time.monotonic() - self._found_at.get(submissions[0].workdir, 0.0) < TRUST_S:
+        if len(submissions) == 1 and self._is_quick(submissions[0], caller):
             return await asyncio.wrap_future(self._service.submit_future(submissions, caller))
         ids = await to_thread.run_sync(self._service.submit, submissions, caller, limiter=self._threads)
         if len(self._found_at) >= _REMEMBERED:
             self._found_at.clear()
         self._found_at[submissions[0].workdir] = time.monotonic()
         return ids
+
+    def _is_quick(self, submission: Submission, caller: Caller) -> bool:
+        found_s = time.monotonic() - self._found_at.get(submission.workdir, 0.0)
+        return found_s < TRUST_S and self._service.is_quick(submission, caller)

@@ -15,6 +15,7 @@ from corral.control.caller import Caller, may_change, must_be_admin
 from corral.control.checks import check
 from corral.control.holdings import Holdings
 from corral.control.inquiry import Inquiry
+from corral.control.inspection import Inspection
 from corral.control.rows import Row
 from corral.control.submit import SubmitLimits
 from corral.model.allocation import Placement
@@ -47,6 +48,7 @@ class Service:
         *,
         limits: SubmitLimits,
         asking: Asking,
+        inspection: Inspection,
         refuse_impossible: Refuse,
         stop: Callable[[str], None],
         adopt: Callable[[str], None],
@@ -58,6 +60,7 @@ class Service:
         self._clock = clock
         self._limits = limits
         self._asking = asking
+        self._inspection = inspection
         self._refuse_impossible = refuse_impossible
         self._stop = stop
         self._adopt = adopt
@@ -78,8 +81,10 @@ class Service:
             submission, notes = self._asking.settle(asked, caller.user)
             check(submission)
             self._check_possible(view, submission)
+            notes += self._inspection.notes(view, submission, caller)
             spec = submit.spec_of(submission, caller, self._limits, self._owner(submission))
-            specs.append(replace(spec, notes=notes) if notes else spec)
+            forced_by = caller.user if self._inspection.overrides(view, submission, caller) else None
+            specs.append(replace(spec, notes=notes, forced_by=forced_by) if notes else spec)
         # All at once, for each taking of more numbers than are at hand waits for the disk.
         numbers = iter(self._ledger.next_ids(sum(map(submit.ids_needed, submissions))))
         jobs: list[Job] = []
@@ -94,6 +99,10 @@ class Service:
             return Decided(submit.admit(newest, jobs, self._find, self._limits, now).facts, accepted)
 
         return self._ledger.commit(decide)
+
+    def is_quick(self, submission: Submission, caller: Caller) -> bool:
+        """Whether submitting it reads nothing from a disk but its own working directory."""
+        return self._inspection.is_known(submission, caller)
 
     def _check_possible(self, view: View, submission: Submission) -> None:
         """Raises Refused for what no node here could serve; an answer holds while the nodes stay the same."""

@@ -1,0 +1,65 @@
+"""A job that cannot run here is refused before it waits, with the fix; whoever insists is on record."""
+
+import os
+import pwd
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.box import Box
+
+
+def python_with_torch(root: Path, cuda: str) -> str:
+    """The interpreter of an environment whose torch was built for this CUDA version."""
+    site = root / "lib" / "python3.11" / "site-packages" / "torch"
+    site.mkdir(parents=True)
+    (site / "version.py").write_text(f"cuda: Optional[str] = '{cuda}'\n")
+    (root / "bin").mkdir()
+    (root / "bin" / "python").symlink_to(sys.executable)
+    return str(root / "bin" / "python")
+
+
+@pytest.fixture
+def too_new(tmp_path: Path) -> str:
+    """A Python whose torch is a major version ahead of the driver, which is for CUDA 12.4."""
+    return python_with_torch(tmp_path / "env", "13.0")
+
+
+def test_a_job_that_no_device_here_can_run_is_refused_with_the_fix(box: Box, too_new: str) -> None:
+    done = box.run("submit", "--", too_new, "train.py")
+    assert done.returncode == 2
+    assert "CUDA 13.0" in done.stderr
+    assert "->" in done.stderr
+    assert "--force submits it all the same" in done.stderr
+
+
+def test_a_job_without_gpus_is_not_inspected(box: Box, too_new: str) -> None:
+    assert box.ended(box.submit("--gpus", "0", "--", too_new, "-c", "pass"))["phase"] == "SUCCEEDED"
+
+
+def test_who_insists_is_on_record_and_the_log_says_what_was_overridden(box: Box, too_new: str) -> None:
+    job = box.submit("--force", "--", too_new, "-c", "print('ran')")
+    assert box.ended(job)["phase"] == "SUCCEEDED"
+    told, ran = box.ok("logs", job).splitlines()
+    assert told.startswith("corral: preflight: ")
+    assert ran == "ran"
+    assert box.api(f"/api/v1/jobs/{job}")["spec"]["forced_by"] == pwd.getpwuid(os.geteuid()).pw_name
+
+
+def test_a_warning_goes_to_the_jobs_log_and_refuses_nothing(box: Box, tmp_path: Path) -> None:
+    newer = python_with_torch(tmp_path / "env", "12.8")
+    job = box.submit("--", newer, "-c", "pass")
+    assert box.ended(job)["phase"] == "SUCCEEDED"
+    assert "corral: preflight: " in box.ok("logs", job)
+    assert "12.8" in box.ok("logs", job)
+
+
+def test_check_says_the_same_before_anything_is_submitted(box: Box, too_new: str) -> None:
+    done = box.run("check", "--", too_new, "train.py")
+    assert (done.returncode, "CUDA 13.0" in done.stdout) == (1, True)
+
+
+def test_estimate_names_the_devices_here_that_would_hold_the_model(box: Box) -> None:
+    told = box.ok("estimate", "Llama-3-70B", "--tp", "4", "--dtype", "fp16", "--context", "32k", "--batch", "8")
+    assert "GPUs here that hold it: 0, 1, 2, 3 (Mock A100)" in told
