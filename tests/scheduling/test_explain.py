@@ -6,6 +6,7 @@ from corral.model.device import DeviceCondition, DeviceProcess
 from corral.model.fact import ConditionObserved, Delta
 from corral.model.job import Job, JobKind, Phase
 from corral.model.plan import WaitReason
+from corral.model.queue import Pool, Queue
 from corral.model.submission import Submission
 from corral.model.view import View
 from corral.scheduling.explain import Explanation, HoldIndex, ended_sentence, explain, forecast
@@ -178,3 +179,26 @@ def test_every_phase_has_its_sentence() -> None:
         Phase.TIMED_OUT: "sft reached its time limit after 1m 5s",
         Phase.LOST: "sft was lost after 1m 5s",
     }
+
+
+def test_devices_of_a_pool_that_is_shut_are_named_as_such() -> None:
+    pool = Pool("nlp's", ("GPU-box-0", "GPU-box-1"), projects=("nlp",))
+    view = View(pools={pool.name: pool}).advance(observed(box(gpus=3)) + submitted(job(1, 2)))
+    assert told(view, 1).sentence == (
+        "job 1 waits: it needs 2 GPUs; box has 1 free, 2 in pool nlp's, which is not for this job. --gpus 1 starts now."
+    )
+
+
+def test_the_place_in_a_queue_is_by_the_order_of_that_queue() -> None:
+    short_first = {"default": Queue("default", policy="sjf")}
+    jobs = [job(1, 9, time_limit_s=50), job(2, 9, time_limit_s=5), job(3, 9, held=True, time_limit_s=20)]
+    view = View(queues=short_first).advance(observed(box()) + submitted(*jobs))
+    assert [told(view, n).position for n in (1, 2, 3)] == [2, 1, 2]
+
+
+def test_a_submission_that_may_pass_those_that_wait_would_start_now() -> None:
+    view = running(job(1, 6, time_limit_s=100)).advance(submitted(job(2, 4, time_limit_s=10)))
+    short = Submission(request=job(9, 2).spec.request, time_limit_s=60.0)
+    assert forecast(view, short, "bob", T0).sentence == "it would start now"
+    long = Submission(request=job(9, 4).spec.request, time_limit_s=1000.0)
+    assert forecast(view, long, "bob", T0).expected_start == T0 + 100

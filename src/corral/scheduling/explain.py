@@ -1,23 +1,22 @@
 """Why a job waits, in one sentence with the numbers, and what to do about it."""
 
-from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from corral.model.allocation import Placement
-from corral.model.device import Device, DeviceState
 from corral.model.fact import JobSubmitted
-from corral.model.fit import Cause, Misfit, could_use, node_state, share_milli_of
-from corral.model.job import DEFAULT_PRIORITY, Job, JobKind, JobSpec, Phase, Request
+from corral.model.fit import Misfit
+from corral.model.job import DEFAULT_PRIORITY, Job, JobSpec, Phase, Request
 from corral.model.plan import Hold, Plan, WaitReason, group_of
 from corral.model.submission import Submission
-from corral.model.units import MILLI_PER_DEVICE, count_of, format_duration, format_memory
+from corral.model.units import count_of, format_duration
 from corral.model.view import View
 from corral.scheduling.admit import parked
 from corral.scheduling.feasible import impossible, nearest_that_starts, place_now
 from corral.scheduling.foresee import Expected, MakePlanner, foresee
 from corral.scheduling.planner import Planner
-from corral.scheduling.words import count_of_cpus, flags_of, job_called, jobs_called, need_of, title_of
+from corral.scheduling.pools import Pools
+from corral.scheduling.shortage import shortage
+from corral.scheduling.words import flags_of, job_called, need_of, title_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +57,9 @@ def explain(
         hold = Hold(job.id, barrier.reason, 0, until=barrier.until, detail=barrier.detail)
     elif hold is None:
         hold = Hold(job.id, WaitReason.NOT_REACHED, 0)
-    position = _position(view, job, now)
-    expected = foresee(view, now, [job.id], planner=planner)[job.id]
+    fresh = planner(view)
+    position = fresh.position(job, now)
+    expected = foresee(view, now, [job.id], planner=lambda _: fresh)[job.id]
     suggestion = None
     if hold.reason in (WaitReason.RESOURCES, WaitReason.PRIORITY, WaitReason.RESERVATION):
         smaller = nearest_that_starts(view, job.spec.request, plan, job)
@@ -94,12 +94,13 @@ def forecast(
     if never is not None:
         nearest = _flags(nearest_that_starts(view, request), request)
         return Forecast(f"it can never start here: {never}", nearest=nearest, possible=False)
+    job = _as_last(view, submission, user, now)
+    expected = foresee(view.advance([JobSubmitted(job, now)]), now, [job.id], planner=planner)[job.id]
+    if expected.placement is not None and expected.start_at == now:
+        return Forecast("it would start now", placement=expected.placement, expected_start=now)
     plan = plan or planner(view).plan(now)
     found = place_now(view, plan, request)
-    expected = _expected_of(view, submission, user, now, planner)
-    if isinstance(found, Placement) and expected.start_at == now:
-        return Forecast("it would start now", placement=found, expected_start=now)
-    why = "others go first" if isinstance(found, Placement) else _lack(view, request, found, now)
+    why = "others go first" if isinstance(found, Placement) else _shortage(view, job, found, now)
     when = _when(view, expected, now)
     return Forecast(
         f"it would wait: {why}" + (f". {when}" if when else ""),
@@ -108,8 +109,8 @@ def forecast(
     )
 
 
-def _expected_of(view: View, submission: Submission, user: str, now: float, planner: MakePlanner) -> Expected:
-    """When the submission would start, as one that comes after all that wait already."""
+def _as_last(view: View, submission: Submission, user: str, now: float) -> Job:
+    """The submission as a job that comes after all there are."""
     spec = JobSpec(
         user=user,
         name=submission.name,
@@ -121,8 +122,11 @@ def _expected_of(view: View, submission: Submission, user: str, now: float, plan
         time_limit_s=submission.time_limit_s,
     )
     last = max((job.sequence for job in view.jobs.values()), default=0)
-    job = Job("the one asked about", last + 1, spec, now)
-    return foresee(view.advance([JobSubmitted(job, now)]), now, [job.id], planner=planner)[job.id]
+    return Job("the one asked about", last + 1, spec, now)
+
+
+def _shortage(view: View, job: Job, misfit: Misfit, now: float) -> str:
+    return shortage(view, job.spec.request, misfit, now, Pools(view.pools).ask(job, now).shut)
 
 
 def _when(view: View, expected: Expected, now: float) -> str:
@@ -174,19 +178,6 @@ def _flags(easier: Request | None, asked: Request) -> str | None:
     return None if easier is None else flags_of(easier, asked)
 
 
-def _position(view: View, job: Job, now: float) -> int:
-    """The job's place, from 1, among those that wait for nothing but their turn."""
-    key = (job.spec.priority, job.sequence)
-    return 1 + sum(
-        other.phase is Phase.PENDING
-        and (other.spec.priority, other.sequence) < key
-        and not other.held
-        and not other.waits_for
-        and (other.eligible_at is None or other.eligible_at <= now)
-        for other in view.jobs.values()
-    )
-
-
 def _because(view: View, job: Job, hold: Hold, position: int, now: float) -> str:
     match hold.reason:
         case WaitReason.HELD:
@@ -200,13 +191,13 @@ def _because(view: View, job: Job, hold: Hold, position: int, now: float) -> str
         case WaitReason.ARRAY_LIMIT:
             return f": {hold.detail}; it goes on when one of them ends"
         case WaitReason.LIMIT:
-            return f": {hold.detail}; it goes on when one of them ends"
+            return f": {hold.detail}; it goes on when there is room again"
         case WaitReason.PRIORITY:
             return f": {_behind(view, job, hold)}"
         case WaitReason.RESERVATION:
             return f": {_would_delay(view, job, hold)}"
         case WaitReason.RESOURCES if hold.misfit is not None:
-            return f": {_lack(view, job.spec.request, hold.misfit, now)}"
+            return f": {_shortage(view, job, hold.misfit, now)}"
         case _ if position > 1:
             return f": {count_of(position - 1, 'job')} ahead of it, and it is looked at after them"
         case _:
@@ -245,111 +236,6 @@ def _would_delay(view: View, job: Job, hold: Hold) -> str:
     return (
         f"{need_of(job.spec.request)} would be free, but starting it would delay {delayed}, which has that reserved; "
         f"with {shorter} it could run before"
-    )
-
-
-def _lack(view: View, request: Request, misfit: Misfit, now: float) -> str:
-    """What is needed, what there is on the best node, and who gives back what when."""
-    need = f"it needs {need_of(request)}"
-    node = view.nodes.get(misfit.node or "")
-    if node is None:
-        return f"{need}; no node is in the cluster now" if not view.nodes else f"{need}; no node has that free"
-    here = node.name if len(view.nodes) == 1 else f"best is {node.name}, which"
-    if misfit.cause is Cause.CPU:
-        has = f"{count_of_cpus(max(0, misfit.available))} of {count_of_cpus(node.cpu_milli)} free"
-        return f"{need}; {here} has {has}"
-    if misfit.cause is Cause.HOST_MEMORY:
-        has = f"{format_memory(max(0, misfit.available))} of {format_memory(node.memory_mib)} of memory free"
-        return f"{need}; {here} has {has}"
-    if misfit.cause is Cause.ANTI_AFFINITY:
-        return f"{need}; {here} runs {', '.join(request.avoid_jobs)}, which it must not meet"
-    there = "; ".join(part for part in (_inventory(view, node.name, request, now), _frees(view, request, now)) if part)
-    return f"{need}; {here} has {there}"
-
-
-def _inventory(view: View, name: str, request: Request, now: float) -> str:
-    """The node's devices that could serve the request, counted by what is with them now."""
-    state = node_state(view, name)
-    free, parts = 0, []
-    held: Counter[str] = Counter()
-    other: Counter[str] = Counter()
-    for device, slot in zip(view.nodes[name].devices, state.slots, strict=True):
-        if request.device_uuids and device.uuid not in request.device_uuids:
-            continue
-        if not could_use(request, slot):
-            other["of another kind"] += 1
-        elif slot.blocked is not None:
-            other[_blocked(view, device, slot.blocked, now)] += 1
-        elif slot.free_milli < share_milli_of(request, slot):
-            held.update(dict.fromkeys(_holder_ids(view, device.uuid), 1))
-            parts.append(device.uuid)
-        else:
-            free += 1
-    words = [f"{free} free"]
-    if parts:
-        words.append(f"{len(parts)} {_held_by(view, held)}{_shared(view, parts)}")
-    words += [f"{count} {what}" for what, count in sorted(other.items(), key=lambda item: (-item[1], item[0]))]
-    return ", ".join(words)
-
-
-def _holder_ids(view: View, uuid: str) -> list[str]:
-    return [view.allocations[allocation_id].job_id for allocation_id in view.holders.get(uuid, ())]
-
-
-def _held_by(view: View, held: Counter[str]) -> str:
-    ids = sorted(held, key=lambda job_id: (-held[job_id], len(job_id), job_id))
-    users = sorted({view.jobs[job_id].spec.user for job_id in ids if job_id in view.jobs})
-    verb = "held by"
-    if ids and all(job_id in view.jobs and view.jobs[job_id].spec.kind is JobKind.RESERVE for job_id in ids):
-        verb = "reserved by"
-    return f"{verb} {jobs_called(ids)}" + (f" ({', '.join(users)})" if users and len(users) <= 3 else "")
-
-
-def _shared(view: View, uuids: Iterable[str]) -> str:
-    """The milli-GPU in use of devices that are shared, in order."""
-    in_use = [milli for uuid in uuids if (milli := view.held_milli(uuid)) < MILLI_PER_DEVICE]
-    return f" ({', '.join(map(str, in_use))} of 1000 in use)" if in_use else ""
-
-
-def _blocked(view: View, device: Device, state: DeviceState, now: float) -> str:
-    condition = view.conditions.get(device.uuid)
-    if condition is None:
-        return "not sampled yet"
-    if state in (DeviceState.IN_USE, DeviceState.STALE):
-        users = sorted({process.user or "somebody" for process in condition.strangers})
-        since = condition.strangers_since
-        started = "" if since is None else f" for {format_duration(now - since)}"
-        verb = "in use by" if state is DeviceState.IN_USE else "with memory held, unused, by"
-        return f"{verb} {', '.join(users) or 'somebody'}{started}, not started by Corral"
-    reason = condition.reason(state)
-    return state.value.replace("_", " ") + (f" ({reason})" if reason else "")
-
-
-def _frees(view: View, request: Request, now: float) -> str | None:
-    """Which job that holds devices of the right kind is the first that must give them back."""
-    useful = _useful_devices(view, request)
-    ends = []
-    for allocation in view.allocations.values():
-        job = view.jobs.get(allocation.job_id)
-        if job is None or job.spec.time_limit_s is None:
-            continue
-        count = sum(uuid in useful for uuid in allocation.placement.uuids)
-        if count:
-            start = job.started_at if job.started_at is not None else allocation.created_at
-            ends.append((start + job.spec.time_limit_s, job.sequence, job, count))
-    if not ends:
-        return None
-    end, _, job, count = min(ends, key=lambda item: item[:2])
-    return f"{job_called(job)} gives back {count} within {format_duration(end - now)} (its time limit)"
-
-
-def _useful_devices(view: View, request: Request) -> frozenset[str]:
-    """The devices, held or not, that are of the kind the request needs."""
-    return frozenset(
-        device.uuid
-        for name, node in view.nodes.items()
-        for device, slot in zip(node.devices, node_state(view, name).slots, strict=True)
-        if could_use(request, slot, named=not request.device_uuids or device.uuid in request.device_uuids)
     )
 
 

@@ -13,6 +13,7 @@ from corral.model.fit import (
     Cause,
     Misfit,
     NodeState,
+    could_use,
     model_matches,
     node_state,
     profile_matches,
@@ -54,6 +55,16 @@ def nearest_that_starts(
         if isinstance(choose(draft, Ask(smaller)), Placement):
             return smaller
     return None
+
+
+def useful_devices(view: View, request: Request) -> frozenset[str]:
+    """The devices, held or not, that are of the kind the request needs."""
+    return frozenset(
+        device.uuid
+        for name, node in view.nodes.items()
+        for device, slot in zip(node.devices, node_state(view, name).slots, strict=True)
+        if could_use(request, slot, named=not request.device_uuids or device.uuid in request.device_uuids)
+    )
 
 
 def verify(view: View, start: Start) -> Misfit | None:

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import inf
 
-from corral.model.allocation import Allocation
+from corral.model.allocation import Allocation, Placement
 from corral.model.fact import AllocationEnded, AllocationMade, Delta, JobChanged
-from corral.model.fit import could_use, node_state
 from corral.model.job import Job, Phase
 from corral.model.plan import Start
 from corral.model.view import View
 from corral.scheduling.estimate import expected_end, run_estimate_s
+from corral.scheduling.feasible import useful_devices
 from corral.scheduling.planner import Planner
 
 LOOKS = 3_000
@@ -22,10 +22,11 @@ MakePlanner = Callable[[View], Planner]
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """When a job will start (Unix seconds), or the job without an end in sight that it depends on; or neither."""
+    """When a job will start (Unix seconds) and on what, or the job without an end in sight that it depends on."""
 
     start_at: float | None = None
     depends_on: str | None = None
+    placement: Placement | None = None
 
 
 def foresee(
@@ -42,7 +43,7 @@ def foresee(
         missing -= future.decide()
         if not missing or not future.go_on():
             break
-    starts = {job_id: Expected(start_at=future.starts[job_id]) for job_id in wanted if job_id in future.starts}
+    starts = {job_id: future.starts[job_id] for job_id in wanted if job_id in future.starts}
     unknown = {} if future.more else {job_id: future.depends_on(job_id) for job_id in sorted(missing)}
     return {job_id: starts.get(job_id) or Expected(depends_on=unknown.get(job_id)) for job_id in wanted}
 
@@ -54,7 +55,7 @@ class _Future:
         self._planner = planner
         self._now = now
         self._moments: list[tuple[float, int, str]] = []
-        self.starts: dict[str, float] = {}
+        self.starts: dict[str, Expected] = {}
         self.looks = 0
         for job in view.jobs.values():
             allocation = view.allocations.get(job.allocation_id or "")
@@ -101,18 +102,12 @@ class _Future:
             return None
         if job.waits_for:
             return job.waits_for[0] if job.waits_for[0] in view.jobs else None
-        request = job.spec.request
-        useful = {
-            device.uuid
-            for name, node in view.nodes.items()
-            for device, slot in zip(node.devices, node_state(view, name).slots, strict=True)
-            if could_use(request, slot, named=not request.device_uuids or device.uuid in request.device_uuids)
-        }
+        useful = useful_devices(view, job.spec.request)
         holding = [
             view.jobs[allocation.job_id]
             for allocation in view.allocations.values()
             if allocation.job_id in view.jobs
-            and (not request.devices or any(uuid in useful for uuid in allocation.placement.uuids))
+            and (not job.spec.request.devices or any(uuid in useful for uuid in allocation.placement.uuids))
         ]
         return min(holding, key=lambda one: one.sequence).id if holding else None
 
@@ -123,7 +118,7 @@ class _Future:
     def _start(self, start: Start) -> None:
         job = self._planner.view.jobs[start.job_id]
         run_s = run_estimate_s(job, self._planner.view.durations)
-        self.starts[job.id] = self._now
+        self.starts[job.id] = Expected(start_at=self._now, placement=start.placement)
         self._expect(inf if run_s is None else self._now + run_s, job)
         allocation = Allocation(f"{job.id}.foreseen", job.id, job.spec.user, start.placement, self._now)
         changes = {"phase": Phase.RUNNING, "started_at": self._now, "allocation_id": allocation.id}

@@ -65,6 +65,11 @@ class Line:
             return self.everybody
         return sorted((self.ranking.rank(jobs[job_id], standing), job_id) for _, job_id in self.everybody)
 
+    def place_of(self, job: Job, jobs: Mapping[str, Job], standing: Standing) -> int:
+        """The place that a job has in the line, or would have, from 1."""
+        place = (self.ranking.rank(job, standing), job.id)
+        return 1 + bisect_left(self.in_order(jobs, standing), place)
+
     def position(self, job_id: str) -> int:
         """The job's place in a settled line, from 1."""
         return 1 + bisect_left(self.everybody, self._places[job_id][1])
