@@ -12,6 +12,7 @@ from corral.cli.doctor import (
     check_ledger,
     check_settings,
 )
+from corral.cli.finding import Finding
 from corral.model.home import Home
 from tests.nvml_stub import NvmlStub, nvml_library, nvml_stub, stubbed_nvml
 
@@ -52,7 +53,7 @@ def test_a_setting_that_no_server_would_take_is_a_fault_with_its_line(home: Home
 
 def test_what_is_found_fits_the_terminal_and_paths_stay_whole(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    shown = doctor.shown(doctor.Finding("GPUs", "warning", "some words and " * 9 + "/a/path-of/one", "do this " * 20))
+    shown = doctor.shown(Finding("GPUs", "warning", "some words and " * 9 + "/a/path-of/one", "do this " * 20))
     assert max(map(len, shown.splitlines())) <= 80
     assert "/a/path-of/one" in shown
 

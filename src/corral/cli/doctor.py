@@ -9,21 +9,22 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import corral
+from corral.cli.finding import FAILURE, OK, WARNING, Finding
 from corral.cli.screen import command_group, example, painted, print_json, width, wrapped
 from corral.client import Client, NoServer, find_address
 from corral.config import load_settings
+from corral.model.device import Node
 from corral.model.errors import CorralError, Refused
 from corral.model.home import Home
 from corral.model.units import count_of, format_memory
 
-OK, WARNING, FAILURE = "ok", "warning", "failure"
 _STYLES = {OK: "green", WARNING: "yellow", FAILURE: "red"}
 
 LEAST_FREE_MIB = 1024
@@ -40,16 +41,6 @@ _CLOCK_UNSYNCHRONISED = 5
 app = command_group()
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One check's result: what it is about, how bad, what was found, and what to do about it."""
-
-    about: str
-    state: str
-    found: str
-    advice: str = ""
-
-
 Check = Callable[[Home], Finding]
 
 
@@ -60,7 +51,7 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = F
     Exits with 1 if something would keep Corral from working; warnings do not count.
     """
     home = find_address().home
-    findings = [check(home) for check in CHECKS]
+    findings = [check(home) for check in CHECKS] + gpu_findings(home, node_here()[0])
     if json:
         print_json([asdict(finding) for finding in findings])
     else:
@@ -124,14 +115,20 @@ def check_ledger(home: Home) -> Finding:
 
 def devices_here() -> tuple[int, str]:
     """How many GPUs a driver of this machine names, and through what; or 0 and the reason, be it that it hangs."""
-    answers: list[tuple[int, str]] = []
+    node, told = node_here()
+    return 0 if node is None else len(node.devices), told
+
+
+def node_here() -> tuple[Node | None, str]:
+    """This machine as its driver tells it, and through what; or None and the reason, be it that the driver hangs."""
+    answers: list[tuple[Node | None, str]] = []
     asking = threading.Thread(target=lambda: answers.append(_ask_driver()), name="driver", daemon=True)
     asking.start()
     asking.join(DRIVER_PATIENCE_S)
-    return answers[0] if answers else (0, f"the driver has not answered for {DRIVER_PATIENCE_S:g} s")
+    return answers[0] if answers else (None, f"the driver has not answered for {DRIVER_PATIENCE_S:g} s")
 
 
-def _ask_driver() -> tuple[int, str]:
+def _ask_driver() -> tuple[Node | None, str]:
     from corral.clock import SystemClock
     from corral.telemetry.discover import discover
 
@@ -142,12 +139,12 @@ def _ask_driver() -> tuple[int, str]:
         source.sample()
         source.close()
     except CorralError as error:
-        return 0, str(error)
+        return None, str(error)
     finally:
         logging.disable(logging.NOTSET)
     if not node.devices:
-        return 0, getattr(source, "reason", "the driver names no GPU")
-    return len(node.devices), f"through {source.name}, driver {node.driver_version}"
+        return None, getattr(source, "reason", "the driver names no GPU")
+    return node, f"through {source.name}, driver {node.driver_version}"
 
 
 def check_devices(home: Home) -> Finding:
@@ -210,6 +207,18 @@ def guarded(check: Check) -> Check:
             return Finding(check.__name__.removeprefix("check_"), FAILURE, str(error))
 
     return run
+
+
+def gpu_findings(home: Home, node: Node | None) -> list[Finding]:
+    """What there is to say of the GPUs of this machine; nothing where there are none."""
+    if node is None:
+        return []
+    from corral.cli.doctor_gpu import GPU_CHECKS, Surroundings
+
+    with suppress(CorralError):
+        here = Surroundings(node, load_settings(home.config_file).sharing)
+        return [check(here) for check in GPU_CHECKS]
+    return []
 
 
 CHECKS = tuple(

@@ -1,0 +1,171 @@
+"""What `corral doctor` looks at where there is a GPU: its files, its modes, and the tools that share it."""
+
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from corral.cli.finding import OK, WARNING, Finding
+from corral.model.device import Device, Node
+from corral.model.fit import version_tuple
+from corral.model.means import Means
+from corral.model.units import count_of
+
+LEAST_TOOLKIT = (1, 7, 0)
+"""The container toolkit from which on containers get single GPUs by UUID."""
+
+BFLOAT16_COMPUTE = (8, 0)
+
+TOOL_PATIENCE_S = 10.0
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Where the checks look: the host, unless a test says otherwise."""
+
+    node: Node
+    sharing: Sequence[tuple[str, Means]] = ()
+    dev: Path = Path("/dev")
+    toolkit: Path = Path("/usr/local/cuda")
+    docker_config: Path = Path("/etc/docker/daemon.json")
+    mps_pipes: Path = Path("/tmp/nvidia-mps")
+    env: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    which: Callable[[str], str | None] = shutil.which
+
+
+Check = Callable[[Surroundings], Finding]
+
+
+def check_device_files(here: Surroundings) -> Finding:
+    """Whoever runs jobs can open the device files; a CUDA program that cannot ends with "permission denied" or 999."""
+    files = sorted(here.dev.glob("nvidia[0-9]*")) + [here.dev / name for name in ("nvidiactl", "nvidia-uvm")]
+    missing = [file.name for file in files if not file.exists()]
+    if missing:
+        found = f"{', '.join(missing)} missing in {here.dev}; CUDA ends with CUDA_ERROR_UNKNOWN (999) without"
+        return Finding("files", WARNING, found, "make them: sudo nvidia-modprobe -c 0 -u")
+    closed = [file for file in files if not os.access(file, os.R_OK | os.W_OK)]
+    if closed:
+        mode = stat.filemode(closed[0].stat().st_mode)
+        found = f"{', '.join(file.name for file in closed)} cannot be opened by you ({mode})"
+        return Finding("files", WARNING, found, "open them to all: sudo chmod a+rw /dev/nvidia*, or join their group")
+    return Finding("files", OK, f"{count_of(len(files), 'device file')} can be opened")
+
+
+def check_persistence(here: Surroundings) -> Finding:
+    """The driver stays loaded between jobs."""
+    off = [device for device in here.node.devices if device.persistence is False]
+    if off:
+        found = f"persistence mode is off on GPU {_indices(off)}: a job's first CUDA call waits for the driver to load"
+        return Finding("driver", WARNING, found, "sudo nvidia-smi -pm 1")
+    return Finding("driver", OK, "persistence mode is on, or not told")
+
+
+def check_runtime(here: Surroundings) -> Finding:
+    """The machine's CUDA toolkit is none that the driver cannot serve."""
+    from corral.preflight.driver_rules import driver_against_runtime
+    from corral.preflight.runtime import find_runtime
+    from corral.preflight.subject import Place, Work
+
+    runtime = find_runtime(None, here.env, here.toolkit)
+    if runtime is None:
+        return Finding("runtime", OK, "no CUDA toolkit of the machine's own; programs bring theirs")
+    place = Place(driver=here.node.driver_version, cuda=here.node.cuda_version)
+    for finding in driver_against_runtime(Work(runtime=runtime.version), place, strict=False):
+        return Finding("runtime", WARNING, f"{runtime.source}: {finding.what}; {finding.why}", finding.fix)
+    version = ".".join(map(str, runtime.version))
+    return Finding("runtime", OK, f"CUDA {version} in {runtime.source} suits the driver")
+
+
+def check_precision(here: Surroundings) -> Finding:
+    """Every GPU has what models ask for by default."""
+    old = [device for device in here.node.devices if (device.compute_capability or BFLOAT16_COMPUTE) < BFLOAT16_COMPUTE]
+    if old:
+        found = f"GPU {_indices(old)} ({old[0].model}) has no bfloat16, which models and vLLM take by default"
+        return Finding("bfloat16", WARNING, found, "there use --dtype=half, or ask for --min-compute 8.0")
+    return Finding("bfloat16", OK, "every GPU has it, as far as they tell")
+
+
+def check_paddle(here: Surroundings) -> Finding:
+    """PaddlePaddle's allocator is one that bears with neighbours, where GPUs are shared."""
+    from corral.preflight.runtime import python_environment
+
+    python = python_environment(["python3"], here.env, Path("/"))
+    if python is None or not python.has("paddle") or here.env.get("FLAGS_allocator_strategy") == "naive_best_fit":
+        return Finding("paddle", OK, "not in your Python, or set to share")
+    found = f"{python.root} has PaddlePaddle, whose growing allocator fails on shared GPUs with memory to spare"
+    return Finding("paddle", WARNING, found, "export FLAGS_allocator_strategy=naive_best_fit")
+
+
+def check_mps(here: Surroundings) -> Finding:
+    """Devices that the site shares by MPS can be, and no daemon of somebody else's is in the way."""
+    from corral.sharing.arrange import Arrangement
+
+    if (here.mps_pipes / "nvidia-cuda-mps-control.pid").exists():
+        found = f"a daemon that Corral did not start has its pipes in {here.mps_pipes}: it takes every GPU's clients"
+        return Finding("MPS", WARNING, found, "stop it: echo quit | sudo nvidia-cuda-mps-control")
+    if not any(means is Means.MPS for _, means in here.sharing):
+        return Finding("MPS", OK, "not asked for; `sharing: mps` in config.yaml shares GPUs by it")
+    if here.which("nvidia-cuda-mps-control") is None:
+        return Finding("MPS", WARNING, "nvidia-cuda-mps-control is not installed", "it comes with the NVIDIA driver")
+    refusals = Arrangement(tuple(here.sharing)).refusals(here.node)
+    if refusals:
+        return Finding("MPS", WARNING, "; ".join(refusals), "leave these devices out of `sharing: mps`")
+    return Finding("MPS", OK, "the devices that are shared by it can be")
+
+
+def check_mig(here: Surroundings) -> Finding:
+    """No device is in MIG mode without slices: nothing could run on it."""
+    sliced = [device for device in here.node.devices if device.mig_enabled]
+    bare = [device for device in sliced if not device.partitions]
+    if bare:
+        advice = f"cut it: sudo nvidia-smi mig -i {bare[0].index} -cgi PROFILE -C (profiles: nvidia-smi mig -lgip)"
+        return Finding("MIG", WARNING, f"GPU {_indices(bare)} is in MIG mode and has no slices", advice)
+    slices = sum(len(device.partitions) for device in sliced)
+    return Finding("MIG", OK, f"{count_of(slices, 'slice')} on GPU {_indices(sliced)}" if sliced else "not in use")
+
+
+def check_containers(here: Surroundings) -> Finding:
+    """Docker, where there is one, gives GPUs to containers."""
+    if here.which("docker") is None:
+        return Finding("docker", OK, "not installed")
+    tool = here.which("nvidia-ctk")
+    if tool is None:
+        advice = "install nvidia-container-toolkit, then: sudo nvidia-ctk runtime configure --runtime=docker"
+        return Finding("docker", WARNING, "no NVIDIA container toolkit: containers get no GPU", advice)
+    version = _version_of(tool)
+    if version is not None and version < LEAST_TOOLKIT:
+        found = f"NVIDIA container toolkit {'.'.join(map(str, version))} is older than 1.7.0"
+        return Finding("docker", WARNING, found, "upgrade nvidia-container-toolkit")
+    if not here.docker_config.exists() or "nvidia" not in here.docker_config.read_text(errors="replace"):
+        advice = "sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker"
+        return Finding("docker", WARNING, f"{here.docker_config} does not name the nvidia runtime", advice)
+    return Finding("docker", OK, "containers get GPUs through the NVIDIA container toolkit")
+
+
+GPU_CHECKS: tuple[Check, ...] = (
+    check_device_files,
+    check_persistence,
+    check_runtime,
+    check_precision,
+    check_paddle,
+    check_mps,
+    check_mig,
+    check_containers,
+)
+
+
+def _indices(devices: Sequence[Device]) -> str:
+    return ", ".join(str(device.index) for device in devices)
+
+
+def _version_of(tool: str) -> tuple[int, ...] | None:
+    """The version that the tool prints; None when it prints none."""
+    try:
+        done = subprocess.run([tool, "--version"], capture_output=True, text=True, timeout=TOOL_PATIENCE_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    words = (word.strip(",") for word in done.stdout.split())
+    return next((version for word in words if (version := version_tuple(word)) is not None), None)

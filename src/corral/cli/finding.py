@@ -1,0 +1,15 @@
+"""What a check of the doctor comes to."""
+
+from dataclasses import dataclass
+
+OK, WARNING, FAILURE = "ok", "warning", "failure"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One check's result: what it is about, how bad, what was found, and what to do about it."""
+
+    about: str
+    state: str
+    found: str
+    advice: str = ""

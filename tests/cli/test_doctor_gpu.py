@@ -1,0 +1,139 @@
+"""What is wrong with a machine's GPUs is found, with the command that mends it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from corral.cli.doctor_gpu import (
+    GPU_CHECKS,
+    Surroundings,
+    check_containers,
+    check_device_files,
+    check_mig,
+    check_mps,
+    check_paddle,
+    check_persistence,
+    check_precision,
+    check_runtime,
+)
+from corral.cli.finding import OK, WARNING
+from corral.model.device import Device, Node, Partition
+from corral.model.means import Means
+
+A100 = Device("GPU-a", 0, "NVIDIA A100", 81920, compute_capability=(8, 0), mig_enabled=False, persistence=True)
+NODE = Node("here", (A100,), 8000, 32768, driver_version="550.54.15", cuda_version=(12, 4))
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Surroundings:
+    """A machine in order, with no tools besides the driver's."""
+    for name in ("nvidia0", "nvidiactl", "nvidia-uvm"):
+        (tmp_path / name).touch()
+    return Surroundings(
+        NODE,
+        dev=tmp_path,
+        toolkit=tmp_path / "cuda",
+        docker_config=tmp_path / "daemon.json",
+        mps_pipes=tmp_path / "pipes",
+        env={},
+        which=lambda _: None,
+    )
+
+
+def with_device(here: Surroundings, **changes: object) -> Surroundings:
+    return replace(here, node=replace(NODE, devices=(replace(A100, **changes),)))  # type: ignore[arg-type]
+
+
+def tools(tmp_path: Path, **printed: str) -> Callable[[str], str | None]:
+    """Programs that print so much, by name, found as `which` finds them."""
+    for name, text in printed.items():
+        program = tmp_path / name.replace("_", "-")
+        program.write_text(f"#!/bin/sh\necho '{text}'\n")
+        program.chmod(0o755)
+    return lambda name: str(tmp_path / name) if (tmp_path / name).exists() else None
+
+
+def test_a_machine_in_order_has_no_warnings(here: Surroundings) -> None:
+    assert [check(here).state for check in GPU_CHECKS] == [OK] * len(GPU_CHECKS)
+
+
+def test_a_device_file_that_is_missing_is_named_with_how_to_make_it(here: Surroundings) -> None:
+    (here.dev / "nvidia-uvm").unlink()
+    found = check_device_files(here)
+    assert (found.state, "nvidia-uvm missing" in found.found, "nvidia-modprobe" in found.advice) == (
+        WARNING,
+        True,
+        True,
+    )
+
+
+def test_a_driver_that_unloads_is_warned_of(here: Surroundings) -> None:
+    found = check_persistence(with_device(here, persistence=False))
+    assert (found.state, found.advice) == (WARNING, "sudo nvidia-smi -pm 1")
+
+
+def test_a_toolkit_newer_than_the_driver_is_warned_of(here: Surroundings) -> None:
+    (here.toolkit / "lib64").mkdir(parents=True)
+    (here.toolkit / "lib64" / "libcudart.so.13.0.48").touch()
+    found = check_runtime(here)
+    assert (found.state, "CUDA 13.0" in found.found, "999" in found.found) == (WARNING, True, True)
+
+
+def test_a_gpu_without_bfloat16_is_named_with_the_flag_that_helps(here: Surroundings) -> None:
+    found = check_precision(with_device(here, compute_capability=(7, 0), model="Tesla V100"))
+    assert (found.state, "Tesla V100" in found.found, "--dtype=half" in found.advice) == (WARNING, True, True)
+
+
+def test_paddles_allocator_is_warned_of_until_it_is_set(here: Surroundings, tmp_path: Path) -> None:
+    (tmp_path / "env" / "bin").mkdir(parents=True)
+    (tmp_path / "env" / "bin" / "python3").touch()
+    (tmp_path / "env" / "lib" / "python3.11" / "site-packages" / "paddle").mkdir(parents=True)
+    env = {"PATH": str(tmp_path / "env" / "bin")}
+    found = check_paddle(replace(here, env=env))
+    assert (found.state, found.advice) == (WARNING, "export FLAGS_allocator_strategy=naive_best_fit")
+    assert check_paddle(replace(here, env={**env, "FLAGS_allocator_strategy": "naive_best_fit"})).state == OK
+
+
+def test_mps_is_looked_at_where_the_site_asks_for_it(here: Surroundings, tmp_path: Path) -> None:
+    asked = replace(here, sharing=[("*", Means.MPS)])
+    assert "not installed" in check_mps(asked).found
+    installed = replace(asked, which=tools(tmp_path, nvidia_cuda_mps_control=""))
+    assert check_mps(installed).state == OK
+    old = replace(installed, node=replace(NODE, cuda_version=(11, 4)))
+    assert "MPS needs a driver for CUDA 11.5" in check_mps(old).found
+
+
+def test_an_mps_daemon_of_somebody_elses_is_named(here: Surroundings) -> None:
+    here.mps_pipes.mkdir()
+    (here.mps_pipes / "nvidia-cuda-mps-control.pid").write_text("1\n")
+    assert check_mps(here).state == WARNING
+
+
+def test_a_device_in_mig_mode_without_slices_can_run_nothing(here: Surroundings) -> None:
+    found = check_mig(with_device(here, mig_enabled=True))
+    assert (found.state, "-cgi" in found.advice) == (WARNING, True)
+    cut = with_device(here, mig_enabled=True, partitions=(Partition("MIG-1", "1g.10gb", 9728),))
+    assert check_mig(cut).found == "1 slice on GPU 0"
+
+
+CTK = "NVIDIA Container Toolkit CLI version"
+
+
+@pytest.mark.parametrize(
+    ("printed", "config", "told"),
+    [
+        ({}, "", "no NVIDIA container toolkit"),
+        ({"nvidia_ctk": f"{CTK} 1.6.2"}, "", "older than 1.7.0"),
+        ({"nvidia_ctk": f"{CTK} 1.17.4"}, "{}", "does not name the nvidia runtime"),
+        ({"nvidia_ctk": f"{CTK} 1.17.4"}, '{"runtimes": {"nvidia": {}}}', "containers get GPUs"),
+    ],
+)
+def test_docker_without_a_way_to_gpus_is_warned_of(
+    here: Surroundings, tmp_path: Path, printed: dict[str, str], config: str, told: str
+) -> None:
+    here.docker_config.write_text(config)
+    found = check_containers(replace(here, which=tools(tmp_path, docker="", **printed)))
+    assert told in found.found
+    assert found.state == (OK if "runtimes" in config else WARNING)
