@@ -4,8 +4,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from corral import config
-from corral.config import Settings, load_settings
+from corral.config import Settings, load_settings, settings
 from corral.model.means import Means
 from corral.telemetry import mock_file
 from corral.telemetry.mock_file import Load, read_mock_file
@@ -16,7 +15,7 @@ ROW = re.compile(r"^\| `(\w+)` \| (?:`([^`]*)`|.*?) \|", re.MULTILINE)
 
 def test_the_page_on_settings_has_every_setting_with_its_default(tmp_path: Path) -> None:
     rows = dict(ROW.findall((DOCS / "settings.md").read_text()))
-    assert sorted(rows) == sorted(config._SETTINGS)
+    assert sorted(rows) == sorted(settings._SETTINGS)
     path = tmp_path / "config.yaml"
     path.write_text("".join(f"{key}: {default}\n" for key, default in rows.items() if default))
     assert load_settings(path) == replace(Settings(), sharing=(("*", Means.TIMESLICE),))

@@ -4,24 +4,29 @@ A mistake in the file is Refused with the file, the line, and what would be acce
 of its settings would hand out GPUs by rules that nobody chose.
 """
 
-import re
-from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
-from corral.model.errors import Refused, nearest
+from corral.config.groups import Group, Key, NodeReader, line_of, one, read_group
+from corral.config.readers import duration, integer, memory, one_of, text, yes_or_no
+from corral.config.site import (
+    SECTIONS,
+    PoolPlan,
+    PoolStrategy,
+    read_pools,
+    read_projects,
+    read_queues,
+    read_section,
+)
+from corral.model.errors import Refused
 from corral.model.means import Means
+from corral.model.queue import Project, Queue
 from corral.model.split import Strategy
-from corral.model.units import parse_duration_s, parse_memory_mib
 
 if TYPE_CHECKING:
-    from yaml.nodes import MappingNode, Node, ScalarNode
-
-E = TypeVar("E", bound=StrEnum)
-Reader = Callable[["ScalarNode"], Any]
-_INTEGER = re.compile(r"[+-]?\d+")
+    from yaml.nodes import Node, ScalarNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,15 @@ class Settings:
         mps_control: the program that starts MPS daemons; mps_multi_user lets several users meet in one.
         exclusive_process_mode: the driver lets a single process onto a device that was given whole.
         strict_cuda: a runtime newer than the driver's CUDA is refused within a major version too.
+        cluster_name, expected_gpus: what the site calls the cluster, and how many GPUs it should have.
+        strategy, reserved_ratio: how pools set GPUs apart, and the part of all that a pool without GPUs of its own has.
+        algorithm: the policy of the queue `default`.
+        max_milli_per_user: milli-GPU that each user may hold at once.
+        max_job_duration_s: the longest time limit; a job that names none has it.
+        enable_preemption: the head of the queue `default` may have less urgent jobs ended.
+        auto_retry_failed_jobs, max_retries: a job that names no retries has so many.
+        queues, projects, pools: as the site has set them up.
+        unbuilt: keys that were given and that nothing in Corral heeds yet.
     """
 
     sample_interval_s: float = 1.0
@@ -77,6 +91,25 @@ class Settings:
     mps_multi_user: bool = False
     exclusive_process_mode: bool = False
     strict_cuda: bool = False
+    cluster_name: str | None = None
+    expected_gpus: int | None = None
+    strategy: PoolStrategy | None = None
+    reserved_ratio: float = 0.3
+    algorithm: str = "priority"
+    max_milli_per_user: int | None = None
+    max_job_duration_s: float | None = None
+    enable_preemption: bool = False
+    auto_retry_failed_jobs: bool = False
+    max_retries: int = 3
+    queues: tuple[Queue, ...] = ()
+    projects: tuple[Project, ...] = ()
+    pools: tuple[PoolPlan, ...] = ()
+    unbuilt: tuple[str, ...] = ()
+
+    @property
+    def default_retries(self) -> int:
+        """Further attempts of a job that names no number."""
+        return self.max_retries if self.auto_retry_failed_jobs else 0
 
 
 def load_settings(path: Path) -> Settings:
@@ -101,34 +134,38 @@ def load_settings(path: Path) -> Settings:
 
 
 def _settings_of(path: Path, root: "Node | None") -> Settings:
-    from yaml.nodes import MappingNode, ScalarNode
+    from yaml.nodes import MappingNode
 
     if root is None or root.tag.endswith(":null"):
         return Settings()
     if not isinstance(root, MappingNode):
-        raise Refused(f"{path}, {_line(root)}: settings are lines like `kill_grace: 10s`, a key and its value")
-    values: dict[str, Any] = {}
-    lines: dict[str, str] = {}
-    for key_node, value_node in root.value:
-        key, place = str(key_node.value), f"{path}, {_line(key_node)}"
-        if key not in _SETTINGS:
-            raise Refused(f"{place}: {key} is not a setting; {nearest(key, _SETTINGS)}", field=key)
-        if key in lines:
-            raise Refused(f"{place}: {key} is set already in {lines[key]}; keep one of the two", field=key)
-        lines[key] = _line(key_node)
-        name, read = _SETTINGS[key]
-        try:
-            if key == _GROUP and isinstance(value_node, MappingNode):
-                values[name] = _sharing_group(value_node)
-            elif not isinstance(value_node, ScalarNode):
-                raise Refused("takes a single value, not a list or a group")
-            else:
-                values[name] = read(value_node)
-        except Refused as refused:
-            raise Refused(f"{place}: {key}: {_without_prefix(str(refused))}", field=key) from None
-    settings = Settings(**values)
-    _check_together(path, settings, lines)
+        raise Refused(f"{path}, {line_of(root)}: settings are lines like `kill_grace: 10s`, a key and its value")
+    found = read_group(path, root, _KEYS)
+    _merge_sections(path, found)
+    settings = Settings(**found.values, unbuilt=tuple(found.unbuilt))
+    _check_together(path, settings, found.lines)
     return settings
+
+
+def _merge_sections(path: Path, found: Group) -> None:
+    """Bring the values of the sections beside those that stand alone; nothing may be said in both places."""
+    said = {_SETTINGS[key][0]: key for key in found.lines if key in _SETTINGS}
+    for name in SECTIONS:
+        section = found.values.pop(name, None)
+        if section is None:
+            continue
+        for key, line in section.lines.items():
+            sets = SECTIONS[name][key].sets
+            if sets in said:
+                raise Refused(
+                    f"{path}, {line}: {name}.{key} is set already in {found.lines[said[sets]]}, as {said[sets]}; "
+                    "keep one of the two",
+                    field=key,
+                )
+            if sets is not None:
+                found.lines.setdefault(_KEY_OF.get(sets, key), line)
+        found.values.update(section.values)
+        found.unbuilt += section.unbuilt
 
 
 def _check_together(path: Path, settings: Settings, lines: dict[str, str]) -> None:
@@ -148,65 +185,14 @@ def _check_together(path: Path, settings: Settings, lines: dict[str, str]) -> No
         )
 
 
-def _duration(least_s: float, most_s: float) -> Reader:
-    def read(node: "ScalarNode") -> float:
-        seconds = 0.0 if node.value == "0s" else parse_duration_s(node.value, field=_PREFIX)
-        if not least_s <= seconds <= most_s:
-            raise Refused(f"{node.value} is out of bounds; from {least_s:g}s to {most_s:g}s is accepted")
-        return seconds
+def _sharing(_path: Path, node: "Node") -> tuple[tuple[str, Means], ...]:
+    """One means for all devices, or lines such as `0: mps`, `A100: timeslice`, `"*": exclusive`, in their order."""
+    from yaml.nodes import MappingNode, ScalarNode
 
-    return read
-
-
-def _memory(least_mib: int, most_mib: int) -> Reader:
-    def read(node: "ScalarNode") -> int:
-        mib = parse_memory_mib(node.value, field=_PREFIX)
-        if not least_mib <= mib <= most_mib:
-            raise Refused(f"{node.value} is out of bounds; from {least_mib}M to {most_mib}M is accepted")
-        return mib
-
-    return read
-
-
-def _integer(least: int, most: int) -> Reader:
-    def read(node: "ScalarNode") -> int:
-        if not _INTEGER.fullmatch(node.value) or not least <= int(node.value) <= most:
-            raise Refused(f"{node.value!r} will not do; a whole number from {least} to {most} is accepted")
-        return int(node.value)
-
-    return read
-
-
-def _yes_or_no(node: "ScalarNode") -> bool:
-    if node.value.lower() not in ("true", "false"):
-        raise Refused(f"{node.value!r} will not do; true or false is accepted")
-    return bool(node.value.lower() == "true")
-
-
-def _one_of(kind: type[E]) -> Reader:
-    def read(node: "ScalarNode") -> E:
-        known = {str(member.value): member for member in kind}
-        if node.value not in known:
-            raise Refused(f"{node.value!r} will not do; {nearest(node.value, known)}")
-        return known[node.value]
-
-    return read
-
-
-def _text(node: "ScalarNode") -> str:
-    if not node.value:
-        raise Refused("it is empty; write a path or a name")
-    return str(node.value)
-
-
-def _sharing_of_all(node: "ScalarNode") -> tuple[tuple[str, Means], ...]:
-    return (("*", _shared_means(node)),)
-
-
-def _sharing_group(node: "MappingNode") -> tuple[tuple[str, Means], ...]:
-    """Lines such as `0: mps`, `A100: timeslice`, `"*": exclusive`, in their order."""
-    from yaml.nodes import ScalarNode
-
+    if isinstance(node, ScalarNode):
+        return (("*", _shared_means(node)),)
+    if not isinstance(node, MappingNode):
+        raise Refused("takes a single value or a group, not a list")
     rules = []
     for which, means in node.value:
         if not isinstance(which, ScalarNode) or not isinstance(means, ScalarNode):
@@ -216,53 +202,49 @@ def _sharing_group(node: "MappingNode") -> tuple[tuple[str, Means], ...]:
 
 
 def _shared_means(node: "ScalarNode") -> Means:
-    means: Means = _one_of(Means)(node)
+    means: Means = one_of(Means)(node)
     if means is Means.MIG:
         raise Refused("mig is not set here: a device whose driver says that it is in MIG mode is shared by its slices")
     return means
 
 
-_GROUP = "sharing"
-"""The one setting that may be a group of lines."""
-
-_PREFIX = "value"
-"""What the readers of units call the value; the line and the key say it better and replace it."""
-
 _HOUR_S = 3600.0
-_SETTINGS: dict[str, tuple[str, Reader]] = {
-    "sample_interval": ("sample_interval_s", _duration(0.1, _HOUR_S)),
-    "stale_sample": ("stale_sample_s", _duration(0.2, 24 * _HOUR_S)),
-    "stale_after": ("stale_after_s", _duration(1.0, 365 * 24 * _HOUR_S)),
-    "lend_stale": ("lend_stale", _yes_or_no),
-    "accept_in_use": ("accept_in_use", _yes_or_no),
-    "assume_available": ("assume_available", _yes_or_no),
-    "max_temperature": ("max_temperature_c", _integer(30, 150)),
-    "max_running_jobs": ("max_running_jobs", _integer(1, 1_000_000)),
-    "max_queue_size": ("max_queue_size", _integer(1, 10_000_000)),
-    "default_priority": ("default_priority", _integer(-1_000_000, 1_000_000)),
-    "log_max": ("log_max_mib", _memory(1, 1024 * 1024)),
-    "kill_grace": ("kill_grace_s", _duration(0.0, 24 * _HOUR_S)),
-    "retry_backoff": ("retry_backoff_s", _duration(0.0, 24 * _HOUR_S)),
-    "retry_backoff_max": ("retry_backoff_max_s", _duration(0.0, 24 * _HOUR_S)),
-    _GROUP: ("sharing", _sharing_of_all),
-    "split": ("split", _one_of(Strategy)),
-    "split_fragments": ("split_fragments", _yes_or_no),
-    "resource_names": ("resource_names", _text),
-    "guard_grace": ("guard_grace_s", _duration(0.0, _HOUR_S)),
-    "guard_reserve": ("guard_reserve_mib", _memory(1, 1024 * 1024)),
-    "mps_control": ("mps_control", _text),
-    "mps_multi_user": ("mps_multi_user", _yes_or_no),
-    "exclusive_process_mode": ("exclusive_process_mode", _yes_or_no),
-    "strict_cuda": ("strict_cuda", _yes_or_no),
+_SETTINGS: dict[str, tuple[str, NodeReader]] = {
+    "sample_interval": ("sample_interval_s", one(duration(0.1, _HOUR_S))),
+    "stale_sample": ("stale_sample_s", one(duration(0.2, 24 * _HOUR_S))),
+    "stale_after": ("stale_after_s", one(duration(1.0, 365 * 24 * _HOUR_S))),
+    "lend_stale": ("lend_stale", one(yes_or_no)),
+    "accept_in_use": ("accept_in_use", one(yes_or_no)),
+    "assume_available": ("assume_available", one(yes_or_no)),
+    "max_temperature": ("max_temperature_c", one(integer(30, 150))),
+    "max_running_jobs": ("max_running_jobs", one(integer(1, 1_000_000))),
+    "max_queue_size": ("max_queue_size", one(integer(1, 10_000_000))),
+    "default_priority": ("default_priority", one(integer(-1_000_000, 1_000_000))),
+    "log_max": ("log_max_mib", one(memory(1, 1024 * 1024))),
+    "kill_grace": ("kill_grace_s", one(duration(0.0, 24 * _HOUR_S))),
+    "retry_backoff": ("retry_backoff_s", one(duration(0.0, 24 * _HOUR_S))),
+    "retry_backoff_max": ("retry_backoff_max_s", one(duration(0.0, 24 * _HOUR_S))),
+    "sharing": ("sharing", _sharing),
+    "split": ("split", one(one_of(Strategy))),
+    "split_fragments": ("split_fragments", one(yes_or_no)),
+    "resource_names": ("resource_names", one(text)),
+    "guard_grace": ("guard_grace_s", one(duration(0.0, _HOUR_S))),
+    "guard_reserve": ("guard_reserve_mib", one(memory(1, 1024 * 1024))),
+    "mps_control": ("mps_control", one(text)),
+    "mps_multi_user": ("mps_multi_user", one(yes_or_no)),
+    "exclusive_process_mode": ("exclusive_process_mode", one(yes_or_no)),
+    "strict_cuda": ("strict_cuda", one(yes_or_no)),
 }
 
+_KEY_OF = {sets: key for key, (sets, _) in _SETTINGS.items()}
 
-def _without_prefix(message: str) -> str:
-    return message.removeprefix(f"{_PREFIX}: ")
-
-
-def _line(node: "Node") -> str:
-    return f"line {node.start_mark.line + 1}"
+_KEYS = {
+    **{key: Key(sets, read) for key, (sets, read) in _SETTINGS.items()},
+    **{name: Key(name, partial(read_section, name)) for name in SECTIONS},
+    "queues": Key("queues", read_queues),
+    "projects": Key("projects", read_projects),
+    "pools": Key("pools", read_pools),
+}
 
 
 def _place_of(error: Exception) -> str:

@@ -1,0 +1,110 @@
+"""Groups of keys: which are known, where each stands in the file, and what is wrong with one, told with its line."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from corral.config.readers import Reader, without_prefix
+from corral.model.errors import Refused, nearest
+
+if TYPE_CHECKING:
+    from yaml.nodes import MappingNode, Node
+
+NodeReader = Callable[[Path, "Node"], Any]
+"""Reads the value of a key in a file of this path, which is for messages."""
+
+
+class Key(NamedTuple):
+    """A key of a group: the value it sets (None: it is known, and what it is for is not built) and its reader."""
+
+    sets: str | None
+    read: NodeReader
+
+
+class Placed(Refused):
+    """A refusal that names file and line already."""
+
+
+@dataclass(slots=True)
+class Group:
+    """What a group of lines said.
+
+    Attributes:
+        values: what was read, by the name of what it sets.
+        lines: "line 7" by key.
+        unbuilt: keys that were given and have no effect.
+    """
+
+    values: dict[str, Any] = field(default_factory=dict)
+    lines: dict[str, str] = field(default_factory=dict)
+    unbuilt: list[str] = field(default_factory=list)
+
+
+def one(read: Reader) -> NodeReader:
+    """A reader of a key that takes a single value."""
+
+    def read_one(_path: Path, node: "Node") -> Any:
+        from yaml.nodes import ScalarNode
+
+        if not isinstance(node, ScalarNode):
+            raise Refused("takes a single value, not a list or a group")
+        return read(node)
+
+    return read_one
+
+
+def several(read: Reader) -> NodeReader:
+    """A reader of a key that takes a list of single values, or one."""
+
+    def read_several(_path: Path, node: "Node") -> tuple[Any, ...]:
+        from yaml.nodes import ScalarNode, SequenceNode
+
+        nodes = node.value if isinstance(node, SequenceNode) else [node]
+        scalars = [each for each in nodes if isinstance(each, ScalarNode)]
+        if len(scalars) < len(nodes):
+            raise Refused("takes a list of single values, such as [a, b]")
+        return tuple(read(each) for each in scalars)
+
+    return read_several
+
+
+def read_group(path: Path, node: "MappingNode", keys: Mapping[str, Key], within: str = "") -> Group:
+    """What the lines of a group say; `within` is the group's own name with a dot, for messages.
+
+    Raises Refused with file and line for an unknown key, one that is given twice, and a value that will not do.
+    """
+    found = Group()
+    for key_node, value_node in node.value:
+        key, place = str(key_node.value), f"{path}, {line_of(key_node)}"
+        if key not in keys:
+            raise Placed(f"{place}: {within}{key} is not a setting; {nearest(key, keys)}", field=key)
+        if key in found.lines:
+            raise Placed(f"{place}: {within}{key} is set already in {found.lines[key]}; keep one of the two", field=key)
+        found.lines[key] = line_of(key_node)
+        try:
+            value = keys[key].read(path, value_node)
+        except Placed:
+            raise
+        except Refused as refused:
+            raise Placed(f"{place}: {within}{key}: {without_prefix(str(refused))}", field=key) from None
+        name = keys[key].sets
+        if name is None:
+            found.unbuilt.append(f"{within}{key}")
+        else:
+            found.values[name] = value
+    return found
+
+
+def line_of(node: "Node") -> str:
+    """Where a node begins."""
+    return f"line {node.start_mark.line + 1}"
+
+
+def lines_of(node: "Node") -> "MappingNode":
+    """The node as a group of lines. Raises Refused when it is none."""
+    from yaml.nodes import MappingNode
+
+    if not isinstance(node, MappingNode):
+        raise Refused("takes a group of lines, each a key and its value")
+    return node

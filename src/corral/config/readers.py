@@ -1,0 +1,112 @@
+"""Readers of single values: each takes a scalar of the file and returns it checked, or raises Refused."""
+
+import re
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from corral.model.errors import Refused, nearest
+from corral.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI, parse_duration_s, parse_memory_mib
+
+if TYPE_CHECKING:
+    from yaml.nodes import ScalarNode
+
+E = TypeVar("E", bound=StrEnum)
+Reader = Callable[["ScalarNode"], Any]
+
+_INTEGER = re.compile(r"[+-]?\d+")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
+_PREFIX = "value"
+"""What the parsers of units call the value; the line and the key say it better and replace it."""
+
+
+def duration(least_s: float, most_s: float) -> Reader:
+    """Seconds, written with a unit."""
+
+    def read(node: "ScalarNode") -> float:
+        seconds = 0.0 if node.value == "0s" else parse_duration_s(node.value, field=_PREFIX)
+        if not least_s <= seconds <= most_s:
+            raise Refused(f"{node.value} is out of bounds; from {least_s:g}s to {most_s:g}s is accepted")
+        return seconds
+
+    return read
+
+
+def memory(least_mib: int, most_mib: int) -> Reader:
+    """MiB, written with a unit."""
+
+    def read(node: "ScalarNode") -> int:
+        mib = parse_memory_mib(node.value, field=_PREFIX)
+        if not least_mib <= mib <= most_mib:
+            raise Refused(f"{node.value} is out of bounds; from {least_mib}M to {most_mib}M is accepted")
+        return mib
+
+    return read
+
+
+def integer(least: int, most: int) -> Reader:
+    """A whole number."""
+
+    def read(node: "ScalarNode") -> int:
+        if not _INTEGER.fullmatch(node.value) or not least <= int(node.value) <= most:
+            raise Refused(f"{node.value!r} will not do; a whole number from {least} to {most} is accepted")
+        return int(node.value)
+
+    return read
+
+
+def number(least: float, most: float, *, factor: float = 1.0) -> Reader:
+    """A number with or without a fraction; what comes back is `factor` times as much."""
+
+    def read(node: "ScalarNode") -> float:
+        if not _NUMBER.fullmatch(node.value) or not least <= float(node.value) <= most:
+            raise Refused(f"{node.value!r} will not do; a number from {least:g} to {most:g} is accepted")
+        return float(node.value) * factor
+
+    return read
+
+
+def above_zero(node: "ScalarNode") -> float:
+    """A weight."""
+    if not _NUMBER.fullmatch(node.value) or not float(node.value) > 0:
+        raise Refused(f"{node.value!r} will not do; a number above 0 is accepted")
+    return float(node.value)
+
+
+def gpus(node: "ScalarNode") -> int:
+    """A number of GPUs, in hundredths, as milli-GPU."""
+    milli = float(node.value) * MILLI_PER_DEVICE if _NUMBER.fullmatch(node.value) else -1.0
+    if milli < 0 or milli > 1e9 or milli % SHARE_QUANTUM_MILLI:
+        raise Refused(f"{node.value!r} will not do; a number of GPUs from 0, such as 8 or 0.5, is accepted")
+    return int(milli)
+
+
+def yes_or_no(node: "ScalarNode") -> bool:
+    """true or false."""
+    if node.value.lower() not in ("true", "false"):
+        raise Refused(f"{node.value!r} will not do; true or false is accepted")
+    return bool(node.value.lower() == "true")
+
+
+def one_of(kind: type[E]) -> Reader:
+    """A member of an enumeration, by its value."""
+
+    def read(node: "ScalarNode") -> E:
+        known = {str(member.value): member for member in kind}
+        if node.value not in known:
+            raise Refused(f"{node.value!r} will not do; {nearest(node.value, known)}")
+        return known[node.value]
+
+    return read
+
+
+def text(node: "ScalarNode") -> str:
+    """A path or a name."""
+    if not node.value:
+        raise Refused("it is empty; write a path or a name")
+    return str(node.value)
+
+
+def without_prefix(message: str) -> str:
+    """A reader's message without the name that parsers of units give to the value."""
+    return message.removeprefix(f"{_PREFIX}: ")

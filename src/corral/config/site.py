@@ -1,0 +1,169 @@
+"""The keys of a cluster's description, and of its queues, projects and pools.
+
+The sections are those that descriptions of clusters commonly have. A key whose part is not built is read and checked
+all the same, and listed as such.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from corral.config.groups import Group, Key, line_of, lines_of, one, read_group, several
+from corral.config.readers import above_zero, duration, gpus, integer, memory, number, one_of, text, yes_or_no
+from corral.model.errors import Refused
+from corral.model.queue import Project, Queue, Quota
+
+if TYPE_CHECKING:
+    from yaml.nodes import Node
+
+_DAY_S = 86400.0
+_HOUR_S = 3600.0
+
+
+class PoolStrategy(StrEnum):
+    """How GPUs are set apart: pools keep theirs, nothing is set apart, or pools lend what they do not use."""
+
+    STATIC = "static"
+    DYNAMIC = "dynamic"
+    HYBRID = "hybrid"
+
+
+class BackfillName(StrEnum):
+    """What may start behind a job that has no place, as a queue may say it."""
+
+    NONE = "none"
+    EASY = "easy"
+    CONSERVATIVE = "conservative"
+    ANY = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class PoolPlan:
+    """A pool as it is written down. `gpus` are indices or UUIDs; () is the site's reserved part of all.
+
+    `lends` None is as the site's strategy has it.
+    """
+
+    name: str
+    gpus: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+    projects: tuple[str, ...] = ()
+    lends: bool | None = None
+
+
+def _quota(path: Path, node: "Node") -> Quota:
+    return Quota(**read_group(path, lines_of(node), _QUOTA, "quota.").values)
+
+
+def _thresholds(path: Path, node: "Node") -> dict[str, float]:
+    return read_group(path, lines_of(node), _THRESHOLDS, "monitoring.alert_thresholds.").values
+
+
+SECTIONS: Mapping[str, Mapping[str, Key]] = {
+    "cluster": {
+        "name": Key("cluster_name", one(text)),
+        "total_gpus": Key("expected_gpus", one(integer(0, 1_000_000))),
+    },
+    "allocation": {
+        "strategy": Key("strategy", one(one_of(PoolStrategy))),
+        "reserved_ratio": Key("reserved_ratio", one(number(0, 1))),
+    },
+    "scheduling": {
+        "algorithm": Key("algorithm", one(text)),
+        "max_queue_size": Key("max_queue_size", one(integer(1, 10_000_000))),
+        "default_priority": Key("default_priority", one(integer(-1_000_000, 1_000_000))),
+    },
+    "monitoring": {
+        "interval_seconds": Key("sample_interval_s", one(number(0.1, _HOUR_S))),
+        "metrics_retention_days": Key(None, one(number(0, 36500))),
+        "alert_thresholds": Key(None, _thresholds),
+    },
+    "policies": {
+        "max_gpus_per_user": Key("max_milli_per_user", one(gpus)),
+        "max_job_duration_hours": Key("max_job_duration_s", one(number(0.001, 1e6, factor=_HOUR_S))),
+        "enable_preemption": Key("enable_preemption", one(yes_or_no)),
+    },
+    "fault_tolerance": {
+        "enable_checkpointing": Key(None, one(yes_or_no)),
+        "checkpoint_interval_minutes": Key(None, one(number(0, 1e6))),
+        "auto_retry_failed_jobs": Key("auto_retry_failed_jobs", one(yes_or_no)),
+        "max_retries": Key("max_retries", one(integer(0, 1000))),
+    },
+}
+
+_THRESHOLDS = {name: Key(name, one(number(0, 1000))) for name in ("temperature", "utilization", "memory", "power")}
+
+_QUOTA = {
+    "gpus": Key("share_milli", one(gpus)),
+    "memory": Key("memory_mib", one(memory(1, 2**40))),
+    "running": Key("running", one(integer(0, 10_000_000))),
+    "waiting": Key("waiting", one(integer(0, 10_000_000))),
+    "gpu_hours": Key("gpu_hours", one(number(0, 1e9))),
+    "period": Key("period_s", one(duration(_HOUR_S, 31 * _DAY_S))),
+    "borrow": Key("borrow_milli", one(gpus)),
+}
+
+_QUEUE = {
+    "name": Key("name", one(text)),
+    "policy": Key("policy", one(text)),
+    "weight": Key("weight", one(above_zero)),
+    "parent": Key("parent", one(text)),
+    "quota": Key("quota", _quota),
+    "preempts": Key("preempts", one(yes_or_no)),
+    "backfill": Key("backfill", one(one_of(BackfillName))),
+    "spared": Key("spared_s", one(duration(0.0, 365 * _DAY_S))),
+}
+
+_PROJECT = {
+    "name": Key("name", one(text)),
+    "weight": Key("weight", one(above_zero)),
+    "users": Key("users", several(text)),
+    "quota": Key("quota", _quota),
+}
+
+_POOL = {
+    "name": Key("name", one(text)),
+    "gpus": Key("gpus", several(text)),
+    "users": Key("users", several(text)),
+    "projects": Key("projects", several(text)),
+    "lends": Key("lends", one(yes_or_no)),
+}
+
+
+def read_section(name: str, path: Path, node: "Node") -> Group:
+    """What a section says. Raises Refused with file and line."""
+    return read_group(path, lines_of(node), SECTIONS[name], f"{name}.")
+
+
+def read_queues(path: Path, node: "Node") -> tuple[Queue, ...]:
+    """The list of queues. Raises Refused with file and line, as the next two do."""
+    return tuple(_list_of(path, node, "queue", Queue, _QUEUE))
+
+
+def read_projects(path: Path, node: "Node") -> tuple[Project, ...]:
+    """The list of projects."""
+    return tuple(_list_of(path, node, "project", Project, _PROJECT))
+
+
+def read_pools(path: Path, node: "Node") -> tuple[PoolPlan, ...]:
+    """The list of pools."""
+    return tuple(_list_of(path, node, "pool", PoolPlan, _POOL))
+
+
+def _list_of(path: Path, node: "Node", kind: str, make: Callable[..., Any], keys: Mapping[str, Key]) -> list[Any]:
+    from yaml.nodes import SequenceNode
+
+    if not isinstance(node, SequenceNode):
+        raise Refused(f"takes a list; begin each {kind} with `- name: ...`")
+    made: dict[str, Any] = {}
+    for each in node.value:
+        found = read_group(path, lines_of(each), keys, f"{kind}.")
+        name = found.values.get("name")
+        if name is None:
+            raise Refused(f"the {kind} in {line_of(each)} has no name")
+        if name in made:
+            raise Refused(f"the {kind} {name} is there twice, again in {line_of(each)}; keep one of the two")
+        made[name] = make(**found.values)
+    return list(made.values())

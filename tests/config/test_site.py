@@ -1,0 +1,173 @@
+"""A cluster's description is accepted as people write it, and what is wrong in it is told with its line."""
+
+from pathlib import Path
+
+import pytest
+
+from corral.config import Settings, load_settings
+from corral.config.site import PoolPlan, PoolStrategy
+from corral.model.errors import Refused
+from corral.model.queue import Project, Queue, Quota
+
+DESCRIPTION = """\
+cluster:
+  name: "GPU-Cluster-01"
+  total_gpus: 32
+
+allocation:
+  strategy: "hybrid"
+  reserved_ratio: 0.3
+
+scheduling:
+  algorithm: "fair-share"
+  max_queue_size: 1000
+  default_priority: 5
+
+monitoring:
+  interval_seconds: 5
+  metrics_retention_days: 30
+  alert_thresholds:
+    temperature: 85
+    utilization: 95
+    memory: 90
+
+policies:
+  max_gpus_per_user: 8
+  max_job_duration_hours: 48
+  enable_preemption: true
+
+fault_tolerance:
+  enable_checkpointing: true
+  checkpoint_interval_minutes: 10
+  auto_retry_failed_jobs: true
+  max_retries: 3
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "config.yaml"
+
+
+def read(path: Path, text: str) -> Settings:
+    path.write_text(text)
+    return load_settings(path)
+
+
+def refusal(path: Path, text: str) -> str:
+    with pytest.raises(Refused) as refused:
+        read(path, text)
+    return str(refused.value)
+
+
+def test_a_cluster_description_takes_effect_and_what_is_not_built_is_listed(path: Path) -> None:
+    settings = read(path, DESCRIPTION)
+    assert settings == Settings(
+        cluster_name="GPU-Cluster-01",
+        expected_gpus=32,
+        strategy=PoolStrategy.HYBRID,
+        reserved_ratio=0.3,
+        algorithm="fair-share",
+        max_queue_size=1000,
+        default_priority=5,
+        sample_interval_s=5.0,
+        max_milli_per_user=8000,
+        max_job_duration_s=48 * 3600.0,
+        enable_preemption=True,
+        auto_retry_failed_jobs=True,
+        max_retries=3,
+        unbuilt=(
+            "monitoring.metrics_retention_days",
+            "monitoring.alert_thresholds",
+            "fault_tolerance.enable_checkpointing",
+            "fault_tolerance.checkpoint_interval_minutes",
+        ),
+    )
+    assert settings.default_retries == 3
+
+
+def test_retries_are_the_default_only_where_failed_jobs_are_to_be_retried(path: Path) -> None:
+    assert read(path, "fault_tolerance:\n  max_retries: 3\n").default_retries == 0
+
+
+def test_sections_stand_beside_settings_that_stand_alone(path: Path) -> None:
+    settings = read(path, "kill_grace: 5s\ncluster:\n  name: box\n")
+    assert (settings.kill_grace_s, settings.cluster_name) == (5.0, "box")
+
+
+def test_what_is_said_alone_and_in_a_section_names_both_lines(path: Path) -> None:
+    assert refusal(path, "max_queue_size: 5\nscheduling:\n  max_queue_size: 6\n") == (
+        f"{path}, line 3: scheduling.max_queue_size is set already in line 1, as max_queue_size; keep one of the two"
+    )
+
+
+def test_queues_projects_and_pools_are_lists(path: Path) -> None:
+    settings = read(
+        path,
+        """\
+queues:
+  - name: research
+    quota: {gpus: 8, waiting: 100}
+  - name: night
+    parent: research
+    policy: fair-share
+    weight: 2
+    preempts: true
+    backfill: conservative
+    spared: 10m
+    quota: {gpus: 2.5, borrow: 4, memory: 100G, running: 3, gpu_hours: 40, period: 7d}
+projects:
+  - {name: nlp, weight: 1.5, users: [alice, bob]}
+pools:
+  - {name: lab, gpus: [0, GPU-abc], projects: nlp, lends: true}
+""",
+    )
+    assert settings.queues == (
+        Queue("research", quota=Quota(share_milli=8000, waiting=100)),
+        Queue(
+            "night",
+            "fair-share",
+            2.0,
+            "research",
+            Quota(None, 2500, 102_400, 3, None, 40.0, 7 * 86400.0, 4000),
+            preempts=True,
+            backfill="conservative",
+            spared_s=600.0,
+        ),
+    )
+    assert settings.projects == (Project("nlp", 1.5, ("alice", "bob")),)
+    assert settings.pools == (PoolPlan("lab", ("0", "GPU-abc"), (), ("nlp",), True),)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("polices:\n  a: 1\n", "line 1: polices is not a setting; did you mean 'policies'?"),
+        (
+            "policies:\n  max_gpu_per_user: 8\n",
+            "line 2: policies.max_gpu_per_user is not a setting; did you mean 'max_gpus_per_user'?",
+        ),
+        (
+            "allocation:\n  strategy: hybird\n",
+            "line 2: allocation.strategy: 'hybird' will not do; did you mean 'hybrid'?",
+        ),
+        ("cluster: box\n", "line 1: cluster: takes a group of lines, each a key and its value"),
+        ("cluster:\n  name: [a]\n", "line 2: cluster.name: takes a single value, not a list or a group"),
+        (
+            "monitoring:\n  alert_thresholds:\n    heat: 5\n",
+            "line 3: monitoring.alert_thresholds.heat is not a setting",
+        ),
+        ("queues: night\n", "line 1: queues: takes a list; begin each queue with `- name: ...`"),
+        ("queues:\n  - policy: fcfs\n", "line 1: queues: the queue in line 2 has no name"),
+        ("queues:\n  - name: a\n  - name: a\n", "line 1: queues: the queue a is there twice, again in line 3"),
+        (
+            "queues:\n  - name: a\n    weight: -1\n",
+            "line 3: queue.weight: '-1' will not do; a number above 0 is accepted",
+        ),
+        ("queues:\n  - name: a\n    quota: {gpu: 1}\n", "line 3: quota.gpu is not a setting; did you mean 'gpus'?"),
+        ("queues:\n  - name: a\n    quota: {gpus: -1}\n", "line 3: quota.gpus: '-1' will not do; a number of GPUs"),
+        ("pools:\n  - {name: a, gpus: [[1]]}\n", "line 2: pool.gpus: takes a list of single values, such as [a, b]"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line_and_what_would_do(path: Path, text: str, expected: str) -> None:
+    assert refusal(path, text).startswith(f"{path}, {expected}")
