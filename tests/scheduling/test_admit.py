@@ -76,6 +76,22 @@ def test_gpu_hours_of_the_last_period_are_counted_with_those_being_used() -> Non
     assert why(plan, 2) == "project nlp used 10.4 of at most 10 GPU-hours in the last 7d"
 
 
+def test_a_shared_quota_is_kept_for_the_first_job_that_it_bars() -> None:
+    view = View(queues={"default": Queue("default", quota=Quota(share_milli=4000))})
+    view = view.advance(observed(box()) + submitted(job(1, 3, time_limit_s=100)))
+    view = view.advance(started(Planner(view).plan(T0).starts[0]))
+    jobs = [job(2, 4), job(3, 1, time_limit_s=101), job(4, 1, time_limit_s=100), job(5, 0)]
+    plan = Planner(view.advance(submitted(*jobs))).plan(T0)
+    assert started_ids(plan) == ["4", "5"], "what ends in time passes, and what needs no GPU"
+    hold = next(hold for hold in plan.holds if hold.job_id == "3")
+    assert (hold.behind, hold.detail) == ("2", "the quota of queue default")
+
+
+def test_a_users_own_limit_is_not_kept_from_their_smaller_jobs() -> None:
+    plan = planned(View(), job(1, 3), job(2, 2), job(3, 1), limits=Limits(of_user=Quota(devices=4)))
+    assert started_ids(plan) == ["1", "3"]
+
+
 def test_queues_take_turns_by_what_they_hold_for_their_weight() -> None:
     view = View(queues={"a": Queue("a", weight=3.0), "b": Queue("b")})
     jobs = [job(n, queue="a") for n in range(1, 9)] + [job(n, queue="b") for n in range(11, 19)]

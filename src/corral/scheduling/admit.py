@@ -1,7 +1,8 @@
 """Whether a job may start at all now, before anyone looks for a place: holds, dependencies, backoff, limits, quotas."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import NamedTuple
 
 from corral.model.job import Job, JobKind
@@ -9,26 +10,6 @@ from corral.model.past import HOUR_S
 from corral.model.plan import WaitReason
 from corral.model.queue import Limits, Project, Queue, Quota
 from corral.model.units import MILLI_PER_DEVICE, count_of, format_duration, format_memory, format_share
-
-
-@dataclass(frozen=True, slots=True)
-class Barrier:
-    """Why a job may not start yet. `until` is when that ends by itself, in Unix seconds."""
-
-    reason: WaitReason
-    detail: str
-    until: float | None = None
-
-
-def parked(job: Job, now: float) -> Barrier | None:
-    """What keeps the job out of its queue: its user's hold, a job it waits for, a pause after a failed launch."""
-    if job.held:
-        return Barrier(WaitReason.HELD, "it is on hold")
-    if job.waits_for:
-        return Barrier(WaitReason.DEPENDENCY, ", ".join(job.waits_for))
-    if job.eligible_at is not None and job.eligible_at > now:
-        return Barrier(WaitReason.BACKOFF, f"after {job.attempts} attempts", until=job.eligible_at)
-    return None
 
 
 class Scope(NamedTuple):
@@ -54,6 +35,39 @@ class Held(NamedTuple):
         return Held(*(mine + sign * theirs for mine, theirs in zip(self, other, strict=True)))
 
 
+NOTHING = Held()
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Why a job may not start yet.
+
+    Attributes:
+        until: when that ends by itself, in Unix seconds.
+        scope: whose quota it is, where that is shared and kept for the job.
+        excess: by how much the quota would be exceeded; so much has to come back first.
+        behind: the job for which the quota is kept.
+    """
+
+    reason: WaitReason
+    detail: str
+    until: float | None = None
+    scope: Scope | None = None
+    excess: Held = NOTHING
+    behind: str | None = None
+
+
+def parked(job: Job, now: float) -> Barrier | None:
+    """What keeps the job out of its queue: its user's hold, a job it waits for, a pause after a failed launch."""
+    if job.held:
+        return Barrier(WaitReason.HELD, "it is on hold")
+    if job.waits_for:
+        return Barrier(WaitReason.DEPENDENCY, ", ".join(job.waits_for))
+    if job.eligible_at is not None and job.eligible_at > now:
+        return Barrier(WaitReason.BACKOFF, f"after {job.attempts} attempts", until=job.eligible_at)
+    return None
+
+
 def demand_of(job: Job) -> Held:
     """What the job holds once it runs."""
     request = job.spec.request
@@ -72,8 +86,8 @@ class Books:
     def book(self, job: Job, sign: int) -> None:
         """The job holds what it asked for from now on (`sign` 1), or no longer (-1)."""
         for scope in self.scopes(job):
-            left = self.held.get(scope, Held()).plus(demand_of(job), sign)
-            if left == Held():
+            left = self.held.get(scope, NOTHING).plus(demand_of(job), sign)
+            if left == NOTHING:
                 self.held.pop(scope, None)
             else:
                 self.held[scope] = left
@@ -109,6 +123,7 @@ class Admission:
         self._projects = projects
         self._used_s = used_s
         self._since = Books(books.queues)
+        self._kept: dict[Scope, tuple[str, float]] = {}
 
     def started(self, job: Job) -> None:
         """Count a job that starts in this cycle."""
@@ -116,10 +131,29 @@ class Admission:
 
     def held(self, scope: Scope) -> Held:
         """What is held in the scope's name, this cycle's starts included."""
-        return self._books.held.get(scope, Held()).plus(self._since.held.get(scope, Held()))
+        return self._books.held.get(scope, NOTHING).plus(self._since.held.get(scope, NOTHING))
 
-    def barrier(self, job: Job) -> Barrier | None:
-        """The limit or quota that the job would break, with the numbers; None when it may start."""
+    def keep(self, job: Job, barrier: Barrier, ends: Iterable[tuple[float, Held]], now: float) -> None:
+        """Keep a quota that is shared for the first job that it bars, or jobs that are small would starve it.
+
+        Who would have given back by the time at which enough does, by `ends` (when who holds what until), may pass;
+        nobody may where that is not known.
+        """
+        if barrier.scope is not None and barrier.scope not in self._kept:
+            missing, at = barrier.excess, now
+            for end, held in sorted(ends):
+                if missing.devices <= 0 and missing.milli <= 0 and missing.running <= 0 and missing.memory_mib <= 0:
+                    break
+                missing, at = missing.plus(held, -1), end
+            self._kept[barrier.scope] = (job.id, at if at < inf else now)
+
+    def barrier(self, job: Job, until: float = inf) -> Barrier | None:
+        """The limit or quota that bars the job, with the numbers; None when it may start and run until then."""
+        if self._kept and job.spec.request.devices:
+            for scope in self._books.scopes(job):
+                ahead, at = self._kept.get(scope, ("", inf))
+                if until > at:
+                    return Barrier(WaitReason.PRIORITY, f"the quota of {scope.kind} {scope.name}", behind=ahead)
         if job.array_id is not None and job.array_limit is not None:
             live = self.held(Scope("array", job.array_id)).running
             if live >= job.array_limit:
@@ -130,7 +164,9 @@ class Admission:
         for scope, quota, borrowable_milli in self._quotas(job):
             broken = self._broken(scope, quota, job, borrowable_milli)
             if broken is not None:
-                return Barrier(WaitReason.LIMIT, broken)
+                shared = scope if scope.kind in ("queue", "project") and quota.gpu_hours is None else None
+                excess = _excess(self.held(scope).plus(demand_of(job)), quota, borrowable_milli)
+                return Barrier(WaitReason.LIMIT, broken, scope=shared, excess=excess)
         return None
 
     def loan_milli(self, job: Job) -> int:
@@ -195,6 +231,21 @@ class Admission:
                 who, format_memory(held.memory_mib), format_memory(more.memory_mib), format_memory(quota.memory_mib)
             )
         return None
+
+
+def _excess(held: Held, quota: Quota, borrowable_milli: int) -> Held:
+    """How much more this is than the quota allows."""
+
+    def over(amount: int, most: int | None) -> int:
+        return 0 if most is None else max(0, amount - most)
+
+    share_milli = None if quota.share_milli is None else quota.share_milli + borrowable_milli
+    return Held(
+        over(held.running, quota.running),
+        over(held.devices, quota.devices),
+        over(held.milli, share_milli),
+        over(held.memory_mib, quota.memory_mib),
+    )
 
 
 def _over(who: str, held: str, more: str, most: str) -> str:

@@ -1,6 +1,6 @@
 """One decision: who starts where, and why everybody else waits."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 
@@ -8,7 +8,7 @@ from corral.model.allocation import Placement, Reserve
 from corral.model.fit import Misfit
 from corral.model.job import Job, Phase
 from corral.model.plan import Evict, Hold, Plan, Start, WaitReason
-from corral.scheduling.admit import Admission, parked
+from corral.scheduling.admit import Admission, Held, Scope, parked
 from corral.scheduling.backfill import promise
 from corral.scheduling.choose import METHOD, choose
 from corral.scheduling.draft import HOST_CAUSES, Ask, Choose, Draft, Keeping
@@ -34,6 +34,7 @@ class Cycle:
         jobs: every job that has not ended, by id.
         policy_of: how each queue is served.
         admission: who may start at all; follows what is started here.
+        ends_of: when who gives back what in a scope's name.
         choosers: by the scores that a policy ranks nodes by.
         timeline: made by `begin_timeline` when the first job is to get a promise.
     """
@@ -46,6 +47,7 @@ class Cycle:
     admission: Admission
     fair: FairShare
     draft: Draft
+    ends_of: Callable[[Scope], list[tuple[float, Held]]]
     preemption: Preemption
     timeline: Timeline
     choosers: Mapping[tuple[tuple[str, float], ...], Choose] = field(default_factory=dict)
@@ -92,10 +94,13 @@ class Cycle:
                 self.turns.shortest_first(job.spec.queue)
 
     def _barred(self, job: Job) -> Hold | None:
-        barrier = self.admission.barrier(job)
+        run_s = self.standing.estimate_s(job)
+        barrier = self.admission.barrier(job, inf if run_s is None else self.standing.now + run_s)
         if barrier is None:
             return None
-        return Hold(job.id, barrier.reason, self.turns.position(), detail=barrier.detail)
+        if barrier.scope is not None:
+            self.admission.keep(job, barrier, self.ends_of(barrier.scope), self.standing.now)
+        return Hold(job.id, barrier.reason, self.turns.position(), behind=barrier.behind, detail=barrier.detail)
 
     def _place(self, job: Job) -> Hold | None:
         """Start the job if it has a place; else do what keeps its turn, and say why it waits."""

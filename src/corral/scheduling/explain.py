@@ -221,6 +221,10 @@ def _behind(view: View, job: Job, hold: Hold) -> str:
     ahead = view.jobs.get(hold.behind or "")
     if ahead is None:
         return f"what it needs ({need_of(job.spec.request)}) is kept for a job ahead of it"
+    if hold.detail is not None:
+        return (
+            f"{hold.detail} is kept for {job_called(ahead)}, which goes first and needs {need_of(ahead.spec.request)}"
+        )
     first = f" with priority {ahead.spec.priority}" if ahead.spec.priority != job.spec.priority else ""
     return (
         f"{need_of(job.spec.request)} would be free, but {job_called(ahead)} goes first{first} "

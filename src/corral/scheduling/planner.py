@@ -11,7 +11,7 @@ from corral.model.past import spent_since
 from corral.model.plan import Evict, Plan
 from corral.model.queue import Limits
 from corral.model.view import View, ViewDraft
-from corral.scheduling.admit import Admission, Books, Scope, UsedSeconds, weighted_holding
+from corral.scheduling.admit import Admission, Books, Held, Scope, UsedSeconds, demand_of, weighted_holding
 from corral.scheduling.capacity import Capacity
 from corral.scheduling.cycle import Cycle
 from corral.scheduling.draft import Draft, FitMemo
@@ -122,6 +122,7 @@ class Planner:
             admission=admission,
             fair=fair,
             draft=draft,
+            ends_of=lambda scope: self._ends_of(scope, now),
             preemption=Preemption(view, self._policy_of, admission, self._running, Pools(view.pools)),
             choosers={ranking: packer.choose for ranking, packer in self._packers.items()},
             timeline=Timeline(now, draft.free, lambda name: self._releases(draft, name, now), draft.slots_of),
@@ -216,6 +217,14 @@ class Planner:
             if member.node == name
         ]
         return [*running, *draft.releases(name)]
+
+    def _ends_of(self, scope: Scope, now: float) -> list[tuple[float, Held]]:
+        """When each running job of the scope is expected to end, and what it gives back."""
+        return [
+            (self._end(one.allocation, now), demand_of(one.job))
+            for one in self._running()
+            if scope in self._books.scopes(one.job)
+        ]
 
     def _end(self, allocation: Allocation, now: float) -> float:
         job = self.view.jobs.get(allocation.job_id)
