@@ -9,6 +9,8 @@ import pytest
 from corral.config import Settings, load_settings, settings
 from corral.config.site import SECTIONS
 from corral.model.errors import Refused
+from corral.model.means import Means
+from corral.model.split import Strategy
 
 
 @pytest.fixture
@@ -130,3 +132,27 @@ def test_a_server_without_a_file_of_settings_does_not_load_the_parser(path: Path
         f"load_settings(Path({os.fspath(path)!r})); sys.exit('yaml' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], timeout=30).returncode == 0
+
+
+def test_how_devices_are_shared_is_one_word_or_a_line_for_each(path: Path) -> None:
+    path.write_text("sharing: exclusive\n")
+    assert load_settings(path).sharing == (("*", Means.EXCLUSIVE),)
+    path.write_text('sharing:\n  0: mps\n  A100-80GB: timeslice\n  "*": exclusive\nsplit: fill\n')
+    settings = load_settings(path)
+    assert settings.sharing == (("0", Means.MPS), ("A100-80GB", Means.TIMESLICE), ("*", Means.EXCLUSIVE))
+    assert settings.split is Strategy.FILL
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("sharing: mpss\n", "line 1: sharing: 'mpss' will not do; did you mean 'mps'?"),
+        ("sharing: mig\n", "mig is not set here"),
+        ("sharing:\n  0: [mps]\n", "each line of it is a device and a means"),
+        ("sharing: [mps]\n", "takes a single value"),
+        ("split: even\n", "did you mean 'evenly'?"),
+        ("guard_grace: 10\n", "is not a duration"),
+    ],
+)
+def test_a_way_of_sharing_that_there_is_not_is_refused(path: Path, text: str, told: str) -> None:
+    assert told in refusal(path, text)

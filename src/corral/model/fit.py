@@ -153,7 +153,10 @@ def fit(request: Request, state: NodeState, *, named: Collection[int] | None = N
     causes = [_slot_cause(request, slot, named is None or i in named) for i, slot in enumerate(state.slots)]
     able = tuple(i for i, cause in enumerate(causes) if cause is None)
     if request.split_milli is not None and (not able or request.split_milli > MILLI_PER_DEVICE):
-        return _split_fit(request, request.split_milli, state, named)
+        answer = _split_fit(request, request.split_milli, state, named)
+        # What one device could give is waited for on one: how it might be split tells nothing about that.
+        if isinstance(answer, Fit) or request.split_milli > MILLI_PER_DEVICE:
+            return answer
     if len(able) < request.devices:
         return _slots_misfit(request, [cause for cause in causes if cause is not None], len(able))
     return Fit(able)

@@ -1,0 +1,57 @@
+"""How the site's rules become the means of each device, and slices become devices."""
+
+from dataclasses import replace
+
+import pytest
+
+from corral.model.device import Device, Node
+from corral.model.means import Means
+from corral.sharing.arrange import Arrangement
+
+
+def test_without_rules_a_device_is_shared_by_time_slices(node: Node) -> None:
+    assert Arrangement().node(node).devices[0].means is Means.TIMESLICE
+
+
+@pytest.mark.parametrize(
+    ("rules", "means"),
+    [
+        ((("*", Means.EXCLUSIVE),), Means.EXCLUSIVE),
+        ((("A100", Means.MPS), ("*", Means.EXCLUSIVE)), Means.MPS),
+        ((("A100", Means.MPS), ("0", Means.TIMESLICE)), Means.TIMESLICE),
+        ((("0", Means.TIMESLICE), ("GPU-a", Means.EXCLUSIVE)), Means.EXCLUSIVE),
+        ((("H100", Means.MPS),), Means.TIMESLICE),
+        ((("A100", Means.MPS), ("A100", Means.EXCLUSIVE)), Means.MPS),
+    ],
+)
+def test_the_closest_rule_counts(node: Node, rules: tuple[tuple[str, Means], ...], means: Means) -> None:
+    assert Arrangement(rules).node(node).devices[0].means is means
+
+
+def test_a_device_that_mps_cannot_run_on_is_given_whole_and_that_is_said(node: Node, device: Device) -> None:
+    old = replace(node, devices=(replace(device, compute_capability=(6, 1)),))
+    arranged = Arrangement((("*", Means.MPS),))
+    assert arranged.node(old).devices[0].means is Means.EXCLUSIVE
+    (why,) = arranged.refusals(old)
+    assert "Volta" in why
+    assert why.endswith("it is given whole")
+    assert arranged.refusals(replace(node, devices=(device,))) == ()
+
+
+@pytest.mark.parametrize(("multi_user", "one_user"), [(False, True), (True, False)])
+def test_an_mps_device_serves_one_user_unless_several_may_meet(node: Node, multi_user: bool, one_user: bool) -> None:
+    arranged = Arrangement((("0", Means.MPS),), multi_user=multi_user).node(node)
+    assert arranged.devices[0].one_user is one_user
+
+
+def test_slices_are_devices_after_those_that_they_are_cut_from(node: Node) -> None:
+    devices = Arrangement().node(node).devices
+    assert [(device.uuid, device.index, device.mig_profile) for device in devices] == [
+        ("GPU-a", 0, None),
+        ("GPU-m", 1, None),
+        ("MIG-1", 2, "1g.10gb"),
+        ("MIG-2", 3, "1g.10gb"),
+        ("MIG-3", 4, "3g.40gb"),
+    ]
+    assert [device.means for device in devices[1:]] == [Means.MIG] * 4
+    assert {device.parent_uuid for device in devices[2:]} == {"GPU-m"}
