@@ -20,7 +20,6 @@ from corral.control.holdings import Holdings
 from corral.control.inquiry import Inquiry
 from corral.control.inspection import Inspection
 from corral.control.service import Service
-from corral.control.submit import SubmitLimits
 from corral.control.tenancy import Tenancy
 from corral.control.transitions import Backoff
 from corral.ledger.fold import check
@@ -28,9 +27,11 @@ from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.device import DeviceCondition, DeviceSample
 from corral.model.errors import Conflict
 from corral.model.fact import ConditionObserved, NodeObserved, Observation
+from corral.model.fit import Misfit, fit, node_state
 from corral.model.job import JobKind, Phase, Request
 from corral.model.means import Means
 from corral.model.submission import Submission
+from corral.model.units import MILLI_PER_DEVICE
 from corral.ports import Decided, JobQuery
 from corral.scheduling.feasible import refuse_impossible, verify
 from corral.scheduling.info import gpu_info
@@ -101,7 +102,6 @@ class House:
             Holdings(self.ledger, self.tenancy),
             HostProcesses(),
             clock,
-            limits=SubmitLimits(),
             asking=Asking(),
             inspection=Inspection(clock),
             refuse_impossible=refuse_impossible,
@@ -158,6 +158,12 @@ class LifeOfAServer(RuleBasedStateMachine):
         self.acknowledged += self.house.service.submit([work] * count, ALICE)
         self.house.settle()
 
+    @rule(shares=st.lists(st.sampled_from(["0.3", "0.5", "0.75", "1.2", "2.5"]), min_size=1, max_size=3))
+    def submit_shares(self, shares: list[str]) -> None:
+        work = [Submission(("true",), resources={"cuda.shares": share}, workdir="/") for share in shares]
+        self.acknowledged += self.house.service.submit(work, ALICE)
+        self.house.settle()
+
     @rule(data=st.data(), code=st.sampled_from([0, 1]))
     def exit(self, data: st.DataObject, code: int) -> None:
         live = sorted(self.house.ledger.view().allocations)
@@ -202,8 +208,17 @@ class LifeOfAServer(RuleBasedStateMachine):
         assert {job.id for job in self.house.ledger.jobs(JobQuery())} == set(self.acknowledged)
 
     @invariant()
-    def no_device_is_held_twice(self) -> None:
-        assert all(len(holders) == 1 for holders in self.house.ledger.view().holders.values())
+    def no_device_is_given_out_more_than_once(self) -> None:
+        view = self.house.ledger.view()
+        assert all(view.held_milli(uuid) <= MILLI_PER_DEVICE for uuid in view.holders)
+        assert all(view.held_mib(uuid) <= 81920 for uuid in view.holders)
+
+    @invariant()
+    def every_share_is_given_whole(self) -> None:
+        view = self.house.ledger.view()
+        for allocation in view.allocations.values():
+            given = sum(grant.share_milli for grant in allocation.placement.grants)
+            assert given == view.jobs[allocation.job_id].spec.request.total_milli
 
     @invariant()
     def nothing_runs_more_often_than_it_was_handed_devices(self) -> None:
@@ -213,10 +228,9 @@ class LifeOfAServer(RuleBasedStateMachine):
     @invariant()
     def what_could_run_does_not_wait(self) -> None:
         view = self.house.ledger.view()
-        free = [u for u, c in view.conditions.items() if u not in view.holders and c.cordoned is None]
         waiting = [j for j in view.jobs.values() if j.phase is Phase.PENDING and not j.held and not j.waits_for]
         for head in sorted(waiting, key=lambda j: (j.spec.priority, j.sequence))[:1]:
-            assert head.spec.request.devices > len(free), f"{head.id} could run on {free}"
+            assert isinstance(fit(head.spec.request, node_state(view, "box")), Misfit), f"{head.id} could run"
 
     @invariant()
     def the_journal_folds_to_the_tables(self) -> None:
