@@ -3,7 +3,10 @@
 import importlib
 import sys
 
-BENCHMARKS = ("server", "jobs", "launch", "telemetry", "ledger", "api", "crowded", "openb", "scale", "queues")
+BENCHMARKS = (
+    *("server", "jobs", "launch", "telemetry", "ledger", "api", "crowded"),
+    *("openb", "scale", "queues", "sharing"),
+)
 
 
 def main(names: list[str]) -> None:

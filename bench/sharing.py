@@ -6,12 +6,18 @@ The map and the guard are measured as the server calls them, on values in memory
 import statistics
 import time
 from collections.abc import Callable
-from types import MappingProxyType
+from types import MappingProxyType, SimpleNamespace
+from typing import Any, cast
 
+from corral.api.graphql import execute
+from corral.control.caller import Caller
+from corral.control.holdings import Holdings
+from corral.control.tenancy import Tenancy
 from corral.model.allocation import Allocation, Grant, Member, Placement
-from corral.model.device import DeviceProcess, DeviceSample
+from corral.model.device import Device, DeviceProcess, DeviceSample, Node
 from corral.model.split import split
 from corral.model.view import View
+from corral.ports import Ledger
 from corral.sharing.alloc_map import alloc_map, gpu_alloc_map, held_devices
 from corral.sharing.guard import Bound, GuardPolicy, GuardState, judge
 
@@ -24,16 +30,24 @@ def main() -> None:
     the_map()
     the_guard()
     the_split()
+    the_graph()
 
 
-def the_map() -> None:
+def crowded() -> View:
+    """A node on which every device has ten jobs."""
     allocations = {
         f"a{i}": Allocation(
             f"a{i}", str(i), "ada", Placement((Member("n1", (Grant(f"GPU-{i % DEVICES:04d}", 100, 8192),)),)), 0.0
         )
         for i in range(JOBS)
     }
-    view = View(allocations=MappingProxyType(allocations))
+    devices = tuple(Device(f"GPU-{i:04d}", i, "NVIDIA H100", 81920) for i in range(DEVICES))
+    nodes = {"n1": Node("n1", devices, 64_000, 512_000)}
+    return View(nodes=MappingProxyType(nodes), allocations=MappingProxyType(allocations))
+
+
+def the_map() -> None:
+    view = crowded()
     what = f"{DEVICES:,} devices, {JOBS:,} jobs"
     map_ms = median_ms(lambda: gpu_alloc_map(alloc_map(view, "n1")))
     print(f"gpu_alloc_map, {what}: {map_ms:.1f} ms (goal 50 ms)")
@@ -58,6 +72,19 @@ def the_guard() -> None:
 def the_split() -> None:
     free = [1000, 900, 800, 700, 600, 500, 400, 300]
     print(f"a share split evenly over 8 devices: {median_ms(lambda: split(3330, free)) * 1e3:.0f} µs")
+
+
+def the_graph() -> None:
+    view = crowded()
+    ledger = SimpleNamespace(view=lambda: view)
+    service: Any = SimpleNamespace(holdings=Holdings(cast(Ledger, ledger), cast(Tenancy, None)))
+    whole = '{ agent(agent_id: "n1") { gpu_alloc_map } }'
+    page = (
+        '{ agent(agent_id: "n1") { devices(offset: 500, limit: 100) { uuid allocated_milli jobs { job_id user } } } }'
+    )
+    for what, query in (("gpu_alloc_map", whole), ("100 of the devices with their jobs", page)):
+        taken_ms = median_ms(lambda query=query: execute(query, None, None, service, Caller("ada")))  # type: ignore[misc]
+        print(f"GraphQL, {what}: {taken_ms:.1f} ms (goal 50 ms)")
 
 
 def median_ms(call: Callable[[], object]) -> float:

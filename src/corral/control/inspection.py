@@ -1,6 +1,7 @@
 """Preflight at the door: what is known to go wrong is told before the job has waited for it.
 
-The job's files are read with its owner's rights: what a user may not read, a root server does not read for them.
+The job's files are read with its owner's rights: what a user may not read, a root server does not read for them. The
+rules are loaded with the first job that asks for a GPU, so that a server starts without them.
 """
 
 import ctypes
@@ -10,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from corral.clock import Clock
 from corral.control.caller import Caller
@@ -21,10 +23,10 @@ from corral.model.means import Means
 from corral.model.submission import Submission
 from corral.model.units import MILLI_PER_DEVICE
 from corral.model.view import View
-from corral.preflight.compatibility import compute_of_model
-from corral.preflight.detect import Detection, detect
-from corral.preflight.rules import blocking, check
-from corral.preflight.subject import Finding, Place
+
+if TYPE_CHECKING:
+    from corral.preflight.detect import Detection
+    from corral.preflight.subject import Finding, Place
 
 TRUST_S = 5.0
 """What was found out about a command is taken to hold for so long: a thousand submissions read its files once."""
@@ -51,6 +53,8 @@ class Inspection:
         """
         if submission.kind is not JobKind.RUN or not submission.request.devices:
             return ()
+        from corral.preflight.rules import blocking, check
+
         places = self._places_of(view, submission.request)
         found = self._detection(submission, caller)
         results = [(place, check(found.work_in(place), place, strict=self._strict)) for place in places]
@@ -66,6 +70,8 @@ class Inspection:
         """Whether `force` is what lets the submission in."""
         if not submission.force or submission.kind is not JobKind.RUN or not submission.request.devices:
             return False
+        from corral.preflight.rules import blocking, check
+
         found = self._detection(submission, caller)
         places = self._places_of(view, submission.request)
         blocked = [blocking(check(found.work_in(place), place, strict=self._strict)) for place in places]
@@ -79,7 +85,7 @@ class Inspection:
             known = self._known.get(_key(submission, caller))
         return known is not None and self._clock.monotonic() - known[0] < TRUST_S
 
-    def _places_of(self, view: View, request: Request) -> tuple[Place, ...]:
+    def _places_of(self, view: View, request: Request) -> "tuple[Place, ...]":
         """As `places_of`; an answer holds while the nodes stay the same."""
         nodes, places = self._places
         if nodes is not view.nodes or len(places) >= _REMEMBERED:
@@ -88,7 +94,7 @@ class Inspection:
             places[request] = places_of(view, request)
         return places[request]
 
-    def _detection(self, submission: Submission, caller: Caller) -> Detection:
+    def _detection(self, submission: Submission, caller: Caller) -> "Detection":
         key, now = _key(submission, caller), self._clock.monotonic()
         with self._lock:
             known = self._known.get(key)
@@ -102,8 +108,10 @@ class Inspection:
                 self._known.popitem(last=False)
         return found
 
-    def _detect(self, command: Sequence[str], env: Mapping[str, str], workdir: str, caller: Caller) -> Detection:
+    def _detect(self, command: Sequence[str], env: Mapping[str, str], workdir: str, caller: Caller) -> "Detection":
         """What the job's files tell; those that its owner may not read tell nothing."""
+        from corral.preflight.detect import detect
+
         try:
             with _rights_of(caller if self._switch else None):
                 return detect(command, env, Path(workdir))
@@ -111,7 +119,7 @@ class Inspection:
             return detect((), {}, Path("/"))
 
 
-def places_of(view: View, request: Request) -> tuple[Place, ...]:
+def places_of(view: View, request: Request) -> "tuple[Place, ...]":
     """A place for each kind of device that the request may get, in order of node and index."""
     places: dict[Place, None] = {}
     for name in sorted(view.nodes):
@@ -124,7 +132,10 @@ def places_of(view: View, request: Request) -> tuple[Place, ...]:
     return tuple(places)
 
 
-def _place(node: Node, device: Device, request: Request) -> Place:
+def _place(node: Node, device: Device, request: Request) -> "Place":
+    from corral.preflight.compatibility import compute_of_model
+    from corral.preflight.subject import Place
+
     split = request.split_milli
     spread = split is not None and split > MILLI_PER_DEVICE
     devices = -(-split // MILLI_PER_DEVICE) if split is not None and spread else request.devices
@@ -142,7 +153,7 @@ def _place(node: Node, device: Device, request: Request) -> Place:
     )
 
 
-def _sentences(results: Sequence[tuple[Place, tuple[Finding, ...]]]) -> list[str]:
+def _sentences(results: "Sequence[tuple[Place, tuple[Finding, ...]]]") -> list[str]:
     """Each finding once; what is found on some kinds of devices only, with the kind."""
     models: dict[Finding, list[str]] = {}
     for place, findings in results:
