@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from corral.config import Settings, load_settings, settings
+from corral.config import Settings, load_settings, settings, site
 from corral.model.means import Means
 from corral.telemetry import mock_file
 from corral.telemetry.mock_file import Load, read_mock_file
@@ -19,6 +19,17 @@ def test_the_page_on_settings_has_every_setting_with_its_default(tmp_path: Path)
     path = tmp_path / "config.yaml"
     path.write_text("".join(f"{key}: {default}\n" for key, default in rows.items() if default))
     assert load_settings(path) == replace(Settings(), sharing=(("*", Means.TIMESLICE),))
+
+
+def test_the_page_on_settings_has_every_key_of_a_group_and_its_examples_are_taken(tmp_path: Path) -> None:
+    page = (DOCS / "settings.md").read_text()
+    lists = {"queues": site._QUEUE, "projects": site._PROJECT, "pools": site._POOL, "quota": site._QUOTA}
+    groups = {**site.SECTIONS, **lists}
+    assert [f"{name}.{key}" for name, keys in groups.items() for key in keys if f"`{name}.{key}`" not in page] == []
+    path = tmp_path / "config.yaml"
+    for example in page.split("```yaml\n")[1:]:
+        path.write_text(example.partition("```")[0])
+        assert load_settings(path) != Settings()
 
 
 def test_the_page_on_described_devices_has_every_key_and_a_box_that_can_be_read(tmp_path: Path) -> None:
