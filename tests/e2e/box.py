@@ -57,7 +57,8 @@ class Box:
         self.mock = self.home / "mock.toml"
         self.mock.write_text(devices)
         (self.home / "config.yaml").write_text("kill_grace: 1s\n")
-        self.env = {**os.environ, "CORRAL_HOME": str(self.home), "COLUMNS": "80"}
+        foreign = {name: value for name, value in os.environ.items() if not name.startswith("CORRAL_")}
+        self.env = {**foreign, "CORRAL_HOME": str(self.home), "COLUMNS": "80"}
 
     def up(self) -> None:
         self.ok("up", "--detach", "--mock", str(self.mock))
