@@ -122,6 +122,10 @@ def test_an_ending_is_one_sentence() -> None:
     )
 
 
+def test_an_ending_says_nothing_twice() -> None:
+    assert ending_of(job(phase="CANCELLED", reason="cancelled by bob")) == "job 17 (sft) cancelled by bob"
+
+
 def test_a_reservations_exports_can_be_evaluated_by_a_shell() -> None:
     lines = exports(job(devices=("GPU-a", "MIG-b c"), kind="reserve"))
     assert lines[0] == "export CUDA_VISIBLE_DEVICES='GPU-a,MIG-b c'"

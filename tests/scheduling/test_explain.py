@@ -179,6 +179,8 @@ def test_every_phase_has_its_sentence() -> None:
         Phase.TIMED_OUT: "sft reached its time limit after 1m 5s",
         Phase.LOST: "sft was lost after 1m 5s",
     }
+    cancelled = replace(one, phase=Phase.CANCELLED, reason="cancelled by bob")
+    assert ended_sentence(cancelled, T0 + 65) == "sft was cancelled by bob after 1m 5s"
 
 
 def test_devices_of_a_pool_that_is_shut_are_named_as_such() -> None:

@@ -165,6 +165,8 @@ def ended_sentence(job: Job, now: float) -> str:
         case Phase.FAILED:
             return f"{job.title} failed{code}{ran}{tail}"
         case Phase.CANCELLED:
+            if job.reason and job.reason.startswith("cancelled"):
+                return f"{job.title} was {job.reason}{ran}"
             return f"{job.title} was cancelled{ran}{tail}"
         case Phase.TIMED_OUT:
             return f"{job.title} reached its time limit{ran}{tail}"
