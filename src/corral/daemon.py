@@ -35,9 +35,9 @@ from corral.control.guarding import DaemonWatch, MemoryGuard, Patrol, Stopper
 from corral.control.holdings import Holdings
 from corral.control.inquiry import Inquiry
 from corral.control.inspection import Inspection
+from corral.control.reloading import SiteSettings
 from corral.control.rows import Row
 from corral.control.service import Service
-from corral.control.submit import SubmitLimits
 from corral.control.tenancy import Tenancy
 from corral.control.transitions import Backoff
 from corral.ledger.store import open_ledger
@@ -46,12 +46,12 @@ from corral.model.errors import BackendFailed, Conflict, CorralError
 from corral.model.home import Home, find_home
 from corral.model.job import Job, JobKind
 from corral.model.means import Means
-from corral.model.queue import Limits
 from corral.model.view import View
 from corral.ports import Backend, Decided, Launch, Ledger
 from corral.scheduling.feasible import refuse_impossible, verify
 from corral.scheduling.info import gpu_info
 from corral.scheduling.planner import Planner
+from corral.scheduling.site import site_policies
 from corral.sharing.arrange import Arrangement
 from corral.sharing.definitions import load_catalogue
 from corral.sharing.exclusive import Exclusive
@@ -90,6 +90,7 @@ class Server:
         self._settings = settings
         self._clock = SystemClock()
         self._started_at = self._clock.now()
+        self._policies = site_policies()
         self._ledger: Ledger = open_ledger(home.ledger_url)
         self._source = discover(self._clock, mock=mock, held=self._held_milli)
         self._processes = HostProcesses()
@@ -120,7 +121,7 @@ class Server:
         )
         self._controller = Controller(
             self._ledger,
-            lambda view: Planner(view, limits=Limits(max_running_jobs=settings.max_running_jobs)),
+            lambda view: Planner(view, policies=self._policies),
             self._sampler,
             self._clock,
             verify=verify,
@@ -129,6 +130,7 @@ class Server:
             launch=self._dispatcher.launch,
             stop=self._dispatcher.stop,
         )
+        self._site = SiteSettings(self._ledger, settings, lambda: load_settings(home.config_file), self._policies)
         self._patrols = self._make_patrols(mps)
         self._ends = EndSignal()
         self._ledger.subscribe(self._ends.on_change)
@@ -141,15 +143,16 @@ class Server:
 
     def run(self) -> None:
         """Bring ledger and machine together, then decide, act and answer until `stop` is called."""
-        self._sampler.start()
-        # Behind the first observations in the ledger's queue: nobody is answered before the devices are known.
-        self._ledger.commit(lambda _: Decided((), None)).result()
-        self._dispatcher.recover()
-        self._dispatcher.start()
-        self._controller.start()
-        for patrol in self._patrols:
-            patrol.start()
         try:
+            self._sampler.start()
+            # Behind the first observations in the ledger's queue: nobody is answered before the devices are known.
+            self._ledger.commit(lambda _: Decided((), None)).result()
+            self._site.begin()
+            self._dispatcher.recover()
+            self._dispatcher.start()
+            self._controller.start()
+            for patrol in self._patrols:
+                patrol.start()
             self._api.run()
         finally:
             self._close()
@@ -157,6 +160,10 @@ class Server:
     def stop(self) -> None:
         """Answer no more and let `run` return. Safe from a signal handler, and before `run`."""
         self._api.stop()
+
+    def reload(self) -> None:
+        """Read the settings again, as far as a running server takes them on. Safe from a signal handler."""
+        self._site.reload_soon()
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -211,7 +218,6 @@ class Server:
             log.warning("job %s could not be told in its log: %s", job_id, error.strerror)
 
     def _make_service(self) -> Service:
-        limits = SubmitLimits(self._settings.default_priority, self._settings.max_queue_size)
         names = self._settings.resource_names
         asking = Asking(
             None if names is None else load_catalogue([self._home.root / names]),
@@ -233,7 +239,6 @@ class Server:
             Holdings(self._ledger, self._tenancy),
             self._processes,
             self._clock,
-            limits=limits,
             asking=asking,
             inspection=Inspection(self._clock, strict=self._settings.strict_cuda),
             refuse_impossible=refuse_impossible,
@@ -343,6 +348,7 @@ def _serve(home: Home, settings: Settings, options: argparse.Namespace) -> None:
     threading.excepthook = _crash
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: server.stop())
+    signal.signal(signal.SIGHUP, lambda *_: server.reload())
     server.run()
 
 

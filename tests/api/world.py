@@ -21,7 +21,6 @@ from corral.control.holdings import Holdings
 from corral.control.inquiry import Inquiry
 from corral.control.inspection import Inspection
 from corral.control.service import Service
-from corral.control.submit import SubmitLimits
 from corral.control.tenancy import Tenancy
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.device import Device, DeviceCondition, DeviceSample, Node
@@ -113,7 +112,6 @@ class World:
             Holdings(self.ledger, self.tenancy),
             OwnProcesses(),
             clock,
-            limits=SubmitLimits(),
             asking=Asking(),
             inspection=Inspection(clock),
             refuse_impossible=refuse_impossible,

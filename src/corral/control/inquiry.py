@@ -10,6 +10,7 @@ from corral.control.asking import Asking
 from corral.control.checks import check
 from corral.control.controller import Controller
 from corral.control.rows import Row, device_rows, holding, job_row
+from corral.control.site_rules import obey
 from corral.model.allocation import GpuInfo, Grant, Member, Placement
 from corral.model.errors import NotFound
 from corral.model.job import Job, Phase
@@ -144,6 +145,7 @@ class Inquiry:
         submission, _ = self._asking.settle(submission, user)
         check(submission)
         view = self._ledger.view()
+        obey(view, submission, user)
         told = forecast(view, submission, user, self._clock.now(), plan=self._controller.plan)
         return {
             "starts_now": told.placement is not None,

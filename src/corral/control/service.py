@@ -17,7 +17,7 @@ from corral.control.holdings import Holdings
 from corral.control.inquiry import Inquiry
 from corral.control.inspection import Inspection
 from corral.control.rows import Row
-from corral.control.submit import SubmitLimits
+from corral.control.site_rules import obey
 from corral.model.allocation import Placement
 from corral.model.device import Node
 from corral.model.errors import Conflict, Forbidden, NotFound, Refused
@@ -46,7 +46,6 @@ class Service:
         processes: Processes,
         clock: Clock,
         *,
-        limits: SubmitLimits,
         asking: Asking,
         inspection: Inspection,
         refuse_impossible: Refuse,
@@ -58,7 +57,6 @@ class Service:
         self._ledger = ledger
         self._processes = processes
         self._clock = clock
-        self._limits = limits
         self._asking = asking
         self._inspection = inspection
         self._refuse_impossible = refuse_impossible
@@ -80,9 +78,10 @@ class Service:
                 raise Refused("a process is adopted with `corral adopt PID`, not submitted", field="kind")
             submission, notes = self._asking.settle(asked, caller.user)
             check(submission)
+            obey(view, submission, caller.user)
             self._check_possible(view, submission)
             notes += self._inspection.notes(view, submission, caller)
-            spec = submit.spec_of(submission, caller, self._limits, self._owner(submission))
+            spec = submit.spec_of(submission, caller, view.limits, self._owner(submission))
             forced_by = caller.user if self._inspection.overrides(view, submission, caller) else None
             specs.append(replace(spec, notes=notes, forced_by=forced_by) if notes else spec)
         # All at once, for each taking of more numbers than are at hand waits for the disk.
@@ -96,7 +95,7 @@ class Service:
         accepted = tuple(ids)
 
         def decide(newest: View) -> Decided[tuple[str, ...]]:
-            return Decided(submit.admit(newest, jobs, self._find, self._limits, now).facts, accepted)
+            return Decided(submit.admit(newest, jobs, self._find, now).facts, accepted)
 
         return self._ledger.commit(decide)
 
@@ -146,7 +145,7 @@ class Service:
         if placement is None:
             raise Refused(f"process {pid} uses no GPU that this server can see; start its GPU work first", field="pid")
         found = replace(submission, request=Request(devices=len(placement.uuids)))
-        spec = submit.spec_of(found, caller, self._limits, identity)
+        spec = submit.spec_of(found, caller, self._ledger.view().limits, identity)
         job_id = self._ledger.next_ids(1)[0]
         now = self._clock.now()
 

@@ -3,14 +3,16 @@
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 from corral.control.caller import Caller
+from corral.control.site_rules import refuse_full
 from corral.control.transitions import follow_no_more, unmet
 from corral.model.errors import Refused
 from corral.model.fact import Fact, JobSubmitted
 from corral.model.job import Job, JobKind, JobSpec, ProcessIdentity
+from corral.model.queue import Limits
 from corral.model.submission import Submission
 from corral.model.view import View
 from corral.ports import Decided
@@ -18,16 +20,12 @@ from corral.ports import Decided
 _INTERPRETER = re.compile(r"python[\d.]*|pypy[\d.]*|bash|sh|zsh|node|perl|ruby|Rscript|julia")
 
 
-@dataclass(frozen=True, slots=True)
-class SubmitLimits:
-    """The priority of those who name none, and how many jobs may be waiting or running at most (None: any number)."""
-
-    default_priority: int = 5
-    max_waiting: int | None = None
-
-
-def spec_of(submission: Submission, caller: Caller, limits: SubmitLimits, owner: ProcessIdentity | None) -> JobSpec:
+def spec_of(submission: Submission, caller: Caller, limits: Limits, owner: ProcessIdentity | None) -> JobSpec:
     """The specification that the ledger keeps: the submission, who asked for it, and the site's defaults."""
+    retries = limits.default_retries if submission.retries is None else submission.retries
+    time_limit_s = submission.time_limit_s
+    if time_limit_s is None and submission.kind is not JobKind.ADOPT:
+        time_limit_s = limits.max_time_limit_s
     fallback = program_of(submission.command) if submission.command else submission.kind.value
     return JobSpec(
         user=caller.user,
@@ -38,8 +36,8 @@ def spec_of(submission: Submission, caller: Caller, limits: SubmitLimits, owner:
         priority=limits.default_priority if submission.priority is None else submission.priority,
         queue=submission.queue,
         project=submission.project,
-        time_limit_s=submission.time_limit_s,
-        retries=submission.retries if submission.kind is JobKind.RUN else 0,
+        time_limit_s=time_limit_s,
+        retries=retries if submission.kind is JobKind.RUN else 0,
         after=submission.after,
         env=_shared(tuple(sorted(submission.env.items()))),
         workdir=submission.workdir,
@@ -96,19 +94,13 @@ def jobs_of(submission: Submission, spec: JobSpec, ids: Sequence[str], now: floa
     )
 
 
-def admit(
-    view: View, jobs: Sequence[Job], find: Callable[[str], tuple[Job, ...]], limits: SubmitLimits, at: float
-) -> Decided[None]:
+def admit(view: View, jobs: Sequence[Job], find: Callable[[str], tuple[Job, ...]], at: float) -> Decided[None]:
     """The facts of accepting `jobs` whole. `find` gives the jobs that an id names: one, or an array's elements.
 
     A job that is to follow one that can no longer succeed is cancelled at once: its fate must not hang on whether its
     parent failed a moment before or after. Raises Refused for an unknown parent or a full queue.
     """
-    if limits.max_waiting is not None and len(view.jobs) + len(jobs) > limits.max_waiting:
-        raise Refused(
-            f"the queue is full: {len(view.jobs)} jobs are in it and the site allows {limits.max_waiting}; "
-            "wait until some have ended, or cancel some"
-        )
+    refuse_full(view, jobs)
     waits: dict[tuple[str, ...], tuple[tuple[str, ...], Job | None]] = {}
     facts: list[Fact] = []
     for job in jobs:

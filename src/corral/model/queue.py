@@ -27,10 +27,17 @@ class Limits:
     Attributes:
         max_running_jobs: jobs that Corral starts; reservations do not count.
         of_user: what each single user may hold, whatever the project.
+        max_queue_size: jobs that may wait or run; further ones are refused.
+        max_time_limit_s: the longest time limit; a job that names none has it.
+        default_priority, default_retries: of a job that names none.
     """
 
     max_running_jobs: int | None = None
     of_user: Quota = field(default_factory=Quota)
+    max_queue_size: int | None = None
+    max_time_limit_s: float | None = None
+    default_priority: int = 5
+    default_retries: int = 0
 
 
 @dataclass(frozen=True, slots=True)

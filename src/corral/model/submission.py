@@ -20,7 +20,7 @@ class Submission:
 
     Attributes:
         env: the complete environment of the job, to which the server adds its own variables.
-        priority: None takes the site's default.
+        priority, retries: None takes the site's default.
         rlimits: soft limits by name of `resource` without the prefix ("NOFILE"); lowered to the server's, never raised.
         resources: amounts by a neighbour's resource name ("cuda.shares": "0.5"), in place of devices in `request`.
         force: let it in although preflight says that it cannot run.
@@ -35,7 +35,7 @@ class Submission:
     queue: str = "default"
     project: str = "default"
     time_limit_s: float | None = None
-    retries: int = 0
+    retries: int | None = None
     after: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     workdir: str = "/"
