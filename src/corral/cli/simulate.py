@@ -186,6 +186,18 @@ def philly(
     _write(report, json_to)
 
 
+@app.command(epilog=example("corral simulate kueue --config baseline.yaml --json -"))
+def kueue(
+    *,
+    config: Annotated[Path, typer.Option(help="A generator file of Kueue's scheduling benchmark.")],
+    json_to: JsonTo = None,
+) -> None:
+    """Kueue's benchmark against the live loop: real ledger, simulated work, real time."""
+    from corral.sim.kueue import read_generator, simulate
+
+    _write(simulate(read_generator(config)), json_to)
+
+
 @app.command(epilog=example("corral simulate scale --nodes 12500 --jobs 100000 --json -"))
 def scale(
     *,

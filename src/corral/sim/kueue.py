@@ -1,0 +1,336 @@
+"""Kueue's own scheduling benchmark against Corral's live loop: real ledger, controller and dispatcher, in real time.
+
+The generator's files say who creates what when (kubernetes-sigs/kueue, test/performance/scheduler). Kueue's unit is a
+number against a quota. Here twenty of them, what the largest workloads ask for, are one GPU: a large workload takes a
+whole device, a medium one a quarter of one, a small one a twentieth, and all of them have to be placed. Nothing really
+runs; a launch ends by itself when its time is up.
+"""
+
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from heapq import heappop, heappush
+from pathlib import Path
+from typing import Any
+
+from corral.backends.simulated import SimulatedBackend
+from corral.clock import SystemClock
+from corral.control import submit
+from corral.control.controller import Controller
+from corral.control.dispatcher import Dispatcher
+from corral.control.tenancy import Tenancy
+from corral.control.transitions import Backoff
+from corral.ledger.store import open_ledger
+from corral.model.device import Device, DeviceCondition, DeviceSample, Node
+from corral.model.errors import Refused
+from corral.model.fact import ConditionObserved, Delta, JobChanged, NodeObserved, Observation, SiteArranged
+from corral.model.job import Job, JobKind, JobSpec, Phase, Request
+from corral.model.means import Means
+from corral.model.queue import Queue, Quota
+from corral.model.units import MILLI_PER_DEVICE
+from corral.model.view import View
+from corral.ports import Launch, Ledger
+from corral.scheduling.feasible import verify
+from corral.scheduling.info import gpu_info
+from corral.scheduling.planner import Planner
+from corral.sharing.exclusive import Exclusive
+from corral.sharing.timeslice import Timeslice
+
+SPARED_S = 10.0
+"""No workload is ended to make room: all are shorter than this, and what they have done would be lost."""
+
+TICK_S = 0.02
+"""The generator hands in what has come due, so often."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Workloads of one class that one queue gets: `count` of them, one each `interval_s`."""
+
+    queue: str
+    name: str
+    count: int
+    interval_s: float
+    runtime_s: float
+    priority: int
+    units: int
+
+
+@dataclass(frozen=True, slots=True)
+class Generator:
+    """What a generator file asks for: queues with their quotas in units, by cohort, and what they are sent."""
+
+    queues: tuple[Queue, ...]
+    streams: tuple[Stream, ...]
+    units: int
+    units_per_gpu: int
+
+
+def read_generator(path: Path) -> Generator:
+    """The generator of a YAML file. Raises Refused when it is not one."""
+    import yaml
+
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return _generator(data)
+    except OSError as error:
+        raise Refused(f"--config: {path} cannot be read: {error.strerror}", field="--config") from error
+    except (yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Refused(f"--config: {path} is no generator file of Kueue: {error!r}", field="--config") from error
+
+
+def _generator(data: Mapping[str, Any]) -> Generator:
+    largest = max(one["request"] for one in _workloads(data))
+    urgency = sorted({one["priority"] for one in _workloads(data)}, reverse=True)
+    queues: list[Queue] = []
+    streams: list[Stream] = []
+    units = 0
+    for cohort in data["cohorts"]:
+        for number in range(cohort["count"]):
+            parent = f"{cohort['className']}-{number}"
+            queues.append(Queue(parent))
+            for group in cohort["queuesSets"]:
+                for place in range(group["count"]):
+                    name = f"{parent}-{group['className']}-{place}"
+                    share = MILLI_PER_DEVICE * group["nominalQuota"] // largest
+                    borrow = MILLI_PER_DEVICE * group.get("borrowingLimit", 0) // largest
+                    quota = Quota(share_milli=share, borrow_milli=borrow)
+                    queues.append(Queue(name, parent=parent, quota=quota, spared_s=SPARED_S))
+                    streams += _streams(name, group["workloadsSets"], urgency)
+                    units += group["nominalQuota"]
+    return Generator(tuple(queues), tuple(streams), units, largest)
+
+
+def _workloads(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [
+        one
+        for cohort in data["cohorts"]
+        for group in cohort["queuesSets"]
+        for some in group["workloadsSets"]
+        for one in some["workloads"]
+    ]
+
+
+def _streams(queue: str, sets: Sequence[Mapping[str, Any]], urgency: Sequence[int]) -> list[Stream]:
+    return [
+        Stream(
+            queue,
+            one["className"],
+            some["count"],
+            some["creationIntervalMs"] / 1000,
+            one["runtimeMs"] / 1000,
+            1 + urgency.index(one["priority"]),
+            one["request"],
+        )
+        for some in sets
+        for one in some["workloads"]
+    ]
+
+
+class TimedBackend(SimulatedBackend):
+    """Ends each launch when the time of its job is up."""
+
+    def __init__(self, clock: SystemClock, runtimes: Mapping[str, float]) -> None:
+        super().__init__(clock)
+        self._runtimes = runtimes
+        self._due: list[tuple[float, str]] = []
+        self._changed = threading.Condition()
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="simulated-work", daemon=True)
+        self._thread.start()
+
+    def launch(self, launch: Launch) -> None:
+        """The work runs at once, for as long as its job takes."""
+        super().launch(launch)
+        with self._changed:
+            heappush(self._due, (time.monotonic() + self._runtimes[launch.job.id], launch.allocation_id))
+            self._changed.notify()
+
+    def close(self) -> None:
+        """Stop ending things."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                if self._closing:
+                    return
+                wait_s = self._due[0][0] - time.monotonic() if self._due else None
+                if wait_s is None or wait_s > 0:
+                    self._changed.wait(wait_s)
+                    continue
+                allocation_id = heappop(self._due)[1]
+            self.finish(allocation_id)
+
+
+class IdleDevices:
+    """Devices that nobody else ever uses."""
+
+    def latest(self) -> dict[str, DeviceSample]:
+        """No samples are needed."""
+        return {}
+
+    def refresh(self, uuids: Sequence[str], timeout_s: float) -> tuple[Observation, ...]:
+        """They are as they were."""
+        return ()
+
+
+@dataclass(slots=True)
+class Admissions:
+    """When each workload first started, and how many have ended; follows the ledger."""
+
+    started: dict[str, float] = field(default_factory=dict)
+    ended: int = 0
+    everything: threading.Event = field(default_factory=threading.Event)
+    expected: int = 0
+
+    def follow(self, _view: View, deltas: Sequence[Delta]) -> None:
+        """For `Ledger.subscribe`."""
+        for delta in deltas:
+            if isinstance(delta, JobChanged):
+                phase = delta.changes.get("phase")
+                if phase is Phase.STARTING:
+                    self.started.setdefault(delta.job_id, delta.at)
+                elif phase is Phase.SUCCEEDED:
+                    self.ended += 1
+        if self.ended >= self.expected:
+            self.everything.set()
+
+
+def simulate(generator: Generator, *, patience_s: float = 600.0) -> dict[str, Any]:
+    """Run the generator to the end of its last workload; times of first admission in seconds after submission."""
+    with tempfile.TemporaryDirectory(prefix="corral-kueue-") as directory:
+        return _run(generator, Path(directory), patience_s)
+
+
+def _run(generator: Generator, home: Path, patience_s: float) -> dict[str, Any]:
+    clock = SystemClock()
+    arrivals = _arrivals(generator)
+    admissions = Admissions(expected=len(arrivals))
+    ledger = open_ledger(f"sqlite:///{home / 'ledger.db'}")
+    ledger.observe(_site(generator))
+    ledger.subscribe(admissions.follow)
+    jobs: dict[str, tuple[Job, Stream]] = {}
+    runtimes: dict[str, float] = {}
+    backend = TimedBackend(clock, runtimes)
+    (home / "scratch").mkdir()
+    tenancy = Tenancy({Means.EXCLUSIVE: Exclusive(), Means.TIMESLICE: Timeslice()}, home / "scratch")
+    dispatcher = Dispatcher(
+        ledger,
+        {JobKind.RUN: backend},
+        clock,
+        lambda job, _view: Launch(job.allocation_id or "", job, ()),
+        Backoff(1.0, 60.0),
+        tenancy=tenancy,
+    )
+    backend.on_event = dispatcher.look
+    controller = Controller(
+        ledger,
+        Planner,
+        IdleDevices(),
+        clock,
+        verify=verify,
+        describe=gpu_info,
+        enforce=tenancy.enforcement,
+        launch=dispatcher.launch,
+        stop=dispatcher.stop,
+    )
+    dispatcher.start()
+    controller.start()
+    began = time.monotonic()
+    try:
+        _generate(ledger, clock, arrivals, jobs, runtimes)
+        admissions.everything.wait(max(0.0, patience_s - (time.monotonic() - began)))
+        wall_s = time.monotonic() - began
+    finally:
+        controller.close()
+        dispatcher.close()
+        backend.close()
+        ledger.close()
+    return _report(jobs, admissions, wall_s)
+
+
+def _arrivals(generator: Generator) -> list[tuple[float, int, Stream]]:
+    """(seconds after the start, number, stream) of every workload, in order."""
+    found = [
+        ((number + 1) * stream.interval_s, index, stream)
+        for index, stream in enumerate(generator.streams)
+        for number in range(stream.count)
+    ]
+    return sorted(found, key=lambda one: one[:2])
+
+
+def _site(generator: Generator) -> list[Observation]:
+    """As many devices as all quotas come to, a node for each cohort."""
+    gpus = generator.units // generator.units_per_gpu
+    cohorts = [queue.name for queue in generator.queues if queue.parent is None]
+    observations: list[Observation] = [SiteArranged(queues=generator.queues)]
+    for number, name in enumerate(cohorts):
+        count = gpus // len(cohorts) + (number < gpus % len(cohorts))
+        devices = tuple(Device(f"{name}-{index}", index, "GPU", 81_920) for index in range(count))
+        observations.append(NodeObserved(Node(name, devices, 0, 0)))
+        observations += [
+            ConditionObserved(DeviceCondition(device.uuid, memory_free_mib=81_920, utilization_pct=0))
+            for device in devices
+        ]
+    return observations
+
+
+def _generate(
+    ledger: Ledger,
+    clock: SystemClock,
+    arrivals: Sequence[tuple[float, int, Stream]],
+    jobs: dict[str, tuple[Job, Stream]],
+    runtimes: dict[str, float],
+) -> None:
+    """Submit every workload when it is due, those of one moment together."""
+    began, next_one = time.monotonic(), 0
+    units_per_gpu = max(stream.units for _, _, stream in arrivals)
+    while next_one < len(arrivals):
+        due = next_one
+        while due < len(arrivals) and arrivals[due][0] <= time.monotonic() - began:
+            due += 1
+        if due > next_one:
+            now = clock.now()
+            ids = ledger.next_ids(due - next_one)
+            batch = []
+            for job_id, (_, _, stream) in zip(ids, arrivals[next_one:due], strict=True):
+                job = Job(job_id, int(job_id), _spec(stream, units_per_gpu), now)
+                jobs[job_id] = (job, stream)
+                runtimes[job_id] = stream.runtime_s
+                batch.append(job)
+            ledger.commit(partial(submit.admit, jobs=batch, find=_nobody, at=now)).result()
+            next_one = due
+        time.sleep(TICK_S)
+
+
+def _nobody(_job_id: str) -> tuple[Job, ...]:
+    """No workload follows another."""
+    return ()
+
+
+def _spec(stream: Stream, units_per_gpu: int) -> JobSpec:
+    request = Request(devices=1, share_milli=MILLI_PER_DEVICE * stream.units // units_per_gpu)
+    return JobSpec(user="kueue", command=(stream.name,), queue=stream.queue, priority=stream.priority, request=request)
+
+
+def _report(jobs: Mapping[str, tuple[Job, Stream]], admissions: Admissions, wall_s: float) -> dict[str, Any]:
+    waits: dict[str, list[float]] = {}
+    for job_id, (job, stream) in jobs.items():
+        if job_id in admissions.started:
+            waits.setdefault(stream.name, []).append(admissions.started[job_id] - job.submitted_at)
+    return {
+        "wall_s": round(wall_s, 2),
+        "workloads": len(jobs),
+        "admitted": len(admissions.started),
+        "ended": admissions.ended,
+        "admitted_by_class": dict(sorted(Counter(jobs[job_id][1].name for job_id in admissions.started).items())),
+        "time_to_admission_s": {name: round(sum(some) / len(some), 3) for name, some in sorted(waits.items())},
+    }
