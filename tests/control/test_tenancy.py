@@ -1,0 +1,159 @@
+"""Devices are made ready before their first tenant, released after the last, and every job leaves a witness."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from corral.control.tenancy import Tenancy
+from corral.model.allocation import Allocation, Grant, Member, Placement
+from corral.model.device import Device, Node
+from corral.model.errors import BackendFailed
+from corral.model.fact import AllocationEnded, AllocationMade, JobSubmitted, NodeObserved
+from corral.model.job import Job, JobSpec, Request
+from corral.model.means import Enforcement, Level, Means
+from corral.model.view import View
+from corral.sharing.driver import SharingDriver, Tenant
+from corral.sharing.exclusive import Exclusive
+from corral.sharing.timeslice import Timeslice
+
+
+class Recording:
+    """A means of sharing that notes what was done to which device."""
+
+    means = Means.MPS
+
+    def __init__(self) -> None:
+        self.done: list[str] = []
+
+    def refusal(self, node: Node, device: Device, tenants: Sequence[Tenant], newcomer: Tenant) -> str | None:
+        return None
+
+    def enforcement(self) -> Enforcement:
+        return Enforcement(Level.ENFORCED, Level.ENFORCED)
+
+    def environment(self, device: Device, tenant: Tenant) -> tuple[tuple[str, str], ...]:
+        return (("PART_OF", f"{device.uuid} {tenant.grant.share_milli}"),)
+
+    def prepare(self, device: Device) -> None:
+        self.done.append(f"prepare {device.uuid}")
+
+    def release(self, device: Device) -> None:
+        self.done.append(f"release {device.uuid}")
+
+
+@pytest.fixture
+def driver() -> Recording:
+    return Recording()
+
+
+@pytest.fixture
+def tenancy(driver: Recording, tmp_path: Path) -> Tenancy:
+    drivers: dict[Means, SharingDriver] = {
+        Means.EXCLUSIVE: Exclusive(),
+        Means.TIMESLICE: Timeslice(),
+        Means.MPS: driver,
+    }
+    return Tenancy(drivers, tmp_path)
+
+
+@pytest.fixture
+def view() -> View:
+    mps = Device("GPU-m", 0, "NVIDIA A100", 81920, means=Means.MPS)
+    return View().advance([NodeObserved(Node("here", (mps, Device("GPU-t", 1, "NVIDIA A100", 81920)), 8000, 32768))])
+
+
+def housed(view: View, number: int, *grants: Grant) -> tuple[View, Job, Allocation]:
+    """The view with a job that holds these grants."""
+    job = Job(str(number), number, JobSpec("alice", ("true",), request=Request()), 0.0, allocation_id=f"{number}.1")
+    allocation = Allocation(f"{number}.1", job.id, "alice", Placement((Member("here", grants),)), 0.0)
+    return view.advance([JobSubmitted(job, 0.0), AllocationMade(allocation, 0.0)]), job, allocation
+
+
+def gone(view: View, allocation: Allocation) -> View:
+    return view.advance([AllocationEnded(allocation.id, allocation.job_id, 1.0)])
+
+
+def test_a_device_is_ready_before_the_first_tenant_and_released_after_the_last(
+    tenancy: Tenancy, driver: Recording, view: View
+) -> None:
+    both, first, one = housed(view, 1, Grant("GPU-m", 500, 40960))
+    both, second, two = housed(both, 2, Grant("GPU-m", 500, 40960))
+    tenancy.enter(first, one, both)
+    tenancy.enter(second, two, both)
+    left = gone(both, one)
+    tenancy.leave(first.id, left)
+    assert driver.done == ["prepare GPU-m"] * 2
+    tenancy.leave(second.id, gone(left, two))
+    assert driver.done == ["prepare GPU-m"] * 2 + ["release GPU-m"]
+
+
+def test_who_has_a_device_whole_has_it_exclusively_whatever_its_means(
+    tenancy: Tenancy, driver: Recording, view: View
+) -> None:
+    housed_, job, allocation = housed(view, 1, Grant("GPU-m", 1000))
+    tenancy.enter(job, allocation, housed_)
+    assert (driver.done, tenancy.environment(job, allocation, housed_)) == ([], ())
+    assert tenancy.enforcement(allocation.placement, housed_) == Enforcement(Level.ENFORCED, Level.ENFORCED)
+
+
+def test_the_weakest_device_says_what_stands_behind_a_placement(tenancy: Tenancy, view: View) -> None:
+    placement = Placement((Member("here", (Grant("GPU-m", 500), Grant("GPU-t", 500))),))
+    assert tenancy.enforcement(placement, view) == Enforcement(Level.GUARDED, Level.ADVISORY)
+    assert tenancy.enforcement(Placement((Member("here", ()),)), view) is None
+
+
+def test_a_part_brings_the_variables_of_its_means(tenancy: Tenancy, view: View) -> None:
+    housed_, job, allocation = housed(view, 1, Grant("GPU-m", 250, 20480))
+    assert tenancy.environment(job, allocation, housed_) == (("PART_OF", "GPU-m 250"),)
+
+
+def test_a_device_that_went_away_fails_the_launch_and_not_the_job(tenancy: Tenancy, view: View) -> None:
+    housed_, job, allocation = housed(view, 1, Grant("GPU-x", 500))
+    with pytest.raises(BackendFailed, match="GPU-x is gone"):
+        tenancy.enter(job, allocation, housed_)
+
+
+def test_a_retry_keeps_its_witness_when_the_attempt_before_it_is_cleared_away(
+    tenancy: Tenancy, view: View, tmp_path: Path
+) -> None:
+    housed_, job, allocation = housed(view, 1, Grant("GPU-t", 500, 40960))
+    tenancy.enter(job, allocation, housed_)
+    witness = tmp_path / "1" / "config" / "resource.txt"
+    tenancy.leave(job.id, housed_)
+    assert "GPU-t:0.5" in witness.read_text()
+    tenancy.leave(job.id, gone(housed_, allocation))
+    assert not witness.exists()
+
+
+def test_after_a_boot_what_was_prepared_is_taken_over_and_what_nobody_has_is_released(
+    tenancy: Tenancy, driver: Recording, view: View
+) -> None:
+    assert tenancy.recover(view) == ()
+    assert driver.done == ["release GPU-m"]
+    housed_, job, allocation = housed(view, 1, Grant("GPU-m", 500, 40960))
+    (missing,) = tenancy.recover(housed_)
+    assert "job 1 has an allocation and no resource file" in missing
+    assert tenancy.recover(housed_) == ()
+    tenancy.leave(job.id, gone(housed_, allocation))
+    assert driver.done == ["release GPU-m"] * 2
+
+
+def test_a_machine_that_refuses_to_release_is_logged_and_holds_up_nothing(
+    tenancy: Tenancy, driver: Recording, view: View, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    housed_, job, allocation = housed(view, 1, Grant("GPU-m", 500, 40960))
+    tenancy.enter(job, allocation, housed_)
+
+    def refuse(device: Device) -> None:
+        raise BackendFailed(f"{device.uuid} cannot be released")
+
+    monkeypatch.setattr(driver, "release", refuse)
+    tenancy.leave(job.id, gone(housed_, allocation))
+    assert "GPU-m cannot be released" in caplog.text
+
+
+def test_a_grant_for_one_tenant_is_seen_in_the_view(view: View) -> None:
+    housed_, _, allocation = housed(view, 1, replace(Grant("GPU-m", 500), tenant="alice"))
+    assert (housed_.tenant("GPU-m"), gone(housed_, allocation).tenant("GPU-m")) == ("alice", None)
