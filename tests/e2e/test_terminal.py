@@ -88,6 +88,16 @@ def test_after_control_c_the_reason_is_not_told_again(box: Box) -> None:
     assert b"waits" not in screen.shown.partition(b"cancelling job")[2]
 
 
+def test_a_reason_is_wrapped_for_a_person_and_whole_for_a_pipe(box: Box) -> None:
+    box.submit("--gpus", "4", "--time", "1h", "--", "sleep", "60")
+    waiting = box.submit("--gpus", "2", "--", "true")
+    box.until(lambda: "needs 2 GPUs" in box.ok("why", waiting))
+    with corral(box, "why", waiting) as screen:
+        assert screen.to_the_end() == 0
+    assert max(map(len, screen.shown.decode().splitlines())) <= 80
+    assert len(box.ok("why", waiting).splitlines()[0]) > 100
+
+
 def test_control_c_cancels_the_job_and_the_shell_learns_of_it(box: Box) -> None:
     with corral(box, "run", "--", "sh", "-c", "echo up; exec sleep 60") as screen:
         screen.until(b"up\r\n")

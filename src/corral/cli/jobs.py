@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from corral.cli.endings import ending_of
-from corral.cli.screen import clock_time, command_group, example, print_json, say
+from corral.cli.screen import clock_time, command_group, example, print_json, say, width, wrapped
 from corral.client import Client, Explanation, Jobs, WaitTimedOut
 from corral.model.units import format_duration, parse_duration_s
 
@@ -53,7 +53,9 @@ def why(job_id: JobId, json: AsJson = False) -> None:
     if json:
         print_json(told.to_plain())
     else:
-        sys.stdout.write("\n".join(explained(told)) + "\n")
+        columns = width() if sys.stdout.isatty() else None
+        for line in explained(told):
+            sys.stdout.write("\n  ".join(wrapped(line, columns - 2) if columns else [line]) + "\n")
 
 
 @app.command(epilog=example("corral logs -f 17"))
