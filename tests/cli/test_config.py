@@ -1,0 +1,69 @@
+"""`corral config check` says what a server would make of a file."""
+
+import json
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from corral.cli.config import app
+from corral.model.errors import Refused
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "cluster-config.yaml"
+
+
+def told(path: Path, text: str, *words: str) -> str:
+    path.write_text(text)
+    result = CliRunner().invoke(app, ["check", str(path), *words], catch_exceptions=False)
+    assert result.exit_code == 0
+    return result.output
+
+
+def refusal(path: Path, text: str) -> str:
+    path.write_text(text)
+    with pytest.raises(Refused) as refused:
+        typer.main.get_command(app).main(["check", str(path)], standalone_mode=False)
+    return str(refused.value)
+
+
+def test_a_good_file_is_called_good(path: Path) -> None:
+    assert told(path, "kill_grace: 5s\n") == f"{path} is good: a server takes it\n"
+
+
+def test_keys_without_an_effect_are_listed(path: Path) -> None:
+    text = "fault_tolerance:\n  enable_checkpointing: true\nallocation:\n  strategy: hybrid\n"
+    lines = told(path, text).splitlines()
+    assert lines[0] == "no effect yet: fault_tolerance.enable_checkpointing"
+    assert lines[1].startswith("note: allocation.reserved_ratio 0.3 reserves nothing yet")
+    assert json.loads(told(path, text, "--json"))["unbuilt"] == ["fault_tolerance.enable_checkpointing"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "scheduling:\n  algorithm: fare-share\n",
+            "scheduling.algorithm: there is no 'fare-share'; did you mean 'fair-",
+        ),
+        ("queues:\n- {name: a, policy: fcsf}\n", "queue a: there is no policy 'fcsf'; did you mean 'fcfs'?"),
+        ("queues:\n- {name: a, parent: b}\n- {name: b, parent: a}\n", "queue a: "),
+        ("queues:\n- {name: a, quota: {gpus: 4}}\n- {name: b, parent: a, quota: {gpus: 8}}\n", "queue b: its "),
+        (
+            "allocation: {strategy: dynamic}\npools:\n- {name: a, gpus: 0, users: b}\n",
+            "allocation.strategy dynamic sets",
+        ),
+        ("pools:\n- {name: a, gpus: 0, users: x}\n- {name: b, gpus: 0, users: y}\n", "pool b: "),
+        ("pools:\n- {name: a, users: x}\n- {name: b, users: y}\n", "pools a and b all have the reserved part"),
+    ],
+)
+def test_what_contradicts_itself_is_told_in_words(path: Path, text: str, message: str) -> None:
+    assert refusal(path, text).startswith(f"{path}: {message}")
+
+
+def test_a_file_that_is_not_there_is_no_good_file(path: Path) -> None:
+    with pytest.raises(Refused, match="there is no file"):
+        typer.main.get_command(app).main(["check", str(path)], standalone_mode=False)

@@ -1,0 +1,90 @@
+"""A submission that the site's rules would never let start is refused at the door, with what would do."""
+
+from typing import Any
+
+import pytest
+
+from corral.control.caller import Caller
+from corral.control.site_rules import obey, refuse_full
+from corral.control.submit import spec_of
+from corral.model.errors import Forbidden, NotFound, Refused
+from corral.model.fact import SiteArranged
+from corral.model.job import Request
+from corral.model.queue import Limits, Project, Queue, Quota
+from corral.model.submission import Submission
+from corral.model.view import View
+from tests.control.strategies import box, job, with_jobs
+
+SITE = SiteArranged(
+    queues=(
+        Queue("default"),
+        Queue("research", quota=Quota(share_milli=6000)),
+        Queue("night", parent="research", quota=Quota(share_milli=2000, borrow_milli=3000, memory_mib=4096)),
+    ),
+    projects=(Project("nlp", users=("alice",), quota=Quota(devices=2)),),
+    limits=Limits(of_user=Quota(share_milli=8000), max_time_limit_s=3600.0),
+)
+VIEW = box(16).advance([SITE])
+
+
+def work(gpus: int = 1, **asked: Any) -> Submission:
+    return Submission(("true",), request=Request(devices=gpus), **asked)
+
+
+@pytest.mark.parametrize(
+    ("submission", "error", "message"),
+    [
+        (work(queue="nigth"), NotFound, "there is no queue 'nigth' here; did you mean 'night'?"),
+        (work(project="npl"), NotFound, "there is no project 'npl' here; did you mean 'nlp'?"),
+        (work(project="nlp", queue="default"), Forbidden, "project nlp is of alice; bob is none of them"),
+        (work(time_limit_s=7200.0), Refused, "a time limit of 2h is more than the 1h that the site allows a job"),
+        (work(9), Refused, "user bob may hold at most 8 GPUs at once and this job asks for 9"),
+        (work(7, queue="research"), Refused, "queue research may hold at most 6 GPUs at once and this job asks for 7"),
+        (work(6, queue="night"), Refused, "queue night may hold at most 5 GPUs at once and this job asks for 6"),
+    ],
+)
+def test_what_can_never_start_is_refused(submission: Submission, error: type[Refused], message: str) -> None:
+    with pytest.raises(error) as refused:
+        obey(VIEW, submission, "bob")
+    assert str(refused.value).startswith(message)
+
+
+def test_what_a_queue_may_borrow_is_not_refused() -> None:
+    obey(VIEW, work(5, queue="night"), "bob")
+
+
+def test_a_project_holds_its_users_to_its_quota() -> None:
+    obey(VIEW, work(2, project="nlp"), "alice")
+    with pytest.raises(Refused, match="project nlp may hold at most 2 GPUs at once and this job asks for 3"):
+        obey(VIEW, work(3, project="nlp"), "alice")
+
+
+def test_memory_is_counted_over_all_devices() -> None:
+    asked = Submission(("true",), request=Request(devices=2, memory_mib=4096), queue="night")
+    with pytest.raises(Refused, match="queue night may hold at most 4G of GPU memory at once and this job asks for 8G"):
+        obey(VIEW, asked, "bob")
+
+
+def test_a_site_that_has_set_up_nothing_takes_any_queue_and_project() -> None:
+    obey(View(), work(1000, queue="any", project="thing", time_limit_s=1e9), "bob")
+
+
+def test_a_job_that_names_none_has_the_sites_limit_retries_and_priority() -> None:
+    limits = Limits(max_time_limit_s=3600.0, default_retries=2, default_priority=7)
+    spec = spec_of(work(), Caller("bob", 1, 1, (1,), admin=False), limits, None)
+    assert (spec.time_limit_s, spec.retries, spec.priority) == (3600.0, 2, 7)
+    named = spec_of(
+        work(time_limit_s=60.0, retries=0, priority=1), Caller("bob", 1, 1, (1,), admin=False), limits, None
+    )
+    assert (named.time_limit_s, named.retries, named.priority) == (60.0, 0, 1)
+
+
+def test_a_full_queue_takes_no_more_jobs() -> None:
+    waiting = with_jobs(box(), job(1), job(2))
+    arranged = SiteArranged(queues=(Queue("default", quota=Quota(waiting=3)),), limits=Limits(max_queue_size=4))
+    view = waiting.advance([arranged])
+    refuse_full(view, [job(3)])
+    with pytest.raises(Refused, match="queue default is full: 2 jobs wait in it, 2 more would, and at most 3 may"):
+        refuse_full(view, [job(3), job(4)])
+    with pytest.raises(Refused, match="the queue is full: 2 jobs are in it and the site allows 4"):
+        refuse_full(view, [job(3), job(4), job(5)])
