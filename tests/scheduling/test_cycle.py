@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from corral.model.job import Job
 from corral.model.plan import Plan, WaitReason
 from corral.model.view import View
+from corral.scheduling.backfill import news
 from corral.scheduling.order import FCFS, ORDERS, Order
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import Backfill, BackfillOrder, Policy
@@ -171,3 +172,20 @@ def test_an_order_that_fails_is_replaced_by_first_come_first_served(nonsense: An
     assert started_ids(plan) == ["1"]
     assert plan.faults[0].startswith("queue default: site ")
     assert plan.faults[0].endswith("; it is served first come, first served until the server is restarted")
+
+
+def test_only_what_is_new_or_sooner_is_worth_telling() -> None:
+    view = busy(job(1, 3, time_limit_s=100)).advance(submitted(job(2, 4, time_limit_s=10)))
+    (promise,) = plan_of(view, CONSERVATIVE).promises
+    before = {"2": promise}
+    assert news({}, [promise])
+    assert news(before, [])
+    assert news(before, [replace(promise, start_at=promise.start_at - 10)])
+    assert not news(before, [promise])
+    assert not news(before, [replace(promise, start_at=promise.start_at + 10)]), "a late promise moves with the clock"
+
+
+def test_easy_backfill_has_nothing_for_later_plans_to_keep() -> None:
+    view = busy(job(1, 3, time_limit_s=100)).advance(submitted(job(2, 4, time_limit_s=10)))
+    plan = plan_of(view, EASY)
+    assert (len(plan.reservations), plan.promises) == (1, ())

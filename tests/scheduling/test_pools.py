@@ -4,7 +4,6 @@ from corral.model.plan import WaitReason
 from corral.model.queue import Pool
 from corral.model.view import View
 from corral.scheduling.planner import Planner
-from corral.scheduling.pools import hybrid
 from tests.scheduling.lab import T0, box, job, observed, started, submitted
 
 BOX = box(gpus=4)
@@ -51,8 +50,3 @@ def test_nobody_is_ended_for_one_who_owns_nothing() -> None:
     view = with_pool(lends=True).advance(submitted(job(1, 4)))
     view = view.advance(started(Planner(view).plan(T0).starts[0])).advance(submitted(job(2, 1, user="bob")))
     assert Planner(view).plan(T0 + 60).evictions == ()
-
-
-def test_a_hybrid_pool_is_the_first_part_of_all_devices() -> None:
-    pool = hybrid([box("b", 4), box("a", 6)], 0.3, users=("root",))
-    assert pool == Pool("reserved", ("GPU-a-0", "GPU-a-1", "GPU-a-2"), users=("root",), lends=True)

@@ -9,12 +9,13 @@ from corral.clock import Clock
 from corral.control.commit import Describe, Enforce, Verify, commit_evictions, commit_starts
 from corral.control.waits import WaitBook
 from corral.model.errors import CorralError
-from corral.model.fact import Delta, JobChanged, JobRequeued, JobSubmitted
+from corral.model.fact import Delta, JobChanged, JobRequeued, JobSubmitted, StartsPromised
 from corral.model.job import Job, Phase
 from corral.model.plan import Plan, Start
 from corral.model.view import View
 from corral.ports import Ledger, Telemetry
 from corral.scheduling.admit import parked
+from corral.scheduling.backfill import news
 
 log = logging.getLogger(__name__)
 
@@ -127,6 +128,9 @@ class Controller:
             if fault not in self._plan.faults:
                 log.error("%s", fault)
         self._plan = plan
+        promised = self._ledger.view().promises
+        if news(promised, plan.promises):
+            self._ledger.observe([StartsPromised(plan.promises)])
         if plan.evictions:
             self._evict(plan)
         if plan.starts:

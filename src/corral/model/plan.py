@@ -97,6 +97,7 @@ class Hold:
 class Plan:
     """A decision over the view of `version`. Every tuple is in the order of the decision.
 
+    `promises` are the reservations that later plans are to keep; they do if the view is told of them.
     `holds` has one entry for each group of alike jobs that was looked at: the first of them that could not start.
     `faults` are policies that failed and what is done instead, in words.
     `complete` is False when the cycle reached its bound: more may start once these starts are committed.
@@ -107,5 +108,6 @@ class Plan:
     evictions: tuple[Evict, ...] = ()
     holds: tuple[Hold, ...] = ()
     reservations: tuple[Reserve, ...] = ()
+    promises: tuple[Reserve, ...] = ()
     faults: tuple[str, ...] = ()
     complete: bool = True

@@ -1,5 +1,6 @@
 """The promise to a job that has no place now: where and when it will start at the latest."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
@@ -11,6 +12,9 @@ from corral.scheduling.reserve import Timeline
 
 NODES_LOOKED_AT = 256
 """A promise is looked for on so many nodes, those with most of what is asked for first."""
+
+MOMENT_S = 1.0
+"""Promises that differ by less are the same."""
 
 TIMES_LOOKED_AT = 256
 """A gang's promise is looked for at so many moments at which something comes back."""
@@ -28,6 +32,16 @@ def promise(draft: Draft, timeline: Timeline, job_id: str, ask: Ask, duration_s:
         if isinstance(placed, Placement):
             return Reserve(job_id, placed, at)
     return None
+
+
+def news(before: Mapping[str, Reserve], promises: Sequence[Reserve]) -> bool:
+    """Whether these promises differ from those before by more than a moment, so that the view should be told.
+
+    A promise that is late moves with the clock; telling it again and again would keep a server planning for nothing.
+    """
+    if [one.job_id for one in promises] != list(before):
+        return True
+    return any(one.start_at < before[one.job_id].start_at - MOMENT_S for one in promises)
 
 
 def _candidates(draft: Draft, ask: Ask) -> list[str]:

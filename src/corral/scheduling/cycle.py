@@ -76,6 +76,7 @@ class Cycle:
             tuple(self.evictions),
             holds=tuple(self.holds),
             reservations=tuple(self.reservations),
+            promises=tuple(one for one in self.reservations if self._keeps(one.job_id)),
             complete=self.turns.head() is None,
         )
 
@@ -153,11 +154,13 @@ class Cycle:
             job = self.jobs.get(job_id)
             if job is None or job.phase is not Phase.PENDING or job.spec.queue not in self.policy_of:
                 continue
-            conservative = self.policy_of[job.spec.queue].backfill is Backfill.CONSERVATIVE
-            if conservative and parked(job, self.standing.now) is None and self.draft.has(reserve.placement):
+            if self._keeps(job_id) and parked(job, self.standing.now) is None and self.draft.has(reserve.placement):
                 run_s = self.standing.estimate_s(job)
                 start_at = max(self.standing.now, reserve.start_at)
                 self._hold_free(replace(reserve, start_at=start_at), inf if run_s is None else run_s)
+
+    def _keeps(self, job_id: str) -> bool:
+        return self.policy_of[self.jobs[job_id].spec.queue].backfill is Backfill.CONSERVATIVE
 
     def _hold_free(self, reserve: Reserve, duration_s: float) -> None:
         self.draft.timeline = self.timeline

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 
 from corral.model.allocation import Allocation
-from corral.model.device import Node
 from corral.model.job import Job
 from corral.model.queue import Pool
 from corral.scheduling.draft import Ask
@@ -39,16 +38,3 @@ class Pools:
 
     def _owns(self, job: Job, name: str) -> bool:
         return self._pools[name].owned_by(job.spec.user, job.spec.project)
-
-
-def hybrid(nodes: Iterable[Node], reserved_ratio: float, **owners: tuple[str, ...]) -> Pool:
-    """The first `reserved_ratio` of all devices, in the order of nodes and indices, as one pool that lends.
-
-    `owners` are `users` and `projects`.
-    """
-    uuids = [
-        device.uuid
-        for node in sorted(nodes, key=lambda node: node.name)
-        for device in sorted(node.devices, key=lambda device: device.index)
-    ]
-    return Pool("reserved", tuple(uuids[: int(len(uuids) * reserved_ratio)]), lends=True, **owners)

@@ -155,8 +155,8 @@ class Engine:
                 deltas += self._put_back(eviction.job_id, now)
             for start in plan.starts:
                 deltas += self._start(start, now)
-            if plan.reservations or self.planner.view.promises:
-                deltas.append(StartsPromised(plan.reservations))
+            if plan.promises or self.planner.view.promises:
+                deltas.append(StartsPromised(plan.promises))
             self.planner.advance(deltas)
             if not plan.evictions and (plan.complete or not plan.starts):
                 return
