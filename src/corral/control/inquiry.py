@@ -20,7 +20,9 @@ from corral.model.units import MILLI_PER_DEVICE, count_of
 from corral.model.view import View
 from corral.ports import JobQuery, Ledger, Telemetry
 from corral.scheduling.explain import HoldIndex, ended_sentence, explain, forecast, wait_reason
+from corral.scheduling.foresee import MakePlanner
 from corral.scheduling.info import gpu_info
+from corral.scheduling.planner import Planner
 from corral.wire import to_plain
 
 PAGE = 100
@@ -37,6 +39,7 @@ class Inquiry:
         clock: Clock,
         *,
         asking: Asking,
+        planner: MakePlanner = Planner,
         log_path: Callable[[str], Path],
         about: Callable[[], Mapping[str, Any]],
     ) -> None:
@@ -46,6 +49,7 @@ class Inquiry:
         self._clock = clock
         self._about = about
         self._asking = asking
+        self._planner = planner
         self.log_path = log_path
         self._index: tuple[Plan, HoldIndex] | None = None
 
@@ -118,7 +122,7 @@ class Inquiry:
             allocation = view.allocations.get(job.allocation_id or "")
             holds = None if allocation is None else holding(view, allocation)
             return {**answer, "reason": ended_sentence(job, now), "holds": holds}
-        told = explain(view, job, self._holds().of(job), now, plan=self._controller.plan)
+        told = explain(view, job, self._holds().of(job), now, plan=self._controller.plan, planner=self._planner)
         return {
             **answer,
             "reason": told.sentence,
@@ -146,7 +150,7 @@ class Inquiry:
         check(submission)
         view = self._ledger.view()
         obey(view, submission, user)
-        told = forecast(view, submission, user, self._clock.now(), plan=self._controller.plan)
+        told = forecast(view, submission, user, self._clock.now(), plan=self._controller.plan, planner=self._planner)
         return {
             "starts_now": told.placement is not None,
             "possible": told.possible,
