@@ -38,6 +38,7 @@ from corral.control.inspection import Inspection
 from corral.control.reloading import SiteSettings
 from corral.control.rows import Row
 from corral.control.service import Service
+from corral.control.slicing import Slicing
 from corral.control.tenancy import Tenancy
 from corral.control.transitions import Backoff
 from corral.ledger.store import open_ledger
@@ -121,7 +122,7 @@ class Server:
         )
         self._controller = Controller(
             self._ledger,
-            lambda view: Planner(view, policies=self._policies),
+            self._planner_of,
             self._sampler,
             self._clock,
             verify=verify,
@@ -183,6 +184,9 @@ class Server:
         self._ledger.close()
         self._home.socket.unlink(missing_ok=True)
 
+    def _planner_of(self, view: View) -> Planner:
+        return Planner(view, policies=self._policies)
+
     def _make_backends(self) -> dict[JobKind, Backend]:
         home, settings = self._home, self._settings
         processes = ProcessBackend(
@@ -230,15 +234,17 @@ class Server:
             self._sampler,
             self._clock,
             asking=asking,
+            planner=self._planner_of,
             log_path=self._home.log_of,
             about=self._about,
         )
         return Service(
             self._ledger,
             inquiry,
-            Holdings(self._ledger, self._tenancy),
             self._processes,
             self._clock,
+            holdings=Holdings(self._ledger, self._tenancy),
+            slicing=Slicing(self._ledger, inquiry, allowed=self._settings.mig_changes),
             asking=asking,
             inspection=Inspection(self._clock, strict=self._settings.strict_cuda),
             refuse_impossible=refuse_impossible,

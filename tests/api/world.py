@@ -21,6 +21,7 @@ from corral.control.holdings import Holdings
 from corral.control.inquiry import Inquiry
 from corral.control.inspection import Inspection
 from corral.control.service import Service
+from corral.control.slicing import Slicing
 from corral.control.tenancy import Tenancy
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.device import Device, DeviceCondition, DeviceSample, Node
@@ -109,9 +110,10 @@ class World:
         return Service(
             self.ledger,
             inquiry,
-            Holdings(self.ledger, self.tenancy),
             OwnProcesses(),
             clock,
+            holdings=Holdings(self.ledger, self.tenancy),
+            slicing=Slicing(self.ledger, inquiry, allowed=False),
             asking=Asking(),
             inspection=Inspection(clock),
             refuse_impossible=refuse_impossible,

@@ -20,6 +20,7 @@ from corral.control.holdings import Holdings
 from corral.control.inquiry import Inquiry
 from corral.control.inspection import Inspection
 from corral.control.service import Service
+from corral.control.slicing import Slicing
 from corral.control.tenancy import Tenancy
 from corral.control.transitions import Backoff
 from corral.ledger.fold import check
@@ -99,9 +100,10 @@ class House:
         self.service = Service(
             self.ledger,
             inquiry,
-            Holdings(self.ledger, self.tenancy),
             HostProcesses(),
             clock,
+            holdings=Holdings(self.ledger, self.tenancy),
+            slicing=Slicing(self.ledger, inquiry, allowed=False),
             asking=Asking(),
             inspection=Inspection(clock),
             refuse_impossible=refuse_impossible,

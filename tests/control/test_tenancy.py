@@ -55,6 +55,7 @@ def tenancy(driver: Recording, tmp_path: Path) -> Tenancy:
         Means.TIMESLICE: Timeslice(),
         Means.MPS: driver,
     }
+    drivers[Means.MPS] = driver
     return Tenancy(drivers, tmp_path)
 
 

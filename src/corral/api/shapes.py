@@ -44,8 +44,36 @@ class Cordon:
 
 
 @dataclass(frozen=True, slots=True)
+class Cut:
+    """More MIG slices of a profile; `apply` false only shows what would be done."""
+
+    profile: str
+    count: int = 1
+    apply: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """All MIG slices of a device given up; `apply` false only shows what would be done."""
+
+    apply: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SlicePlan:
+    """What changes the slices of a device, as commands in their order, and whether they were run."""
+
+    device: str
+    purpose: str
+    commands: tuple[str, ...]
+    applied: bool
+
+
+@dataclass(frozen=True, slots=True)
 class JobsQuery:
-    """Which jobs to list, newest first. `all` adds those that have ended; `limit` 0 lists them unpaged."""
+    """Which jobs to list, newest first. `all` adds those that have ended; `limit` 0 lists them unpaged; `starts` tells
+    of all that wait when they are expected to start.
+    """
 
     all: bool = False
     user: str | None = None
@@ -54,6 +82,7 @@ class JobsQuery:
     array: str | None = None
     limit: int = 100
     before: int | None = None
+    starts: bool = False
 
 
 @dataclass(frozen=True, slots=True)

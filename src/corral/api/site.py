@@ -37,6 +37,23 @@ async def uncordon(request: Request, ask: Ask, device: str) -> Response:
     return json_response({"devices": rows})
 
 
+@router.post("/devices/{device:path}/slices", openapi_extra=takes(shapes.Cut), responses=gives(shapes.SlicePlan))
+async def cut(request: Request, ask: Ask, device: str) -> Response:
+    """Show how more MIG slices would be cut from a device, or cut them."""
+    wanted = await read_body(request, shapes.Cut)
+    slicing = ask.service.slicing
+    return await answer(slicing.cut, device, wanted.profile, wanted.count, ask.caller, apply=wanted.apply)
+
+
+@router.post(
+    "/devices/{device:path}/slices/give-up", openapi_extra=takes(shapes.GiveUp), responses=gives(shapes.SlicePlan)
+)
+async def give_up(request: Request, ask: Ask, device: str) -> Response:
+    """Show how the MIG slices of a device would be given up, or give them up."""
+    wanted = await read_body(request, shapes.GiveUp)
+    return await answer(ask.service.slicing.give_up, device, ask.caller, apply=wanted.apply)
+
+
 @router.get("/alloc-map", responses=gives(shapes.AllocMap))
 async def alloc_map(request: Request, ask: Ask) -> Response:
     """Tell how much of each device is handed out, and to which jobs."""

@@ -26,6 +26,7 @@ COMMANDS = {
     "adopt": "reserve",
     "cordon": "cordon",
     "uncordon": "cordon",
+    "mig": "mig",
     "up": "server",
     "down": "server",
     "doctor": "doctor",

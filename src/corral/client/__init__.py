@@ -24,6 +24,7 @@ from corral.client.rows import (
     MappedDevice,
     ProcessRow,
     ServerInfo,
+    SlicePlan,
     WaitPart,
 )
 from corral.client.transport import Address, NoServer, find_address
@@ -46,6 +47,7 @@ __all__ = [
     "NoServer",
     "ProcessRow",
     "ServerInfo",
+    "SlicePlan",
     "WaitPart",
     "WaitTimedOut",
     "find_address",

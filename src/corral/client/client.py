@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self, Unpack
 from urllib.parse import quote
 
-from corral.client.rows import DeviceRow, DryRun, Explanation, JobRow, MappedDevice, ServerInfo
+from corral.client.rows import DeviceRow, DryRun, Explanation, JobRow, MappedDevice, ServerInfo, SlicePlan
 from corral.client.transport import NoServer, Transport, find_address
 from corral.model.errors import CorralError
 
@@ -163,10 +163,15 @@ class Jobs:
         name: str | None = None,
         array: str | None = None,
         limit: int | None = 100,
+        starts: bool = False,
     ) -> tuple[JobRow, ...]:
-        """Jobs that wait or run, with `all` also those that ended, newest first; at most `limit` (None: every one)."""
+        """Jobs that wait or run, with `all` also those that ended, newest first; at most `limit` (None: every one).
+
+        With `starts`, the expected start of all that wait, as far as it can be told.
+        """
+        most = 0 if limit is None else limit
         answer = self._transport.get(
-            "/jobs", all=all, user=user, phase=phase, name=name, array=array, limit=0 if limit is None else limit
+            "/jobs", all=all, user=user, phase=phase, name=name, array=array, limit=most, starts=starts
         )
         return tuple(JobRow.from_plain(job) for job in answer["jobs"])
 
@@ -219,6 +224,16 @@ class Devices:
 
     def uncordon(self, device: str | int) -> tuple[DeviceRow, ...]:
         return _devices(self._transport.post(f"/devices/{quote(str(device), safe='')}/uncordon"))
+
+    def cut(self, device: str | int, profile: str, count: int = 1, *, apply: bool = False) -> SlicePlan:
+        """How `count` more MIG slices would be cut from it; with `apply`, they are."""
+        body = {"profile": profile, "count": count, "apply": apply}
+        return SlicePlan.from_plain(self._transport.post(f"/devices/{quote(str(device), safe='')}/slices", body))
+
+    def give_up(self, device: str | int, *, apply: bool = False) -> SlicePlan:
+        """How its MIG slices would be given up; with `apply`, they are. No job may have one."""
+        where = f"/devices/{quote(str(device), safe='')}/slices/give-up"
+        return SlicePlan.from_plain(self._transport.post(where, {"apply": apply}))
 
 
 class JobHandle:

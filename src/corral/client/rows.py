@@ -262,6 +262,16 @@ class MappedDevice(Row):
 
 
 @dataclass(frozen=True, slots=True)
+class SlicePlan(Row):
+    """What changes the MIG slices of a device: commands in their order, and whether they were run."""
+
+    device: str
+    purpose: str = ""
+    commands: tuple[str, ...] = ()
+    applied: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ServerInfo(Row):
     """A server about itself. `mock` says that its devices are described, not real; times are Unix seconds."""
 

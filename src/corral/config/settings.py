@@ -55,6 +55,7 @@ class Settings:
         guard_reserve_mib: when less is free on the device, that grace is over.
         mps_control: the program that starts MPS daemons; mps_multi_user lets several users meet in one.
         exclusive_process_mode: the driver lets a single process onto a device that was given whole.
+        mig_changes: administrators may have MIG slices cut and given up through the server.
         strict_cuda: a runtime newer than the driver's CUDA is refused within a major version too.
         cluster_name, expected_gpus: what the site calls the cluster, and how many GPUs it should have.
         strategy, reserved_ratio: how pools set GPUs apart, and the part of all that a pool without GPUs of its own has.
@@ -90,6 +91,7 @@ class Settings:
     mps_control: str = "nvidia-cuda-mps-control"
     mps_multi_user: bool = False
     exclusive_process_mode: bool = False
+    mig_changes: bool = False
     strict_cuda: bool = False
     cluster_name: str | None = None
     expected_gpus: int | None = None
@@ -233,6 +235,7 @@ _SETTINGS: dict[str, tuple[str, NodeReader]] = {
     "mps_control": ("mps_control", one(text)),
     "mps_multi_user": ("mps_multi_user", one(yes_or_no)),
     "exclusive_process_mode": ("exclusive_process_mode", one(yes_or_no)),
+    "mig_changes": ("mig_changes", one(yes_or_no)),
     "strict_cuda": ("strict_cuda", one(yes_or_no)),
 }
 

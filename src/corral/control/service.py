@@ -18,6 +18,7 @@ from corral.control.inquiry import Inquiry
 from corral.control.inspection import Inspection
 from corral.control.rows import Row
 from corral.control.site_rules import obey
+from corral.control.slicing import Slicing
 from corral.model.allocation import Placement
 from corral.model.device import Node
 from corral.model.errors import Conflict, Forbidden, NotFound, Refused
@@ -36,16 +37,20 @@ Refuse = Callable[[View, Submission], None]
 
 
 class Service:
-    """Everything a caller can have done. What a caller can ask is in `inquiry`, who holds what in `holdings`."""
+    """Everything a caller can have done. What a caller can ask is in `inquiry`, who holds what in `holdings`.
+
+    MIG slices are changed through `slicing`.
+    """
 
     def __init__(
         self,
         ledger: Ledger,
         inquiry: Inquiry,
-        holdings: Holdings,
         processes: Processes,
         clock: Clock,
         *,
+        holdings: Holdings,
+        slicing: Slicing,
         asking: Asking,
         inspection: Inspection,
         refuse_impossible: Refuse,
@@ -54,6 +59,7 @@ class Service:
     ) -> None:
         self.inquiry = inquiry
         self.holdings = holdings
+        self.slicing = slicing
         self._ledger = ledger
         self._processes = processes
         self._clock = clock

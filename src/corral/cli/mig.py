@@ -1,0 +1,51 @@
+"""`corral mig`: cutting a GPU into slices and giving them up; what would be done is shown before it is."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from corral.cli.screen import example, print_json
+from corral.client import Client, SlicePlan
+
+Device = Annotated[str, typer.Argument(metavar="GPU", help="Index or UUID.")]
+Apply = Annotated[bool, typer.Option("--apply", help="Do it; without, it is only shown.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+app = typer.Typer(
+    name="mig",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    no_args_is_help=True,
+    help="Cut GPUs into MIG slices, and give slices up. For administrators.",
+)
+app.callback()(lambda: None)
+
+
+@app.command(epilog=example("corral mig cut 1 1g.10gb --count 2 --apply"))
+def cut(
+    device: Device,
+    profile: Annotated[str, typer.Argument(help="What a slice is to be: 1g.10gb.")],
+    count: Annotated[int, typer.Option("--count", min=1, metavar="N", help="So many slices.")] = 1,
+    apply: Apply = False,
+    json: AsJson = False,
+) -> None:
+    """Cut more slices from a GPU that is in MIG mode."""
+    with Client() as client:
+        _show(client.devices.cut(device, profile, count, apply=apply), json=json)
+
+
+@app.command("give-up", epilog=example("corral mig give-up 1 --apply"))
+def give_up(device: Device, apply: Apply = False, json: AsJson = False) -> None:
+    """Give up every slice of a GPU; no job may have one."""
+    with Client() as client:
+        _show(client.devices.give_up(device, apply=apply), json=json)
+
+
+def _show(plan: SlicePlan, *, json: bool) -> None:
+    if json:
+        print_json(plan.to_plain())
+        return
+    lines = [plan.purpose, *plan.commands, "done" if plan.applied else "nothing was done; --apply does it"]
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
