@@ -19,6 +19,7 @@ app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
     help="Cut GPUs into MIG slices, and give slices up. For administrators.",
+    epilog=example("corral mig cut 1 1g.10gb --count 2 --apply"),
 )
 app.callback()(lambda: None)
 
@@ -26,7 +27,7 @@ app.callback()(lambda: None)
 @app.command(epilog=example("corral mig cut 1 1g.10gb --count 2 --apply"))
 def cut(
     device: Device,
-    profile: Annotated[str, typer.Argument(help="What a slice is to be: 1g.10gb.")],
+    profile: Annotated[str, typer.Argument(metavar="PROFILE", help="What a slice is to be: 1g.10gb.")],
     count: Annotated[int, typer.Option("--count", min=1, metavar="N", help="So many slices.")] = 1,
     apply: Apply = False,
     json: AsJson = False,
