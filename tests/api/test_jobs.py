@@ -228,3 +228,14 @@ def test_a_followed_log_comes_as_it_grows_and_ends_with_the_job(served: Served) 
         assert response.read1() == b"two\n"
         served.call("POST", f"/jobs/{job_id}/cancel")
         assert response.read() == b""
+
+
+def test_expected_starts_of_all_that_wait_are_told_on_request(served: Served) -> None:
+    for _ in range(2):
+        served.call("POST", "/jobs", {"command": ["true"], "request": {"devices": 2}, "time_limit_s": 60})
+    plain = served.call("GET", "/jobs").data["jobs"]
+    told = served.call("GET", "/jobs?starts=true").data["jobs"]
+    assert [row["expected_start"] for row in plain] == [None, None]
+    second, first = (row["expected_start"] for row in told)
+    assert first is not None
+    assert 59 <= second - first <= 61

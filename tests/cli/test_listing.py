@@ -8,7 +8,7 @@ import pytest
 
 from corral.cli.endings import ending_of
 from corral.cli.jobs import explained
-from corral.cli.listing import device_lines, job_lines, job_place, status_lines
+from corral.cli.listing import device_lines, job_lines, job_place, start_lines, status_lines
 from corral.cli.reserve import exports
 from corral.cli.screen import Table, clipped, clock_time, painted
 from corral.client import DeviceRow, Explanation, HolderRow, JobRow, ProcessRow, ServerInfo, WaitPart
@@ -45,6 +45,13 @@ def _eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_ps_says_where_a_job_runs_why_it_waits_or_how_it_ended(row: JobRow, place: str) -> None:
     assert job_place(row, {"GPU-a": 0, "GPU-b": 3, "a": 0, "b": 1, "c": 2, "d": 3, "f": 5}) == place
+
+
+def test_starts_are_listed_with_what_nobody_can_tell_marked() -> None:
+    soon = job(id="18", wait="Priority", expected_start=NOW, gpus_milli=500)
+    lines = [line.split() for line in start_lines([soon, job(held=True)])]
+    assert lines[1] == ["18", "sft", "alice", "0.5", *clock_time(NOW).split(), "Priority"]
+    assert lines[2] == ["17", "sft", "alice", "2", "?", "Held"]
 
 
 def test_ps_lists_the_oldest_first_and_how_long_each_took() -> None:

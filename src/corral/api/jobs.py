@@ -102,10 +102,11 @@ async def list_jobs(request: Request, ask: Ask) -> Response:
         before_sequence=asked_for.before,
     )
     active_only = not (asked_for.all or asked_for.phase)
-    first = await to_thread.run_sync(_page, ask, query, active_only)
+    first = await to_thread.run_sync(_page, ask, query, active_only, asked_for.starts)
     if asked_for.limit or first[1] is None:
         return Response(b'{"jobs":%b,"next":%b}' % (first[0], to_json(first[1])), media_type="application/json")
-    return StreamingResponse(_all_pages(ask, query, active_only, first), media_type="application/json")
+    pages = _all_pages(ask, query, active_only, asked_for.starts, first)
+    return StreamingResponse(pages, media_type="application/json")
 
 
 @router.get("/jobs/{job_id}", responses=gives(None, description="The job's row and all that is known of it."))
@@ -162,20 +163,20 @@ async def requeue(request: Request, ask: Ask, job_id: str) -> Response:
     return json_response({"ids": await to_thread.run_sync(ask.service.requeue, job_id, ask.caller)})
 
 
-def _page(ask: Asked, query: JobQuery, active_only: bool) -> tuple[bytes, int | None]:
-    rows, below = ask.service.inquiry.jobs(query, active_only=active_only)
+def _page(ask: Asked, query: JobQuery, active_only: bool, starts: bool) -> tuple[bytes, int | None]:
+    rows, below = ask.service.inquiry.jobs(query, active_only=active_only, starts=starts)
     return to_json(rows), below
 
 
 async def _all_pages(
-    ask: Asked, query: JobQuery, active_only: bool, first: tuple[bytes, int | None]
+    ask: Asked, query: JobQuery, active_only: bool, starts: bool, first: tuple[bytes, int | None]
 ) -> AsyncIterator[bytes]:
     """The JSON of all jobs, page by page: one of a hundred thousand rows would hold up everyone else."""
     rows, below = first
     yield b'{"jobs":[' + rows[1:-1]
     while below is not None:
         query = replace(query, before_sequence=below)
-        rows, below = await to_thread.run_sync(_page, ask, query, active_only)
+        rows, below = await to_thread.run_sync(_page, ask, query, active_only, starts)
         if len(rows) > 2:
             yield b"," + rows[1:-1]
     yield b'],"next":null}'

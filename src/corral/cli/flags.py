@@ -98,7 +98,13 @@ class JobFlags(DeviceFlags):
         str | None, typer.Option("--time", metavar="TIME", help="End it after so long: 90s, 30m, 2h, 1d12h.")
     ] = None
     retries: Annotated[
-        int | None, typer.Option("--retries", metavar="N", help="Attempts after a failure.  [default: 0]")
+        int | None, typer.Option("--retries", metavar="N", help="Attempts after a failure.  [default: the site's]")
+    ] = None
+    queue: Annotated[
+        str | None, typer.Option("--queue", metavar="NAME", help="The queue it waits in.  [default: default]")
+    ] = None
+    project: Annotated[
+        str | None, typer.Option("--project", metavar="NAME", help="Whose share it uses.  [default: default]")
     ] = None
     after: Annotated[
         list[str] | None, typer.Option("--after", metavar="ID", help="Start after this job succeeds; may be repeated.")

@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import Annotated
 
 import typer
@@ -33,6 +34,7 @@ app = command_group()
 def ps(
     every: Annotated[bool, typer.Option("--all", "-a", help="Also jobs that have ended.")] = False,
     user: Annotated[str | None, typer.Option("--user", metavar="NAME", help="Only this user's.")] = None,
+    start: Annotated[bool, typer.Option("--start", help="Only jobs that wait, with their expected starts.")] = False,
     limit: Annotated[
         int, typer.Option("--limit", min=0, max=LONGEST_PAGE - 1, metavar="N", help="So many of the newest; 0 is all.")
     ] = PAGE,
@@ -44,6 +46,9 @@ def ps(
     ended.
     """
     with Client() as client:
+        if start:
+            _show_starts(client, user, json=json)
+            return
         if json:
             print_json([row.to_plain() for row in client.jobs.list(all=every, user=user, limit=None)])
             return
@@ -52,6 +57,16 @@ def ps(
     _print(job_lines(rows, {device.uuid: device.index for device in devices}, time.time()))
     if more:
         say(f"there are more than these {len(rows)}; --limit 0 lists all")
+
+
+def _show_starts(client: Client, user: str | None, *, json: bool) -> None:
+    """Those that wait, the next to start first; those of whom nobody can tell come last."""
+    rows = client.jobs.list(phase="PENDING", user=user, limit=None, starts=True)
+    ordered = sorted(rows, key=lambda row: (row.expected_start or inf, row.sequence or 0, row.id))
+    if json:
+        print_json([row.to_plain() for row in ordered])
+        return
+    _print(start_lines(ordered))
 
 
 @app.command(epilog=example("corral status"))
@@ -99,10 +114,25 @@ def job_lines(rows: Sequence[JobRow], index_of: Mapping[str, int | None], now: f
         numeric=("GPUS", "TIME"),
     )
     for row in sorted(rows, key=lambda row: (row.sequence or 0, row.id)):
-        gpus = "-" if row.gpus is None else str(row.gpus) if row.gpus_milli is None else format_share(row.gpus_milli)
-        shown = (row.id, row.name or _command_name(row), row.user, row.phase, gpus)
+        shown = (row.id, row.name or _command_name(row), row.user, row.phase, _gpus(row))
         table.add(*shown, job_time(row, now), job_place(row, index_of), style=PHASE_STYLES.get(row.phase))
     return table.lines(paint="PHASE")
+
+
+def start_lines(rows: Sequence[JobRow]) -> list[str]:
+    """The table of `ps --start`, in the order given."""
+    table = Table(("ID", "NAME", "USER", "GPUS", "STARTS", "WHY"), limits={"ID": 12, "NAME": 14, "USER": 8})
+    for row in rows:
+        when = "?" if row.expected_start is None else clock_time(row.expected_start)
+        why = "Held" if row.held else row.wait or "Submitted"
+        table.add(row.id, row.name or _command_name(row), row.user, _gpus(row), when, why)
+    return table.lines()
+
+
+def _gpus(row: JobRow) -> str:
+    if row.gpus is None:
+        return "-"
+    return str(row.gpus) if row.gpus_milli is None else format_share(row.gpus_milli)
 
 
 def job_time(row: JobRow, now: float) -> str:

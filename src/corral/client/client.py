@@ -171,7 +171,7 @@ class Jobs:
         """
         most = 0 if limit is None else limit
         answer = self._transport.get(
-            "/jobs", all=all, user=user, phase=phase, name=name, array=array, limit=most, starts=starts
+            "/jobs", all=all, user=user, phase=phase, name=name, array=array, limit=most, starts=starts or None
         )
         return tuple(JobRow.from_plain(job) for job in answer["jobs"])
 

@@ -50,7 +50,8 @@ class RequestOptions(TypedDict, total=False):
         host_memory: memory of the host: "16G".
         name, priority: a lower number runs first; None takes the site's default.
         time: the job is ended after so long: "2h", or seconds as a number.
-        retries: further attempts after a failure.
+        retries: further attempts after a failure; None takes the site's default.
+        queue, project: where it waits and whose share it uses, "default" unless said otherwise.
         after: ids of jobs that must succeed first.
         env: variables beside, or instead of, those of this process; None takes one away.
         workdir: where it runs, this process's directory unless said otherwise.
@@ -75,7 +76,9 @@ class RequestOptions(TypedDict, total=False):
     name: str | None
     priority: int | None
     time: str | float | None
-    retries: int
+    retries: int | None
+    queue: str | None
+    project: str | None
     after: Sequence[str]
     env: Mapping[str, str | None]
     workdir: str | os.PathLike[str] | None
@@ -104,7 +107,7 @@ def submission(
     words = tuple(_text(word, "command") for word in command)
     if kind is JobKind.RUN and not (words and words[0]):
         raise Refused("there is no command to run; write it after --, such as: -- python train.py", field="command")
-    time, array = options.get("time"), options.get("array")
+    time, array, retries = options.get("time"), options.get("array"), options.get("retries")
     return Submission(
         command=words,
         name=_text(options.get("name") or "", spell("name")),
@@ -112,7 +115,9 @@ def submission(
         request=device_request(options, spell),
         priority=options.get("priority"),
         time_limit_s=parse_duration_s(time, field=spell("time")) if isinstance(time, str) else time,
-        retries=_at_least(0, options.get("retries", 0), spell("retries")),
+        retries=None if retries is None else _at_least(0, retries, spell("retries")),
+        queue=_text(options.get("queue") or "default", spell("queue")),
+        project=_text(options.get("project") or "default", spell("project")),
         after=tuple(options.get("after", ())),
         env=environment(options.get("env", {}), spell("env")),
         workdir=_directory(options.get("workdir"), spell("workdir")),

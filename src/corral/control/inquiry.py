@@ -20,7 +20,7 @@ from corral.model.units import MILLI_PER_DEVICE, count_of
 from corral.model.view import View
 from corral.ports import JobQuery, Ledger, Telemetry
 from corral.scheduling.explain import HoldIndex, ended_sentence, explain, forecast, wait_reason
-from corral.scheduling.foresee import MakePlanner
+from corral.scheduling.foresee import MakePlanner, foresee
 from corral.scheduling.info import gpu_info
 from corral.scheduling.planner import Planner
 from corral.wire import to_plain
@@ -62,15 +62,26 @@ class Inquiry:
             raise NotFound(f"there is no job {job_id}; `corral ps --all` lists those there are")
         return job
 
-    def jobs(self, query: JobQuery, *, active_only: bool) -> tuple[list[Row], int | None]:
-        """A page of jobs, newest first, and the sequence to go on below (None when that was all)."""
+    def jobs(self, query: JobQuery, *, active_only: bool, starts: bool = False) -> tuple[list[Row], int | None]:
+        """A page of jobs, newest first, and the sequence to go on below (None when that was all).
+
+        With `starts` the queue is led on in thought, to tell of all that wait when they are expected to start.
+        """
         if active_only:
             matching = [job for job in self._ledger.view().jobs.values() if _matches(job, query)]
             found: Sequence[Job] = sorted(matching, key=lambda job: -job.sequence)[: query.limit]
         else:
             found = self._ledger.jobs(query)
         more = query.limit is not None and len(found) == query.limit
-        return [self._row(job) for job in found], found[-1].sequence if more else None
+        rows = [self._row(job) for job in found]
+        if starts:
+            waiting = [row["id"] for row in rows if row["phase"] == Phase.PENDING and row["expected_start"] is None]
+            expected = foresee(self._ledger.view(), self._clock.now(), waiting, planner=self._planner)
+            rows = [
+                {**row, "expected_start": expected[row["id"]].start_at} if row["id"] in expected else row
+                for row in rows
+            ]
+        return rows, found[-1].sequence if more else None
 
     def job(self, job_id: str) -> Row:
         """One job with everything that is known of it."""
