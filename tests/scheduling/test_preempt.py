@@ -49,6 +49,14 @@ def test_of_equals_the_one_that_loses_least_work_goes() -> None:
     assert evicted(plan_of(view)) == ["2"]
 
 
+def test_what_is_free_already_is_not_given_away_while_room_is_made() -> None:
+    view = running(job(1, 2, priority=9, time_limit_s=1000)).advance(
+        submitted(job(3, 4, priority=1, time_limit_s=60), job(4, 1, time_limit_s=1))
+    )
+    plan = plan_of(view, T0 + 10)
+    assert (evicted(plan), plan.starts) == (["1"], ())
+
+
 def test_no_more_jobs_are_ended_than_it_takes() -> None:
     view = running(job(1, 3), job(2, 1)).advance(submitted(job(3, 3, priority=1)))
     assert evicted(plan_of(view)) == ["1"]

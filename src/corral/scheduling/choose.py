@@ -9,8 +9,6 @@ from corral.model.job import Request
 from corral.scheduling.draft import Ask, Draft
 from corral.scheduling.policy import Prefer
 
-METHOD = "availability"
-
 
 def choose(draft: Draft, ask: Ask, prefer: Prefer = Prefer.FULLEST) -> Placement | Misfit:
     """A place for every member of what is asked, or the misfit of the best node. The draft is not changed.

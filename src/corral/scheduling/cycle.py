@@ -10,7 +10,7 @@ from corral.model.job import Job, Phase
 from corral.model.plan import Evict, Hold, Plan, Start, WaitReason
 from corral.scheduling.admit import Admission, Held, Scope, parked
 from corral.scheduling.backfill import promise
-from corral.scheduling.choose import METHOD, choose
+from corral.scheduling.choose import choose
 from corral.scheduling.draft import HOST_CAUSES, Ask, Choose, Draft, Keeping
 from corral.scheduling.order import Standing
 from corral.scheduling.policy import Backfill, BackfillOrder, Policy
@@ -36,7 +36,7 @@ class Cycle:
         admission: who may start at all; follows what is started here.
         ends_of: when who gives back what in a scope's name.
         choosers: by the scores that a policy ranks nodes by.
-        timeline: made by `begin_timeline` when the first job is to get a promise.
+        timeline: what is free when; the draft goes by it as soon as the first job is promised something.
     """
 
     version: int
@@ -116,19 +116,23 @@ class Cycle:
             self.draft.take(placement.members, ask.until, job)
             self.admission.started(job)
             self.fair.started(job)
-            self.starts.append(Start(job.id, placement, METHOD, loan_milli))
+            self.starts.append(Start(job.id, placement, policy.method, loan_milli))
             return None
         hold = self._hold(job, ask, placement, policy)
-        if job.spec.queue not in self._blocked:
-            self.evictions += self.preemption.make_room(self.draft, job, ask, self.standing.now)
-        if policy.backfill is Backfill.NONE:
-            self._keep(job, ask, hold.misfit or placement, None)
-        elif policy.backfill is Backfill.CONSERVATIVE or (
-            policy.backfill is Backfill.EASY and job.spec.queue not in self._blocked
-        ):
-            hold = self._promise(job, ask, duration_s, hold)
+        first = job.spec.queue not in self._blocked
         self._blocked.setdefault(job.spec.queue, job.id)
+        if policy.backfill is Backfill.NONE or (first and self._make_room(job, ask)):
+            self._keep(job, ask, hold.misfit or placement, None)
+        elif policy.backfill is Backfill.CONSERVATIVE or (policy.backfill is Backfill.EASY and first):
+            return self._promise(job, ask, duration_s, hold)
         return hold
+
+    def _make_room(self, job: Job, ask: Ask) -> bool:
+        """Whether others are ended for the job; what it then needs must not go to those behind it. One job a cycle."""
+        if self.evictions:
+            return False
+        self.evictions += self.preemption.make_room(self.draft, job, ask, self.standing.now)
+        return bool(self.evictions)
 
     def _choose(self, ask: Ask, policy: Policy) -> Placement | Misfit:
         by_score = self.choosers.get(policy.ranking)
@@ -154,13 +158,20 @@ class Cycle:
             job = self.jobs.get(job_id)
             if job is None or job.phase is not Phase.PENDING or job.spec.queue not in self.policy_of:
                 continue
-            if self._keeps(job_id) and parked(job, self.standing.now) is None and self.draft.has(reserve.placement):
+            if self._keeps(job_id) and parked(job, self.standing.now) is None and self._is_here(reserve.placement):
                 run_s = self.standing.estimate_s(job)
                 start_at = max(self.standing.now, reserve.start_at)
                 self._hold_free(replace(reserve, start_at=start_at), inf if run_s is None else run_s)
 
     def _keeps(self, job_id: str) -> bool:
         return self.policy_of[self.jobs[job_id].spec.queue].backfill is Backfill.CONSERVATIVE
+
+    def _is_here(self, placement: Placement) -> bool:
+        """Whether all its nodes and devices are in the cluster now."""
+        return all(
+            member.node in self.draft.capacity.names and len(self.draft.slots_of(member)) == len(member.grants)
+            for member in placement.members
+        )
 
     def _hold_free(self, reserve: Reserve, duration_s: float) -> None:
         self.draft.timeline = self.timeline

@@ -83,7 +83,10 @@ class _Open:
 
 @dataclass(slots=True)
 class Draft:
-    """Free and open capacity, changed by `take`, `keep` and the timeline's reservations."""
+    """Free and open capacity, changed by `take`, `keep` and the timeline's reservations.
+
+    `started` has what was taken on each node in this cycle, and until when.
+    """
 
     capacity: Capacity
     memo: FitMemo
@@ -198,23 +201,12 @@ class Draft:
                     return keeping.job_id
         return None
 
-    def has(self, placement: Placement) -> bool:
-        """Whether all its nodes and devices are in the cluster now."""
-        return all(
-            member.node in self.capacity.names and len(self.slots_of(member)) == len(member.grants)
-            for member in placement.members
-        )
-
     def slots_of(self, member: Member) -> tuple[int, ...]:
         """The slots of the member's grants, in their order."""
         if not member.grants:
             return ()
         found = (self.capacity.slot(grant.uuid) for grant in member.grants)
         return tuple(place[1] for place in found if place is not None)
-
-    def releases(self, name: str) -> Iterable[Release]:
-        """What was started in this cycle on the node, and until when."""
-        return self.started.get(name, ())
 
     def _less(self, keeping: Keeping, name: str, state: NodeState) -> NodeState:
         """The state with everything kept that the job could use, were it only free; itself if it never could."""

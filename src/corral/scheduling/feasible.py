@@ -123,7 +123,7 @@ def _after(view: View, plan: Plan | None, job: Job | None) -> Draft:
         if start.job_id in view.jobs and view.jobs[start.job_id].allocation_id is None:
             draft.take(start.placement.members)
     now = 0.0 if not plan.reservations else min(reserve.start_at for reserve in plan.reservations)
-    draft.timeline = Timeline(now, draft.free, draft.releases, draft.slots_of)
+    draft.timeline = Timeline(now, draft.free, lambda name: draft.started.get(name, ()), draft.slots_of)
     promised = {reserve.job_id for reserve in plan.reservations}
     for reserve in plan.reservations:
         if job is None or reserve.job_id != job.id:

@@ -216,7 +216,7 @@ class Planner:
             for member in allocation.placement.members
             if member.node == name
         ]
-        return [*running, *draft.releases(name)]
+        return [*running, *draft.started.get(name, ())]
 
     def _ends_of(self, scope: Scope, now: float) -> list[tuple[float, Held]]:
         """When each running job of the scope is expected to end, and what it gives back."""

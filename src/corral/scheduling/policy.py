@@ -69,6 +69,11 @@ class Policy:
         """The scores that nodes are ranked by; () where `prefer` alone decides."""
         return self.weights or ((("corral", 1.0),) if self.prefer is Prefer.CORRAL else ())
 
+    @property
+    def method(self) -> str:
+        """How devices are chosen, for the record of an allocation."""
+        return "+".join(name for name, _ in self.ranking) or "availability"
+
 
 DEFAULT = Policy()
 POLICIES: Mapping[str, Policy] = MappingProxyType(
