@@ -166,6 +166,10 @@ pools:
         ),
         ("queues:\n  - name: a\n    quota: {gpu: 1}\n", "line 3: quota.gpu is not a setting; did you mean 'gpus'?"),
         ("queues:\n  - name: a\n    quota: {gpus: -1}\n", "line 3: quota.gpus: '-1' will not do; a number of GPUs"),
+        (
+            "projects:\n  - {name: a, quota: {gpus: 1, borrow: 1}}\n",
+            "line 2: project.quota: a project borrows nothing; put borrow into the quota of a queue with a parent",
+        ),
         ("pools:\n  - {name: a, gpus: [[1]]}\n", "line 2: pool.gpus: takes a list of single values, such as [a, b]"),
     ],
 )

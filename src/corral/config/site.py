@@ -57,6 +57,13 @@ def _quota(path: Path, node: "Node") -> Quota:
     return Quota(**read_group(path, lines_of(node), _QUOTA, "quota.").values)
 
 
+def _quota_of_project(path: Path, node: "Node") -> Quota:
+    quota = _quota(path, node)
+    if quota.borrow_milli is not None:
+        raise Refused("a project borrows nothing; put borrow into the quota of a queue with a parent")
+    return quota
+
+
 def _thresholds(path: Path, node: "Node") -> dict[str, float]:
     return read_group(path, lines_of(node), _THRESHOLDS, "monitoring.alert_thresholds.").values
 
@@ -120,7 +127,7 @@ _PROJECT = {
     "name": Key("name", one(text)),
     "weight": Key("weight", one(above_zero)),
     "users": Key("users", several(text)),
-    "quota": Key("quota", _quota),
+    "quota": Key("quota", _quota_of_project),
 }
 
 _POOL = {

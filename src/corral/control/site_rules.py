@@ -1,10 +1,10 @@
 """What a site asks of submissions: queues and projects that exist, limits and quotas that a job can ever meet."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from corral.model.errors import Forbidden, NotFound, Refused, nearest
 from corral.model.job import Job, JobKind, Phase
-from corral.model.queue import Quota
+from corral.model.queue import Project, Queue, Quota
 from corral.model.submission import Submission
 from corral.model.units import format_duration, format_memory, format_share
 from corral.model.view import View
@@ -45,18 +45,22 @@ def refuse_full(view: View, jobs: Sequence[Job]) -> None:
             f"the queue is full: {len(view.jobs)} jobs are in it and the site allows {most}; "
             "wait until some have ended, or cancel some"
         )
-    for name in dict.fromkeys(job.spec.queue for job in jobs):
-        queue = view.queues.get(name)
-        if queue is None or queue.quota.waiting is None:
-            continue
-        waiting = sum(job.spec.queue == name and job.phase is Phase.PENDING for job in view.jobs.values())
-        more = sum(job.spec.queue == name for job in jobs)
-        if waiting + more > queue.quota.waiting:
-            raise Refused(
-                f"queue {name} is full: {waiting} jobs wait in it, {more} more would, and at most "
-                f"{queue.quota.waiting} may; wait until some have started, or take another queue",
-                field="queue",
-            )
+    for kind in ("queue", "project"):
+        known: Mapping[str, Queue | Project] = view.queues if kind == "queue" else view.projects
+        for name in dict.fromkeys(getattr(job.spec, kind) for job in jobs):
+            if name in known and known[name].quota.waiting is not None:
+                _refuse_line(view, jobs, kind, name, known[name].quota.waiting)
+
+
+def _refuse_line(view: View, jobs: Sequence[Job], kind: str, name: str, most: int | None) -> None:
+    waiting = sum(getattr(job.spec, kind) == name and job.phase is Phase.PENDING for job in view.jobs.values())
+    more = sum(getattr(job.spec, kind) == name for job in jobs)
+    if most is not None and waiting + more > most:
+        raise Refused(
+            f"{kind} {name} is full: {waiting} jobs wait in it, {more} more would, and at most {most} may; "
+            f"wait until some have started, or take another {kind}",
+            field=kind,
+        )
 
 
 def _quotas(view: View, submission: Submission, user: str) -> Iterator[tuple[str, Quota]]:

@@ -1,0 +1,73 @@
+"""A site's queues, quotas and limits on a real server, changed while it serves."""
+
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.box import Box, described
+
+SETTINGS = """\
+kill_grace: 1s
+policies: {max_gpus_per_user: 3, max_job_duration_hours: 2}
+fault_tolerance: {auto_retry_failed_jobs: true, max_retries: 2}
+queues:
+- {name: night, quota: {gpus: 1}}
+"""
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Box]:
+    box = Box(described(4))
+    (box.home / "config.yaml").write_text(SETTINGS)
+    box.up()
+    yield box
+    box.clear()
+    box.down()
+    shutil.rmtree(box.home, ignore_errors=True)
+
+
+def reloaded(box: Box, text: str) -> str:
+    """What the server's log says of a change of the settings."""
+    log: Path = box.home / "server.log"
+    before = len(log.read_text())
+    (box.home / "config.yaml").write_text(text)
+    os.kill(int((box.home / "corral.pid").read_text().split()[0]), signal.SIGHUP)
+    return str(box.until(lambda: log.read_text()[before:]))
+
+
+def test_a_job_in_a_queue_waits_for_its_quota_and_the_server_can_be_told_a_larger_one(site: Box) -> None:
+    first = site.submit("--queue", "night", "--", "sleep", "60")
+    second = site.submit("--queue", "night", "--", "sleep", "60")
+    site.until_phase(first, "RUNNING")
+    assert "queue night holds 1 of at most 1" in site.ok("why", second)
+    assert site.json("ps", "--start", "--json")[0]["expected_start"] is not None
+    assert "the settings were reloaded" in reloaded(site, SETTINGS.replace("quota: {gpus: 1}", "quota: {gpus: 2}"))
+    site.until_phase(second, "RUNNING")
+
+
+def test_a_mistake_in_new_settings_leaves_those_before_in_force(site: Box) -> None:
+    said = reloaded(site, "queues:\n- {name: night, polcy: fcfs}\n")
+    assert "the settings were not reloaded" in said
+    assert "line 2: queue.polcy is not a setting; did you mean 'policy'?" in said
+    assert site.run("submit", "--queue", "nigth", "--", "true").stderr == (
+        "corral: there is no queue 'nigth' here; did you mean 'night'?\n"
+    )
+
+
+def test_what_the_site_rules_out_is_refused_with_what_it_allows(site: Box) -> None:
+    too_wide = site.run("submit", "--gpus", "4", "--", "true")
+    too_long = site.run("submit", "--time", "3h", "--", "true")
+    assert (too_wide.returncode, too_long.returncode) == (2, 2)
+    assert "may hold at most 3 GPUs at once and this job asks for 4" in too_wide.stderr
+    assert "a time limit of 3h is more than the 2h that the site allows a job" in too_long.stderr
+
+
+def test_a_failed_job_is_tried_again_as_often_as_the_site_says(site: Box) -> None:
+    job = site.submit("--gpus", "0", "--", "false")
+    assert site.ended(job)["attempts"] == 3
+    once = site.submit("--gpus", "0", "--retries", "0", "--", "false")
+    assert (site.ended(once)["attempts"], site.job(once)["time_limit_s"]) == (1, 7200.0)
