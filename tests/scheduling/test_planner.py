@@ -288,7 +288,7 @@ def test_a_plan_does_not_depend_on_the_order_in_which_jobs_became_known(requests
 
 
 def test_a_planner_that_hears_of_new_queues_plans_as_one_that_begins_with_them() -> None:
-    view = View().advance([*observed(box(4)), *submitted(job(1, 3), job(2, 4), job(3, 1, queue="night"))])
+    view = View().advance([*observed(box(gpus=4)), *submitted(job(1, 3), job(2, 4), job(3, 1, queue="night"))])
     warm = Planner(view)
     warm.plan(T0)
     arranged = SiteArranged(
