@@ -33,6 +33,7 @@ from corral.control.dispatcher import Dispatcher
 from corral.control.environment import launch_of, stale_notes
 from corral.control.guarding import DaemonWatch, MemoryGuard, Patrol, Stopper
 from corral.control.holdings import Holdings
+from corral.control.idling import IdleWatch
 from corral.control.inquiry import Inquiry
 from corral.control.inspection import Inspection
 from corral.control.reloading import SiteSettings
@@ -50,6 +51,7 @@ from corral.model.means import Means
 from corral.model.view import View
 from corral.ports import Backend, Decided, Launch, Ledger
 from corral.scheduling.feasible import refuse_impossible, verify
+from corral.scheduling.idle import IdlePolicy
 from corral.scheduling.info import gpu_info
 from corral.scheduling.planner import Planner
 from corral.scheduling.site import site_policies
@@ -70,6 +72,9 @@ log = logging.getLogger("corral")
 
 MPS_INTERVAL_S = 2.0
 """The MPS daemons of shared devices are looked at so often."""
+
+IDLE_INTERVAL_S = 5.0
+"""How often it is looked whether held GPUs are used: often enough that none is missed that works now and then."""
 
 BROKEN = 70
 """Exit status after a broken invariant: EX_SOFTWARE of sysexits.h."""
@@ -213,6 +218,10 @@ class Server:
         patrols = [Patrol("memory-guard", guard.look, settings.sample_interval_s / 2)]
         if any(means is Means.MPS for _, means in settings.sharing):
             patrols.append(Patrol("mps-watch", DaemonWatch(ledger, mps, self._tell, stopper).look, MPS_INTERVAL_S))
+        if settings.reclaim_idle_after_s is not None:
+            idle = IdlePolicy(settings.reclaim_idle_after_s, settings.reclaim_idle_grace_s)
+            watch = IdleWatch(ledger, self._sampler, self._clock, policy=idle, tell=self._tell, stopper=stopper)
+            patrols.append(Patrol("idle-watch", watch.look, IDLE_INTERVAL_S))
         return tuple(patrols)
 
     def _tell(self, job_id: str, line: str) -> None:
@@ -263,7 +272,7 @@ class Server:
         devices = {device.uuid: device for node in view.nodes.values() for device in node.devices}
         launch = launch_of(job, allocation, devices, str(self._home.root), str(self._home.scratch_of(job.id)))
         launch = replace(launch, notes=(*launch.notes, *stale_notes(view, allocation)))
-        added = self._tenancy.environment(job, allocation, view)
+        added = self._tenancy.environment(allocation, view)
         return replace(launch, env=tuple(sorted({**dict(launch.env), **dict(added)}.items()))) if added else launch
 
     def _arrange(self, node: Node) -> Node:

@@ -4,7 +4,7 @@ import pytest
 
 from corral.control.asking import Asking
 from corral.model.errors import Refused
-from corral.model.job import Request
+from corral.model.job import JobKind, Request
 from corral.model.means import Means
 from corral.model.split import Strategy
 from corral.model.submission import Submission
@@ -53,3 +53,10 @@ def test_the_site_says_how_shares_are_split() -> None:
 def test_a_resource_that_is_on_mps_by_name_is() -> None:
     submission = Submission(command=("true",), resources={"nvidia.com/mps-core": "25"})
     assert Asking().settle(submission, "alice")[0].request.means is Means.MPS
+
+
+def test_a_reserved_part_is_by_time_slices_for_nothing_holds_a_session_to_more() -> None:
+    reservation = Submission(kind=JobKind.RESERVE, resources={"cuda.shares": "0.5"})
+    assert Asking().settle(reservation, "alice")[0].request.means is Means.TIMESLICE
+    with pytest.raises(Refused, match="a reserved part of a GPU is shared by timeslice"):
+        Asking().settle(Submission(kind=JobKind.RESERVE, resources={"nvidia.com/mps-core": "25"}), "alice")

@@ -28,7 +28,8 @@ class Recording:
         self.done: list[str] = []
 
     def refusal(self, node: Node, device: Device, tenants: Sequence[Tenant], newcomer: Tenant) -> str | None:
-        return None
+        other = next((tenant for tenant in tenants if tenant.grant.memory_mib is None), None)
+        return None if other is None else f"{device.uuid} has job {other.job_id}, which says not how much it takes"
 
     def enforcement(self) -> Enforcement:
         return Enforcement(Level.ENFORCED, Level.ENFORCED)
@@ -95,7 +96,7 @@ def test_who_has_a_device_whole_has_it_exclusively_whatever_its_means(
 ) -> None:
     housed_, job, allocation = housed(view, 1, Grant("GPU-m", 1000))
     tenancy.enter(job, allocation, housed_)
-    assert (driver.done, tenancy.environment(job, allocation, housed_)) == ([], ())
+    assert (driver.done, tenancy.environment(allocation, housed_)) == ([], ())
     assert tenancy.enforcement(allocation.placement, housed_) == Enforcement(Level.ENFORCED, Level.ENFORCED)
 
 
@@ -106,14 +107,23 @@ def test_the_weakest_device_says_what_stands_behind_a_placement(tenancy: Tenancy
 
 
 def test_a_part_brings_the_variables_of_its_means(tenancy: Tenancy, view: View) -> None:
-    housed_, job, allocation = housed(view, 1, Grant("GPU-m", 250, 20480))
-    assert tenancy.environment(job, allocation, housed_) == (("PART_OF", "GPU-m 250"),)
+    housed_, _, allocation = housed(view, 1, Grant("GPU-m", 250, 20480))
+    assert tenancy.environment(allocation, housed_) == (("PART_OF", "GPU-m 250"),)
 
 
 def test_a_device_that_went_away_fails_the_launch_and_not_the_job(tenancy: Tenancy, view: View) -> None:
     housed_, job, allocation = housed(view, 1, Grant("GPU-x", 500))
     with pytest.raises(BackendFailed, match="GPU-x is gone"):
         tenancy.enter(job, allocation, housed_)
+
+
+def test_the_means_has_the_last_word_on_who_joins(tenancy: Tenancy, driver: Recording, view: View) -> None:
+    both, first, one = housed(view, 1, Grant("GPU-m", 500))
+    both, second, two = housed(both, 2, Grant("GPU-m", 500, 40960))
+    tenancy.enter(first, one, both)
+    with pytest.raises(BackendFailed, match="GPU-m has job 1, which says not how much"):
+        tenancy.enter(second, two, both)
+    assert driver.done == ["prepare GPU-m"]
 
 
 def test_a_retry_keeps_its_witness_when_the_attempt_before_it_is_cleared_away(

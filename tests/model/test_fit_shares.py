@@ -162,3 +162,9 @@ def test_what_fits_is_granted_whole_and_within_what_is_free(request: Request, fr
         assert grant.memory_mib is not None
         assert grant.memory_mib <= (free[index].free_mib or 0)
     assert still_fits(request, state(*free), chosen, grants) is None
+
+
+@pytest.mark.parametrize(("milli", "fits"), [(20, False), (30, True)])
+def test_shares_on_mps_are_not_so_small_that_a_daemon_has_too_many_clients(milli: int, fits: bool) -> None:
+    request = Request(share_milli=milli, split_milli=milli)
+    assert isinstance(fit(request, state(A100._replace(means=Means.MPS))), Fit) is fits

@@ -14,6 +14,7 @@ import typer
 from corral.cli.screen import command_group, example, painted, print_json, say, width
 from corral.client import Client, DeviceRow, NoServer, ServerInfo
 from corral.model.errors import Refused, nearest
+from corral.model.means import Means
 from corral.model.units import (
     MILLI_PER_DEVICE,
     count_of,
@@ -221,6 +222,7 @@ def _place(server: ServerInfo, driver: str | None, device: DeviceRow) -> "Place"
         driver=driver or server.driver_version,
         cuda=None if driver else version_of(server.cuda_version or ""),
         compute=version_of(device.compute_capability or "") or compute_of_model(device.name),
+        means=Means(device.means) if device.means else Means.TIMESLICE,
         mig=device.mig_enabled,
         device_memory_mib=device.memory_total_mib,
     )
@@ -228,8 +230,6 @@ def _place(server: ServerInfo, driver: str | None, device: DeviceRow) -> "Place"
 
 def _granted(place: "Place", gpus: str, gpu_mem: str | None, share: str | None) -> "Place":
     """The place with what would be granted there."""
-    from corral.model.means import Means
-
     total_milli = parse_share_milli(gpus)
     whole = total_milli % MILLI_PER_DEVICE == 0
     devices = total_milli // MILLI_PER_DEVICE if whole else -(-total_milli // MILLI_PER_DEVICE)
@@ -240,7 +240,7 @@ def _granted(place: "Place", gpus: str, gpu_mem: str | None, share: str | None) 
     if share is not None and share not in [means.value for means in Means]:
         hint = nearest(share, [means.value for means in Means])
         raise Refused(f"--share: no such way to share a device: {share!r}; {hint}", field="--share")
-    means = Means(share) if share else place.means if whole else Means.TIMESLICE
+    means = Means(share) if share else Means.EXCLUSIVE if whole and not place.mig else place.means
     return replace(place, devices=devices, share_milli=share_milli, memory_mib=memory_mib, means=means)
 
 

@@ -4,7 +4,8 @@ from dataclasses import dataclass, replace
 
 from corral.model.ask import Ask
 from corral.model.errors import Refused
-from corral.model.job import Request
+from corral.model.job import JobKind, Request
+from corral.model.means import Means
 from corral.model.split import Strategy
 from corral.model.submission import Submission
 from corral.sharing.definitions import Catalogue
@@ -39,6 +40,8 @@ class Asking:
             request, notes = asked.request(request), asked.notes
         if request.split_milli is not None:
             request = replace(request, split=self.split, may_fragment=self.may_fragment)
+        if submission.kind is not JobKind.RUN and request.devices and not request.whole:
+            request = _reserved(request)
         request = replace(request, tenant=user if request.devices and not request.whole else None)
         return replace(submission, request=request, resources={}), notes
 
@@ -52,3 +55,14 @@ class Asking:
                     field=field,
                 )
         return to_ask(submission.resources, catalogue=self.catalogue)
+
+
+def _reserved(request: Request) -> Request:
+    """A part that a session holds is by time slices: what Corral does not start, it cannot tell its limits."""
+    if request.means not in (None, Means.TIMESLICE):
+        raise Refused(
+            f"--share {request.means}: a reserved part of a GPU is shared by timeslice; leave --share out, or have "
+            "Corral run the work",
+            field="means",
+        )
+    return replace(request, means=Means.TIMESLICE)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from corral.model.allocation import Allocation, Placement
+from corral.model.allocation import Allocation, Grant, Placement
 from corral.model.device import Device
 from corral.model.errors import BackendFailed, CorralError
 from corral.model.job import Job
@@ -41,12 +41,18 @@ class Tenancy:
 
     def enter(self, job: Job, allocation: Allocation, view: View) -> None:
         """Before the launch: devices made ready, then the resource file. Raises BackendFailed; may be repeated."""
-        devices = _devices(view)
         for grant in allocation.placement.grants:
-            device = devices.get(grant.uuid)
-            if device is None:
+            found = view.device(grant.uuid)
+            if found is None:
                 raise BackendFailed(f"{grant.uuid} is gone; another device is looked for")
+            node, device = found
             driver = self._driver(device, grant.share_milli)
+            whole = view.device(device.parent_uuid or "")
+            tenants = _tenants(view, grant.uuid, besides=allocation.id)
+            newcomer = _tenant(view, allocation, grant)
+            refused = driver.refusal(node, device if whole is None else whole[1], tenants, newcomer)
+            if refused is not None:
+                raise BackendFailed(f"{refused}; another device is looked for")
             driver.prepare(device)
             self._prepared[device.uuid] = (device, driver)
         self._write(job, allocation)
@@ -64,15 +70,14 @@ class Tenancy:
         """Remove the directories that the resource file was in, as far as the job left nothing else in them."""
         tidy(self._scratch, job_id)
 
-    def environment(self, job: Job, allocation: Allocation, view: View) -> tuple[tuple[str, str], ...]:
+    def environment(self, allocation: Allocation, view: View) -> tuple[tuple[str, str], ...]:
         """Variables that the means of sharing adds for a job."""
         devices = _devices(view)
         variables: dict[str, str] = {}
-        alone = len(allocation.placement.grants) == 1
         for grant in allocation.placement.grants:
             device = devices.get(grant.uuid)
             if device is not None:
-                tenant = Tenant(job.id, job.spec.user, grant, job.spec.request.cores_percent, alone)
+                tenant = _tenant(view, allocation, grant)
                 variables.update(self._driver(device, grant.share_milli).environment(device, tenant))
         return tuple(sorted(variables.items()))
 
@@ -144,6 +149,23 @@ class Tenancy:
             deed()
         except CorralError as error:
             log.warning("%s", error)
+
+
+def _tenant(view: View, allocation: Allocation, grant: Grant) -> Tenant:
+    job = view.jobs.get(allocation.job_id)
+    cores = None if job is None else job.spec.request.cores_percent
+    return Tenant(allocation.job_id, allocation.user, grant, cores, alone=len(allocation.placement.grants) == 1)
+
+
+def _tenants(view: View, uuid: str, *, besides: str) -> list[Tenant]:
+    """Who has the device, in the order they came."""
+    return [
+        _tenant(view, view.allocations[allocation_id], grant)
+        for allocation_id in view.holders.get(uuid, ())
+        if allocation_id != besides
+        for grant in view.allocations[allocation_id].placement.grants
+        if grant.uuid == uuid
+    ]
 
 
 def _devices(view: View) -> dict[str, Device]:

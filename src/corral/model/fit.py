@@ -125,6 +125,10 @@ class Misfit:
     node: str | None = None
 
 
+LEAST_MPS_MILLI = 30
+"""The least share on MPS: a daemon takes 48 clients at most, and hundredths of a device would be twice as many."""
+
+
 @lru_cache(maxsize=4096)
 def model_matches(wanted: tuple[str, ...], model: str) -> bool:
     """Whether the device model is one of those wanted: all words of "A100-80GB" must be in the model's name.
@@ -271,6 +275,8 @@ def _means_cause(request: Request, slot: Slot) -> Cause | None:
     if slot.means is Means.MIG or (not request.whole and slot.means is Means.EXCLUSIVE):
         return Cause.MEANS
     if slot.means is Means.MPS and (request.split_milli or 0) > MILLI_PER_DEVICE:
+        return Cause.MEANS
+    if slot.means is Means.MPS and not request.whole and share_milli_of(request, slot) < LEAST_MPS_MILLI:
         return Cause.MEANS
     alone = request.means is Means.EXCLUSIVE and request.whole
     return None if request.means in (None, slot.means) or alone else Cause.MEANS

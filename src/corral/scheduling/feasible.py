@@ -10,6 +10,7 @@ from corral.model.device import Device, DeviceCondition
 from corral.model.errors import Refused, nearest
 from corral.model.fact import ConditionObserved
 from corral.model.fit import (
+    LEAST_MPS_MILLI,
     Cause,
     Misfit,
     NodeState,
@@ -24,7 +25,7 @@ from corral.model.job import Job, Request
 from corral.model.means import Means
 from corral.model.plan import Plan, Start, group_of
 from corral.model.submission import Submission
-from corral.model.units import MILLI_PER_DEVICE, count_of, format_memory
+from corral.model.units import MILLI_PER_DEVICE, count_of, format_memory, format_share
 from corral.model.view import View, ViewDraft
 from corral.scheduling.capacity import Capacity
 from corral.scheduling.choose import choose
@@ -278,6 +279,9 @@ def _sharing_lack(devices: Sequence[Device], request: Request) -> str | None:
     if request.means not in (None, Means.EXCLUSIVE) and all(device.means is not request.means for device in plain):
         means = sorted({device.means.value for device in plain})
         return f"--share: no GPU here is shared by {request.means}; they are: {', '.join(means)}"
+    least = request.whole or request.share_of_memory or request.share_milli >= LEAST_MPS_MILLI
+    if not least and all(device.means is Means.MPS for device in plain):
+        return f"a share of a GPU on MPS is at least {format_share(LEAST_MPS_MILLI)}; ask for that"
     if not request.whole and all(device.means in (Means.EXCLUSIVE, Means.MIG) for device in plain):
         return "every GPU here is given whole; ask for --gpus 1 or more"
     if (request.split_milli or 0) > len(plain) * MILLI_PER_DEVICE:
