@@ -1,3 +1,4 @@
+import threading
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,8 @@ def test_a_driver_that_hangs_does_not_hold_up_the_doctor(
     stubbed_nvml.say("devices 2", "gpu 0 hang 1")
     found = check_devices(home)
     assert (found.state, found.found) == ("warning", "the driver has not answered for 0.3 s")
+    for late in [thread for thread in threading.enumerate() if thread.name == "driver"]:
+        late.join()  # what it does when it comes back must not meet another test's driver
 
 
 def test_a_home_that_is_not_there_yet_is_no_fault(tmp_path: Path) -> None:
@@ -49,6 +52,22 @@ def test_a_setting_that_no_server_would_take_is_a_fault_with_its_line(home: Home
     home.config_file.write_text("kill_grace: 5s\nstale_aftr: 30m\n")
     found = check_settings(home)
     assert (found.state, "line 2: stale_aftr is not a setting" in found.found) == ("failure", True)
+
+
+def test_settings_that_cannot_be_meant_so_are_a_fault_and_ones_without_effect_are_told(home: Home) -> None:
+    home.config_file.write_text("queues:\n- {name: a, parent: b}\n")
+    found = check_settings(home)
+    assert (found.state, "queue a: its parent 'b' is not there" in found.found) == ("failure", True)
+    home.config_file.write_text("fault_tolerance:\n  enable_checkpointing: true\n")
+    found = check_settings(home)
+    assert (found.state, "enable_checkpointing has no effect yet" in found.found) == ("warning", True)
+
+
+def test_another_number_of_gpus_than_expected_is_told(home: Home, stubbed_nvml: NvmlStub) -> None:
+    stubbed_nvml.say("devices 2")
+    home.config_file.write_text("cluster:\n  total_gpus: 32\n")
+    found = check_settings(home)
+    assert (found.state, "cluster.total_gpus expects 32 GPUs, but there are 2" in found.found) == ("warning", True)
 
 
 def test_what_is_found_fits_the_terminal_and_paths_stay_whole(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

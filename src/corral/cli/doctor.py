@@ -20,7 +20,7 @@ from corral.cli.finding import FAILURE, OK, WARNING, Finding
 from corral.cli.screen import command_group, example, painted, print_json, width, wrapped
 from corral.client import Client, NoServer, find_address
 from corral.config import load_settings
-from corral.model.device import Node
+from corral.model.device import Device, Node
 from corral.model.errors import CorralError, Refused
 from corral.model.home import Home
 from corral.model.units import count_of, format_memory
@@ -74,11 +74,29 @@ def check_settings(home: Home) -> Finding:
     """The file of settings says only what a server would take."""
     if not home.config_file.exists():
         return Finding("settings", OK, "none of its own, so every one has its default")
+    from corral.control.arranging import arrange
+    from corral.scheduling.site import site_policies
+
     try:
-        load_settings(home.config_file)
+        settings = load_settings(home.config_file)
+        nodes = _nodes_served(home) if settings.expected_gpus is not None or settings.pools else None
+        remarks = arrange(settings, nodes, site_policies()).remarks
     except Refused as refused:
         return Finding("settings", FAILURE, str(refused), "mend that line; a server does not start with it")
+    told = [*remarks, *(f"{key} has no effect yet" for key in settings.unbuilt)]
+    if told:
+        return Finding("settings", WARNING, f"{home.config_file}: {'; '.join(told)}", "check: corral config check")
     return Finding("settings", OK, str(home.config_file))
+
+
+def _nodes_served(home: Home) -> list[Node] | None:
+    """The GPUs of the server, or of this machine where none runs; None when nobody can tell."""
+    with suppress(CorralError), Client(home.root) as client:
+        rows = client.devices.list()
+        known = [Device(row.uuid, row.index, row.name, row.memory_total_mib) for row in rows if row.index is not None]
+        return [Node("here", tuple(known), 0, 0)]
+    node = node_here()[0]
+    return None if node is None else [node]
 
 
 def check_server(home: Home) -> Finding:
