@@ -53,6 +53,8 @@ class Settings:
         resource_names: a file of definitions beside those that come with Corral.
         guard_grace_s: how long a job may hold more memory of a shared device than it was granted.
         guard_reserve_mib: when less is free on the device, that grace is over.
+        reclaim_idle_after_s: GPUs unused for so long while others wait are given back, after a warning; None: never.
+        reclaim_idle_grace_s: between the warning and that.
         mps_control: the program that starts MPS daemons; mps_multi_user lets several users meet in one.
         exclusive_process_mode: the driver lets a single process onto a device that was given whole.
         mig_changes: administrators may have MIG slices cut and given up through the server.
@@ -88,6 +90,8 @@ class Settings:
     resource_names: str | None = None
     guard_grace_s: float = 10.0
     guard_reserve_mib: int = 512
+    reclaim_idle_after_s: float | None = None
+    reclaim_idle_grace_s: float = 300.0
     mps_control: str = "nvidia-cuda-mps-control"
     mps_multi_user: bool = False
     exclusive_process_mode: bool = False
@@ -232,6 +236,8 @@ _SETTINGS: dict[str, tuple[str, NodeReader]] = {
     "resource_names": ("resource_names", one(text)),
     "guard_grace": ("guard_grace_s", one(duration(0.0, _HOUR_S))),
     "guard_reserve": ("guard_reserve_mib", one(memory(1, 1024 * 1024))),
+    "reclaim_idle_after": ("reclaim_idle_after_s", one(duration(60.0, 7 * 24 * _HOUR_S))),
+    "reclaim_idle_grace": ("reclaim_idle_grace_s", one(duration(0.0, 24 * _HOUR_S))),
     "mps_control": ("mps_control", one(text)),
     "mps_multi_user": ("mps_multi_user", one(yes_or_no)),
     "exclusive_process_mode": ("exclusive_process_mode", one(yes_or_no)),
