@@ -42,7 +42,11 @@ class Asking:
             request = replace(request, split=self.split, may_fragment=self.may_fragment)
         if submission.kind is not JobKind.RUN and request.devices and not request.whole:
             request = _reserved(request)
-        request = replace(request, tenant=user if request.devices and not request.whole else None)
+        tenant = user if request.devices and not request.whole else None
+        if request.tenant != tenant:
+            request = replace(request, tenant=tenant)
+        if request is submission.request and not submission.resources:
+            return submission, notes
         return replace(submission, request=request, resources={}), notes
 
     def _of_resources(self, submission: Submission) -> Ask:

@@ -108,7 +108,7 @@ def admit(view: View, jobs: Sequence[Job], find: Callable[[str], tuple[Job, ...]
         if after not in waits:
             waits[after] = unmet(_parents(view, after, find))
         waits_for, hopeless = waits[after]
-        facts.append(JobSubmitted(replace(job, waits_for=waits_for), at))
+        facts.append(JobSubmitted(replace(job, waits_for=waits_for) if waits_for else job, at))
         if hopeless is not None:
             facts.append(follow_no_more(job, hopeless, hopeless.phase, at))
     return Decided(tuple(facts), None)
