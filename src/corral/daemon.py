@@ -57,12 +57,10 @@ from corral.scheduling.planner import Planner
 from corral.scheduling.site import site_policies
 from corral.sharing.arrange import Arrangement
 from corral.sharing.definitions import load_catalogue
-from corral.sharing.exclusive import Exclusive
+from corral.sharing.drivers import make_drivers, make_mps
 from corral.sharing.guard import GuardPolicy
-from corral.sharing.mig import Mig
 from corral.sharing.mps import Mps
-from corral.sharing.timeslice import Timeslice
-from corral.telemetry.attribution import Attribution
+from corral.telemetry.attribution import SERVICE, Attribution
 from corral.telemetry.discover import discover
 from corral.telemetry.processes import HostProcesses
 from corral.telemetry.sampler import Sampler
@@ -102,16 +100,8 @@ class Server:
         self._processes = HostProcesses()
         self._backends = self._make_backends()
         self._arrangement = Arrangement(settings.sharing, multi_user=settings.mps_multi_user)
-        mps = Mps(home.root, control=settings.mps_control, multi_user=settings.mps_multi_user)
-        self._tenancy = Tenancy(
-            {
-                Means.EXCLUSIVE: Exclusive(process_mode=settings.exclusive_process_mode),
-                Means.TIMESLICE: Timeslice(),
-                Means.MIG: Mig(),
-                Means.MPS: mps,
-            },
-            home.scratch,
-        )
+        mps = make_mps(home.root, settings, {"CORRAL_HOME": str(home.root), "CORRAL_JOB_ID": SERVICE})
+        self._tenancy = Tenancy(make_drivers(settings, mps), home.scratch)
         backoff = Backoff(settings.retry_backoff_s, settings.retry_backoff_max_s)
         self._dispatcher = Dispatcher(
             self._ledger, self._backends, self._clock, self._launch_of, backoff, tenancy=self._tenancy

@@ -83,6 +83,17 @@ def test_when_the_daemon_dies_its_clients_are_told_and_follow_their_retry_policy
     assert daemon_pid(mps_box) not in (None, first)
 
 
+def test_the_daemon_itself_is_no_stranger_on_its_device(mps_box: Box) -> None:
+    first = mps_box.submit("--gpus", "0.4", "--", "sleep", "60")
+    mps_box.until_phase(first, "RUNNING")
+    process = f'processes = [{{ pid = {daemon_pid(mps_box)}, memory = "30M" }}]'
+    mps_box.mock.write_text(described(1, extra=process))
+    mps_box.until(lambda: mps_box.json("devices", "--json")[0]["processes"])
+    second = mps_box.submit("--gpus", "0.4", "--", "sleep", "60")
+    mps_box.until_phase(second, "RUNNING")
+    assert mps_box.json("devices", "--json")[0]["state"] == "allocated"
+
+
 def test_a_share_over_several_devices_never_lands_on_mps(mps_box: Box) -> None:
     done = mps_box.run("submit", "--gpus", "1.2", "--", "true")
     assert (done.returncode, "--gpus" in done.stderr or "most you can ask" in done.stderr) == (2, True), done.stderr

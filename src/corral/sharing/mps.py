@@ -1,6 +1,6 @@
 """NVIDIA's Multi-Process Service: several jobs at once on one device, each held to its compute and its memory."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from corral.model.device import Device, Node
@@ -35,15 +35,24 @@ def mps_unfit(node: Node, device: Device) -> str | None:
 class Mps:
     """A control daemon per shared device, under `home`. Its clients carry their limits in their environment.
 
-    `multi_user` runs the daemon so that clients of several Unix users meet in it; otherwise one user at a time.
+    `multi_user` runs the daemon so that clients of several Unix users meet in it; otherwise one user at a time. `mark`
+    are variables of the daemons' own processes.
     """
 
     means = Means.MPS
 
-    def __init__(self, home: Path, *, control: str = "nvidia-cuda-mps-control", multi_user: bool = False) -> None:
+    def __init__(
+        self,
+        home: Path,
+        *,
+        control: str = "nvidia-cuda-mps-control",
+        multi_user: bool = False,
+        mark: Mapping[str, str] | None = None,
+    ) -> None:
         self._home = home
         self._control = control
         self._multi_user = multi_user
+        self._mark = mark
         self._daemons: dict[str, MpsDaemon] = {}
 
     def refusal(self, node: Node, device: Device, tenants: Sequence[Tenant], newcomer: Tenant) -> str | None:
@@ -96,6 +105,6 @@ class Mps:
         if device.uuid not in self._daemons:
             paths = MpsPaths.under(self._home, device.uuid)
             self._daemons[device.uuid] = MpsDaemon(
-                device.uuid, paths, control=self._control, multi_user=self._multi_user
+                device.uuid, paths, control=self._control, multi_user=self._multi_user, mark=self._mark
             )
         return self._daemons[device.uuid]

@@ -6,6 +6,7 @@ It belongs to the machine rather than to the server: one that a former server le
 import os
 import signal
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -58,7 +59,10 @@ class MpsHealth:
 
 
 class MpsDaemon:
-    """`nvidia-cuda-mps-control` for one device. All calls are bounded by `timeout_s` and may be repeated."""
+    """`nvidia-cuda-mps-control` for one device. All calls are bounded by `timeout_s` and may be repeated.
+
+    `mark` are variables by which others know the processes of the daemon for Corral's.
+    """
 
     def __init__(
         self,
@@ -68,12 +72,14 @@ class MpsDaemon:
         control: str = "nvidia-cuda-mps-control",
         multi_user: bool = False,
         timeout_s: float = 10.0,
+        mark: Mapping[str, str] | None = None,
     ) -> None:
         self._uuid = uuid
         self._paths = paths
         self._control = control
         self._multi_user = multi_user
         self._timeout_s = timeout_s
+        self._mark = mark or {}
 
     def start(self) -> None:
         """Have it running: at once when it is. Raises BackendFailed with the last line of its log when it won't."""
@@ -145,6 +151,7 @@ class MpsDaemon:
     def _environment(self) -> dict[str, str]:
         return {
             **os.environ,
+            **self._mark,
             "CUDA_VISIBLE_DEVICES": self._uuid,
             "CUDA_MPS_PIPE_DIRECTORY": str(self._paths.pipe),
             "CUDA_MPS_LOG_DIRECTORY": str(self._paths.log),

@@ -11,6 +11,9 @@ from corral.clock import Clock
 from corral.model.device import DeviceProcess, DeviceSample
 from corral.telemetry.processes import PROC, read_stat, real_uid
 
+SERVICE = "mps"
+"""What Corral runs for all jobs on a device (the daemon they meet in) is marked with this in place of a job's id."""
+
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _COMMAND_CHARS = 256
 _CACHED_PROCESSES = 1024

@@ -14,7 +14,7 @@ from corral.model.fact import ConditionObserved, NodeObserved, Observation
 from corral.model.job import JobKind
 from corral.model.view import View
 from corral.ports import Source
-from corral.telemetry.attribution import Attribution
+from corral.telemetry.attribution import SERVICE, Attribution
 from corral.telemetry.condition import Standing, is_news, judge
 from corral.telemetry.driver_thread import DriverThread
 from corral.telemetry.host import host_node
@@ -172,6 +172,7 @@ class Sampler:
             device, before = self._devices[sample.uuid], self._standings.get(sample.uuid)
             places = (sample.uuid, *(part.uuid for part in device.partitions))
             jobs = {job for uuid in places for moment in (view_before, view) for job in _jobs_on(moment, uuid)}
+            jobs.add(SERVICE)
             self._samples[sample.uuid] = sample
             self._standings[sample.uuid] = judge(device, sample, before, jobs, self._settings, now_s=now_s)
 
