@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corral.model.plan import WaitReason
+from corral.model.queue import Queue
 from corral.model.view import View
 from corral.scheduling.foresee import Expected, foresee
 from corral.scheduling.planner import Planner
@@ -84,3 +85,16 @@ def test_the_plan_says_why_and_foresight_says_when() -> None:
         ("4", WaitReason.RESOURCES, None),
     ]
     assert starts(view, "4") == {"4": (T0 + 110, None)}
+
+
+def test_whoever_makes_room_is_put_back_and_foreseen_again() -> None:
+    queues = {"default": Queue("default", preempts=True)}
+    view = View(queues=queues).advance(observed(box(gpus=1)) + submitted(job(1, priority=9, time_limit_s=100)))
+    view = view.advance(started(Planner(view).plan(T0).starts[0]))
+    view = view.advance(submitted(job(2, priority=1, time_limit_s=30), job(3, priority=9, time_limit_s=5)))
+    assert starts(view, "2", "3") == {"2": (T0, None), "3": (T0 + 130, None)}
+
+
+def test_a_job_behind_two_that_end_together_starts_then() -> None:
+    view = busy(100, 100).advance(submitted(job(3, waits_for=("1", "2"))))
+    assert starts(view, "3") == {"3": (T0 + 100, None)}

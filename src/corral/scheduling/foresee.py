@@ -54,15 +54,16 @@ class _Future:
     def __init__(self, view: View, now: float, planner: Planner) -> None:
         self._planner = planner
         self._now = now
-        self._moments: list[tuple[float, int, str]] = []
+        self._moments: list[tuple[float, int, str, str | None]] = []
         self.starts: dict[str, Expected] = {}
         self.looks = 0
+        self._attempts = 0
         for job in view.jobs.values():
             allocation = view.allocations.get(job.allocation_id or "")
             if job.phase is Phase.PENDING and job.eligible_at is not None and job.eligible_at > now:
-                heappush(self._moments, (job.eligible_at, job.sequence, ""))
+                heappush(self._moments, (job.eligible_at, job.sequence, job.id, None))
             elif allocation is not None:
-                self._expect(expected_end(job, allocation, now, view.durations), job)
+                self._expect(expected_end(job, allocation, now, view.durations), job, allocation.id)
 
     @property
     def more(self) -> bool:
@@ -75,10 +76,13 @@ class _Future:
         while True:
             plan = self._planner.plan(self._now)
             self.looks += 1 + len(plan.starts) + len(plan.holds)
+            for eviction in plan.evictions:
+                self._put_back(eviction.job_id)
             for start in plan.starts:
                 started.add(start.job_id)
                 self._start(start)
-            if plan.complete or not plan.starts:
+            at_rest = not plan.evictions and (plan.complete or not plan.starts)
+            if at_rest or self.looks > 2 * LOOKS:
                 return started
 
     def go_on(self) -> bool:
@@ -86,12 +90,11 @@ class _Future:
         if not self._moments:
             return False
         self._now = max(self._now, self._moments[0][0])
-        deltas: list[Delta] = []
         while self._moments and self._moments[0][0] <= self._now:
-            job_id = heappop(self._moments)[2]
-            if job_id:
-                deltas += self._end(job_id)
-        self._planner.advance(deltas)
+            _, _, job_id, allocation_id = heappop(self._moments)
+            job = self._planner.view.jobs.get(job_id)
+            if job is not None and allocation_id is not None and job.allocation_id == allocation_id:
+                self._planner.advance(self._end(job, allocation_id))
         return True
 
     def depends_on(self, job_id: str) -> str | None:
@@ -111,27 +114,36 @@ class _Future:
         ]
         return min(holding, key=lambda one: one.sequence).id if holding else None
 
-    def _expect(self, end: float, job: Job) -> None:
+    def _expect(self, end: float, job: Job, allocation_id: str) -> None:
         if end < inf:
-            heappush(self._moments, (end, job.sequence, job.id))
+            heappush(self._moments, (end, job.sequence, job.id, allocation_id))
 
     def _start(self, start: Start) -> None:
         job = self._planner.view.jobs[start.job_id]
         run_s = run_estimate_s(job, self._planner.view.durations)
-        self.starts[job.id] = Expected(start_at=self._now, placement=start.placement)
-        self._expect(inf if run_s is None else self._now + run_s, job)
-        allocation = Allocation(f"{job.id}.foreseen", job.id, job.spec.user, start.placement, self._now)
+        self.starts.setdefault(job.id, Expected(start_at=self._now, placement=start.placement))
+        self._attempts += 1
+        allocation = Allocation(
+            f"{job.id}.foreseen.{self._attempts}", job.id, job.spec.user, start.placement, self._now
+        )
+        self._expect(inf if run_s is None else self._now + run_s, job, allocation.id)
         changes = {"phase": Phase.RUNNING, "started_at": self._now, "allocation_id": allocation.id}
         self._planner.advance([JobChanged(job.id, changes, self._now), AllocationMade(allocation, self._now)])
 
-    def _end(self, job_id: str) -> list[Delta]:
+    def _end(self, job: Job, allocation_id: str) -> list[Delta]:
         view = self._planner.view
-        job = view.jobs[job_id]
         deltas: list[Delta] = [
-            JobChanged(child, {"waits_for": tuple(p for p in view.jobs[child].waits_for if p != job_id)}, self._now)
-            for child in view.dependants.get(job_id, ())
+            JobChanged(child, {"waits_for": tuple(p for p in view.jobs[child].waits_for if p != job.id)}, self._now)
+            for child in view.dependants.get(job.id, ())
         ]
-        deltas.append(JobChanged(job_id, {"phase": Phase.SUCCEEDED, "allocation_id": None}, self._now))
+        deltas.append(JobChanged(job.id, {"phase": Phase.SUCCEEDED, "allocation_id": None}, self._now))
+        return [*deltas, AllocationEnded(allocation_id, job.id, self._now)]
+
+    def _put_back(self, job_id: str) -> None:
+        """The job makes room for another, and waits again."""
+        job = self._planner.view.jobs[job_id]
+        changes = {"phase": Phase.PENDING, "started_at": None, "allocation_id": None}
+        deltas: list[Delta] = [JobChanged(job_id, changes, self._now)]
         if job.allocation_id is not None:
             deltas.append(AllocationEnded(job.allocation_id, job_id, self._now))
-        return deltas
+        self._planner.advance(deltas)
