@@ -1,6 +1,7 @@
 """The control daemon of a shared device is there when it is needed, and gone when it is not, however it behaves."""
 
 import os
+import stat
 import subprocess
 import time
 from collections.abc import Iterator
@@ -142,3 +143,19 @@ def test_a_machine_without_the_program_says_so(paths: MpsPaths, tmp_path: Path) 
 def test_a_home_too_deep_for_pipes_is_refused_by_how_much() -> None:
     with pytest.raises(Refused, match=r"whose path is \d+ bytes shorter"):
         MpsPaths.under(Path("/h" * 50), "GPU-a")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root serves other users")
+def test_clients_of_every_user_reach_a_daemon_of_roots(paths: MpsPaths, mps_control: str) -> None:
+    daemon = MpsDaemon("GPU-a", paths, control=mps_control)
+    before = os.umask(0o077)
+    try:
+        daemon.start()
+    finally:
+        os.umask(before)
+    try:
+        modes = [stat.S_IMODE(path.stat().st_mode) for path in (paths.pipe.parent, paths.pipe, paths.log)]
+        assert modes == [0o755, 0o1777, 0o1777]
+        assert stat.S_IMODE((paths.pipe / "control").stat().st_mode) & 0o006 == 0o006
+    finally:
+        daemon.stop()

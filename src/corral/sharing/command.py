@@ -8,12 +8,24 @@ from typing import IO
 from corral.model.errors import BackendFailed
 
 
-def run_tool(argv: Sequence[str], *, timeout_s: float, stdin: str = "", env: Mapping[str, str] | None = None) -> str:
-    """What the tool printed. Raises BackendFailed when it is missing, exits other than 0, or takes too long."""
+def run_tool(
+    argv: Sequence[str],
+    *,
+    timeout_s: float,
+    stdin: str = "",
+    env: Mapping[str, str] | None = None,
+    umask: int = -1,
+) -> str:
+    """What the tool printed; `umask` -1 leaves it this process's.
+
+    Raises BackendFailed when it is missing, exits other than 0, or takes too long.
+    """
     # Files rather than pipes: a daemon that keeps its parent's output open must not keep the caller waiting.
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         try:
-            done = subprocess.run(argv, input=stdin.encode(), stdout=out, stderr=err, timeout=timeout_s, env=env)
+            done = subprocess.run(
+                argv, input=stdin.encode(), stdout=out, stderr=err, timeout=timeout_s, env=env, umask=umask
+            )
         except FileNotFoundError:
             raise BackendFailed(f"{argv[0]} is not installed here; it comes with the NVIDIA driver") from None
         except PermissionError:

@@ -88,11 +88,11 @@ class MpsDaemon:
             return
         if health.state is not MpsState.DOWN:
             self.stop()
-        self._paths.pipe.mkdir(parents=True, exist_ok=True)
-        self._paths.log.mkdir(parents=True, exist_ok=True)
+        for directory in (self._paths.pipe, self._paths.log):
+            _make_for_clients(directory)
         mode = ["-multiuser-server"] if self._multi_user else []
         try:
-            run_tool([self._control, *mode, "-d"], timeout_s=self._timeout_s, env=self._environment())
+            run_tool([self._control, *mode, "-d"], timeout_s=self._timeout_s, env=self._environment(), umask=0)
         except BackendFailed as failure:
             raise BackendFailed(f"MPS on {self._uuid} did not start: {failure}{self._last_words()}") from failure
         health = self.health()
@@ -188,3 +188,12 @@ class MpsDaemon:
         lines = text.split("\n")
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
         return f" (its log ends: {last})" if last else ""
+
+
+def _make_for_clients(directory: Path) -> None:
+    """A directory that, where the daemon is root's, clients of every user reach: its servers log as their users."""
+    directory.mkdir(parents=True, exist_ok=True)
+    if os.geteuid() == 0:
+        for above in (directory.parent, directory.parent.parent):
+            above.chmod(0o755)
+        directory.chmod(0o1777)
