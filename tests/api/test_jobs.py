@@ -7,7 +7,9 @@ import pytest
 from corral.api import jobs
 from corral.api.shapes import JobRow
 from corral.control import service
-from corral.model.fact import Fact
+from corral.model.fact import Fact, SiteArranged
+from corral.model.queue import Limits, Queue
+from corral.ports import Decided
 from tests.api.world import Served
 
 
@@ -239,3 +241,14 @@ def test_expected_starts_of_all_that_wait_are_told_on_request(served: Served) ->
     second, first = (row["expected_start"] for row in told)
     assert first is not None
     assert 59 <= second - first <= 61
+
+
+def test_a_dry_run_goes_by_the_sites_rules(served: Served) -> None:
+    served.world.ledger.observe([SiteArranged(queues=(Queue("default"),), limits=Limits(max_time_limit_s=60.0))])
+    served.world.ledger.commit(lambda _: Decided((), None)).result()
+    served.call("POST", "/jobs", {"command": ["true"], "request": {"devices": 2}})
+    answer = served.call("POST", "/jobs/dry-run", {"command": ["true"], "request": {"devices": 2}})
+    assert answer.data["starts_now"] is False
+    assert answer.data["expected_start"] is not None, "the job before it has the site's limit"
+    nowhere = served.call("POST", "/jobs/dry-run", {"command": ["true"], "queue": "defualt"})
+    assert (nowhere.status, "did you mean 'default'?" in str(nowhere.data)) == (422, True)

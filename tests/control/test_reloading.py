@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,11 @@ import pytest
 from corral.config import Settings, load_settings
 from corral.control.reloading import LIVE, SiteSettings, waits_for_start
 from corral.ledger.store import SqlLedger, open_ledger
-from corral.model.fact import NodeObserved
+from corral.model.fact import JobSubmitted, NodeObserved
 from corral.model.view import View
 from corral.ports import Decided
 from corral.scheduling.policy import POLICIES
-from tests.control.strategies import box
+from tests.control.strategies import box, job
 
 
 @pytest.fixture
@@ -57,6 +58,17 @@ def test_a_file_with_a_mistake_changes_nothing_and_the_log_says_why(
         assert not site.reload()
     assert settle(ledger) == before
     assert "the settings were not reloaded, those before hold: " in caplog.text
+
+
+def test_jobs_of_a_queue_that_is_taken_away_are_not_forgotten_silently(
+    ledger: SqlLedger, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ledger.commit(lambda _: Decided((JobSubmitted(job(1), 1.0), JobSubmitted(job(2), 1.0)), None)).result()
+    moved = replace(job(3), spec=replace(job(3).spec, queue="night"))
+    ledger.commit(lambda _: Decided((JobSubmitted(moved, 1.0),), None)).result()
+    SiteSettings(ledger, Settings(), lambda: load_settings(path), POLICIES).begin()
+    assert "queue night is gone; what is in it (1 job) stays" in caplog.text
+    assert "queue default" not in caplog.text
 
 
 def test_settings_that_wait_for_the_next_start_are_named() -> None:

@@ -7,7 +7,7 @@ import pytest
 from corral.control.caller import Caller
 from corral.control.site_rules import obey, refuse_full
 from corral.control.submit import spec_of
-from corral.model.errors import Forbidden, NotFound, Refused
+from corral.model.errors import Forbidden, Refused
 from corral.model.fact import SiteArranged
 from corral.model.job import Request
 from corral.model.queue import Limits, Project, Queue, Quota
@@ -34,8 +34,8 @@ def work(gpus: int = 1, **asked: Any) -> Submission:
 @pytest.mark.parametrize(
     ("submission", "error", "message"),
     [
-        (work(queue="nigth"), NotFound, "there is no queue 'nigth' here; did you mean 'night'?"),
-        (work(project="npl"), NotFound, "there is no project 'npl' here; did you mean 'nlp'?"),
+        (work(queue="nigth"), Refused, "there is no queue 'nigth' here; did you mean 'night'?"),
+        (work(project="npl"), Refused, "there is no project 'npl' here; did you mean 'nlp'?"),
         (work(project="nlp", queue="default"), Forbidden, "project nlp is of alice; bob is none of them"),
         (work(time_limit_s=7200.0), Refused, "a time limit of 2h is more than the 1h that the site allows a job"),
         (work(9), Refused, "user bob may hold at most 8 GPUs at once and this job asks for 9"),

@@ -11,6 +11,7 @@ from corral.control.checks import check
 from corral.control.controller import Controller
 from corral.control.rows import Row, device_rows, holding, job_row
 from corral.control.site_rules import obey
+from corral.control.submit import completed
 from corral.model.allocation import GpuInfo, Grant, Member, Placement
 from corral.model.errors import NotFound
 from corral.model.job import Job, Phase
@@ -161,6 +162,7 @@ class Inquiry:
         check(submission)
         view = self._ledger.view()
         obey(view, submission, user)
+        submission = completed(submission, view.limits)
         told = forecast(view, submission, user, self._clock.now(), plan=self._controller.plan, planner=self._planner)
         return {
             "starts_now": told.placement is not None,

@@ -2,12 +2,15 @@
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 
 from corral.config import Settings
 from corral.control.arranging import arrange
 from corral.model.errors import CorralError
+from corral.model.fact import SiteArranged
+from corral.model.units import count_of
 from corral.ports import Ledger
 from corral.scheduling.policy import Policy
 
@@ -59,10 +62,20 @@ class SiteSettings:
     def _put_in_force(self, settings: Settings) -> None:
         arrangement = arrange(settings, self._ledger.view().nodes.values(), self._policies)
         self._ledger.observe([arrangement.observation])
-        for remark in arrangement.remarks:
+        for remark in (*arrangement.remarks, *self._left_behind(arrangement.observation)):
             log.warning("%s", remark)
         if settings.unbuilt:
             log.warning("settings that have no effect yet: %s", ", ".join(settings.unbuilt))
+
+    def _left_behind(self, arranged: SiteArranged) -> list[str]:
+        """Queues that are gone while jobs are in them."""
+        there = {queue.name for queue in arranged.queues}
+        counts = Counter(job.spec.queue for job in self._ledger.view().jobs.values())
+        return [
+            f"queue {name} is gone; what is in it ({count_of(count, 'job')}) stays, and is served by priority"
+            for name, count in sorted(counts.items())
+            if name not in there
+        ]
 
 
 def waits_for_start(before: Settings, after: Settings) -> tuple[str, ...]:

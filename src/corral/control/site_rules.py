@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from corral.model.errors import Forbidden, NotFound, Refused, nearest
+from corral.model.errors import Forbidden, Refused, nearest
 from corral.model.job import Job, JobKind, Phase
 from corral.model.queue import Project, Queue, Quota
 from corral.model.submission import Submission
@@ -20,9 +20,9 @@ def obey(view: View, submission: Submission, user: str) -> None:
     """
     queue, project = submission.queue, submission.project
     if view.queues and queue not in view.queues:
-        raise NotFound(f"there is no queue {queue!r} here; {nearest(queue, view.queues)}", field="queue")
+        raise Refused(f"there is no queue {queue!r} here; {nearest(queue, view.queues)}", field="queue")
     if view.projects and project != DEFAULT_PROJECT and project not in view.projects:
-        raise NotFound(f"there is no project {project!r} here; {nearest(project, view.projects)}", field="project")
+        raise Refused(f"there is no project {project!r} here; {nearest(project, view.projects)}", field="project")
     found = view.projects.get(project)
     if found is not None and found.users and user not in found.users:
         raise Forbidden(f"project {project} is of {', '.join(found.users)}; {user} is none of them", field="project")

@@ -22,10 +22,9 @@ _INTERPRETER = re.compile(r"python[\d.]*|pypy[\d.]*|bash|sh|zsh|node|perl|ruby|R
 
 def spec_of(submission: Submission, caller: Caller, limits: Limits, owner: ProcessIdentity | None) -> JobSpec:
     """The specification that the ledger keeps: the submission, who asked for it, and the site's defaults."""
-    retries = limits.default_retries if submission.retries is None else submission.retries
-    time_limit_s = submission.time_limit_s
-    if time_limit_s is None and submission.kind is not JobKind.ADOPT:
-        time_limit_s = limits.max_time_limit_s
+    submission = completed(submission, limits)
+    assert submission.priority is not None, "it is completed"
+    assert submission.retries is not None, "it is completed"
     fallback = program_of(submission.command) if submission.command else submission.kind.value
     return JobSpec(
         user=caller.user,
@@ -33,11 +32,11 @@ def spec_of(submission: Submission, caller: Caller, limits: Limits, owner: Proce
         name=submission.name or fallback,
         kind=submission.kind,
         request=submission.request,
-        priority=limits.default_priority if submission.priority is None else submission.priority,
+        priority=submission.priority,
         queue=submission.queue,
         project=submission.project,
-        time_limit_s=time_limit_s,
-        retries=retries if submission.kind is JobKind.RUN else 0,
+        time_limit_s=submission.time_limit_s,
+        retries=submission.retries,
         after=submission.after,
         env=_shared(tuple(sorted(submission.env.items()))),
         workdir=submission.workdir,
@@ -47,6 +46,19 @@ def spec_of(submission: Submission, caller: Caller, limits: Limits, owner: Proce
         groups=caller.groups,
         rlimits=submission.rlimits,
         owner=owner,
+    )
+
+
+def completed(submission: Submission, limits: Limits) -> Submission:
+    """The submission with what it leaves to the site: priority, retries, and the longest time limit."""
+    runs = submission.kind is JobKind.RUN
+    retries = limits.default_retries if submission.retries is None else submission.retries
+    longest_s = None if submission.kind is JobKind.ADOPT else limits.max_time_limit_s
+    return replace(
+        submission,
+        priority=limits.default_priority if submission.priority is None else submission.priority,
+        retries=retries if runs else 0,
+        time_limit_s=longest_s if submission.time_limit_s is None else submission.time_limit_s,
     )
 
 
