@@ -1,0 +1,111 @@
+"""What is left of a node: the state that a fit is asked of, read from a view."""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from corral.model.device import Device, DeviceCondition, DeviceState
+from corral.model.means import Means
+from corral.model.units import MILLI_PER_DEVICE
+from corral.model.view import View
+
+
+class Slot(NamedTuple):
+    """A device's place in a node: what the device is, and what is left of it.
+
+    Attributes:
+        free_milli: share not handed out.
+        free_mib: memory not granted, None when the device's memory is not known.
+        blocked: the state that keeps it from being handed out at all, None when nothing does.
+        left_mib: memory really free on a device that strangers use, None when it is not lent out.
+        means: how jobs meet on it.
+        profile: of a hardware slice, None for a device.
+        one_user, tenant: whether its jobs must be one user's, and whose they are while there are any.
+    """
+
+    model: str
+    memory_mib: int | None
+    compute: tuple[int, int] | None
+    free_milli: int
+    free_mib: int | None
+    blocked: DeviceState | None = None
+    left_mib: int | None = None
+    means: Means = Means.TIMESLICE
+    profile: str | None = None
+    one_user: bool = False
+    tenant: str | None = None
+
+
+class NodeState(NamedTuple):
+    """All that a fit depends on. `cpu_milli` and `memory_mib` are what is free of the host."""
+
+    slots: tuple[Slot, ...]
+    cpu_milli: int
+    memory_mib: int
+    labels: tuple[tuple[str, str], ...] = ()
+    driver: tuple[int, ...] | None = None
+    cuda: tuple[int, int] | None = None
+
+
+def slot_of(
+    device: Device, condition: DeviceCondition | None, held_milli: int, held_mib: int, tenant: str | None = None
+) -> Slot:
+    """A device as a slot, with so much of it handed out; one that was never sampled counts as unreadable."""
+    blocked: DeviceState | None = DeviceState.UNREADABLE
+    left_mib = None
+    if condition is not None:
+        state = condition.state()
+        lent = state in (DeviceState.STALE, DeviceState.IN_USE) and condition.lendable
+        blocked = None if state is DeviceState.FREE or lent else state
+        left_mib = condition.memory_free_mib if condition.strangers else None
+    total_mib = device.memory_mib if left_mib is None else left_mib
+    return Slot(
+        model=device.model,
+        memory_mib=device.memory_mib if left_mib is None or blocked else left_mib,
+        compute=device.compute_capability,
+        free_milli=MILLI_PER_DEVICE - held_milli,
+        free_mib=None if total_mib is None else total_mib - held_mib,
+        blocked=blocked,
+        left_mib=left_mib,
+        means=device.means,
+        profile=device.mig_profile,
+        one_user=device.one_user,
+        tenant=tenant if device.one_user else None,
+    )
+
+
+def node_state(view: View, name: str, *, only: Collection[str] | None = None) -> NodeState:
+    """The state of a node in a view, computed afresh: the slow and obvious reading that faster ones must equal.
+
+    With `only`, the node has no slots but those of these devices (UUIDs), in index order.
+    """
+    node = view.nodes[name]
+    slots = [
+        slot_of(
+            device,
+            view.conditions.get(device.uuid),
+            view.held_milli(device.uuid),
+            view.held_mib(device.uuid),
+            view.tenant(device.uuid),
+        )
+        for device in node.devices
+        if only is None or device.uuid in only
+    ]
+    members = [m for a in view.allocations.values() for m in a.placement.members if m.node == name]
+    return NodeState(
+        slots=tuple(slots),
+        cpu_milli=node.cpu_milli - sum(m.cpu_milli for m in members),
+        memory_mib=node.memory_mib - sum(m.host_memory_mib for m in members),
+        labels=node.labels,
+        driver=version_tuple(node.driver_version),
+        cuda=node.cuda_version,
+    )
+
+
+def version_tuple(version: str | None) -> tuple[int, ...] | None:
+    """The leading integers of a dotted version, "580.159.03" -> (580, 159, 3); None when there are none."""
+    numbers = []
+    for part in (version or "").split("."):
+        if not part.isdigit():
+            break
+        numbers.append(int(part))
+    return tuple(numbers) or None
