@@ -1,17 +1,25 @@
 """Devices set apart: whose they are, whom they are lent to, and how they come back."""
 
+from corral.model.fact import AllocationEnded, Delta, JobChanged, SiteArranged
+from corral.model.job import Phase
 from corral.model.plan import WaitReason
-from corral.model.queue import Pool
+from corral.model.queue import Limits, Pool, Quota
 from corral.model.view import View
 from corral.scheduling.planner import Planner
 from tests.scheduling.lab import T0, box, job, observed, started, submitted
 
 BOX = box(gpus=4)
+POOLS = (Pool("nlp's", ("GPU-box-0", "GPU-box-1"), projects=("nlp",), lends=True),)
 
 
 def with_pool(*, lends: bool) -> View:
     pool = Pool("nlp's", ("GPU-box-0", "GPU-box-1"), projects=("nlp",), lends=lends)
     return View(pools={pool.name: pool}).advance(observed(BOX))
+
+
+def evicted(job_id: str) -> list[Delta]:
+    back = {"phase": Phase.PENDING, "allocation_id": None, "started_at": None}
+    return [JobChanged(job_id, back, T0 + 60), AllocationEnded(f"{job_id}.1", job_id, T0 + 60)]
 
 
 def placed(view: View) -> dict[str, tuple[str, ...]]:
@@ -44,6 +52,25 @@ def test_an_owner_takes_back_from_the_borrower_alone() -> None:
     assert [(one.job_id, one.reason) for one in plan.evictions] == [
         ("2", "pool nlp's takes back for job 3 what it had lent to alice")
     ]
+
+
+def test_who_was_ended_for_an_owner_does_not_come_back_before_the_owner_has_its_devices() -> None:
+    view = with_pool(lends=True).advance(submitted(job(1, 1), job(2, 1), job(3, 1), job(4, 1)))
+    for start in Planner(view).plan(T0).starts:
+        view = view.advance(started(start))
+    view = view.advance(submitted(job(5, 2, project="nlp")))
+    (borrower, _) = (one.job_id for one in Planner(view).plan(T0 + 60).evictions)
+    view = view.advance(evicted(borrower))
+    assert Planner(view).plan(T0 + 61).starts == ()
+
+
+def test_a_pool_goes_on_lending_while_its_owner_waits_for_something_else() -> None:
+    view = with_pool(lends=True).advance([SiteArranged(pools=POOLS, limits=Limits(of_user=Quota(devices=1)))])
+    view = view.advance(submitted(job(1, 1, project="nlp")))
+    view = view.advance(started(Planner(view).plan(T0).starts[0]))
+    borrowers = [job(number, 1, user=user) for number, user in ((3, "b"), (4, "c"), (5, "d"))]
+    view = view.advance(submitted(job(2, 1, project="nlp"), *borrowers))
+    assert sorted(placed(view)) == ["3", "4", "5"]
 
 
 def test_nobody_is_ended_for_one_who_owns_nothing() -> None:

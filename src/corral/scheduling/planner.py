@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING
 
 from corral.model.allocation import Allocation
@@ -123,7 +124,7 @@ class Planner:
             fair=fair,
             draft=draft,
             ends_of=lambda scope: self._ends_of(scope, now),
-            preemption=Preemption(view, self._policy_of, admission, self._running, Pools(view.pools)),
+            preemption=Preemption(view, self._policy_of, admission, self._running, self._pools(admission)),
             choosers={ranking: packer.choose for ranking, packer in self._packers.items()},
             timeline=Timeline(now, draft.free, lambda name: self._releases(draft, name, now), draft.slots_of),
         )
@@ -131,6 +132,18 @@ class Planner:
         plan = cycle.decide()
         faults = self._faults()
         return replace(plan, faults=faults) if faults else plan
+
+    def _pools(self, admission: Admission) -> Pools:
+        """The pools, with those waiting jobs that may want theirs back: the first of each user and project."""
+        if not any(pool.lends for pool in self.view.pools.values()):
+            return Pools(self.view.pools)
+        first: dict[tuple[str, str, str], Job] = {}
+        for queue in sorted(self._waiting.lines):
+            for _, job_id in self._waiting.lines[queue].everybody:
+                job = self.view.jobs[job_id]
+                if job.spec.request.devices:
+                    first.setdefault((queue, job.spec.project, job.spec.user), job)
+        return Pools(self.view.pools, [job for job in first.values() if admission.barrier(job, inf) is None])
 
     def position(self, job: Job, now: float) -> int:
         """The place of a waiting job in its queue, from 1, among those that may start as soon as there is room."""

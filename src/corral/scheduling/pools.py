@@ -1,6 +1,6 @@
 """Pools: devices set apart for some, lent to others while they are idle."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from corral.model.allocation import Allocation
 from corral.model.job import Job
@@ -9,19 +9,25 @@ from corral.scheduling.draft import Ask
 
 
 class Pools:
-    """What the pools of a cluster mean for a job."""
+    """What the pools of a cluster mean for a job.
 
-    def __init__(self, pools: Mapping[str, Pool]) -> None:
+    While one of `owners`, jobs that wait and may start, has a pool of its own, that pool lends nothing more: who was
+    ended for an owner would otherwise be back on the device before the owner has all that it needs.
+    """
+
+    def __init__(self, pools: Mapping[str, Pool], owners: Collection[Job] = ()) -> None:
         self._pools = pools
         self._names = sorted(pools)
+        lending = [name for name in self._names if pools[name].lends]
+        self._lends = tuple(name for name in lending if not any(self._owns(job, name) for job in owners))
 
     def ask(self, job: Job, until: float) -> Ask:
         """What the job asks for: not of pools that are shut to it, and of those that lend to it last."""
         if not self._names:
             return Ask(job.spec.request, until, job.spec.speeds)
         foreign = [name for name in self._names if not self._owns(job, name)]
-        shut = tuple(name for name in foreign if not self._pools[name].lends)
-        lent = tuple(name for name in foreign if self._pools[name].lends)
+        shut = tuple(name for name in foreign if name not in self._lends)
+        lent = tuple(name for name in foreign if name in self._lends)
         return Ask(job.spec.request, until, job.spec.speeds, shut=shut, lent=lent)
 
     def lends_of(self, job: Job) -> tuple[str, ...]:
