@@ -176,7 +176,7 @@ def _holding_line(result: "Estimate", load: "Load", devices: Sequence[DeviceRow]
 
 
 def _holding(devices: Sequence[DeviceRow], result: "Estimate") -> list[DeviceRow]:
-    return [device for device in devices if (device.memory_total_mib or 0) >= result.total_mib]
+    return [device for device in devices if not device.sliced and (device.memory_total_mib or 0) >= result.total_mib]
 
 
 def _devices() -> tuple[DeviceRow, ...] | None:

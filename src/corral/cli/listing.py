@@ -179,10 +179,11 @@ def _spans(indices: Sequence[int]) -> list[str]:
 
 def status_lines(server: ServerInfo, devices: Sequence[DeviceRow]) -> list[str]:
     """The table of `status`: a line a GPU in the manner of gpustat, and lines for those who are on it."""
-    free = sum(device.state == "free" for device in devices)
+    given = [device for device in devices if not device.sliced]
+    free = sum(device.state == "free" for device in given)
     driver = f"driver {server.driver_version}" if server.driver_version else f"source {server.source or 'unknown'}"
     kind = "mock devices" if server.mock else driver
-    lines = [painted(f"{server.node or 'this machine'}  {free} of {len(devices)} GPUs free  {kind}", "bold")]
+    lines = [painted(f"{server.node or 'this machine'}  {free} of {len(given)} GPUs free  {kind}", "bold")]
     name_width = max((len(_short_model(device.name)) for device in devices), default=0)
     for device in devices:
         lines.append(_gauge_line(device, min(name_width, 19)))
@@ -209,7 +210,7 @@ def clipped_line(line: str) -> str:
 
 
 def _gauge_line(device: DeviceRow, name_width: int) -> str:
-    name = clipped(_short_model(device.name), name_width).ljust(name_width)
+    name = clipped(device.mig_profile or _short_model(device.name), name_width).ljust(name_width)
     heat = f"{_or(device.temperature_c, '?'):>3}'C"
     use = f"{_or(device.utilization_pct, '?'):>3} %"
     memory = f"{_or(device.memory_used_mib, '?'):>5} / {_or(device.memory_total_mib, '?'):>5} MB"

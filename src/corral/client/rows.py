@@ -182,6 +182,11 @@ class DeviceRow(Row):
     def _nested(cls) -> dict[str, type[Row]]:
         return {"holders": HolderRow, "processes": ProcessRow, "links": LinkRow}
 
+    @property
+    def sliced(self) -> bool:
+        """Whether it is in MIG mode, and only its slices are handed out."""
+        return self.means == "mig" and self.mig_profile is None
+
 
 @dataclass(frozen=True, slots=True)
 class WaitPart(Row):

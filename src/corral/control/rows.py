@@ -69,8 +69,10 @@ def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample
         device.uuid, unreadable="not sampled yet", cordoned=view.cordons.get(device.uuid)
     )
     held = [view.allocations[allocation_id] for allocation_id in view.holders.get(device.uuid, ())]
+    of_slices = [view.allocations[a] for part in device.partitions for a in view.holders.get(part.uuid, ())]
     state = condition.state(
-        allocated=any(not allocation.reserved for allocation in held), reserved=any(a.reserved for a in held)
+        allocated=any(not allocation.reserved for allocation in (*held, *of_slices)),
+        reserved=any(allocation.reserved for allocation in (*held, *of_slices)),
     )
     seen = sample if sample is not None and condition.unreadable is None else DeviceSample(device.uuid, 0.0)
     return {
