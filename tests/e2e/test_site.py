@@ -3,12 +3,12 @@
 import os
 import shutil
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.box import Box, described
+from tests.e2e.box import Box, described, uuid
 
 SETTINGS = """\
 kill_grace: 1s
@@ -71,3 +71,32 @@ def test_a_failed_job_is_tried_again_as_often_as_the_site_says(site: Box) -> Non
     assert site.ended(job)["attempts"] == 3
     once = site.submit("--gpus", "0", "--retries", "0", "--", "false")
     assert (site.ended(once)["attempts"], site.job(once)["time_limit_s"]) == (1, 7200.0)
+
+
+LENDING = """\
+kill_grace: 1s
+queues:
+- {name: research}
+- {name: vision, parent: research, quota: {gpus: 1, borrow: 1}}
+- {name: speech, parent: research, quota: {gpus: 1, borrow: 1}}
+projects:
+- {name: lab}
+pools:
+- {name: own, gpus: [2, 3], projects: [lab], lends: true}
+"""
+
+
+def test_what_was_lent_comes_back_to_its_owner_and_the_borrower_to_its_queue(new_box: Callable[[str], Box]) -> None:
+    site = new_box(described(4))
+    (site.home / "config.yaml").write_text(LENDING)
+    site.up()
+    borrowers = [site.submit("--queue", "vision", "--", "sleep", "60") for _ in range(2)]
+    guests = [site.submit("--", "sleep", "60") for _ in range(2)]
+    for job in borrowers + guests:
+        site.until_phase(job, "RUNNING")
+    owner = site.submit("--project", "lab", "--gpus", "2", "--", "sleep", "2")
+    lender = site.submit("--queue", "speech", "--", "sleep", "2")
+    assert (site.ended(owner)["phase"], site.ended(lender)["phase"]) == ("SUCCEEDED", "SUCCEEDED")
+    assert site.job(owner)["devices"] == [uuid(2), uuid(3)]
+    for job in borrowers + guests:
+        site.until_phase(job, "RUNNING")
