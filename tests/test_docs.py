@@ -4,7 +4,10 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from corral.config import Settings, load_settings, settings, site
+from corral.control.arranging import arrange
 from corral.model.means import Means
 from corral.telemetry import mock_file
 from corral.telemetry.mock_file import Load, read_mock_file
@@ -41,3 +44,13 @@ def test_the_page_on_described_devices_has_every_key_and_a_box_that_can_be_read(
     path.write_text(page.partition("```toml\n")[2].partition("```")[0])
     idle, used = read_mock_file(path).devices
     assert (idle.device.links[0].peer_uuid, used.processes[0].memory_mib) == (used.device.uuid, 20 * 1024)
+
+
+@pytest.mark.parametrize("page", [DOCS / "settings.md", DOCS.parent / "README.md"], ids=["settings", "readme"])
+def test_settings_that_a_page_shows_are_taken_as_they_stand(page: Path, tmp_path: Path) -> None:
+    shown = re.findall(r"^```yaml\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    assert shown
+    for number, text in enumerate(shown):
+        path = tmp_path / f"{number}.yaml"
+        path.write_text(text)
+        arrange(load_settings(path), None)
