@@ -142,7 +142,9 @@ def test_what_the_phase_does_not_allow_is_a_conflict(served: Served) -> None:
 def test_a_dry_run_submits_nothing(served: Served) -> None:
     answer = served.call("POST", "/jobs/dry-run", {"command": ["true"]})
     assert answer.status == 200
-    assert sorted(answer.data) == ["devices", "expected_start", "nearest", "possible", "reason", "starts_now"]
+    assert sorted(answer.data) == [
+        *("devices", "expected_start", "grants", "nearest", "notes", "possible", "reason", "starts_now")
+    ]
     assert served.call("GET", "/jobs?all=1").data["jobs"] == []
 
 

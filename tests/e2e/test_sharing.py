@@ -282,3 +282,9 @@ def test_graphql_says_what_is_wrong_with_a_query_and_knows_no_node_that_is_not_t
     assert asked(pair, MAP, agent_id="elsewhere") == {"agent": None}
     endless = "{ agents { " + " ".join(f"a{n}: gpu_alloc_map" for n in range(2000)) + " } }"
     assert "errors" in pair.api("/graphql", {"query": endless})
+
+
+def test_a_dry_run_tells_what_would_be_granted_and_what_was_rounded(pair: Box) -> None:
+    done = pair.run("submit", "--dry-run", "--resource", "cuda.shares=1.205", "--", "true")
+    assert done.stdout.endswith("(CUDA GPU), 0.6 with 1.2G, 0.6 with 1.2G\n")
+    assert "cuda.shares: 1.205 is rounded down to 1.2 of a GPU" in done.stderr

@@ -55,7 +55,7 @@ async def submit_batch(request: Request, ask: Ask) -> Response:
 @router.post("/jobs/dry-run", openapi_extra=takes(Submission), responses=gives(shapes.DryRun))
 async def dry_run(request: Request, ask: Ask) -> Response:
     """Tell what would become of a job, and submit nothing."""
-    return await answer(ask.service.inquiry.dry_run, await read_body(request, Submission), ask.caller.user)
+    return await answer(ask.service.dry_run, await read_body(request, Submission), ask.caller)
 
 
 @router.post(

@@ -207,6 +207,8 @@ class DryRun:
     starts_now: bool
     possible: bool
     devices: tuple[NamedDevice, ...]
+    grants: tuple[Granted, ...]
+    notes: tuple[str, ...]
     reason: str
     expected_start: float | None
     nearest: Shape | None

@@ -2,9 +2,9 @@
 
 import sys
 
-from corral.cli.screen import USAGE, clock_time, print_json
+from corral.cli.screen import USAGE, clock_time, print_json, say
 from corral.client import DryRun
-from corral.model.units import count_of
+from corral.model.units import MILLI_PER_DEVICE, count_of, format_memory, format_share
 
 
 def show_forecast(forecast: DryRun, *, json: bool = False) -> int:
@@ -16,6 +16,8 @@ def show_forecast(forecast: DryRun, *, json: bool = False) -> int:
         return code
     if forecast.starts_now:
         write(f"would start now on {named_devices(forecast)}\n")
+        for note in forecast.notes:
+            say(note)
         return code
     if forecast.possible:
         write(f"would wait: {forecast.reason.removeprefix('it would wait: ')}\n")
@@ -34,4 +36,13 @@ def named_devices(forecast: DryRun) -> str:
         return "the host's processors; it asks for no GPU"
     indices = ", ".join(str(device.index) for device in forecast.devices)
     models = ", ".join(sorted({device.name for device in forecast.devices}))
-    return f"{count_of(len(forecast.devices), 'GPU')}: {indices} ({models})"
+    return f"{count_of(len(forecast.devices), 'GPU')}: {indices} ({models}){_parts(forecast)}"
+
+
+def _parts(forecast: DryRun) -> str:
+    """What it would have of each, where that is not all of it: ", 0.6 with 1.2G, 0.6 with 1.2G"."""
+    if all(grant.share_milli == MILLI_PER_DEVICE for grant in forecast.grants):
+        return ""
+    return "".join(
+        f", {format_share(grant.share_milli)} with {format_memory(grant.memory_mib)}" for grant in forecast.grants
+    )

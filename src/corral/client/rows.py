@@ -240,13 +240,15 @@ class DryRun(Row):
     starts_now: bool
     possible: bool = True
     devices: tuple[DeviceChoice, ...] = ()
+    grants: tuple[GrantRow, ...] = ()
+    notes: tuple[str, ...] = ()
     reason: str = ""
     expected_start: float | None = None
     nearest: Mapping[str, Any] | None = None
 
     @classmethod
     def _nested(cls) -> dict[str, type[Row]]:
-        return {"devices": DeviceChoice}
+        return {"devices": DeviceChoice, "grants": GrantRow}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from corral.clock import Clock
 from corral.control.asking import Asking
 from corral.control.checks import check
 from corral.control.controller import Controller
-from corral.control.rows import Row, device_rows, holding, job_row
+from corral.control.rows import Row, device_rows, grant_rows, holding, job_row
 from corral.control.site_rules import obey
 from corral.control.submit import completed
 from corral.model.allocation import GpuInfo, Grant, Member, Placement
@@ -158,7 +158,7 @@ class Inquiry:
 
     def dry_run(self, submission: Submission, user: str) -> Row:
         """Whether the submission would start now, on which devices; or why not, and the nearest that would."""
-        submission, _ = self._asking.settle(submission, user)
+        submission, notes = self._asking.settle(submission, user)
         check(submission)
         view = self._ledger.view()
         obey(view, submission, user)
@@ -168,6 +168,8 @@ class Inquiry:
             "starts_now": told.placement is not None,
             "possible": told.possible,
             "devices": [] if told.placement is None else [_named(view, uuid) for uuid in told.placement.uuids],
+            "grants": [] if told.placement is None else grant_rows(told.placement.grants),
+            "notes": list(notes),
             "reason": told.sentence,
             "expected_start": told.expected_start,
             "nearest": None if told.nearest is None else {"text": told.nearest},

@@ -1,9 +1,9 @@
 """What listings show: jobs and devices as plain rows."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from corral.model.allocation import Allocation
+from corral.model.allocation import Allocation, Grant
 from corral.model.device import Device, DeviceCondition, DeviceSample
 from corral.model.job import Job
 from corral.model.plan import WaitReason
@@ -44,15 +44,18 @@ def job_row(
         "command": list(spec.command),
         "gpus": spec.request.devices * spec.request.gang_size,
         "gpus_milli": sum(grant.share_milli for grant in grants) or spec.request.total_milli,
-        "grants": [
-            {"uuid": grant.uuid, "share_milli": grant.share_milli, "memory_mib": grant.memory_mib} for grant in grants
-        ],
+        "grants": grant_rows(grants),
         "enforcement": None if enforcement is None else to_plain(enforcement),
         "time_limit_s": spec.time_limit_s,
         "sequence": job.sequence,
         "wait": None if wait is None else wait.value,
         "expected_start": expected_start,
     }
+
+
+def grant_rows(grants: Sequence[Grant]) -> list[Row]:
+    """What a job has of each device."""
+    return [{"uuid": grant.uuid, "share_milli": grant.share_milli, "memory_mib": grant.memory_mib} for grant in grants]
 
 
 def device_rows(view: View, samples: Mapping[str, DeviceSample]) -> list[Row]:

@@ -105,6 +105,12 @@ class Service:
 
         return self._ledger.commit(decide)
 
+    def dry_run(self, submission: Submission, caller: Caller) -> Row:
+        """What would become of the submission, as `Inquiry.dry_run` and preflight say. Raises as `submit`."""
+        told = self.inquiry.dry_run(submission, caller.user)
+        settled, _ = self._asking.settle(submission, caller.user)
+        return {**told, "notes": [*told["notes"], *self._inspection.notes(self._ledger.view(), settled, caller)]}
+
     def is_quick(self, submission: Submission, caller: Caller) -> bool:
         """Whether submitting it reads nothing from a disk but its own working directory."""
         return self._inspection.is_known(submission, caller)
