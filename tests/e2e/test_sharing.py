@@ -288,3 +288,20 @@ def test_a_dry_run_tells_what_would_be_granted_and_what_was_rounded(pair: Box) -
     done = pair.run("submit", "--dry-run", "--resource", "cuda.shares=1.205", "--", "true")
     assert done.stdout.endswith("(CUDA GPU), 0.6 with 1.2G, 0.6 with 1.2G\n")
     assert "cuda.shares: 1.205 is rounded down to 1.2 of a GPU" in done.stderr
+
+
+def test_shares_are_what_they_were_after_the_server_came_back(pair: Box) -> None:
+    job = pair.submit("--resource", "cuda.shares=1.2", "--", "sleep", "60")
+    pair.until_phase(job, "RUNNING")
+    before = pair.job(job)
+    pair.down()
+    witness = pair.home / "scratch" / job / "config" / "resource.txt"
+    witness.unlink()
+    pair.up()
+    after = pair.job(job)
+    assert [after[key] for key in ("phase", "grants", "enforcement")] == [
+        before[key] for key in ("phase", "grants", "enforcement")
+    ]
+    assert f"{FIRST}:0.6,{SECOND}:0.6" in witness.read_text()
+    assert f"job {job} has an allocation and no resource file" in (pair.home / "server.log").read_text()
+    assert pair.ok("submit", "--dry-run", "--gpus", "0.9", "--", "true").startswith("would wait")

@@ -7,16 +7,20 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from sqlalchemy import select
 
 from corral.ledger import tables
 from corral.ledger.database import Database
 from corral.ledger.fold import check
+from corral.ledger.rows import allocation_of
 from corral.ledger.schema import MIGRATIONS, migrate, prepare, revision
 from corral.ledger.store import open_ledger
+from corral.model.allocation import Allocation, Placement
 from corral.model.errors import LedgerFailed
 from tests.ledger.making import url_of
 
@@ -42,6 +46,24 @@ def test_the_migrations_lead_to_the_tables_that_a_new_ledger_gets(tmp_path: Path
     migrated.close()
 
 
+def test_a_ledger_of_the_first_version_is_brought_to_this_one_with_what_it_holds(tmp_path: Path) -> None:
+    database = Database(url_of(tmp_path))
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    with database.writing() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0001")
+        connection.exec_driver_sql(
+            "INSERT INTO allocations VALUES (1, '1.1', '1', 'alice', 1, 0, 5.0, 9.0, '{\"members\": []}', NULL)"
+        )
+    prepare(database)
+    with database.reading() as connection:
+        assert revision(connection) == tables.REVISION
+        row = connection.execute(select(tables.allocations)).mappings().one()
+        assert allocation_of(row) == Allocation("1.1", "1", "alice", Placement(()), 5.0)
+    database.close()
+
+
 def test_the_newest_migration_is_the_one_the_code_expects() -> None:
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
@@ -63,7 +85,7 @@ def test_a_ledger_of_a_newer_version_is_refused_and_untouched(tmp_path: Path) ->
     open_ledger(url_of(tmp_path)).close()
     with closing(sqlite3.connect(tmp_path / "ledger.db")) as raw, raw:
         raw.execute("UPDATE alembic_version SET version_num = '9999'")
-    with pytest.raises(LedgerFailed, match=r"newer Corral .*9999.*0001"):
+    with pytest.raises(LedgerFailed, match=r"newer Corral .*9999.*0002"):
         open_ledger(url_of(tmp_path))
     with pytest.raises(LedgerFailed, match="format 9999"):
         check(url_of(tmp_path))

@@ -14,6 +14,7 @@ from corral.model.allocation import Allocation, GpuInfo, Placement
 from corral.model.errors import LedgerFailed, Refused
 from corral.model.fact import AllocationMade, DeviceCordoned, DeviceUncordoned, Fact, JobRequeued, JobSubmitted
 from corral.model.job import Job, JobSpec, Phase
+from corral.model.means import Enforcement
 from corral.model.past import PastRun
 from corral.model.units import MILLI_PER_DEVICE
 from corral.ports import JournalEntry
@@ -113,7 +114,7 @@ def job_of(row: Stored, environments: Environments) -> Job:
 
 def allocation_row(allocation: Allocation, entry: int, ended_at: float | None) -> Row:
     """An allocation; `entry` is the journal sequence of its beginning."""
-    info = allocation.gpu_info
+    info, enforcement = allocation.gpu_info, allocation.enforcement
     return {
         "entry": entry,
         "id": allocation.id,
@@ -125,13 +126,14 @@ def allocation_row(allocation: Allocation, entry: int, ended_at: float | None) -
         "ended_at": ended_at,
         "placement": _encode(to_plain(allocation.placement, compact=True)),
         "gpu_info": None if info is None else _encode(to_plain(info, compact=True)),
+        "enforcement": None if enforcement is None else _encode(to_plain(enforcement)),
     }
 
 
 def allocation_of(row: Stored) -> Allocation:
     """The allocation of a row of `allocations`. Raises LedgerFailed when the row is damaged."""
     try:
-        info = row["gpu_info"]
+        info, enforcement = row["gpu_info"], row["enforcement"]
         return Allocation(
             id=row["id"],
             job_id=row["job_id"],
@@ -141,6 +143,7 @@ def allocation_of(row: Stored) -> Allocation:
             attempt=row["attempt"],
             reserved=bool(row["reserved"]),
             gpu_info=None if info is None else from_plain(GpuInfo, json.loads(info)),
+            enforcement=None if enforcement is None else from_plain(Enforcement, json.loads(enforcement)),
         )
     except (Refused, ValueError, TypeError) as error:
         raise _damaged(f"allocation {row['id']}", error) from error

@@ -17,7 +17,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-REVISION = "0001"
+REVISION = "0002"
 """The newest migration; a ledger that says anything else must be migrated, or is from a newer Corral."""
 
 metadata = MetaData()
@@ -69,6 +69,7 @@ allocations = Table(
     Column("ended_at", Float, comment="null while it holds its devices"),
     Column("placement", Text, nullable=False, comment="JSON"),
     Column("gpu_info", Text, comment="JSON"),
+    Column("enforcement", Text, comment="JSON"),
     Index("allocations_by_job", "job_id"),
 )
 # One of each id holds devices at a time; also what makes finding the active ones quick.
