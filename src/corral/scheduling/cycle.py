@@ -6,7 +6,7 @@ from math import inf
 
 from corral.model.allocation import Placement, Reserve
 from corral.model.fit import Misfit
-from corral.model.job import Job, Phase
+from corral.model.job import Job, Phase, Request
 from corral.model.plan import Evict, Hold, Plan, Start, WaitReason
 from corral.scheduling.admit import Admission, Held, Scope, parked
 from corral.scheduling.backfill import promise
@@ -24,6 +24,10 @@ LOOK_LIMIT = 500
 
 START_LIMIT = 256
 """A cycle starts so many jobs; the next one goes on."""
+
+
+Shape = tuple[Request, tuple[tuple[str, float], ...], tuple[str, ...]]
+"""What decides whether a job fits into what is free: its request, its speeds, the pools shut to it."""
 
 
 @dataclass(slots=True)
@@ -57,6 +61,7 @@ class Cycle:
     reservations: list[Reserve] = field(default_factory=list)
     _promised: dict[str, tuple[Reserve, float]] = field(default_factory=dict)
     _blocked: dict[str, str] = field(default_factory=dict)
+    _full: dict[Shape, Misfit] = field(default_factory=dict)
 
     def decide(self) -> Plan:
         """The plan. Jobs are taken in order; what is done for one that has no place is its queue's policy's to say."""
@@ -110,7 +115,7 @@ class Cycle:
         run_s = self.standing.estimate_s(job)
         duration_s = inf if run_s is None else run_s
         ask = self.preemption.pools.ask(job, self.standing.now + duration_s)
-        placement = self._choose(ask, policy)
+        placement = self._full.get(_shape(ask)) or self._choose(ask, policy)
         if isinstance(placement, Placement):
             loan_milli = self.admission.loan_milli(job)
             self.draft.take(placement.members, ask.until, job)
@@ -192,13 +197,20 @@ class Cycle:
     def _hold(self, job: Job, ask: Ask, misfit: Misfit, policy: Policy) -> Hold:
         """Why the job has no place: resources, or only what is promised to or kept for those ahead."""
         position = self.turns.position()
-        if not self._blocked:
-            return Hold(job.id, WaitReason.RESOURCES, position, misfit=misfit)
-        free = self._choose(replace(ask, kept=False), policy)
+        free: Placement | Misfit | None = self._full.get(_shape(ask))
+        if free is None:
+            free = misfit if self.draft.unpromised else self._choose(replace(ask, kept=False), policy)
         if isinstance(free, Misfit):
+            # What is free only becomes less in a cycle: the next of this shape need not look again.
+            self._full[_shape(ask)] = free
             return Hold(job.id, WaitReason.RESOURCES, position, misfit=free)
-        behind = self.draft.keeper(free)
-        if behind is not None:
-            return Hold(job.id, WaitReason.PRIORITY, position, behind=behind, misfit=misfit)
-        behind = self._blocked.get(job.spec.queue) or next(iter(self._blocked.values()))
+        keeper = self.draft.keeper(free)
+        if keeper is not None:
+            return Hold(job.id, WaitReason.PRIORITY, position, behind=keeper, misfit=misfit)
+        promised = (self._blocked.get(job.spec.queue), *self._blocked.values(), *self._promised)
+        behind = next((ahead for ahead in promised if ahead is not None), None)
         return Hold(job.id, WaitReason.RESERVATION, position, behind=behind, misfit=misfit)
+
+
+def _shape(ask: Ask) -> Shape:
+    return ask.request, ask.speeds, ask.shut
