@@ -17,6 +17,8 @@ MAX_TIME_LIMIT_S = 1e10
 MAX_MIB = 2**40
 MAX_CPU_MILLI = 10**9
 MAX_INDEX = 2**31 - 1
+CHECKPOINT_SIGNALS = ("USR1", "USR2", "HUP", "INT", "TERM")
+MAX_CHECKPOINT_GRACE_S = 3600.0
 MAX_PID = 2**22
 """The largest pid there can be, PID_MAX_LIMIT of Linux."""
 
@@ -50,6 +52,18 @@ def check(submission: Submission) -> None:
             f"time_limit_s: {submission.time_limit_s:g} is no time limit; it must be above 0 and below "
             f"{MAX_TIME_LIMIT_S:g} (leave it out for none)",
             field="time_limit_s",
+        )
+    if submission.checkpoint_signal not in (None, *CHECKPOINT_SIGNALS):
+        raise Refused(
+            f"checkpoint_signal: {submission.checkpoint_signal!r:.40} will not do; one of "
+            f"{', '.join(CHECKPOINT_SIGNALS)} will",
+            field="checkpoint_signal",
+        )
+    if not 0 < submission.checkpoint_grace_s <= MAX_CHECKPOINT_GRACE_S:
+        raise Refused(
+            f"checkpoint_grace_s: {submission.checkpoint_grace_s:g} will not do; above 0 and up to "
+            f"{MAX_CHECKPOINT_GRACE_S:g} s will",
+            field="checkpoint_grace_s",
         )
     _check_surroundings(submission)
     if submission.array is not None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from corral.clock import Clock
 from corral.control import transitions
+from corral.control.checkpointing import Checkpoints
 from corral.control.cleaning import PAUSE_S, Cleaner
 from corral.control.tenancy import Tenancy
 from corral.control.transitions import Backoff
@@ -55,6 +56,7 @@ class Dispatcher:
         self._tenancy = tenancy
         self._todo: queue.SimpleQueue[tuple[str, str] | None] = queue.SimpleQueue()
         self._started_at: dict[str, float] = {}
+        self._checkpoints = Checkpoints(clock, self.stop)
         self._acted_at = 0.0
         self._cleaner = Cleaner(self._clean, self._busy)
         self._thread = threading.Thread(target=self._run, name="dispatcher", daemon=True)
@@ -179,12 +181,13 @@ class Dispatcher:
     def _stop(self, allocation_id: str) -> None:
         job = self._live_job(allocation_id)
         if job is not None and job.phase is Phase.STOPPING:
-            self._end(self._backends[job.spec.kind], allocation_id)
+            self._end(self._backends[job.spec.kind], job, allocation_id)
             self._settle(allocation_id)
 
-    @staticmethod
-    def _end(backend: Backend, allocation_id: str) -> None:
-        """Stop a launch, or see to it that it never runs."""
+    def _end(self, backend: Backend, job: Job, allocation_id: str) -> None:
+        """Stop a launch once the job has had time for its checkpoint, or see to it that it never runs."""
+        if not self._checkpoints.may_end(job, allocation_id, lambda: backend.pids(allocation_id)):
+            return
         if backend.report(allocation_id).phase is not LaunchPhase.UNKNOWN or not backend.declare_lost(allocation_id):
             backend.stop(allocation_id)
 
@@ -227,6 +230,7 @@ class Dispatcher:
 
     def _forget(self, allocation_id: str) -> None:
         self._started_at.pop(allocation_id, None)
+        self._checkpoints.forget(allocation_id)
         view = self._ledger.view()
         if allocation_id in view.allocations:
             return
@@ -254,7 +258,7 @@ class Dispatcher:
                 elif self._clock.monotonic() - since > LAUNCH_DOUBT_S:
                     backend.declare_lost(job.allocation_id)
             elif job.phase is Phase.STOPPING:
-                self._end(backend, job.allocation_id)
+                self._end(backend, job, job.allocation_id)
             self._settle(job.allocation_id)
 
     def _outcome(self, view: View, job: Job, report: LaunchReport, at: float) -> list[Fact]:

@@ -110,16 +110,20 @@ class DaemonWatch:
         view = self._ledger.view()
         tenants = _mps_tenants(view)
         self._pids = {uuid: pid for uuid, pid in self._pids.items() if uuid in tenants}
-        for uuid, jobs in tenants.items():
+        for uuid in tenants:
             found = view.device(uuid)
             if found is not None:
-                self._look_at(found[1], jobs)
+                self._look_at(found[1])
 
-    def _look_at(self, device: Device, jobs: list[Job]) -> None:
+    def _look_at(self, device: Device) -> None:
         health = self._mps.health(device)
         before = self._pids.get(device.uuid)
         if health.state is MpsState.RUNNING and before in (None, health.pid):
             self._pids[device.uuid] = health.pid or 0
+            return
+        # Asked again: when the last tenant has just gone, its daemon was stopped on purpose.
+        jobs = _mps_tenants(self._ledger.view()).get(device.uuid, [])
+        if not jobs:
             return
         what = health.detail or ("another daemon is in its place" if health.pid else "it is gone")
         reason = f"the MPS daemon of {device.uuid} failed: {what}; every job that was a client of it is lost"

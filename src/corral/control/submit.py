@@ -45,6 +45,8 @@ def spec_of(submission: Submission, caller: Caller, limits: Limits, owner: Proce
         gid=caller.gid,
         groups=caller.groups,
         rlimits=submission.rlimits,
+        checkpoint_signal=submission.checkpoint_signal,
+        checkpoint_grace_s=submission.checkpoint_grace_s,
         owner=owner,
     )
 

@@ -148,6 +148,8 @@ class JobSpec:
         retries: further attempts after a failure or a loss.
         after: ids of jobs that must succeed first.
         speeds: how fast the job runs on each device model, (model, speed) pairs; 0 is cannot.
+        checkpoint_signal: sent to the job's processes before it is stopped to make room, such as "USR1"; None is none.
+            The stop follows `checkpoint_grace_s` later.
         owner: for a reservation, the session leader whose end releases it; for an adoption, the process.
         notes: lines for the head of the job's log: what was rounded, what preflight warns of.
         forced_by: who insisted on it although preflight had said that it cannot run; None when nobody had to.
@@ -174,6 +176,8 @@ class JobSpec:
     rlimits: tuple[tuple[str, int], ...] = ()
     owner: ProcessIdentity | None = None
     speeds: tuple[tuple[str, float], ...] = ()
+    checkpoint_signal: str | None = None
+    checkpoint_grace_s: float = 60.0
     notes: tuple[str, ...] = ()
     forced_by: str | None = None
 

@@ -24,6 +24,7 @@ class Submission:
         rlimits: soft limits by name of `resource` without the prefix ("NOFILE"); lowered to the server's, never raised.
         resources: amounts by a neighbour's resource name ("cuda.shares": "0.5"), in place of devices in `request`.
         force: let it in although preflight says that it cannot run.
+        checkpoint_signal, checkpoint_grace_s: as in `JobSpec`.
         owner_pid: for a reservation, the session leader whose end releases it; for an adoption, the process.
     """
 
@@ -41,6 +42,8 @@ class Submission:
     workdir: str = "/"
     umask: int = 0o022
     rlimits: tuple[tuple[str, int], ...] = ()
+    checkpoint_signal: str | None = None
+    checkpoint_grace_s: float = 60.0
     array: ArraySpec | None = None
     held: bool = False
     owner_pid: int | None = None
