@@ -5,6 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from corral.model.fact import NodeObserved
+from corral.model.fit import Cause, Fit, fit
+from corral.model.job import Request
+from corral.model.state import node_state
+from corral.model.view import View
 from corral.telemetry.host import host_node, numa_node_of
 
 
@@ -17,6 +22,25 @@ def test_a_host_offers_the_cpus_it_may_run_on_and_no_more_memory_than_it_has() -
 
 def test_labels_are_sorted_by_key() -> None:
     assert host_node(labels={"zone": "a", "rack": "7"}).labels == (("rack", "7"), ("zone", "a"))
+
+
+def test_a_request_can_name_the_versions_of_a_host_as_labels() -> None:
+    host = host_node(labels={"rack": "7"}, driver_version="580.159.03", cuda_version=(12, 8))
+    state = node_state(View().advance([NodeObserved(host)]), host.name)
+    carried = {"driver-version": "580.159.03", "cuda-major-version": "12", "cuda-minor-version": "8", "rack": "7"}
+    for pair in carried.items():
+        assert isinstance(fit(Request(devices=0, labels=(pair,)), state), Fit)
+    other = fit(Request(devices=0, labels=(("cuda-major-version", "11"),)), state)
+    assert getattr(other, "cause", None) is Cause.LABELS
+
+
+def test_a_host_whose_versions_are_not_known_has_no_labels_of_them() -> None:
+    assert host_node().labels == ()
+
+
+def test_a_label_of_the_site_does_not_hide_what_the_driver_is() -> None:
+    found = host_node(labels={"driver-version": "1"}, driver_version="580.1")
+    assert found.labels == (("driver-version", "580.1"),)
 
 
 @pytest.mark.parametrize(("text", "expected"), [("1\n", 1), ("0\n", 0), ("-1\n", None), ("", None)])

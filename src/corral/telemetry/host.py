@@ -19,16 +19,30 @@ def host_node(
     driver_version: str | None = None,
     cuda_version: tuple[int, int] | None = None,
 ) -> Node:
-    """This host as a node: the CPUs this process may run on, in milli-CPU, and the memory it may use, in MiB."""
+    """This host as a node: the CPUs this process may run on, in milli-CPU, and the memory it may use, in MiB.
+
+    Beside `labels` it carries those that its versions make: `version_labels`.
+    """
+    versions = version_labels(driver_version, cuda_version)
     return Node(
         name=platform.node() or "localhost",
         devices=devices,
         cpu_milli=1000 * len(os.sched_getaffinity(0)),
         memory_mib=_memory_mib(),
-        labels=tuple(sorted((labels or {}).items())),
+        labels=tuple(sorted({**(labels or {}), **versions}.items())),
         driver_version=driver_version,
         cuda_version=cuda_version,
     )
+
+
+def version_labels(driver_version: str | None, cuda_version: tuple[int, int] | None) -> dict[str, str]:
+    """The labels driver-version, cuda-major-version and cuda-minor-version, as far as the versions are known."""
+    labels = {}
+    if driver_version:
+        labels["driver-version"] = driver_version
+    if cuda_version is not None:
+        labels["cuda-major-version"], labels["cuda-minor-version"] = map(str, cuda_version)
+    return labels
 
 
 def numa_node_of(pci_bus_id: str | None, pci_devices: Path = PCI_DEVICES) -> int | None:
