@@ -15,6 +15,7 @@ from corral.model.fit import (
     Slot,
     fit,
     grants_on,
+    profile_matches,
     share_milli_of,
     still_fits,
 )
@@ -168,3 +169,22 @@ def test_what_fits_is_granted_whole_and_within_what_is_free(request: Request, fr
 def test_shares_on_mps_are_not_so_small_that_a_daemon_has_too_many_clients(milli: int, fits: bool) -> None:
     request = Request(share_milli=milli, split_milli=milli)
     assert isinstance(fit(request, state(A100._replace(means=Means.MPS))), Fit) is fits
+
+
+@pytest.mark.parametrize(
+    ("wanted", "profile", "answer"),
+    [
+        ("1g.10gb", "1g.10gb", True),
+        ("1G.10GB", "1g.10gb", True),
+        ("10g", "1g.10gb", True),
+        ("10gb", "1g.10gb", True),
+        ("10g", "10g", True),
+        ("10g", "1g.10gb+me", True),
+        ("1g.10gb", "1g.10gb+me", False),
+        ("1g.5gb", "1g.10gb", False),
+        ("0g", "1g.10gb", False),
+        ("", "10g", False),
+    ],
+)
+def test_a_profile_matches_by_name_or_by_memory(wanted: str, profile: str, answer: bool) -> None:
+    assert profile_matches(wanted, profile) is answer

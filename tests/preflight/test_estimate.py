@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.model.device import Device
 from corral.model.errors import Refused
-from corral.preflight.estimate import Load, estimate_local, estimate_named, holding, parse_context
+from corral.preflight.estimate import Load, estimate_local, estimate_named, parse_context
 from corral.preflight.model_source import LocalModel, find_model
 from tests.preflight.test_weights import DEEPSEEK_V3, LLAMA_2_70B, LLAMA_3_8B, shape
 
@@ -82,12 +81,6 @@ def test_the_longest_context_that_fits_is_found() -> None:
     assert estimate_local(model(LLAMA_3_8B), Load(context=fitting, batch=4)).total_mib <= 24576
     assert estimate_local(model(LLAMA_3_8B), Load(context=fitting + 2048, batch=4)).total_mib > 24576
     assert estimate.fitting_context(1000) is None
-
-
-def test_the_devices_that_would_hold_it_are_those_with_the_memory() -> None:
-    devices = [Device("a", 0, "A100", 81920), Device("b", 1, "T4", 15360), Device("c", 2, "?", None)]
-    estimate = estimate_local(model(LLAMA_3_8B), Load())
-    assert [device.uuid for device in holding(devices, estimate)] == ["a"]
 
 
 @given(

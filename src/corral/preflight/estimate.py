@@ -4,10 +4,8 @@ Weights are counted, or measured where their files are at hand. The cache is exa
 overhead are rules of thumb: see `_activation_bytes` and the constants.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from corral.model.device import Device
 from corral.model.errors import Refused
 from corral.preflight.model_config import ModelShape
 from corral.preflight.model_name import billions_in, quantization_in, typical_shape
@@ -105,11 +103,6 @@ def estimate_named(name: str, load: Load) -> Estimate:
         f"{billions:g} billion parameters in the name, at {asked}; cache and activations of a common model of that size"
     )
     return _estimate(typical_shape(billions), weight_bytes, load, source)
-
-
-def holding(devices: Iterable[Device], estimate: Estimate) -> tuple[Device, ...]:
-    """The devices with memory enough for the whole estimate, in the order given; unknown memory does not count."""
-    return tuple(d for d in devices if d.memory_mib is not None and d.memory_mib >= estimate.total_mib)
 
 
 def parse_context(text: str) -> int:

@@ -1,18 +1,11 @@
-"""Hardware slices of a device: which one serves a request, and whose it is."""
+"""Hardware slices of a device, each given to one job at a time."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from corral.model.device import Device, Node, Partition
-from corral.model.fit import profile_matches
+from corral.model.device import Device, Node
 from corral.model.means import Enforcement, Level, Means
 from corral.model.units import MILLI_PER_DEVICE, format_share
 from corral.sharing.driver import Tenant
-
-
-def free_partitions(device: Device, profile: str, held: Iterable[str]) -> tuple[Partition, ...]:
-    """The slices of this profile that no one of `held` (UUIDs) is, in the order the device lists them."""
-    taken = frozenset(held)
-    return tuple(p for p in device.partitions if profile_matches(profile, p.profile) and p.uuid not in taken)
 
 
 class Mig:
