@@ -49,6 +49,11 @@ def test_everything_that_can_be_asked_for_at_once_is_accepted(tmp_path: Path) ->
     )
 
 
+def test_a_gang_and_speeds_are_accepted_and_zero_is_a_speed() -> None:
+    check(replace(GOOD, request=Request(gang_size=2, spread=True, labels=(("zone", "a"),))))
+    check(replace(GOOD, speeds=(("V100", 1.0), ("K80", 0.0))))
+
+
 def test_a_reservation_needs_no_command_and_no_directory() -> None:
     check(Submission(kind=JobKind.RESERVE, workdir="/no/such"))
 
@@ -79,6 +84,22 @@ def test_a_reservation_needs_no_command_and_no_directory() -> None:
         ({"array": ArraySpec((-1, 2))}, "array", "-1 is no index"),
         ({"array": ArraySpec((2**31,))}, "array", "indices are from 0 to 2147483647"),
         ({"array": ArraySpec((1,), 0)}, "array", "run at once"),
+        ({"speeds": (("V100", -0.5),)}, "speeds", "-0.5 is no speed on V100; 1 is as usual"),
+        ({"speeds": (("V100", float("nan")),)}, "speeds", "nan is no speed"),
+        ({"speeds": (("V100", float("inf")),)}, "speeds", "inf is no speed"),
+        ({"speeds": ((" - ", 1.0),)}, "speeds", "' - ' names no device model"),
+        ({"speeds": (("V100", 1.0), ("v100", 0.5))}, "speeds", "v100 is given 2 times"),
+        ({"speeds": tuple((f"X{i}", 1.0) for i in range(101))}, "speeds", "from 0 to 100, not 101"),
+        ({"request": Request(labels=(("zone", ""),))}, "labels", "write KEY=VALUE"),
+        ({"request": Request(labels=(("zone", "a\nb"),))}, "labels", "is no part of a label"),
+        ({"request": Request(labels=(("zone", "a"), ("zone", "b")))}, "labels", "zone is given 2 times"),
+        ({"request": Request(labels=tuple((str(i), "x") for i in range(101)))}, "labels", "from 0 to 100"),
+        ({"request": Request(devices=0, gang_size=2)}, "gang_size", "its members would have no GPU"),
+        ({"request": Request(gang_size=2, device_uuids=("GPU-1",))}, "gang_size", "named GPUs are one member's"),
+        ({"request": Request(gang_size=2, share_milli=500)}, "gang_size", "would hold parts of GPUs"),
+        ({"request": Request(gang_size=2, one_node=True, spread=True)}, "spread", "are opposites"),
+        ({"request": Request(one_node=True)}, "one_node", "this job is no gang; see --gang"),
+        ({"request": Request(spread=True)}, "spread", "this job is no gang; see --gang"),
     ],
 )
 def test_what_makes_no_sense_is_refused_by_name(change: dict[str, Any], field: str, said: str) -> None:

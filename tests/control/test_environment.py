@@ -36,6 +36,15 @@ def test_a_job_sees_its_own_devices_whatever_its_submitter_saw() -> None:
     assert found["HOME"] == "/home/alice"
 
 
+def test_a_gang_is_told_how_many_members_it_has_and_no_other_job_is() -> None:
+    view, allocation = held("GPU-1", "GPU-2")
+    alone = view.jobs["1"]
+    gang = replace(alone, spec=replace(alone.spec, request=replace(alone.spec.request, gang_size=2)))
+    told = dict(launch_of(gang, allocation, {}, "/h", "/h/scratch/1").env)
+    assert (told["CORRAL_GANG_SIZE"], told["CORRAL_GPUS"]) == ("2", "2")
+    assert "CORRAL_GANG_SIZE" not in environment("GPU-1", "GPU-2")
+
+
 def test_a_job_without_devices_sees_none() -> None:
     assert environment()["CUDA_VISIBLE_DEVICES"] == ""
 

@@ -1,6 +1,9 @@
 import pytest
 
-from corral.control.submit import program_of
+from corral.control.caller import Caller
+from corral.control.submit import program_of, spec_of
+from corral.model.queue import Limits
+from corral.model.submission import Submission
 
 
 @pytest.mark.parametrize(
@@ -19,3 +22,8 @@ from corral.control.submit import program_of
 )
 def test_a_job_without_a_name_is_called_by_its_program_or_the_script_it_runs(command: str, name: str) -> None:
     assert program_of(command.split()) == name
+
+
+def test_the_speeds_of_a_submission_are_the_jobs() -> None:
+    speeds = (("V100", 1.0), ("K80", 0.2))
+    assert spec_of(Submission(command=("true",), speeds=speeds), Caller("alice"), Limits(), None).speeds == speeds

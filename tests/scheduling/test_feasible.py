@@ -50,6 +50,18 @@ def test_what_can_never_start_is_said_with_the_most_there_is(view: View, request
     assert str(refused.value) == words
 
 
+def test_a_job_that_runs_on_no_model_here_is_refused_and_one_that_runs_on_some_is_not() -> None:
+    nowhere = impossible(HERE, Request(), (("A100", 0.0),))
+    assert nowhere is not None
+    assert "it runs on no model that is here" in nowhere
+    some = impossible(FLEET, Request(devices=3), (("A100", 0.0), ("H100", 2.0)))
+    assert some is not None
+    assert "of those here it runs on H100 80GB HBM3 alone" in some
+    assert impossible(FLEET, Request(devices=2), (("A100", 0.0),)) is None
+    with pytest.raises(Refused, match="no model that is here"):
+        refuse_impossible(HERE, Submission(speeds=(("A100", 0.0),)))
+
+
 def test_what_is_only_busy_sick_or_set_apart_now_is_not_impossible() -> None:
     full = HERE.advance(submitted(job(1, 8)))
     full = full.advance(started(Planner(full).plan(T0).starts[0]))

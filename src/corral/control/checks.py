@@ -2,6 +2,8 @@
 
 import os
 import resource
+from collections import Counter
+from math import isfinite
 
 from corral.model.errors import Refused, nearest
 from corral.model.job import JobKind, Request
@@ -12,6 +14,8 @@ from corral.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI
 MAX_ARRAY_ELEMENTS = 10_000
 MAX_DEVICES = 100_000
 MAX_NAME_LENGTH = 200
+MAX_SPEEDS = 100
+MAX_LABELS = 100
 MAX_PRIORITY = 1_000_000_000
 MAX_TIME_LIMIT_S = 1e10
 MAX_MIB = 2**40
@@ -37,6 +41,8 @@ def check(submission: Submission) -> None:
     if submission.kind is not JobKind.RUN and request.devices == 0:
         raise Refused("a reservation is of at least 1 GPU", field="gpus")
     _check_request(request)
+    _check_gang(request)
+    _check_speeds(submission.speeds)
     _between(submission.retries, 0, 1000, "retries", "0 tries once")
     _between(submission.priority, -MAX_PRIORITY, MAX_PRIORITY, "priority", "a lower number runs first")
     _between(submission.umask, 0, 0o777, "umask")
@@ -82,6 +88,7 @@ def _check_request(request: Request) -> None:
     _between(request.accept_in_use, 0, MAX_MIB, "accept_in_use", "MiB that must be free")
     _between(request.cpu_milli, 0, MAX_CPU_MILLI, "cpu_milli", "1000 is a whole core")
     _between(request.host_memory_mib, 0, MAX_MIB, "host_memory_mib")
+    _check_labels(request.labels)
     for field, version in (
         ("min_compute", request.min_compute),
         ("min_driver", request.min_driver),
@@ -96,6 +103,52 @@ def _check_request(request: Request) -> None:
     ):
         if not all(words):
             raise Refused(f"{field}: an empty name is among them; leave it out", field=field)
+
+
+def _check_gang(request: Request) -> None:
+    if request.gang_size == 1 and not (request.one_node or request.spread):
+        return
+    if request.gang_size == 1:
+        field = "one_node" if request.one_node else "spread"
+        raise Refused(f"{field}: it says where a gang's members go, and this job is no gang; see --gang", field=field)
+    if request.one_node and request.spread:
+        raise Refused("--one-node and --spread are opposites; leave one of them out", field="spread")
+    if request.devices == 0 or request.device_uuids or not request.whole:
+        what = "its members would have no GPU"
+        if request.devices:
+            what = "named GPUs are one member's" if request.device_uuids else "its members would hold parts of GPUs"
+        raise Refused(
+            f"gang_size: each member of a gang of {request.gang_size} has whole GPUs of its own, and {what}; "
+            "leave --gang out",
+            field="gang_size",
+        )
+
+
+def _check_labels(labels: tuple[tuple[str, str], ...]) -> None:
+    _between(len(labels), 0, MAX_LABELS, "labels", "how many there are")
+    _refuse_twice([key for key, _ in labels], "labels")
+    for word in (word for pair in labels for word in pair):
+        if len(word) > MAX_NAME_LENGTH or not (word and word.isprintable()):
+            raise Refused(f"labels: {word!r:.60} is no part of a label; write KEY=VALUE", field="labels")
+
+
+def _check_speeds(speeds: tuple[tuple[str, float], ...]) -> None:
+    _between(len(speeds), 0, MAX_SPEEDS, "speeds", "how many models they name")
+    _refuse_twice([model.lower() for model, _ in speeds], "speeds")
+    for model, speed in speeds:
+        if len(model) > MAX_NAME_LENGTH or not (model.isprintable() and any(map(str.isalnum, model))):
+            raise Refused(f"speeds: {model!r:.60} names no device model; write such as V100", field="speeds")
+        if not (isfinite(speed) and speed >= 0):
+            raise Refused(
+                f"speeds: {speed:g} is no speed on {model}; 1 is as usual, 2 twice as fast, 0 cannot run there",
+                field="speeds",
+            )
+
+
+def _refuse_twice(names: list[str], field: str) -> None:
+    for name, times in Counter(names).items():
+        if times > 1:
+            raise Refused(f"{field}: {name} is given {times} times; leave all but one of them out", field=field)
 
 
 def _check_share(request: Request) -> None:

@@ -47,7 +47,8 @@ def _slurm_names(job: Job, given: Mapping[str, str], devices: int) -> dict[str, 
 def launch_of(job: Job, allocation: Allocation, devices: Mapping[str, Device], home: str, scratch: str) -> Launch:
     """The launch of `job` on `allocation`: its submitter's environment, with Corral's own variables over it.
 
-    A job without devices sees none: CUDA_VISIBLE_DEVICES is set and empty. A script with lines for Slurm finds the
+    A job without devices sees none: CUDA_VISIBLE_DEVICES is set and empty. A gang is one process here, which sees the
+    devices of all its members and is told how many they are. A script with lines for Slurm finds the
     names that such scripts use, too.
     """
     uuids = allocation.placement.uuids
@@ -63,6 +64,8 @@ def launch_of(job: Job, allocation: Allocation, devices: Mapping[str, Device], h
         "CORRAL_HOME": home,
         "CORRAL_SCRATCH": scratch,
     }
+    if job.spec.request.gang_size > 1:
+        own["CORRAL_GANG_SIZE"] = str(job.spec.request.gang_size)
     if job.array_id is not None:
         own |= {"CORRAL_ARRAY_ID": job.array_id, "CORRAL_ARRAY_INDEX": str(job.array_index)}
     given = dict(job.spec.env)

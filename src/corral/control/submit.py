@@ -48,6 +48,7 @@ def spec_of(submission: Submission, caller: Caller, limits: Limits, owner: Proce
         checkpoint_signal=submission.checkpoint_signal,
         checkpoint_grace_s=submission.checkpoint_grace_s,
         owner=owner,
+        speeds=submission.speeds,
     )
 
 

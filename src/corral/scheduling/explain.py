@@ -90,7 +90,7 @@ def forecast(
 ) -> Forecast:
     """What would become of `submission`, were `user` to submit it at `now`."""
     request = submission.request
-    never = impossible(view, request)
+    never = impossible(view, request, submission.speeds)
     if never is not None:
         nearest = _flags(nearest_that_starts(view, request), request)
         return Forecast(f"it can never start here: {never}", nearest=nearest, possible=False)
@@ -120,6 +120,7 @@ def _as_last(view: View, submission: Submission, user: str, now: float) -> Job:
         queue=submission.queue,
         project=submission.project,
         time_limit_s=submission.time_limit_s,
+        speeds=submission.speeds,
     )
     last = max((job.sequence for job in view.jobs.values()), default=0)
     return Job("the one asked about", last + 1, spec, now)

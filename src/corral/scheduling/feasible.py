@@ -28,7 +28,7 @@ from corral.model.submission import Submission
 from corral.model.units import MILLI_PER_DEVICE, count_of, format_memory, format_share
 from corral.model.view import View, ViewDraft
 from corral.scheduling.capacity import Capacity
-from corral.scheduling.choose import choose
+from corral.scheduling.choose import choose, speed_on
 from corral.scheduling.draft import HOST_CAUSES, Ask, Draft, FitMemo, Keeping
 from corral.scheduling.reserve import Timeline, changed
 from corral.scheduling.words import count_of_cpus, short_model
@@ -88,9 +88,10 @@ def verify(view: View, start: Start) -> Misfit | None:
     return None
 
 
-def impossible(view: View, request: Request) -> str | None:
+def impossible(view: View, request: Request, speeds: tuple[tuple[str, float], ...] = ()) -> str | None:
     """Why no node here could ever serve the request, in words that name the most it may ask for; None when one could.
 
+    `speeds` are the job's, as `JobSpec` has them.
     While no inventory is known (the driver is down) nothing is impossible.
     """
     if not view.nodes:
@@ -101,7 +102,7 @@ def impossible(view: View, request: Request) -> str | None:
     empty = draft_of(_emptied(view))
     answer = choose(empty, Ask(request))
     if isinstance(answer, Placement):
-        return None
+        return _too_slow(view, empty, Ask(request, speeds=speeds))
     member = replace(request, gang_size=1)
     if request.gang_size > 1 and isinstance(choose(empty, Ask(member)), Placement):
         most = _largest_gang(empty, request)
@@ -111,9 +112,19 @@ def impossible(view: View, request: Request) -> str | None:
 
 def refuse_impossible(view: View, submission: Submission) -> None:
     """Raise Refused when no node here could ever serve the submission, naming the most it may ask for."""
-    never = impossible(view, submission.request)
+    never = impossible(view, submission.request, submission.speeds)
     if never is not None:
         raise Refused(never, field="request")
+
+
+def _too_slow(view: View, empty: Draft, ask: Ask) -> str | None:
+    """What to say of a request that only devices on which the job does not run could serve."""
+    if not ask.speeds or isinstance(choose(empty, ask), Placement):
+        return None
+    models = {device.model for node in view.nodes.values() for device in node.devices}
+    able = [short_model(model) for model in sorted(models) if speed_on(ask.speeds, model) > 0]
+    runs = f"of those here it runs on {', '.join(able)} alone" if able else "it runs on no model that is here"
+    return f"no node has enough GPUs on which the job runs: by --speed, {runs}; ask for fewer, or drop a speed of 0"
 
 
 def _after(view: View, plan: Plan | None, job: Job | None) -> Draft:
