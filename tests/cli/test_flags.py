@@ -41,3 +41,31 @@ def test_a_variable_has_a_name_and_a_value(given: str) -> None:
 
 def test_a_gpu_named_by_its_uuid_needs_no_server() -> None:
     assert DeviceFlags(device=["GPU-a"]).options(NOWHERE) == {"device": ["GPU-a"]}
+
+
+def test_where_a_job_may_run_is_read_from_words() -> None:
+    words = [
+        "--speed",
+        "v100=1,k80=0.2",
+        "--label",
+        "zone=a",
+        "--label=cuda-major-version=12",
+        "--min-driver",
+        "550.54",
+    ]
+    words += ["--min-cuda", "12.1", "--gang", "2", "--one-node", "--avoid", "train", "--avoid=serve"]
+    assert parse_words(SubmitFlags, words, "here").options(NOWHERE) == {
+        "speed": "v100=1,k80=0.2",
+        "label": {"zone": "a", "cuda-major-version": "12"},
+        "min_driver": "550.54",
+        "min_cuda": "12.1",
+        "gang": 2,
+        "one_node": True,
+        "avoid": ["train", "serve"],
+    }
+
+
+@pytest.mark.parametrize("given", [["zone"], ["=a"], ["zone="], ["zone=a", "zone=b"]])
+def test_a_label_has_a_key_and_one_value(given: list[str]) -> None:
+    with pytest.raises(Refused, match=r"^--label: "):
+        DeviceFlags(label=given).options(NOWHERE)

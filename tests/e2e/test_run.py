@@ -36,6 +36,35 @@ def test_more_than_the_machine_has_is_refused_with_what_it_has(box: Box) -> None
     assert "this machine has 4; the most you can ask for is 4" in box.run("run", "--gpus", "10000", "true").stderr
 
 
+def test_a_gang_on_one_machine_is_one_process_that_sees_the_gpus_of_all_members(box: Box) -> None:
+    told = box.ok("run", "--gpus", "1", "--gang", "2", "--", "sh", "-c", "echo $CORRAL_GANG_SIZE $CUDA_VISIBLE_DEVICES")
+    size, _, devices = told.strip().partition(" ")
+    assert size == "2"
+    assert len(set(devices.split(","))) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--label", "cuda-major-version=11"], "cuda-major-version is one of 12"),
+        (["--min-driver", "550.60"], "no node has driver 550.60 or newer; the newest is 550.54.15"),
+        (["--min-cuda", "12.5"], "no node has CUDA 12.5 or newer; the newest is 12.4"),
+        (["--speed", "a100=0"], "it runs on no model that is here"),
+        (["--gang", "2", "--spread"], "all nodes together can hold 1 such members"),
+        (["--gang", "2", "--gpus", "0.5"], "would hold parts of GPUs"),
+    ],
+)
+def test_a_place_that_is_nowhere_is_refused_with_what_there_is(box: Box, words: list[str], said: str) -> None:
+    assert box.ok("run", "--", "true") == ""
+    done = box.run("run", *words, "--", "true")
+    assert (done.returncode, said in " ".join(done.stderr.split())) == (2, True), done.stderr
+
+
+def test_a_job_runs_where_its_labels_versions_and_speeds_let_it(box: Box) -> None:
+    words = ["--label", "cuda-major-version=12", "--label", "driver-version=550.54.15", "--min-driver", "550.54"]
+    assert box.ok("run", *words, "--min-cuda", "12.1", "--speed", "a100=1,k80=0", "--", "echo", "here") == "here\n"
+
+
 def test_flags_end_where_the_command_begins(box: Box) -> None:
     assert box.ok("run", "echo", "--gpus", "-n", "--", "x") == "--gpus -n -- x\n"
 

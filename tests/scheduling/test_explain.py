@@ -4,13 +4,14 @@ from dataclasses import replace
 
 from corral.model.device import DeviceCondition, DeviceProcess
 from corral.model.fact import ConditionObserved, Delta
-from corral.model.job import Job, JobKind, Phase
+from corral.model.job import Job, JobKind, Phase, Request
 from corral.model.plan import WaitReason
 from corral.model.queue import Pool, Queue
 from corral.model.submission import Submission
 from corral.model.view import View
 from corral.scheduling.explain import Explanation, HoldIndex, ended_sentence, explain, forecast
 from corral.scheduling.planner import Planner
+from corral.scheduling.words import flags_of
 from tests.scheduling.lab import T0, box, job, observed, started, submitted, view_of
 
 
@@ -204,3 +205,8 @@ def test_a_submission_that_may_pass_those_that_wait_would_start_now() -> None:
     assert forecast(view, short, "bob", T0).sentence == "it would start now"
     long = Submission(request=job(9, 4).spec.request, time_limit_s=1000.0)
     assert forecast(view, long, "bob", T0).expected_start == T0 + 100
+
+
+def test_an_easier_form_of_a_gang_says_how_many_members_it_has() -> None:
+    assert flags_of(Request(gang_size=2), Request(gang_size=3)) == "--gpus 1 --gang 2"
+    assert flags_of(Request(), Request(gang_size=3)) == "--gpus 1 without --gang"

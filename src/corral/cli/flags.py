@@ -63,6 +63,16 @@ class DeviceFlags:
     min_compute: Annotated[
         str | None, typer.Option("--min-compute", metavar="X.Y", help="Least compute capability: 8.0.")
     ] = None
+    min_driver: Annotated[
+        str | None, typer.Option("--min-driver", metavar="X.Y", help="Least version of the driver: 550.54.")
+    ] = None
+    min_cuda: Annotated[
+        str | None, typer.Option("--min-cuda", metavar="X.Y", help="Least CUDA version of the driver: 12.1.")
+    ] = None
+    label: Annotated[
+        list[str] | None,
+        typer.Option("--label", metavar="K=V", help="On a node that carries cuda-major-version=12; may be repeated."),
+    ] = None
     device: Annotated[
         list[str] | None,
         typer.Option("--device", metavar="UUID", help="Exactly this GPU, by UUID or index; may be repeated."),
@@ -82,7 +92,9 @@ class DeviceFlags:
         if self.device:
             options["device"] = [_uuid(client, named) for named in self.device]
         if self.resource:
-            options["resource"] = _amounts(self.resource)
+            options["resource"] = _by_key(self.resource, "--resource", "KEY=N")
+        if self.label:
+            options["label"] = _by_key(self.label, "--label", "KEY=VALUE")
         return options  # type: ignore[no-any-return]
 
 
@@ -93,6 +105,24 @@ class JobFlags(DeviceFlags):
     cpus: Annotated[float | None, typer.Option("--cpus", metavar="N", help="Cores of the host.")] = None
     host_memory: Annotated[
         str | None, typer.Option("--host-memory", metavar="SIZE", help="Memory of the host: 16G.")
+    ] = None
+    speed: Annotated[
+        str | None,
+        typer.Option("--speed", metavar="MODEL=X,..", help="How fast it runs where: v100=1,k80=0.2; 0 cannot."),
+    ] = None
+    gang: Annotated[
+        int | None,
+        typer.Option(
+            "--gang",
+            metavar="M",
+            help="M times --gpus, all or none; on one machine a single process, which sees them all.",
+        ),
+    ] = None
+    one_node: Annotated[bool, typer.Option("--one-node", help="All members of the gang on one node.")] = False
+    spread: Annotated[bool, typer.Option("--spread", help="Each member of the gang on a node of its own.")] = False
+    avoid: Annotated[
+        list[str] | None,
+        typer.Option("--avoid", metavar="NAME", help="Not on a node where a job of this name runs; may be repeated."),
     ] = None
     time: Annotated[
         str | None, typer.Option("--time", metavar="TIME", help="End it after so long: 90s, 30m, 2h, 1d12h.")
@@ -196,17 +226,17 @@ def _variable(given: str) -> tuple[str, str]:
     return key, value
 
 
-def _amounts(given: Sequence[str]) -> dict[str, str]:
-    """Amounts by resource name."""
-    amounts: dict[str, str] = {}
+def _by_key(given: Sequence[str], flag: str, form: str) -> dict[str, str]:
+    """What a repeated flag says of each key, which `form` shows how to write."""
+    values: dict[str, str] = {}
     for one in given:
         key, equals, value = one.partition("=")
         if not (key and equals and value):
-            raise Refused(f"--resource: {one!r} is no amount of anything; write KEY=N", field="--resource")
-        if key in amounts:
-            raise Refused(f"--resource: {key} is given twice; leave one of them out", field="--resource")
-        amounts[key] = value
-    return amounts
+            raise Refused(f"{flag}: {one!r} says nothing of anything; write {form}", field=flag)
+        if key in values:
+            raise Refused(f"{flag}: {key} is given twice; leave one of them out", field=flag)
+        values[key] = value
+    return values
 
 
 def _uuid(client: Client, named: str) -> str:

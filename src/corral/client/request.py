@@ -6,6 +6,7 @@ import resource
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict, TypeVar
 
+from corral.client.where import parse_cuda, parse_labels, parse_speeds, parse_version
 from corral.model.ask import Ask, ask
 from corral.model.errors import Refused, nearest
 from corral.model.job import JobKind, Request
@@ -44,6 +45,14 @@ class RequestOptions(TypedDict, total=False):
         min_memory: the least memory a GPU must have in all, with a unit: "20G" (G is GiB).
         gpu_model: models that will do, as a list or with commas: "A100,H100".
         min_compute: the least compute capability: "8.0".
+        min_driver, min_cuda: the least driver and CUDA version of the node: "550.54", "12.1".
+        label: labels that the node must carry, values by key: {"cuda-major-version": "12"}.
+        avoid: names of jobs that must not run on the same node.
+        gang: members that start together or not at all, each with `gpus` whole GPUs. On one machine they are a single
+            process, which sees the GPUs of all and finds their number in CORRAL_GANG_SIZE.
+        one_node, spread: all of the gang on one node, or each member on a node of its own.
+        speed: how fast it runs on each model, 1 where nothing is said, 0 is cannot: {"v100": 1, "k80": 0.2}, or
+            "v100=1,k80=0.2".
         device: UUIDs of exactly the GPUs to use.
         accept_in_use: a GPU that others use will do while so much of its memory is free: "20G".
         cpus: cores of the host, in whole or part.
@@ -69,6 +78,14 @@ class RequestOptions(TypedDict, total=False):
     min_memory: str | None
     gpu_model: str | Sequence[str] | None
     min_compute: str | None
+    min_driver: str | None
+    min_cuda: str | None
+    label: Mapping[str, str]
+    avoid: Sequence[str]
+    gang: int | None
+    one_node: bool
+    spread: bool
+    speed: str | Mapping[str, float] | None
     device: Sequence[str]
     accept_in_use: str | None
     cpus: float | None
@@ -128,18 +145,26 @@ def submission(
         owner_pid=owner_pid,
         resources=_resources(options, spell),
         force=options.get("force", False),
+        speeds=parse_speeds(options.get("speed"), field=spell("speed")),
     )
 
 
 def device_request(options: RequestOptions, spell: Callable[[str], str] = str) -> Request:
     """The part of `options` that says what a job needs."""
     min_memory, accept_in_use = options.get("min_memory"), options.get("accept_in_use")
-    cpus, host_memory = options.get("cpus"), options.get("host_memory")
+    cpus, host_memory, gang = options.get("cpus"), options.get("host_memory"), options.get("gang")
     conditions = Request(
         min_memory_mib=None if min_memory is None else parse_memory_mib(min_memory, field=spell("min_memory")),
         models=_models(options.get("gpu_model")),
         min_compute=_compute(options.get("min_compute"), spell("min_compute")),
+        min_driver=parse_version(options.get("min_driver"), field=spell("min_driver")),
+        min_cuda=parse_cuda(options.get("min_cuda"), field=spell("min_cuda")),
         device_uuids=tuple(options.get("device", ())),
+        labels=parse_labels(options.get("label"), field=spell("label")),
+        gang_size=1 if gang is None else _at_least(1, gang, spell("gang")),
+        one_node=options.get("one_node", False),
+        spread=options.get("spread", False),
+        avoid_jobs=tuple(options.get("avoid", ())),
         cpu_milli=0 if cpus is None else round(1000 * _at_least(0.001, cpus, spell("cpus"))),
         host_memory_mib=0 if host_memory is None else parse_memory_mib(host_memory, field=spell("host_memory")),
         accept_in_use=None if accept_in_use is None else parse_memory_mib(accept_in_use, field=spell("accept_in_use")),

@@ -35,6 +35,9 @@ MAX_REMEMBERED_REQUESTS = 1000
 Refuse = Callable[[View, Submission], None]
 """Raises Refused when no node here could ever serve the submission."""
 
+Wish = tuple[Request, tuple[tuple[str, float], ...]]
+"""All that says whether a node could ever serve a submission: its request and its speeds."""
+
 
 class Service:
     """Everything a caller can have done. What a caller can ask is in `inquiry`, who holds what in `holdings`.
@@ -68,7 +71,7 @@ class Service:
         self._refuse_impossible = refuse_impossible
         self._stop = stop
         self._adopt = adopt
-        self._possible: tuple[Mapping[str, Node] | None, set[Request]] = (None, set())
+        self._possible: tuple[Mapping[str, Node] | None, set[Wish]] = (None, set())
 
     def submit(self, submissions: Sequence[Submission], caller: Caller) -> tuple[str, ...]:
         """Accept all or none; the id of each, once on disk. Raises Refused, Forbidden, Conflict, LedgerFailed."""
@@ -120,9 +123,10 @@ class Service:
         nodes, possible = self._possible
         if nodes is not view.nodes or len(possible) >= MAX_REMEMBERED_REQUESTS:
             nodes, possible = self._possible = view.nodes, set()
-        if submission.request not in possible:
+        wish = submission.request, submission.speeds
+        if wish not in possible:
             self._refuse_impossible(view, submission)
-            possible.add(submission.request)
+            possible.add(wish)
 
     def _owner(self, submission: Submission) -> ProcessIdentity | None:
         if submission.kind is JobKind.RUN or submission.owner_pid is None:

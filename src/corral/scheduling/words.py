@@ -68,8 +68,12 @@ def flags_of(request: Request, asked: Request | None = None) -> str:
         flags.append(f"--min-memory {format_memory(request.min_memory_mib)}")
     if request.min_compute is not None:
         flags.append(f"--min-compute {request.min_compute[0]}.{request.min_compute[1]}")
+    if request.gang_size > 1:
+        flags.append(f"--gang {request.gang_size}")
     asked = asked or request
     left_out = [flag for flag, field in _CONDITIONS if getattr(request, field) != getattr(asked, field)]
+    if request.gang_size == 1 < asked.gang_size:
+        left_out.append("--gang")
     return " ".join(flags) + (f" without {' and '.join(left_out)}" if left_out else "")
 
 
