@@ -9,7 +9,7 @@ from corral.model.device import DeviceCondition
 from corral.model.errors import Refused
 from corral.model.fact import ConditionObserved, DeviceCordoned
 from corral.model.fit import Cause
-from corral.model.job import Request
+from corral.model.job import JobSpec, Request
 from corral.model.submission import Submission
 from corral.model.view import View
 from corral.scheduling.feasible import impossible, nearest_that_starts, refuse_impossible, verify
@@ -83,11 +83,19 @@ def test_the_nearest_that_starts_keeps_as_much_of_the_request_as_it_can() -> Non
     view = FLEET.advance(submitted(job(1, 3, models=("A100",))))
     view = view.advance(started(Planner(view).plan(T0).starts[0]))
     wish = Request(devices=2, models=("A100",))
-    assert nearest_that_starts(view, wish) == replace(wish, devices=1)
+    assert nearest_that_starts(view, JobSpec("alice", request=wish)) == replace(wish, devices=1)
     both = Request(devices=2, models=("A100",), min_memory_mib=81_920)
     full = view.advance(submitted(job(2, 1, models=("A100",))))
     full = full.advance(started(Planner(full).plan(T0).starts[0]))
-    assert nearest_that_starts(full, both) == Request(devices=2, min_memory_mib=81_920)
+    assert nearest_that_starts(full, JobSpec("alice", request=both)) == Request(devices=2, min_memory_mib=81_920)
+
+
+def test_the_nearest_that_starts_is_none_on_a_model_that_the_job_does_not_run_on() -> None:
+    view = FLEET.advance(submitted(job(1, 2, models=("H100",))))
+    view = view.advance(started(Planner(view).plan(T0).starts[0]))
+    two = JobSpec("alice", request=Request(devices=2))
+    assert nearest_that_starts(view, two) == Request(devices=1)
+    assert nearest_that_starts(view, replace(two, speeds=(("A100", 0.0),))) is None
 
 
 def test_a_start_is_tested_again_with_the_same_test() -> None:

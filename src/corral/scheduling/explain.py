@@ -62,7 +62,7 @@ def explain(
     expected = foresee(view, now, [job.id], planner=lambda _: fresh)[job.id]
     suggestion = None
     if hold.reason in (WaitReason.RESOURCES, WaitReason.PRIORITY, WaitReason.RESERVATION):
-        smaller = nearest_that_starts(view, job.spec.request, plan, job)
+        smaller = nearest_that_starts(view, job.spec, plan, job)
         suggestion = _flags(smaller, job.spec.request)
     parts = [
         f"{title_of(job)} waits{_because(view, job, hold, position, now)}.",
@@ -90,22 +90,22 @@ def forecast(
 ) -> Forecast:
     """What would become of `submission`, were `user` to submit it at `now`."""
     request = submission.request
+    job = _as_last(view, submission, user, now)
     never = impossible(view, request, submission.speeds)
     if never is not None:
-        nearest = _flags(nearest_that_starts(view, request), request)
+        nearest = _flags(nearest_that_starts(view, job.spec), request)
         return Forecast(f"it can never start here: {never}", nearest=nearest, possible=False)
-    job = _as_last(view, submission, user, now)
     expected = foresee(view.advance([JobSubmitted(job, now)]), now, [job.id], planner=planner)[job.id]
     if expected.placement is not None and expected.start_at == now:
         return Forecast("it would start now", placement=expected.placement, expected_start=now)
     plan = plan or planner(view).plan(now)
-    found = place_now(view, plan, request)
+    found = place_now(view, plan, job.spec)
     why = "others go first" if isinstance(found, Placement) else _shortage(view, job, found, now)
     when = _when(view, expected, now)
     return Forecast(
         f"it would wait: {why}" + (f". {when}" if when else ""),
         expected_start=expected.start_at,
-        nearest=_flags(nearest_that_starts(view, request, plan), request),
+        nearest=_flags(nearest_that_starts(view, job.spec, plan), request),
     )
 
 

@@ -21,7 +21,7 @@ from corral.model.fit import (
     still_fits,
     version_tuple,
 )
-from corral.model.job import Job, Request
+from corral.model.job import Job, JobSpec, Request
 from corral.model.means import Means
 from corral.model.plan import Plan, Start, group_of
 from corral.model.submission import Submission
@@ -39,21 +39,23 @@ def draft_of(view: View) -> Draft:
     return Draft(Capacity(ViewDraft(view)), FitMemo())
 
 
-def place_now(view: View, plan: Plan | None, request: Request) -> Placement | Misfit:
-    """Where the request would start at once if it came last in line after what `plan` decided, or why nowhere."""
-    return choose(_after(view, plan, None), Ask(request))
+def place_now(view: View, plan: Plan | None, wished: JobSpec) -> Placement | Misfit:
+    """Where such a job would start at once if it came last in line after what `plan` decided, or why nowhere."""
+    return choose(_after(view, plan, None), Ask(wished.request, speeds=wished.speeds))
 
 
 def nearest_that_starts(
-    view: View, request: Request, plan: Plan | None = None, job: Job | None = None
+    view: View, wished: JobSpec, plan: Plan | None = None, job: Job | None = None
 ) -> Request | None:
     """The shape nearest to the request that would start now: fewer devices, then fewer conditions; None if none would.
+
+    Only devices on which a job of the speeds of `wished` runs count.
 
     With a plan, what it keeps for jobs ahead (of `job`, or of anybody new) stays kept.
     """
     draft = _after(view, plan, job)
-    for smaller in _smaller(request):
-        if isinstance(choose(draft, Ask(smaller)), Placement):
+    for smaller in _smaller(wished.request):
+        if isinstance(choose(draft, Ask(smaller, speeds=wished.speeds)), Placement):
             return smaller
     return None
 
