@@ -1,11 +1,12 @@
 """Who is ended for whom, and who never is."""
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corral.model.fact import Delta, JobChanged
+from corral.model.fact import AllocationEnded, Delta, JobChanged
 from corral.model.fit import Misfit
 from corral.model.job import Job, Phase
 from corral.model.plan import Evict, Plan, WaitReason
@@ -145,3 +146,27 @@ def test_whoever_is_ended_is_less_urgent_and_their_end_makes_room(
         for eviction in plan.evictions:
             draft.give(view.allocations[f"{eviction.job_id}.1"].placement.members)
         assert not isinstance(choose(draft, Ask(view.jobs[plan.evictions[0].for_job_id].spec.request)), Misfit)
+
+
+def test_what_room_was_made_for_does_not_go_to_whoever_made_it() -> None:
+    urgent, other = Queue("urgent", preempts=True), Queue("other", weight=9.0)
+    view = View(queues={"urgent": urgent, "other": other}).advance(observed(box(gpus=1)))
+    view = view.advance(submitted(job(1, queue="other", priority=9), job(2, queue="other", priority=9)))
+    view = view.advance(started(plan_of(view).starts[0])).advance(submitted(job(3, queue="urgent", priority=1)))
+    assert evicted(plan_of(view)) == ["1"]
+    gone: list[Delta] = [
+        JobChanged("1", {"phase": Phase.PENDING, "allocation_id": None}, T0),
+        AllocationEnded("1.1", "1", T0),
+    ]
+    assert [start.job_id for start in plan_of(view.advance(gone)).starts] == ["3"]
+
+
+def test_a_borrower_does_not_borrow_before_the_lender_has_had_its_own() -> None:
+    view = borrowing()
+    heavy = Queue("borrower", parent="lab", weight=99.0, quota=BORROWER.quota)
+    view = replace(view, queues={**view.queues, "borrower": heavy}).advance(submitted(job(9, 1, queue="lender")))
+    gone: list[Delta] = [
+        JobChanged("4", {"phase": Phase.PENDING, "allocation_id": None}, T0),
+        AllocationEnded("4.1", "4", T0),
+    ]
+    assert [start.job_id for start in plan_of(view.advance(gone)).starts] == ["9"]

@@ -152,10 +152,15 @@ ORDERS: Mapping[str, Order] = MappingProxyType(
 
 
 class Ranking:
-    """An order as one queue uses it. One that raises or returns nonsense is replaced by first come, first served."""
+    """An order as one queue uses it. One that raises or returns nonsense is replaced by first come, first served.
 
-    def __init__(self, order: Order) -> None:
+    `urgent_first` puts the priority before it, in a queue whose head may have less urgent jobs ended: else these could
+    come back before the one that they were ended for.
+    """
+
+    def __init__(self, order: Order, *, urgent_first: bool = False) -> None:
         self.order = order
+        self._urgent_first = urgent_first
         self.fault: str | None = None
 
     def rank(self, job: Job, standing: Standing) -> Rank:
@@ -167,7 +172,7 @@ class Ranking:
                 self.fault = f"{self.order.name} raised {type(error).__name__}: {error}"
             else:
                 if _sound(rank):
-                    return (*rank, job.sequence)
+                    return (job.spec.priority, *rank, job.sequence) if self._urgent_first else (*rank, job.sequence)
                 self.fault = f"{self.order.name} returned {rank!r}, which is no tuple of numbers"
         return (job.sequence,)
 

@@ -114,17 +114,19 @@ class Planner:
         evictions = self._rotations(draft, standing)
         if evictions:
             return Plan(view.version, evictions=evictions, complete=False)
+        preemption = Preemption(view, self._policy_of, admission, self._running, self._pools(admission))
+        holding = weighted_holding(admission, view.queues)
         cycle = Cycle(
             version=view.version,
             jobs=view.jobs,
-            turns=Turns(self._waiting.lines, view.jobs, standing, weighted_holding(admission, view.queues)),
+            turns=Turns(self._waiting.lines, view.jobs, standing, holding, preemption.foremost),
             standing=standing,
             policy_of=self._policy_of,
             admission=admission,
             fair=fair,
             draft=draft,
             ends_of=lambda scope: self._ends_of(scope, now),
-            preemption=Preemption(view, self._policy_of, admission, self._running, self._pools(admission)),
+            preemption=preemption,
             choosers={ranking: packer.choose for ranking, packer in self._packers.items()},
             timeline=Timeline(now, draft.free, lambda name: self._releases(draft, name, now), draft.slots_of),
         )
@@ -252,7 +254,7 @@ class Planner:
             from corral.scheduling.packing import Packer
 
             self._packers[policy.ranking] = Packer(self._capacity, policy.ranking)
-        return Ranking(policy.order)
+        return Ranking(policy.order, urgent_first=known is not None and known.preempts)
 
     def _follow(self, job: Job) -> None:
         self._waiting.follow(job, self._settled)

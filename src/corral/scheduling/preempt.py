@@ -25,8 +25,7 @@ class Preemption:
 
     def make_room(self, draft: Draft, job: Job, ask: Ask, now: float) -> list[Evict]:
         """Whom to end for the first job of its queue that has no place; nobody in most clusters."""
-        queue = self.view.queues.get(job.spec.queue)
-        preempts = queue is not None and queue.preempts
+        preempts = self._preempts(job.spec.queue)
         reclaims = self._reclaims(job)
         lends = self.pools.lends_of(job)
         if not preempts and not reclaims and not lends:
@@ -48,6 +47,31 @@ class Preemption:
 
         chosen = victims(draft, ask, self.running(), reason, now)
         return [Evict(one.job.id, job.id, why) for one, why in chosen]
+
+    def foremost(self, heads: Mapping[str, Job]) -> list[str]:
+        """The queues that no other goes before: whoever may have others ended for it has its turn before those others.
+
+        Else what room was made for would go to whoever made it, who would be ended again, and so on for ever.
+        """
+        urgent = [heads[name].spec.priority for name in heads if self._preempts(name)]
+        lenders = {self.view.queues[name].parent for name, job in heads.items() if self._reclaims(job)}
+        return [
+            name
+            for name, job in heads.items()
+            if not (urgent and min(urgent) < job.spec.priority)
+            and not (self._parent(name) in lenders and not self._reclaims(job) and self._limited(name))
+        ] or list(heads)
+
+    def _preempts(self, name: str) -> bool:
+        queue = self.view.queues.get(name)
+        return queue is not None and queue.preempts
+
+    def _parent(self, name: str) -> str | None:
+        queue = self.view.queues.get(name)
+        return None if queue is None else queue.parent
+
+    def _limited(self, name: str) -> bool:
+        return self.view.queues[name].quota.share_milli is not None
 
     def _reclaims(self, job: Job) -> bool:
         """Whether the job's queue only asks for what is its own, and others beside it stand above theirs."""

@@ -111,13 +111,24 @@ class Waiting:
                 line.join(job, standing)
 
 
+Foremost = Callable[[Mapping[str, Job]], list[str]]
+"""Of the queues with a head, those that none other of them goes before whatever they hold."""
+
+
 class Turns:
-    """Whose turn it is: the queue that holds least for its weight first, in it the lowest rank."""
+    """Whose turn it is: of the foremost queues the one that holds least for its weight, in it the lowest rank."""
 
     def __init__(
-        self, lines: Mapping[str, Line], jobs: Mapping[str, Job], standing: Standing, holding: Callable[[str], float]
+        self,
+        lines: Mapping[str, Line],
+        jobs: Mapping[str, Job],
+        standing: Standing,
+        holding: Callable[[str], float],
+        foremost: Foremost = list,
     ) -> None:
+        self._jobs = jobs
         self._holding = holding
+        self._foremost = foremost
         self._queues = {
             name: QueueTurns(lines[name], jobs, standing) for name in sorted(lines) if lines[name].everybody
         }
@@ -126,9 +137,10 @@ class Turns:
     def head(self) -> str | None:
         """Id of the job whose turn it is, None when there is none left."""
         if self._current is None:
-            names = [name for name, turns in self._queues.items() if turns.head() is not None]
-            if not names:
+            heads = {name: self._jobs[job_id] for name, one in self._queues.items() if (job_id := one.head())}
+            if not heads:
                 return None
+            names = self._foremost(heads) if len(heads) > 1 else list(heads)
             self._current = self._queues[min(names, key=lambda name: (self._holding(name), name))]
         return self._current.head()
 

@@ -28,6 +28,9 @@ from corral.sim.history import History, Run
 
 Speed = Callable[[Placement], float]
 
+ROUNDS = 1_000
+"""A planner that has not come to rest after so many plans for one moment never will."""
+
 
 @dataclass(slots=True)
 class Work:
@@ -146,7 +149,9 @@ class Engine:
 
     def _decide(self, now: float) -> None:
         """Plan and act until the plan has nothing more to do at this moment."""
-        while self._waiting:
+        for _ in range(ROUNDS):
+            if not self._waiting:
+                return
             plan = self.planner.plan(now)
             for watch in self.watches:
                 watch(now, plan)
@@ -160,6 +165,7 @@ class Engine:
             self.planner.advance(deltas)
             if not plan.evictions and (plan.complete or not plan.starts):
                 return
+        raise AssertionError(f"the planner does not come to rest at {now}: {plan}")
 
     def _start(self, start: Start, now: float) -> list[Delta]:
         work = self._works[start.job_id]
