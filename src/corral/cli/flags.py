@@ -110,6 +110,14 @@ class JobFlags(DeviceFlags):
         str | None,
         typer.Option("--speed", metavar="MODEL=X,..", help="How fast it runs where: v100=1,k80=0.2; 0 cannot."),
     ] = None
+    checkpoint_signal: Annotated[
+        str | None,
+        typer.Option(
+            "--checkpoint-signal",
+            metavar="SIG@TIME",
+            help="Sent so long before it is stopped to make room: USR1@60s.",
+        ),
+    ] = None
     gang: Annotated[
         int | None,
         typer.Option(

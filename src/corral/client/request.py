@@ -14,6 +14,7 @@ from corral.model.submission import ArraySpec, Submission
 from corral.model.units import count_of, parse_duration_s, parse_memory_mib
 
 MAX_ARRAY_SIZE = 10_000
+CHECKPOINT_GRACE_S = 60.0
 """More elements than this in one array are refused."""
 
 SENT_LIMITS = ("AS", "CORE", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "STACK")
@@ -51,6 +52,7 @@ class RequestOptions(TypedDict, total=False):
         gang: members that start together or not at all, each with `gpus` whole GPUs. On one machine they are a single
             process, which sees the GPUs of all and finds their number in CORRAL_GANG_SIZE.
         one_node, spread: all of the gang on one node, or each member on a node of its own.
+        checkpoint_signal: sent before the job is stopped to make room for others, and so long before: "USR1@60s".
         speed: how fast it runs on each model, 1 where nothing is said, 0 is cannot: {"v100": 1, "k80": 0.2}, or
             "v100=1,k80=0.2".
         device: UUIDs of exactly the GPUs to use.
@@ -86,6 +88,7 @@ class RequestOptions(TypedDict, total=False):
     one_node: bool
     spread: bool
     speed: str | Mapping[str, float] | None
+    checkpoint_signal: str | None
     device: Sequence[str]
     accept_in_use: str | None
     cpus: float | None
@@ -125,6 +128,9 @@ def submission(
     if kind is JobKind.RUN and not (words and words[0]):
         raise Refused("there is no command to run; write it after --, such as: -- python train.py", field="command")
     time, array, retries = options.get("time"), options.get("array"), options.get("retries")
+    signal_name, signal_grace_s = parse_checkpoint_signal(
+        options.get("checkpoint_signal"), field=spell("checkpoint_signal")
+    )
     return Submission(
         command=words,
         name=_text(options.get("name") or "", spell("name")),
@@ -146,7 +152,20 @@ def submission(
         resources=_resources(options, spell),
         force=options.get("force", False),
         speeds=parse_speeds(options.get("speed"), field=spell("speed")),
+        checkpoint_signal=signal_name,
+        checkpoint_grace_s=signal_grace_s,
     )
+
+
+def parse_checkpoint_signal(given: str | None, *, field: str = "checkpoint_signal") -> tuple[str | None, float]:
+    """A signal's name and the seconds that follow it before the stop: "USR1@60s"; "USR1" alone gives a minute."""
+    if given is None:
+        return None, CHECKPOINT_GRACE_S
+    name, _, grace = given.partition("@")
+    name = name.strip().upper().removeprefix("SIG")
+    if not name:
+        raise Refused(f"{field}: {given!r} names no signal; write it like USR1@60s", field=field)
+    return name, parse_duration_s(grace, field=field) if grace else CHECKPOINT_GRACE_S
 
 
 def device_request(options: RequestOptions, spell: Callable[[str], str] = str) -> Request:
