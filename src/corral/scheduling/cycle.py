@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 
 from corral.model.allocation import Placement, Reserve
-from corral.model.fit import Misfit
+from corral.model.fit import Fit, Misfit
 from corral.model.job import Job, Phase, Request
 from corral.model.plan import Evict, Hold, Plan, Start, WaitReason
 from corral.scheduling.admit import Admission, Held, Scope, parked
@@ -111,11 +111,13 @@ class Cycle:
     def _place(self, job: Job) -> Hold | None:
         """Start the job if it has a place; else do what keeps its turn, and say why it waits."""
         policy = self.policy_of[job.spec.queue]
-        self._take_back(job.id)
+        due = self._take_back(job.id)
         run_s = self.standing.estimate_s(job)
         duration_s = inf if run_s is None else run_s
         ask = self.preemption.pools.ask(job, self.standing.now + duration_s)
         placement = self._full.get(_shape(ask)) or self._choose(ask, policy)
+        if isinstance(placement, Misfit) and due is not None and self._fits(ask.request, due):
+            placement = due  # a promise that is due goes before what was kept since for others
         if isinstance(placement, Placement):
             loan_milli = self.admission.loan_milli(job)
             self.draft.take(placement.members, ask.until, job)
@@ -184,12 +186,22 @@ class Cycle:
         for member in reserve.placement.members:
             self.timeline.reserve(member, reserve.start_at, reserve.start_at + duration_s)
 
-    def _take_back(self, job_id: str) -> None:
-        """What is promised to a job is free to the job itself, which may now get something sooner."""
+    def _take_back(self, job_id: str) -> Placement | None:
+        """What is promised to a job is free to the job itself, which may now get something sooner; the place if due."""
         reserve, duration_s = self._promised.pop(job_id, (None, 0.0))
-        if reserve is not None:
-            for member in reserve.placement.members:
-                self.timeline.cancel(member, reserve.start_at, reserve.start_at + duration_s)
+        if reserve is None:
+            return None
+        for member in reserve.placement.members:
+            self.timeline.cancel(member, reserve.start_at, reserve.start_at + duration_s)
+        return reserve.placement if reserve.start_at <= self.standing.now else None
+
+    def _fits(self, request: Request, placement: Placement) -> bool:
+        """Whether nobody holds any of it, and all of it is well."""
+        draft = self.draft
+        return all(
+            isinstance(draft.memo.fit(request, draft.free(member.node), draft.slots_of(member)), Fit)
+            for member in placement.members
+        )
 
     def _keep(self, job: Job, ask: Ask, misfit: Misfit, nodes: tuple[str, ...] | None) -> None:
         self.draft.keep(Keeping(job.id, job.spec.request, misfit.cause in HOST_CAUSES, nodes, ask.shut))
