@@ -20,10 +20,12 @@ SAVES = (
 @contextlib.contextmanager
 def worker() -> Iterator["subprocess.Popen[str]"]:
     with subprocess.Popen([sys.executable, "-c", SAVES], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "up\n"
-        yield process
-        process.kill()
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "up\n"
+            yield process
+        finally:
+            process.kill()
 
 
 def evicted(stop_reason: Phase = Phase.PENDING, signal: str | None = "USR1") -> Job:
