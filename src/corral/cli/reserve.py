@@ -47,7 +47,7 @@ def reserve(
     with Client() as client:
         options = flags.options(client)
         options["time"] = duration
-        owner_pid = None if detach else os.getsid(0)
+        owner_pid = None if detach else session_owner()
         request = submission((), options, kind=JobKind.RESERVE, owner_pid=owner_pid, spell=_spell)
         job = client.submit(request)
         with _cancelled_if_interrupted(job.id):
@@ -84,6 +84,22 @@ def adopt(
         print_json({"id": job.id})
     else:
         sys.stdout.write(f"{job.id}\n")
+
+
+def session_owner() -> int:
+    """The process whose end ends this session: its leader or, where another pid namespace hides that, the parent.
+
+    getsid(2) and getppid(2) answer 0 for a process outside the namespace, as in a container.
+    Raises Refused when both are hidden.
+    """
+    owner = os.getsid(0) or os.getppid()
+    if owner == 0:
+        raise Refused(
+            "the session that this was typed in cannot be seen from here (a container hides it), so nothing would give "
+            "the GPUs back when it ends; --detach holds them until the time is up",
+            field="owner_pid",
+        )
+    return owner
 
 
 def _ancestors() -> list[int]:

@@ -1,0 +1,31 @@
+import subprocess
+import sys
+
+import pytest
+
+ASK = "from corral.cli.reserve import session_owner; print(session_owner())"
+NAMESPACE = ["unshare", "--user", "--map-root-user", "--pid", "--fork"]
+
+
+def in_a_namespace(*command: str) -> subprocess.CompletedProcess[str]:
+    """A command in a pid namespace of its own, as in a container: the session's leader is outside of it."""
+    if subprocess.run([*NAMESPACE, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine allows no pid namespaces")
+    return subprocess.run([*NAMESPACE, *command], capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_a_reservation_belongs_to_the_session_it_is_typed_in() -> None:
+    shell = [sys.executable, "-c", f"import os; {ASK}; print(os.getpid())"]
+    owner, leader = subprocess.check_output(shell, start_new_session=True, text=True).split()
+    assert owner == leader
+
+
+def test_where_a_container_hides_the_session_the_parent_owns_the_reservation() -> None:
+    done = in_a_namespace("sh", "-c", f"{sys.executable} -c '{ASK}'; exit $?")
+    assert (done.returncode, done.stdout) == (0, "1\n"), done.stderr
+
+
+def test_a_reservation_that_nothing_would_end_is_refused_with_the_way_out() -> None:
+    done = in_a_namespace(sys.executable, "-c", ASK)
+    assert done.returncode != 0
+    assert "--detach holds them until the time is up" in done.stderr
