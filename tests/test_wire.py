@@ -4,10 +4,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from corral.model import allocation, device, fact, job, queue, submission
+from corral.model import allocation, device, job, queue, submission
 from corral.model.errors import Refused
-from corral.model.job import Job, JobSpec, Phase, Request
-from corral.wire import fact_from_plain, fact_to_plain, from_plain, to_plain
+from corral.model.job import Job, JobSpec, Request
+from corral.wire import from_plain, to_plain
 
 VALUES = (
     Job,
@@ -34,17 +34,6 @@ def test_every_model_value_survives_the_wire(cls: type[object], data: st.DataObj
     carried = json.loads(json.dumps(to_plain(value)))
     assert from_plain(cls, carried) == value
     assert from_plain(cls, json.loads(json.dumps(to_plain(value, compact=True)))) == value
-
-
-@settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
-@given(st.builds(fact.JobSubmitted) | st.builds(fact.AllocationMade) | st.builds(fact.DeviceCordoned))
-def test_every_fact_survives_the_journal(what: fact.Fact) -> None:
-    assert fact_from_plain(json.loads(json.dumps(fact_to_plain(what)))) == what
-
-
-def test_the_changes_of_a_job_come_back_as_the_types_of_its_fields() -> None:
-    changed = fact.JobChanged("7", {"phase": Phase.RUNNING, "devices": ("GPU-1",), "started_at": 4.0}, at=5.0)
-    assert fact_from_plain(json.loads(json.dumps(fact_to_plain(changed)))) == changed
 
 
 def test_an_unknown_field_is_refused_with_the_nearest_known_one() -> None:

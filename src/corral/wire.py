@@ -1,7 +1,8 @@
 """Model to plain data and back, the only place where that is done.
 
 Plain data is what JSON can carry. Enumerations become their values, tuples become lists, dataclasses become objects
-with the same field names. Reading is strict: an unknown field is Refused with the nearest name that is known.
+with the same field names. What is asked for is read strictly: an unknown field is Refused with the nearest name that
+is known. What a server tells is read leniently, for client and server need not be of one version.
 """
 
 import dataclasses
@@ -12,35 +13,12 @@ from functools import cache
 from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from corral.model.errors import Refused, nearest
-from corral.model.fact import (
-    AllocationEnded,
-    AllocationMade,
-    DeviceCordoned,
-    DeviceUncordoned,
-    Fact,
-    JobChanged,
-    JobRequeued,
-    JobSubmitted,
-)
-from corral.model.job import Job
 
 T = TypeVar("T")
 Plain = Any
 Reader = Callable[[Any, str], Any]
 
 _MISSING = object()
-_FACTS: dict[str, type[Any]] = {
-    cls.__name__: cls
-    for cls in (
-        JobSubmitted,
-        JobChanged,
-        JobRequeued,
-        AllocationMade,
-        AllocationEnded,
-        DeviceCordoned,
-        DeviceUncordoned,
-    )
-}
 
 
 def to_plain(value: Any, *, compact: bool = False) -> Plain:
@@ -70,21 +48,20 @@ def from_plain(cls: type[T], data: Plain, *, field: str = "") -> T:
     return value
 
 
-def fact_to_plain(fact: Fact) -> dict[str, Plain]:
-    """Compact plain data of a fact, with its class name under "fact"."""
-    return {"fact": type(fact).__name__, **to_plain(fact, compact=True)}
+def some_from_plain(cls: type[Any], data: Mapping[str, Plain]) -> dict[str, Any]:
+    """The values of some fields of class `cls`, by name. Raises Refused as `from_plain`, KeyError for other names."""
+    readers = _field_readers(cast(Hashable, cls))
+    return {name: readers[name][0](value, name) for name, value in data.items()}
 
 
-def fact_from_plain(data: Mapping[str, Plain]) -> Fact:
-    """The fact that `fact_to_plain` made the data of."""
-    body = {key: value for key, value in data.items() if key != "fact"}
-    cls = _FACTS[data["fact"]]
-    if cls is JobChanged:
-        readers = {name: reader for name, (reader, _) in _field_readers(Job).items()}
-        body["changes"] = {name: readers[name](value, name) for name, value in body["changes"].items()}
-        return JobChanged(**body)
-    fact: Fact = from_plain(cls, body)
-    return fact
+def told(cls: type[T], data: Plain) -> T:
+    """The row of class `cls` (`corral.model.rows`) in a server's answer, which may be older or newer than the reader.
+
+    Keys that are not known are passed over, missing ones have their defaults, and an enumeration's value that is not
+    known stays text.
+    """
+    value: T = _listener(cast(Hashable, cls))(data)
+    return value
 
 
 @cache
@@ -197,6 +174,26 @@ def _scalar_reader(kind: type[Any]) -> Reader:
         return data
 
     return read
+
+
+@cache
+def _listener(kind: Any) -> Callable[[Any], Any]:
+    """As `_reader`, for what is told."""
+    origin, args = get_origin(kind), get_args(kind)
+    if origin in (Union, types.UnionType):
+        (inner,) = (_listener(arg) for arg in args if arg is not type(None))
+        return lambda data: None if data is None else inner(data)
+    if origin is tuple:
+        item = _listener(args[0])
+        return lambda data: tuple(map(item, data))
+    if dataclasses.is_dataclass(kind):
+        cls, hints = cast(type[Any], kind), get_type_hints(kind)
+        fields = {f.name: _listener(hints[f.name]) for f in dataclasses.fields(kind)}
+        return lambda data: cls(**{name: read(data[name]) for name, read in fields.items() if name in data})
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        members = {member.value: member for member in kind}
+        return lambda data: members.get(data, data)
+    return lambda data: data
 
 
 def _expect(holds: bool, expected: str, data: Any, field: str) -> None:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
+from corral.ledger.facts import fact_from_plain, fact_to_plain
 from corral.model.allocation import Allocation, GpuInfo, Placement
 from corral.model.errors import LedgerFailed, Refused
 from corral.model.fact import AllocationMade, DeviceCordoned, DeviceUncordoned, Fact, JobRequeued, JobSubmitted
@@ -18,7 +19,7 @@ from corral.model.means import Enforcement
 from corral.model.past import PastRun
 from corral.model.units import MILLI_PER_DEVICE
 from corral.ports import JournalEntry
-from corral.wire import fact_from_plain, fact_to_plain, from_plain, to_plain
+from corral.wire import from_plain, to_plain
 
 Row = dict[str, Any]
 Stored = Mapping[Any, Any]
