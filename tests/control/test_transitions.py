@@ -91,6 +91,23 @@ def test_a_lost_supervisor_loses_the_job_unless_it_may_be_tried_again() -> None:
         assert phases(transitions.ended(view, view.jobs["1"], dead, 203.0, BACKOFF), "1") == expected
 
 
+@pytest.mark.parametrize("how", [LaunchPhase.EXITED, LaunchPhase.DEAD])
+def test_a_job_that_was_stopped_for_what_it_did_has_failed_with_that_reason_and_may_be_tried_again(
+    how: LaunchPhase,
+) -> None:
+    view = started(with_jobs(box(), job(1), job(2, retries=1)), "1", 0)
+    view = started(view, "2", 1)
+    endings = {}
+    for job_id in ("1", "2"):
+        view = view.advance(transitions.stop(view.jobs[job_id], Phase.FAILED, "it held too much", 201.0))
+        report = LaunchReport(f"{job_id}.1", how, 200.0, 202.0, signal=15, exit_code=143, ending=Phase.FAILED)
+        facts = transitions.ended(view, view.jobs[job_id], report, 203.0, BACKOFF)
+        endings[job_id] = phases(facts, job_id)
+        first = next(fact for fact in facts if isinstance(fact, JobChanged))
+        assert first.changes["reason"] == "it held too much"
+    assert endings == {"1": [Phase.FAILED], "2": [Phase.FAILED, Phase.PENDING]}
+
+
 def test_a_launch_that_fails_too_often_fails_the_job_with_the_last_reason() -> None:
     view = with_jobs(box(), job(1))
     for _ in range(transitions.MAX_LAUNCH_FAILURES):

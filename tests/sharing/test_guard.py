@@ -105,16 +105,33 @@ def test_the_same_sample_again_is_no_new_evidence(watch: Watch) -> None:
     assert verdicts == ()
 
 
-def test_the_messages_say_by_how_much_and_what_to_do(watch: Watch) -> None:
-    watch.policy = GuardPolicy(grace_s=0)
+def test_the_messages_say_by_how_much_for_how_long_and_what_to_do(watch: Watch) -> None:
+    watch.bounds = [Bound("1", "GPU-a", 20_000, "1.1", "GPU 3")]
     (warning,) = watch.judge({"1": 20_480})
     assert warning.message == (
-        "job 1 uses 20G of GPU-a and was granted 19.5G, 480M too much; "
-        "it is stopped unless it is back within 0 s, sooner if the device runs out"
+        "job 1 uses 20G of GPU 3 and was granted 19.5G, 480M too much; "
+        "it is stopped unless it is back within 10 s, sooner if the device runs out"
     )
-    watch.second += 1
+    watch.second += 10
     (stop,) = watch.judge({"1": 20_480})
-    assert stop.message.endswith("and the grace of 0 s is up; ask for more next time: --gpu-mem 20480M")
+    assert stop.why == (
+        "it held 20G of GPU 3 for 10 s, 480M more than its grant of 19.5G; ask for more next time: --gpu-mem 20480M"
+    )
+    assert stop.message == f"job 1 is stopped: {stop.why}"
+
+
+def test_a_stop_because_the_device_runs_out_says_what_it_had_left(watch: Watch) -> None:
+    watch.see({"1": 10_000, "2": 20_000})
+    watch.second += 1
+    (stop,) = watch.judge({"1": 41_000, "2": 20_000})
+    assert "it held 40G of GPU-a, 20.5G more than its grant of 19.5G, and the device had 20.4G left" in stop.why
+
+
+def test_a_second_attempt_is_judged_afresh(watch: Watch) -> None:
+    watch.policy = GuardPolicy(grace_s=0)
+    for attempt in ("1.1", "1.2"):
+        watch.bounds = [Bound("1", "GPU-a", 20_000, attempt)]
+        assert [watch.see({"1": 20_001}), watch.see({"1": 20_001})] == [[("warn", "1")], [("stop", "1")]]
 
 
 @given(st.lists(st.tuples(st.integers(0, 40_000), st.integers(0, TOTAL_MIB)), max_size=30))

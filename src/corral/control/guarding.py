@@ -1,6 +1,7 @@
 """The watch over shared devices: the memory of jobs against their grants, and the daemons that they meet in.
 
-Both tell the job in its log what they found, and end it through the same facts as a cancellation.
+Both tell the job in its log what they found and have it stopped: as FAILED for what it did itself, as LOST for what
+became of its device. Either follows its retry policy.
 """
 
 import logging
@@ -36,7 +37,7 @@ class Stopper:
         self._stop = stop
 
     def end(self, job_id: str, ending: Phase, reason: str) -> None:
-        """Have a live job stopped; it ends in `ending`, and LOST follows its retry policy. Nothing if not live."""
+        """Have a live job stopped, to end in `ending`; FAILED and LOST follow its retries. Nothing if not live."""
 
         def decide(view: View) -> Decided[str | None]:
             job = view.jobs.get(job_id)
@@ -81,15 +82,22 @@ class MemoryGuard:
             log.warning("%s", verdict.message)
             self._tell(verdict.job_id, verdict.message)
             if verdict.action is Action.STOP:
-                self._stopper.end(verdict.job_id, Phase.CANCELLED, verdict.message)
+                self._stopper.end(verdict.job_id, Phase.FAILED, verdict.why)
 
 
 def guarded(view: View) -> list[Bound]:
     """The memory that live jobs were granted where nothing but the guard holds them to it."""
-    return [
-        Bound(allocation.job_id, grant.uuid, grant.memory_mib)
+    held = [
+        allocation
         for allocation in view.allocations.values()
         if allocation.enforcement is not None and allocation.enforcement.memory is Level.GUARDED
+    ]
+    names: dict[str, str] = {}
+    if held:
+        names = {device.uuid: f"GPU {device.index}" for node in view.nodes.values() for device in node.devices}
+    return [
+        Bound(allocation.job_id, grant.uuid, grant.memory_mib, allocation.id, names.get(grant.uuid))
+        for allocation in held
         for grant in allocation.placement.grants
         if grant.memory_mib is not None
     ]

@@ -136,8 +136,8 @@ def ended(view: View, job: Job, report: LaunchReport, at: float, backoff: Backof
 
 def _ending(job: Job, report: LaunchReport) -> tuple[Phase, str | None]:
     if report.phase in (LaunchPhase.DEAD, LaunchPhase.DECLARED_LOST):
-        if job.phase is Phase.STOPPING and job.stop_reason is Phase.CANCELLED:
-            return Phase.CANCELLED, job.reason
+        if job.phase is Phase.STOPPING and job.stop_reason in (Phase.CANCELLED, Phase.FAILED):
+            return job.stop_reason, job.reason
         return Phase.LOST, report.reason or "its supervisor died and left no record of how the job ended"
     ending = report.ending or Phase.FAILED
     if job.phase is Phase.STOPPING and ending is not Phase.TIMED_OUT:

@@ -38,7 +38,7 @@ NEXT_PHASES: dict[Phase, frozenset[Phase]] = {
         {Phase.RUNNING, Phase.PENDING, Phase.STOPPING, Phase.SUCCEEDED, Phase.FAILED, Phase.TIMED_OUT, Phase.LOST}
     ),
     Phase.RUNNING: frozenset({Phase.SUCCEEDED, Phase.FAILED, Phase.STOPPING, Phase.TIMED_OUT, Phase.LOST}),
-    Phase.STOPPING: frozenset({Phase.PENDING, Phase.CANCELLED, Phase.TIMED_OUT, Phase.LOST}),
+    Phase.STOPPING: frozenset({Phase.PENDING, Phase.FAILED, Phase.CANCELLED, Phase.TIMED_OUT, Phase.LOST}),
     Phase.SUCCEEDED: frozenset(),
     Phase.FAILED: frozenset({Phase.PENDING}),
     Phase.CANCELLED: frozenset(),
@@ -46,7 +46,8 @@ NEXT_PHASES: dict[Phase, frozenset[Phase]] = {
     Phase.LOST: frozenset({Phase.PENDING}),
 }
 """Legal steps. STARTING -> SUCCEEDED | FAILED is a process that ended before anyone saw it run;
-RUNNING -> TIMED_OUT a time limit that the supervisor enforced by itself."""
+RUNNING -> TIMED_OUT a time limit that the supervisor enforced by itself; STOPPING -> FAILED a job that was stopped for
+what it did."""
 
 
 class JobKind(StrEnum):

@@ -22,11 +22,21 @@ class GuardPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The memory that a job was granted on a device."""
+    """The memory that a job was granted on a device.
+
+    `allocation_id` tells a second attempt from the first, `name` is what people call the device (None: its UUID).
+    """
 
     job_id: str
     uuid: str
     limit_mib: int
+    allocation_id: str = ""
+    name: str | None = None
+
+    @property
+    def device(self) -> str:
+        """The device in a sentence."""
+        return self.name or self.uuid
 
 
 class Action(StrEnum):
@@ -38,13 +48,14 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What to do about a job that is over its grant; `message` is for the job's log."""
+    """What to do about a job that is over its grant: `why`, for its record, and `message`, for its log."""
 
     action: Action
     job_id: str
     uuid: str
     used_mib: int
     limit_mib: int
+    why: str
     message: str
 
 
@@ -60,9 +71,9 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class GuardState:
-    """What is remembered from round to round, by (job id, device UUID)."""
+    """What is remembered from round to round, by (job id, device UUID, allocation id)."""
 
-    watched: Mapping[tuple[str, str], Watched] = field(default_factory=lambda: MappingProxyType({}))
+    watched: Mapping[tuple[str, str, str], Watched] = field(default_factory=lambda: MappingProxyType({}))
 
 
 def judge(
@@ -80,9 +91,9 @@ def judge(
     job nor clears it.
     """
     verdicts: list[Verdict] = []
-    watched: dict[tuple[str, str], Watched] = {}
-    for bound in sorted(bounds, key=lambda bound: (bound.job_id, bound.uuid)):
-        key = (bound.job_id, bound.uuid)
+    watched: dict[tuple[str, str, str], Watched] = {}
+    for bound in sorted(bounds, key=_key):
+        key = _key(bound)
         before = state.watched.get(key)
         sample = samples.get(bound.uuid)
         used_mib = None if sample is None else _used_mib(sample, bound)
@@ -96,6 +107,10 @@ def judge(
     return tuple(verdicts), GuardState(MappingProxyType(watched))
 
 
+def _key(bound: Bound) -> tuple[str, str, str]:
+    return bound.job_id, bound.uuid, bound.allocation_id
+
+
 def _judge_one(
     bound: Bound, sample: DeviceSample, used_mib: int, before: Watched | None, *, now_s: float, policy: GuardPolicy
 ) -> tuple[Watched, Verdict | None]:
@@ -107,13 +122,14 @@ def _judge_one(
         return replace(over, stopped=True), None
     growth_mib = 0 if before is None else max(0, used_mib - before.used_mib)
     must_stay_free_mib = 0 if since_s is None else policy.reserve_mib
+    over_s = 0.0 if since_s is None else now_s - since_s
     if sample.memory_free_mib is not None and sample.memory_free_mib - growth_mib < must_stay_free_mib:
-        why = f"{bound.uuid} has {format_memory(sample.memory_free_mib)} left"
-        return replace(over, stopped=True), _stop(bound, used_mib, why)
+        left = f", and the device had {format_memory(sample.memory_free_mib)} left"
+        return replace(over, stopped=True), _stop(bound, used_mib, over_s, left)
     if since_s is None:
         return over, _warn(bound, used_mib, policy)
-    if now_s - since_s >= policy.grace_s:
-        return replace(over, stopped=True), _stop(bound, used_mib, f"the grace of {policy.grace_s:g} s is up")
+    if over_s >= policy.grace_s:
+        return replace(over, stopped=True), _stop(bound, used_mib, over_s)
     return over, None
 
 
@@ -126,24 +142,21 @@ def _used_mib(sample: DeviceSample, bound: Bound) -> int | None:
     return known_mib if None not in own or known_mib > bound.limit_mib else None
 
 
-def _excess(bound: Bound, used_mib: int) -> str:
-    used, granted = format_memory(used_mib), format_memory(bound.limit_mib)
-    return (
-        f"uses {used} of {bound.uuid} and was granted {granted}, {format_memory(used_mib - bound.limit_mib)} too much"
-    )
-
-
 def _warn(bound: Bound, used_mib: int, policy: GuardPolicy) -> Verdict:
-    message = (
-        f"job {bound.job_id} {_excess(bound, used_mib)}; "
-        f"it is stopped unless it is back within {policy.grace_s:g} s, sooner if the device runs out"
-    )
-    return Verdict(Action.WARN, bound.job_id, bound.uuid, used_mib, bound.limit_mib, message)
+    used, granted = format_memory(used_mib), format_memory(bound.limit_mib)
+    excess = format_memory(used_mib - bound.limit_mib)
+    why = f"uses {used} of {bound.device} and was granted {granted}, {excess} too much"
+    until = f"it is stopped unless it is back within {policy.grace_s:g} s, sooner if the device runs out"
+    message = f"job {bound.job_id} {why}; {until}"
+    return Verdict(Action.WARN, bound.job_id, bound.uuid, used_mib, bound.limit_mib, why, message)
 
 
-def _stop(bound: Bound, used_mib: int, why: str) -> Verdict:
-    message = (
-        f"job {bound.job_id} is stopped: it {_excess(bound, used_mib)}, and {why}; "
-        f"ask for more next time: --gpu-mem {used_mib}M"
+def _stop(bound: Bound, used_mib: int, over_s: float, also: str = "") -> Verdict:
+    used, granted = format_memory(used_mib), format_memory(bound.limit_mib)
+    lasted = f" for {over_s:.0f} s" if over_s else ""
+    why = (
+        f"it held {used} of {bound.device}{lasted}, {format_memory(used_mib - bound.limit_mib)} more than its grant "
+        f"of {granted}{also}; ask for more next time: --gpu-mem {used_mib}M"
     )
-    return Verdict(Action.STOP, bound.job_id, bound.uuid, used_mib, bound.limit_mib, message)
+    message = f"job {bound.job_id} is stopped: {why}"
+    return Verdict(Action.STOP, bound.job_id, bound.uuid, used_mib, bound.limit_mib, why, message)
