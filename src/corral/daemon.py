@@ -37,7 +37,6 @@ from corral.control.idling import IdleWatch
 from corral.control.inquiry import Inquiry
 from corral.control.inspection import Inspection
 from corral.control.reloading import SiteSettings
-from corral.control.rows import Row
 from corral.control.service import Service
 from corral.control.slicing import Slicing
 from corral.control.tenancy import Tenancy
@@ -48,6 +47,7 @@ from corral.model.errors import BackendFailed, Conflict, CorralError
 from corral.model.home import Home, find_home
 from corral.model.job import Job, JobKind
 from corral.model.means import Means
+from corral.model.rows import ServerInfo
 from corral.model.view import View
 from corral.ports import Backend, Decided, Launch, Ledger
 from corral.scheduling.feasible import refuse_impossible, verify
@@ -274,22 +274,22 @@ class Server:
         view = self._ledger.view()
         return {uuid: view.held_milli(uuid) for uuid in view.holders}
 
-    def _about(self) -> Row:
+    def _about(self) -> ServerInfo:
         nodes = tuple(self._ledger.view().nodes.values())
         cuda = nodes[0].cuda_version if nodes else None
-        return {
-            "version": corral.__version__,
-            "pid": os.getpid(),
-            "home": str(self._home.root),
-            "user": pwd.getpwuid(os.geteuid()).pw_name,
-            "node": nodes[0].name if nodes else None,
-            "source": self._source.name,
-            "mock": self._source.name == "mock",
-            "driver_version": nodes[0].driver_version if nodes else None,
-            "cuda_version": f"{cuda[0]}.{cuda[1]}" if cuda else None,
-            "started_at": self._started_at,
-            "uptime_s": self._clock.now() - self._started_at,
-        }
+        return ServerInfo(
+            version=corral.__version__,
+            pid=os.getpid(),
+            home=str(self._home.root),
+            user=pwd.getpwuid(os.geteuid()).pw_name,
+            node=nodes[0].name if nodes else None,
+            source=self._source.name,
+            driver_version=nodes[0].driver_version if nodes else None,
+            cuda_version=f"{cuda[0]}.{cuda[1]}" if cuda else None,
+            started_at=self._started_at,
+            mock=self._source.name == "mock",
+            uptime_s=self._clock.now() - self._started_at,
+        )
 
 
 def _allow_many_files() -> None:

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from corral.api import jobs
-from corral.api.shapes import JobRow
 from corral.control import service
 from corral.model.fact import Fact, SiteArranged
 from corral.model.queue import Limits, Queue
+from corral.model.rows import JobRow
 from corral.ports import Decided
 from tests.api.world import Served
 

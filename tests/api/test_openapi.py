@@ -41,6 +41,15 @@ def test_the_fields_of_a_submission_are_described(description: Any) -> None:
     assert schemas["Request"]["properties"]["devices"]["default"] == 1
 
 
+def test_an_answer_is_described_as_telling_every_field(description: Any) -> None:
+    schemas = description["components"]["schemas"]
+    row = schemas["JobRow"]
+    assert row["required"] == list(row["properties"])
+    assert row["properties"]["phase"] == {"$ref": "#/components/schemas/Phase"}
+    assert row["properties"]["started_at"] == {"anyOf": [{"type": "number"}, {"type": "null"}], "title": "Started At"}
+    assert {"id", "spec", "waits_for"} <= set(schemas["JobDetail"]["required"])
+
+
 def test_every_operation_can_say_no(description: Any) -> None:
     operations = [operation for methods in description["paths"].values() for operation in methods.values()]
     assert len(operations) >= 17

@@ -1,6 +1,6 @@
 import pytest
 
-from corral.api.shapes import DeviceRow
+from corral.model.rows import DeviceRow
 from tests.api.world import UUIDS, Served
 
 

@@ -29,6 +29,7 @@ from corral.model.fact import ConditionObserved, NodeObserved, Observation
 from corral.model.home import Home
 from corral.model.job import ProcessIdentity
 from corral.model.means import Means
+from corral.model.rows import ServerInfo
 from corral.ports import Decided
 from corral.scheduling.feasible import refuse_impossible, verify
 from corral.scheduling.info import gpu_info
@@ -121,8 +122,8 @@ class World:
             adopt=lambda _: None,
         )
 
-    def _about(self) -> Mapping[str, Any]:
-        return {"version": "1", "pid": os.getpid(), "home": str(self.home.root)}
+    def _about(self) -> ServerInfo:
+        return ServerInfo(version="1", pid=os.getpid(), home=str(self.home.root))
 
     def close(self) -> None:
         self.ledger.close()

@@ -12,6 +12,7 @@ from corral.cli.listing import device_lines, job_lines, job_place, start_lines, 
 from corral.cli.reserve import exports
 from corral.cli.screen import Table, clipped, clock_time, painted
 from corral.client import DeviceRow, Explanation, HolderRow, JobRow, ProcessRow, ServerInfo, WaitPart
+from corral.model.job import Phase
 
 NOW = 1_800_000_000.0
 
@@ -107,7 +108,7 @@ def test_status_says_that_devices_are_described_and_not_real() -> None:
 
 
 def test_why_tells_the_place_the_start_and_what_would_start_now() -> None:
-    told = Explanation("17", "PENDING", "it needs 4 GPUs; 2 are free", 3, None, "--gpus 2")
+    told = Explanation("17", Phase.PENDING, "it needs 4 GPUs; 2 are free", 3, None, "--gpus 2")
     assert explained(told) == [
         "it needs 4 GPUs; 2 are free",
         "place in the queue: 3",
@@ -119,7 +120,7 @@ def test_why_tells_the_place_the_start_and_what_would_start_now() -> None:
 
 
 def test_why_tells_after_the_end_how_the_wait_was_spent() -> None:
-    told = Explanation("17", "SUCCEEDED", "it ran", waited=(WaitPart("Resources", 200.0), WaitPart("Held", 20.0)))
+    told = Explanation("17", Phase.SUCCEEDED, "it ran", waited=(WaitPart("Resources", 200.0), WaitPart("Held", 20.0)))
     assert explained(told) == ["it ran", "waited 3m 40s: Resources 3m 20s, Held 20s"]
 
 

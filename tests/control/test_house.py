@@ -31,6 +31,7 @@ from corral.model.fact import ConditionObserved, NodeObserved, Observation
 from corral.model.fit import Misfit, fit, node_state
 from corral.model.job import JobKind, Phase, Request
 from corral.model.means import Means
+from corral.model.rows import ServerInfo
 from corral.model.submission import Submission
 from corral.model.units import MILLI_PER_DEVICE
 from corral.ports import Decided, JobQuery
@@ -95,7 +96,7 @@ class House:
             clock,
             asking=Asking(),
             log_path=lambda job_id: Path("/dev/null"),
-            about=dict,
+            about=ServerInfo,
         )
         self.service = Service(
             self.ledger,

@@ -17,6 +17,7 @@ from corral.api.submitting import Submitter
 from corral.api.waiting import EndSignal
 from corral.control.caller import Caller
 from corral.control.service import Service
+from corral.wire import to_plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +79,8 @@ def json_response(data: Any, status: int = 200) -> Response:
 
 
 def to_json(data: Any) -> bytes:
-    """JSON without blanks."""
-    return json.dumps(data, separators=(",", ":"), allow_nan=False).encode()
+    """JSON, without blanks, of plain data with rows in it."""
+    return json.dumps(data, separators=(",", ":"), allow_nan=False, default=to_plain).encode()
 
 
 def _json_of_call(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:

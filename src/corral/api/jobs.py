@@ -18,6 +18,7 @@ from corral.api.reading import read_body, read_query
 from corral.api.waiting import LONGEST_WAIT_S, Roll, wait_until
 from corral.model.errors import Refused
 from corral.model.job import JobKind
+from corral.model.rows import DryRun, Explanation, JobDetail
 from corral.model.submission import Submission
 from corral.ports import JobQuery
 
@@ -52,7 +53,7 @@ async def submit_batch(request: Request, ask: Ask) -> Response:
     return json_response({"ids": ids}, 201)
 
 
-@router.post("/jobs/dry-run", openapi_extra=takes(Submission), responses=gives(shapes.DryRun))
+@router.post("/jobs/dry-run", openapi_extra=takes(Submission), responses=gives(DryRun))
 async def dry_run(request: Request, ask: Ask) -> Response:
     """Tell what would become of a job, and submit nothing."""
     return await answer(ask.service.dry_run, await read_body(request, Submission), ask.caller)
@@ -109,13 +110,13 @@ async def list_jobs(request: Request, ask: Ask) -> Response:
     return StreamingResponse(pages, media_type="application/json")
 
 
-@router.get("/jobs/{job_id}", responses=gives(None, description="The job's row and all that is known of it."))
+@router.get("/jobs/{job_id}", responses=gives(JobDetail))
 async def job(request: Request, ask: Ask, job_id: str) -> Response:
     """Show one job."""
     return await answer(ask.service.inquiry.job, job_id)
 
 
-@router.get("/jobs/{job_id}/why", responses=gives(shapes.Why))
+@router.get("/jobs/{job_id}/why", responses=gives(Explanation))
 async def why(request: Request, ask: Ask, job_id: str) -> Response:
     """Explain why a job waits and when it will start."""
     return await answer(ask.service.inquiry.why, job_id)

@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from corral.api import shapes
+from corral.model import rows
 from corral.model.submission import Submission
 
 _REF = "#/components/schemas/"
@@ -61,13 +62,24 @@ def describer(app: FastAPI) -> Callable[[], dict[str, Any]]:
 def _schemas() -> dict[str, Any]:
     from pydantic import TypeAdapter
 
-    named = [cls for cls in vars(shapes).values() if isinstance(cls, type) and cls.__module__ == shapes.__name__]
-    inputs = (TypeAdapter[Any](cls) for cls in (Submission, *named))
+    told = _defined_in(rows)
+    classes: list[type[Any]] = [Submission, *_defined_in(shapes), *told]
+    inputs = (TypeAdapter[Any](cls) for cls in classes)
     _, described = TypeAdapter.json_schemas(
         [(index, "validation", adapter) for index, adapter in enumerate(inputs)], ref_template=f"{_REF}{{model}}"
     )
     schemas: dict[str, Any] = described["$defs"]
+    for cls in told:
+        # Defaults are for a client that asks an older server: this one tells every field.
+        properties = schemas[cls.__name__]["properties"]
+        schemas[cls.__name__]["required"] = list(properties)
+        for described_field in properties.values():
+            described_field.pop("default", None)
     return schemas
+
+
+def _defined_in(module: types.ModuleType) -> list[type[Any]]:
+    return [cls for cls in vars(module).values() if isinstance(cls, type) and cls.__module__ == module.__name__]
 
 
 def _json_of(cls: type[Any]) -> dict[str, Any]:

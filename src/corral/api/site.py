@@ -11,6 +11,7 @@ from corral.api import shapes
 from corral.api.desk import Ask, AskedRoute, answer, json_response
 from corral.api.openapi import gives, takes
 from corral.api.reading import read_body
+from corral.model.rows import ServerInfo, SlicePlan
 
 router = APIRouter(tags=["devices and server"], route_class=AskedRoute)
 graph_router = APIRouter(route_class=AskedRoute)
@@ -37,7 +38,7 @@ async def uncordon(request: Request, ask: Ask, device: str) -> Response:
     return json_response({"devices": rows})
 
 
-@router.post("/devices/{device:path}/slices", openapi_extra=takes(shapes.Cut), responses=gives(shapes.SlicePlan))
+@router.post("/devices/{device:path}/slices", openapi_extra=takes(shapes.Cut), responses=gives(SlicePlan))
 async def cut(request: Request, ask: Ask, device: str) -> Response:
     """Show how more MIG slices would be cut from a device, or cut them."""
     wanted = await read_body(request, shapes.Cut)
@@ -45,9 +46,7 @@ async def cut(request: Request, ask: Ask, device: str) -> Response:
     return await answer(slicing.cut, device, wanted.profile, wanted.count, ask.caller, apply=wanted.apply)
 
 
-@router.post(
-    "/devices/{device:path}/slices/give-up", openapi_extra=takes(shapes.GiveUp), responses=gives(shapes.SlicePlan)
-)
+@router.post("/devices/{device:path}/slices/give-up", openapi_extra=takes(shapes.GiveUp), responses=gives(SlicePlan))
 async def give_up(request: Request, ask: Ask, device: str) -> Response:
     """Show how the MIG slices of a device would be given up, or give them up."""
     wanted = await read_body(request, shapes.GiveUp)
@@ -74,7 +73,7 @@ async def graphql(request: Request, ask: Ask) -> Response:
     return await answer(execute)
 
 
-@router.get("/server", responses=gives(shapes.ServerRow))
+@router.get("/server", responses=gives(ServerInfo))
 async def server(request: Request, ask: Ask) -> Response:
     """Tell what this server is and on what it runs."""
     return await answer(ask.service.inquiry.server)

@@ -38,7 +38,7 @@ def alloc_map(
     with Client() as client:
         devices = client.alloc_map()
     if json:
-        print_json([device.to_plain() for device in devices])
+        print_json(devices)
     else:
         sys.stdout.write("".join(f"{line}\n" for line in map_lines(devices)))
 

@@ -12,7 +12,7 @@ def show_forecast(forecast: DryRun, *, json: bool = False) -> int:
     code = 0 if forecast.possible else USAGE
     write = sys.stdout.write
     if json:
-        print_json(forecast.to_plain())
+        print_json(forecast)
         return code
     if forecast.starts_now:
         write(f"would start now on {named_devices(forecast)}\n")
@@ -25,8 +25,8 @@ def show_forecast(forecast: DryRun, *, json: bool = False) -> int:
         write(f"{forecast.reason.removeprefix('it ')}\n")
     if forecast.expected_start is not None:
         write(f"expected start: {clock_time(forecast.expected_start)}\n")
-    if forecast.nearest and forecast.nearest.get("text"):
-        write(f"starts now with: {forecast.nearest['text']}\n")
+    if forecast.nearest and forecast.nearest.text:
+        write(f"starts now with: {forecast.nearest.text}\n")
     return code
 
 

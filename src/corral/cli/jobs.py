@@ -51,7 +51,7 @@ def why(job_id: JobId, json: AsJson = False) -> None:
     with Client() as client:
         told = client.jobs.why(job_id)
     if json:
-        print_json(told.to_plain())
+        print_json(told)
     else:
         columns = width() if sys.stdout.isatty() else None
         for line in explained(told):

@@ -50,7 +50,7 @@ def ps(
             _show_starts(client, user, json=json)
             return
         if json:
-            print_json([row.to_plain() for row in client.jobs.list(all=every, user=user, limit=None)])
+            print_json(client.jobs.list(all=every, user=user, limit=None))
             return
         rows, more = newest_jobs(client, every=every, user=user, limit=limit or None)
         devices = client.devices.list() if any(row.devices for row in rows) else ()
@@ -64,7 +64,7 @@ def _show_starts(client: Client, user: str | None, *, json: bool) -> None:
     rows = client.jobs.list(phase="PENDING", user=user, limit=None, starts=True)
     ordered = sorted(rows, key=lambda row: (row.expected_start or inf, row.sequence or 0, row.id))
     if json:
-        print_json([row.to_plain() for row in ordered])
+        print_json(ordered)
         return
     _print(start_lines(ordered))
 
@@ -79,7 +79,7 @@ def status(json: AsJson = False) -> None:
     with Client() as client:
         devices = client.devices.list()
         if json:
-            print_json([device.to_plain() for device in devices])
+            print_json(devices)
             return
         server = client.server()
     _print(status_lines(server, devices))
@@ -91,7 +91,7 @@ def devices(json: AsJson = False) -> None:
     with Client() as client:
         rows = client.devices.list()
     if json:
-        print_json([device.to_plain() for device in rows])
+        print_json(rows)
     else:
         _print(device_lines(rows))
 
@@ -163,7 +163,7 @@ def _share(row: JobRow) -> str:
         return ""
     shares = "+".join(format_share(grant.share_milli) for grant in row.grants)
     memory = format_memory(sum(grant.memory_mib or 0 for grant in row.grants))
-    return f" {shares}, {memory} {row.enforcement.get('memory')}, cores {row.enforcement.get('compute')}"
+    return f" {shares}, {memory} {row.enforcement.memory}, cores {row.enforcement.compute}"
 
 
 def _spans(indices: Sequence[int]) -> list[str]:

@@ -46,7 +46,7 @@ def give_up(device: Device, apply: Apply = False, json: AsJson = False) -> None:
 
 def _show(plan: SlicePlan, *, json: bool) -> None:
     if json:
-        print_json(plan.to_plain())
+        print_json(plan)
         return
     lines = [plan.purpose, *plan.commands, "done" if plan.applied else "nothing was done; --apply does it"]
     sys.stdout.write("".join(f"{line}\n" for line in lines))

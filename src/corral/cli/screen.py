@@ -13,6 +13,7 @@ from typing import IO, Any
 import typer
 
 from corral.model.errors import CorralError, Forbidden, NotFound, Refused
+from corral.wire import to_plain
 
 _STYLES = {
     "bold": "1",
@@ -68,8 +69,8 @@ def exit_code_of(error: CorralError, *, otherwise: int = 1) -> int:
 
 
 def print_json(value: Any) -> None:
-    """One JSON value on standard output: indented for a terminal, in one line else."""
-    sys.stdout.write(json.dumps(value, indent=2 if sys.stdout.isatty() else None) + "\n")
+    """Plain data or rows as one JSON value on standard output: indented for a terminal, in one line else."""
+    sys.stdout.write(json.dumps(value, indent=2 if sys.stdout.isatty() else None, default=to_plain) + "\n")
 
 
 def painted(text: str, style: str, stream: IO[str] | None = None) -> str:

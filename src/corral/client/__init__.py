@@ -12,7 +12,8 @@ connection and belongs to one thread.
 """
 
 from corral.client.client import Client, Devices, JobHandle, Jobs, WaitTimedOut
-from corral.client.rows import (
+from corral.client.transport import Address, NoServer, find_address
+from corral.model.rows import (
     DeviceChoice,
     DeviceRow,
     DryRun,
@@ -22,12 +23,12 @@ from corral.client.rows import (
     JobRow,
     LinkRow,
     MappedDevice,
+    NearestRequest,
     ProcessRow,
     ServerInfo,
     SlicePlan,
     WaitPart,
 )
-from corral.client.transport import Address, NoServer, find_address
 
 __all__ = [
     "Address",
@@ -44,6 +45,7 @@ __all__ = [
     "Jobs",
     "LinkRow",
     "MappedDevice",
+    "NearestRequest",
     "NoServer",
     "ProcessRow",
     "ServerInfo",

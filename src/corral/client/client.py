@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self, Unpack
 from urllib.parse import quote
 
-from corral.client.rows import DeviceRow, DryRun, Explanation, JobRow, MappedDevice, ServerInfo, SlicePlan
 from corral.client.transport import NoServer, Transport, find_address
 from corral.model.errors import CorralError
+from corral.model.rows import DeviceRow, DryRun, Explanation, JobRow, MappedDevice, ServerInfo, SlicePlan
+from corral.wire import to_plain, told
 
 if TYPE_CHECKING:
     from corral.client.request import RequestOptions
@@ -79,7 +80,7 @@ class Client:
 
     def dry_run(self, work: "Sequence[str] | Submission", **options: "Unpack[RequestOptions]") -> DryRun:
         """What would become of that submission if it were made now."""
-        return DryRun.from_plain(self._transport.post("/jobs/dry-run", _plain(work, options), repeatable=True))
+        return told(DryRun, self._transport.post("/jobs/dry-run", _plain(work, options), repeatable=True))
 
     def reserve(self, owner_pid: int | None = None, **options: "Unpack[RequestOptions]") -> "JobHandle":
         """Queue for GPUs to hold without running anything on them; `time` says how long.
@@ -117,11 +118,11 @@ class Client:
 
     def alloc_map(self) -> tuple[MappedDevice, ...]:
         """How much of each device is handed out and to which jobs, free devices included."""
-        return tuple(MappedDevice.from_plain(row) for row in self._transport.get("/alloc-map")["devices"])
+        return tuple(told(MappedDevice, row) for row in self._transport.get("/alloc-map")["devices"])
 
     def server(self) -> ServerInfo:
         """The server about itself."""
-        return ServerInfo.from_plain(self._transport.get("/server"))
+        return told(ServerInfo, self._transport.get("/server"))
 
     def _submitted(self, answer: dict[str, Any]) -> "JobHandle":
         return JobHandle(self, answer["id"], answer.get("array_size"))
@@ -134,7 +135,7 @@ class Client:
             answer = self._ask_wait(ids, min(POLL_S, left_s), patient=seen)
             seen = True
             if answer["done"] or (deadline is not None and time.monotonic() >= deadline):
-                return [JobRow.from_plain(job) for job in answer["jobs"]], bool(answer["done"])
+                return [told(JobRow, job) for job in answer["jobs"]], bool(answer["done"])
 
     def _ask_wait(self, ids: list[str], poll_s: float, *, patient: bool) -> Any:
         body = {"ids": ids, "timeout_s": poll_s}
@@ -173,14 +174,14 @@ class Jobs:
         answer = self._transport.get(
             "/jobs", all=all, user=user, phase=phase, name=name, array=array, limit=most, starts=starts or None
         )
-        return tuple(JobRow.from_plain(job) for job in answer["jobs"])
+        return tuple(told(JobRow, job) for job in answer["jobs"])
 
     def get(self, job_id: str) -> JobRow:
-        return JobRow.from_plain(self._transport.get(_job(job_id)))
+        return told(JobRow, self._transport.get(_job(job_id)))
 
     def why(self, job_id: str) -> Explanation:
         """Why it waits, its place, and what would start it now; after the end, how the wait was spent."""
-        return Explanation.from_plain(self._transport.get(_job(job_id, "why")))
+        return told(Explanation, self._transport.get(_job(job_id, "why")))
 
     def logs(self, job_id: str, *, follow: bool = False, offset: int = 0) -> Iterator[bytes]:
         """What the job has written, standard output and error together, in blocks from byte `offset` on.
@@ -228,12 +229,12 @@ class Devices:
     def cut(self, device: str | int, profile: str, count: int = 1, *, apply: bool = False) -> SlicePlan:
         """How `count` more MIG slices would be cut from it; with `apply`, they are."""
         body = {"profile": profile, "count": count, "apply": apply}
-        return SlicePlan.from_plain(self._transport.post(f"/devices/{quote(str(device), safe='')}/slices", body))
+        return told(SlicePlan, self._transport.post(f"/devices/{quote(str(device), safe='')}/slices", body))
 
     def give_up(self, device: str | int, *, apply: bool = False) -> SlicePlan:
         """How its MIG slices would be given up; with `apply`, they are. No job may have one."""
         where = f"/devices/{quote(str(device), safe='')}/slices/give-up"
-        return SlicePlan.from_plain(self._transport.post(where, {"apply": apply}))
+        return told(SlicePlan, self._transport.post(where, {"apply": apply}))
 
 
 class JobHandle:
@@ -270,7 +271,6 @@ class JobHandle:
 def _plain(work: "Sequence[str] | Submission", options: "RequestOptions") -> Any:
     from corral.client.request import submission
     from corral.model.submission import Submission
-    from corral.wire import to_plain
 
     return to_plain(work if isinstance(work, Submission) else submission(work, options), compact=True)
 
@@ -284,4 +284,4 @@ def _job(job_id: str, *verb: str) -> str:
 
 
 def _devices(answer: Any) -> tuple[DeviceRow, ...]:
-    return tuple(DeviceRow.from_plain(device) for device in answer["devices"])
+    return tuple(told(DeviceRow, device) for device in answer["devices"])

@@ -1,10 +1,10 @@
 """The allocation map: who holds what of which device, by the ledger, and what the resource files say of it."""
 
 from corral.control.caller import Caller, must_be_admin
-from corral.control.rows import Row
 from corral.control.tenancy import Tenancy
 from corral.model.device import Device
 from corral.model.errors import NotFound, nearest
+from corral.model.rows import HolderRow, MappedDevice
 from corral.ports import Ledger
 from corral.sharing.alloc_map import HeldDevice, alloc_map, held_devices
 
@@ -34,7 +34,7 @@ class Holdings:
         end = None if limit is None else offset + limit
         return tuple(held.get(device.uuid, HeldDevice(device.uuid, ())) for device in devices[offset:end])
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[MappedDevice]:
         """Every device with its jobs, as `corral alloc-map` shows it."""
         nodes = self._ledger.view().nodes
         return [
@@ -59,16 +59,13 @@ class Holdings:
             raise NotFound(f"there is no node {node}; {nearest(node, names)}", field="agent_id")
 
 
-def _row(node: str, device: Device, held: HeldDevice) -> Row:
-    return {
-        "uuid": device.uuid,
-        "index": device.index,
-        "name": device.model,
-        "node": node,
-        "means": device.means.value,
-        "allocated_milli": held.allocated_milli,
-        "jobs": [
-            {"job": job.job_id, "user": job.user, "share_milli": job.share_milli, "memory_mib": job.memory_mib}
-            for job in held.jobs
-        ],
-    }
+def _row(node: str, device: Device, held: HeldDevice) -> MappedDevice:
+    return MappedDevice(
+        uuid=device.uuid,
+        index=device.index,
+        name=device.model,
+        node=node,
+        means=device.means.value,
+        allocated_milli=held.allocated_milli,
+        jobs=tuple(HolderRow(job.job_id, job.user, job.share_milli, job.memory_mib) for job in held.jobs),
+    )

@@ -1,21 +1,32 @@
 """What a caller can ask: listings, reasons, forecasts. Nothing here changes anything."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from corral.clock import Clock
 from corral.control.asking import Asking
 from corral.control.checks import check
 from corral.control.controller import Controller
-from corral.control.rows import Row, device_rows, grant_rows, holding, job_row
+from corral.control.rows import device_rows, grant_rows, holding, job_row
 from corral.control.site_rules import obey
 from corral.control.submit import completed
 from corral.model.allocation import GpuInfo, Grant, Member, Placement
 from corral.model.errors import NotFound
 from corral.model.job import Job, Phase
 from corral.model.plan import Plan, Start
+from corral.model.rows import (
+    DeviceChoice,
+    DeviceRow,
+    DryRun,
+    Explanation,
+    JobDetail,
+    JobRow,
+    NearestRequest,
+    ServerInfo,
+    WaitPart,
+)
 from corral.model.submission import Submission
 from corral.model.units import MILLI_PER_DEVICE, count_of
 from corral.model.view import View
@@ -42,7 +53,7 @@ class Inquiry:
         asking: Asking,
         planner: MakePlanner = Planner,
         log_path: Callable[[str], Path],
-        about: Callable[[], Mapping[str, Any]],
+        about: Callable[[], ServerInfo],
     ) -> None:
         self._ledger = ledger
         self._controller = controller
@@ -63,7 +74,7 @@ class Inquiry:
             raise NotFound(f"there is no job {job_id}; `corral ps --all` lists those there are")
         return job
 
-    def jobs(self, query: JobQuery, *, active_only: bool, starts: bool = False) -> tuple[list[Row], int | None]:
+    def jobs(self, query: JobQuery, *, active_only: bool, starts: bool = False) -> tuple[list[JobRow], int | None]:
         """A page of jobs, newest first, and the sequence to go on below (None when that was all).
 
         With `starts` the queue is led on in thought, to tell of all that wait when they are expected to start.
@@ -76,15 +87,14 @@ class Inquiry:
         more = query.limit is not None and len(found) == query.limit
         rows = [self._row(job) for job in found]
         if starts:
-            waiting = [row["id"] for row in rows if row["phase"] == Phase.PENDING and row["expected_start"] is None]
+            waiting = [row.id for row in rows if row.phase is Phase.PENDING and row.expected_start is None]
             expected = foresee(self._ledger.view(), self._clock.now(), waiting, planner=self._planner)
             rows = [
-                {**row, "expected_start": expected[row["id"]].start_at} if row["id"] in expected else row
-                for row in rows
+                replace(row, expected_start=expected[row.id].start_at) if row.id in expected else row for row in rows
             ]
         return rows, found[-1].sequence if more else None
 
-    def job(self, job_id: str) -> Row:
+    def job(self, job_id: str) -> JobDetail:
         """One job with everything that is known of it."""
         job = self.find(job_id)
         allocation = self._ledger.last_allocation(job)
@@ -92,9 +102,10 @@ class Inquiry:
         del spec["env"]
         info = None if allocation is None else allocation.gpu_info
         row = job_row(job, None, None, allocation) if job.phase is not Phase.PENDING else self._row(job)
-        return {**row, "spec": spec, "gpu_info": to_plain(info), "waits_for": list(job.waits_for)}
+        listed = {name: getattr(row, name) for name in JobRow.__dataclass_fields__}
+        return JobDetail(**listed, spec=spec, gpu_info=to_plain(info), waits_for=job.waits_for)
 
-    def ended(self, ids: Sequence[str]) -> tuple[bool, list[Row]]:
+    def ended(self, ids: Sequence[str]) -> tuple[bool, list[JobRow]]:
         """Whether all of these jobs (or arrays) have ended, and the row of each. Raises NotFound."""
         active = self._ledger.view().jobs
         known = {job.id: job for job in self._ledger.find_jobs([job_id for job_id in ids if job_id not in active])}
@@ -114,36 +125,30 @@ class Inquiry:
             return not jobs[job_id].phase.terminal
         return any(job.array_id == job_id and not job.phase.terminal for job in jobs.values())
 
-    def why(self, job_id: str) -> Row:
+    def why(self, job_id: str) -> Explanation:
         """Why a job waits, or how its wait was spent; of an array, how it stands. Raises NotFound."""
         if job_id not in self._ledger.view().jobs and (elements := self._ledger.find_array(job_id)):
             return self._why_array(job_id, elements)
         job = self.find(job_id)
         now = self._clock.now()
-        answer: Row = {
-            "id": job.id,
-            "phase": job.phase.value,
-            "position": None,
-            "expected_start": None,
-            "starts_now_with": None,
-            "holds": None,
-            "waited": [{"reason": reason, "seconds": seconds} for reason, seconds in self._controller.waited(job)],
-        }
+        waited = tuple(WaitPart(reason, seconds) for reason, seconds in self._controller.waited(job))
         view = self._ledger.view()
         if job.phase is not Phase.PENDING:
             allocation = view.allocations.get(job.allocation_id or "")
             holds = None if allocation is None else holding(view, allocation)
-            return {**answer, "reason": ended_sentence(job, now), "holds": holds}
+            return Explanation(job.id, job.phase, ended_sentence(job, now), holds=holds, waited=waited)
         told = explain(view, job, self._holds().of(job), now, plan=self._controller.plan, planner=self._planner)
-        return {
-            **answer,
-            "reason": told.sentence,
-            "position": told.position,
-            "expected_start": told.expected_start,
-            "starts_now_with": told.starts_now_with,
-        }
+        return Explanation(
+            job.id,
+            job.phase,
+            told.sentence,
+            position=told.position,
+            expected_start=told.expected_start,
+            starts_now_with=told.starts_now_with,
+            waited=waited,
+        )
 
-    def _why_array(self, array_id: str, elements: Sequence[Job]) -> Row:
+    def _why_array(self, array_id: str, elements: Sequence[Job]) -> Explanation:
         """How many elements are in which phase, and why the first of those that wait does."""
         counts = Counter(job.phase for job in elements)
         words = [f"{counts[phase]} {_standing(phase)}" for phase in Phase if counts[phase]]
@@ -153,10 +158,10 @@ class Inquiry:
         chief = min(unlike or elements, key=lambda job: (*(job.phase is not phase for phase in order), job.sequence))
         answer = self.why(chief.id)
         if chief.phase is Phase.PENDING:
-            return {**answer, "id": array_id, "reason": f"{told}. Next, {chief.id}: {answer['reason']}"}
-        return {**answer, "id": array_id, "reason": told, "waited": []}
+            return replace(answer, id=array_id, reason=f"{told}. Next, {chief.id}: {answer.reason}")
+        return replace(answer, id=array_id, reason=told, waited=())
 
-    def dry_run(self, submission: Submission, user: str) -> Row:
+    def dry_run(self, submission: Submission, user: str) -> DryRun:
         """Whether the submission would start now, on which devices; or why not, and the nearest that would."""
         submission, notes = self._asking.settle(submission, user)
         check(submission)
@@ -164,18 +169,19 @@ class Inquiry:
         obey(view, submission, user)
         submission = completed(submission, view.limits)
         told = forecast(view, submission, user, self._clock.now(), plan=self._controller.plan, planner=self._planner)
-        return {
-            "starts_now": told.placement is not None,
-            "possible": told.possible,
-            "devices": [] if told.placement is None else [_named(view, uuid) for uuid in told.placement.uuids],
-            "grants": [] if told.placement is None else grant_rows(told.placement.grants),
-            "notes": list(notes),
-            "reason": told.sentence,
-            "expected_start": told.expected_start,
-            "nearest": None if told.nearest is None else {"text": told.nearest},
-        }
+        uuids, grants = ((), ()) if told.placement is None else (told.placement.uuids, told.placement.grants)
+        return DryRun(
+            starts_now=told.placement is not None,
+            possible=told.possible,
+            devices=tuple(_named(view, uuid) for uuid in uuids),
+            grants=grant_rows(grants),
+            notes=notes,
+            reason=told.sentence,
+            expected_start=told.expected_start,
+            nearest=None if told.nearest is None else NearestRequest(told.nearest),
+        )
 
-    def devices(self) -> list[Row]:
+    def devices(self) -> list[DeviceRow]:
         """Every device with its state, its holders and its processes."""
         return device_rows(self._ledger.view(), self._telemetry.latest())
 
@@ -209,12 +215,12 @@ class Inquiry:
         """The record of an adopted placement."""
         return gpu_info(view, Start("", placement, "adopted"))
 
-    def server(self) -> Row:
+    def server(self) -> ServerInfo:
         """What this server is."""
         view = self._ledger.view()
-        return {**self._about(), "devices": sum(len(node.devices) for node in view.nodes.values())}
+        return replace(self._about(), devices=sum(len(node.devices) for node in view.nodes.values()))
 
-    def _row(self, job: Job) -> Row:
+    def _row(self, job: Job) -> JobRow:
         if job.phase is not Phase.PENDING:
             return job_row(job, None, None, self._ledger.view().allocations.get(job.allocation_id or ""))
         hold = self._holds().of(job)
@@ -244,6 +250,6 @@ def _matches(job: Job, query: JobQuery) -> bool:
     )
 
 
-def _named(view: View, uuid: str) -> Row:
+def _named(view: View, uuid: str) -> DeviceChoice:
     found = view.device(uuid)
-    return {"uuid": uuid, "index": found[1].index if found else None, "name": found[1].model if found else None}
+    return DeviceChoice(uuid, found[1].index, found[1].model) if found else DeviceChoice(uuid)

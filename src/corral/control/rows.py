@@ -1,64 +1,60 @@
-"""What listings show: jobs and devices as plain rows."""
+"""What listings show: rows of jobs and devices."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from corral.model.allocation import Allocation, Grant
 from corral.model.device import Device, DeviceCondition, DeviceSample
 from corral.model.job import Job
 from corral.model.plan import WaitReason
+from corral.model.rows import DeviceRow, GrantRow, HolderRow, JobRow, LinkRow, ProcessRow
 from corral.model.units import MILLI_PER_DEVICE, format_memory, format_share
 from corral.model.view import View
-from corral.wire import to_plain
-
-Row = dict[str, Any]
 
 
 def job_row(
     job: Job, wait: WaitReason | None, expected_start: float | None, allocation: Allocation | None = None
-) -> Row:
+) -> JobRow:
     """A job as `ps` lists it, with why it waits and until when, where it does, and what it holds, if known."""
     spec = job.spec
     grants = () if allocation is None else allocation.placement.grants
-    enforcement = None if allocation is None else allocation.enforcement
-    return {
-        "id": job.id,
-        "array_id": job.array_id,
-        "array_index": job.array_index,
-        "name": spec.name,
-        "user": spec.user,
-        "phase": job.phase.value,
-        "exit_code": job.exit_code,
-        "signal": job.signal,
-        "reason": job.reason,
-        "devices": list(job.devices),
-        "priority": spec.priority,
-        "submitted_at": job.submitted_at,
-        "started_at": job.started_at,
-        "ended_at": job.ended_at,
-        "attempts": job.attempts,
-        "kind": spec.kind.value,
-        "held": job.held,
-        "queue": spec.queue,
-        "project": spec.project,
-        "command": list(spec.command),
-        "gpus": spec.request.devices * spec.request.gang_size,
-        "gpus_milli": sum(grant.share_milli for grant in grants) or spec.request.total_milli,
-        "grants": grant_rows(grants),
-        "enforcement": None if enforcement is None else to_plain(enforcement),
-        "time_limit_s": spec.time_limit_s,
-        "sequence": job.sequence,
-        "wait": None if wait is None else wait.value,
-        "expected_start": expected_start,
-    }
+    return JobRow(
+        id=job.id,
+        array_id=job.array_id,
+        array_index=job.array_index,
+        name=spec.name,
+        user=spec.user,
+        phase=job.phase,
+        exit_code=job.exit_code,
+        signal=job.signal,
+        reason=job.reason,
+        devices=job.devices,
+        priority=spec.priority,
+        submitted_at=job.submitted_at,
+        started_at=job.started_at,
+        ended_at=job.ended_at,
+        attempts=job.attempts,
+        kind=spec.kind,
+        held=job.held,
+        queue=spec.queue,
+        project=spec.project,
+        command=spec.command,
+        gpus=spec.request.devices * spec.request.gang_size,
+        gpus_milli=sum(grant.share_milli for grant in grants) or spec.request.total_milli,
+        grants=grant_rows(grants),
+        enforcement=None if allocation is None else allocation.enforcement,
+        time_limit_s=spec.time_limit_s,
+        sequence=job.sequence,
+        wait=None if wait is None else wait.value,
+        expected_start=expected_start,
+    )
 
 
-def grant_rows(grants: Sequence[Grant]) -> list[Row]:
+def grant_rows(grants: Sequence[Grant]) -> tuple[GrantRow, ...]:
     """What a job has of each device."""
-    return [{"uuid": grant.uuid, "share_milli": grant.share_milli, "memory_mib": grant.memory_mib} for grant in grants]
+    return tuple(GrantRow(grant.uuid, grant.share_milli, grant.memory_mib) for grant in grants)
 
 
-def device_rows(view: View, samples: Mapping[str, DeviceSample]) -> list[Row]:
+def device_rows(view: View, samples: Mapping[str, DeviceSample]) -> list[DeviceRow]:
     """Every device as `status` lists it, in node and index order."""
     return [
         _device_row(view, node_name, device, samples.get(device.uuid))
@@ -67,7 +63,7 @@ def device_rows(view: View, samples: Mapping[str, DeviceSample]) -> list[Row]:
     ]
 
 
-def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample | None) -> Row:
+def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample | None) -> DeviceRow:
     condition = view.conditions.get(device.uuid) or DeviceCondition(
         device.uuid, unreadable="not sampled yet", cordoned=view.cordons.get(device.uuid)
     )
@@ -78,46 +74,40 @@ def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample
         reserved=any(allocation.reserved for allocation in (*held, *of_slices)),
     )
     seen = sample if sample is not None and condition.unreadable is None else DeviceSample(device.uuid, 0.0)
-    return {
-        "uuid": device.uuid,
-        "index": device.index,
-        "name": device.model,
-        "state": state.value,
-        "memory_total_mib": device.memory_mib,
-        "memory_used_mib": seen.memory_used_mib,
-        "memory_free_mib": seen.memory_free_mib,
-        "utilization_pct": seen.utilization_pct,
-        "temperature_c": seen.temperature_c,
-        "power_w": _watts(seen.power_mw),
-        "holders": [
-            {"job": a.job_id, "user": a.user, "share_milli": grant.share_milli, "memory_mib": grant.memory_mib}
-            for a in held
-            for grant in a.placement.grants
+    return DeviceRow(
+        uuid=device.uuid,
+        index=device.index,
+        name=device.model,
+        state=state.value,
+        memory_total_mib=device.memory_mib,
+        memory_used_mib=seen.memory_used_mib,
+        memory_free_mib=seen.memory_free_mib,
+        utilization_pct=seen.utilization_pct,
+        temperature_c=seen.temperature_c,
+        power_w=_watts(seen.power_mw),
+        holders=tuple(
+            HolderRow(allocation.job_id, allocation.user, grant.share_milli, grant.memory_mib)
+            for allocation in held
+            for grant in allocation.placement.grants
             if grant.uuid == device.uuid
-        ],
-        "processes": [
-            {
-                "pid": process.pid,
-                "user": process.user,
-                "command": process.command,
-                "memory_mib": process.memory_mib,
-                "job": process.job_id,
-            }
+        ),
+        processes=tuple(
+            ProcessRow(process.pid, process.user, process.command, process.memory_mib, process.job_id)
             for process in seen.processes or ()
-        ],
-        "state_reason": condition.reason(state),
-        "since": condition.strangers_since,
-        "node": node_name,
-        "compute_capability": _dotted(device.compute_capability),
-        "power_limit_w": _watts(device.power_limit_mw),
-        "pci_bus_id": device.pci_bus_id,
-        "numa_node": device.numa_node,
-        "mig_enabled": device.mig_enabled,
-        "mig_profile": device.mig_profile,
-        "parent": device.parent_uuid,
-        "means": device.means.value,
-        "links": [{"peer": link.peer_uuid, "kind": link.kind, "lanes": link.lanes} for link in device.links],
-    }
+        ),
+        state_reason=condition.reason(state),
+        since=condition.strangers_since,
+        node=node_name,
+        compute_capability=_dotted(device.compute_capability),
+        power_limit_w=_watts(device.power_limit_mw),
+        pci_bus_id=device.pci_bus_id,
+        numa_node=device.numa_node,
+        mig_enabled=device.mig_enabled,
+        mig_profile=device.mig_profile,
+        parent=device.parent_uuid,
+        means=device.means.value,
+        links=tuple(LinkRow(link.peer_uuid, link.kind, link.lanes) for link in device.links),
+    )
 
 
 def holding(view: View, allocation: Allocation) -> str | None:

@@ -16,7 +16,6 @@ from corral.control.checks import check
 from corral.control.holdings import Holdings
 from corral.control.inquiry import Inquiry
 from corral.control.inspection import Inspection
-from corral.control.rows import Row
 from corral.control.site_rules import obey
 from corral.control.slicing import Slicing
 from corral.model.allocation import Placement
@@ -24,6 +23,7 @@ from corral.model.device import Node
 from corral.model.errors import Conflict, Forbidden, NotFound, Refused
 from corral.model.fact import AllocationMade, DeviceCordoned, DeviceUncordoned, Fact, JobSubmitted
 from corral.model.job import Job, JobKind, JobSpec, Phase, ProcessIdentity, Request
+from corral.model.rows import DeviceRow, DryRun
 from corral.model.submission import Submission
 from corral.model.view import View
 from corral.ports import Decided, Ledger, Processes
@@ -108,11 +108,11 @@ class Service:
 
         return self._ledger.commit(decide)
 
-    def dry_run(self, submission: Submission, caller: Caller) -> Row:
+    def dry_run(self, submission: Submission, caller: Caller) -> DryRun:
         """What would become of the submission, as `Inquiry.dry_run` and preflight say. Raises as `submit`."""
         told = self.inquiry.dry_run(submission, caller.user)
         settled, _ = self._asking.settle(submission, caller.user)
-        return {**told, "notes": [*told["notes"], *self._inspection.notes(self._ledger.view(), settled, caller)]}
+        return replace(told, notes=(*told.notes, *self._inspection.notes(self._ledger.view(), settled, caller)))
 
     def is_quick(self, submission: Submission, caller: Caller) -> bool:
         """Whether submitting it reads nothing from a disk but its own working directory."""
@@ -197,13 +197,13 @@ class Service:
             job_id, caller, lambda view, job, at: transitions.requeue(view, job, by, at), skip_ended=False
         )
 
-    def cordon(self, device: str, reason: str, caller: Caller) -> tuple[Row, ...]:
+    def cordon(self, device: str, reason: str, caller: Caller) -> tuple[DeviceRow, ...]:
         """Set a device apart (by UUID or index): nothing new starts on it, what runs there runs on."""
         must_be_admin(caller, "setting a device apart")
         uuid = self.inquiry.uuid_of(device)
         return self._device_facts(lambda at: DeviceCordoned(uuid, reason, caller.user, at), uuid)
 
-    def uncordon(self, device: str, caller: Caller) -> tuple[Row, ...]:
+    def uncordon(self, device: str, caller: Caller) -> tuple[DeviceRow, ...]:
         """Give a device back."""
         must_be_admin(caller, "giving a device back")
         uuid = self.inquiry.uuid_of(device)
@@ -216,10 +216,10 @@ class Service:
             raise Forbidden(f"the log of job {job_id} is {job.spec.user}'s; ask them, or an administrator")
         return self.inquiry.log_path(job.id), job.phase.terminal
 
-    def _device_facts(self, fact: Callable[[float], Fact], uuid: str) -> tuple[Row, ...]:
+    def _device_facts(self, fact: Callable[[float], Fact], uuid: str) -> tuple[DeviceRow, ...]:
         at = self._clock.now()
         self._ledger.commit(lambda _: Decided((fact(at),), None)).result()
-        return tuple(row for row in self.inquiry.devices() if row["uuid"] == uuid)
+        return tuple(row for row in self.inquiry.devices() if row.uuid == uuid)
 
     def _find(self, job_id: str) -> tuple[Job, ...]:
         job = self._ledger.find_job(job_id)

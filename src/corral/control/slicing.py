@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from corral.control.caller import Caller, must_be_admin
 from corral.control.inquiry import Inquiry
-from corral.control.rows import Row
 from corral.model.device import Device
 from corral.model.errors import Refused
+from corral.model.rows import SlicePlan
 from corral.ports import Ledger
 from corral.sharing.command import run_tool
 from corral.sharing.mig_plan import (
@@ -30,7 +30,7 @@ class Slicing:
         self._allowed = allowed
         self._nvidia_smi = nvidia_smi
 
-    def cut(self, device: str, profile: str, count: int, caller: Caller, *, apply: bool) -> Row:
+    def cut(self, device: str, profile: str, count: int, caller: Caller, *, apply: bool) -> SlicePlan:
         """Cut `count` more slices of a profile from a device (by UUID or index): the plan, and whether it was done.
 
         Raises Refused when the device has no room for them, Forbidden, and BackendFailed when nvidia-smi fails.
@@ -42,7 +42,7 @@ class Slicing:
         offers = parse_offers(self._ask("-lgip", found)) if found.mig_enabled else ()
         return self._row(plan_create(found, profile, count, offers), apply=apply)
 
-    def give_up(self, device: str, caller: Caller, *, apply: bool) -> Row:
+    def give_up(self, device: str, caller: Caller, *, apply: bool) -> SlicePlan:
         """Give up every slice of a device, of which no job may have one: the plan, and whether it was done."""
         must_be_admin(caller, "giving slices up")
         found = self._device(device)
@@ -64,8 +64,8 @@ class Slicing:
     def _ask(self, question: str, device: Device) -> str:
         return run_tool([self._nvidia_smi, "mig", question, "-i", device.uuid], timeout_s=TOOL_TIMEOUT_S)
 
-    def _row(self, plan: MigPlan, *, apply: bool) -> Row:
+    def _row(self, plan: MigPlan, *, apply: bool) -> SlicePlan:
         if apply:
             carry_out(plan, allowed=self._allowed, nvidia_smi=self._nvidia_smi)
         purpose, *commands = plan.lines()
-        return {"device": plan.device_uuid, "purpose": purpose, "commands": commands, "applied": apply}
+        return SlicePlan(plan.device_uuid, purpose, tuple(commands), applied=apply)

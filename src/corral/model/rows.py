@@ -1,48 +1,18 @@
-"""What a server tells, as typed values: keys that a newer server adds are passed over, missing ones have defaults."""
+"""What a server tells: the one shape of each answer, made by `control`, described by `api`, read by `client`.
+
+Times are Unix seconds. A field that came later has a default, for a client that asks an older server.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
-ENDED_PHASES = ("SUCCEEDED", "FAILED", "CANCELLED", "TIMED_OUT", "LOST")
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A value read from plain data."""
-
-    @classmethod
-    def from_plain(cls, data: Mapping[str, Any]) -> Self:
-        """The row that `data`, an object of the server's JSON, describes."""
-        nested = cls._nested()
-        return cls(**{name: _read(data[name], nested.get(name)) for name in _names(cls) if name in data})
-
-    @classmethod
-    def _nested(cls) -> "dict[str, type[Row]]":
-        """Fields that hold lists of rows themselves."""
-        return {}
-
-    def to_plain(self) -> dict[str, Any]:
-        """Plain data of the row, with all its keys."""
-        return {name: _write(getattr(self, name)) for name in _names(type(self))}
-
-
-def _names(cls: type[Row]) -> tuple[str, ...]:
-    return tuple(cls.__dataclass_fields__)
-
-
-def _read(value: Any, nested: type[Row] | None) -> Any:
-    if type(value) is not list:
-        return value
-    return tuple(value) if nested is None else tuple(nested.from_plain(item) for item in value)
-
-
-def _write(value: Any) -> Any:
-    return [item.to_plain() if isinstance(item, Row) else item for item in value] if type(value) is tuple else value
+from corral.model.job import TERMINAL_PHASES, JobKind, Phase
+from corral.model.means import Enforcement
 
 
 @dataclass(frozen=True, slots=True)
-class GrantRow(Row):
+class GrantRow:
     """What a job has of a device: thousandths of it and MiB; memory None is all that goes with the share."""
 
     uuid: str
@@ -51,18 +21,18 @@ class GrantRow(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class JobRow(Row):
-    """One job as `ps` lists it. Times are Unix seconds; `devices` are UUIDs and stay after the end.
+class JobRow:
+    """One job as `ps` lists it.
 
     Attributes:
-        phase: a value of `corral.model.job.Phase`.
+        devices: UUIDs, which stay after the end.
         exit_code: 128+N when `signal` N ended it; None if it never ran or was lost.
         reason: why it ended as it did.
         wait: one word on why it waits, None unless it does.
-        gpus: devices asked for, a member.
+        gpus: devices asked for, of all members of a gang.
         gpus_milli: thousandths of a GPU that it holds, or asks for.
         grants: what it holds of each device now.
-        enforcement: what stands behind that, {"memory": "guarded", "compute": "advisory"}; None when it holds none.
+        enforcement: what stands behind that; None when it holds none.
     """
 
     id: str
@@ -70,7 +40,7 @@ class JobRow(Row):
     array_index: int | None = None
     name: str = ""
     user: str = ""
-    phase: str = "PENDING"
+    phase: Phase = Phase.PENDING
     exit_code: int | None = None
     signal: int | None = None
     reason: str | None = None
@@ -80,7 +50,7 @@ class JobRow(Row):
     started_at: float | None = None
     ended_at: float | None = None
     attempts: int = 0
-    kind: str = "run"
+    kind: JobKind = JobKind.RUN
     held: bool = False
     queue: str = "default"
     project: str = "default"
@@ -88,29 +58,40 @@ class JobRow(Row):
     gpus: int | None = None
     gpus_milli: int | None = None
     grants: tuple[GrantRow, ...] = ()
-    enforcement: Mapping[str, str] | None = None
+    enforcement: Enforcement | None = None
     time_limit_s: float | None = None
     sequence: int | None = None
     wait: str | None = None
     expected_start: float | None = None
 
-    @classmethod
-    def _nested(cls) -> dict[str, type[Row]]:
-        return {"grants": GrantRow}
-
     @property
     def ended(self) -> bool:
         """Whether it has ended for good and holds nothing."""
-        return self.phase in ENDED_PHASES
+        return self.phase in TERMINAL_PHASES
 
     @property
     def succeeded(self) -> bool:
         """Whether it ended well."""
-        return self.phase == "SUCCEEDED"
+        return self.phase == Phase.SUCCEEDED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobDetail(JobRow):
+    """A job with everything that is known of it.
+
+    Attributes:
+        spec: what was submitted, without the environment.
+        gpu_info: the record of the devices it got last.
+        waits_for: jobs that have to succeed before it starts.
+    """
+
+    spec: Mapping[str, Any]
+    gpu_info: Mapping[str, Any] | None
+    waits_for: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class HolderRow(Row):
+class HolderRow:
     """A job that holds a part of a device: thousandths of it and MiB."""
 
     job: str
@@ -120,7 +101,7 @@ class HolderRow(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessRow(Row):
+class ProcessRow:
     """A process on a device; `job` is None when Corral did not start it."""
 
     pid: int
@@ -131,7 +112,7 @@ class ProcessRow(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class LinkRow(Row):
+class LinkRow:
     """An NVLink or PCIe connection to another device: its UUID, the kind, and how many lanes."""
 
     peer: str
@@ -140,7 +121,7 @@ class LinkRow(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceRow(Row):
+class DeviceRow:
     """One device with its last sample; a measurement that could not be read is None.
 
     Attributes:
@@ -148,7 +129,7 @@ class DeviceRow(Row):
         index: in PCI bus order, as nvidia-smi counts.
         state: unreadable, unhealthy, cordoned, allocated, reserved, in_use, stale or free.
         state_reason: why that, for a person.
-        since: Unix seconds of when the state began.
+        since: when strangers were first seen on it.
         means: how it is shared: exclusive, mps, mig or timeslice.
         mig_profile, parent: of a MIG slice, and the UUID of the device that it is cut from.
     """
@@ -178,10 +159,6 @@ class DeviceRow(Row):
     means: str = ""
     links: tuple[LinkRow, ...] = ()
 
-    @classmethod
-    def _nested(cls) -> dict[str, type[Row]]:
-        return {"holders": HolderRow, "processes": ProcessRow, "links": LinkRow}
-
     @property
     def sliced(self) -> bool:
         """Whether it is in MIG mode, and only its slices are handed out."""
@@ -189,7 +166,7 @@ class DeviceRow(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class WaitPart(Row):
+class WaitPart:
     """Seconds of a job's wait that had one reason."""
 
     reason: str
@@ -197,18 +174,18 @@ class WaitPart(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation(Row):
+class Explanation:
     """Why a job waits and when it will start; after its end, how the wait was spent.
 
     Attributes:
         position: place among the waiting jobs, from 1; None when it does not wait.
-        expected_start: Unix seconds, or None when nobody can know; `reason` then says what it depends on.
+        expected_start: None when nobody can know; `reason` then says what it depends on.
         starts_now_with: flags with which it would start at once, if there are such.
         holds: what it has of shared devices, and what stands behind that.
     """
 
     id: str
-    phase: str = "PENDING"
+    phase: Phase = Phase.PENDING
     reason: str = ""
     position: int | None = None
     expected_start: float | None = None
@@ -216,14 +193,10 @@ class Explanation(Row):
     holds: str | None = None
     waited: tuple[WaitPart, ...] = ()
 
-    @classmethod
-    def _nested(cls) -> dict[str, type[Row]]:
-        return {"waited": WaitPart}
-
 
 @dataclass(frozen=True, slots=True)
-class DeviceChoice(Row):
-    """A device that a job would get."""
+class DeviceChoice:
+    """A device that a job would get, by UUID for programs and by index and name for people."""
 
     uuid: str
     index: int | None = None
@@ -231,7 +204,14 @@ class DeviceChoice(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class DryRun(Row):
+class NearestRequest:
+    """A request near the one that was made, in words."""
+
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
     """What would become of a submission: it would start now on `devices`, or wait for `reason`.
 
     Where it is not `possible` it can never start there, and would be refused.
@@ -244,15 +224,11 @@ class DryRun(Row):
     notes: tuple[str, ...] = ()
     reason: str = ""
     expected_start: float | None = None
-    nearest: Mapping[str, Any] | None = None
-
-    @classmethod
-    def _nested(cls) -> dict[str, type[Row]]:
-        return {"devices": DeviceChoice, "grants": GrantRow}
+    nearest: NearestRequest | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class MappedDevice(Row):
+class MappedDevice:
     """A device in the allocation map; `means` is how it is shared, `jobs` are those on it in the order they came."""
 
     uuid: str
@@ -263,13 +239,9 @@ class MappedDevice(Row):
     allocated_milli: int = 0
     jobs: tuple[HolderRow, ...] = ()
 
-    @classmethod
-    def _nested(cls) -> dict[str, type[Row]]:
-        return {"jobs": HolderRow}
-
 
 @dataclass(frozen=True, slots=True)
-class SlicePlan(Row):
+class SlicePlan:
     """What changes the MIG slices of a device: commands in their order, and whether they were run."""
 
     device: str
@@ -279,17 +251,18 @@ class SlicePlan(Row):
 
 
 @dataclass(frozen=True, slots=True)
-class ServerInfo(Row):
-    """A server about itself. `mock` says that its devices are described, not real; times are Unix seconds."""
+class ServerInfo:
+    """A server about itself. `mock` says that its devices are described, not real; `devices` counts them."""
 
     version: str = ""
     pid: int | None = None
     home: str = ""
     user: str = ""
-    node: str = ""
+    node: str | None = None
     source: str = ""
     driver_version: str | None = None
     cuda_version: str | None = None
     started_at: float | None = None
     mock: bool = False
     uptime_s: float | None = None
+    devices: int = 0
