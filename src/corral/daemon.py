@@ -57,7 +57,7 @@ from corral.scheduling.planner import Planner
 from corral.scheduling.site import site_policies
 from corral.sharing.arrange import Arrangement
 from corral.sharing.definitions import load_catalogue
-from corral.sharing.drivers import make_drivers, make_mps
+from corral.sharing.drivers import make_drivers, make_mps, mps_warning
 from corral.sharing.guard import GuardPolicy
 from corral.sharing.mps import Mps
 from corral.telemetry.attribution import SERVICE, Attribution
@@ -99,8 +99,8 @@ class Server:
         self._source = discover(self._clock, mock=mock, held=self._held_milli)
         self._processes = HostProcesses()
         self._backends = self._make_backends()
-        self._arrangement = Arrangement(settings.sharing, multi_user=settings.mps_multi_user)
         mps = make_mps(home.root, settings, {"CORRAL_HOME": str(home.root), "CORRAL_JOB_ID": SERVICE})
+        self._arrangement = Arrangement(settings.sharing, multi_user=mps.multi_user, unfit=mps.unfit)
         self._tenancy = Tenancy(make_drivers(settings, mps), home.scratch)
         backoff = Backoff(settings.retry_backoff_s, settings.retry_backoff_max_s)
         self._dispatcher = Dispatcher(
@@ -140,6 +140,8 @@ class Server:
     def run(self) -> None:
         """Bring ledger and machine together, then decide, act and answer until `stop` is called."""
         try:
+            if (warning := mps_warning(self._settings)) is not None:
+                log.warning("%s", warning)
             self._sampler.start()
             # Behind the first observations in the ledger's queue: nobody is answered before the devices are known.
             self._ledger.commit(lambda _: Decided((), None)).result()

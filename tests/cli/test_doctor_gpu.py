@@ -96,13 +96,28 @@ def test_paddles_allocator_is_warned_of_until_it_is_set(here: Surroundings, tmp_
     assert check_paddle(replace(here, env={**env, "FLAGS_allocator_strategy": "naive_best_fit"})).state == OK
 
 
+def with_mps(here: Surroundings, program: Path, text: str) -> Surroundings:
+    """A site that shares by MPS, with a control program of that text."""
+    program.write_text(text)
+    program.chmod(0o755)
+    return replace(here, sharing=[("*", Means.MPS)], mps_control=str(program))
+
+
 def test_mps_is_looked_at_where_the_site_asks_for_it(here: Surroundings, tmp_path: Path) -> None:
-    asked = replace(here, sharing=[("*", Means.MPS)])
-    assert "not installed" in check_mps(asked).found
-    installed = replace(asked, which=tools(tmp_path, nvidia_cuda_mps_control=""))
+    missing = check_mps(replace(here, sharing=[("*", Means.MPS)], mps_control=str(tmp_path / "none")))
+    assert (missing.state, "not installed" in missing.found, "given whole" in missing.found) == (WARNING, True, True)
+    installed = with_mps(here, tmp_path / "control", "#!/bin/sh\n")
     assert check_mps(installed).state == OK
     old = replace(installed, node=replace(NODE, cuda_version=(11, 4)))
     assert "MPS needs a driver for CUDA 11.5" in check_mps(old).found
+
+
+def test_a_mode_for_several_users_is_looked_for_before_anybody_counts_on_it(here: Surroundings, tmp_path: Path) -> None:
+    old = replace(with_mps(here, tmp_path / "old", "#!/bin/sh\n# -d\n"), mps_multi_user=True)
+    found = check_mps(old)
+    assert (found.state, "has no option -multiuser-server" in found.found) == (WARNING, True)
+    new = replace(with_mps(here, tmp_path / "new", "#!/bin/sh\n# -d -multiuser-server\n"), mps_multi_user=True)
+    assert check_mps(new).state == OK
 
 
 def test_an_mps_daemon_of_somebody_elses_is_named(here: Surroundings) -> None:

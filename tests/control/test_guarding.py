@@ -34,7 +34,7 @@ class StagedMps(Mps):
         self.meanwhile()
         return self.now
 
-    def restart(self, device: Device) -> None:
+    def prepare(self, device: Device) -> None:
         self.restarts += 1
 
 

@@ -1,6 +1,8 @@
 """Devices are made ready before their first tenant, released after the last, and every job leaves a witness."""
 
-from collections.abc import Sequence
+import threading
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +25,7 @@ class Recording:
     """A means of sharing that notes what was done to which device."""
 
     means = Means.MPS
+    slow = False
 
     def __init__(self) -> None:
         self.done: list[str] = []
@@ -50,14 +53,15 @@ def driver() -> Recording:
 
 
 @pytest.fixture
-def tenancy(driver: Recording, tmp_path: Path) -> Tenancy:
+def tenancy(driver: Recording, tmp_path: Path) -> Iterator[Tenancy]:
     drivers: dict[Means, SharingDriver] = {
         Means.EXCLUSIVE: Exclusive(),
         Means.TIMESLICE: Timeslice(),
         Means.MPS: driver,
     }
-    drivers[Means.MPS] = driver
-    return Tenancy(drivers, tmp_path)
+    tenancy = Tenancy(drivers, tmp_path)
+    yield tenancy
+    tenancy.close()
 
 
 @pytest.fixture
@@ -73,6 +77,10 @@ def housed(view: View, number: int, *grants: Grant) -> tuple[View, Job, Allocati
     return view.advance([JobSubmitted(job, 0.0), AllocationMade(allocation, 0.0)]), job, allocation
 
 
+def never() -> None:
+    raise AssertionError("what is ready at once is not asked for again")
+
+
 def gone(view: View, allocation: Allocation) -> View:
     return view.advance([AllocationEnded(allocation.id, allocation.job_id, 1.0)])
 
@@ -82,12 +90,12 @@ def test_a_device_is_ready_before_the_first_tenant_and_released_after_the_last(
 ) -> None:
     both, first, one = housed(view, 1, Grant("GPU-m", 500, 40960))
     both, second, two = housed(both, 2, Grant("GPU-m", 500, 40960))
-    tenancy.enter(first, one, both)
-    tenancy.enter(second, two, both)
+    tenancy.enter(first, one, both, never)
+    tenancy.enter(second, two, both, never)
     left = gone(both, one)
-    tenancy.leave(first.id, left)
+    tenancy.leave(f"{first.id}.1", first.id, left)
     assert driver.done == ["prepare GPU-m"] * 2
-    tenancy.leave(second.id, gone(left, two))
+    tenancy.leave(f"{second.id}.1", second.id, gone(left, two))
     assert driver.done == ["prepare GPU-m"] * 2 + ["release GPU-m"]
 
 
@@ -95,7 +103,7 @@ def test_who_has_a_device_whole_has_it_exclusively_whatever_its_means(
     tenancy: Tenancy, driver: Recording, view: View
 ) -> None:
     housed_, job, allocation = housed(view, 1, Grant("GPU-m", 1000))
-    tenancy.enter(job, allocation, housed_)
+    tenancy.enter(job, allocation, housed_, never)
     assert (driver.done, tenancy.environment(allocation, housed_)) == ([], ())
     assert tenancy.enforcement(allocation.placement, housed_) == Enforcement(Level.ENFORCED, Level.ENFORCED)
 
@@ -114,15 +122,15 @@ def test_a_part_brings_the_variables_of_its_means(tenancy: Tenancy, view: View) 
 def test_a_device_that_went_away_fails_the_launch_and_not_the_job(tenancy: Tenancy, view: View) -> None:
     housed_, job, allocation = housed(view, 1, Grant("GPU-x", 500))
     with pytest.raises(BackendFailed, match="GPU-x is gone"):
-        tenancy.enter(job, allocation, housed_)
+        tenancy.enter(job, allocation, housed_, never)
 
 
 def test_the_means_has_the_last_word_on_who_joins(tenancy: Tenancy, driver: Recording, view: View) -> None:
     both, first, one = housed(view, 1, Grant("GPU-m", 500))
     both, second, two = housed(both, 2, Grant("GPU-m", 500, 40960))
-    tenancy.enter(first, one, both)
+    tenancy.enter(first, one, both, never)
     with pytest.raises(BackendFailed, match="GPU-m has job 1, which says not how much"):
-        tenancy.enter(second, two, both)
+        tenancy.enter(second, two, both, never)
     assert driver.done == ["prepare GPU-m"]
 
 
@@ -130,11 +138,11 @@ def test_a_retry_keeps_its_witness_when_the_attempt_before_it_is_cleared_away(
     tenancy: Tenancy, view: View, tmp_path: Path
 ) -> None:
     housed_, job, allocation = housed(view, 1, Grant("GPU-t", 500, 40960))
-    tenancy.enter(job, allocation, housed_)
+    tenancy.enter(job, allocation, housed_, never)
     witness = tmp_path / "1" / "config" / "resource.txt"
-    tenancy.leave(job.id, housed_)
+    tenancy.leave(f"{job.id}.1", job.id, housed_)
     assert "GPU-t:0.5" in witness.read_text()
-    tenancy.leave(job.id, gone(housed_, allocation))
+    tenancy.leave(f"{job.id}.1", job.id, gone(housed_, allocation))
     assert not witness.exists()
 
 
@@ -147,7 +155,7 @@ def test_after_a_boot_what_was_prepared_is_taken_over_and_what_nobody_has_is_rel
     (missing,) = tenancy.recover(housed_)
     assert "job 1 has an allocation and no resource file" in missing
     assert tenancy.recover(housed_) == ()
-    tenancy.leave(job.id, gone(housed_, allocation))
+    tenancy.leave(f"{job.id}.1", job.id, gone(housed_, allocation))
     assert driver.done == ["release GPU-m"] * 2
 
 
@@ -155,14 +163,73 @@ def test_a_machine_that_refuses_to_release_is_logged_and_holds_up_nothing(
     tenancy: Tenancy, driver: Recording, view: View, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     housed_, job, allocation = housed(view, 1, Grant("GPU-m", 500, 40960))
-    tenancy.enter(job, allocation, housed_)
+    tenancy.enter(job, allocation, housed_, never)
 
     def refuse(device: Device) -> None:
         raise BackendFailed(f"{device.uuid} cannot be released")
 
     monkeypatch.setattr(driver, "release", refuse)
-    tenancy.leave(job.id, gone(housed_, allocation))
+    tenancy.leave(f"{job.id}.1", job.id, gone(housed_, allocation))
     assert "GPU-m cannot be released" in caplog.text
+
+
+@pytest.fixture
+def gate(driver: Recording, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """The machine takes its time: a device is made ready once the gate is open."""
+    gate = threading.Event()
+
+    def prepare(device: Device) -> None:
+        assert gate.wait(20)
+        driver.done.append(f"prepare {device.uuid}")
+
+    monkeypatch.setattr(driver, "slow", True)
+    monkeypatch.setattr(driver, "prepare", prepare)
+    return gate
+
+
+def test_a_slow_machine_is_asked_again_when_it_is_ready(
+    tenancy: Tenancy, driver: Recording, view: View, gate: threading.Event, tmp_path: Path
+) -> None:
+    housed_, job, allocation = housed(view, 1, Grant("GPU-m", 500, 40960))
+    ready = threading.Event()
+    assert not tenancy.enter(job, allocation, housed_, ready.set)
+    assert not tenancy.enter(job, allocation, housed_, ready.set)
+    assert not (tmp_path / "1" / "config" / "resource.txt").exists()
+    gate.set()
+    assert ready.wait(20)
+    assert tenancy.enter(job, allocation, housed_, ready.set)
+    assert driver.done == ["prepare GPU-m"]
+    assert (tmp_path / "1" / "config" / "resource.txt").exists()
+
+
+def test_a_tenant_that_left_before_its_device_was_ready_has_it_released_after(
+    tenancy: Tenancy, driver: Recording, view: View, gate: threading.Event
+) -> None:
+    housed_, job, allocation = housed(view, 1, Grant("GPU-m", 500, 40960))
+    tenancy.enter(job, allocation, housed_, lambda: None)
+    tenancy.leave(allocation.id, job.id, gone(housed_, allocation))
+    assert driver.done == []
+    gate.set()
+    deadline = time.monotonic() + 20
+    while len(driver.done) < 2 and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert driver.done == ["prepare GPU-m", "release GPU-m"]
+
+
+def test_a_machine_that_fails_in_its_own_time_fails_the_launch(
+    tenancy: Tenancy, driver: Recording, view: View, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(device: Device) -> None:
+        raise BackendFailed(f"{device.uuid} does not start")
+
+    monkeypatch.setattr(driver, "slow", True)
+    monkeypatch.setattr(driver, "prepare", refuse)
+    housed_, job, allocation = housed(view, 1, Grant("GPU-m", 500, 40960))
+    done = threading.Event()
+    tenancy.enter(job, allocation, housed_, done.set)
+    assert done.wait(20)
+    with pytest.raises(BackendFailed, match="GPU-m does not start"):
+        tenancy.enter(job, allocation, housed_, done.set)
 
 
 def test_a_grant_for_one_tenant_is_seen_in_the_view(view: View) -> None:

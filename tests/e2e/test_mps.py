@@ -13,13 +13,19 @@ from tests.e2e.box import Box, described, uuid
 FAKE_CONTROL = Path(__file__).parents[1] / "sharing" / "fake_mps_control.py"
 
 
+def control_of(box: Box, *, before: str = "") -> Path:
+    """The stand-in for NVIDIA's program, which first of all does `before`."""
+    control = box.home / "mps-control"
+    control.write_text(f"#!{sys.executable} -ISB\n{before}\n{FAKE_CONTROL.read_text()}")
+    control.chmod(0o755)
+    return control
+
+
 @pytest.fixture
 def mps_box(new_box: Callable[[str], Box]) -> Box:
     """A server on one device that is shared by MPS."""
     box = new_box(described(1))
-    control = box.home / "mps-control"
-    control.write_text(f"#!{sys.executable} -ISB\n{FAKE_CONTROL.read_text()}")
-    control.chmod(0o755)
+    control = control_of(box)
     (box.home / "config.yaml").write_text(f"kill_grace: 1s\nsharing: mps\nmps_control: {control}\nretry_backoff: 0s\n")
     box.up()
     return box
@@ -97,3 +103,64 @@ def test_the_daemon_itself_is_no_stranger_on_its_device(mps_box: Box) -> None:
 def test_a_share_over_several_devices_never_lands_on_mps(mps_box: Box) -> None:
     done = mps_box.run("submit", "--gpus", "1.2", "--", "true")
     assert (done.returncode, "--gpus" in done.stderr or "most you can ask" in done.stderr) == (2, True), done.stderr
+
+
+def test_a_control_program_that_takes_its_time_holds_up_no_other_launch(new_box: Callable[[str], Box]) -> None:
+    box = new_box(described(2))
+    gate = box.home / "gate"
+    wait = f"import os, sys, time\nwhile '-d' in sys.argv and not os.path.exists({str(gate)!r}): time.sleep(0.02)"
+    settings = f"kill_grace: 1s\nsharing:\n  0: mps\n  1: timeslice\nmps_control: {control_of(box, before=wait)}\n"
+    (box.home / "config.yaml").write_text(settings)
+    box.up()
+    slow = box.submit("--gpus", "0.5", "--share", "mps", "--", "sleep", "60")
+    other = box.submit("--gpus", "0.5", "--share", "timeslice", "--", "sleep", "60")
+    box.until_phase(other, "RUNNING")
+    assert box.job(slow)["phase"] == "STARTING"
+    gate.touch()
+    box.until_phase(slow, "RUNNING")
+
+
+def test_a_job_that_is_cancelled_while_its_daemon_starts_ends_at_once_and_the_daemon_goes_after_it(
+    new_box: Callable[[str], Box],
+) -> None:
+    box = new_box(described(1))
+    gate = box.home / "gate"
+    wait = f"import os, sys, time\nwhile '-d' in sys.argv and not os.path.exists({str(gate)!r}): time.sleep(0.02)"
+    (box.home / "config.yaml").write_text(f"sharing: mps\nmps_control: {control_of(box, before=wait)}\n")
+    box.up()
+    job = box.submit("--gpus", "0.5", "--", "sleep", "60")
+    box.until_phase(job, "STARTING")
+    box.ok("cancel", job)
+    assert box.ended(job)["phase"] == "CANCELLED"
+    gate.touch()
+    next_ = box.submit("--gpus", "0.5", "--", "sleep", "60")
+    box.until_phase(next_, "RUNNING")
+    assert daemon_pid(box) is not None
+    box.clear()
+    box.until(lambda: daemon_pid(box) is None)
+
+
+def test_a_site_without_the_program_gives_its_devices_whole_and_says_so(new_box: Callable[[str], Box]) -> None:
+    box = new_box(described(1))
+    (box.home / "config.yaml").write_text("sharing: mps\nmps_control: /nowhere/mps-control\n")
+    box.up()
+    assert box.json("devices", "--json")[0]["means"] == "exclusive"
+    assert "/nowhere/mps-control is not installed here" in (box.home / "server.log").read_text()
+    refused = box.run("submit", "--gpus", "0.5", "--share", "mps", "--", "true")
+    assert refused.returncode == 2, refused.stderr
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_several_users_are_let_meet_only_where_the_program_knows_how(
+    new_box: Callable[[str], Box], known: bool
+) -> None:
+    box = new_box(described(1))
+    control = control_of(box)
+    if not known:
+        control.write_text(control.read_text().replace("-multiuser-server", "-another"))
+    (box.home / "config.yaml").write_text(f"sharing: mps\nmps_multi_user: true\nmps_control: {control}\n")
+    box.up()
+    log = (box.home / "server.log").read_text()
+    assert ("has no option -multiuser-server" in log, "one user at a time" in log) == (not known, not known)
+    job = box.submit("--gpus", "0.5", "--", "sleep", "60")
+    box.until_phase(job, "RUNNING")

@@ -55,3 +55,9 @@ def test_slices_are_devices_after_those_that_they_are_cut_from(node: Node) -> No
     ]
     assert [device.means for device in devices[1:]] == [Means.MIG] * 4
     assert {device.parent_uuid for device in devices[2:]} == {"GPU-m"}
+
+
+def test_what_the_machine_lacks_for_mps_counts_like_what_the_device_lacks(node: Node) -> None:
+    arranged = Arrangement((("0", Means.MPS),), unfit=lambda _, device: f"{device.uuid} has no control program")
+    assert arranged.node(node).devices[0].means is Means.EXCLUSIVE
+    assert arranged.refusals(node) == ("GPU-a has no control program; it is given whole",)

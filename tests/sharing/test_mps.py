@@ -26,6 +26,7 @@ from tests.sharing.conftest import tenant
         ({}, None, "does not say its CUDA version"),
         ({"mig_enabled": True}, (12, 4), "does not run on a MIG device, and GPU-a is one"),
         ({"mig_enabled": None}, (12, 4), "does not say whether it is one"),
+        ({"memory_mib": None}, (12, 4), "does not say how much memory it has"),
     ],
 )
 def test_what_makes_a_device_unfit_for_mps(
@@ -33,6 +34,14 @@ def test_what_makes_a_device_unfit_for_mps(
 ) -> None:
     unfit = mps_unfit(replace(node, cuda_version=cuda), replace(device, **device_changes))
     assert unfit is None if words is None else unfit is not None and words in unfit
+
+
+def test_a_device_is_unfit_where_the_program_is_missing_or_the_home_is_too_deep_for_its_pipes(
+    device: Device, node: Node, tmp_path: Path, mps_control: str
+) -> None:
+    assert Mps(tmp_path, control=mps_control).unfit(node, device) is None
+    assert "is not installed here" in str(Mps(tmp_path, control="/nowhere/control").unfit(node, device))
+    assert "bytes shorter" in str(Mps(Path("/h" * 50), control=mps_control).unfit(node, device))
 
 
 @pytest.fixture
@@ -89,7 +98,7 @@ def test_the_daemon_runs_from_first_tenant_to_last(mps: Mps, device: Device) -> 
     mps.prepare(device)
     first = mps.health(device)
     assert first.state is MpsState.RUNNING
-    mps.restart(device)
-    assert mps.health(device).pid != first.pid
+    mps.prepare(device)
+    assert mps.health(device) == first
     mps.release(device)
     assert mps.health(device).state is MpsState.DOWN

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from corral.model.errors import BackendFailed, Refused
-from corral.sharing.mps_daemon import MpsDaemon, MpsPaths, MpsState
+from corral.sharing.mps_daemon import MpsDaemon, MpsPaths, MpsState, multi_user_missing, program_missing
 
 
 @pytest.fixture
@@ -50,7 +50,9 @@ def test_stopped_it_is_down_and_stopping_again_is_harmless(daemon: MpsDaemon) ->
     assert daemon.health().state is MpsState.DOWN
 
 
-def test_a_clients_fault_is_seen_and_a_restart_mends_it(daemon: MpsDaemon, mps_control: str, paths: MpsPaths) -> None:
+def test_a_clients_fault_is_seen_and_starting_it_again_mends_it(
+    daemon: MpsDaemon, mps_control: str, paths: MpsPaths
+) -> None:
     daemon.start()
     before = daemon.health()
     say(mps_control, paths, "start_server -uid 1000")
@@ -59,7 +61,7 @@ def test_a_clients_fault_is_seen_and_a_restart_mends_it(daemon: MpsDaemon, mps_c
     fault = daemon.health()
     assert fault.state is MpsState.FAULT
     assert "a client's fault ended MPS server" in fault.detail
-    daemon.restart()
+    daemon.start()
     after = daemon.health()
     assert after.state is MpsState.RUNNING
     assert after.pid != before.pid
@@ -133,6 +135,18 @@ def test_a_driver_without_multi_user_mode_says_so(
     monkeypatch.setenv("MPS_FAKE", "no-multi-user")
     with pytest.raises(BackendFailed, match="Unknown option: -multiuser-server"):
         MpsDaemon("GPU-a", paths, control=mps_control, multi_user=True).start()
+
+
+def test_a_program_that_has_the_option_serves_several_users_and_one_without_is_not_counted_on(
+    mps_control: str, tmp_path: Path
+) -> None:
+    assert multi_user_missing(mps_control) is None
+    old = tmp_path / "old-control"
+    old.write_bytes(b"\x7fELF\x00-d\x00-f\x00")
+    old.chmod(0o755)
+    assert multi_user_missing(str(old)) == f"{old} has no option -multiuser-server; the one of a newer driver does"
+    assert multi_user_missing("/nowhere/control") == program_missing("/nowhere/control")
+    assert program_missing(mps_control) is None
 
 
 def test_a_machine_without_the_program_says_so(paths: MpsPaths, tmp_path: Path) -> None:

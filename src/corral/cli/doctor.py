@@ -234,7 +234,14 @@ def gpu_findings(home: Home, node: Node | None) -> list[Finding]:
     from corral.cli.doctor_gpu import GPU_CHECKS, Surroundings
 
     with suppress(CorralError):
-        here = Surroundings(node, load_settings(home.config_file).sharing)
+        settings = load_settings(home.config_file)
+        here = Surroundings(
+            node,
+            settings.sharing,
+            home=home.root,
+            mps_control=settings.mps_control,
+            mps_multi_user=settings.mps_multi_user,
+        )
         return [check(here) for check in GPU_CHECKS]
     return []
 

@@ -28,6 +28,9 @@ class Surroundings:
 
     node: Node
     sharing: Sequence[tuple[str, Means]] = ()
+    home: Path = Path("/")
+    mps_control: str = "nvidia-cuda-mps-control"
+    mps_multi_user: bool = False
     dev: Path = Path("/dev")
     toolkit: Path = Path("/usr/local/cuda")
     docker_config: Path = Path("/etc/docker/daemon.json")
@@ -100,19 +103,27 @@ def check_paddle(here: Surroundings) -> Finding:
 
 
 def check_mps(here: Surroundings) -> Finding:
-    """Devices that the site shares by MPS can be, and no daemon of somebody else's is in the way."""
+    """Devices that the site shares by MPS can be, as it asks, and no daemon of somebody else's is in the way."""
     from corral.sharing.arrange import Arrangement
+    from corral.sharing.mps import Mps
+    from corral.sharing.mps_daemon import multi_user_missing, program_missing
 
     if (here.mps_pipes / "nvidia-cuda-mps-control.pid").exists():
         found = f"a daemon that Corral did not start has its pipes in {here.mps_pipes}: it takes every GPU's clients"
         return Finding("MPS", WARNING, found, "stop it: echo quit | sudo nvidia-cuda-mps-control")
     if not any(means is Means.MPS for _, means in here.sharing):
         return Finding("MPS", OK, "not asked for; `sharing: mps` in config.yaml shares GPUs by it")
-    if here.which("nvidia-cuda-mps-control") is None:
-        return Finding("MPS", WARNING, "nvidia-cuda-mps-control is not installed", "it comes with the NVIDIA driver")
-    refusals = Arrangement(tuple(here.sharing)).refusals(here.node)
+    if (missing := program_missing(here.mps_control)) is not None:
+        advice = "install the driver's compute utilities, or name the program: mps_control in config.yaml"
+        return Finding("MPS", WARNING, f"{missing}; until then these GPUs are given whole", advice)
+    refusals = Arrangement(tuple(here.sharing), unfit=Mps(here.home, control=here.mps_control).unfit).refusals(
+        here.node
+    )
     if refusals:
         return Finding("MPS", WARNING, "; ".join(refusals), "leave these devices out of `sharing: mps`")
+    if here.mps_multi_user and (missing := multi_user_missing(here.mps_control)) is not None:
+        found = f"mps_multi_user is set and {missing}; one user at a time is served"
+        return Finding("MPS", WARNING, found, "upgrade the driver, or leave mps_multi_user out")
     return Finding("MPS", OK, "the devices that are shared by it can be")
 
 

@@ -18,7 +18,7 @@ from corral.control.checkpointing import Checkpoints
 from corral.control.cleaning import PAUSE_S, Cleaner
 from corral.control.tenancy import Tenancy
 from corral.control.transitions import Backoff
-from corral.model.errors import BackendFailed, CorralError
+from corral.model.errors import BackendFailed, CorralError, Refused
 from corral.model.fact import Fact
 from corral.model.job import Job, JobKind, Phase
 from corral.model.view import View
@@ -71,6 +71,7 @@ class Dispatcher:
         self._todo.put(None)
         if self._thread.is_alive():
             self._thread.join(timeout=10)
+        self._tenancy.close()
         self._cleaner.close()
 
     def launch(self, allocation_id: str) -> None:
@@ -164,14 +165,17 @@ class Dispatcher:
 
     def _launch(self, allocation_id: str) -> None:
         job = self._live_job(allocation_id)
-        if job is None or job.phase is not Phase.STARTING:
+        if job is None or job.phase is not Phase.STARTING or allocation_id in self._started_at:
             return
-        self._started_at[allocation_id] = self._clock.monotonic()
         view = self._ledger.view()
         try:
-            self._tenancy.enter(job, view.allocations[allocation_id], view)
+            ready = self._tenancy.enter(job, view.allocations[allocation_id], view, lambda: self.launch(allocation_id))
+            if not ready:
+                return
+            self._started_at[allocation_id] = self._clock.monotonic()
             self._backends[job.spec.kind].launch(self._launch_of(job, view))
-        except BackendFailed as failure:
+        except (BackendFailed, Refused) as failure:
+            self._started_at[allocation_id] = self._clock.monotonic()
             if self._backends[job.spec.kind].declare_lost(allocation_id):
                 why = str(failure)
                 self._record(
@@ -234,7 +238,7 @@ class Dispatcher:
         view = self._ledger.view()
         if allocation_id in view.allocations:
             return
-        self._tenancy.leave(_job_id_of(allocation_id), view)
+        self._tenancy.leave(allocation_id, _job_id_of(allocation_id), view)
         self._cleaner.add(allocation_id)
 
     def _busy(self) -> bool:

@@ -141,7 +141,7 @@ class DaemonWatch:
             self._stopper.end(job.id, Phase.LOST, reason)
         self._pids.pop(device.uuid, None)
         if health.state is not MpsState.RUNNING:
-            self._mps.restart(device)
+            self._mps.prepare(device)
 
 
 def _mps_tenants(view: View) -> Mapping[str, list[Job]]:

@@ -7,9 +7,11 @@ such files, and is compared with the ledger at boot and on demand.
 import logging
 import os
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 
+from corral.control.lanes import Lanes
 from corral.model.allocation import Allocation, Grant, Placement
 from corral.model.device import Device
 from corral.model.errors import BackendFailed, CorralError
@@ -30,7 +32,8 @@ _WEAKEST = (Level.ADVISORY, Level.GUARDED, Level.ENFORCED)
 class Tenancy:
     """Prepares devices for their tenants through the drivers of their means, and keeps the resource files.
 
-    A share is held to by its device's means; whoever has a device whole has it exclusively, whatever its means.
+    A share is held to by its device's means; whoever has a device whole has it exclusively, whatever its means. What
+    takes NVIDIA's programs is done on threads of its own, in order for each device.
     """
 
     def __init__(self, drivers: Mapping[Means, SharingDriver], scratch: Path) -> None:
@@ -38,9 +41,35 @@ class Tenancy:
         self._scratch = scratch
         self._chown = os.geteuid() == 0
         self._prepared: dict[str, tuple[Device, SharingDriver]] = {}
+        self._entering: dict[str, list[Future[None]]] = {}
+        self._lanes = Lanes()
 
-    def enter(self, job: Job, allocation: Allocation, view: View) -> None:
-        """Before the launch: devices made ready, then the resource file. Raises BackendFailed; may be repeated."""
+    def close(self) -> None:
+        """End the threads; devices stay as they are."""
+        self._lanes.close()
+
+    def enter(self, job: Job, allocation: Allocation, view: View, again: Callable[[], None]) -> bool:
+        """Before the launch: devices made ready, then the resource file; whether that is done.
+
+        Where it is not, `again` is called, on another thread, when it is time to ask again. Raises BackendFailed; may
+        be repeated.
+        """
+        deeds = self._entering.get(allocation.id)
+        if deeds is None:
+            deeds = self._entering[allocation.id] = self._prepare(allocation, view)
+            for deed in deeds:
+                deed.add_done_callback(lambda _: again())
+        if not all(deed.done() for deed in deeds):
+            return False
+        del self._entering[allocation.id]
+        for deed in deeds:
+            deed.result()
+        self._write(job, allocation)
+        return True
+
+    def _prepare(self, allocation: Allocation, view: View) -> list["Future[None]"]:
+        """Make the devices ready, or begin to. Raises BackendFailed."""
+        deeds = []
         for grant in allocation.placement.grants:
             found = view.device(grant.uuid)
             if found is None:
@@ -53,18 +82,21 @@ class Tenancy:
             refused = driver.refusal(node, device if whole is None else whole[1], tenants, newcomer)
             if refused is not None:
                 raise BackendFailed(f"{refused}; another device is looked for")
-            driver.prepare(device)
             self._prepared[device.uuid] = (device, driver)
-        self._write(job, allocation)
+            if driver.slow:
+                deeds.append(self._lanes.put(device.uuid, partial(driver.prepare, device)))
+            else:
+                driver.prepare(device)
+        return deeds
 
-    def leave(self, job_id: str, view: View) -> None:
+    def leave(self, allocation_id: str, job_id: str, view: View) -> None:
         """After the end: the resource file is removed, and devices without a tenant are released."""
+        self._entering.pop(allocation_id, None)
         job = view.jobs.get(job_id)
         if job is None or job.allocation_id not in view.allocations:
             self._attempt(partial(drop, self._scratch, job_id))
         for uuid in [uuid for uuid in self._prepared if uuid not in view.holders]:
-            device, driver = self._prepared.pop(uuid)
-            self._attempt(partial(driver.release, device))
+            self._release(*self._prepared.pop(uuid))
 
     def tidy(self, job_id: str) -> None:
         """Remove the directories that the resource file was in, as far as the job left nothing else in them."""
@@ -106,7 +138,7 @@ class Tenancy:
                         self._prepared[uuid] = (devices[uuid], self._driver(devices[uuid], grant.share_milli))
         for uuid, device in sorted(devices.items()):
             if uuid not in view.holders and device.means is Means.MPS:
-                self._attempt(partial(self._drivers[Means.MPS].release, device))
+                self._release(device, self._drivers[Means.MPS])
         return self.rescan(view)
 
     def rescan(self, view: View) -> tuple[str, ...]:
@@ -142,6 +174,13 @@ class Tenancy:
         if device.mig_profile is None and share_milli == MILLI_PER_DEVICE:
             return self._drivers[Means.EXCLUSIVE]
         return self._drivers[device.means]
+
+    def _release(self, device: Device, driver: SharingDriver) -> None:
+        deed = partial(self._attempt, partial(driver.release, device))
+        if driver.slow:
+            self._lanes.put(device.uuid, deed)
+        else:
+            deed()
 
     @staticmethod
     def _attempt(deed: Callable[[], None]) -> None:

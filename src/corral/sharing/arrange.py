@@ -1,6 +1,6 @@
 """How the site shares its devices: the means of each, and slices that are handed out like devices of their own."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from corral.model.device import Device, Node
@@ -20,10 +20,12 @@ class Arrangement:
         rules: (which, means) pairs; `which` is a UUID, an index, words of a model's name, or ANY. A UUID counts more
             than an index, that more than a model, that more than ANY; of equals the first counts.
         multi_user: MPS devices serve several Unix users at a time.
+        unfit: why MPS cannot run on a device, for a person, None when it can.
     """
 
     rules: tuple[tuple[str, Means], ...] = ()
     multi_user: bool = False
+    unfit: Callable[[Node, Device], str | None] = mps_unfit
 
     def node(self, node: Node) -> Node:
         """The node with each device's means, and each slice as a device after those that it is cut from.
@@ -37,7 +39,7 @@ class Arrangement:
     def refusals(self, node: Node) -> tuple[str, ...]:
         """Why devices are not shared as the site asks, a sentence each, in index order."""
         asked = ((device, self.means_asked(device)) for device in node.devices if device.parent_uuid is None)
-        unfit = (mps_unfit(node, device) for device, means in asked if means is Means.MPS)
+        unfit = (self.unfit(node, device) for device, means in asked if means is Means.MPS)
         return tuple(f"{why}; it is given whole" for why in unfit if why is not None)
 
     def means_asked(self, device: Device) -> Means:
@@ -54,7 +56,7 @@ class Arrangement:
         if device.mig_enabled:
             return replace(device, means=Means.MIG)
         means = self.means_asked(device)
-        if means is Means.MIG or (means is Means.MPS and mps_unfit(node, device) is not None):
+        if means is Means.MIG or (means is Means.MPS and self.unfit(node, device) is not None):
             means = Means.EXCLUSIVE
         return replace(device, means=means, one_user=means is Means.MPS and not self.multi_user)
 

@@ -25,9 +25,13 @@ class Tenant:
 
 
 class SharingDriver(Protocol):
-    """One means of sharing. The first three answers are pure; `prepare` and `release` act on the machine."""
+    """One means of sharing. The first three answers are pure; `prepare` and `release` act on the machine.
+
+    Where they wait for programs of NVIDIA's, each bounded in time, `slow` says so.
+    """
 
     means: Means
+    slow: bool
 
     def refusal(self, node: Node, device: Device, tenants: Sequence[Tenant], newcomer: Tenant) -> str | None:
         """Why the newcomer may not join those on the device, for a person; None when it may.

@@ -9,12 +9,22 @@ from corral.sharing.driver import SharingDriver
 from corral.sharing.exclusive import Exclusive
 from corral.sharing.mig import Mig
 from corral.sharing.mps import Mps
+from corral.sharing.mps_daemon import multi_user_missing
 from corral.sharing.timeslice import Timeslice
 
 
 def make_mps(home: Path, settings: Settings, mark: Mapping[str, str]) -> Mps:
     """MPS with its daemons under `home`, their processes carrying the variables `mark`."""
-    return Mps(home, control=settings.mps_control, multi_user=settings.mps_multi_user, mark=mark)
+    multi_user = settings.mps_multi_user and multi_user_missing(settings.mps_control) is None
+    return Mps(home, control=settings.mps_control, multi_user=multi_user, mark=mark)
+
+
+def mps_warning(settings: Settings) -> str | None:
+    """Why users take turns on MPS devices although the site lets them meet, None where they do not."""
+    if not settings.mps_multi_user or all(means is not Means.MPS for _, means in settings.sharing):
+        return None
+    missing = multi_user_missing(settings.mps_control)
+    return None if missing is None else f"mps_multi_user: {missing}; one user at a time is served on an MPS device"
 
 
 def make_drivers(settings: Settings, mps: Mps) -> dict[Means, SharingDriver]:

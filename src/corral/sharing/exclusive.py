@@ -18,6 +18,7 @@ class Exclusive:
     means = Means.EXCLUSIVE
 
     def __init__(self, *, process_mode: bool = False, nvidia_smi: str = "nvidia-smi", timeout_s: float = 30.0) -> None:
+        self.slow = process_mode
         self._process_mode = process_mode
         self._nvidia_smi = nvidia_smi
         self._timeout_s = timeout_s

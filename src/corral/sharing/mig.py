@@ -12,6 +12,7 @@ class Mig:
     """One tenant per slice, whole. A tenant's grant names the slice, and `device` is the one that it is cut from."""
 
     means = Means.MIG
+    slow = False
 
     def refusal(self, node: Node, device: Device, tenants: Sequence[Tenant], newcomer: Tenant) -> str | None:
         if not device.mig_enabled:

@@ -7,7 +7,7 @@ from corral.model.device import Device, Node
 from corral.model.errors import Refused
 from corral.model.means import Enforcement, Level, Means
 from corral.sharing.driver import Tenant, share_refusal
-from corral.sharing.mps_daemon import MpsDaemon, MpsHealth, MpsPaths
+from corral.sharing.mps_daemon import MpsDaemon, MpsHealth, MpsPaths, program_missing
 
 LEAST_COMPUTE = (7, 0)
 """Volta: the first whose MPS clients have address spaces of their own."""
@@ -29,6 +29,8 @@ def mps_unfit(node: Node, device: Device) -> str | None:
     if device.mig_enabled is not False:
         found = "does not say whether it is" if device.mig_enabled is None else "is"
         return f"MPS does not run on a MIG device, and {device.uuid} {found} one; use --mig or another device"
+    if device.memory_mib is None:
+        return f"MPS cannot limit what jobs take of {device.uuid}, which does not say how much memory it has"
     return None
 
 
@@ -40,6 +42,7 @@ class Mps:
     """
 
     means = Means.MPS
+    slow = True
 
     def __init__(
         self,
@@ -51,9 +54,20 @@ class Mps:
     ) -> None:
         self._home = home
         self._control = control
-        self._multi_user = multi_user
+        self.multi_user = multi_user
         self._mark = mark
         self._daemons: dict[str, MpsDaemon] = {}
+
+    def unfit(self, node: Node, device: Device) -> str | None:
+        """Why no daemon can serve the device here, for a person; None when one can."""
+        unfit = mps_unfit(node, device) or program_missing(self._control)
+        if unfit is not None:
+            return unfit
+        try:
+            MpsPaths.under(self._home, device.uuid)
+        except Refused as refused:
+            return str(refused)
+        return None
 
     def refusal(self, node: Node, device: Device, tenants: Sequence[Tenant], newcomer: Tenant) -> str | None:
         unfit = mps_unfit(node, device)
@@ -62,7 +76,7 @@ class Mps:
         if not newcomer.alone:
             return f"a share split over devices cannot be on MPS, and {device.uuid} is; ask for 1 GPU or less"
         stranger = next((tenant for tenant in tenants if tenant.user != newcomer.user), None)
-        if stranger is not None and not self._multi_user:
+        if stranger is not None and not self.multi_user:
             return f"MPS on {device.uuid} serves {stranger.user} now (job {stranger.job_id}), and one user at a time"
         if len(tenants) >= CLIENT_LIMIT:
             return f"MPS on {device.uuid} has {len(tenants)} clients, which is the most; wait for one to end"
@@ -88,6 +102,7 @@ class Mps:
         )
 
     def prepare(self, device: Device) -> None:
+        """Have a daemon that is well: a fresh one in place of one that is down, hung or at fault."""
         self._daemon(device).start()
 
     def release(self, device: Device) -> None:
@@ -97,14 +112,10 @@ class Mps:
         """How the daemon of a shared device fares now."""
         return self._daemon(device).health()
 
-    def restart(self, device: Device) -> None:
-        """A fresh daemon in place of one that is down, hung or at fault. Raises BackendFailed."""
-        self._daemon(device).restart()
-
     def _daemon(self, device: Device) -> MpsDaemon:
         if device.uuid not in self._daemons:
             paths = MpsPaths.under(self._home, device.uuid)
             self._daemons[device.uuid] = MpsDaemon(
-                device.uuid, paths, control=self._control, multi_user=self._multi_user, mark=self._mark
+                device.uuid, paths, control=self._control, multi_user=self.multi_user, mark=self._mark
             )
         return self._daemons[device.uuid]

@@ -4,7 +4,9 @@ It belongs to the machine rather than to the server: one that a former server le
 """
 
 import os
+import shutil
 import signal
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +16,8 @@ from pathlib import Path
 from corral.model.errors import BackendFailed, Refused
 from corral.sharing.command import ToolHung, run_tool
 
+_MULTI_USER = "-multiuser-server"
+_PROGRAM_MAX_BYTES = 64 * 1024 * 1024
 _PID_FILE = "nvidia-cuda-mps-control.pid"
 _LONGEST_SOCKET = len("/control_privileged")
 _SUN_PATH_MAX = 107
@@ -40,6 +44,32 @@ class MpsPaths:
         return cls(base / "pipe", base / "log")
 
 
+def program_missing(control: str) -> str | None:
+    """Why the control program cannot be started here, None when it can."""
+    if shutil.which(control) is None:
+        return f"{control} is not installed here, or may not be executed; it comes with the NVIDIA driver"
+    return None
+
+
+def multi_user_missing(control: str) -> str | None:
+    """Why the control program is not known to serve several users at a time, None when it is.
+
+    NVIDIA's program neither lists its options nor says since which version it has this one, so its own text is looked
+    through for the option: an older program would be started in vain.
+    """
+    path = shutil.which(control)
+    if path is None:
+        return program_missing(control)
+    try:
+        with open(path, "rb") as file:
+            text = file.read(_PROGRAM_MAX_BYTES)
+    except OSError as error:
+        return f"{path} cannot be read for its option {_MULTI_USER}: {error.strerror}"
+    if _MULTI_USER.encode() not in text:
+        return f"{path} has no option {_MULTI_USER}; the one of a newer driver does"
+    return None
+
+
 class MpsState(StrEnum):
     """What a daemon is fit for. Only RUNNING takes new clients."""
 
@@ -59,7 +89,7 @@ class MpsHealth:
 
 
 class MpsDaemon:
-    """`nvidia-cuda-mps-control` for one device. All calls are bounded by `timeout_s` and may be repeated.
+    """`nvidia-cuda-mps-control` for one device. Calls are bounded by `timeout_s`, and may be repeated, by any thread.
 
     `mark` are variables by which others know the processes of the daemon for Corral's.
     """
@@ -80,9 +110,17 @@ class MpsDaemon:
         self._multi_user = multi_user
         self._timeout_s = timeout_s
         self._mark = mark or {}
+        self._changing = threading.RLock()
 
     def start(self) -> None:
-        """Have it running: at once when it is. Raises BackendFailed with the last line of its log when it won't."""
+        """Have it running and well: at once when it is, else afresh, and then every client it had is lost.
+
+        Raises BackendFailed with the last line of its log when it won't.
+        """
+        with self._changing:
+            self._start()
+
+    def _start(self) -> None:
         health = self.health()
         if health.state is MpsState.RUNNING:
             return
@@ -90,7 +128,7 @@ class MpsDaemon:
             self.stop()
         for directory in (self._paths.pipe, self._paths.log):
             _make_for_clients(directory)
-        mode = ["-multiuser-server"] if self._multi_user else []
+        mode = [_MULTI_USER] if self._multi_user else []
         try:
             run_tool([self._control, *mode, "-d"], timeout_s=self._timeout_s, env=self._environment(), umask=0)
         except BackendFailed as failure:
@@ -118,13 +156,12 @@ class MpsDaemon:
             return MpsHealth(MpsState.DOWN, None, str(failure))
         return MpsHealth(MpsState.RUNNING, pid)
 
-    def restart(self) -> None:
-        """Stop what is left of it, then start. Every client it had is lost. Raises BackendFailed."""
-        self.stop()
-        self.start()
-
     def stop(self) -> None:
         """Ask it to quit; kill it and its servers when it does not. Raises BackendFailed when even that fails."""
+        with self._changing:
+            self._stop()
+
+    def _stop(self) -> None:
         pid = self._pid()
         if pid is None:
             return

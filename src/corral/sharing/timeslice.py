@@ -11,6 +11,7 @@ class Timeslice:
     """As many tenants as their shares allow. `guarded` says that the memory guard runs on this machine."""
 
     means = Means.TIMESLICE
+    slow = False
 
     def __init__(self, *, guarded: bool = True) -> None:
         self._guarded = guarded
