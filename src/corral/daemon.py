@@ -12,7 +12,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import corral
@@ -27,36 +26,24 @@ from corral.backends.process.launch import LaunchError
 from corral.backends.watch import WatchBackend
 from corral.clock import SystemClock
 from corral.config import Settings, load_settings
-from corral.control.asking import Asking
-from corral.control.controller import Controller
-from corral.control.dispatcher import Dispatcher
-from corral.control.environment import launch_of, stale_notes
 from corral.control.guarding import DaemonWatch, MemoryGuard, Patrol, Stopper
-from corral.control.holdings import Holdings
+from corral.control.house import House
 from corral.control.idling import IdleWatch
-from corral.control.inquiry import Inquiry
-from corral.control.inspection import Inspection
 from corral.control.reloading import SiteSettings
-from corral.control.service import Service
-from corral.control.slicing import Slicing
 from corral.control.tenancy import Tenancy
-from corral.control.transitions import Backoff
 from corral.ledger.store import open_ledger
 from corral.model.device import Node
 from corral.model.errors import BackendFailed, Conflict, CorralError
 from corral.model.home import Home, find_home
-from corral.model.job import Job, JobKind
+from corral.model.job import JobKind
 from corral.model.means import Means
 from corral.model.rows import ServerInfo
 from corral.model.view import View
-from corral.ports import Backend, Decided, Launch, Ledger
-from corral.scheduling.feasible import refuse_impossible, verify
+from corral.ports import Backend, Decided, Ledger
 from corral.scheduling.idle import IdlePolicy
-from corral.scheduling.info import gpu_info
 from corral.scheduling.planner import Planner
 from corral.scheduling.site import site_policies
 from corral.sharing.arrange import Arrangement
-from corral.sharing.definitions import load_catalogue
 from corral.sharing.drivers import make_drivers, make_mps, mps_warning
 from corral.sharing.guard import GuardPolicy
 from corral.sharing.mps import Mps
@@ -101,30 +88,26 @@ class Server:
         self._backends = self._make_backends()
         mps = make_mps(home.root, settings, {"CORRAL_HOME": str(home.root), "CORRAL_JOB_ID": SERVICE})
         self._arrangement = Arrangement(settings.sharing, multi_user=mps.multi_user, unfit=mps.unfit)
-        self._tenancy = Tenancy(make_drivers(settings, mps), home.scratch)
-        backoff = Backoff(settings.retry_backoff_s, settings.retry_backoff_max_s)
-        self._dispatcher = Dispatcher(
-            self._ledger, self._backends, self._clock, self._launch_of, backoff, tenancy=self._tenancy
-        )
         self._sampler = Sampler(
             self._source,
             self._clock,
             settings,
             view=self._ledger.view,
             observe=self._ledger.observe,
-            attribution=Attribution(self._clock, owners=self._dispatcher.pids, home=str(home.root)),
+            attribution=Attribution(self._clock, owners=self._owners, home=str(home.root)),
             arrange=self._arrange,
         )
-        self._controller = Controller(
+        self._house = House(
             self._ledger,
-            self._planner_of,
+            self._backends,
             self._sampler,
+            self._processes,
             self._clock,
-            verify=verify,
-            describe=gpu_info,
-            enforce=self._tenancy.enforcement,
-            launch=self._dispatcher.launch,
-            stop=self._dispatcher.stop,
+            home=home,
+            settings=settings,
+            tenancy=Tenancy(make_drivers(settings, mps), home.scratch),
+            about=self._about,
+            planner=self._planner_of,
         )
         self._site = SiteSettings(self._ledger, settings, lambda: load_settings(home.config_file), self._policies)
         self._patrols = self._make_patrols(mps)
@@ -134,7 +117,7 @@ class Server:
         token = ensure_token(home.token_file)
         if listen is not None:
             self._listeners.append(tcp_socket(listen, token=token))
-        app = create_app(self._make_service(), Authenticator(token=token), self._ends)
+        app = create_app(self._house.service, Authenticator(token=token), self._ends)
         self._api = ApiServer(app, self._listeners, self._ends, on_ready=lambda: on_ready(self))
 
     def run(self) -> None:
@@ -146,9 +129,7 @@ class Server:
             # Behind the first observations in the ledger's queue: nobody is answered before the devices are known.
             self._ledger.commit(lambda _: Decided((), None)).result()
             self._site.begin()
-            self._dispatcher.recover()
-            self._dispatcher.start()
-            self._controller.start()
+            self._house.start()
             for patrol in self._patrols:
                 patrol.start()
             self._api.run()
@@ -172,8 +153,7 @@ class Server:
     def _close(self) -> None:
         for patrol in self._patrols:
             patrol.close()
-        self._controller.close()
-        self._dispatcher.close()
+        self._house.close()
         for backend in dict.fromkeys(self._backends.values()):
             backend.close()
         self._sampler.stop()
@@ -203,7 +183,7 @@ class Server:
 
     def _make_patrols(self, mps: Mps) -> tuple[Patrol, ...]:
         settings, ledger = self._settings, self._ledger
-        stopper = Stopper(ledger, self._clock, self._dispatcher.stop)
+        stopper = Stopper(ledger, self._clock, self._house.dispatcher.stop)
         policy = GuardPolicy(settings.guard_grace_s, settings.guard_reserve_mib)
         guard = MemoryGuard(ledger, self._sampler, self._clock, policy=policy, tell=self._tell, stopper=stopper)
         # Twice as often as samples are taken, so that none waits for long to be judged.
@@ -222,50 +202,14 @@ class Server:
         except OSError as error:
             log.warning("job %s could not be told in its log: %s", job_id, error.strerror)
 
-    def _make_service(self) -> Service:
-        names = self._settings.resource_names
-        asking = Asking(
-            None if names is None else load_catalogue([self._home.root / names]),
-            self._settings.split,
-            self._settings.split_fragments,
-        )
-        inquiry = Inquiry(
-            self._ledger,
-            self._controller,
-            self._sampler,
-            self._clock,
-            asking=asking,
-            planner=self._planner_of,
-            log_path=self._home.log_of,
-            about=self._about,
-        )
-        return Service(
-            self._ledger,
-            inquiry,
-            self._processes,
-            self._clock,
-            holdings=Holdings(self._ledger, self._tenancy),
-            slicing=Slicing(self._ledger, inquiry, allowed=self._settings.mig_changes),
-            asking=asking,
-            inspection=Inspection(self._clock, strict=self._settings.strict_cuda),
-            refuse_impossible=refuse_impossible,
-            stop=self._dispatcher.stop,
-            adopt=self._dispatcher.launch,
-        )
-
     def _look(self, allocation_id: str) -> None:
-        # A backend may have news before the dispatcher stands; recovery reads every report anyway.
-        dispatcher = getattr(self, "_dispatcher", None)
-        if dispatcher is not None:
-            dispatcher.look(allocation_id)
+        # A backend may have news before the house stands; recovery reads every report anyway.
+        house = getattr(self, "_house", None)
+        if house is not None:
+            house.dispatcher.look(allocation_id)
 
-    def _launch_of(self, job: Job, view: View) -> Launch:
-        allocation = view.allocations[job.allocation_id or ""]
-        devices = {device.uuid: device for node in view.nodes.values() for device in node.devices}
-        launch = launch_of(job, allocation, devices, str(self._home.root), str(self._home.scratch_of(job.id)))
-        launch = replace(launch, notes=(*launch.notes, *stale_notes(view, allocation)))
-        added = self._tenancy.environment(allocation, view)
-        return replace(launch, env=tuple(sorted({**dict(launch.env), **dict(added)}.items()))) if added else launch
+    def _owners(self) -> dict[int, str]:
+        return self._house.dispatcher.pids()
 
     def _arrange(self, node: Node) -> Node:
         for why in self._arrangement.refusals(node):

@@ -15,13 +15,8 @@ from corral.api.auth import Authenticator
 from corral.api.server import ApiServer, tcp_socket, unix_socket
 from corral.api.waiting import EndSignal
 from corral.clock import SystemClock
-from corral.control.asking import Asking
-from corral.control.controller import Controller
-from corral.control.holdings import Holdings
-from corral.control.inquiry import Inquiry
-from corral.control.inspection import Inspection
-from corral.control.service import Service
-from corral.control.slicing import Slicing
+from corral.config import Settings
+from corral.control.house import House
 from corral.control.tenancy import Tenancy
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.device import Device, DeviceCondition, DeviceSample, Node
@@ -31,9 +26,6 @@ from corral.model.job import ProcessIdentity
 from corral.model.means import Means
 from corral.model.rows import ServerInfo
 from corral.ports import Decided
-from corral.scheduling.feasible import refuse_impossible, verify
-from corral.scheduling.info import gpu_info
-from corral.scheduling.planner import Planner
 from corral.sharing.exclusive import Exclusive
 from corral.sharing.timeslice import Timeslice
 
@@ -84,43 +76,17 @@ class World:
         )
         # Operations are published in order: after this one the devices are there.
         self.ledger.commit(lambda _: Decided((), None)).result()
-        self.service = self._service()
-
-    def _service(self) -> Service:
-        clock = SystemClock()
-        controller = Controller(
+        self.service = House(
             self.ledger,
-            Planner,
+            {},
             StillTelemetry(),
-            clock,
-            verify=verify,
-            describe=gpu_info,
-            enforce=self.tenancy.enforcement,
-            launch=lambda _: None,
-            stop=lambda _: None,
-        )
-        inquiry = Inquiry(
-            self.ledger,
-            controller,
-            StillTelemetry(),
-            clock,
-            asking=Asking(),
-            log_path=self.home.log_of,
-            about=self._about,
-        )
-        return Service(
-            self.ledger,
-            inquiry,
             OwnProcesses(),
-            clock,
-            holdings=Holdings(self.ledger, self.tenancy),
-            slicing=Slicing(self.ledger, inquiry, allowed=False),
-            asking=Asking(),
-            inspection=Inspection(clock),
-            refuse_impossible=refuse_impossible,
-            stop=lambda _: None,
-            adopt=lambda _: None,
-        )
+            SystemClock(),
+            home=self.home,
+            settings=Settings(),
+            tenancy=self.tenancy,
+            about=self._about,
+        ).service
 
     def _about(self) -> ServerInfo:
         return ServerInfo(version="1", pid=os.getpid(), home=str(self.home.root))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from corral.clock import Clock
-from corral.control.commit import Describe, Enforce, Verify, commit_evictions, commit_starts
+from corral.control.commit import Enforce, commit_evictions, commit_starts
 from corral.control.waits import WaitBook
 from corral.model.errors import CorralError
 from corral.model.fact import Delta, JobChanged, JobRequeued, JobSubmitted, StartsPromised
@@ -16,6 +16,8 @@ from corral.model.view import View
 from corral.ports import Ledger, Telemetry
 from corral.scheduling.admit import parked
 from corral.scheduling.backfill import news
+from corral.scheduling.feasible import verify
+from corral.scheduling.info import gpu_info
 
 log = logging.getLogger(__name__)
 
@@ -51,8 +53,6 @@ class Controller:
         telemetry: Telemetry,
         clock: Clock,
         *,
-        verify: Verify,
-        describe: Describe,
         enforce: Enforce,
         launch: Callable[[str], None],
         stop: Callable[[str], None],
@@ -61,8 +61,6 @@ class Controller:
         self._make_planner = make_planner
         self._telemetry = telemetry
         self._clock = clock
-        self._verify = verify
-        self._describe = describe
         self._enforce = enforce
         self._launch = launch
         self._stop = stop
@@ -169,8 +167,8 @@ class Controller:
                 view,
                 starts,
                 at,
-                verify=self._verify,
-                describe=self._describe,
+                verify=verify,
+                describe=gpu_info,
                 enforce=self._enforce,
                 waited=self.waited,
             )

@@ -27,13 +27,11 @@ from corral.model.rows import DeviceRow, DryRun
 from corral.model.submission import Submission
 from corral.model.view import View
 from corral.ports import Decided, Ledger, Processes
+from corral.scheduling.feasible import refuse_impossible
 
 __all__ = ["Caller", "Service"]
 
 MAX_REMEMBERED_REQUESTS = 1000
-
-Refuse = Callable[[View, Submission], None]
-"""Raises Refused when no node here could ever serve the submission."""
 
 Wish = tuple[Request, tuple[tuple[str, float], ...]]
 """All that says whether a node could ever serve a submission: its request and its speeds."""
@@ -56,7 +54,6 @@ class Service:
         slicing: Slicing,
         asking: Asking,
         inspection: Inspection,
-        refuse_impossible: Refuse,
         stop: Callable[[str], None],
         adopt: Callable[[str], None],
     ) -> None:
@@ -68,7 +65,6 @@ class Service:
         self._clock = clock
         self._asking = asking
         self._inspection = inspection
-        self._refuse_impossible = refuse_impossible
         self._stop = stop
         self._adopt = adopt
         self._possible: tuple[Mapping[str, Node] | None, set[Wish]] = (None, set())
@@ -125,7 +121,7 @@ class Service:
             nodes, possible = self._possible = view.nodes, set()
         wish = submission.request, submission.speeds
         if wish not in possible:
-            self._refuse_impossible(view, submission)
+            refuse_impossible(view, submission)
             possible.add(wish)
 
     def _owner(self, submission: Submission) -> ProcessIdentity | None:

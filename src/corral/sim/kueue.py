@@ -34,8 +34,6 @@ from corral.model.queue import Queue, Quota
 from corral.model.units import MILLI_PER_DEVICE
 from corral.model.view import View
 from corral.ports import Launch, Ledger
-from corral.scheduling.feasible import verify
-from corral.scheduling.info import gpu_info
 from corral.scheduling.planner import Planner
 from corral.sharing.exclusive import Exclusive
 from corral.sharing.timeslice import Timeslice
@@ -236,8 +234,6 @@ def _run(generator: Generator, home: Path, patience_s: float) -> dict[str, Any]:
         Planner,
         IdleDevices(),
         clock,
-        verify=verify,
-        describe=gpu_info,
         enforce=tenancy.enforcement,
         launch=dispatcher.launch,
         stop=dispatcher.stop,

@@ -1,0 +1,112 @@
+"""One server's house: what decides, what acts and what answers, wired over a ledger."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from corral.clock import Clock
+from corral.config import Settings
+from corral.control.asking import Asking
+from corral.control.controller import Controller
+from corral.control.dispatcher import Dispatcher
+from corral.control.environment import launch_of, stale_notes
+from corral.control.holdings import Holdings
+from corral.control.inquiry import Inquiry
+from corral.control.inspection import Inspection
+from corral.control.service import Service
+from corral.control.slicing import Slicing
+from corral.control.tenancy import Tenancy
+from corral.control.transitions import Backoff
+from corral.model.home import Home
+from corral.model.job import Job, JobKind
+from corral.model.rows import ServerInfo
+from corral.model.view import View
+from corral.ports import Backend, Launch, Ledger, Processes, Telemetry
+from corral.scheduling.foresee import MakePlanner
+from corral.scheduling.planner import Planner
+from corral.sharing.definitions import load_catalogue
+
+
+class House:
+    """The parts of a server that need no more of the world than its ports.
+
+    Attributes:
+        dispatcher: acts; backends tell it their news.
+        controller: decides.
+        service: what a caller can have done, and ask.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        backends: Mapping[JobKind, Backend],
+        telemetry: Telemetry,
+        processes: Processes,
+        clock: Clock,
+        *,
+        home: Home,
+        settings: Settings,
+        tenancy: Tenancy,
+        about: Callable[[], ServerInfo],
+        planner: MakePlanner = Planner,
+    ) -> None:
+        self._home = home
+        self._tenancy = tenancy
+        backoff = Backoff(settings.retry_backoff_s, settings.retry_backoff_max_s)
+        self.dispatcher = Dispatcher(ledger, backends, clock, self._launch_of, backoff, tenancy=tenancy)
+        self.controller = Controller(
+            ledger,
+            planner,
+            telemetry,
+            clock,
+            enforce=tenancy.enforcement,
+            launch=self.dispatcher.launch,
+            stop=self.dispatcher.stop,
+        )
+        asking = _asking(home, settings)
+        inquiry = Inquiry(
+            ledger,
+            self.controller,
+            telemetry,
+            clock,
+            asking=asking,
+            planner=planner,
+            log_path=home.log_of,
+            about=about,
+        )
+        self.service = Service(
+            ledger,
+            inquiry,
+            processes,
+            clock,
+            holdings=Holdings(ledger, tenancy),
+            slicing=Slicing(ledger, inquiry, allowed=settings.mig_changes),
+            asking=asking,
+            inspection=Inspection(clock, strict=settings.strict_cuda),
+            stop=self.dispatcher.stop,
+            adopt=self.dispatcher.launch,
+        )
+
+    def start(self) -> None:
+        """Bring ledger and backends together, then decide and act."""
+        self.dispatcher.recover()
+        self.dispatcher.start()
+        self.controller.start()
+
+    def close(self) -> None:
+        """Finish what is in hand and stop; the jobs run on."""
+        self.controller.close()
+        self.dispatcher.close()
+
+    def _launch_of(self, job: Job, view: View) -> Launch:
+        allocation = view.allocations[job.allocation_id or ""]
+        devices = {device.uuid: device for node in view.nodes.values() for device in node.devices}
+        launch = launch_of(job, allocation, devices, str(self._home.root), str(self._home.scratch_of(job.id)))
+        launch = replace(launch, notes=(*launch.notes, *stale_notes(view, allocation)))
+        added = self._tenancy.environment(allocation, view)
+        return replace(launch, env=tuple(sorted({**dict(launch.env), **dict(added)}.items()))) if added else launch
+
+
+def _asking(home: Home, settings: Settings) -> Asking:
+    names = settings.resource_names
+    catalogue = None if names is None else load_catalogue([home.root / names])
+    return Asking(catalogue, settings.split, settings.split_fragments)
