@@ -156,8 +156,12 @@ class Backend(Protocol):
         """What is known of the launch now."""
         ...
 
-    def declare_lost(self, allocation_id: str) -> bool:
-        """Take the launch's claim so that it can never run. False when a supervisor had it first."""
+    def declare_lost(self, allocation_id: str, *, ran: bool = False) -> bool:
+        """Take the launch's claim so that it can never run. False when a supervisor had it first.
+
+        Also False where that is known although the record is gone: to the caller, who then says `ran`, or from other
+        traces. What is left of the work is then ended, and the report becomes DEAD.
+        """
         ...
 
     def launches(self) -> tuple[str, ...]:

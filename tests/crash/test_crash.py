@@ -93,10 +93,14 @@ def answering(home: Path, pid: int) -> bool:
     raise AssertionError("the server neither answered nor died")
 
 
-def submit(home: Path, witness: Path) -> list[str]:
-    """Submit jobs, each of which says when it began and ended and on what; the ids that were acknowledged."""
+def submit(home: Path, witness: Path, first: str) -> list[str]:
+    """Submit jobs, each of which says that it began, and whether its device was still another's; the acknowledged ids.
+
+    The kernel lets go of a job's lock when the last of its processes ends, however it ends.
+    """
     script = (
-        'echo "$CORRAL_JOB_ID begin $CUDA_VISIBLE_DEVICES" >> "$0"; sleep 0.05; echo "$CORRAL_JOB_ID end -" >> "$0"'
+        'exec 9> "$0.$CUDA_VISIBLE_DEVICES"; flock -n 9 || echo "$CORRAL_JOB_ID clash" >> "$0"; '
+        f'echo "$CORRAL_JOB_ID begin" >> "$0"; {first} sleep 0.05'
     )
     acknowledged = []
     with contextlib.suppress(CorralError, OSError), Client(home) as client:
@@ -118,7 +122,7 @@ def check(home: Path, acknowledged: list[str], witness: Path) -> None:
         rows = client.wait(acknowledged, timeout_s=30)
         everyone = {row.id: row for row in client.jobs.list(all=True)}
     lines = [line.split() for line in witness.read_text().splitlines()] if witness.exists() else []
-    begun = [job_id for job_id, event, _ in lines if event == "begin"]
+    begun = [job_id for job_id, event in lines if event == "begin"]
     for row in rows:
         if row.phase == Phase.LOST:
             assert row.reason, f"job {row.id} is lost without a reason"
@@ -127,24 +131,14 @@ def check(home: Path, acknowledged: list[str], witness: Path) -> None:
             assert (row.phase, row.exit_code) == (Phase.SUCCEEDED, 0), row
             assert begun.count(row.id) == 1, f"job {row.id} ran {begun.count(row.id)} times"
     assert set(begun) <= set(everyone), "something ran that the ledger does not know"
-    assert_no_device_was_held_twice(lines)
+    assert [job_id for job_id, event in lines if event == "clash"] == [], "a device was held twice"
 
 
-def assert_no_device_was_held_twice(lines: list[list[str]]) -> None:
-    holding: dict[str, str] = {}
-    for job_id, event, device in lines:
-        if event == "begin":
-            assert device not in holding.values(), f"job {job_id} began on {device}, which was held"
-            holding[job_id] = device
-        else:
-            holding.pop(job_id, None)
-
-
-def run_and_crash(home: Path, start: Start, crash: tuple[str, int, str]) -> bool:
+def run_and_crash(home: Path, start: Start, crash: tuple[str, int, str], jobs_first: str = "") -> bool:
     """One life, one death and one more life. False when the server lived through: there is no such step."""
     witness = home.parent / "witness"
     first = start(crash)
-    acknowledged = submit(home, witness) if answering(home, first) else []
+    acknowledged = submit(home, witness, jobs_first) if answering(home, first) else []
     if len(acknowledged) == JOBS and all_end(home, acknowledged):
         return False
     gone(first)
@@ -157,14 +151,9 @@ def run_and_crash(home: Path, start: Start, crash: tuple[str, int, str]) -> bool
     return True
 
 
-@pytest.mark.timeout(300)
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("step", ["commit", "launch"])
-def test_whatever_was_acknowledged_runs_once_or_is_lost_with_its_reason(
-    home: Path, start: Start, step: str, when: str
-) -> None:
+def crash_at_every(step: str, when: str, home: Path, start: Start, jobs_first: str = "") -> None:
     number = 1
-    while run_and_crash(home, start, (step, number, when)):
+    while run_and_crash(home, start, (step, number, when), jobs_first):
         number += 1
         for name in ("witness", "home"):
             path = home.parent / name
@@ -172,6 +161,23 @@ def test_whatever_was_acknowledged_runs_once_or_is_lost_with_its_reason(
     assert number > LEAST_STEPS[step], (
         f"only {number} {step}s were seen; the scenario does not reach the steps it is for"
     )
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("step", ["commit", "launch"])
+def test_whatever_was_acknowledged_runs_once_or_is_lost_with_its_reason(
+    home: Path, start: Start, step: str, when: str
+) -> None:
+    crash_at_every(step, when, home, start)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_jobs_that_remove_the_records_of_their_launches_run_at_most_once_too(
+    home: Path, start: Start, when: str
+) -> None:
+    crash_at_every("commit", when, home, start, f"rm -rf {home}/launches/${{CORRAL_LAUNCH#*/}};")
 
 
 def test_a_job_that_ran_while_the_server_was_dead_is_adopted_with_its_exit_code(home: Path, start: Start) -> None:

@@ -69,10 +69,10 @@ class LocalBackend:
         """What the launch's records say."""
         return _report(allocation_id, self._processes.status(allocation_id))
 
-    def declare_lost(self, allocation_id: str) -> bool:
+    def declare_lost(self, allocation_id: str, *, ran: bool = False) -> bool:
         """Take the launch's claim. False when a supervisor had it first; BackendFailed when the disk fails."""
         try:
-            return self._processes.declare_lost(allocation_id, message="")
+            return self._processes.declare_lost(allocation_id, message="", ran=ran)
         except OSError as error:
             raise BackendFailed(f"the claim of launch {allocation_id} cannot be written: {error.strerror}") from error
 

@@ -59,10 +59,11 @@ class SimulatedBackend:
         with self._lock:
             return self._reports.get(allocation_id, LaunchReport(allocation_id, LaunchPhase.UNKNOWN))
 
-    def declare_lost(self, allocation_id: str) -> bool:
+    def declare_lost(self, allocation_id: str, *, ran: bool = False) -> bool:
         """See to it that this launch never runs. False when it runs or ran."""
+        phase = LaunchPhase.DEAD if ran else LaunchPhase.DECLARED_LOST
         with self._lock:
-            known = self._reports.setdefault(allocation_id, LaunchReport(allocation_id, LaunchPhase.DECLARED_LOST))
+            known = self._reports.setdefault(allocation_id, LaunchReport(allocation_id, phase))
             return known.phase is LaunchPhase.DECLARED_LOST
 
     def launches(self) -> tuple[str, ...]:

@@ -90,13 +90,14 @@ class WatchBackend:
                 return LaunchReport(allocation_id, LaunchPhase.RUNNING, started_at=watch.started_at)
             return self._over.get(allocation_id, LaunchReport(allocation_id, LaunchPhase.UNKNOWN))
 
-    def declare_lost(self, allocation_id: str) -> bool:
-        """Never watch this allocation. False when it is watched already."""
+    def declare_lost(self, allocation_id: str, *, ran: bool = False) -> bool:
+        """Never watch this allocation. False when it is watched already, or was."""
         with self._lock:
             if allocation_id in self._watches:
                 return False
-            self._over[allocation_id] = LaunchReport(allocation_id, LaunchPhase.DECLARED_LOST)
-            return True
+            phase = LaunchPhase.DEAD if ran else LaunchPhase.DECLARED_LOST
+            self._over[allocation_id] = LaunchReport(allocation_id, phase)
+            return not ran
 
     def launches(self) -> tuple[str, ...]:
         """Allocations watched, and ended ones that nobody has asked to forget."""

@@ -9,7 +9,6 @@ import queue
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import replace
 from typing import Any
 
 from corral.clock import Clock
@@ -29,8 +28,6 @@ log = logging.getLogger(__name__)
 SWEEP_INTERVAL_S = 5.0
 LAUNCH_DOUBT_S = 30.0
 """A launch that nobody claimed for so long is taken back."""
-
-_RECORD_GONE = "the record of its launch is gone, and with it how it ended"
 
 _OVER = (LaunchPhase.EXITED, LaunchPhase.DEAD, LaunchPhase.DECLARED_LOST)
 
@@ -84,7 +81,7 @@ class Dispatcher:
 
     def look(self, allocation_id: str) -> None:
         """Something happened to this launch: read its report. For backends to call, from any thread."""
-        self._todo.put(("settle", allocation_id))
+        self._todo.put(("heed", allocation_id))
 
     def pids(self) -> dict[int, str]:
         """Job id by process id, of every process that live work consists of now."""
@@ -118,7 +115,7 @@ class Dispatcher:
         if job.spec.kind is not JobKind.RUN:
             backend.launch(self._launch_of(job, self._ledger.view()))
         elif backend.report(allocation_id).phase is LaunchPhase.UNKNOWN:
-            backend.declare_lost(allocation_id)
+            backend.declare_lost(allocation_id, ran=job.started_at is not None)
         future = self._settle(allocation_id)
         if future is not None:
             future.result()
@@ -130,14 +127,11 @@ class Dispatcher:
         if backend.report(allocation_id).phase in (LaunchPhase.CLAIMED, LaunchPhase.RUNNING):
             log.warning("launch %s runs but is not in the ledger: ending it", allocation_id)
             backend.stop(allocation_id)
-        elif backend.report(allocation_id).phase is LaunchPhase.UNKNOWN:
-            backend.declare_lost(allocation_id)
-            backend.forget(allocation_id)
-        else:
+        elif backend.report(allocation_id).phase is not LaunchPhase.UNKNOWN or backend.declare_lost(allocation_id):
             backend.forget(allocation_id)
 
     def _run(self) -> None:
-        deeds = {"launch": self._launch, "stop": self._stop, "settle": self._settle, "forget": self._forget}
+        deeds = {"launch": self._launch, "stop": self._stop, "heed": self._heed, "forget": self._forget}
         next_sweep = self._clock.monotonic() + SWEEP_INTERVAL_S
         while True:
             try:
@@ -192,10 +186,15 @@ class Dispatcher:
         """Stop a launch once the job has had time for its checkpoint, or see to it that it never runs."""
         if not self._checkpoints.may_end(job, allocation_id, lambda: backend.pids(allocation_id)):
             return
-        if backend.report(allocation_id).phase is not LaunchPhase.UNKNOWN or not backend.declare_lost(allocation_id):
+        known = backend.report(allocation_id).phase is not LaunchPhase.UNKNOWN
+        if known or not backend.declare_lost(allocation_id, ran=job.started_at is not None):
             backend.stop(allocation_id)
 
-    def _settle(self, allocation_id: str) -> "Future[bool] | None":
+    def _heed(self, allocation_id: str) -> None:
+        """A supervisor had this launch, or there would be no news of it: one without a record has lost that."""
+        self._settle(allocation_id, ran=True)
+
+    def _settle(self, allocation_id: str, *, ran: bool = False) -> "Future[bool] | None":
         """Read a launch's report and write what it means for its job."""
         job = self._live_job(allocation_id)
         if job is None:
@@ -203,7 +202,8 @@ class Dispatcher:
             return None
         backend = self._backends[job.spec.kind]
         report = backend.report(allocation_id)
-        if report.phase is LaunchPhase.UNKNOWN and job.phase is Phase.RUNNING and backend.declare_lost(allocation_id):
+        if report.phase is LaunchPhase.UNKNOWN and (ran or job.started_at is not None):
+            backend.declare_lost(allocation_id, ran=True)
             report = backend.report(allocation_id)
         match report.phase:
             case LaunchPhase.RUNNING if job.phase is Phase.STARTING:
@@ -266,10 +266,6 @@ class Dispatcher:
             self._settle(job.allocation_id)
 
     def _outcome(self, view: View, job: Job, report: LaunchReport, at: float) -> list[Fact]:
-        if report.phase is LaunchPhase.DECLARED_LOST and job.started_at is not None:
-            # It ran, whatever is on record: to start it again would be to run it twice.
-            gone = replace(report, phase=LaunchPhase.DEAD, reason=report.reason or _RECORD_GONE)
-            return transitions.ended(view, job, gone, at, self._backoff)
         if report.phase is LaunchPhase.DECLARED_LOST:
             if report.reason is None:
                 return transitions.never_ran(view, job, at)

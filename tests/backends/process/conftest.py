@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from corral.backends.process import killing
+from corral.backends.process import killing, procfs
 from corral.backends.process.backend import LaunchState, ProcessBackend
 from corral.backends.process.launch import LaunchSpec
 from corral.ports import LaunchPhase
@@ -94,6 +94,15 @@ class Machine:
         assert claim is not None
         assert claim.holder is not None
         return claim.holder.pid
+
+    def supervisor_of(self, allocation_id: str) -> int:
+        """The parent of the job's main process, whatever became of the record."""
+        main = self.marked(allocation_id)[0]
+        return int(Path(f"/proc/{main}/stat").read_text().rpartition(")")[2].split()[1])
+
+    def marked(self, allocation_id: str) -> list[int]:
+        """The job's processes by their mark alone, oldest first."""
+        return sorted(procfs.marked(self.backend._mark(allocation_id).encode()))
 
     def zygote(self) -> int:
         link = self.backend._watcher._zygote

@@ -101,6 +101,61 @@ def test_a_launch_that_runs_cannot_be_declared_lost(machine: Machine) -> None:
     assert machine.backend.status(name).phase == LaunchPhase.RUNNING
 
 
+REMOVALS = {
+    "the record": "rm -r launches/{0}",
+    "the claim alone": "rm launches/{0}/claim",
+    "all": "rm -r launches claims",
+}
+
+
+@pytest.mark.parametrize("removal", REMOVALS.values(), ids=REMOVALS.keys())
+def test_a_job_that_removed_its_record_counts_as_run_and_is_ended_before_it_is_given_up(
+    machine_of_each_kind: Machine, removal: str
+) -> None:
+    machine = machine_of_each_kind
+    script = f"{removal.format('mine')}; echo up; sleep 60 & wait"
+    name = machine.launch("sh", "-c", script, allocation_id="mine", workdir=str(machine.home))
+    machine.wait_for_log(name, "up")
+    supervisor = machine.supervisor_of(name)
+    machine.backend.close()
+    machine.start_backend()
+    assert machine.backend.status(name).phase == LaunchPhase.UNKNOWN
+    assert not machine.backend.declare_lost(name)
+    state = machine.wait(name)
+    assert state.phase == LaunchPhase.DEAD
+    assert "removed" in state.message
+    assert machine.marked(name) == []
+    until(lambda: not alive(supervisor), "the end of the supervisor")
+    assert machine.backend.status(name).phase == LaunchPhase.DEAD
+
+
+def test_a_job_that_removed_its_record_and_ended_counts_as_run(machine: Machine) -> None:
+    name = machine.launch("sh", "-c", "rm -r launches/mine; echo up", allocation_id="mine", workdir=str(machine.home))
+    machine.wait_for_log(name, "up")
+    until(lambda: machine.marked(name) == [], "the end of the job")
+    assert not machine.backend.declare_lost(name)
+    assert machine.wait(name).phase == LaunchPhase.DEAD
+
+
+def test_a_supervisor_whose_record_was_removed_ends_what_carries_no_mark_too(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, use_cgroup=False)
+    try:
+        hidden = "env -i setsid sh -c 'echo $$ > hidden; exec sleep 60' &"
+        script = f"rm -r launches/mine; {hidden} while ! [ -s hidden ]; do sleep 0.01; done; echo up; sleep 60"
+        name = machine.launch("sh", "-c", script, allocation_id="mine", workdir=str(tmp_path))
+        machine.wait_for_log(name, "up")
+        assert not machine.backend.declare_lost(name, ran=True)
+        assert machine.wait(name).phase == LaunchPhase.DEAD
+        assert not alive(int((tmp_path / "hidden").read_text()))
+    finally:
+        machine.shut()
+
+
+def test_the_end_of_a_job_whose_record_was_removed_is_news(machine: Machine) -> None:
+    name = machine.launch("sh", "-c", "rm -r launches/mine; sleep 0.2", allocation_id="mine", workdir=str(machine.home))
+    until(lambda: machine.events.get(timeout=5) == name and not machine.marked(name), "news of the end")
+
+
 def test_of_supervisor_and_server_exactly_one_gets_each_claim(machine: Machine, tmp_path: Path) -> None:
     specs = [machine.spec("sh", "-c", f"echo ran >> {tmp_path}/ran-{i}") for i in range(60)]
     lost: list[bool] = [False] * len(specs)

@@ -5,5 +5,5 @@ rest of Corral, and each module it loads makes every fork slower.
 
 - `backend` is what the server holds: launch, stop, status, recovery; `link` and `watcher` are its ears.
 - `zygote`, `supervisor`, `start` and `joblog` run outside the server and use the standard library only.
-- `orders` and `records` are what the two sides say to each other, on disk.
+- `orders`, `records` and `roll` are what the two sides say to each other, on disk.
 """

@@ -14,12 +14,12 @@ from pathlib import Path
 
 from corral.ports import LaunchPhase
 
-from . import cgroup
+from . import cgroup, roll
 from .killing import kill_orphans, orphans
 from .launch import ALLOCATION_ID, LaunchError, LaunchSpec
 from .limits import lowered
 from .procfs import descendants
-from .records import Claim, Exit, LaunchRecords
+from .records import ROLL, Claim, Exit, LaunchRecords
 from .watcher import Watcher
 
 log = logging.getLogger(__name__)
@@ -27,6 +27,7 @@ log = logging.getLogger(__name__)
 _SWEEP_RETRY_S = 0.02
 _SWEEP_RETRY_LIMIT_S = 1.0
 _MARK_NAME = "CORRAL_LAUNCH"
+_RECORD_GONE = "the record of its launch was removed, and with it how it ended"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ class ProcessBackend:
     ) -> None:
         self._home = home.resolve()
         self._launches = self._home / "launches"
+        self._roll = str(self._home / ROLL)
         self._log_max_bytes = log_max_bytes
         self._kill_grace_s = kill_grace_s
         self._on_event = on_event
@@ -76,6 +78,7 @@ class ProcessBackend:
         self._cgroup_base: str | None = None
         self._watcher = Watcher(self._home, self._on_supervisor_event, self._on_launch_failed)
         self._lock = threading.Lock()
+        self._deciding: set[str] = set()
         self._sweeping: set[str] = set()
         self._swept: set[str] = set()
         self._closed = threading.Event()
@@ -87,6 +90,7 @@ class ProcessBackend:
         try:
             for name, mode in (("logs", 0o755), ("scratch", 0o755), ("launches", 0o700)):
                 (self._home / name).mkdir(mode=mode, parents=True, exist_ok=True)
+            roll.shorten(self._roll)
         except OSError as error:
             raise LaunchError(f"cannot keep jobs under {self._home}: {error}") from error
         if self._use_cgroup:
@@ -164,14 +168,30 @@ class ProcessBackend:
             except OSError as error:
                 raise LaunchError(f"cannot reach the supervisor of allocation {allocation_id}: {error}") from error
 
-    def declare_lost(self, allocation_id: str, *, message: str = "declared lost by the server") -> bool:
-        """Make sure that this launch never runs. False when a supervisor has claimed it. Raises OSError."""
+    def declare_lost(
+        self, allocation_id: str, *, message: str = "declared lost by the server", ran: bool = False
+    ) -> bool:
+        """Make sure that this launch never runs. False when a supervisor has claimed it. Raises OSError.
+
+        False also when one had, as the caller knows (`ran`), or the roll or a living process tells, and the record of
+        it was removed: then what is left of the job is killed, and the launch is DEAD.
+        """
         records = self._records(allocation_id)
         records.make_directory()
-        if records.take_claim(Claim(time.time(), None, declared_lost=True, message=message)):
+        with self._lock:
+            self._deciding.add(allocation_id)
+        try:
+            if not records.take_claim(Claim(time.time(), None, message=_RECORD_GONE, ran=True)):
+                found = records.read_claim()
+                return found is not None and found.declared_lost
+            # Asked only now that no supervisor can claim it any more: one that had it is on the roll.
+            if ran or allocation_id in roll.names(self._roll) or self._orphans(allocation_id):
+                return False
+            records.amend_claim(Claim(time.time(), None, declared_lost=True, message=message))
             return True
-        claim = records.read_claim()
-        return claim is not None and claim.declared_lost
+        finally:
+            with self._lock:
+                self._deciding.discard(allocation_id)
 
     def forget(self, allocation_id: str) -> None:
         """Remove the record of a launch that has ended. Raises LaunchError while it has not, or when the disk fails."""
@@ -202,9 +222,10 @@ class ProcessBackend:
     def status(self, allocation_id: str) -> LaunchState:
         """What is known of the launch now."""
         records = self._records(allocation_id)
-        if exit_ := records.read_exit():
+        exit_, claim = records.read_exit(), records.read_claim()
+        # A supervisor whose record was removed may still write an end, which is that of its job being killed.
+        if exit_ and not (claim and claim.ran):
             return _exited(exit_)
-        claim = records.read_claim()
         if claim is None:
             return LaunchState(LaunchPhase.UNKNOWN)
         if claim.declared_lost:
@@ -212,13 +233,12 @@ class ProcessBackend:
         started = records.read_started()
         alive = claim.holder is not None and claim.holder.is_alive()
         # Looked for again, because the supervisor may have written it and ended since the first time.
-        if not alive and (exit_ := records.read_exit()):
+        if not alive and not claim.ran and (exit_ := records.read_exit()):
             return _exited(exit_)
         pid, started_at = (started.process.pid, started.started_at) if started else (None, None)
         if not alive and not self._still_sweeping(allocation_id):
-            return LaunchState(
-                LaunchPhase.DEAD, pid, started_at, message="its supervisor was killed or the machine went down"
-            )
+            message = claim.message if claim.ran else "its supervisor was killed or the machine went down"
+            return LaunchState(LaunchPhase.DEAD, pid, started_at, message=message)
         phase = LaunchPhase.RUNNING if started else LaunchPhase.CLAIMED
         return LaunchState(
             phase, pid, started_at, message="" if alive else "its supervisor died; its processes are being killed"
@@ -231,6 +251,9 @@ class ProcessBackend:
             return []
         if claim.holder.is_alive():
             return descendants(claim.holder.pid)
+        return self._orphans(allocation_id)
+
+    def _orphans(self, allocation_id: str) -> list[int]:
         return orphans(self._mark(allocation_id), self._recorded_cgroup(allocation_id))
 
     # What the watcher tells
@@ -246,8 +269,9 @@ class ProcessBackend:
             return False
         claim = records.read_claim()
         if claim is None:
-            if os.path.isdir(records.directory):
-                self._on_launch_failed(allocation_id, "its supervisor ended before it claimed the launch")
+            if not os.path.isdir(records.directory):
+                return False
+            self._on_launch_failed(allocation_id, "its supervisor ended before it claimed the launch")
             return True
         # What ended may be a supervisor that came second to the claim, while the first one lives.
         return claim.holder is not None and not claim.holder.is_alive() and self._still_sweeping(allocation_id)
@@ -266,7 +290,7 @@ class ProcessBackend:
         with self._lock:
             if allocation_id in self._swept:
                 return False
-            if allocation_id in self._sweeping:
+            if allocation_id in self._sweeping or allocation_id in self._deciding:
                 return True
             self._sweeping.add(allocation_id)
         name = f"sweep-{allocation_id}"
@@ -276,7 +300,7 @@ class ProcessBackend:
     def _sweep(self, allocation_id: str) -> None:
         pause_s = _SWEEP_RETRY_S
         path = self._recorded_cgroup(allocation_id)
-        while kill_orphans(self._mark(allocation_id), path):
+        while kill_orphans(self._mark(allocation_id), path) or self._watcher.end_supervisor(allocation_id):
             if self._closed.wait(pause_s):
                 return
             pause_s = min(pause_s * 2, _SWEEP_RETRY_LIMIT_S)
@@ -300,11 +324,11 @@ class ProcessBackend:
         return f"{_MARK_NAME}={self._tag}/{allocation_id}"
 
     def _recorded_cgroup(self, allocation_id: str) -> str | None:
-        # Not this server's place for cgroups: the one that launched it may have been started elsewhere.
+        # Rather than this server's place for cgroups: the one that launched it may have been started elsewhere.
         try:
             return self._records(allocation_id).read_spec()[0].cgroup
         except (OSError, ValueError, TypeError):
-            return None
+            return self._cgroup(allocation_id)
 
     def _cgroup(self, allocation_id: str) -> str | None:
         return f"{self._cgroup_base}/{allocation_id}" if self._cgroup_base else None

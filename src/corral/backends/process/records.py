@@ -16,6 +16,7 @@ import os
 import time
 from typing import Any, NamedTuple
 
+from . import roll
 from .orders import Command, Orders, decode, decode_command, decode_orders, encode
 from .procfs import ProcessIdentity, read_file
 
@@ -23,17 +24,23 @@ from .procfs import ProcessIdentity, read_file
 _EXIT_ROOM_BYTES = 4096
 _BLANK = b" " * _EXIT_ROOM_BYTES
 MESSAGE_LIMIT = 1000
+ROLL = "claims"
+"""The roll, in the directory above the one that the launches are in."""
 
 _SPEC, _CLAIM, _STOP, _STARTED, _EXIT, _EXIT_ROOM = "spec.jsonl", "claim", "stop", "started", "exit", "exit.room"
 
 
 class Claim(NamedTuple):
-    """Who took the launch: the supervisor `holder`, or nobody because it was declared lost."""
+    """Who took the launch: the supervisor `holder`, or nobody because it was declared lost.
+
+    `ran` without a holder: a supervisor had claimed it, and the record of that was removed.
+    """
 
     claimed_at: float
     holder: ProcessIdentity | None
     declared_lost: bool = False
     message: str = ""
+    ran: bool = False
 
 
 class Started(NamedTuple):
@@ -93,10 +100,11 @@ def _encode_process(process: ProcessIdentity) -> str:
 
 def _encode_claim(claim: Claim) -> bytes:
     holder = _encode_process(claim.holder) if claim.holder else "null"
-    lost = "true" if claim.declared_lost else "false"
+    lost, ran = ("true" if flag else "false" for flag in (claim.declared_lost, claim.ran))
     message = json.dumps(claim.message) if claim.message else '""'
     return (
-        f'{{"claimed_at": {claim.claimed_at}, "holder": {holder}, "declared_lost": {lost}, "message": {message}}}'
+        f'{{"claimed_at": {claim.claimed_at}, "holder": {holder}, '
+        f'"declared_lost": {lost}, "message": {message}, "ran": {ran}}}'
     ).encode()
 
 
@@ -162,6 +170,18 @@ class LaunchRecords:
             os.close(fd)
             os.unlink(temporary)
 
+    def amend_claim(self, claim: Claim) -> None:
+        """Say otherwise what a claim of one's own says, durably."""
+        temporary = self._temporary("claim")
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(fd, _encode_claim(claim))
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.rename(temporary, self._path(_CLAIM))
+        _sync_directory(self.directory)
+
     def is_claimed(self) -> bool:
         return os.path.lexists(self._path(_CLAIM))
 
@@ -176,7 +196,13 @@ class LaunchRecords:
             ProcessIdentity(**holder) if holder else None,
             data["declared_lost"],
             data["message"],
+            data.get("ran", False),
         )
+
+    def enter_roll(self) -> None:
+        """Say outside of this directory, too, that the launch was claimed."""
+        home, name = os.path.dirname(os.path.dirname(self.directory)), os.path.basename(self.directory)
+        roll.enter(f"{home}/{ROLL}", name)
 
     def request_stop(self, reason: str) -> None:
         temporary = self._temporary("stop")

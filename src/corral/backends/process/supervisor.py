@@ -145,6 +145,7 @@ class Supervision:
         _become_subreaper()
         orders = self._orders
         try:
+            self._records.enter_roll()
             self._records.reserve_exit()
             self._make_scratch()
             self._output, output_writer = os.pipe2(os.O_CLOEXEC)

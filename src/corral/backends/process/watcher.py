@@ -151,6 +151,18 @@ class Watcher:
         finally:
             os.close(pidfd)
 
+    def end_supervisor(self, allocation_id: str) -> bool:
+        """Have the supervisor end its job, if it is watched and lives; False when there is none."""
+        with self._lock:
+            for pidfd, name in self._supervisors.items():
+                if name == allocation_id:
+                    try:
+                        signal.pidfd_send_signal(pidfd, signal.SIGTERM)
+                    except ProcessLookupError:
+                        return False
+                    return True
+        return False
+
     def _add(self, pidfd: int, allocation_id: str) -> None:
         with self._lock:
             self._supervisors[pidfd] = allocation_id
