@@ -82,3 +82,16 @@ def load_stub(stub: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NVML_STUB_CONTROL", str(stub.control))
     monkeypatch.setattr(pynvml, "nvmlLib", ctypes.CDLL(str(stub.directory / LIBRARY)))
     monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
+
+
+@pytest.fixture
+def no_driver(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A host whose driver library cannot be loaded and whose PATH holds nothing."""
+
+    def fail(name: str) -> None:
+        raise OSError(f"{name}: cannot open shared object file")
+
+    monkeypatch.setattr(pynvml, "nvmlLib", None)
+    monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
+    monkeypatch.setattr(pynvml, "CDLL", fail)
+    monkeypatch.setenv("PATH", str(tmp_path))

@@ -43,7 +43,7 @@ class ManualClock:
             return self._now
 
     def monotonic(self) -> float:
-        """Seconds advanced since the clock was made; a jump does not count."""
+        """Seconds advanced since the clock was made."""
         with self._lock:
             return self._monotonic
 
@@ -52,8 +52,3 @@ class ManualClock:
         with self._lock:
             self._now += seconds
             self._monotonic += seconds
-
-    def jump(self, now: float) -> None:
-        """Set the wall clock alone, as an administrator or NTP would."""
-        with self._lock:
-            self._now = now

@@ -14,19 +14,6 @@ from tests.nvml_stub import LIBRARY, NvmlStub
 from tests.telemetry.rigs import smi_rig
 
 
-@pytest.fixture
-def no_nvml(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A host whose driver library cannot be loaded and whose PATH holds nothing."""
-
-    def fail(name: str) -> None:
-        raise OSError(f"{name}: cannot open shared object file")
-
-    monkeypatch.setattr(pynvml, "nvmlLib", None)
-    monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
-    monkeypatch.setattr(pynvml, "CDLL", fail)
-    monkeypatch.setenv("PATH", str(tmp_path))
-
-
 def test_a_mock_file_comes_before_any_driver(stubbed_nvml: NvmlStub, tmp_path: Path) -> None:
     path = tmp_path / "mock.toml"
     path.write_text('[[devices]]\nmother_uuid = "a"\nmodel_name = "GPU"\nmemory_size = "8G"\n')
@@ -44,7 +31,7 @@ def test_nvml_is_preferred(stubbed_nvml: NvmlStub) -> None:
     assert source.name == "nvml"
 
 
-@pytest.mark.usefixtures("no_nvml")
+@pytest.mark.usefixtures("no_driver")
 def test_nvidia_smi_serves_where_nvml_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     smi_rig(tmp_path)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
@@ -53,7 +40,7 @@ def test_nvidia_smi_serves_where_nvml_does_not(tmp_path: Path, monkeypatch: pyte
     assert source.name == "nvidia-smi"
 
 
-@pytest.mark.usefixtures("no_nvml")
+@pytest.mark.usefixtures("no_driver")
 def test_without_a_driver_the_host_has_no_devices_and_says_why_once(caplog: pytest.LogCaptureFixture) -> None:
     source = discover(ManualClock())
     assert isinstance(source, AnyDriver)
@@ -67,7 +54,7 @@ def test_without_a_driver_the_host_has_no_devices_and_says_why_once(caplog: pyte
     assert len(caplog.records) == 1
 
 
-@pytest.mark.usefixtures("no_nvml")
+@pytest.mark.usefixtures("no_driver")
 def test_a_driver_that_comes_up_later_is_found(nvml_stub: NvmlStub, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = ManualClock()
     source = discover(clock)

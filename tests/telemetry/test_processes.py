@@ -42,11 +42,10 @@ def test_a_process_that_ended_is_gone_even_before_it_is_reaped(child: "subproces
     assert processes.identify(child.pid) is None
 
 
-def test_a_pid_that_nobody_has_has_no_identity_user_family_or_session() -> None:
+def test_a_pid_that_nobody_has_has_no_identity_user_or_family() -> None:
     processes, nobody = HostProcesses(), 2**22 + 1
     assert processes.identify(nobody) is None
     assert processes.family(nobody) == frozenset()
-    assert processes.session_leader(nobody) is None
 
 
 def test_the_user_of_a_process_is_known_while_it_lives(child: "subprocess.Popen[bytes]") -> None:
@@ -69,14 +68,6 @@ def test_a_family_is_the_process_and_all_that_descends_from_it() -> None:
         assert {parent.pid, grandchild} <= family
         assert os.getpid() not in family
         parent.communicate("\n")
-
-
-def test_the_session_leader_of_a_process_started_in_its_own_session_is_itself() -> None:
-    with subprocess.Popen(["sleep", "60"], start_new_session=True) as process:
-        leader = HostProcesses().session_leader(process.pid)
-        process.kill()
-    assert leader is not None
-    assert leader.pid == process.pid
 
 
 def test_a_name_with_spaces_and_parentheses_does_not_confuse_the_table() -> None:

@@ -32,7 +32,6 @@ _EXIT_REASONS = {
     15: "a GPU is lost: it has fallen off the bus (nvidia-smi exit 15)",
 }
 Row = dict[str, str | None]
-ProcessesByDevice = Mapping[str | None, list[DeviceProcess]]
 
 
 class NvidiaSmiSource:

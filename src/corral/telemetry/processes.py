@@ -14,7 +14,6 @@ class Stat(NamedTuple):
 
     state: str
     parent_pid: int
-    session: int
     start_ticks: int
 
     @property
@@ -32,7 +31,7 @@ def read_stat(pid: int) -> Stat | None:
         return None
     # The name stands in parentheses and may hold anything, parentheses too.
     fields = line[line.rfind(b")") + 2 :].split()
-    return Stat(fields[0].decode(), int(fields[1]), int(fields[3]), int(fields[19]))
+    return Stat(fields[0].decode(), int(fields[1]), int(fields[19]))
 
 
 class HostProcesses:
@@ -71,11 +70,6 @@ class HostProcesses:
                     found.add(child)
                     queue.append(child)
         return frozenset(found)
-
-    def session_leader(self, pid: int) -> ProcessIdentity | None:
-        """The leader of the process's session, None when it, or the process, is gone."""
-        stat = read_stat(pid)
-        return None if stat is None or stat.session <= 0 else self.identify(stat.session)
 
 
 def real_uid(pid: int) -> int | None:
