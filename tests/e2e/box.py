@@ -3,17 +3,24 @@
 import http.client
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from corral.client import Client, NoServer
+from corral.model.errors import Conflict
+from corral.wire import to_plain
+
 CORRAL = str(Path(sys.executable).with_name("corral"))
 PATIENCE_S = 30.0
+SETTINGS = "kill_grace: 1s\n"
 
 Finished = subprocess.CompletedProcess[str]
 
@@ -52,11 +59,11 @@ def uuid(index: int) -> str:
 class Box:
     """A home with its server, and the `corral` command on it."""
 
-    def __init__(self, devices: str) -> None:
+    def __init__(self, devices: str, settings: str = SETTINGS) -> None:
         self.home = Path(tempfile.mkdtemp(prefix="box-"))  # a socket's path must be short
         self.mock = self.home / "mock.toml"
         self.mock.write_text(devices)
-        (self.home / "config.yaml").write_text("kill_grace: 1s\n")
+        (self.home / "config.yaml").write_text(settings)
         foreign = {name: value for name, value in os.environ.items() if not name.startswith("CORRAL_")}
         self.env = {**foreign, "CORRAL_HOME": str(self.home), "COLUMNS": "80"}
 
@@ -66,11 +73,24 @@ class Box:
     def down(self) -> None:
         self.ok("down")
 
+    def discard(self) -> None:
+        """End the jobs and the server, which a test may have stopped before its jobs, and remove the home."""
+        try:
+            self.clear()
+        except NoServer:
+            self.run("up", "--detach", "--mock", str(self.mock))
+            self.clear()
+        self.down()
+        shutil.rmtree(self.home, ignore_errors=True)
+
     def clear(self) -> None:
         """End every job, and wait until all have."""
-        if ids := [row["id"] for row in self.json("ps", "--json")]:
-            self.run("cancel", *ids)
-            self.run("wait", *ids)
+        with Client(self.home) as client:
+            ids = [row.id for row in client.jobs.list(limit=None)]
+            for job_id in ids:
+                with suppress(Conflict):
+                    client.jobs.cancel(job_id)
+            client.wait(ids, PATIENCE_S * 2)
 
     def run(self, *words: str, cwd: Path | None = None, **environ: str) -> Finished:
         """The command, to its end."""
@@ -104,12 +124,14 @@ class Box:
 
     def job(self, job_id: str) -> dict[str, Any]:
         """The job's row."""
-        rows: list[dict[str, Any]] = self.json("ps", "--all", "--json")
-        return next(row for row in rows if row["id"] == job_id)
+        with Client(self.home) as client:
+            row: dict[str, Any] = to_plain(client.jobs.get(job_id))
+        return row
 
     def ended(self, job_id: str) -> dict[str, Any]:
         """The job's row after its end."""
-        assert self.run("wait", job_id, "--timeout", f"{PATIENCE_S}s").returncode != 124
+        with Client(self.home) as client:
+            client.wait(job_id, PATIENCE_S)
         return self.job(job_id)
 
     def start(self, *words: str, **given: Any) -> "subprocess.Popen[str]":
@@ -128,3 +150,14 @@ class Box:
 
     def until_phase(self, job_id: str, phase: str) -> None:
         self.until(lambda: self.job(job_id)["phase"] == phase)
+
+
+@contextmanager
+def serving(devices: str, settings: str = SETTINGS) -> Iterator[Box]:
+    """A box whose server is up with these settings. In the end its jobs are ended, and it is gone."""
+    box = Box(devices, settings)
+    try:
+        box.up()
+        yield box
+    finally:
+        box.discard()

@@ -1,26 +1,16 @@
 """Boxes for end-to-end tests: one to share, whose jobs each test ends, and fresh ones for what concerns the server."""
 
-import shutil
 from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.e2e.box import Box, described
-
-
-def _close(box: Box) -> None:
-    box.run("up", "--detach", "--mock", str(box.mock))  # a test may have stopped it, and jobs outlive it
-    box.clear()
-    box.down()
-    shutil.rmtree(box.home, ignore_errors=True)
+from tests.e2e.box import Box, described, serving
 
 
 @pytest.fixture(scope="session")
 def _shared_box() -> Iterator[Box]:
-    box = Box(described(4))
-    box.up()
-    yield box
-    _close(box)
+    with serving(described(4)) as box:
+        yield box
 
 
 @pytest.fixture
@@ -41,4 +31,4 @@ def new_box() -> Iterator[Callable[[str], Box]]:
 
     yield make
     for made in boxes:
-        _close(made)
+        made.discard()

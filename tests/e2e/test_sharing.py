@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.box import Box
+from tests.e2e.box import Box, serving
 
 FIRST, SECOND = (f"c59395cd-ac91-4cd3-a1b0-3d2568aa2d0{n}" for n in (1, 2))
 TWO_DEVICES = f"""slot_name = "cuda"
@@ -23,11 +23,8 @@ cuda_runtime = "12.4"
 
 @pytest.fixture(scope="module")
 def _pair() -> Iterator[Box]:
-    box = Box(TWO_DEVICES)
-    box.up()
-    yield box
-    box.clear()
-    box.down()
+    with serving(TWO_DEVICES) as box:
+        yield box
 
 
 @pytest.fixture
@@ -158,12 +155,8 @@ cuda_runtime = "12.4"
 
 @pytest.fixture(scope="module")
 def _sliced() -> Iterator[Box]:
-    box = Box(SLICED)
-    (box.home / "config.yaml").write_text('kill_grace: 1s\nsharing:\n  "*": exclusive\n')
-    box.up()
-    yield box
-    box.clear()
-    box.down()
+    with serving(SLICED, 'kill_grace: 1s\nsharing:\n  "*": exclusive\n') as box:
+        yield box
 
 
 @pytest.fixture

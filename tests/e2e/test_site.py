@@ -1,14 +1,13 @@
 """A site's queues, quotas and limits on a real server, changed while it serves."""
 
 import os
-import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.box import Box, described, uuid
+from tests.e2e.box import Box, described, serving, uuid
 
 SETTINGS = """\
 kill_grace: 1s
@@ -21,13 +20,8 @@ queues:
 
 @pytest.fixture(scope="module")
 def site() -> Iterator[Box]:
-    box = Box(described(4))
-    (box.home / "config.yaml").write_text(SETTINGS)
-    box.up()
-    yield box
-    box.clear()
-    box.down()
-    shutil.rmtree(box.home, ignore_errors=True)
+    with serving(described(4), SETTINGS) as box:
+        yield box
 
 
 def reloaded(box: Box, text: str) -> str:
