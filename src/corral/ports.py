@@ -10,6 +10,7 @@ from corral.model.allocation import Allocation
 from corral.model.device import DeviceSample, Node
 from corral.model.fact import Delta, Fact, Observation
 from corral.model.job import Job, Phase, ProcessIdentity
+from corral.model.past import HeldTime
 from corral.model.view import View
 
 T = TypeVar("T")
@@ -89,6 +90,10 @@ class Ledger(Protocol):
 
     def jobs(self, query: JobQuery) -> tuple[Job, ...]:
         """Jobs as committed, newest first."""
+        ...
+
+    def held(self, since: float, until: float) -> tuple[HeldTime, ...]:
+        """What allocations with devices came to between two moments (Unix seconds), live ones as if given back then."""
         ...
 
     def journal(

@@ -30,3 +30,11 @@ def test_the_server_tells_about_itself(served: Served) -> None:
 
 def test_health_is_for_everyone(served: Served) -> None:
     assert served.call_tcp("GET", "/health", token=None).data == {"status": "ok"}
+
+
+def test_usage_is_told_for_a_period_and_bad_questions_are_refused_by_field(served: Served) -> None:
+    told = served.call("GET", "/usage?by=queue&since=0").data
+    assert (told["by"], told["since"], told["total"]["gpu_hours"]) == ("queue", 0, 0)
+    for question, field in (("by=team", "by"), ("since=99999999999", "since"), ("since=soon", "since"), ("x=1", "x")):
+        refused = served.call("GET", f"/usage?{question}")
+        assert (refused.status, refused.error["field"]) == (422, field), question

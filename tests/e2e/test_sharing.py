@@ -298,3 +298,20 @@ def test_shares_are_what_they_were_after_the_server_came_back(pair: Box) -> None
     assert f"{FIRST}:0.6,{SECOND}:0.6" in witness.read_text()
     assert f"job {job} has an allocation and no resource file" in (pair.home / "server.log").read_text()
     assert pair.ok("submit", "--dry-run", "--gpus", "0.9", "--", "true").startswith("would wait")
+
+
+def test_hours_say_whether_anything_held_the_job_to_its_share(pair: Box) -> None:
+    for words in (["--gpus", "0.5"], ["--gpus", "1"], ["--gpus", "0"]):
+        job = pair.submit(*words, "--", "sleep", "0.5")
+        pair.ended(job)
+    told = pair.json("usage", "--by", "queue", "--since", "1h", "--json")
+    (row,) = told["rows"]
+    assert (told["by"], row["name"]) == ("queue", "default")
+    assert row["compute_advisory_hours"] == row["memory_guarded_hours"] > 0
+    assert row["compute_enforced_hours"] == row["memory_enforced_hours"] > 0
+    assert row["compute_enforced_hours"] + row["compute_advisory_hours"] == pytest.approx(row["gpu_hours"])
+    (line,) = pair.ok("usage", "--by", "queue").splitlines()[1:]
+    assert "% enforced" in line
+    assert "% advisory" in line
+    assert pair.run("usage", "--by", "team").returncode == 2
+    assert pair.run("usage", "--since", "soon").returncode == 2

@@ -1,6 +1,7 @@
 """Pages of jobs and environments."""
 
 import sqlite3
+import tempfile
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -8,12 +9,18 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from corral.ledger.database import Database
 from corral.ledger.reader import pages
 from corral.ledger.store import SqlLedger, open_ledger
+from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.errors import Refused
-from corral.model.job import Job, Phase
+from corral.model.fact import AllocationEnded, AllocationMade, Fact
+from corral.model.job import Job, JobSpec, Phase
+from corral.model.means import Enforcement, Level
+from corral.model.past import HeldTime
 from corral.ports import JobQuery
 from tests.ledger.making import a_job, submitted, url_of, write
 
@@ -118,3 +125,70 @@ def test_no_page_reads_the_whole_table_first(tmp_path: Path, query: JobQuery) ->
             assert walks_in_order or plan.startswith("SEARCH jobs USING"), plan
             assert "TEMP B-TREE" not in plan or query.array_id
     database.close()
+
+
+def held_by(
+    job: Job, attempt: int, begin: float, end: float | None, behind: Enforcement | None = None, *, milli: int = 500
+) -> list[Fact]:
+    """An allocation of so much, from `begin` to `end`, or one that has not ended."""
+    grants = (Grant("GPU-0", milli),) if milli else ()
+    made = Allocation(
+        f"{job.id}.{attempt}", job.id, job.spec.user, Placement((Member("n", grants),)), begin, enforcement=behind
+    )
+    ended = [] if end is None else [AllocationEnded(made.id, job.id, end)]
+    return [AllocationMade(made, begin), *ended]
+
+
+def in_queue(number: int, user: str, queue: str = "default") -> Job:
+    return Job(str(number), number, JobSpec(user=user, queue=queue), 0.0)
+
+
+def test_what_was_held_counts_as_far_as_it_lies_in_the_period_live_or_ended(ledger: SqlLedger) -> None:
+    job = in_queue(1, "alice")
+    write(ledger, submitted(job), *held_by(job, 1, 0, 100), *held_by(job, 2, 200, 300), *held_by(job, 3, 400, None))
+    seconds = {
+        period: sum(time.gpu_s for time in ledger.held(*period))
+        for period in ((0.0, 500.0), (50.0, 250.0), (100.0, 200.0), (450.0, 460.0), (600.0, 700.0))
+    }
+    assert seconds == {
+        (0.0, 500.0): 150.0,
+        (50.0, 250.0): 50.0,
+        (100.0, 200.0): 0.0,
+        (450.0, 460.0): 5.0,
+        (600.0, 700.0): 50.0,
+    }
+
+
+def test_what_is_alike_is_summed_and_the_rest_told_apart(ledger: SqlLedger) -> None:
+    advisory = Enforcement(Level.GUARDED, Level.ADVISORY)
+    one, two, night = in_queue(1, "alice"), in_queue(2, "alice"), in_queue(3, "bob", "night")
+    facts = [*map(submitted, (one, two, night)), *held_by(one, 1, 0, 100), *held_by(two, 1, 0, 100)]
+    write(ledger, *facts, *held_by(two, 2, 100, 200, advisory), *held_by(night, 1, 0, 50, advisory, milli=1000))
+    assert set(ledger.held(0, 1000)) == {
+        HeldTime("alice", "default", "default", None, None, 100.0, 2),
+        HeldTime("alice", "default", "default", None, advisory, 50.0, 1),
+        HeldTime("bob", "default", "night", None, advisory, 50.0, 1),
+    }
+
+
+def test_what_holds_no_gpu_and_what_a_clock_set_back_made_shorter_than_nothing_count_nothing(ledger: SqlLedger) -> None:
+    job = in_queue(1, "alice")
+    write(ledger, submitted(job), *held_by(job, 1, 0, 100, milli=0), *held_by(job, 2, 500, 400))
+    assert ledger.held(0, 1000) == ()
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 100), st.integers(0, 100)), max_size=10), st.integers(1, 99))
+def test_two_periods_in_a_row_come_to_the_one_that_spans_them(spans: list[tuple[int, int]], middle: int) -> None:
+    with tempfile.TemporaryDirectory() as home:
+        ledger = open_ledger(f"sqlite:///{home}/ledger.db")
+        try:
+            job = in_queue(1, "alice")
+            facts = [fact for n, (begin, length) in enumerate(spans) for fact in held_by(job, n, begin, begin + length)]
+            write(ledger, submitted(job), *facts)
+            parts = [ledger.held(0, middle), ledger.held(middle, 300)]
+            whole = sum(time.gpu_s for time in ledger.held(0, 300))
+            assert sum(time.gpu_s for part in parts for time in part) == pytest.approx(whole)
+            assert whole == sum(length for _, length in spans) / 2
+        finally:
+            ledger.close()

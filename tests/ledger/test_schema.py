@@ -22,6 +22,7 @@ from corral.ledger.schema import MIGRATIONS, migrate, prepare, revision
 from corral.ledger.store import open_ledger
 from corral.model.allocation import Allocation, Placement
 from corral.model.errors import LedgerFailed
+from corral.model.past import HeldTime
 from tests.ledger.making import url_of
 
 
@@ -64,6 +65,30 @@ def test_a_ledger_of_the_first_version_is_brought_to_this_one_with_what_it_holds
     database.close()
 
 
+def test_a_ledger_from_before_there_was_accounting_tells_what_was_held_then(tmp_path: Path) -> None:
+    database = Database(url_of(tmp_path))
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    spec = '{"user": "alice", "queue": "night", "request": {"mig_profile": "1g.10gb"}}'
+    placement = (
+        '{"members": [{"node": "n", "grants": [{"uuid": "a", "share_milli": 500}, {"uuid": "b", "share_milli": 250}]}]}'
+    )
+    with database.writing() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "0002")
+        columns = "(sequence, id, user, name, phase, submitted_at, state, spec)"
+        connection.exec_driver_sql(
+            f"INSERT INTO jobs {columns} VALUES (1, '1', 'alice', '', 'SUCCEEDED', 1.0, '{{}}', ?)", (spec,)
+        )
+        connection.exec_driver_sql(
+            "INSERT INTO allocations VALUES (2, '1.1', '1', 'alice', 1, 0, 100.0, 300.0, ?, NULL, NULL)", (placement,)
+        )
+    database.close()
+    ledger = open_ledger(url_of(tmp_path))
+    assert ledger.held(0.0, 1000.0) == (HeldTime("alice", "default", "night", "1g.10gb", None, 150.0, 1),)
+    ledger.close()
+
+
 def test_the_newest_migration_is_the_one_the_code_expects() -> None:
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS))
@@ -85,7 +110,7 @@ def test_a_ledger_of_a_newer_version_is_refused_and_untouched(tmp_path: Path) ->
     open_ledger(url_of(tmp_path)).close()
     with closing(sqlite3.connect(tmp_path / "ledger.db")) as raw, raw:
         raw.execute("UPDATE alembic_version SET version_num = '9999'")
-    with pytest.raises(LedgerFailed, match=r"newer Corral .*9999.*0002"):
+    with pytest.raises(LedgerFailed, match=r"newer Corral .*9999.*0003"):
         open_ledger(url_of(tmp_path))
     with pytest.raises(LedgerFailed, match="format 9999"):
         check(url_of(tmp_path))

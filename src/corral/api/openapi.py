@@ -3,6 +3,7 @@
 import types
 from collections.abc import Callable
 from dataclasses import MISSING, fields
+from enum import StrEnum
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from fastapi import FastAPI
@@ -91,4 +92,6 @@ def _query_schema(kind: Any) -> dict[str, Any]:
         (kind,) = (arg for arg in get_args(kind) if arg is not type(None))
     if get_origin(kind) is tuple:
         return {"type": "array", "items": {"type": "string", "enum": [member.value for member in get_args(kind)[0]]}}
+    if issubclass(kind, StrEnum):
+        return {"type": "string", "enum": [member.value for member in kind]}
     return {"type": _QUERY_TYPES[kind]}

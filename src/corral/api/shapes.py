@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from corral.model.job import Phase
+from corral.model.past import UsageBy
 from corral.model.rows import DeviceRow, JobRow, MappedDevice
 from corral.model.submission import Submission
 
@@ -73,6 +74,15 @@ class JobsQuery:
     limit: int = 100
     before: int | None = None
     starts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class UsageQuery:
+    """What is counted together, and the period (Unix seconds): a week until now unless it says otherwise."""
+
+    by: UsageBy = UsageBy.USER
+    since: int | None = None
+    until: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

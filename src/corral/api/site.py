@@ -9,9 +9,9 @@ from starlette.responses import Response
 
 from corral.api import shapes
 from corral.api.desk import Ask, AskedRoute, answer, json_response
-from corral.api.openapi import gives, takes
-from corral.api.reading import read_body
-from corral.model.rows import ServerInfo, SlicePlan
+from corral.api.openapi import gives, takes, takes_query
+from corral.api.reading import read_body, read_query
+from corral.model.rows import ServerInfo, SlicePlan, Usage
 
 router = APIRouter(tags=["devices and server"], route_class=AskedRoute)
 graph_router = APIRouter(route_class=AskedRoute)
@@ -57,6 +57,13 @@ async def give_up(request: Request, ask: Ask, device: str) -> Response:
 async def alloc_map(request: Request, ask: Ask) -> Response:
     """Tell how much of each device is handed out, and to which jobs."""
     return await answer(lambda: {"devices": ask.service.holdings.rows()})
+
+
+@router.get("/usage", openapi_extra=takes_query(shapes.UsageQuery), responses=gives(Usage))
+async def usage(request: Request, ask: Ask) -> Response:
+    """Tell how many GPU-hours were held in a period, by whom, and what stood behind them."""
+    wanted = read_query(request, shapes.UsageQuery)
+    return await answer(ask.service.accounts.usage, wanted.by, since=wanted.since, until=wanted.until)
 
 
 @graph_router.post("/graphql", include_in_schema=False)

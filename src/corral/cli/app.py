@@ -33,6 +33,7 @@ COMMANDS = {
     "demo": "demo",
     "version": "server",
     "alloc-map": "alloc_map",
+    "usage": "usage",
     "check": "check",
     "estimate": "check",
     "config": "config",

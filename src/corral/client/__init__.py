@@ -27,6 +27,8 @@ from corral.model.rows import (
     ProcessRow,
     ServerInfo,
     SlicePlan,
+    Usage,
+    UsageRow,
     WaitPart,
 )
 
@@ -50,6 +52,8 @@ __all__ = [
     "ProcessRow",
     "ServerInfo",
     "SlicePlan",
+    "Usage",
+    "UsageRow",
     "WaitPart",
     "WaitTimedOut",
     "find_address",

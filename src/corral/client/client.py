@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from corral.client.transport import NoServer, Transport, find_address
 from corral.model.errors import CorralError
-from corral.model.rows import DeviceRow, DryRun, Explanation, JobRow, MappedDevice, ServerInfo, SlicePlan
+from corral.model.rows import DeviceRow, DryRun, Explanation, JobRow, MappedDevice, ServerInfo, SlicePlan, Usage
 from corral.wire import to_plain, told
 
 if TYPE_CHECKING:
@@ -119,6 +119,11 @@ class Client:
     def alloc_map(self) -> tuple[MappedDevice, ...]:
         """How much of each device is handed out and to which jobs, free devices included."""
         return tuple(told(MappedDevice, row) for row in self._transport.get("/alloc-map")["devices"])
+
+    def usage(self, by: str = "user", *, since: float | None = None, until: float | None = None) -> Usage:
+        """GPU-hours held between two moments (Unix seconds; a week until now), by user, project or queue."""
+        period = {name: None if at is None else int(at) for name, at in (("since", since), ("until", until))}
+        return told(Usage, self._transport.get("/usage", by=by, **period))
 
     def server(self) -> ServerInfo:
         """The server about itself."""

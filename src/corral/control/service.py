@@ -10,6 +10,7 @@ from typing import Any
 
 from corral.clock import Clock
 from corral.control import submit, transitions
+from corral.control.accounts import Accounts
 from corral.control.asking import Asking
 from corral.control.caller import Caller, may_change, must_be_admin
 from corral.control.checks import check
@@ -40,7 +41,7 @@ Wish = tuple[Request, tuple[tuple[str, float], ...]]
 class Service:
     """Everything a caller can have done. What a caller can ask is in `inquiry`, who holds what in `holdings`.
 
-    MIG slices are changed through `slicing`.
+    MIG slices are changed through `slicing`, and `accounts` tells what was used.
     """
 
     def __init__(
@@ -60,6 +61,7 @@ class Service:
         self.inquiry = inquiry
         self.holdings = holdings
         self.slicing = slicing
+        self.accounts = Accounts(ledger, clock)
         self._ledger = ledger
         self._processes = processes
         self._clock = clock

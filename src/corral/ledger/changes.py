@@ -28,7 +28,7 @@ def write_changes(connection: Connection, facts: Sequence[Fact], entries: Sequen
     """Write `entries`, the journal rows of `facts` in order, and bring the tables to where `view` is."""
     connection.execute(_ADD_ENTRY, entries)
     _write_jobs(connection, facts, entries, view)
-    _write_allocations(connection, facts, entries)
+    _write_allocations(connection, facts, entries, view)
     _write_cordons(connection, facts)
 
 
@@ -63,14 +63,15 @@ def _write_jobs(connection: Connection, facts: Iterable[Fact], entries: Iterable
         connection.execute(_UPDATE_JOB, list(changed.values()))
 
 
-def _write_allocations(connection: Connection, facts: Iterable[Fact], entries: Iterable[Row]) -> None:
+def _write_allocations(connection: Connection, facts: Iterable[Fact], entries: Iterable[Row], view: View) -> None:
     made: list[Row] = []
     active: dict[str, Row] = {}
     ended: list[Row] = []
     for fact, entry in zip(facts, entries, strict=True):
         match fact:
             case AllocationMade(allocation=allocation):
-                active[allocation.id] = allocation_row(allocation, entry["sequence"], None)
+                job = view.jobs.get(allocation.job_id)
+                active[allocation.id] = allocation_row(allocation, entry["sequence"], None, job)
                 made.append(active[allocation.id])
             case AllocationEnded(allocation_id=allocation_id, at=at) if allocation_id in active:
                 active.pop(allocation_id)["ended_at"] = at

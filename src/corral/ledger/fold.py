@@ -78,7 +78,8 @@ class _Folded:
         self._draft.apply((entry.fact,))
         match entry.fact:
             case AllocationMade(allocation=allocation):
-                row = allocation_row(allocation, entry.sequence, None)
+                job = self._draft.view.jobs.get(allocation.job_id)
+                row = allocation_row(allocation, entry.sequence, None, job)
                 self._allocations[entry.sequence] = self._active[allocation.id] = row
             case AllocationEnded(allocation_id=allocation_id, at=at):
                 self._active.pop(allocation_id)["ended_at"] = at

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Select, func, select
+from sqlalchemy import Connection, Select, and_, case, func, or_, select
 
 from corral.ledger import tables
 from corral.ledger.database import Database
@@ -13,6 +13,7 @@ from corral.ledger.rows import (
     allocation_of,
     digests,
     entry_of,
+    held_time_of,
     job_of,
     past_run_of,
     stored_text,
@@ -21,7 +22,7 @@ from corral.ledger.rows import (
 from corral.model.allocation import Allocation
 from corral.model.fact import AllocationMade, DeviceCordoned, Fact, JobSubmitted
 from corral.model.job import Job, Phase
-from corral.model.past import PastRun
+from corral.model.past import HeldTime, PastRun
 from corral.model.view import View
 from corral.ports import JobQuery, JournalEntry
 
@@ -74,6 +75,26 @@ class Reader:
     def jobs(self, query: JobQuery) -> tuple[Job, ...]:
         """A page of jobs, newest first."""
         return self._read_jobs(pages(query), query.limit)
+
+    def held(self, since: float, until: float) -> tuple[HeldTime, ...]:
+        """What allocations with devices came to between two moments, summed in the database."""
+        table = tables.allocations
+        ended, created = table.c.ended_at, table.c.created_at
+        begin = case((created < since, since), else_=created)
+        end = case((ended.is_(None), until), (ended > until, until), else_=ended)
+        alike = (table.c.user, table.c.project, table.c.queue, table.c.mig_profile, table.c.enforcement)
+        question = (
+            select(
+                *alike,
+                func.sum((end - begin) * table.c.gpu_milli).label("milli_s"),
+                func.count().label("allocations"),
+            )
+            .where(created < until, or_(ended.is_(None), and_(ended > since, ended > created)), table.c.gpu_milli > 0)
+            .group_by(*alike)
+            .order_by(*alike)
+        )
+        with self._database.reading() as connection:
+            return tuple(held_time_of(row) for row in connection.execute(question).mappings())
 
     def journal(self, job_id: str | None, after: int, limit: int | None) -> tuple[JournalEntry, ...]:
         """Entries with a sequence above `after`, in order."""

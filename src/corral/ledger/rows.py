@@ -16,7 +16,7 @@ from corral.model.errors import LedgerFailed, Refused
 from corral.model.fact import AllocationMade, DeviceCordoned, DeviceUncordoned, Fact, JobRequeued, JobSubmitted
 from corral.model.job import Job, JobSpec, Phase
 from corral.model.means import Enforcement
-from corral.model.past import PastRun
+from corral.model.past import HeldTime, PastRun
 from corral.model.units import MILLI_PER_DEVICE
 from corral.ports import JournalEntry
 from corral.wire import from_plain, to_plain
@@ -113,8 +113,9 @@ def job_of(row: Stored, environments: Environments) -> Job:
         raise _damaged(f"job {row['id']}", error) from error
 
 
-def allocation_row(allocation: Allocation, entry: int, ended_at: float | None) -> Row:
-    """An allocation; `entry` is the journal sequence of its beginning."""
+def allocation_row(allocation: Allocation, entry: int, ended_at: float | None, job: Job | None) -> Row:
+    """An allocation of a job; `entry` is the journal sequence of its beginning."""
+    spec = None if job is None else job.spec
     info, enforcement = allocation.gpu_info, allocation.enforcement
     return {
         "entry": entry,
@@ -128,6 +129,10 @@ def allocation_row(allocation: Allocation, entry: int, ended_at: float | None) -
         "placement": _encode(to_plain(allocation.placement, compact=True)),
         "gpu_info": None if info is None else _encode(to_plain(info, compact=True)),
         "enforcement": None if enforcement is None else _encode(to_plain(enforcement)),
+        "project": stored_text(None if spec is None else spec.project),
+        "queue": stored_text(None if spec is None else spec.queue),
+        "mig_profile": stored_text(None if spec is None else spec.request.mig_profile),
+        "gpu_milli": sum(grant.share_milli for grant in allocation.placement.grants),
     }
 
 
@@ -148,6 +153,23 @@ def allocation_of(row: Stored) -> Allocation:
         )
     except (Refused, ValueError, TypeError) as error:
         raise _damaged(f"allocation {row['id']}", error) from error
+
+
+def held_time_of(row: Stored) -> HeldTime:
+    """Sums of allocations that are alike. Raises LedgerFailed when a row of them is damaged."""
+    try:
+        enforcement = row["enforcement"]
+        return HeldTime(
+            user=row["user"],
+            project=row["project"] or JobSpec(user="").project,
+            queue=row["queue"] or JobSpec(user="").queue,
+            mig_profile=row["mig_profile"],
+            enforcement=None if enforcement is None else from_plain(Enforcement, json.loads(enforcement)),
+            gpu_s=row["milli_s"] / MILLI_PER_DEVICE,
+            allocations=row["allocations"],
+        )
+    except (Refused, ValueError, TypeError) as error:
+        raise _damaged(f"allocations of {row['user']}", error) from error
 
 
 def past_run_of(row: Stored) -> PastRun:

@@ -13,6 +13,7 @@ from corral.ledger.writer import Listener, Writer
 from corral.model.allocation import Allocation
 from corral.model.fact import Observation
 from corral.model.job import Job
+from corral.model.past import HeldTime
 from corral.model.view import View
 from corral.ports import Decided, JobQuery, JournalEntry
 
@@ -93,6 +94,10 @@ class SqlLedger:
     def jobs(self, query: JobQuery) -> tuple[Job, ...]:
         """Jobs as committed, newest first."""
         return self._reader.jobs(query)
+
+    def held(self, since: float, until: float) -> tuple[HeldTime, ...]:
+        """What allocations came to between two moments."""
+        return self._reader.held(since, until)
 
     def journal(
         self, *, job_id: str | None = None, after: int = 0, limit: int | None = None

@@ -17,7 +17,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-REVISION = "0002"
+REVISION = "0003"
 """The newest migration; a ledger that says anything else must be migrated, or is from a newer Corral."""
 
 metadata = MetaData()
@@ -70,7 +70,12 @@ allocations = Table(
     Column("placement", Text, nullable=False, comment="JSON"),
     Column("gpu_info", Text, comment="JSON"),
     Column("enforcement", Text, comment="JSON"),
+    Column("project", Text, comment="of the job's spec, as the next two are, for sums over many"),
+    Column("queue", Text),
+    Column("mig_profile", Text),
+    Column("gpu_milli", BigInteger, comment="of all its devices together"),
     Index("allocations_by_job", "job_id"),
+    Index("allocations_by_end", "ended_at"),
 )
 # One of each id holds devices at a time; also what makes finding the active ones quick.
 Index(

@@ -1,7 +1,10 @@
 """What the cluster remembers of work that is over: who used how much, how long what ran."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple
+
+from corral.model.means import Enforcement
 
 HOUR_S = 3600.0
 
@@ -51,6 +54,30 @@ class PastRun(NamedTuple):
     def gpu_s(self) -> float:
         """GPU-seconds that it held."""
         return self.gpus * max(0.0, self.ended_at - self.created_at)
+
+
+class UsageBy(StrEnum):
+    """Whose use is counted together."""
+
+    USER = "user"
+    PROJECT = "project"
+    QUEUE = "queue"
+
+
+class HeldTime(NamedTuple):
+    """What the allocations of a user, project and queue came to within a period, those alike in the rest together.
+
+    `gpu_s` are GPU-seconds, half a GPU counting half; of slices of `mig_profile` they are slice-seconds. `enforcement`
+    is None where it was not recorded.
+    """
+
+    user: str
+    project: str
+    queue: str
+    mig_profile: str | None
+    enforcement: Enforcement | None
+    gpu_s: float
+    allocations: int
 
 
 Spent = tuple[tuple[int, float], ...]

@@ -1,0 +1,1 @@
+"""What was used: GPU-seconds by whom, and what stood behind them."""

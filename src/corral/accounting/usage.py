@@ -1,0 +1,64 @@
+"""GPU-hours of users, projects or queues, split by what stood behind them. Pure: a ledger's sums in, rows out."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from corral.model.means import Level
+from corral.model.past import HOUR_S, HeldTime, UsageBy
+from corral.model.rows import UsageRow
+
+TOTAL = "total"
+
+
+def usage(held: Iterable[HeldTime], by: UsageBy) -> tuple[UsageRow, ...]:
+    """A row for each user, project or queue, who had most first.
+
+    A GPU-hour is a whole device for an hour, or half of one for two. Hours of MIG slices are counted apart, by profile:
+    how much of a device a slice is differs from model to model.
+    """
+    named: dict[str, list[HeldTime]] = defaultdict(list)
+    for time in held:
+        named[_name(time, by)].append(time)
+    rows = (_row(name, times) for name, times in named.items())
+    return tuple(sorted(rows, key=lambda row: (-row.gpu_hours, row.name)))
+
+
+def total(held: Iterable[HeldTime]) -> UsageRow:
+    """The row of everybody together."""
+    return _row(TOTAL, list(held))
+
+
+def _name(time: HeldTime, by: UsageBy) -> str:
+    return {UsageBy.USER: time.user, UsageBy.PROJECT: time.project, UsageBy.QUEUE: time.queue}[by]
+
+
+def _row(name: str, times: list[HeldTime]) -> UsageRow:
+    devices = [time for time in times if time.mig_profile is None]
+    slices: dict[str, float] = {}
+    for time in sorted(times, key=lambda time: time.mig_profile or ""):
+        if time.mig_profile is not None:
+            slices[time.mig_profile] = slices.get(time.mig_profile, 0.0) + time.gpu_s / HOUR_S
+    return UsageRow(
+        name=name,
+        gpu_hours=_hours(devices),
+        compute_enforced_hours=_hours(time for time in devices if _compute(time) is Level.ENFORCED),
+        compute_advisory_hours=_hours(time for time in devices if _compute(time) is Level.ADVISORY),
+        memory_enforced_hours=_hours(time for time in devices if _memory(time) is Level.ENFORCED),
+        memory_guarded_hours=_hours(time for time in devices if _memory(time) is Level.GUARDED),
+        memory_advisory_hours=_hours(time for time in devices if _memory(time) is Level.ADVISORY),
+        unrecorded_hours=_hours(time for time in devices if time.enforcement is None),
+        slice_hours=slices,
+        allocations=sum(time.allocations for time in times),
+    )
+
+
+def _compute(time: HeldTime) -> Level | None:
+    return None if time.enforcement is None else time.enforcement.compute
+
+
+def _memory(time: HeldTime) -> Level | None:
+    return None if time.enforcement is None else time.enforcement.memory
+
+
+def _hours(times: Iterable[HeldTime]) -> float:
+    return sum(time.gpu_s for time in times) / HOUR_S

@@ -1,0 +1,68 @@
+"""`corral usage`: how many GPU-hours were held, by whom, and what stood behind them."""
+
+import sys
+import time
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from corral.cli.screen import Table, clock_time, command_group, example, print_json
+from corral.client import Client, Usage, UsageRow
+from corral.model.past import UsageBy
+from corral.model.units import parse_duration_s
+
+NAME_COLUMNS = 14
+
+app = command_group()
+
+
+@app.command(epilog=example("corral usage --by project --since 30d"))
+def usage(
+    by: Annotated[UsageBy, typer.Option("--by", help="What is counted together.")] = UsageBy.USER,
+    since: Annotated[str, typer.Option("--since", metavar="TIME", help="How far back: 7d, 12h.")] = "7d",
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show how many GPU-hours were held, and what stood behind them.
+
+    Half a GPU for two hours is one. Where compute is advisory, nothing kept the job or its neighbours to their shares;
+    where memory is guarded, who took more was stopped.
+    """
+    with Client() as client:
+        used = client.usage(by.value, since=time.time() - parse_duration_s(since, field="--since"))
+    if json:
+        print_json(used)
+    else:
+        sys.stdout.write("".join(f"{line}\n" for line in usage_lines(used)))
+
+
+def usage_lines(used: Usage) -> list[str]:
+    """A table with a row for each and one for all, then what else there is to say of them."""
+    if not used.rows:
+        return [f"no GPU was held since {clock_time(used.since)}"]
+    title = used.by.upper()
+    table = Table([title, "GPU-HOURS", "COMPUTE", "MEMORY"], limits={title: NAME_COLUMNS}, numeric=["GPU-HOURS"])
+    for row in [*used.rows, used.total] if len(used.rows) > 1 else used.rows:
+        hours = row.gpu_hours
+        compute = _parts(hours, enforced=row.compute_enforced_hours, advisory=row.compute_advisory_hours)
+        memory = _parts(
+            hours,
+            enforced=row.memory_enforced_hours,
+            guarded=row.memory_guarded_hours,
+            advisory=row.memory_advisory_hours,
+        )
+        table.add(row.name, f"{hours:.2f}", compute, memory)
+    return [*table.lines(), *(line for row in used.rows for line in _asides(row))]
+
+
+def _parts(whole: float, **hours: float) -> str:
+    """How much of the hours was what, in percent; parts that are nothing are left out."""
+    return ", ".join(f"{100 * part / whole:.0f}% {name}" for name, part in hours.items() if part) or "-"
+
+
+def _asides(row: UsageRow) -> Iterator[str]:
+    if row.unrecorded_hours:
+        yield f"{row.name}: what stood behind {row.unrecorded_hours:.2f} h is not on record"
+    if row.slice_hours:
+        held = ", ".join(f"{hours:.2f} h of {profile}" for profile, hours in sorted(row.slice_hours.items()))
+        yield f"{row.name}: {held} in MIG slices as well"

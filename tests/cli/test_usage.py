@@ -1,0 +1,37 @@
+"""GPU-hours as a person reads them."""
+
+from corral.cli.usage import usage_lines
+from corral.client import Usage, UsageRow
+
+ALICE = UsageRow(
+    "alice",
+    12.0,
+    compute_enforced_hours=8.0,
+    compute_advisory_hours=3.0,
+    memory_enforced_hours=8.0,
+    memory_guarded_hours=3.0,
+    unrecorded_hours=1.0,
+    slice_hours={"1g.10gb": 2.5},
+)
+BOB = UsageRow("bob", 3.0, compute_advisory_hours=3.0, memory_guarded_hours=3.0)
+TOTAL = UsageRow("total", 15.0, compute_enforced_hours=8.0, compute_advisory_hours=6.0, unrecorded_hours=1.0)
+
+
+def test_each_row_says_what_stood_behind_its_hours() -> None:
+    title, alice, bob, total, unrecorded, slices = usage_lines(Usage("user", 0.0, 1.0, (ALICE, BOB), TOTAL))
+    assert title.split() == ["USER", "GPU-HOURS", "COMPUTE", "MEMORY"]
+    assert alice.split(maxsplit=1)[1] == "12.00  67% enforced, 25% advisory  67% enforced, 25% guarded"
+    assert bob.split() == ["bob", "3.00", "100%", "advisory", "100%", "guarded"]
+    assert total.split()[:2] == ["total", "15.00"]
+    assert unrecorded == "alice: what stood behind 1.00 h is not on record"
+    assert slices.startswith("alice: 2.50 h of 1g.10gb in MIG slices")
+
+
+def test_lines_fit_eighty_columns() -> None:
+    assert max(map(len, usage_lines(Usage("user", 0.0, 1.0, (ALICE, BOB), TOTAL)))) <= 80
+
+
+def test_one_alone_needs_no_total_and_nobody_is_said_to_be() -> None:
+    assert len(usage_lines(Usage("queue", 0.0, 1.0, (BOB,), BOB))) == 2
+    (nobody,) = usage_lines(Usage("queue", 0.0, 1.0))
+    assert nobody.startswith("no GPU was held since ")
