@@ -162,7 +162,7 @@ def test_a_wait_answers_when_the_last_of_the_jobs_ends(served: Served) -> None:
     timer.join()
     assert answer.data["done"]
     assert [row["phase"] for row in answer.data["jobs"]] == ["CANCELLED", "CANCELLED"]
-    assert 0.1 <= time.monotonic() - began < 1.5
+    assert 0.1 <= time.monotonic() - began < 10
 
 
 def test_a_wait_for_an_array_is_one_for_its_elements(served: Served) -> None:

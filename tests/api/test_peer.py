@@ -94,7 +94,7 @@ def test_who_does_not_finish_a_request_is_not_waited_for(
             connection.sendall(sent)
             began = time.monotonic()
             assert connection.recv(100) == b""
-            assert time.monotonic() - began < 2
+            assert time.monotonic() - began < 10
     finally:
         served.stop()
     assert not caplog.records

@@ -37,7 +37,7 @@ def test_a_directory_that_hangs_holds_up_nobody_else(served: Served, hang: threa
     began = time.monotonic()
     assert served.call("GET", "/jobs").data["jobs"] == []
     assert served.call("GET", "/devices").status == 200
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 10
     hang.set()
     for thread in held_up:
         thread.join(20)

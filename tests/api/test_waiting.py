@@ -104,12 +104,12 @@ def waited(answers: Iterator[bool], timeout_s: float, signal: EndSignal | None =
 def test_what_is_over_already_is_not_waited_for() -> None:
     count, took_s = waited(iter([True]), 20.0)
     assert count == 1
-    assert took_s < 1.0
+    assert took_s < 10.0
 
 
 def test_a_wait_ends_when_its_time_is_up() -> None:
     _, took_s = waited(iter([False] * 10), 0.1)
-    assert 0.1 <= took_s < 1.0
+    assert 0.1 <= took_s < 10.0
 
 
 def test_a_server_that_stops_lets_nobody_wait() -> None:
@@ -118,7 +118,7 @@ def test_a_server_that_stops_lets_nobody_wait() -> None:
     timer.start()
     _, took_s = waited(iter([False] * 10), 20.0, signal)
     timer.join()
-    assert took_s < 1.0
+    assert took_s < 10.0
 
 
 def test_many_ends_at_once_cost_few_looks() -> None:

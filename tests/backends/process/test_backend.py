@@ -207,18 +207,22 @@ def test_the_time_limit_holds_while_no_server_runs(machine: Machine) -> None:
     name = machine.launch("sh", "-c", "trap '' TERM; while :; do sleep 0.05; done", time_limit_s=0.3)
     until(lambda: machine.backend.status(name).phase == LaunchPhase.RUNNING, "the start")
     machine.backend.close()
-    time.sleep(1.0)
+    until((machine.home / "launches" / name / "exit").exists, "the end")
     state = machine.start_backend().status(name)
     assert state.exit is not None
     assert (state.exit.reason, state.exit.signal) == ("timed_out", signal.SIGKILL)
 
 
 def test_a_new_server_adopts_what_runs_and_learns_how_the_rest_ended(machine: Machine) -> None:
-    ended = machine.launch("sh", "-c", "sleep 0.3; exit 7")
-    running = machine.launch("sh", "-c", "echo up; sleep 1; exit 8")
+    signs = machine.home / "signs"
+    waits = "while [ ! -e {}/{} ]; do sleep 0.02; done; exit {}"
+    ended = machine.launch("sh", "-c", waits.format(signs, "first", 7))
+    running = machine.launch("sh", "-c", "echo up; " + waits.format(signs, "second", 8))
     machine.wait_for_log(running, "up")
     machine.backend.close()
-    time.sleep(0.5)
+    signs.mkdir()
+    (signs / "first").touch()
+    until((machine.home / "launches" / ended / "exit").exists, "the end of the first")
     machine.start_backend()
     assert machine.backend.list_launches() == sorted([ended, running])
     state = machine.backend.status(ended)
@@ -227,6 +231,7 @@ def test_a_new_server_adopts_what_runs_and_learns_how_the_rest_ended(machine: Ma
     assert machine.backend.status(running).phase == LaunchPhase.RUNNING
     while not machine.events.empty():
         machine.events.get()
+    (signs / "second").touch()
     # Nobody asks about it in between: the end is an event.
     assert machine.events.get(timeout=10) == running
     state = machine.backend.status(running)
