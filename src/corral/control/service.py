@@ -80,17 +80,11 @@ class Service:
         view = self._ledger.view()
         now = self._clock.now()
         specs: list[JobSpec] = []
+        before: Submission | None = None
         for asked in submissions:
-            if asked.kind is JobKind.ADOPT:
-                raise Refused("a process is adopted with `corral adopt PID`, not submitted", field="kind")
-            submission, notes = self._asking.settle(asked, caller.user)
-            check(submission)
-            obey(view, submission, caller.user)
-            self._check_possible(view, submission)
-            notes += self._inspection.notes(view, submission, caller)
-            spec = submit.spec_of(submission, caller, view.limits, self._owner(submission))
-            forced_by = caller.user if self._inspection.overrides(view, submission, caller) else None
-            specs.append(replace(spec, notes=notes, forced_by=forced_by) if notes else spec)
+            # Many a batch is one submission over and over; its jobs share a spec.
+            specs.append(specs[-1] if asked == before else self._checked(view, asked, caller))
+            before = asked
         # All at once, for each taking of more numbers than are at hand waits for the disk.
         numbers = iter(self._ledger.next_ids(sum(map(submit.ids_needed, submissions))))
         jobs: list[Job] = []
@@ -105,6 +99,19 @@ class Service:
             return Decided(submit.admit(newest, jobs, self._find, now).facts, accepted)
 
         return self._ledger.commit(decide)
+
+    def _checked(self, view: View, asked: Submission, caller: Caller) -> JobSpec:
+        """The specification of a submission in which nothing is amiss. Raises Refused, Forbidden."""
+        if asked.kind is JobKind.ADOPT:
+            raise Refused("a process is adopted with `corral adopt PID`, not submitted", field="kind")
+        submission, notes = self._asking.settle(asked, caller.user)
+        check(submission)
+        obey(view, submission, caller.user)
+        self._check_possible(view, submission)
+        notes += self._inspection.notes(view, submission, caller)
+        spec = submit.spec_of(submission, caller, view.limits, self._owner(submission))
+        forced_by = caller.user if self._inspection.overrides(view, submission, caller) else None
+        return replace(spec, notes=notes, forced_by=forced_by) if notes else spec
 
     def dry_run(self, submission: Submission, caller: Caller) -> DryRun:
         """What would become of the submission, as `Inquiry.dry_run` and preflight say. Raises as `submit`."""

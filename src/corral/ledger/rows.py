@@ -4,11 +4,12 @@ JSON is ASCII, so that text which is no UTF-8 (an argument or a variable of a pr
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 from corral.ledger.facts import fact_from_plain, fact_to_plain
 from corral.model.allocation import Allocation, GpuInfo, Placement
@@ -29,9 +30,25 @@ Environments = Mapping[str, Variables]
 _COLUMNS = (
     "id", "sequence", "phase", "array_id", "array_index", "submitted_at", "started_at", "ended_at", "exit_code",
 )  # fmt: skip
-_OF_JOB = tuple((f.name, f.default) for f in fields(Job) if f.name != "spec")
-_OF_STATE = tuple((name, default) for name, default in _OF_JOB if name not in _COLUMNS)
-_OF_SPEC = tuple((f.name, getattr(JobSpec(user=""), f.name)) for f in fields(JobSpec) if f.name not in ("user", "env"))
+
+
+class _Fields(NamedTuple):
+    """Some fields of a class: how to get them all from a value, and what they are by default."""
+
+    values_of: Callable[[Any], tuple[Any, ...]]
+    names: tuple[str, ...]
+    defaults: tuple[Any, ...]
+
+
+def _some_fields(defaults: Mapping[str, Any]) -> _Fields:
+    return _Fields(attrgetter(*defaults), tuple(defaults), tuple(defaults.values()))
+
+
+_OF_JOB = _some_fields({f.name: f.default for f in fields(Job) if f.name != "spec"})
+_OF_STATE = _some_fields({f.name: f.default for f in fields(Job) if f.name not in ("spec", *_COLUMNS)})
+_OF_SPEC = _some_fields(
+    {f.name: getattr(JobSpec(""), f.name) for f in fields(JobSpec) if f.name not in ("user", "env")}
+)
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
@@ -60,6 +77,7 @@ def variables_of(text: str) -> Variables:
     return tuple((name, value) for name, value in json.loads(text))
 
 
+@lru_cache(maxsize=64)
 def spec_row(spec: JobSpec) -> Row:
     """A spec as jobs and journal keep it: the columns `spec` and `environment`."""
     environment = environment_of(spec.env)
@@ -242,12 +260,12 @@ def digests(rows: Iterable[Stored]) -> Sequence[str]:
     return list(dict.fromkeys(row["environment"] for row in rows if row["environment"] is not None))
 
 
-def _plain(value: Job | JobSpec, names: Iterable[tuple[str, Any]]) -> Row:
-    """Compact plain data of the named fields, (name, default) pairs."""
+def _plain(value: Job | JobSpec, of: _Fields) -> Row:
+    """Compact plain data of these fields: those that do not have their default value."""
     plain = {}
-    for name, default in names:
-        item = getattr(value, name)
-        if item != default:
+    for name, default, item in zip(of.names, of.defaults, of.values_of(value), strict=True):
+        # Nearly always the very same object, so that nothing needs to be compared.
+        if item is not default and item != default:
             plain[name] = item if type(item) in _SCALARS else to_plain(item, compact=True)
     return plain
 
