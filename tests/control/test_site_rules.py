@@ -20,6 +20,8 @@ SITE = SiteArranged(
         Queue("default"),
         Queue("research", quota=Quota(share_milli=6000)),
         Queue("night", parent="research", quota=Quota(share_milli=2000, borrow_milli=3000, memory_mib=4096)),
+        Queue("day", parent="research", quota=Quota(share_milli=4000)),
+        Queue("dusk", parent="default", quota=Quota(share_milli=2000, borrow_milli=3000)),
     ),
     projects=(Project("nlp", users=("alice",), quota=Quota(devices=2)),),
     limits=Limits(of_user=Quota(share_milli=8000), max_time_limit_s=3600.0),
@@ -41,6 +43,7 @@ def work(gpus: int = 1, **asked: Any) -> Submission:
         (work(9), Refused, "user bob may hold at most 8 GPUs at once and this job asks for 9"),
         (work(7, queue="research"), Refused, "queue research may hold at most 6 GPUs at once and this job asks for 7"),
         (work(6, queue="night"), Refused, "queue night may hold at most 5 GPUs at once and this job asks for 6"),
+        (work(3, queue="dusk"), Refused, "queue dusk may hold at most 2 GPUs at once and this job asks for 3"),
     ],
 )
 def test_what_can_never_start_is_refused(submission: Submission, error: type[Refused], message: str) -> None:

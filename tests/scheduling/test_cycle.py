@@ -189,3 +189,23 @@ def test_easy_backfill_has_nothing_for_later_plans_to_keep() -> None:
     view = busy(job(1, 3, time_limit_s=100)).advance(submitted(job(2, 4, time_limit_s=10)))
     plan = plan_of(view, EASY)
     assert (len(plan.reservations), plan.promises) == (1, ())
+
+
+def test_nothing_is_foretold_of_what_is_kept_for_a_job_without_an_end_in_sight() -> None:
+    view = busy(job(1, 1), job(2, 3, time_limit_s=10)).advance(submitted(job(3, 4), job(4, 1, time_limit_s=5)))
+    plan = plan_of(view, CONSERVATIVE, T0 + 1)
+    assert [(hold.job_id, hold.expected_start) for hold in plan.holds] == [("3", None), ("4", None)]
+
+
+def test_nothing_is_foretold_of_a_node_with_a_job_to_be_avoided() -> None:
+    view = busy(job(1, 1, name="noisy", time_limit_s=100)).advance(submitted(job(2, 1, avoid_jobs=("noisy",))))
+    (hold,) = plan_of(view).holds
+    assert (hold.reason, hold.expected_start) == (WaitReason.RESOURCES, None)
+
+
+def test_a_job_whose_estimate_is_over_still_has_its_devices() -> None:
+    """By its history it should have ended this very moment; those behind a reservation must not see it gone."""
+    runs = {("alice", "short"): (60.0,)}
+    view = replace(busy(job(1, 2, name="short"), job(2, 2, time_limit_s=200)), durations=runs)
+    view = view.advance(submitted(job(3, 4, time_limit_s=10), job(4, 2, time_limit_s=10)))
+    assert plan_of(view, now=T0 + 60).starts == ()

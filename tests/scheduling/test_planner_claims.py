@@ -10,7 +10,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corral.model.job import Job
+from corral.model.fact import AllocationEnded, JobChanged
+from corral.model.job import Job, Phase
 from corral.model.plan import Plan
 from corral.model.queue import Pool, Queue, Quota
 from corral.model.view import View
@@ -185,3 +186,16 @@ def never_overcommitted(planner: Planner) -> Callable[[float, Plan], None]:
         assert not milli or max(milli.values()) <= 1000
 
     return watch
+
+
+def test_what_is_learned_of_run_times_while_a_job_waits_changes_its_place_at_once() -> None:
+    queue = Queue("default", policy="sjf")
+    view = View(queues={"default": queue}).advance(observed(box(gpus=1)) + submitted(job(1, 1, name="a")))
+    warm = Planner(view)
+    warm.advance(started(warm.plan(T0).starts[0]))
+    warm.advance(submitted(job(2, 1, name="b", time_limit_s=50), job(3, 1, name="a")))
+    done = {"phase": Phase.SUCCEEDED, "allocation_id": None, "ended_at": T0 + 10}
+    warm.advance([JobChanged("1", done, T0 + 10), AllocationEnded("1.1", "1", T0 + 10)])
+    plan = warm.plan(T0 + 10)
+    assert plan == Planner(warm.view).plan(T0 + 10)
+    assert [start.job_id for start in plan.starts] == ["3"]

@@ -5,7 +5,9 @@ from corral.model.job import Phase
 from corral.model.plan import WaitReason
 from corral.model.queue import Limits, Pool, Quota
 from corral.model.view import View
+from corral.scheduling.order import FCFS
 from corral.scheduling.planner import Planner
+from corral.scheduling.policy import Backfill, Policy
 from tests.scheduling.lab import T0, box, job, observed, started, submitted
 
 BOX = box(gpus=4)
@@ -77,3 +79,26 @@ def test_nobody_is_ended_for_one_who_owns_nothing() -> None:
     view = with_pool(lends=True).advance(submitted(job(1, 4)))
     view = view.advance(started(Planner(view).plan(T0).starts[0])).advance(submitted(job(2, 1, user="bob")))
     assert Planner(view).plan(T0 + 60).evictions == ()
+
+
+def test_a_job_that_lives_on_what_is_lent_keeps_nobody_from_starting() -> None:
+    """An owner waits behind it, so the pool lends nothing: both would wait for ever."""
+    view = with_pool(lends=True).advance(submitted(job(1, 3), job(2, 1, project="nlp", gang_size=3)))
+    for policy in (Policy(FCFS), Policy(FCFS, strict=True), Policy(FCFS, Backfill.NONE)):
+        plan = Planner(view, policy=policy).plan(T0)
+        assert ([start.job_id for start in plan.starts], [hold.job_id for hold in plan.holds]) == (["2"], ["1"])
+
+
+def test_a_plan_in_which_the_last_owner_starts_is_not_the_last_word() -> None:
+    view = with_pool(lends=True).advance(submitted(job(1, 3), job(2, 1, project="nlp")))
+    plan = Planner(view, policy=Policy(FCFS)).plan(T0)
+    assert ([start.job_id for start in plan.starts], plan.complete) == (["2"], False)
+    after = Planner(view.advance(started(plan.starts[0])), policy=Policy(FCFS)).plan(T0)
+    assert ([start.job_id for start in after.starts], after.complete) == (["1"], True)
+
+
+def test_a_split_share_is_promised_beside_a_pool_that_is_shut_to_it() -> None:
+    view = with_pool(lends=False).advance(submitted(job(1, 2, time_limit_s=60)))
+    view = view.advance(started(Planner(view).plan(T0).starts[0]))
+    plan = Planner(view.advance(submitted(job(2, 1, split_milli=1500)))).plan(T0)
+    assert [(one.job_id, one.start_at) for one in plan.reservations] == [("2", T0 + 60)]

@@ -6,15 +6,16 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corral.model.fact import AllocationEnded, Delta, JobChanged
+from corral.model.fact import AllocationEnded, Delta, JobChanged, StartsPromised
 from corral.model.fit import Misfit
 from corral.model.job import Job, Phase
 from corral.model.plan import Evict, Plan, WaitReason
-from corral.model.queue import Queue, Quota
+from corral.model.queue import Pool, Queue, Quota
 from corral.model.view import View
 from corral.scheduling.choose import choose
 from corral.scheduling.draft import Ask
 from corral.scheduling.feasible import draft_of
+from corral.scheduling.order import Order
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import POLICIES, Policy
 from tests.scheduling.lab import T0, box, job, observed, started, submitted
@@ -30,6 +31,12 @@ def running(*jobs: Job, queues: tuple[Queue, ...] = (URGENT,), gpus: int = 4, at
         for start in Planner(view).plan(at).starts:
             view = view.advance(started(start, at=at + one.sequence, user=one.spec.user))
     return view
+
+
+def put_back(job_id: str) -> list[Delta]:
+    """The job has made room and waits again."""
+    back = {"phase": Phase.PENDING, "allocation_id": None, "started_at": None}
+    return [JobChanged(job_id, back, T0 + 1000), AllocationEnded(f"{job_id}.1", job_id, T0 + 1000)]
 
 
 def evicted(plan: Plan) -> list[str]:
@@ -170,3 +177,50 @@ def test_a_borrower_does_not_borrow_before_the_lender_has_had_its_own() -> None:
         AllocationEnded("4.1", "4", T0),
     ]
     assert [start.job_id for start in plan_of(view.advance(gone)).starts] == ["9"]
+
+
+def test_urgency_stays_first_in_a_queue_whose_own_order_has_failed() -> None:
+    failing = {**POLICIES, "site": Policy(Order("site", lambda _job, _standing: (float("nan"),)))}
+    queue = Queue("default", policy="site", preempts=True)
+    ended = job(1, 4, priority=9)
+    view = View(queues={"default": queue}).advance(observed(box(gpus=4)) + submitted(ended, job(2, 4, priority=1)))
+    assert [start.job_id for start in plan_of(view, policies=failing).starts] == ["2"]
+
+
+def test_a_promise_to_less_urgent_work_does_not_keep_urgent_work_waiting() -> None:
+    queues = (URGENT, Queue("slow", backfill="conservative"))
+    view = running(job(1, 4, queue="slow", priority=9, time_limit_s=3600), queues=queues)
+    view = view.advance(submitted(job(2, 4, queue="slow", priority=9, time_limit_s=3600)))
+    promised = plan_of(view)
+    view = view.advance([StartsPromised(promised.promises), *submitted(job(3, 4, priority=1, time_limit_s=7200))])
+    assert evicted(plan_of(view)) == ["1"]
+    view = view.advance(put_back("1"))
+    assert [start.job_id for start in plan_of(view).starts] == ["3"]
+
+
+def test_what_room_was_made_for_is_promised_so_that_no_equal_takes_it_first() -> None:
+    queues = (URGENT, Queue("aside", policy="fcfs", preempts=True, backfill="none"))
+    view = running(job(1, 4, priority=9), queues=queues)
+    view = view.advance(submitted(job(2, 4, priority=1, queue="aside"), job(3, 4, priority=1)))
+    plan = plan_of(view)
+    (end,) = plan.evictions
+    assert [promise.job_id for promise in plan.promises] == [end.for_job_id]
+    other = ({"2", "3"} - {end.for_job_id}).pop()
+    moved = view.advance([StartsPromised(plan.promises), *put_back("1")])
+    assert [start.job_id for start in plan_of(moved).starts] == [end.for_job_id] != [other]
+
+
+def test_nobody_is_ended_for_a_place_that_is_only_lent() -> None:
+    """Its owner would wait for it from then on, and so would get it back."""
+    pool = Pool("own", ("GPU-box-0",), users=("bob",), lends=True)
+    owner = job(1, 1, priority=9, user="bob")
+    view = View(queues={"default": URGENT}, pools={"own": pool}).advance(observed(box(gpus=1)) + submitted(owner))
+    view = view.advance(started(Planner(view).plan(T0).starts[0], user="bob"))
+    assert plan_of(view.advance(submitted(job(2, 1, priority=1, user="eve")))).evictions == ()
+
+
+def test_the_quota_that_room_was_made_under_is_not_used_by_those_behind() -> None:
+    queue = Queue("default", preempts=True, quota=Quota(running=3))
+    view = running(job(1, 2, priority=9), job(2, 1, priority=1), queues=(queue,))
+    plan = plan_of(view.advance(submitted(job(3, 3, priority=1), job(4, 0, priority=2, cpu_milli=1000))))
+    assert (evicted(plan), plan.starts) == (["1"], ())

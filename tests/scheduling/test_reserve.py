@@ -108,3 +108,25 @@ def test_a_slot_counts_as_free_only_since_its_last_use() -> None:
     releases = [Release(5.0, member(0, 0)), Release(9.0, member(1, 0))]
     timeline = Timeline(0.0, lambda _: state([(-1.0, 5.0, 0, 0), (-1.0, 9.0, 1, 0)]), lambda _: releases, slots_of)
     assert timeline.free_since("box", 10.0, (0, 1, 2), 1000) == {0: 5.0, 1: 9.0, 2: 0.0}
+
+
+def test_what_is_overdue_is_not_free_before_it_is_given_back() -> None:
+    timeline, _ = built([(0.0, 10.0, 0, 0)], [])
+    late = Timeline(20.0, timeline._free, timeline._releases, slots_of)
+    assert late.until("box", 20.0) == state([(0.0, 10.0, 0, 0)])
+    assert late.window("box", 21.0, 22.0) == state([])
+
+
+def test_a_job_that_should_be_over_at_once_is_taken_off_what_is_free_now() -> None:
+    timeline, _ = built([], [])
+    timeline.steps("box")
+    timeline.take(member(1, 2), timeline.now)
+    assert timeline.until("box", inf) == state([(0.0, 1.0, 1, 2)])
+
+
+def test_what_a_running_job_would_give_back_now_is_free_from_now_on() -> None:
+    one = member(0, 4)
+    timeline = Timeline(0.0, lambda _: state([(0.0, 1.0, 0, 4)]), lambda _: [Release(5.0, one)], slots_of)
+    timeline.steps("box")
+    timeline.give(one)
+    assert timeline.until("box", inf) == state([])

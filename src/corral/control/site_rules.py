@@ -1,6 +1,7 @@
 """What a site asks of submissions: queues and projects that exist, limits and quotas that a job can ever meet."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from corral.model.errors import Forbidden, Refused, nearest
 from corral.model.job import Job, JobKind, Phase
@@ -71,9 +72,18 @@ def _quotas(view: View, submission: Submission, user: str) -> Iterator[tuple[str
     seen: list[str] = []
     name: str | None = submission.queue
     while name is not None and name not in seen and name in view.queues:
-        yield f"queue {name}", view.queues[name].quota
+        yield f"queue {name}", _with_loans(view, view.queues[name])
         seen.append(name)
         name = view.queues[name].parent
+
+
+def _with_loans(view: View, queue: Queue) -> Quota:
+    """The queue's quota, in which it may borrow no more than the queues beside it have to lend."""
+    if not queue.quota.borrow_milli:
+        return queue.quota
+    beside = (one for one in view.queues.values() if one.parent == queue.parent and one.name != queue.name)
+    lendable_milli = sum(one.quota.share_milli or 0 for one in beside)
+    return replace(queue.quota, borrow_milli=min(queue.quota.borrow_milli, lendable_milli))
 
 
 def _refuse_above(who: str, quota: Quota, submission: Submission) -> None:

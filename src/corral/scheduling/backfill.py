@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import inf
 
 from corral.model.allocation import Member, Placement, Reserve
-from corral.model.fit import Fit, Misfit, NodeState
+from corral.model.fit import Cause, Fit, Misfit, NodeState
 from corral.scheduling.choose import choose, member_on, speed_on
 from corral.scheduling.draft import Ask, Draft
 from corral.scheduling.reserve import Timeline
@@ -27,7 +27,7 @@ def promise(draft: Draft, timeline: Timeline, job_id: str, ask: Ask, duration_s:
         found = _earliest_member(draft, timeline, ask, duration_s, names)
         return None if found is None else Reserve(job_id, Placement((found[1],)), found[0])
     for at in timeline.times(names)[:TIMES_LOOKED_AT]:
-        states = {name: timeline.window(name, at, at + duration_s) for name in names}
+        states = {name: draft.open_of(name, ask, timeline.window(name, at, at + duration_s)) for name in names}
         placed = choose(draft.with_free(states), replace(ask, until=inf))
         if isinstance(placed, Placement):
             return Reserve(job_id, placed, at)
@@ -45,12 +45,15 @@ def news(before: Mapping[str, Reserve], promises: Sequence[Reserve]) -> bool:
 
 
 def _candidates(draft: Draft, ask: Ask) -> list[str]:
-    """Nodes on which the request could ever fit, the most promising first where there are too many to ask all."""
+    """Nodes on which the request could ever fit, the most promising first where there are too many to ask all.
+
+    Of a node with a job to be avoided nothing is foretold: a timeline knows what comes back, not whose it was.
+    """
     answers = [(name, draft.fit(name, replace(ask, kept=False))) for name in draft.capacity.names]
     able = [
         (-(len(answer.slots) if isinstance(answer, Fit) else answer.available), name)
         for name, answer in answers
-        if isinstance(answer, Fit) or not answer.never
+        if isinstance(answer, Fit) or not (answer.never or answer.cause is Cause.ANTI_AFFINITY)
     ]
     if len(able) > NODES_LOOKED_AT:
         able = sorted(able)[:NODES_LOOKED_AT]
@@ -83,13 +86,11 @@ def _earliest_member(
 
 def _able(draft: Draft, ask: Ask, name: str, state: NodeState) -> Fit | None:
     """The slots of a node in this state that can serve one member, None when there are too few."""
-    answer = draft.memo.fit(ask.request, state, draft.capacity.named(name, ask.request.device_uuids))
+    named = draft.capacity.named(name, ask.request.device_uuids)
+    answer = draft.memo.fit(ask.request, draft.open_of(name, ask, state), named)
     if isinstance(answer, Misfit):
         return None
-    shut = draft.capacity.pooled(name, ask.shut)
-    able = tuple(
-        index for index in answer.slots if index not in shut and speed_on(ask.speeds, state.slots[index].model) > 0
-    )
+    able = tuple(index for index in answer.slots if speed_on(ask.speeds, state.slots[index].model) > 0)
     if len(able) == len(answer.slots):
         return answer
     return Fit(able) if len(able) >= ask.request.devices and not answer.parts_milli else None

@@ -59,9 +59,14 @@ class Cycle:
     starts: list[Start] = field(default_factory=list)
     holds: list[Hold] = field(default_factory=list)
     reservations: list[Reserve] = field(default_factory=list)
+    cleared: list[Reserve] = field(default_factory=list)
     _promised: dict[str, tuple[Reserve, float]] = field(default_factory=dict)
     _blocked: dict[str, str] = field(default_factory=dict)
     _full: dict[Shape, Misfit] = field(default_factory=dict)
+    _owed_places: dict[Shape, bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.draft.timeline = self.timeline
 
     def decide(self) -> Plan:
         """The plan. Jobs are taken in order; what is done for one that has no place is its queue's policy's to say."""
@@ -81,16 +86,20 @@ class Cycle:
             tuple(self.evictions),
             holds=tuple(self.holds),
             reservations=tuple(self.reservations),
-            promises=tuple(one for one in self.reservations if self._keeps(one.job_id)),
-            complete=self.turns.head() is None,
+            promises=tuple(one for one in self.reservations if one in self.cleared or self._keeps(one.job_id)),
+            complete=self.turns.head() is None and not self._reopened(),
         )
+
+    def _reopened(self) -> bool:
+        """Whether a pool that lent nothing, because an owner waited who now starts, may lend again to others."""
+        return any(start.job_id in self.preemption.pools.closing for start in self.starts)
 
     def _next_after(self, job: Job, hold: Hold) -> None:
         """Whose turn it is when this job has none: limits close its group, a lack of room what its policy says."""
         policy = self.policy_of[job.spec.queue]
         if hold.misfit is None:
             self.turns.close_group()
-        elif policy.strict:
+        elif policy.strict and self._owed(self.preemption.pools.ask(job, inf)):
             self.turns.close_queue()
         elif policy.backfill is Backfill.CONSERVATIVE:
             self.turns.pass_by()
@@ -118,6 +127,8 @@ class Cycle:
         placement = self._full.get(_shape(ask)) or self._choose(ask, policy)
         if isinstance(placement, Misfit) and due is not None and self._fits(ask.request, due):
             placement = due  # a promise that is due goes before what was kept since for others
+        if isinstance(placement, Misfit) and self._break_promises(job):
+            placement = self._choose(ask, policy)
         if isinstance(placement, Placement):
             loan_milli = self.admission.loan_milli(job)
             self.draft.take(placement.members, ask.until, job)
@@ -126,20 +137,49 @@ class Cycle:
             self.starts.append(Start(job.id, placement, policy.method, loan_milli))
             return None
         hold = self._hold(job, ask, placement, policy)
+        if not self._owed(ask):
+            return hold
         first = job.spec.queue not in self._blocked
         self._blocked.setdefault(job.spec.queue, job.id)
-        if policy.backfill is Backfill.NONE or (first and self._make_room(job, ask)):
+        if first and self._make_room(job, ask, duration_s):
+            return hold
+        if policy.backfill is Backfill.NONE:
             self._keep(job, ask, hold.misfit or placement, None)
         elif policy.backfill is Backfill.CONSERVATIVE or (policy.backfill is Backfill.EASY and first):
             return self._promise(job, ask, duration_s, hold)
         return hold
 
-    def _make_room(self, job: Job, ask: Ask) -> bool:
-        """Whether others are ended for the job; what it then needs must not go to those behind it. One job a cycle."""
+    def _make_room(self, job: Job, ask: Ask, duration_s: float) -> bool:
+        """Whether the job has a place once others are gone, who are ended for it; that is its own from here on.
+
+        Others are ended for one job in a cycle. The place is promised, so that whoever comes first when it is free
+        does not get it; and of the quotas, what the job will need is taken.
+        """
         if self.evictions:
             return False
-        self.evictions += self.preemption.make_room(self.draft, job, ask, self.standing.now)
-        return bool(self.evictions)
+        room = self.preemption.make_room(self.draft, job, ask, self.standing.now)
+        if room is None:
+            return False
+        self.evictions += [Evict(one.job.id, job.id, why) for one, why in room.evicted]
+        reserve = Reserve(job.id, room.placement, self.standing.now)
+        self._hold_free(reserve, duration_s)
+        self.reservations.append(reserve)
+        self.cleared.append(reserve)
+        self.admission.started(job)
+        return True
+
+    def _owed(self, ask: Ask) -> bool:
+        """Whether the job would have a place if nobody held anything.
+
+        One that lives on what pools lend keeps nobody from starting: what is not lent it could wait for without end.
+        """
+        if not ask.shut:
+            return True
+        if _shape(ask) not in self._owed_places:
+            request = replace(ask.request, avoid_jobs=())
+            placed = choose(self.draft.emptied(), replace(ask, request=request, until=inf))
+            self._owed_places[_shape(ask)] = isinstance(placed, Placement)
+        return self._owed_places[_shape(ask)]
 
     def _choose(self, ask: Ask, policy: Policy) -> Placement | Misfit:
         by_score = self.choosers.get(policy.ranking)
@@ -154,18 +194,17 @@ class Cycle:
                 gang = ask.request.gang_size > 1
                 self._keep(job, ask, misfit, None if gang or misfit.node is None else (misfit.node,))
             return hold
-        self.draft.timeline = self.timeline
         self._hold_free(reserve, duration_s)
         self.reservations.append(reserve)
         return replace(hold, expected_start=reserve.start_at)
 
     def renew_promises(self, promises: Mapping[str, Reserve]) -> None:
-        """Keep free what waiting jobs of conservative queues were promised before this cycle, while it is there."""
+        """Keep free what waiting jobs were promised for good before this cycle, while it is there."""
         for job_id, reserve in sorted(promises.items()):
             job = self.jobs.get(job_id)
             if job is None or job.phase is not Phase.PENDING or job.spec.queue not in self.policy_of:
                 continue
-            if self._keeps(job_id) and parked(job, self.standing.now) is None and self._is_here(reserve.placement):
+            if parked(job, self.standing.now) is None and self._is_here(reserve.placement):
                 run_s = self.standing.estimate_s(job)
                 start_at = max(self.standing.now, reserve.start_at)
                 self._hold_free(replace(reserve, start_at=start_at), inf if run_s is None else run_s)
@@ -181,7 +220,6 @@ class Cycle:
         )
 
     def _hold_free(self, reserve: Reserve, duration_s: float) -> None:
-        self.draft.timeline = self.timeline
         self._promised[reserve.job_id] = (reserve, duration_s)
         for member in reserve.placement.members:
             self.timeline.reserve(member, reserve.start_at, reserve.start_at + duration_s)
@@ -194,6 +232,18 @@ class Cycle:
         for member in reserve.placement.members:
             self.timeline.cancel(member, reserve.start_at, reserve.start_at + duration_s)
         return reserve.placement if reserve.start_at <= self.standing.now else None
+
+    def _break_promises(self, job: Job) -> bool:
+        """Whether promises had to be taken back from those whom the job might even end; they are promised anew."""
+        if not self.preemption.preempts(job.spec.queue):
+            return False
+        made = {reserve.job_id for reserve in self.reservations}
+        less_urgent = [
+            one for one in self._promised if one not in made and self.jobs[one].spec.priority > job.spec.priority
+        ]
+        for job_id in less_urgent:
+            self._take_back(job_id)
+        return bool(less_urgent)
 
     def _fits(self, request: Request, placement: Placement) -> bool:
         """Whether nobody holds any of it, and all of it is well."""

@@ -111,19 +111,29 @@ class Draft:
     @property
     def unpromised(self) -> bool:
         """Whether nothing is promised to or kept for anybody, so that all that is free is open."""
-        return self.timeline is None and not self._kept
+        return not self._kept and (self.timeline is None or not self.timeline.promises)
 
     def state(self, name: str, ask: Ask) -> NodeState:
         """What of the node the ask may have."""
         state = self._unshut(name, ask)
-        closed = self.capacity.pooled(name, ask.shut)
-        if not closed:
+        if not self.capacity.pooled(name, ask.shut):
             return state
         found = self._shut.get((name, ask.shut))
         if found is None or found[0] is not state:
-            slots = tuple(_reserved(slot) if i in closed else slot for i, slot in enumerate(state.slots))
-            found = self._shut[name, ask.shut] = (state, state._replace(slots=slots))
+            found = self._shut[name, ask.shut] = (state, self._less_shut(name, ask, state))
         return found[1]
+
+    def open_of(self, name: str, ask: Ask, state: NodeState) -> NodeState:
+        """What the ask may have of the node if this were free there, as it will be at some time."""
+        for keeping in self._kept:
+            state = self._less(keeping, name, state)
+        return self._less_shut(name, ask, state)
+
+    def _less_shut(self, name: str, ask: Ask, state: NodeState) -> NodeState:
+        closed = self.capacity.pooled(name, ask.shut)
+        if not closed:
+            return state
+        return state._replace(slots=tuple(_reserved(s) if i in closed else s for i, s in enumerate(state.slots)))
 
     def _unshut(self, name: str, ask: Ask) -> NodeState:
         if not ask.kept:
@@ -155,6 +165,16 @@ class Draft:
         """A draft in which these states are free and nothing is promised or kept."""
         return Draft(self.capacity, self.memo, _free=states, _arrived=self._arrived)
 
+    def emptied(self) -> "Draft":
+        """A draft in which nobody holds anything."""
+        empty = self.with_free({})
+        for name in self.capacity.names:
+            empty._free[name] = self.free(name)
+            held = [member for one in self.capacity.allocations_on(name) for member in one.placement.members]
+            empty.give([member for member in held if member.node == name])
+            empty.give([release.member for release in self.started.get(name, ())])
+        return empty
+
     def branch(self) -> "Draft":
         """A copy on which members of a gang can be tried one after another; it shares the timeline and changes none."""
         return Draft(
@@ -180,8 +200,10 @@ class Draft:
                 self._arrived[member.node] = (*self._arrived.get(member.node, ()), job.spec.name)
 
     def give(self, members: Sequence[Member]) -> None:
-        """Take back what the members hold, to see what could be done with it; no timeline follows this."""
+        """Take back what the members hold, to see what could be done with it."""
         for member in members:
+            if self.timeline is not None:
+                self.timeline.give(member)
             self._free[member.node] = changed(self.free(member.node), member, self.slots_of(member), 1)
 
     def keep(self, keeping: Keeping) -> None:

@@ -1,7 +1,7 @@
 """Making room: whom to end for a job that may preempt, with the least harm, and only if that makes it fit."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from corral.model.allocation import Allocation, Placement
 from corral.model.job import Job, JobKind, Phase
@@ -26,11 +26,17 @@ Reason = Callable[[Running], str | None]
 """Why a running job may be ended for the one that wants room, None when it may not."""
 
 
-def victims(
-    draft: Draft, ask: Ask, running: Iterable[Running], reason: Reason, now: float
-) -> list[tuple[Running, str]]:
-    """Whom to end, and why, so that what is asked fits: nobody if it would not fit even so, or fits once those are gone
-    that are stopping.
+@dataclass(frozen=True, slots=True)
+class Room:
+    """The place that a job has once those evicted, each with the reason, and those that are stopping are gone."""
+
+    placement: Placement
+    evicted: tuple[tuple[Running, str], ...] = ()
+
+
+def room(draft: Draft, ask: Ask, running: Iterable[Running], reason: Reason, now: float) -> Room | None:
+    """Whom to end, and why, so that what is asked fits; None if it would not fit even so. Nobody is ended if it fits
+    once those are gone that are stopping, nor for a place that is only lent: whoever waits then may be an owner of it.
 
     Least harm: the least urgent (the highest priority number) first, then the least lost work in GPU-seconds, then the
     fewest jobs. Of the nodes that could be cleared, the one where the most urgent victim is least urgent.
@@ -40,8 +46,10 @@ def victims(
     for one in running:
         if one.job.phase is Phase.STOPPING:
             stopping.give(one.allocation.placement.members)
-    if isinstance(choose(stopping, ask), Placement):
-        return []
+    placement = choose(stopping, ask)
+    if isinstance(placement, Placement):
+        return Room(placement)
+    ask = replace(ask, shut=tuple(sorted((*ask.shut, *ask.lent))), lent=())
     reasons = {one.job.id: why for one in running if one.runs and (why := reason(one)) is not None}
     candidates = sorted((one for one in running if one.job.id in reasons), key=lambda one: _harm(one, now))
     chosen: list[Running] | None = None
@@ -49,7 +57,11 @@ def victims(
         enough = _enough(stopping, ask, some)
         if enough is not None and (chosen is None or _cost(enough, now) < _cost(chosen, now)):
             chosen = enough
-    return [(one, reasons[one.job.id]) for one in chosen or ()]
+    if chosen is None:
+        return None
+    placement = choose(_without(stopping, chosen), ask)
+    assert isinstance(placement, Placement), "what was said to be enough is"
+    return Room(placement, tuple((one, reasons[one.job.id]) for one in chosen))
 
 
 def _harm(one: Running, now: float) -> tuple[float, float, int]:
@@ -89,10 +101,14 @@ def _enough(draft: Draft, ask: Ask, candidates: Sequence[Running]) -> list[Runni
     if not isinstance(choose(trial, ask), Placement):
         return None
     for one in reversed(list(taken)):
-        without = draft.branch()
-        for other in taken:
-            if other is not one:
-                without.give(other.allocation.placement.members)
-        if isinstance(choose(without, ask), Placement):
+        if isinstance(choose(_without(draft, [other for other in taken if other is not one]), ask), Placement):
             taken.remove(one)
     return taken
+
+
+def _without(draft: Draft, some: Iterable[Running]) -> Draft:
+    """What would be free if these held nothing."""
+    without = draft.branch()
+    for one in some:
+        without.give(one.allocation.placement.members)
+    return without

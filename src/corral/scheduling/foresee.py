@@ -6,7 +6,7 @@ from heapq import heappop, heappush
 from math import inf
 
 from corral.model.allocation import Allocation, Placement
-from corral.model.fact import AllocationEnded, AllocationMade, Delta, JobChanged
+from corral.model.fact import AllocationEnded, AllocationMade, Delta, JobChanged, StartsPromised
 from corral.model.job import Job, Phase
 from corral.model.plan import Start
 from corral.model.view import View
@@ -81,6 +81,8 @@ class _Future:
             for start in plan.starts:
                 started.add(start.job_id)
                 self._start(start)
+            if plan.promises or self._planner.view.promises:
+                self._planner.advance([StartsPromised(plan.promises)])
             at_rest = not plan.evictions and (plan.complete or not plan.starts)
             if at_rest or self.looks > 2 * LOOKS:
                 return started

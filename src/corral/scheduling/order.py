@@ -141,9 +141,9 @@ ORDERS: Mapping[str, Order] = MappingProxyType(
             PRIORITY,
             Order("priority-ageing", ageing_priority(DAY_S), settled=True, alike=True),
             Order("fair-share", fair_share, alike=True),
-            Order("sjf", shortest, settled=True),
-            Order("saf", smallest_area, settled=True),
-            Order("slowdown", slowdown, settled=True),
+            Order("sjf", shortest, alike=True),
+            Order("saf", smallest_area, alike=True),
+            Order("slowdown", slowdown, alike=True),
             Order("las", least_served, settled=True),
             Order("corral", corral),
         )
@@ -164,7 +164,7 @@ class Ranking:
         self.fault: str | None = None
 
     def rank(self, job: Job, standing: Standing) -> Rank:
-        """The job's rank, ending in its sequence; by the sequence alone once the order has failed."""
+        """The job's rank, ending in its sequence; without the order's own part once that has failed."""
         if self.fault is None:
             try:
                 rank = self.order.rank(job, standing)
@@ -172,9 +172,12 @@ class Ranking:
                 self.fault = f"{self.order.name} raised {type(error).__name__}: {error}"
             else:
                 if _sound(rank):
-                    return (job.spec.priority, *rank, job.sequence) if self._urgent_first else (*rank, job.sequence)
+                    return (*self._before(job), *rank, job.sequence)
                 self.fault = f"{self.order.name} returned {rank!r}, which is no tuple of numbers"
-        return (job.sequence,)
+        return (*self._before(job), job.sequence)
+
+    def _before(self, job: Job) -> Rank:
+        return (job.spec.priority,) if self._urgent_first else ()
 
 
 def _sound(rank: object) -> bool:

@@ -12,7 +12,8 @@ class Pools:
     """What the pools of a cluster mean for a job.
 
     While one of `owners`, jobs that wait and may start, has a pool of its own, that pool lends nothing more: who was
-    ended for an owner would otherwise be back on the device before the owner has all that it needs.
+    ended for an owner would otherwise be back on the device before the owner has all that it needs. `closing` are
+    the ids of those owners.
     """
 
     def __init__(self, pools: Mapping[str, Pool], owners: Collection[Job] = ()) -> None:
@@ -20,6 +21,7 @@ class Pools:
         self._names = sorted(pools)
         lending = [name for name in self._names if pools[name].lends]
         self._lends = tuple(name for name in lending if not any(self._owns(job, name) for job in owners))
+        self.closing = frozenset(job.id for job in owners if any(self._owns(job, name) for name in lending))
 
     def ask(self, job: Job, until: float) -> Ask:
         """What the job asks for: not of pools that are shut to it, and of those that lend to it last."""

@@ -4,11 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from corral.model.job import Job
-from corral.model.plan import Evict
 from corral.model.view import View
 from corral.scheduling.admit import Admission, Scope, demand_of
 from corral.scheduling.draft import Ask, Draft
-from corral.scheduling.evict import Running, victims
+from corral.scheduling.evict import Room, Running, room
 from corral.scheduling.policy import Policy
 from corral.scheduling.pools import Pools
 
@@ -23,13 +22,13 @@ class Preemption:
     running: Callable[[], list[Running]]
     pools: Pools
 
-    def make_room(self, draft: Draft, job: Job, ask: Ask, now: float) -> list[Evict]:
-        """Whom to end for the first job of its queue that has no place; nobody in most clusters."""
-        preempts = self._preempts(job.spec.queue)
+    def make_room(self, draft: Draft, job: Job, ask: Ask, now: float) -> Room | None:
+        """Whom to end for the first job of its queue that has no place, and what it then has; None in most clusters."""
+        preempts = self.preempts(job.spec.queue)
         reclaims = self._reclaims(job)
         lends = self.pools.lends_of(job)
         if not preempts and not reclaims and not lends:
-            return []
+            return None
 
         def reason(one: Running) -> str | None:
             policy = self.policy_of.get(one.job.spec.queue)
@@ -45,15 +44,14 @@ class Preemption:
                 return f"pool {pool} takes back for job {job.id} what it had lent to {one.job.spec.user}"
             return None
 
-        chosen = victims(draft, ask, self.running(), reason, now)
-        return [Evict(one.job.id, job.id, why) for one, why in chosen]
+        return room(draft, ask, self.running(), reason, now)
 
     def foremost(self, heads: Mapping[str, Job]) -> list[str]:
         """The queues that no other goes before: whoever may have others ended for it has its turn before those others.
 
         Else what room was made for would go to whoever made it, who would be ended again, and so on for ever.
         """
-        urgent = [heads[name].spec.priority for name in heads if self._preempts(name)]
+        urgent = [heads[name].spec.priority for name in heads if self.preempts(name)]
         lenders = {self.view.queues[name].parent for name, job in heads.items() if self._reclaims(job)}
         return [
             name
@@ -62,7 +60,8 @@ class Preemption:
             and not (self._parent(name) in lenders and not self._reclaims(job) and self._limited(name))
         ] or list(heads)
 
-    def _preempts(self, name: str) -> bool:
+    def preempts(self, name: str) -> bool:
+        """Whether the head of the queue may have less urgent jobs ended."""
         queue = self.view.queues.get(name)
         return queue is not None and queue.preempts
 

@@ -7,7 +7,7 @@ expected to end, and down where a reservation begins. A job may start now if it 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from math import inf
+from math import inf, nextafter
 
 from corral.model.allocation import Grant, Member
 from corral.model.fit import NodeState, Slot
@@ -70,6 +70,7 @@ class Timeline:
         slots_of: SlotsOf,
     ) -> None:
         self.now = now
+        self._soon = nextafter(now, inf)
         self._free = free
         self._releases = releases
         self._slots_of = slots_of
@@ -87,6 +88,11 @@ class Timeline:
         """What a job may have of the node that starts now and ends at `end`, delaying no reservation."""
         return self.steps(name).until(end)
 
+    @property
+    def promises(self) -> bool:
+        """Whether anything is promised to anybody."""
+        return bool(self._reserved)
+
     def reserves(self, name: str) -> bool:
         """Whether anything of the node is promised to anybody; if not, all that is free is open."""
         return name in self._reserved
@@ -94,7 +100,13 @@ class Timeline:
     def take(self, member: Member, end: float) -> None:
         """A job starts now and holds this until `end`. To be called before the free capacity changes."""
         if member.node in self._steps:
-            self._steps[member.node].change(self.now, end, member, self._slots_of(member), -1)
+            self._steps[member.node].change(self.now, max(end, self._soon), member, self._slots_of(member), -1)
+
+    def give(self, member: Member) -> None:
+        """A running job would give this back now, not when it is expected to. Before the free capacity changes."""
+        if member.node in self._steps:
+            ends = (max(one.at, self._soon) for one in self._releases(member.node) if one.member is member)
+            self._steps[member.node].change(self.now, next(ends, inf), member, self._slots_of(member), 1)
 
     def reserve(self, member: Member, start: float, end: float) -> None:
         """Promise this from `start` until `end`."""
@@ -172,10 +184,11 @@ class Timeline:
         return found
 
     def _give_back(self, steps: Steps, release: Release) -> None:
-        """Releases come in the order of time, so that each adds one step to the end."""
+        """Releases come in the order of time, so that each adds one step to the end; what is overdue is held as yet."""
         state = changed(steps.states[-1], release.member, self._slots_of(release.member), 1)
-        if release.at > steps.times[-1]:
-            steps.times.append(release.at)
+        at = max(release.at, self._soon)
+        if at > steps.times[-1]:
+            steps.times.append(at)
             steps.states.append(state)
         else:
             steps.states[-1] = state

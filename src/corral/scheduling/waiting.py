@@ -18,11 +18,16 @@ GroupKey = tuple[Group, str | None]
 """A group, and for an order that is not alike within groups the one job that is its own group."""
 
 
+ALIKE = Standing(now=0.0, estimate_s=lambda _: None)
+"""What alike jobs are ranked by among each other: what is known of one of them is known of all."""
+
+
 @dataclass(slots=True)
 class Line:
     """One queue's jobs: groups sorted by a rank that does not change while they wait.
 
-    For an order that is not settled that rank is the order's among alike jobs only; `Turns` ranks the heads anew.
+    For an order that is not settled that rank is the order's among alike jobs only, if it knows such; `Turns` ranks the
+    heads anew.
     """
 
     ranking: Ranking
@@ -38,7 +43,8 @@ class Line:
         order = self.ranking.order
         key = (group_of(job), None if order.alike else job.id)
         key, ranked = self._groups.setdefault(key, (key, []))
-        rank = self.ranking.rank(job, standing) if order.settled else (job.spec.priority, job.sequence)
+        among = standing if order.settled else ALIKE
+        rank = self.ranking.rank(job, among) if order.settled or order.alike else (job.sequence,)
         place = (rank, job.id)
         insort(ranked, place)
         insort(self.everybody, place)
