@@ -55,6 +55,21 @@ def test_a_success_lets_its_followers_go_and_a_failure_cancels_them_all_the_way_
     assert reasons == ["job 1, which it was to follow, failed"]
 
 
+def test_a_job_that_waits_for_thousands_is_let_go_by_the_last_and_seldom_written_about_before() -> None:
+    parents = [str(number) for number in range(1, 1001)]
+    view = with_jobs(box(), *[job(int(parent)) for parent in parents], job(2000, after=tuple(parents)))
+    written = 0
+    for parent in parents:
+        assert view.jobs["2000"].waits_for
+        view = started(view, parent, 0)
+        facts = transitions.ended(view, view.jobs[parent], exited(parent), 203.0, BACKOFF)
+        written += sum(len(f.changes.get("waits_for", ())) for f in facts if isinstance(f, JobChanged))
+        view = view.advance(facts)
+    assert view.jobs["2000"].waits_for == ()
+    assert not view.dependants
+    assert written < 5 * len(parents)
+
+
 def test_a_failed_attempt_is_recorded_before_the_job_waits_again() -> None:
     view = started(with_jobs(box(), job(1, retries=1)), "1", 0)
     facts = transitions.ended(view, view.jobs["1"], exited("1", code=3), 203.0, BACKOFF)

@@ -52,7 +52,7 @@ def test_a_job_that_failed_and_waits_again_stays() -> None:
 
 def test_followers_are_found_by_whom_they_follow() -> None:
     view = View().advance([JobSubmitted(job(1), 0.0), JobSubmitted(job(2, after=("1",)), 0.0)])
-    assert view.dependants == {"1": ("2",)}
+    assert view.dependants == {"1": {"2": None}}
     assert view.advance([JobChanged("2", {"waits_for": ()}, 1.0)]).dependants == {}
 
 
@@ -76,6 +76,23 @@ def test_the_end_of_one_of_many_parents_is_not_compared_with_all_the_others_agai
     view = view.advance([JobChanged("2", {"waits_for": left}, 1.0)])
     assert CountedId.compared < 10 * len(parents)
     assert sorted(view.dependants) == sorted(left)
+
+
+def test_the_followers_of_one_job_are_not_compared_with_one_another() -> None:
+    followers = [replace(job(number), id=CountedId(number), waits_for=("1",)) for number in range(2, 502)]
+    CountedId.compared = 0
+    view = View().advance([JobSubmitted(job(1), 0.0), *[JobSubmitted(each, 0.0) for each in followers]])
+    assert list(view.dependants["1"]) == [each.id for each in followers]
+    CountedId.compared = 0
+    view = view.advance([JobChanged(each.id, {"waits_for": ()}, 1.0) for each in followers])
+    assert view.dependants == {}
+    assert CountedId.compared < 10 * len(followers)
+
+
+def test_a_view_keeps_its_followers_when_a_later_one_has_fewer() -> None:
+    view = View().advance([JobSubmitted(job(n, after=("1",) if n > 1 else ()), 0.0) for n in (1, 2, 3)])
+    later = view.advance([JobChanged("2", {"waits_for": ()}, 1.0)])
+    assert (list(view.dependants["1"]), list(later.dependants["1"])) == (["2", "3"], ["3"])
 
 
 def test_a_cordon_outlasts_every_later_measurement() -> None:

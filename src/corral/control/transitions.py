@@ -15,6 +15,10 @@ from corral.model.means import Enforcement
 from corral.model.view import View
 from corral.ports import LaunchPhase, LaunchReport
 
+LONG_WAIT = 64
+"""A job that waits for more than so many has its list shortened by half at a time: to write the list of what is left at
+the end of each of ten thousand would fill the disk."""
+
 MAX_LAUNCH_FAILURES = 5
 """So many launches in a row may fail on the machine's side before the job itself is failed."""
 
@@ -169,7 +173,9 @@ def _followers(view: View, job: Job, phase: Phase, at: float) -> list[Fact]:
             if child.phase is not Phase.PENDING or child_id in gone:
                 continue
             if ending is Phase.SUCCEEDED:
-                facts.append(JobChanged(child_id, {"waits_for": _without(child.waits_for, parent.id)}, at))
+                left = _waited_for(view, child, besides=parent.id)
+                if len(child.waits_for) <= LONG_WAIT or 2 * len(left) <= len(child.waits_for):
+                    facts.append(JobChanged(child_id, {"waits_for": left}, at))
                 continue
             facts.append(follow_no_more(child, parent, ending, at))
             gone.add(child_id)
@@ -183,8 +189,12 @@ def follow_no_more(job: Job, parent: Job, ending: Phase, at: float) -> JobChange
     return change(job, Phase.CANCELLED, at, ended_at=at, reason=reason)
 
 
-def _without(ids: tuple[str, ...], gone: str) -> tuple[str, ...]:
-    return tuple(other for other in ids if other != gone)
+def _waited_for(view: View, job: Job, *, besides: str) -> tuple[str, ...]:
+    """Those that the job has to wait for still."""
+    jobs = view.jobs
+    return tuple(
+        parent for parent in job.waits_for if parent != besides and parent in jobs and not jobs[parent].phase.terminal
+    )
 
 
 def _how_it_ended(phase: Phase) -> str:

@@ -197,7 +197,8 @@ class Job:
         eligible_at: not to be started before (backoff after a failed launch or attempt); None is at once.
         held: the user's hold; a held job stays PENDING.
         stop_reason: while STOPPING, the phase it is to end in.
-        waits_for: ids of the jobs of `spec.after` that have not succeeded yet.
+        waits_for: ids of the jobs of `spec.after` that have not succeeded yet; in a long list also of some that have,
+            until the last has.
         reason: why it ended as it did, for a person.
         devices: UUIDs of the last allocation, kept after the end.
         waited: how the wait before the last start was spent, (reason, seconds) pairs in the order they first came.

@@ -45,7 +45,7 @@ class View:
         jobs: by id; one that ended is still here until the view that its end made is published.
         allocations: by id.
         holders: ids of the allocations on a device, in the order they came, by device UUID; free devices are absent.
-        dependants: ids of waiting jobs by the id of the job they wait for.
+        dependants: ids of waiting jobs, as the keys of a mapping, by the id of the job they wait for.
         queues, projects, pools: by name; `limits` are those of the site and of each user.
         usage: decayed GPU-seconds by (project, user); `usage_half_life_s` says how fast they are forgiven.
         spent: GPU-seconds by the hour, of each ("user" | "project" | "queue", name).
@@ -61,7 +61,7 @@ class View:
     jobs: Mapping[str, Job] = field(default_factory=lambda: EMPTY)
     allocations: Mapping[str, Allocation] = field(default_factory=lambda: EMPTY)
     holders: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: EMPTY)
-    dependants: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: EMPTY)
+    dependants: Mapping[str, Mapping[str, None]] = field(default_factory=lambda: EMPTY)
     queues: Mapping[str, Queue] = field(default_factory=lambda: EMPTY)
     projects: Mapping[str, Project] = field(default_factory=lambda: EMPTY)
     pools: Mapping[str, Pool] = field(default_factory=lambda: EMPTY)
@@ -130,6 +130,7 @@ class ViewDraft:
     def __init__(self, base: View) -> None:
         self._view = base
         self._owned: dict[str, dict[Any, Any]] = {}
+        self._followers: dict[str, dict[str, None]] = {}
         self._ended: list[str] = []
 
     @property
@@ -150,6 +151,7 @@ class ViewDraft:
         """The finished view, without the jobs that ended."""
         self.forget_ended()
         self._owned = {}
+        self._followers = {}
         return self._view
 
     def forget_ended(self) -> None:
@@ -158,7 +160,7 @@ class ViewDraft:
         for job_id in self._ended:
             if job_id in jobs and jobs[job_id].phase.terminal:
                 for parent in jobs.pop(job_id).waits_for:
-                    self._unlink("dependants", parent, job_id)
+                    self._unfollow(parent, job_id)
                 if job_id in self._view.served:
                     del self._own("served")[job_id]
         self._ended = []
@@ -179,12 +181,12 @@ class ViewDraft:
             case AllocationMade(allocation=allocation):
                 self._own("allocations")[allocation.id] = allocation
                 for uuid in allocation.placement.uuids:
-                    self._link("holders", uuid, allocation.id)
+                    self._hold(uuid, allocation.id)
             case AllocationEnded(allocation_id=allocation_id, at=at):
                 allocation = self._own("allocations").pop(allocation_id)
                 self._account(allocation, at)
                 for uuid in allocation.placement.uuids:
-                    self._unlink("holders", uuid, allocation_id)
+                    self._let_go(uuid, allocation_id)
             case DeviceCordoned(uuid=uuid, reason=reason):
                 self._own("cordons")[uuid] = reason
                 self._recondition(uuid)
@@ -234,10 +236,24 @@ class ViewDraft:
         then, now = frozenset(waited_for), frozenset(job.waits_for)
         for parent in waited_for:
             if parent not in now:
-                self._unlink("dependants", parent, job.id)
+                self._unfollow(parent, job.id)
         for parent in job.waits_for:
             if parent not in then:
-                self._link("dependants", parent, job.id)
+                self._own_followers(parent)[job.id] = None
+
+    def _own_followers(self, parent: str) -> dict[str, None]:
+        # Copied once a batch, like the mapping that they are in: a job may have tens of thousands.
+        if parent not in self._followers:
+            self._followers[parent] = dict(self._view.dependants.get(parent, ()))
+            self._own("dependants")[parent] = self._followers[parent]
+        return self._followers[parent]
+
+    def _unfollow(self, parent: str, job_id: str) -> None:
+        if job_id in self._view.dependants.get(parent, ()):
+            left = self._own_followers(parent)
+            del left[job_id]
+            if not left:
+                del self._followers[parent], self._own("dependants")[parent]
 
     def remember(self, run: PastRun) -> None:
         """Take a run that is over into the past: who used how much, and how long it took."""
@@ -268,15 +284,15 @@ class ViewDraft:
         since, gpus = allocation.created_at, allocation.gpus
         self.remember(PastRun(spec.user, spec.project, spec.queue, spec.name, gpus, since, at, job_id=job.id))
 
-    def _link(self, name: str, key: str, member: str) -> None:
-        links = self._own(name)
-        if member not in links.get(key, ()):
-            links[key] = (*links.get(key, ()), member)
+    def _hold(self, uuid: str, allocation_id: str) -> None:
+        holders = self._own("holders")
+        if allocation_id not in holders.get(uuid, ()):
+            holders[uuid] = (*holders.get(uuid, ()), allocation_id)
 
-    def _unlink(self, name: str, key: str, member: str) -> None:
-        links = self._own(name)
-        left = tuple(other for other in links.get(key, ()) if other != member)
+    def _let_go(self, uuid: str, allocation_id: str) -> None:
+        holders = self._own("holders")
+        left = tuple(other for other in holders.get(uuid, ()) if other != allocation_id)
         if left:
-            links[key] = left
+            holders[uuid] = left
         else:
-            links.pop(key, None)
+            holders.pop(uuid, None)

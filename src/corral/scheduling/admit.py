@@ -62,7 +62,7 @@ def parked(job: Job, now: float) -> Barrier | None:
     if job.held:
         return Barrier(WaitReason.HELD, "it is on hold")
     if job.waits_for:
-        return Barrier(WaitReason.DEPENDENCY, ", ".join(job.waits_for))
+        return Barrier(WaitReason.DEPENDENCY, ", ".join(job.waits_for[:3]))
     if job.eligible_at is not None and job.eligible_at > now:
         return Barrier(WaitReason.BACKOFF, f"after {job.attempts} attempts", until=job.eligible_at)
     return None

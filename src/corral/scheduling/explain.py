@@ -209,14 +209,16 @@ def _because(view: View, job: Job, hold: Hold, position: int, now: float) -> str
 
 def _parents(view: View, job: Job) -> str:
     words = []
-    for parent in job.waits_for[:3]:
+    # Some in a long list have succeeded.
+    waited_for = [parent for parent in job.waits_for if parent in view.jobs] or job.waits_for
+    for parent in waited_for[:3]:
         other = view.jobs.get(parent)
         phase = "" if other is None else f", which is {'waiting' if other.phase is Phase.PENDING else 'running'}"
         words.append((f"job {parent}" if other is None else job_called(other)) + phase)
-    more = len(job.waits_for) - 3
+    more = len(waited_for) - 3
     if more > 0:
         words.append(f"{more} more")
-    end = "that succeeds" if len(job.waits_for) == 1 else "they succeed"
+    end = "that succeeds" if len(waited_for) == 1 else "they succeed"
     return f"{'; '.join(words)}; it starts after {end}"
 
 

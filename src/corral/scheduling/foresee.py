@@ -106,7 +106,7 @@ class _Future:
         if job is None or job.held:
             return None
         if job.waits_for:
-            return job.waits_for[0] if job.waits_for[0] in view.jobs else None
+            return next((parent for parent in job.waits_for if parent in view.jobs), None)
         useful = useful_devices(view, job.spec.request)
         holding = [
             view.jobs[allocation.job_id]
@@ -134,10 +134,10 @@ class _Future:
 
     def _end(self, job: Job, allocation_id: str) -> list[Delta]:
         view = self._planner.view
-        deltas: list[Delta] = [
-            JobChanged(child, {"waits_for": tuple(p for p in view.jobs[child].waits_for if p != job.id)}, self._now)
-            for child in view.dependants.get(job.id, ())
-        ]
+        deltas: list[Delta] = []
+        for child in view.dependants.get(job.id, ()):
+            left = tuple(p for p in view.jobs[child].waits_for if p != job.id and p in view.jobs)
+            deltas.append(JobChanged(child, {"waits_for": left}, self._now))
         deltas.append(JobChanged(job.id, {"phase": Phase.SUCCEEDED, "allocation_id": None}, self._now))
         return [*deltas, AllocationEnded(allocation_id, job.id, self._now)]
 
