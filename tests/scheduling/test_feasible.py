@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from corral.model.device import DeviceCondition
+from corral.model.device import Device, DeviceCondition
 from corral.model.errors import Refused
 from corral.model.fact import ConditionObserved, DeviceCordoned
 from corral.model.fit import Cause
 from corral.model.job import JobSpec, Request
+from corral.model.means import Means
 from corral.model.submission import Submission
 from corral.model.view import View
 from corral.scheduling.feasible import impossible, nearest_that_starts, refuse_impossible, verify
@@ -21,6 +22,25 @@ HERE = view_of(observed(box()))
 FLEET = view_of(observed(box("a", 4), box("b", 2, model=H100, memory_mib=95_830)))
 
 
+def shared(by: Means, devices: slice) -> View:
+    """The box with some of its devices shared in that way."""
+    plain = box()
+    chosen = {device.uuid for device in plain.devices[devices]}
+    arranged = tuple(replace(one, means=by if one.uuid in chosen else one.means) for one in plain.devices)
+    return view_of(observed(replace(plain, devices=arranged)))
+
+
+MPS, MIXED = shared(Means.MPS, slice(None)), shared(Means.MPS, slice(2))
+SLICE = Device("MIG-1", 8, "NVIDIA A100", 9728, means=Means.MIG, mig_profile="1g.10gb", parent_uuid="GPU-box-0")
+WHOLLY_SLICED = shared(Means.MIG, slice(None)).nodes["box"]
+SLICED = view_of(observed(replace(WHOLLY_SLICED, devices=(*WHOLLY_SLICED.devices, SLICE))))
+ONLY_SLICES = "every GPU here is cut into MIG slices; ask for one of those: --mig 1g.10gb"
+SPLIT_LACK = (
+    "no node has so much to split (only what is shared by timeslice is split, and that is 6 GPUs); "
+    "the most you can ask for is 6, or whole ones"
+)
+
+
 @pytest.mark.parametrize(
     ("view", "request_", "words"),
     [
@@ -28,6 +48,31 @@ FLEET = view_of(observed(box("a", 4), box("b", 2, model=H100, memory_mib=95_830)
         (FLEET, {"devices": 5}, "the largest node has 4; the most you can ask for is 4 on one node"),
         (HERE, {"models": ("H100",)}, "no GPU here is of model H100; there are: A100-SXM4-80GB (8)"),
         (HERE, {"min_memory_mib": 100 * 1024}, "no such GPU has 100G; the most you can ask for is 80G"),
+        (MPS, {"share_milli": 10}, "a share of a GPU on MPS is at least 0.03; ask for that"),
+        (MIXED, {"share_milli": 10, "means": Means.MPS}, "a share of a GPU on MPS is at least 0.03; ask for that"),
+        (MIXED, {"share_milli": 1000, "split_milli": 7000}, SPLIT_LACK),
+        (SLICED, {"share_milli": 500}, ONLY_SLICES),
+        (
+            SLICED,
+            {"share_milli": 500, "means": Means.MPS},
+            f"MPS does not run on a MIG device, and {ONLY_SLICES}",
+        ),
+        (
+            MIXED,
+            {"device_uuids": ("GPU-box-1",), "share_milli": 500, "means": Means.TIMESLICE},
+            "--share: no such GPU is shared by timeslice; they are: mps",
+        ),
+        (
+            HERE,
+            {"device_uuids": ("GPU-box-1",), "models": ("A100",), "min_memory_mib": 100 * 1024},
+            "no such GPU has 100G; the most you can ask for is 80G",
+        ),
+        (
+            FLEET,
+            {"device_uuids": ("GPU-a-1",), "models": ("H100",)},
+            "the GPUs that are named are of no model H100; leave one of the two out",
+        ),
+        (MPS, {"share_milli": 300, "devices": 2}, "no node has 2 such GPUs; the most you can ask for is 1"),
         (HERE, {"min_compute": (9, 0)}, "no such GPU has compute capability 9.0; the highest here is 8.0"),
         (HERE, {"device_uuids": ("GPU-box-9",)}, "no GPU here has the UUID GPU-box-9; did you mean 'GPU-box-7'?"),
         (HERE, {"device_uuids": ("GPU-box-1",), "devices": 2}, "1 GPU named but 2 asked for; the numbers must agree"),

@@ -158,7 +158,11 @@ def _check_share(request: Request) -> None:
             raise Refused(f"{field}: shares come in hundredths, so in multiples of 10; {milli} is none", field=field)
     if request.split_milli is None:
         return
-    _between(request.split_milli, SHARE_QUANTUM_MILLI, MAX_DEVICES * MILLI_PER_DEVICE, "split_milli")
+    if not SHARE_QUANTUM_MILLI <= request.split_milli <= MAX_DEVICES * MILLI_PER_DEVICE:
+        raise Refused(
+            f"split_milli: a share is from 0.01 to {MAX_DEVICES} GPUs; {request.split_milli} thousandths is none",
+            field="split_milli",
+        )
     if request.devices != 1 or request.share_milli != min(MILLI_PER_DEVICE, request.split_milli):
         raise Refused(
             "split_milli: a share that may be split is asked for with devices 1 and a share_milli that is the same, "

@@ -111,22 +111,26 @@ def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample
 
 
 def holding(view: View, allocation: Allocation) -> str | None:
-    """What a job holds of devices that it may share, and what stands behind that; None when it has none but whole ones.
+    """What a job holds of devices, and what stands behind that; None when it has none, or it was not recorded.
 
     "holds 0.6 of GPU 0 with 1.2G, 0.6 of GPU 1 with 1.2G; memory guarded, compute advisory".
     """
-    known = {device.uuid: device for node in view.nodes.values() for device in node.devices}
-    grants = allocation.placement.grants
-    parts = []
-    for grant in grants:
-        device = known.get(grant.uuid)
-        name = grant.uuid if device is None else f"GPU {device.index}"
-        memory = "" if grant.memory_mib is None else f" with {format_memory(grant.memory_mib)}"
-        parts.append(f"{format_share(grant.share_milli)} of {name}{memory}")
-    if allocation.enforcement is None or all(grant.share_milli == MILLI_PER_DEVICE for grant in grants):
+    if allocation.enforcement is None:
         return None
+    known = {device.uuid: device for node in view.nodes.values() for device in node.devices}
+    parts = ", ".join(_part(known.get(grant.uuid), grant) for grant in allocation.placement.grants)
     behind = allocation.enforcement
-    return f"holds {', '.join(parts)}; memory {behind.memory}, compute {behind.compute}"
+    return f"holds {parts}; memory {behind.memory}, compute {behind.compute}"
+
+
+def _part(device: Device | None, grant: Grant) -> str:
+    name = grant.uuid if device is None else f"GPU {device.index}"
+    if device is not None and device.mig_profile is not None:
+        return f"{name}, a slice {device.mig_profile}"
+    if grant.share_milli == MILLI_PER_DEVICE:
+        return name
+    memory = "" if grant.memory_mib is None else f" with {format_memory(grant.memory_mib)}"
+    return f"{format_share(grant.share_milli)} of {name}{memory}"
 
 
 def _watts(milliwatts: int | None) -> float | None:

@@ -122,6 +122,8 @@ def _instances(gpus: str | None, memory: str | None, cores: str | None, profile:
     for flag, value in (("--gpu-mem", memory), ("--gpu-cores", cores)):
         if value is not None:
             raise Refused(f"{flag}: the profile {profile} fixes memory and cores; leave {flag} out", field=flag)
+    if not profile.strip():
+        raise Refused("--mig: it names no profile; write such as 1g.10gb", field="--mig")
     total_milli = MILLI_PER_DEVICE if gpus is None else parse_share_milli(gpus)
     if total_milli == 0 or total_milli % MILLI_PER_DEVICE:
         raise Refused(f"--gpus: with --mig it counts slices, and {gpus} is no count; ask for 1 or more", field="--gpus")

@@ -257,12 +257,16 @@ def _means_cause(request: Request, slot: Slot) -> Cause | None:
         return None if profile_matches(request.mig_profile, slot.profile) else Cause.PROFILE
     if slot.means is Means.MIG or (not request.whole and slot.means is Means.EXCLUSIVE):
         return Cause.MEANS
-    if slot.means is Means.MPS and (request.split_milli or 0) > MILLI_PER_DEVICE:
-        return Cause.MEANS
-    if slot.means is Means.MPS and not request.whole and share_milli_of(request, slot) < LEAST_MPS_MILLI:
+    if slot.means is Means.MPS and not request.whole and not _may_be_client(request, slot):
         return Cause.MEANS
     alone = request.means is Means.EXCLUSIVE and request.whole
     return None if request.means in (None, slot.means) or alone else Cause.MEANS
+
+
+def _may_be_client(request: Request, slot: Slot) -> bool:
+    """Whether a part of the device may be a client's of its daemon: of one device alone, and not too small."""
+    alone = request.devices == 1 and (request.split_milli or 0) <= MILLI_PER_DEVICE
+    return alone and share_milli_of(request, slot) >= LEAST_MPS_MILLI
 
 
 def profile_matches(wanted: str, profile: str) -> bool:

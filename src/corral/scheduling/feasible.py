@@ -1,6 +1,6 @@
 """What could start: ever, now, and still. All with the fit test that decides."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from math import inf
 from typing import Any
@@ -10,27 +10,25 @@ from corral.model.device import Device, DeviceCondition
 from corral.model.errors import Refused, nearest
 from corral.model.fact import ConditionObserved
 from corral.model.fit import (
-    LEAST_MPS_MILLI,
     Cause,
     Misfit,
     NodeState,
     could_use,
     model_matches,
     node_state,
-    profile_matches,
     still_fits,
     version_tuple,
 )
 from corral.model.job import Job, JobSpec, Request
-from corral.model.means import Means
 from corral.model.plan import Plan, Start, group_of
 from corral.model.submission import Submission
-from corral.model.units import MILLI_PER_DEVICE, count_of, format_memory, format_share
+from corral.model.units import MILLI_PER_DEVICE, count_of, format_memory
 from corral.model.view import View, ViewDraft
 from corral.scheduling.capacity import Capacity
 from corral.scheduling.choose import choose, speed_on
 from corral.scheduling.draft import HOST_CAUSES, Ask, Draft, FitMemo, Keeping
 from corral.scheduling.reserve import Timeline, changed
+from corral.scheduling.unshared import sharing_lack
 from corral.scheduling.words import count_of_cpus, short_model
 
 
@@ -255,16 +253,19 @@ def _device_lack(view: View, request: Request) -> str | None:
     devices = [device for name in sorted(view.nodes) for device in view.nodes[name].devices]
     if not devices:
         return None
-    unshared = _sharing_lack(devices, request)
-    if unshared is not None:
-        return unshared
     if not any(model_matches(request.models, device.model) for device in devices):
         counts: dict[str, int] = {}
         for device in devices:
             counts[short_model(device.model)] = counts.get(short_model(device.model), 0) + 1
         there = ", ".join(f"{model} ({count})" for model, count in sorted(counts.items()))
         return f"no GPU here is of model {' or '.join(request.models)}; there are: {there}"
-    able = [device for device in devices if model_matches(request.models, device.model)]
+    able = [device for device in devices if _is_meant(request, device)]
+    if not able:
+        return f"the GPUs that are named are of no model {' or '.join(request.models)}; leave one of the two out"
+    nodes = [view.nodes[name].devices for name in sorted(view.nodes)]
+    unshared = sharing_lack([[device for device in node if _is_meant(request, device)] for node in nodes], request)
+    if unshared is not None:
+        return unshared
     memory = max(device.memory_mib or 0 for device in able)
     least = max(request.min_memory_mib or 0, request.memory_mib or 0)
     if least > memory:
@@ -279,27 +280,9 @@ def _device_lack(view: View, request: Request) -> str | None:
     return None
 
 
-def _sharing_lack(devices: Sequence[Device], request: Request) -> str | None:
-    """Why no device here is shared in the way that the request needs."""
-    if request.mig_profile is not None:
-        wanted = request.mig_profile
-        offered = sorted({device.mig_profile for device in devices if device.mig_profile is not None})
-        if not any(profile_matches(wanted, profile) for profile in offered):
-            there = f"they offer {', '.join(offered)}" if offered else "no device is sliced"
-            return f"--mig: no device has a slice {wanted}; {there}"
-        return None
-    plain = [device for device in devices if device.mig_profile is None]
-    if request.means not in (None, Means.EXCLUSIVE) and all(device.means is not request.means for device in plain):
-        means = sorted({device.means.value for device in plain})
-        return f"--share: no GPU here is shared by {request.means}; they are: {', '.join(means)}"
-    least = request.whole or request.share_of_memory or request.share_milli >= LEAST_MPS_MILLI
-    if not least and all(device.means is Means.MPS for device in plain):
-        return f"a share of a GPU on MPS is at least {format_share(LEAST_MPS_MILLI)}; ask for that"
-    if not request.whole and all(device.means in (Means.EXCLUSIVE, Means.MIG) for device in plain):
-        return "every GPU here is given whole; ask for --gpus 1 or more"
-    if (request.split_milli or 0) > len(plain) * MILLI_PER_DEVICE:
-        return f"no node has so much; the most you can ask for is {len(plain)}"
-    return None
+def _is_meant(request: Request, device: Device) -> bool:
+    named = not request.device_uuids or device.uuid in request.device_uuids
+    return named and model_matches(request.models, device.model)
 
 
 def _dotted(version: tuple[int, ...]) -> str:
