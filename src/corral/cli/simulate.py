@@ -3,12 +3,15 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from corral.cli.screen import example, print_json
 from corral.model.errors import Refused
+
+if TYPE_CHECKING:
+    from corral.sim.history import History
 
 app = typer.Typer(
     name="simulate",
@@ -81,7 +84,6 @@ def swf(
 ) -> None:
     """Queue order and backfill: slowdowns and waits on a trace of parallel jobs."""
     from corral.sim.history import History
-    from corral.sim.report import queue_page
     from corral.sim.swf import read_trace, simulate
 
     history = History()
@@ -97,9 +99,7 @@ def swf(
         limit_factor=limit_factor,
         history=None if html is None else history,
     )
-    if html is not None:
-        _save(html, queue_page(f"{trace.name} under {order}, {backfill} backfill", report, history))
-    _write(report, json_to)
+    _write_queue(f"{trace.name} under {order}, {backfill} backfill", report, history, html, json_to)
 
 
 @app.command(epilog=example("corral simulate gavel --jobs multi_seed0.csv --rate 1.0 --policy corral"))
@@ -142,7 +142,6 @@ def journal(
     from corral.model.units import parse_duration_s
     from corral.sim.history import History
     from corral.sim.journal import Faults, read_journal, simulate
-    from corral.sim.report import queue_page
 
     url = ledger or Home(home or Path.home() / ".corral").ledger_url
     faults = None
@@ -151,9 +150,7 @@ def journal(
     history = History()
     facts = read_journal(url)
     report = simulate(facts, policy=policy, backfill=backfill, add_gpus=add_gpus, faults=faults, history=history)
-    if html is not None:
-        _save(html, queue_page(f"The journal under {policy}", report, history))
-    _write(report, json_to)
+    _write_queue(f"The journal under {policy}", report, history, html, json_to)
 
 
 @app.command(epilog=example("corral simulate philly --jobs philly_sia.csv --gpus 300 --order corral"))
@@ -170,7 +167,6 @@ def philly(
     """A real queue of GPU jobs, whose run times are known from history only."""
     from corral.sim.history import History
     from corral.sim.philly import read_trace, simulate
-    from corral.sim.report import queue_page
 
     first, last = _range(take, "--take")
     history = History()
@@ -181,9 +177,7 @@ def philly(
         backfill=backfill,
         history=None if html is None else history,
     )
-    if html is not None:
-        _save(html, queue_page(f"{jobs.name} under {order}, {backfill} backfill", report, history))
-    _write(report, json_to)
+    _write_queue(f"{jobs.name} under {order}, {backfill} backfill", report, history, html, json_to)
 
 
 @app.command(epilog=example("corral simulate kueue --config baseline.yaml --json -"))
@@ -242,6 +236,17 @@ def _save(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise Refused(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _write_queue(
+    title: str, report: Mapping[str, Any], history: "History", html: Path | None, json_to: str | None
+) -> None:
+    """The report, and its page where one is wanted."""
+    if html is not None:
+        from corral.sim.report import queue_page
+
+        _save(html, queue_page(title, report, history))
+    _write(report, json_to)
 
 
 def _write(report: Mapping[str, Any], json_to: str | None) -> None:

@@ -226,20 +226,19 @@ class Devices:
 
     def cordon(self, device: str | int, reason: str = "") -> tuple[DeviceRow, ...]:
         """Start nothing more on it; what runs there goes on. Returns the devices concerned, as `uncordon` does."""
-        return _devices(self._transport.post(f"/devices/{quote(str(device), safe='')}/cordon", {"reason": reason}))
+        return _devices(self._transport.post(_device(device, "cordon"), {"reason": reason}))
 
     def uncordon(self, device: str | int) -> tuple[DeviceRow, ...]:
-        return _devices(self._transport.post(f"/devices/{quote(str(device), safe='')}/uncordon"))
+        return _devices(self._transport.post(_device(device, "uncordon")))
 
     def cut(self, device: str | int, profile: str, count: int = 1, *, apply: bool = False) -> SlicePlan:
         """How `count` more MIG slices would be cut from it; with `apply`, they are."""
         body = {"profile": profile, "count": count, "apply": apply}
-        return told(SlicePlan, self._transport.post(f"/devices/{quote(str(device), safe='')}/slices", body))
+        return told(SlicePlan, self._transport.post(_device(device, "slices"), body))
 
     def give_up(self, device: str | int, *, apply: bool = False) -> SlicePlan:
         """How its MIG slices would be given up; with `apply`, they are. No job may have one."""
-        where = f"/devices/{quote(str(device), safe='')}/slices/give-up"
-        return told(SlicePlan, self._transport.post(where, {"apply": apply}))
+        return told(SlicePlan, self._transport.post(_device(device, "slices", "give-up"), {"apply": apply}))
 
 
 class JobHandle:
@@ -286,6 +285,10 @@ def _id(job: "str | JobHandle") -> str:
 
 def _job(job_id: str, *verb: str) -> str:
     return "/".join(["/jobs", quote(job_id, safe=""), *verb])
+
+
+def _device(device: str | int, *verb: str) -> str:
+    return "/".join(["/devices", quote(str(device), safe=""), *verb])
 
 
 def _devices(answer: Any) -> tuple[DeviceRow, ...]:
