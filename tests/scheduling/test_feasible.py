@@ -20,6 +20,9 @@ from tests.scheduling.lab import H100, T0, box, idle, job, observed, started, su
 
 HERE = view_of(observed(box()))
 FLEET = view_of(observed(box("a", 4), box("b", 2, model=H100, memory_mib=95_830)))
+UNTOLD = view_of(
+    observed(replace(box(), devices=tuple(replace(one, compute_capability=None) for one in box().devices)))
+)
 
 
 def shared(by: Means, devices: slice) -> View:
@@ -74,6 +77,7 @@ SPLIT_LACK = (
         ),
         (MPS, {"share_milli": 300, "devices": 2}, "no node has 2 such GPUs; the most you can ask for is 1"),
         (HERE, {"min_compute": (9, 0)}, "no such GPU has compute capability 9.0; the highest here is 8.0"),
+        (UNTOLD, {"min_compute": (8, 0)}, "no such GPU has compute capability 8.0; the highest here is unknown"),
         (HERE, {"device_uuids": ("GPU-box-9",)}, "no GPU here has the UUID GPU-box-9; did you mean 'GPU-box-7'?"),
         (HERE, {"device_uuids": ("GPU-box-1",), "devices": 2}, "1 GPU named but 2 asked for; the numbers must agree"),
         (HERE, {"cpu_milli": 65_000}, "no node has 65 CPUs; the most you can ask for is 64 CPUs"),

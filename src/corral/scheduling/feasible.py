@@ -270,7 +270,7 @@ def _device_lack(view: View, request: Request) -> str | None:
     least = max(request.min_memory_mib or 0, request.memory_mib or 0)
     if least > memory:
         return f"no such GPU has {format_memory(least)}; the most you can ask for is {format_memory(memory)}"
-    compute = max(device.compute_capability or (0, 0) for device in able)
+    compute: tuple[int, ...] = max(device.compute_capability or () for device in able)
     if request.min_compute is not None and compute < request.min_compute:
         return (
             f"no such GPU has compute capability {_dotted(request.min_compute)}; the highest here is {_dotted(compute)}"
