@@ -36,6 +36,7 @@ class Held(NamedTuple):
 
 
 NOTHING = Held()
+UNLIMITED = Quota()
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,8 @@ class Admission:
 
     def held(self, scope: Scope) -> Held:
         """What is held in the scope's name, this cycle's starts included."""
-        return self._books.held.get(scope, NOTHING).plus(self._since.held.get(scope, NOTHING))
+        before, since = self._books.held.get(scope, NOTHING), self._since.held.get(scope)
+        return before if since is None else before.plus(since)
 
     def keep(self, job: Job, barrier: Barrier, ends: Iterable[tuple[float, Held]], now: float) -> None:
         """Keep a quota that is shared for the first job that it bars, or jobs that are small would starve it.
@@ -158,8 +160,8 @@ class Admission:
             live = self.held(Scope("array", job.array_id)).running
             if live >= job.array_limit:
                 return Barrier(WaitReason.ARRAY_LIMIT, f"{live} of at most {job.array_limit} elements run")
-        most, running = self._limits.max_running_jobs, self.held(SITE).running
-        if most is not None and running >= most and job.spec.kind is JobKind.RUN:
+        most = self._limits.max_running_jobs
+        if most is not None and job.spec.kind is JobKind.RUN and (running := self.held(SITE).running) >= most:
             return Barrier(WaitReason.LIMIT, f"{running} of at most {most} jobs run")
         for scope, quota, borrowable_milli in self._quotas(job):
             broken = self._broken(scope, quota, job, borrowable_milli)
@@ -206,6 +208,8 @@ class Admission:
         return max(0, min(queue.quota.borrow_milli, idle - borrowed))
 
     def _broken(self, scope: Scope, quota: Quota, job: Job, borrowable_milli: int) -> str | None:
+        if quota == UNLIMITED:
+            return None
         held, more = self.held(scope), demand_of(job)
         who = f"{scope.kind} {scope.name}"
         if quota.running is not None and held.running + more.running > quota.running:

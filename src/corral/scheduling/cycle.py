@@ -206,8 +206,9 @@ class Cycle:
                 continue
             if parked(job, self.standing.now) is None and self._is_here(reserve.placement):
                 run_s = self.standing.estimate_s(job)
-                start_at = max(self.standing.now, reserve.start_at)
-                self._hold_free(replace(reserve, start_at=start_at), inf if run_s is None else run_s)
+                late = reserve.start_at < self.standing.now
+                kept = replace(reserve, start_at=self.standing.now) if late else reserve
+                self._hold_free(kept, inf if run_s is None else run_s)
 
     def _keeps(self, job_id: str) -> bool:
         return self.policy_of[self.jobs[job_id].spec.queue].backfill is Backfill.CONSERVATIVE
@@ -261,7 +262,7 @@ class Cycle:
         position = self.turns.position()
         free: Placement | Misfit | None = self._full.get(_shape(ask))
         if free is None:
-            free = misfit if self.draft.unpromised else self._choose(replace(ask, kept=False), policy)
+            free = misfit if self.draft.unpromised else self._choose(ask.regardless(), policy)
         if isinstance(free, Misfit):
             # What is free only becomes less in a cycle: the next of this shape need not look again.
             self._full[_shape(ask)] = free

@@ -34,6 +34,10 @@ class Ask:
     shut: tuple[str, ...] = ()
     lent: tuple[str, ...] = ()
 
+    def regardless(self) -> "Ask":
+        """The same, were nothing promised to or kept for anybody."""
+        return Ask(self.request, self.until, self.speeds, False, self.shut, self.lent)
+
 
 Choose = Callable[["Draft", Ask], Placement | Misfit]
 """Finds a place for every member of what is asked, or says why there is none. Leaves the draft as it was."""
@@ -125,6 +129,8 @@ class Draft:
 
     def open_of(self, name: str, ask: Ask, state: NodeState) -> NodeState:
         """What the ask may have of the node if this were free there, as it will be at some time."""
+        if not self._kept and not ask.shut:
+            return state
         for keeping in self._kept:
             state = self._less(keeping, name, state)
         return self._less_shut(name, ask, state)

@@ -150,28 +150,30 @@ class Timeline:
         self, name: str, duration_s: float, fits: Callable[[NodeState], bool], before: float = inf
     ) -> float | None:
         """The first moment before `before` from which on the node has room for `duration_s`, None when it never has."""
-        steps = self.steps(name)
-        for index, at in enumerate(steps.times):
-            if at >= before:
-                return None
+        steps, index = self.steps(name), 0
+        while index < len(steps.times) and (at := steps.times[index]) < before:
             if not fits(steps.states[index]):
+                index += 1
                 continue
-            if self._lasts(steps, index, at + duration_s, fits):
+            bad = self._first_bad(steps, index, at + duration_s, fits)
+            if bad is None:
                 return at
+            # What does not fit into one step does not start before it either, if it would run into it.
+            index = index + 1 if fits(steps.states[bad]) else bad + 1
         return None
 
     @staticmethod
-    def _lasts(steps: Steps, first: int, end: float, fits: Callable[[NodeState], bool]) -> bool:
-        """Whether what fits into the first step fits into all of them until `end`."""
+    def _first_bad(steps: Steps, first: int, end: float, fits: Callable[[NodeState], bool]) -> int | None:
+        """The step before `end` with which what fits into the first step fits no longer; None if it always does."""
         least = steps.states[first]
         for index in range(first + 1, len(steps.times)):
             if steps.times[index] >= end:
                 break
             lower = lesser(least, steps.states[index])
             if lower is not least and not fits(lower):
-                return False
+                return index
             least = lower
-        return True
+        return None
 
     def steps(self, name: str) -> Steps:
         """The steps of a node."""
@@ -226,13 +228,13 @@ def _tenant(slot: Slot, grant: Grant, sign: int) -> str | None:
 
 def lesser(one: NodeState, other: NodeState) -> NodeState:
     """What is free in both states of a node; `one` itself when that is no more than the other."""
-    slots = one.slots
-    if one.slots is not other.slots:
-        slots = tuple(map(_lesser_slot, one.slots, other.slots))
+    slots, cpu_milli, memory_mib = one.slots, one.cpu_milli, one.memory_mib
+    if slots is not other.slots:
+        slots = tuple(map(_lesser_slot, slots, other.slots))
         if slots == one.slots:
             slots = one.slots
-    cpu_milli = min(one.cpu_milli, other.cpu_milli)
-    memory_mib = min(one.memory_mib, other.memory_mib)
+    cpu_milli = min(cpu_milli, other.cpu_milli)
+    memory_mib = min(memory_mib, other.memory_mib)
     if slots is one.slots and cpu_milli == one.cpu_milli and memory_mib == one.memory_mib:
         return one
     return NodeState(slots, cpu_milli, memory_mib, one.labels, one.driver, one.cuda)

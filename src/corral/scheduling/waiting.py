@@ -147,7 +147,8 @@ class Turns:
             if not heads:
                 return None
             names = self._foremost(heads) if len(heads) > 1 else list(heads)
-            self._current = self._queues[min(names, key=lambda name: (self._holding(name), name))]
+            first = min(names, key=lambda name: (self._holding(name), name)) if len(names) > 1 else names[0]
+            self._current = self._queues[first]
         return self._current.head()
 
     def position(self) -> int:
