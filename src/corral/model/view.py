@@ -33,7 +33,7 @@ from corral.model.queue import Limits, Pool, Project, Queue
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class View:
     """Nodes, device conditions, jobs that have not ended, allocations and who holds which device.
 
@@ -121,6 +121,13 @@ class View:
         return None
 
 
+def _amended(view: View, **changes: Any) -> View:
+    """`dataclasses.replace` without its walk over every field: a view is amended with every fact."""
+    amended = object.__new__(View)
+    vars(amended).update(vars(view), **changes)
+    return amended
+
+
 class ViewDraft:
     """A view being advanced: copies a mapping the first time it changes, so that a batch of deltas costs one copy.
 
@@ -145,7 +152,7 @@ class ViewDraft:
             self._apply(delta)
             count += 1
         if count:
-            self._view = replace(self._view, version=self._view.version + count)
+            self._view = _amended(self._view, version=self._view.version + count)
 
     def freeze(self) -> View:
         """The finished view, without the jobs that ended."""
@@ -169,7 +176,7 @@ class ViewDraft:
         if name not in self._owned:
             self._owned[name] = dict(getattr(self._view, name))
             owned: dict[str, Any] = {name: self._owned[name]}
-            self._view = replace(self._view, **owned)
+            self._view = _amended(self._view, **owned)
         return self._owned[name]
 
     def _apply(self, delta: Delta) -> None:
@@ -203,7 +210,7 @@ class ViewDraft:
             case NodeGone(name=name):
                 self._own("nodes").pop(name, None)
             case StartsPromised(reservations=reservations):
-                self._view = replace(self._view, promises={one.job_id: one for one in reservations})
+                self._view = _amended(self._view, promises={one.job_id: one for one in reservations})
             case SiteArranged(queues=queues, projects=projects, pools=pools, limits=limits):
                 self._view = replace(
                     self._view,

@@ -32,7 +32,12 @@ class Held(NamedTuple):
 
     def plus(self, other: "Held", sign: int = 1) -> "Held":
         """The sum, or with `sign` -1 the difference."""
-        return Held(*(mine + sign * theirs for mine, theirs in zip(self, other, strict=True)))
+        return Held(
+            self.running + sign * other.running,
+            self.devices + sign * other.devices,
+            self.milli + sign * other.milli,
+            self.memory_mib + sign * other.memory_mib,
+        )
 
 
 NOTHING = Held()
@@ -86,8 +91,9 @@ class Books:
 
     def book(self, job: Job, sign: int) -> None:
         """The job holds what it asked for from now on (`sign` 1), or no longer (-1)."""
+        demand = demand_of(job)
         for scope in self.scopes(job):
-            left = self.held.get(scope, NOTHING).plus(demand_of(job), sign)
+            left = self.held.get(scope, NOTHING).plus(demand, sign)
             if left == NOTHING:
                 self.held.pop(scope, None)
             else:

@@ -51,10 +51,41 @@ class _Used:
 
 
 @dataclass(slots=True)
+class Changes:
+    """Names of nodes in the order in which their states changed. A reader keeps its own place and asks what came after.
+
+    Of the oldest, those beyond `limit` may be gone.
+    """
+
+    limit: int = 8192
+    _names: list[str] = field(default_factory=list)
+    _start: int = 0
+
+    @property
+    def place(self) -> int:
+        """Where a reader stands that has seen everything."""
+        return self._start + len(self._names)
+
+    def add(self, name: str) -> None:
+        if len(self._names) >= 2 * self.limit:
+            del self._names[: self.limit]
+            self._start += self.limit
+        self._names.append(name)
+
+    def since(self, place: int) -> list[str] | None:
+        """Nodes that changed after `place`, some perhaps more than once; None when that is too long ago to tell."""
+        return None if place < self._start else self._names[place - self._start :]
+
+
+@dataclass(slots=True)
 class Capacity:
-    """Free capacity by node. Equal views make equal capacities, whatever the deltas that led to them."""
+    """Free capacity by node. Equal views make equal capacities, whatever the deltas that led to them.
+
+    `changes` says of which nodes the state changed.
+    """
 
     source: ViewDraft
+    changes: Changes = field(default_factory=Changes)
     _allocations: dict[str, Allocation] = field(default_factory=dict)
     _on: dict[str, dict[str, Allocation]] = field(default_factory=dict)
     _hosts: dict[str, _Host] = field(default_factory=dict)
@@ -163,11 +194,16 @@ class Capacity:
 
     def _observe(self, node: Node) -> None:
         self._pooled.clear()
-        self._forget(node.name)
-        self._order = None
+        before = self._hosts.get(node.name)
+        alike = before is not None and _hardware(before.node) == _hardware(node)
+        if not alike:
+            self._forget(node.name)
+            self._order = None
         self._hosts[node.name] = _Host(
             node, [self._read(device) for device in node.devices], [self._score(device) for device in node.devices]
         )
+        if alike:
+            self.changes.add(node.name)
         for index, device in enumerate(node.devices):
             self._where[device.uuid] = (node.name, index)
 
@@ -187,8 +223,7 @@ class Capacity:
             machine = self._machines.setdefault(member.node, _Used())
             machine.milli += sign * member.cpu_milli
             machine.mib += sign * member.host_memory_mib
-            if member.node in self._hosts:
-                self._hosts[member.node].state = None
+            self._changed(member.node)
             for grant in member.grants:
                 held = self._devices.setdefault(grant.uuid, _Used())
                 held.milli += sign * grant.share_milli
@@ -196,6 +231,12 @@ class Capacity:
                 if grant.tenant is not None:
                     held.serve(grant.tenant, sign * grant.share_milli)
                 self._renew(grant.uuid)
+
+    def _changed(self, name: str) -> None:
+        host = self._hosts.get(name)
+        if host is not None and host.state is not None:
+            host.state = None
+            self.changes.add(name)
 
     def _renew(self, uuid: str) -> None:
         place = self._where.get(uuid)
@@ -205,7 +246,7 @@ class Capacity:
             slot = self._read(host.node.devices[place[1]])
             if slot != host.slots[place[1]]:
                 host.slots[place[1]] = slot
-                host.state = None
+                self._changed(place[0])
 
     def _read(self, device: Device) -> Slot:
         held = self._devices.get(device.uuid) or _Used()
@@ -217,3 +258,7 @@ class Capacity:
         if condition is None:
             return 0.0
         return availability_score(condition.memory_free_mib, device.memory_mib, condition.utilization_pct)
+
+
+def _hardware(node: Node) -> tuple[tuple[Device, ...], int, int]:
+    return node.devices, node.cpu_milli, node.memory_mib

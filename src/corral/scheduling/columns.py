@@ -6,6 +6,7 @@ is its *kind*, interned, so that what a request and a kind have to do with each 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -189,28 +190,23 @@ class Columns:
         self.touched.add(row)
 
     def _write(self, row: int, state: NodeState) -> None:
-        kind = NodeState(
-            tuple(_emptied(slot) for slot in state.slots),
-            _BOUNDLESS,
-            _BOUNDLESS,
-            state.labels,
-            state.driver,
-            state.cuda,
-        )
+        self.kind[row] = self._kind(state)
+        missing = self.width - len(state.slots)
+        amounts = [state.cpu_milli, state.memory_mib, *(slot.free_milli for slot in state.slots)]
+        self.amounts[:, row] = amounts + [NO_SLOT] * missing
+        self.free_mib[:, row] = [slot.free_mib or 0 for slot in state.slots] + [0] * missing
+
+    def _kind(self, state: NodeState) -> int:
+        slots = tuple(_emptied(slot) for slot in state.slots)
+        kind = NodeState(slots, _BOUNDLESS, _BOUNDLESS, state.labels, state.driver, state.cuda)
         index = self._kind_of.get(kind)
         if index is None:
             index = self._kind_of[kind] = len(self.kinds)
             self.kinds.append(kind)
-        self.kind[row] = index
-        self.amounts[:, row] = NO_SLOT
-        self.amounts[CPU, row] = state.cpu_milli
-        self.amounts[MEMORY, row] = state.memory_mib
-        self.free_mib[:, row] = 0
-        for i, slot in enumerate(state.slots):
-            self.amounts[SLOTS + i, row] = slot.free_milli
-            self.free_mib[i, row] = slot.free_mib or 0
+        return index
 
 
+@lru_cache(maxsize=16_384)
 def _emptied(slot: Slot) -> Slot:
     return slot._replace(free_milli=MILLI_PER_DEVICE, free_mib=None if slot.free_mib is None else _BOUNDLESS)
 

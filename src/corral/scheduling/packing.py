@@ -45,7 +45,7 @@ MIX_GRAIN = 1000
 """FGD counts its mix in integers: thousandths of an arrival, since older arrivals count less."""
 
 
-class _Board:
+class Board:
     """The columns of a capacity, and what the scores over them need besides."""
 
     def __init__(self, capacity: Capacity, learner: Learner | None) -> None:
@@ -102,9 +102,10 @@ class _Board:
         self.turns.turn_to(0 if row is None else row + 1)
 
 
-Maker = Callable[[_Board, Prices | None], Score]
+ScoreMaker = tuple[float, Callable[[Board, Prices | None], Score]]
+"""The factor that brings a score to the size of one, and what makes it for a board, by prices where there are any."""
 
-SCORES: Mapping[str, tuple[float, Maker]] = MappingProxyType(
+SCORES: Mapping[str, ScoreMaker] = MappingProxyType(
     {
         "corral": (1.0, lambda board, prices: board.make_value(prices)),
         "fragmentation": (0.01, lambda board, prices: board.fragmentation),
@@ -118,17 +119,23 @@ SCORES: Mapping[str, tuple[float, Maker]] = MappingProxyType(
         "earlier-first": (1.0, lambda board, prices: EarlierFirst()),
     }
 )
-"""Scores by name, each with the factor that brings it to the size of one."""
+"""Scores by name."""
 
 
 class Packer:
     """Chooses places for a planner by a weighted sum of scores. Mirrors its capacity and learns from arrivals."""
 
-    def __init__(self, capacity: Capacity, weights: tuple[tuple[str, float], ...] = CORRAL) -> None:
+    def __init__(
+        self,
+        capacity: Capacity,
+        weights: tuple[tuple[str, float], ...] = CORRAL,
+        scores: Mapping[str, ScoreMaker] | None = None,
+    ) -> None:
         """Raises Refused for a score that there is not, or a weight below zero."""
+        self._scores = SCORES if scores is None else scores
         for name, weight in weights:
-            if name not in SCORES:
-                raise Refused(f"there is no score {name!r}; {nearest(name, SCORES)}", field="weights")
+            if name not in self._scores:
+                raise Refused(f"there is no score {name!r}; {nearest(name, self._scores)}", field="weights")
             if weight < 0:
                 raise Refused(f"the weight of {name} is {weight:g}; it is at least 0", field="weights")
         self._capacity = capacity
@@ -209,8 +216,10 @@ class Packer:
             return
         if self._capacity.names is not self._board.names or self._board.columns.crowded:
             self._set_up(self._board.learner, self.prices)
-        self._draft = draft
-        self._put(draft, self._board.names)
+        changed = self._capacity.changes.since(self._place)
+        before = () if self._draft is None else self._draft.changed
+        self._put(draft, self._board.names if changed is None else dict.fromkeys((*changed, *before, *draft.changed)))
+        self._draft, self._place = draft, self._capacity.changes.place
         if "round-robin" in self._names:
             self._board.turn()
         if self._names & {"availability", "least-loaded"}:
@@ -230,10 +239,11 @@ class Packer:
 
     def _set_up(self, learner: Learner | None, prices: Prices | None) -> None:
         """A board for the nodes that there are now; what was learned stays."""
-        self._board = _Board(self._capacity, learner)
+        self._place = self._capacity.changes.place
+        self._board = Board(self._capacity, learner)
         parts = []
         for name, weight in self._weights:
-            factor, make = SCORES[name]
+            factor, make = self._scores[name]
             parts.append((weight * factor, make(self._board, prices)))
         self._placer = Placer(self._board.columns, weighted(parts))
 

@@ -17,6 +17,12 @@ from corral.scheduling.topology import best_set
 SHAPES_KEPT = 512
 """Request shapes whose rankings are kept; the one asked for longest ago goes first."""
 
+MISFITS_KEPT = 16_384
+"""Reasons that are remembered: what has no place now often has none next time, for the same reason."""
+
+_MisfitKey = tuple[Request, int, int, bytes, bytes]
+"""Request, row, its kind, and the amounts that are free on it."""
+
 
 @dataclass(slots=True)
 class _Ranking:
@@ -39,6 +45,7 @@ class Placer:
     columns: Columns
     score: Score
     _rankings: dict[Request, _Ranking] = field(default_factory=dict)
+    _misfits: dict[_MisfitKey, Misfit] = field(default_factory=dict)
 
     def scores(self, request: Request) -> Floats:
         """float64[rows]: the best score on every row for one member, -inf where it does not fit; not to be changed."""
@@ -185,15 +192,24 @@ class Placer:
 
     def _nearest_rows(self, request: Request) -> list[int]:
         """One row of each kind: the one with most slots able to serve now, earliest of equals."""
-        columns = self.columns
-        shape = self._ranking(request).shape
-        slots, _ = shape.fits(columns, np.arange(len(columns), dtype=np.intp))
-        able = slots.sum(axis=0)
-        order = np.lexsort((np.arange(len(columns)), -able))
-        _, first = np.unique(columns.kind[order], return_index=True)
-        return sorted(order[first].tolist())
+        columns, size = self.columns, len(self.columns)
+        slots, _ = self._ranking(request).shape.fits(columns, np.arange(size, dtype=np.intp))
+        nearness = np.count_nonzero(slots, axis=0) * size + np.arange(size - 1, -1, -1)
+        nearest = np.full(len(columns.kinds), -1, dtype=np.intp)
+        np.maximum.at(nearest, columns.kind, nearness)
+        return sorted((size - 1 - nearest[nearest >= 0] % size).tolist())
 
     def _misfit(self, request: Request, row: int) -> Misfit:
+        columns = self.columns
+        key = (request, row, int(columns.kind[row]), columns.amounts[:, row].tobytes(), columns.free_mib[:, row].tobytes())
+        known = self._misfits.get(key)
+        if known is None:
+            if len(self._misfits) >= MISFITS_KEPT:
+                self._misfits.clear()
+            known = self._misfits[key] = self._told(request, row)
+        return known
+
+    def _told(self, request: Request, row: int) -> Misfit:
         answer = fit(request, self.columns.state(row))
         if isinstance(answer, Fit):
             return Misfit(Cause.NO_NODE, request.gang_size, 1, eviction_helps=True, node=self.columns.names[row])

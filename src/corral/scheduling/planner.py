@@ -28,7 +28,7 @@ from corral.scheduling.share import FairShare
 from corral.scheduling.waiting import Turns, Waiting
 
 if TYPE_CHECKING:
-    from corral.scheduling.packing import Packer
+    from corral.scheduling.packing import Packer, ScoreMaker
     from corral.scheduling.value import Prices
 
 _LIVE = frozenset({Phase.STARTING, Phase.RUNNING, Phase.STOPPING})
@@ -38,7 +38,8 @@ class Planner:
     """Plans over the view it was given and every delta since. Pure: no clock, no chance, no I/O. Not thread-safe.
 
     `policy` serves the queues of which the view says nothing; the others are served by the policy they name.
-    `limits` are those of the view where they are left out.
+    `limits` are those of the view where they are left out. `scores` are what policies may rank nodes by, left out
+    those of `corral.scheduling.packing`.
     """
 
     def __init__(
@@ -48,18 +49,18 @@ class Planner:
         policy: Policy = DEFAULT,
         policies: Mapping[str, Policy] = POLICIES,
         limits: Limits | None = None,
+        scores: "Mapping[str, ScoreMaker] | None" = None,
     ) -> None:
         self._source = ViewDraft(view or View())
         self._limits = limits
         self._policy = policy
         self._policies = policies
+        self._scores = scores
         self._capacity = Capacity(self._source)
         self._memo = FitMemo()
         self._packers: dict[tuple[tuple[str, float], ...], Packer] = {}
         self._settled = Standing(
-            now=0.0,
-            estimate_s=lambda job: run_estimate_s(job, self.view.durations),
-            served_s=lambda job: self.view.served.get(job.id, 0.0),
+            now=0.0, estimate_s=self._estimate_s, served_s=lambda job: self.view.served.get(job.id, 0.0)
         )
         self._line_up()
 
@@ -70,7 +71,7 @@ class Planner:
 
     def like(self, view: View) -> "Planner":
         """Another planner, of another view, that plans as this one does."""
-        other = Planner(view, policy=self._policy, policies=self._policies, limits=self._limits)
+        other = Planner(view, policy=self._policy, policies=self._policies, limits=self._limits, scores=self._scores)
         other.adopt(self.prices)
         return other
 
@@ -194,7 +195,10 @@ class Planner:
                 packer.use(prices)
 
     def _standing(self, now: float, fair: FairShare) -> Standing:
-        return replace(self._settled, now=now, served_s=lambda job: self._served_s(job, now), over_use=fair.over_use)
+        return Standing(now, self._estimate_s, lambda job: self._served_s(job, now), fair.over_use)
+
+    def _estimate_s(self, job: Job) -> float | None:
+        return run_estimate_s(job, self.view.durations)
 
     def _rotations(self, draft: Draft, standing: Standing) -> tuple[Evict, ...]:
         """Who had a quantum and makes room, queue by queue."""
@@ -253,14 +257,13 @@ class Planner:
             # The arrays it stands on take memory and time that a server without it need not spend.
             from corral.scheduling.packing import Packer
 
-            self._packers[policy.ranking] = Packer(self._capacity, policy.ranking)
+            self._packers[policy.ranking] = Packer(self._capacity, policy.ranking, self._scores)
         return Ranking(policy.order, urgent_first=known is not None and known.preempts)
 
     def _follow(self, job: Job) -> None:
         self._waiting.follow(job, self._settled)
-        before = self._live.pop(job.id, None)
-        if before is not None:
-            self._books.book(before, -1)
-        if job.phase in _LIVE:
+        before, live = self._live.pop(job.id, None), job.phase in _LIVE
+        if live:
             self._live[job.id] = job
-            self._books.book(job, 1)
+        if live is not (before is not None):
+            self._books.book(job, 1 if live else -1)

@@ -1,6 +1,6 @@
 """Replays the openb traces (Weng et al., "Beware of Fragmentation", USENIX ATC'23): pods arrive, none departs.
 
-The nodes, the pods and the order of arrival are files; the placement is the production core's.
+The nodes, the pods and the order of arrival are files; every decision is the production planner's.
 """
 
 import csv
@@ -9,7 +9,7 @@ import json
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from time import perf_counter
@@ -17,13 +17,21 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from corral.model.allocation import Allocation, Member
+from corral.model.device import Device, Node
 from corral.model.errors import Refused, nearest
+from corral.model.fact import AllocationMade, Delta, JobChanged, JobSubmitted
 from corral.model.fit import NodeState, Slot
-from corral.model.job import Request
+from corral.model.job import Job, JobSpec, Phase, Request
+from corral.model.plan import Start
 from corral.model.units import MILLI_PER_DEVICE
-from corral.scheduling.columns import Columns, NodeRow, Rows, Shape
+from corral.scheduling.columns import Columns, NodeRow, Rows, Shape, Taking
 from corral.scheduling.fragmentation import Fragmentation
-from corral.sim.packing import chooser
+from corral.scheduling.order import FCFS
+from corral.scheduling.planner import Planner
+from corral.scheduling.policy import Backfill, Policy
+from corral.sim.engine import inventory
+from corral.sim.packing import scores_for
 
 SHIPPED = files("corral.sim") / "data"
 """The default trace and the order of seed 42; SOURCE.md beside them says whose they are."""
@@ -45,16 +53,19 @@ class Point(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Nodes in tie-break order and requests in order of arrival; `pods` are all the trace's requests, for its mix."""
+    """Nodes in tie-break order, which is that of their names, and requests in order of arrival.
 
-    nodes: tuple[NodeRow, ...]
+    `pods` are all the trace's requests, for its mix.
+    """
+
+    nodes: tuple[Node, ...]
     pods: tuple[Request, ...]
     arrivals: tuple[Request, ...]
 
     @property
     def capacity_milli(self) -> int:
         """Milli-GPU of all nodes."""
-        return sum(len(node.uuids) for node in self.nodes) * MILLI_PER_DEVICE
+        return sum(len(node.devices) for node in self.nodes) * MILLI_PER_DEVICE
 
 
 def read_trace(
@@ -72,12 +83,13 @@ def read_trace(
     sorts: dict[Request, Request] = {}
     known_pods = [sorts.setdefault(pod, pod) for pod in _parsed("--pods", pods, _pod)]
     chosen = _order(order, seed, len(known_nodes), len(known_pods))
-    ordered = tuple(known_nodes[row] for row in chosen["nodes"])
+    ranked = (replace(known_nodes[row], name=f"{rank:06d}-{known_nodes[row].name}") for rank, row in enumerate(chosen["nodes"]))
+    ordered = tuple(ranked)
     if arrivals == "sequence":
         return Trace(ordered, tuple(known_pods), tuple(known_pods[row] for row in chosen["pods"]))
     if not any(pod.total_milli for pod in known_pods):
         raise Refused(f"--pods: no pod of {pods} asks for a GPU: they would arrive for ever", field="--pods")
-    capacity = sum(len(node.uuids) for node in ordered) * MILLI_PER_DEVICE
+    capacity = sum(len(node.devices) for node in ordered) * MILLI_PER_DEVICE
     return Trace(ordered, tuple(known_pods), tuple(_until(known_pods, capacity * 101 // 100)))
 
 
@@ -136,13 +148,18 @@ def replay(trace: Trace, policy: str, seed: int = 42, *, curve: list[Point] | No
 
 
 class _Run:
-    """One replay: the columns, the policy, and the sums that the report is made of."""
+    """One replay: the planner, what it handed out in columns of our own, and the sums that the report is made of."""
 
     def __init__(self, trace: Trace, policy: str, seed: int) -> None:
+        mix = target_mix(trace.pods)
+        self._planner = Planner(
+            policy=Policy(FCFS, Backfill.ANY, weights=((policy, 1.0),)), scores=scores_for(policy, mix, seed)
+        )
+        self._planner.advance(inventory(trace.nodes))
         self._capacity = trace.capacity_milli
-        self._columns = Columns(trace.nodes)
-        self._fragmentation = Fragmentation(self._columns, target_mix(trace.pods))
-        self._chooser = chooser(policy, self._columns, self._fragmentation, seed)
+        self._columns = Columns([_row_of(node) for node in trace.nodes])
+        self._slots = {device.uuid: device.index for node in trace.nodes for device in node.devices}
+        self._fragmentation = Fragmentation(self._columns, mix)
         self._allocated = self._arrived = 0
         self._failed = self._refused = 0
         self._bins: dict[int, list[tuple[float, float]]] = {bin_pct: [] for bin_pct in BINS}
@@ -151,19 +168,23 @@ class _Run:
         self._everywhere: Rows = np.arange(len(self._columns), dtype=np.intp)
 
     def arrive(self, request: Request) -> None:
-        """Decide on one arrival, then let the policy learn from it."""
+        """Submit one pod and carry out what is decided, all of it timed; then let the policy learn."""
+        number = len(self._seconds) + 1
+        job = Job(str(number), number, JobSpec(user="openb", request=request), submitted_at=float(number))
         before = perf_counter()
-        found = self._chooser.choose(request)
-        if found is not None:
-            self._columns.take(found)
+        self._planner.advance([JobSubmitted(job, job.submitted_at)])
+        starts = self._planner.plan(job.submitted_at).starts
+        self._planner.advance(_started(starts[0], job.submitted_at) if starts else _given_up(job))
         self._seconds.append(perf_counter() - before)
+        while self._planner.learn():
+            pass
         self._arrived += request.total_milli
-        if found is not None:
+        if starts:
             self._allocated += request.total_milli
+            self._columns.take(self._taking(starts[0].placement.members[0]))
         else:
             self._failed += 1
             self._refused += self._fits_somewhere(request)
-        self._chooser.learn(request)
         if self.arrived_pct in self._bins:
             lost = self._fragmentation.fragmentation_milli()
             self._bins[self.arrived_pct].append((self._allocated, lost))
@@ -199,8 +220,33 @@ class _Run:
             shape = self._shapes[request] = Shape(request, self._columns)
         return bool(shape.fits(self._columns, self._everywhere)[1].any())
 
+    def _taking(self, member: Member) -> Taking:
+        slots = tuple(self._slots[grant.uuid] for grant in member.grants)
+        share_milli = member.grants[0].share_milli if member.grants else 0
+        row = self._columns.rows[member.node]
+        return Taking(row, slots, share_milli, (0,) * len(slots), member.cpu_milli, member.host_memory_mib)
+
     def _mean_pct(self, milli: Sequence[float]) -> float | None:
         return round(100 * sum(milli) / len(milli) / self._capacity, 4) if milli else None
+
+
+def _started(start: Start, now: float) -> list[Delta]:
+    allocation = Allocation(f"{start.job_id}.1", start.job_id, "openb", start.placement, now)
+    changes = {"phase": Phase.RUNNING, "started_at": now, "allocation_id": allocation.id}
+    return [JobChanged(start.job_id, changes, now), AllocationMade(allocation, now)]
+
+
+def _given_up(job: Job) -> list[Delta]:
+    return [JobChanged(job.id, {"phase": Phase.CANCELLED}, job.submitted_at)]
+
+
+def _row_of(node: Node) -> NodeRow:
+    slot = {
+        device.model: Slot(device.model, device.memory_mib, None, MILLI_PER_DEVICE, device.memory_mib)
+        for device in node.devices
+    }
+    state = NodeState(tuple(slot[device.model] for device in node.devices), node.cpu_milli, node.memory_mib)
+    return NodeRow(node.name, tuple(device.uuid for device in node.devices), state)
 
 
 def _until(pods: Sequence[Request], milli: int) -> Iterator[Request]:
@@ -248,11 +294,9 @@ def _order(path: Traversable, seed: int, nodes: int, pods: int) -> dict[str, lis
     return chosen
 
 
-def _node(row: dict[str, str]) -> NodeRow:
-    slot = Slot(model=row["model"], memory_mib=None, compute=None, free_milli=MILLI_PER_DEVICE, free_mib=None)
-    count = _amount(row, "gpu")
-    uuids = tuple(f"GPU-{row['sn']}-{index}" for index in range(count))
-    return NodeRow(row["sn"], uuids, NodeState((slot,) * count, _amount(row, "cpu_milli"), _amount(row, "memory_mib")))
+def _node(row: dict[str, str]) -> Node:
+    devices = tuple(Device(f"GPU-{row['sn']}-{i}", i, row["model"], None) for i in range(_amount(row, "gpu")))
+    return Node(row["sn"], devices, _amount(row, "cpu_milli"), _amount(row, "memory_mib"))
 
 
 def _pod(row: dict[str, str]) -> Request:

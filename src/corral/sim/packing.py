@@ -1,7 +1,7 @@
 """Placement policies as a simulator drives them: choose a place for a request, then learn from its arrival."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from corral.model.job import Request
 from corral.scheduling.columns import Columns, Taking
 from corral.scheduling.fragmentation import Fragmentation
 from corral.scheduling.learn import Learner
+from corral.scheduling.packing import SCORES, ScoreMaker
 from corral.scheduling.place import Placer
 from corral.scheduling.score import BestFit, Floats, Options, Pack, Score, Tries, spread
 from corral.scheduling.value import Value
@@ -82,3 +83,38 @@ def chooser(policy: str, columns: Columns, fragmentation: Fragmentation, seed: i
     if policy not in makers:
         raise Refused(f"--policy: {policy!r} is not a placement policy; {nearest(policy, makers)}", field="policy")
     return makers[policy]()
+
+
+def scores_for(policy: str, mix: Sequence[tuple[Request, int]], seed: int) -> Mapping[str, ScoreMaker]:
+    """What a planner is to rank nodes by under a placement policy. Raises Refused for a name that is none.
+
+    `mix` is the workload to be expected, which FGD must be told and `corral` learns.
+    """
+    makers: dict[str, ScoreMaker] = {
+        "corral": SCORES["corral"],
+        "fgd": (1.0, lambda board, prices: Fragmentation(board.columns, mix)),
+        "best-fit": SCORES["best-fit"],
+        "pack": SCORES["pack"],
+        "spread": SCORES["spread"],
+        "random": (1.0, lambda board, prices: Random(seed)),
+    }
+    if policy not in makers:
+        raise Refused(f"--policy: {policy!r} is not a placement policy; {nearest(policy, makers)}", field="policy")
+    return makers
+
+
+@dataclass(slots=True)
+class Random:
+    """Any node that fits, each as likely."""
+
+    seed: int
+    version: int = 0
+    tries: Tries = Tries.NODES
+    _random: np.random.Generator = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._random = np.random.default_rng(self.seed)
+
+    def __call__(self, columns: Columns, options: Options) -> Floats:
+        self.version += 1
+        return self._random.random(len(options.rows))
