@@ -165,5 +165,5 @@ def test_the_record_of_a_choice_has_the_numbers_of_its_moment() -> None:
     deltas.append(idle(node.devices[0], utilization_pct=50, memory_free_mib=40_960))
     view = view_of(deltas + submitted(job(1, 1)))
     info = gpu_info(view, Planner(view).plan(T0).starts[0])
-    assert (info.count, info.indices, info.allocation_method) == (1, (1,), "availability")
+    assert (info.count, info.indices, info.allocation_method) == (1, (1,), "corral")
     assert info.details[0].availability_score == 1.0

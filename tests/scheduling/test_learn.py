@@ -3,12 +3,11 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 
 from corral.model.job import Request
 from corral.scheduling.columns import Columns
 from corral.scheduling.duals import ITERATIONS
-from corral.scheduling.learn import FIRST_SOLVE, Learner, Mix
+from corral.scheduling.learn import FIRST_SOLVE, Learner
 from corral.scheduling.place import Placer
 from corral.scheduling.value import LEVELS, Value
 from tests.scheduling.fleet import free, rows, shares
@@ -95,23 +94,6 @@ def test_scarce_jobs_are_not_counted_on_twice() -> None:
     common = taught(Request(share_milli=700), Request(share_milli=300), of=columns()).settle()
     rare = taught(*[Request(share_milli=700)] * 9, Request(share_milli=300), of=columns()).settle()
     assert rare.worth[0, 30] < common.worth[0, 30]
-
-
-def test_older_arrivals_count_less() -> None:
-    mix = Mix(half_life=10)
-    for _ in range(50):
-        mix.observe(Request(share_milli=100))
-    for _ in range(10):
-        mix.observe(Request(share_milli=200))
-    weights = {request.share_milli: weight for request, weight in mix.classes()}
-    assert weights[200] == pytest.approx(weights[100], rel=0.05)
-
-
-def test_cpu_jobs_and_what_prices_do_not_depend_on_are_left_out_of_the_mix() -> None:
-    mix = Mix(half_life=1000)
-    for request in (Request(devices=0, cpu_milli=1), Request(labels=(("a", "b"),)), Request(gang_size=3)):
-        mix.observe(request)
-    assert [(request, round(weight)) for request, weight in mix.classes()] == [(Request(), 4)]
 
 
 def test_a_cluster_without_devices_or_nodes_can_still_be_asked() -> None:

@@ -15,11 +15,11 @@ from corral.scheduling.choose import choose
 from corral.scheduling.draft import Ask, Draft, FitMemo, Keeping
 from corral.scheduling.packing import SCORES, Packer
 from corral.scheduling.planner import Planner
-from corral.scheduling.policy import DEFAULT, Policy, Prefer
+from corral.scheduling.policy import DEFAULT, Policy
 from tests.scheduling.lab import T0, box, ended, idle, job, observed, started, started_ids, submitted, view_of
 
 NODES = (box("a", 4), box("b", 2, cpus=8), box("c", 4, model="Tesla T4", memory_mib=15_360))
-CORRAL = replace(DEFAULT, prefer=Prefer.CORRAL)
+CORRAL = DEFAULT
 CAPACITY = Capacity(ViewDraft(view_of(observed(*NODES))))
 PACKERS = {name: Packer(CAPACITY, ((name, 1.0),)) for name in SCORES}
 
@@ -67,8 +67,7 @@ def test_a_planner_that_has_seen_a_cluster_change_plans_like_one_that_met_it_so(
         view = view.advance(deltas)
         warm.advance(deltas)
         plan = warm.plan(T0)
-        cold = Planner(view, policy=CORRAL)
-        cold.adopt(warm.prices)
+        cold = Planner(view, policy=CORRAL, prices=warm.prices)
         assert cold.plan(T0).starts == plan.starts
         for start in plan.starts:
             view = view.advance(started(start))
@@ -82,14 +81,29 @@ def test_a_planner_that_has_seen_a_cluster_change_plans_like_one_that_met_it_so(
 
 def test_learning_goes_on_between_plans_one_step_at_a_time() -> None:
     planner = Planner(view_of(observed(*NODES)), policy=CORRAL)
-    before = planner.prices
     assert not planner.learn()
     planner.advance(submitted(*(job(number, share_milli=300) for number in range(1, 40))))
-    steps = 0
+    planner.plan(T0)
+    before, steps = planner.prices, 0
     while planner.learn():
         steps += 1
     assert steps > 10
     assert planner.prices is not before
+
+
+def test_what_arrived_before_a_planner_was_made_is_expected_by_it_too() -> None:
+    requests = [job(number, share_milli=300).spec.request for number in range(100, 140)]
+    seen, told = (Planner(view_of(observed(*NODES)), policy=CORRAL) for _ in range(2))
+    seen.advance(submitted(*(job(number, share_milli=300, held=True) for number in range(100, 140))))
+    told.recall(requests)
+    for planner in (seen, told):
+        planner.advance(submitted(job(1, share_milli=300)))
+        planner.plan(T0)
+        while planner.learn():
+            pass
+    assert seen.prices is not None
+    assert told.prices is not None
+    assert (seen.prices.worth == told.prices.worth).all()
 
 
 def test_a_node_that_joins_is_packed_onto() -> None:

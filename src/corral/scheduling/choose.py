@@ -66,7 +66,7 @@ def _member(draft: Draft, ask: Ask, names: tuple[str, ...], prefer: Prefer) -> M
         if isinstance(answer, Fit):
             speed, slots = _fastest(draft, ask, name, answer.slots)
             if len(slots) >= ask.request.devices:
-                lent = _lent(draft, ask, name, slots)
+                lent = lent_taken(draft, ask, name, slots)
                 rank = (-speed, lent, len(slots) if prefer is Prefer.FULLEST else 0)
                 if best is None or rank < best[0]:
                     best = (rank, name, slots)
@@ -79,7 +79,7 @@ def _member(draft: Draft, ask: Ask, names: tuple[str, ...], prefer: Prefer) -> M
     return best_misfit(misfits) if misfits else _no_node(ask.request)
 
 
-def _lent(draft: Draft, ask: Ask, name: str, slots: tuple[int, ...]) -> int:
+def lent_taken(draft: Draft, ask: Ask, name: str, slots: tuple[int, ...]) -> int:
     """How many lent devices a member would have to take there."""
     lent = draft.capacity.pooled(name, ask.lent)
     return max(0, ask.request.devices - sum(index not in lent for index in slots)) if lent else 0

@@ -39,7 +39,7 @@ class Cycle:
         policy_of: how each queue is served.
         admission: who may start at all; follows what is started here.
         ends_of: when who gives back what in a scope's name.
-        choosers: by the scores that a policy ranks nodes by.
+        chooser: how a place is chosen by the scores that a policy ranks nodes by.
         timeline: what is free when; the draft goes by it as soon as the first job is promised something.
     """
 
@@ -54,7 +54,7 @@ class Cycle:
     ends_of: Callable[[Scope], list[tuple[float, Held]]]
     preemption: Preemption
     timeline: Timeline
-    choosers: Mapping[tuple[tuple[str, float], ...], Choose] = field(default_factory=dict)
+    chooser: Callable[[tuple[tuple[str, float], ...]], Choose]
     evictions: list[Evict] = field(default_factory=list)
     starts: list[Start] = field(default_factory=list)
     holds: list[Hold] = field(default_factory=list)
@@ -182,8 +182,9 @@ class Cycle:
         return self._owed_places[_shape(ask)]
 
     def _choose(self, ask: Ask, policy: Policy) -> Placement | Misfit:
-        by_score = self.choosers.get(policy.ranking)
-        return choose(self.draft, ask, policy.prefer) if by_score is None else by_score(self.draft, ask)
+        if policy.ranking:
+            return self.chooser(policy.ranking)(self.draft, ask)
+        return choose(self.draft, ask, policy.prefer)
 
     def _promise(self, job: Job, ask: Ask, duration_s: float, hold: Hold) -> Hold:
         """Give the job a reservation, or keep the best node for it when nobody can tell when it will have room."""

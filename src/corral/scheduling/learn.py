@@ -1,22 +1,18 @@
 """What the cluster should expect, learned from what has arrived, and when its prices are due to be worked out again."""
 
-from dataclasses import dataclass, field, replace
-
 import numpy as np
 from numpy.typing import NDArray
 
 from corral.model.job import Request
 from corral.model.units import MILLI_PER_DEVICE
-from corral.scheduling.columns import CPU, MEMORY, Columns, member_of
+from corral.scheduling.columns import CPU, MEMORY, Columns
 from corral.scheduling.duals import Ascent, Duals, Expected
+from corral.scheduling.mix import Mix
 from corral.scheduling.score import Floats
 from corral.scheduling.value import Prices
 
 FIRST_SOLVE, GROWTH = 32, 1.6
 """Arrivals before the first solve on evidence; the next is due when there are GROWTH times as many."""
-
-CLASSES = 256
-"""Request classes that a solve looks at: the most frequent."""
 
 CORE_GRID = (0.0, 0.1, 0.2, 0.35, 0.55, 0.85, 1.5, 3.0)
 GIB_GRID = (0.0, 0.2, 0.5)
@@ -27,52 +23,16 @@ PRIOR_HOST = 0.75
 """What to expect before anything came: (share, weight in arrivals), and how much of its part of the host each takes."""
 
 
-@dataclass(slots=True)
-class Mix:
-    """How often each sort of request arrived, older arrivals counting less: half as much after `half_life` more."""
-
-    half_life: float
-    arrived: int = 0
-    _weights: dict[Request, float] = field(default_factory=dict)
-    _unit: float = 1.0
-
-    def observe(self, request: Request) -> None:
-        """Count one arrival; each member of a gang counts."""
-        self.arrived += 1
-        self._unit *= 2.0 ** (1.0 / self.half_life)
-        self._weights[request] = self._weights.get(request, 0.0) + self._unit * request.gang_size
-        if self._unit > 1e9:
-            self._weights = {key: weight / self._unit for key, weight in self._weights.items() if weight > 1e-3}
-            self._unit = 1.0
-
-    def host_milli(self) -> float:
-        """Milli-CPU that the jobs without devices asked for, weighted as arrivals are."""
-        return sum(w * request.cpu_milli for request, w in self._weights.items() if not request.devices) / self._unit
-
-    def classes(self) -> list[tuple[Request, float]]:
-        """Sorts of device requests with their weights in arrivals, the heaviest first."""
-        merged: dict[Request, float] = {}
-        for request, weight in self._weights.items():
-            if request.devices:
-                key = _sort_of(request)
-                merged[key] = merged.get(key, 0.0) + weight / self._unit
-        return sorted(merged.items(), key=lambda pair: -pair[1])[:CLASSES]
-
-
-def _sort_of(request: Request) -> Request:
-    """The request without what a price does not depend on."""
-    return replace(member_of(request), device_uuids=(), labels=(), accept_in_use=None, split_milli=None, tenant=None)
-
-
 class Learner:
-    """Watches arrivals and keeps prices. `observe` is cheap; `advance` does one bounded step of a solve that is due."""
+    """Works out prices for a mix of arrivals: `advance` does one bounded step of a solve that is due."""
 
     def __init__(self, columns: Columns, mix: Mix | None = None) -> None:
-        """`mix` is what was learned before, of other columns perhaps."""
-        devices = int((columns.free_milli >= 0).sum())
+        """`mix` has the arrivals, those of before perhaps among them; others may share it."""
+        mix = Mix() if mix is None else mix
         self._columns = columns
-        self._devices = devices
-        self.mix = mix or Mix(half_life=max(10_000.0, 4.0 * devices))
+        self._devices = int((columns.free_milli >= 0).sum())
+        self.mix = mix
+        mix.half_life = max(mix.half_life, 4.0 * self._devices)
         self._grid, self._prior = _grid_and_prior(columns)
         self._duals = Duals({}, 0.0)
         self._due = 0
@@ -97,8 +57,12 @@ class Learner:
             return self._finish(self._solve)
         return None
 
+    def first(self) -> Prices:
+        """Prices for a start, at which nothing is scarce; they cost a step of a solve, not all of them."""
+        return self._ascent().prices()
+
     def settle(self) -> Prices:
-        """New prices at once, for a start: every step of a solve together."""
+        """New prices at once: every step of a solve together."""
         self._solve = self._solve or self._begin()
         while not self._solve.advance():
             pass
@@ -108,6 +72,9 @@ class Learner:
         arrived = self.mix.arrived
         patience = max(500, self._devices // 2)
         self._due = max(FIRST_SOLVE, min(int(arrived * GROWTH), arrived + patience))
+        return self._ascent()
+
+    def _ascent(self) -> Ascent:
         expected = Expected((*self.mix.classes(), *self._prior), self.mix.host_milli() / 1000)
         return Ascent(self._columns, self._grid, expected, self._duals)
 

@@ -8,20 +8,18 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-import numpy as np
-
-from corral.model.allocation import Placement
+from corral.model.allocation import Member, Placement
 from corral.model.device import DeviceCondition, availability_score
 from corral.model.errors import Refused, nearest
-from corral.model.fit import Misfit, NodeState
-from corral.model.job import Request
+from corral.model.fit import Fit, Misfit, NodeState
 from corral.model.units import MILLI_PER_DEVICE
 from corral.scheduling.capacity import Capacity
-from corral.scheduling.choose import best_misfit, choose, member_on
-from corral.scheduling.columns import CPU, Columns, NodeRow, columnar
+from corral.scheduling.choose import best_misfit, choose, lent_taken, member_on
+from corral.scheduling.columns import CPU, Columns, NodeRow, Taking, columnar
 from corral.scheduling.draft import Ask, Draft
 from corral.scheduling.fragmentation import Fragmentation
 from corral.scheduling.learn import Learner
+from corral.scheduling.mix import Mix
 from corral.scheduling.place import Placer
 from corral.scheduling.policy import Prefer
 from corral.scheduling.score import (
@@ -48,7 +46,7 @@ MIX_GRAIN = 1000
 class Board:
     """The columns of a capacity, and what the scores over them need besides."""
 
-    def __init__(self, capacity: Capacity, learner: Learner | None) -> None:
+    def __init__(self, capacity: Capacity, mix: Mix) -> None:
         self._capacity = capacity
         self.names = capacity.names
         self.seen: list[NodeState] = [capacity.state(name) for name in self.names]
@@ -65,7 +63,7 @@ class Board:
                 for node, state in zip(nodes, self.seen, strict=True)
             ]
         )
-        self.learner = Learner(self.columns, None if learner is None else learner.mix)
+        self.learner = Learner(self.columns, mix)
         self.readings = Readings(self.columns)
         self.turns = RoundRobin()
         self.fragmentation = Fragmentation(self.columns, ())
@@ -73,8 +71,8 @@ class Board:
         self._read: dict[str, DeviceCondition] = {}
 
     def make_value(self, prices: Prices | None) -> Value:
-        """The `corral` score, by these prices or, at the very first, by those that the prior gives."""
-        self.value = Value(self.columns, prices or self.learner.settle())
+        """The `corral` score, by these prices or, at the very first, by those of a prior."""
+        self.value = Value(self.columns, prices or self.learner.first())
         return self.value
 
     def best_fit(self) -> BestFit:
@@ -129,9 +127,14 @@ class Packer:
         self,
         capacity: Capacity,
         weights: tuple[tuple[str, float], ...] = CORRAL,
+        *,
         scores: Mapping[str, ScoreMaker] | None = None,
+        mix: Mix | None = None,
+        prices: Prices | None = None,
     ) -> None:
-        """Raises Refused for a score that there is not, or a weight below zero."""
+        """`mix` has what arrives, `prices` what was learned of it before, here or elsewhere.
+
+        Raises Refused for a score that there is not, or a weight below zero."""
         self._scores = SCORES if scores is None else scores
         for name, weight in weights:
             if name not in self._scores:
@@ -141,8 +144,9 @@ class Packer:
         self._capacity = capacity
         self._weights = weights
         self._names = {name for name, _ in weights}
+        self._mix = Mix() if mix is None else mix
         self._draft: Draft | None = None
-        self._set_up(None, None)
+        self._board, self._placer, self._place = self._new_board(prices)
 
     @property
     def prices(self) -> Prices | None:
@@ -154,11 +158,6 @@ class Packer:
         if self._board.value is not None:
             self._board.value.use(prices)
 
-    def observe(self, request: Request) -> None:
-        """Take note of a request that has arrived; once for each job."""
-        if self._learns:
-            self._board.learner.observe(request)
-
     def learn(self) -> bool:
         """One bounded step of learning, between decisions; False when there is nothing to do."""
         learner = self._board.learner
@@ -167,7 +166,7 @@ class Packer:
         prices = learner.advance()
         if prices is not None:
             self.use(prices)
-            mix = learner.mix.classes()
+            mix = self._mix.classes()
             self._board.fragmentation.expect([(request, round(weight * MIX_GRAIN)) for request, weight in mix])
         return True
 
@@ -181,31 +180,58 @@ class Packer:
         if plain:
             found = self._placer.place(request)
             if found is not None:
-                members = (member_on(draft, request, self._board.names[taken.row], taken.slots) for taken in found)
-                return Placement(tuple(members))
+                return Placement(tuple(self._member(draft, ask, taking) for taking in found))
             if request.split_milli is None and not request.one_node and not request.spread:
                 return self._placer.why_not(request)
         elif request.gang_size == 1 and request.split_milli is None:
             return self._verified(draft, ask)
         return choose(draft, ask, Prefer.FULLEST)
 
+    def _member(self, draft: Draft, ask: Ask, taking: Taking) -> Member:
+        name, slots = self._board.names[taking.row], taking.slots
+        if ask.request.gang_size == 1 and len(set(draft.capacity.scores(name))) > 1:
+            answer = draft.fit(name, ask)
+            assert isinstance(answer, Fit), "the columns mirror the draft"
+            slots = self._best_slots(draft, ask, taking.row, answer.slots)
+        return member_on(draft, ask.request, name, slots)
+
     def _verified(self, draft: Draft, ask: Ask) -> Placement | Misfit:
-        """The best ranked node whose open capacity serves the ask, or the misfit of the nearest of those with room."""
-        misfits = []
-        scores = self._placer.scores(ask.request)
-        fitting = np.flatnonzero(scores > -np.inf)
-        for row in fitting[np.argsort(-scores[fitting], kind="stable")].tolist():
+        """The best ranked node whose open capacity serves the ask, or the misfit of the nearest of those with room.
+
+        A node where nothing lent has to be taken goes before those where something has.
+        """
+        misfits: list[Misfit] = []
+        best: tuple[int, int, tuple[int, ...]] | None = None
+        for row in self._placer.ranked(ask.request):
             name = self._board.names[row]
             answer = draft.fit(name, ask)
             if isinstance(answer, Misfit):
                 misfits.append(answer if answer.node else replace(answer, node=name))
-            else:
-                taken = self._placer.on(ask.request, row)
-                slots = answer.slots[: ask.request.devices]
-                if taken is not None and set(taken.slots) <= set(answer.slots):
-                    slots = taken.slots
-                return Placement((member_on(draft, ask.request, name, slots),))
+                continue
+            lent = lent_taken(draft, ask, name, answer.slots)
+            if best is None or lent < best[0]:
+                best = (lent, row, answer.slots)
+            if not lent:
+                break
+        if best is not None:
+            _, row, able = best
+            slots = self._best_slots(draft, ask, row, able)
+            return Placement((member_on(draft, ask.request, self._board.names[row], slots),))
         return best_misfit(misfits) if misfits else self._placer.why_not(ask.request)
+
+    def _best_slots(self, draft: Draft, ask: Ask, row: int, able: tuple[int, ...]) -> tuple[int, ...]:
+        """Of the able slots those to take: none that is lent if it can be, then as the policy and the links between
+        them say, then the most available; of equals the lowest, where a share may be split the last.
+        """
+        request, name = ask.request, self._board.names[row]
+        if len(able) <= request.devices:
+            return able
+        lent, read = draft.capacity.pooled(name, ask.lent), draft.capacity.scores(name)
+        own = tuple(slot for slot in able if slot not in lent)
+        able = own if len(own) >= request.devices else able
+        last = -1 if request.split_milli is not None else 1
+        able = tuple(sorted(able, key=lambda slot: (slot in lent, -read[slot], last * slot)))
+        return tuple(sorted(self._placer.best_of(request, row, able)))
 
     def _mirror(self, draft: Draft) -> None:
         """Let the columns say what is free in this draft."""
@@ -215,7 +241,7 @@ class Packer:
                 self._board.turns.turn_to(row + 1)
             return
         if self._capacity.names is not self._board.names or self._board.columns.crowded:
-            self._set_up(self._board.learner, self.prices)
+            self._board, self._placer, self._place = self._new_board(self.prices)
         changed = self._capacity.changes.since(self._place)
         before = () if self._draft is None else self._draft.changed
         self._put(draft, self._board.names if changed is None else dict.fromkeys((*changed, *before, *draft.changed)))
@@ -237,15 +263,13 @@ class Packer:
                 last = row
         return last
 
-    def _set_up(self, learner: Learner | None, prices: Prices | None) -> None:
-        """A board for the nodes that there are now; what was learned stays."""
-        self._place = self._capacity.changes.place
-        self._board = Board(self._capacity, learner)
-        parts = []
+    def _new_board(self, prices: Prices | None) -> tuple[Board, Placer, int]:
+        """A board for the nodes of now, a placer over it, and the place in the changes at which it stands."""
+        board, parts = Board(self._capacity, self._mix), []
         for name, weight in self._weights:
             factor, make = self._scores[name]
-            parts.append((weight * factor, make(self._board, prices)))
-        self._placer = Placer(self._board.columns, weighted(parts))
+            parts.append((weight * factor, make(board, prices)))
+        return board, Placer(board.columns, weighted(parts)), self._capacity.changes.place
 
     @property
     def _learns(self) -> bool:

@@ -1,6 +1,6 @@
 """Where a request goes: every row's best score, kept for each request shape and renewed only where rows changed."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -68,6 +68,29 @@ class Placer:
         ranking = self._ranking(request)
         return None if ranking.scores[row] == -np.inf else self._taking(ranking, row)
 
+    def ranked(self, request: Request) -> list[int]:
+        """Every row on which one member fits, the best first."""
+        scores = self.scores(request)
+        fitting = np.flatnonzero(scores > -np.inf)
+        return [int(row) for row in fitting[np.argsort(-scores[fitting], kind="stable")]]
+
+    def best_of(self, request: Request, row: int, able: Sequence[int]) -> tuple[int, ...]:
+        """The slots that one member had best take of those able on this row; of equals those that come first there."""
+        columns = self.columns
+        if request.whole or request.devices != 1:
+            known = columns.layouts[row] if request.whole else None
+            if known is not None:
+                return best_set(known, tuple(able), request.devices)
+            free = columns.free_milli[:, row]
+            return tuple(sorted(able, key=lambda slot: int(free[slot]))[: request.devices])
+        if self.score.tries > Tries.NODES:
+            rows = np.full(len(able), row, dtype=np.intp)
+            shape = self._ranking(request).shape
+            scores = self.score(columns, Options(shape, rows, np.array([able], dtype=np.intp)))
+        else:
+            scores = -columns.free_milli[list(able), row].astype(np.float64)
+        return (able[int(scores.argmax())],)
+
     def place(self, request: Request, *, barred: Collection[int] = ()) -> tuple[Taking, ...] | None:
         """A way to serve every member of the request, each seeing what those before it take; None when there is none.
 
@@ -114,10 +137,9 @@ class Placer:
 
     def _on_one_node(self, request: Request, barred: Collection[int]) -> tuple[Taking, ...] | None:
         """All members on the row that scores best for the first of them and can hold them all."""
-        scores = self.scores(request).copy()
-        scores[list(barred)] = -np.inf
-        fitting = np.flatnonzero(scores > -np.inf)
-        for row in fitting[np.argsort(-scores[fitting], kind="stable")].tolist():
+        for row in self.ranked(request):
+            if row in barred:
+                continue
             mark = self.columns.mark()
             members: list[Taking] = []
             while len(members) < request.gang_size and (found := self.on(request, row)) is not None:
@@ -201,7 +223,8 @@ class Placer:
 
     def _misfit(self, request: Request, row: int) -> Misfit:
         columns = self.columns
-        key = (request, row, int(columns.kind[row]), columns.amounts[:, row].tobytes(), columns.free_mib[:, row].tobytes())
+        free = columns.amounts[:, row].tobytes(), columns.free_mib[:, row].tobytes()
+        key = (request, row, int(columns.kind[row]), *free)
         known = self._misfits.get(key)
         if known is None:
             if len(self._misfits) >= MISFITS_KEPT:

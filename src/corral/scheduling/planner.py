@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from corral.model.allocation import Allocation
 from corral.model.fact import AllocationEnded, Delta, JobChanged, JobRequeued, JobSubmitted, SiteArranged
-from corral.model.job import Job, Phase
+from corral.model.job import Job, Phase, Request
 from corral.model.past import spent_since
 from corral.model.plan import Evict, Plan
 from corral.model.queue import Limits
@@ -15,9 +15,10 @@ from corral.model.view import View, ViewDraft
 from corral.scheduling.admit import Admission, Books, Held, Scope, UsedSeconds, demand_of, weighted_holding
 from corral.scheduling.capacity import Capacity
 from corral.scheduling.cycle import Cycle
-from corral.scheduling.draft import Draft, FitMemo
+from corral.scheduling.draft import Choose, Draft, FitMemo
 from corral.scheduling.estimate import expected_end, run_estimate_s
 from corral.scheduling.evict import Running
+from corral.scheduling.mix import Mix
 from corral.scheduling.order import Ranking, Standing
 from corral.scheduling.policy import DEFAULT, POLICIES, Policy, policy_of
 from corral.scheduling.pools import Pools
@@ -39,7 +40,8 @@ class Planner:
 
     `policy` serves the queues of which the view says nothing; the others are served by the policy they name.
     `limits` are those of the view where they are left out. `scores` are what policies may rank nodes by, left out
-    those of `corral.scheduling.packing`.
+    those of `corral.scheduling.packing`. `prices` are what another planner has learned: with them, equal views are
+    planned alike.
     """
 
     def __init__(
@@ -50,12 +52,15 @@ class Planner:
         policies: Mapping[str, Policy] = POLICIES,
         limits: Limits | None = None,
         scores: "Mapping[str, ScoreMaker] | None" = None,
+        prices: "Prices | None" = None,
     ) -> None:
         self._source = ViewDraft(view or View())
         self._limits = limits
         self._policy = policy
         self._policies = policies
         self._scores = scores
+        self._prices = prices
+        self._mix = Mix()
         self._capacity = Capacity(self._source)
         self._memo = FitMemo()
         self._packers: dict[tuple[tuple[str, float], ...], Packer] = {}
@@ -71,9 +76,19 @@ class Planner:
 
     def like(self, view: View) -> "Planner":
         """Another planner, of another view, that plans as this one does."""
-        other = Planner(view, policy=self._policy, policies=self._policies, limits=self._limits, scores=self._scores)
-        other.adopt(self.prices)
-        return other
+        return Planner(
+            view,
+            policy=self._policy,
+            policies=self._policies,
+            limits=self._limits,
+            scores=self._scores,
+            prices=self.prices,
+        )
+
+    def recall(self, requests: Iterable[Request]) -> None:
+        """Expect more of what arrived before this planner was made: the requests of earlier jobs, in their order."""
+        for request in requests:
+            self._mix.observe(request)
 
     def advance(self, deltas: Iterable[Delta]) -> None:
         """Take in what happened, in order."""
@@ -85,8 +100,7 @@ class Planner:
                 case JobSubmitted(job=job) | JobRequeued(job=job):
                     self._follow(self.view.jobs[job.id])
                     if isinstance(delta, JobSubmitted):
-                        for packer in self._packers.values():
-                            packer.observe(job.spec.request)
+                        self._mix.observe(job.spec.request)
                 case JobChanged(job_id=job_id):
                     self._follow(self.view.jobs[job_id])
                 case AllocationEnded(job_id=job_id) if job_id in self.view.jobs:
@@ -128,7 +142,7 @@ class Planner:
             draft=draft,
             ends_of=lambda scope: self._ends_of(scope, now),
             preemption=preemption,
-            choosers={ranking: packer.choose for ranking, packer in self._packers.items()},
+            chooser=self._chooser,
             timeline=Timeline(now, draft.free, lambda name: self._releases(draft, name, now), draft.slots_of),
         )
         cycle.renew_promises(view.promises)
@@ -185,14 +199,8 @@ class Planner:
 
     @property
     def prices(self) -> "Prices | None":
-        """What free capacity is taken to be worth, None when nothing is placed by worth."""
-        return next((packer.prices for packer in self._packers.values() if packer.prices is not None), None)
-
-    def adopt(self, prices: "Prices | None") -> None:
-        """Judge by prices that another planner has learned: with them, equal views are planned alike."""
-        if prices is not None:
-            for packer in self._packers.values():
-                packer.use(prices)
+        """What free capacity is taken to be worth, None while nothing was placed by worth."""
+        return next((packer.prices for packer in self._packers.values() if packer.prices is not None), self._prices)
 
     def _standing(self, now: float, fair: FairShare) -> Standing:
         return Standing(now, self._estimate_s, lambda job: self._served_s(job, now), fair.over_use)
@@ -253,12 +261,18 @@ class Planner:
         known = self.view.queues.get(queue)
         policy = self._policy if known is None else policy_of(known, self._policies)
         self._policy_of[queue] = policy
-        if policy.ranking and policy.ranking not in self._packers:
-            # The arrays it stands on take memory and time that a server without it need not spend.
+        return Ranking(policy.order, urgent_first=known is not None and known.preempts)
+
+    def _chooser(self, ranking: tuple[tuple[str, float], ...]) -> Choose:
+        """How a place is chosen by these scores."""
+        packer = self._packers.get(ranking)
+        if packer is None:
+            # The arrays it stands on take memory and time that a server without jobs need not spend.
             from corral.scheduling.packing import Packer
 
-            self._packers[policy.ranking] = Packer(self._capacity, policy.ranking, self._scores)
-        return Ranking(policy.order, urgent_first=known is not None and known.preempts)
+            packer = Packer(self._capacity, ranking, scores=self._scores, mix=self._mix, prices=self.prices)
+            self._packers[ranking] = packer
+        return packer.choose
 
     def _follow(self, job: Job) -> None:
         self._waiting.follow(job, self._settled)

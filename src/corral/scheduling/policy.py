@@ -58,7 +58,7 @@ class Policy:
     order: Order = PRIORITY
     backfill: Backfill = Backfill.EASY
     backfill_order: BackfillOrder = BackfillOrder.QUEUE
-    prefer: Prefer = Prefer.FULLEST
+    prefer: Prefer = Prefer.CORRAL
     quantum_s: float | None = None
     spared_s: float = 0.0
     strict: bool = False

@@ -83,8 +83,8 @@ def read_trace(
     sorts: dict[Request, Request] = {}
     known_pods = [sorts.setdefault(pod, pod) for pod in _parsed("--pods", pods, _pod)]
     chosen = _order(order, seed, len(known_nodes), len(known_pods))
-    ranked = (replace(known_nodes[row], name=f"{rank:06d}-{known_nodes[row].name}") for rank, row in enumerate(chosen["nodes"]))
-    ordered = tuple(ranked)
+    by_rank = enumerate(known_nodes[row] for row in chosen["nodes"])
+    ordered = tuple(replace(node, name=f"{rank:06d}-{node.name}") for rank, node in by_rank)
     if arrivals == "sequence":
         return Trace(ordered, tuple(known_pods), tuple(known_pods[row] for row in chosen["pods"]))
     if not any(pod.total_milli for pod in known_pods):

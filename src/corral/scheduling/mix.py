@@ -1,0 +1,46 @@
+"""Which requests to expect: those that have arrived, older ones counting less."""
+
+from dataclasses import dataclass, field, replace
+
+from corral.model.job import Request
+
+CLASSES = 256
+"""Sorts of requests that are told apart: the most frequent."""
+
+
+@dataclass(slots=True)
+class Mix:
+    """How often each sort of request arrived, older arrivals counting less: half as much after `half_life` more."""
+
+    half_life: float = 10_000.0
+    arrived: int = 0
+    _weights: dict[Request, float] = field(default_factory=dict)
+    _unit: float = 1.0
+
+    def observe(self, request: Request) -> None:
+        """Count one arrival; each member of a gang counts."""
+        self.arrived += 1
+        self._unit *= 2.0 ** (1.0 / self.half_life)
+        self._weights[request] = self._weights.get(request, 0.0) + self._unit * request.gang_size
+        if self._unit > 1e9:
+            self._weights = {key: weight / self._unit for key, weight in self._weights.items() if weight > 1e-3}
+            self._unit = 1.0
+
+    def host_milli(self) -> float:
+        """Milli-CPU that the jobs without devices asked for, weighted as arrivals are."""
+        return sum(w * request.cpu_milli for request, w in self._weights.items() if not request.devices) / self._unit
+
+    def classes(self) -> list[tuple[Request, float]]:
+        """Sorts of device requests with their weights in arrivals, the heaviest first."""
+        merged: dict[Request, float] = {}
+        for request, weight in self._weights.items():
+            if request.devices:
+                key = _sort_of(request)
+                merged[key] = merged.get(key, 0.0) + weight / self._unit
+        return sorted(merged.items(), key=lambda pair: -pair[1])[:CLASSES]
+
+
+def _sort_of(request: Request) -> Request:
+    """One member of the request, without what a price does not depend on."""
+    one = replace(request, gang_size=1, one_node=False, spread=False, avoid_jobs=(), cores_percent=None)
+    return replace(one, device_uuids=(), labels=(), accept_in_use=None, split_milli=None, tenant=None)
