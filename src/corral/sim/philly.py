@@ -20,7 +20,7 @@ from corral.model.plan import Plan
 from corral.scheduling.foresee import foresee
 from corral.scheduling.order import HOUR_S
 from corral.scheduling.planner import Planner
-from corral.scheduling.policy import Backfill, policy_named
+from corral.scheduling.policy import Backfill, Prefer, policy_named
 from corral.sim.engine import Engine, Work, inventory
 from corral.sim.history import History
 
@@ -94,7 +94,13 @@ def simulate(
 ) -> dict[str, Any]:
     """Mean completion time and wait; jobs that ask for more than `gpus` are left out."""
     began = time.perf_counter()
-    policy = replace(policy_named(order), backfill=Backfill(backfill), strict=backfill == Backfill.NONE, quantum_s=None)
+    policy = replace(
+        policy_named(order),
+        backfill=Backfill(backfill),
+        strict=backfill == Backfill.NONE,
+        quantum_s=None,
+        prefer=Prefer.FIRST,
+    )
     works = [_work(number, one) for number, one in enumerate(trace, start=1) if one.gpus <= gpus]
     if not works:
         raise Refused(f"--gpus: no job of the trace fits on {gpus}", field="--gpus")

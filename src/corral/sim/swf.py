@@ -16,7 +16,7 @@ from corral.model.job import Job, JobSpec, Request
 from corral.model.plan import Plan
 from corral.scheduling.order import SHORTEST_S, Order, Rank, Standing
 from corral.scheduling.planner import Planner
-from corral.scheduling.policy import Backfill, BackfillOrder, policy_named
+from corral.scheduling.policy import Backfill, BackfillOrder, Prefer, policy_named
 from corral.sim.engine import Engine, Work, inventory
 from corral.sim.history import History
 
@@ -98,6 +98,7 @@ def simulate(
         backfill_order=BackfillOrder(backfill_order),
         strict=backfill == Backfill.NONE,
         quantum_s=None,
+        prefer=Prefer.FIRST,
     )
     slowdowns, waits, told = [], [], Told()
     chance = random.Random(seed)
