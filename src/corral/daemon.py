@@ -38,10 +38,9 @@ from corral.model.home import Home, find_home
 from corral.model.job import JobKind
 from corral.model.means import Means
 from corral.model.rows import ServerInfo
-from corral.model.view import View
 from corral.ports import Backend, Decided, Ledger
 from corral.scheduling.idle import IdlePolicy
-from corral.scheduling.planner import Planner
+from corral.scheduling.policy import placed_by
 from corral.scheduling.site import site_policies
 from corral.sharing.arrange import Arrangement
 from corral.sharing.drivers import make_drivers, make_mps, mps_warning
@@ -81,7 +80,7 @@ class Server:
         self._settings = settings
         self._clock = SystemClock()
         self._started_at = self._clock.now()
-        self._policies = site_policies()
+        policies = placed_by(settings.placement, site_policies())
         self._ledger: Ledger = open_ledger(home.ledger_url)
         self._source = discover(self._clock, mock=mock, held=self._held_milli)
         self._processes = HostProcesses()
@@ -107,9 +106,9 @@ class Server:
             settings=settings,
             tenancy=Tenancy(make_drivers(settings, mps), home.scratch),
             about=self._about,
-            planner=self._planner_of,
+            policies=policies,
         )
-        self._site = SiteSettings(self._ledger, settings, lambda: load_settings(home.config_file), self._policies)
+        self._site = SiteSettings(self._ledger, settings, lambda: load_settings(home.config_file), policies)
         self._patrols = self._make_patrols(mps)
         self._ends = EndSignal()
         self._ledger.subscribe(self._ends.on_change)
@@ -160,9 +159,6 @@ class Server:
         self._source.close()
         self._ledger.close()
         self._home.socket.unlink(missing_ok=True)
-
-    def _planner_of(self, view: View) -> Planner:
-        return Planner(view, policies=self._policies)
 
     def _make_backends(self) -> dict[JobKind, Backend]:
         home, settings = self._home, self._settings

@@ -134,6 +134,15 @@ def test_a_server_without_a_file_of_settings_does_not_load_the_parser(path: Path
     assert subprocess.run([sys.executable, "-c", code], timeout=30).returncode == 0
 
 
+def test_what_a_place_is_chosen_by_is_one_score_or_several_with_weights(path: Path) -> None:
+    path.write_text("placement: spread\n")
+    assert load_settings(path).placement == (("spread", 1.0),)
+    path.write_text("placement: {pack: 1, topology: 0.5}\n")
+    assert load_settings(path).placement == (("pack", 1.0), ("topology", 0.5))
+    assert "line 1: placement: " in refusal(path, "placement: {pack: -1}\n")
+    assert "not a list" in refusal(path, "placement: [pack]\n")
+
+
 def test_how_devices_are_shared_is_one_word_or_a_line_for_each(path: Path) -> None:
     path.write_text("sharing: exclusive\n")
     assert load_settings(path).sharing == (("*", Means.EXCLUSIVE),)

@@ -1,8 +1,11 @@
 """What a site's settings come to on the devices there are."""
 
+import pytest
+
 from corral.config import Settings
 from corral.config.site import PoolPlan, PoolStrategy
 from corral.control.arranging import arrange
+from corral.model.errors import Refused
 from corral.model.queue import Pool, Project, Queue, Quota
 from tests.control.strategies import box
 
@@ -20,6 +23,11 @@ def test_there_is_always_a_default_queue_served_as_the_site_says() -> None:
         Queue("default", "fair-share", preempts=True),
         Queue("night"),
     )
+
+
+def test_a_score_that_there_is_not_places_nothing() -> None:
+    with pytest.raises(Refused, match=r"placement: there is no score 'packed'; did you mean 'pack'"):
+        arrange(Settings(placement=(("packed", 1.0),)), NODES)
 
 
 def test_the_default_queue_can_be_set_up_like_any_other() -> None:

@@ -195,5 +195,25 @@ class LifeOfAServer(RuleBasedStateMachine):
         assert check(self.home.ledger_url) == ()
 
 
+def test_a_server_that_starts_again_expects_the_like_of_what_came_before(tmp_path: Path) -> None:
+    """Three tenths of a device are worth more to a server that has seen requests for so much than to a new one."""
+    worth = {}
+    for past, jobs in (("some", 40), ("none", 0)):
+        home = Home(tmp_path / past)
+        home.root.mkdir()
+        first = Server(home, SimulatedBackend(SystemClock()))
+        first.service.submit([Submission(("true",), resources={"cuda.shares": "0.3"}, workdir="/")] * jobs, ALICE)
+        first.settle()
+        first.close()
+        server = Server(home, SimulatedBackend(SystemClock()))
+        server.service.submit([Submission(("true",), request=Request(devices=0), workdir="/")], ALICE)
+        server.settle()
+        prices = server.house.controller.prices
+        assert prices is not None
+        worth[past] = prices.worth[0, 30]
+        server.close()
+    assert worth["some"] > worth["none"]
+
+
 TestLifeOfAServer = LifeOfAServer.TestCase
 TestLifeOfAServer.settings = settings(max_examples=12, stateful_step_count=12, suppress_health_check=list(HealthCheck))

@@ -15,7 +15,7 @@ from corral.scheduling.choose import choose
 from corral.scheduling.draft import Ask, Draft, FitMemo, Keeping
 from corral.scheduling.packing import SCORES, Packer
 from corral.scheduling.planner import Planner
-from corral.scheduling.policy import DEFAULT, Policy
+from corral.scheduling.policy import DEFAULT, SCORE_NAMES, Policy
 from tests.scheduling.lab import T0, box, ended, idle, job, observed, started, started_ids, submitted, view_of
 
 NODES = (box("a", 4), box("b", 2, cpus=8), box("c", 4, model="Tesla T4", memory_mib=15_360))
@@ -49,6 +49,10 @@ def test_a_place_is_found_exactly_when_the_plain_search_finds_one(
         if isinstance(found, Placement) and ask.kept:
             draft.take(found.members, job=job(9, name="x"))
             assert min(slot.free_milli for node in NODES for slot in draft.free(node.name).slots) >= 0
+
+
+def test_what_a_policy_may_name_is_what_there_is() -> None:
+    assert set(SCORE_NAMES) == set(SCORES)
 
 
 def test_a_share_joins_another_instead_of_opening_a_device() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corral.config.groups import Group, Key, NodeReader, line_of, one, read_group
-from corral.config.readers import duration, integer, memory, one_of, text, yes_or_no
+from corral.config.readers import duration, integer, memory, number, one_of, text, yes_or_no
 from corral.config.site import (
     SECTIONS,
     PoolPlan,
@@ -62,6 +62,7 @@ class Settings:
         cluster_name, expected_gpus: what the site calls the cluster, and how many GPUs it should have.
         strategy, reserved_ratio: how pools set GPUs apart, and the part of all that a pool without GPUs of its own has.
         algorithm: the policy of the queue `default`.
+        placement: the scores, each with its weight, by which a place is chosen; empty: the policies' own.
         max_milli_per_user: milli-GPU that each user may hold at once.
         max_job_duration_s: the longest time limit; a job that names none has it.
         enable_preemption: the head of the queue `default` may have less urgent jobs ended.
@@ -102,6 +103,7 @@ class Settings:
     strategy: PoolStrategy | None = None
     reserved_ratio: float = 0.3
     algorithm: str = "priority"
+    placement: tuple[tuple[str, float], ...] = ()
     max_milli_per_user: int | None = None
     max_job_duration_s: float | None = None
     enable_preemption: bool = False
@@ -207,6 +209,22 @@ def _sharing(_path: Path, node: "Node") -> tuple[tuple[str, Means], ...]:
     return tuple(rules)
 
 
+def _placement(_path: Path, node: "Node") -> tuple[tuple[str, float], ...]:
+    """The name of one score, or lines such as `pack: 1` and `topology: 0.5`."""
+    from yaml.nodes import MappingNode, ScalarNode
+
+    if isinstance(node, ScalarNode):
+        return ((text(node), 1.0),)
+    if not isinstance(node, MappingNode):
+        raise Refused("takes the name of a score, or a group of scores with their weights, not a list")
+    weights = []
+    for name, weight in node.value:
+        if not isinstance(name, ScalarNode) or not isinstance(weight, ScalarNode):
+            raise Refused("each line of it is a score and its weight, such as `pack: 1`")
+        weights.append((str(name.value), number(0.0, 1000.0)(weight)))
+    return tuple(weights)
+
+
 def _shared_means(node: "ScalarNode") -> Means:
     means: Means = one_of(Means)(node)
     if means is Means.MIG:
@@ -230,6 +248,7 @@ _SETTINGS: dict[str, tuple[str, NodeReader]] = {
     "kill_grace": ("kill_grace_s", one(duration(0.0, 24 * _HOUR_S))),
     "retry_backoff": ("retry_backoff_s", one(duration(0.0, 24 * _HOUR_S))),
     "retry_backoff_max": ("retry_backoff_max_s", one(duration(0.0, 24 * _HOUR_S))),
+    "placement": ("placement", _placement),
     "sharing": ("sharing", _sharing),
     "split": ("split", one(one_of(Strategy))),
     "split_fragments": ("split_fragments", one(yes_or_no)),

@@ -9,7 +9,7 @@ from corral.model.device import Device, Node
 from corral.model.errors import Refused, nearest
 from corral.model.fact import SiteArranged
 from corral.model.queue import Limits, Pool, Queue, Quota
-from corral.scheduling.policy import POLICIES, Policy
+from corral.scheduling.policy import POLICIES, SCORE_NAMES, Policy
 from corral.scheduling.sound import contradictions
 
 DEFAULT_QUEUE = "default"
@@ -36,6 +36,9 @@ def arrange(settings: Settings, nodes: Iterable[Node] | None, policies: Mapping[
     if settings.algorithm not in policies:
         hint = nearest(settings.algorithm, policies)
         raise Refused(f"scheduling.algorithm: there is no {settings.algorithm!r}; {hint}", field="algorithm")
+    for name, _ in settings.placement:
+        if name not in SCORE_NAMES:
+            raise Refused(f"placement: there is no score {name!r}; {nearest(name, SCORE_NAMES)}", field="placement")
     queues = _queues(settings)
     projects = {project.name: project for project in settings.projects}
     devices = None if nodes is None else _in_order(nodes)

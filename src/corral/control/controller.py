@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from corral.clock import Clock
 from corral.control.commit import Enforce, commit_evictions, commit_starts
@@ -18,6 +18,9 @@ from corral.scheduling.admit import parked
 from corral.scheduling.backfill import news
 from corral.scheduling.feasible import verify
 from corral.scheduling.info import gpu_info
+
+if TYPE_CHECKING:
+    from corral.scheduling.value import Prices
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +43,11 @@ class Planner(Protocol):
 
     def learn(self) -> bool:
         """One bounded step of learning, between decisions; False when there is nothing to learn."""
+        ...
+
+    @property
+    def prices(self) -> "Prices | None":
+        """What it has learned so far."""
         ...
 
 
@@ -70,6 +78,7 @@ class Controller:
         self._wake = threading.Event()
         self._closing = False
         self._plan = Plan(version=0)
+        self._planner: Planner | None = None
         self._thread = threading.Thread(target=self._run, name="controller", daemon=True)
 
     def start(self) -> None:
@@ -89,6 +98,11 @@ class Controller:
         """The last plan."""
         return self._plan
 
+    @property
+    def prices(self) -> "Prices | None":
+        """What free capacity is taken to be worth by now, None while nothing was placed by worth."""
+        return None if self._planner is None else self._planner.prices
+
     def waited(self, job: Job) -> tuple[tuple[str, float], ...]:
         """How a job's wait was spent: the record of the last start, or the book so far while it waits."""
         if job.phase.terminal or job.allocation_id is not None:
@@ -102,7 +116,7 @@ class Controller:
 
     def _run(self) -> None:
         view = self._ledger.view()
-        planner = self._make_planner(view)
+        planner = self._planner = self._make_planner(view)
         while not self._closing:
             try:
                 self._cycle(planner, known_version=view.version)

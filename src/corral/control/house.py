@@ -20,10 +20,13 @@ from corral.model.home import Home
 from corral.model.job import Job, JobKind
 from corral.model.rows import ServerInfo
 from corral.model.view import View
-from corral.ports import Backend, Launch, Ledger, Processes, Telemetry
-from corral.scheduling.foresee import MakePlanner
+from corral.ports import Backend, JobQuery, Launch, Ledger, Processes, Telemetry
 from corral.scheduling.planner import Planner
+from corral.scheduling.policy import DEFAULT, POLICIES, Policy
 from corral.sharing.definitions import load_catalogue
+
+RECALLED_JOBS = 1_000
+"""So many of the newest jobs tell a new server what to expect; reading them takes some 50 ms."""
 
 
 class House:
@@ -47,15 +50,17 @@ class House:
         settings: Settings,
         tenancy: Tenancy,
         about: Callable[[], ServerInfo],
-        planner: MakePlanner = Planner,
+        policies: Mapping[str, Policy] = POLICIES,
     ) -> None:
         self._home = home
+        self._ledger = ledger
+        self._policies = policies
         self._tenancy = tenancy
         backoff = Backoff(settings.retry_backoff_s, settings.retry_backoff_max_s)
         self.dispatcher = Dispatcher(ledger, backends, clock, self._launch_of, backoff, tenancy=tenancy)
         self.controller = Controller(
             ledger,
-            planner,
+            self._experienced_planner,
             telemetry,
             clock,
             enforce=tenancy.enforcement,
@@ -69,7 +74,7 @@ class House:
             telemetry,
             clock,
             asking=asking,
-            planner=planner,
+            planner=self._planner_of,
             log_path=home.log_of,
             about=about,
         )
@@ -96,6 +101,18 @@ class House:
         """Finish what is in hand and stop; the jobs run on."""
         self.controller.close()
         self.dispatcher.close()
+
+    def _experienced_planner(self, view: View) -> Planner:
+        """The planner that decides. It expects the like of what has come: prices are learned again from the ledger."""
+        planner = self._planner_of(view)
+        recent = self._ledger.jobs(JobQuery(limit=RECALLED_JOBS))
+        planner.recall(job.spec.request for job in reversed(recent) if job.spec.kind is JobKind.RUN)
+        return planner
+
+    def _planner_of(self, view: View) -> Planner:
+        """A planner that plans as the one that decides does, by what that one has learned so far."""
+        default = self._policies[DEFAULT.order.name]
+        return Planner(view, policy=default, policies=self._policies, prices=self.controller.prices)
 
     def _launch_of(self, job: Job, view: View) -> Launch:
         allocation = view.allocations[job.allocation_id or ""]

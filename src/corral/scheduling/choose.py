@@ -67,7 +67,7 @@ def _member(draft: Draft, ask: Ask, names: tuple[str, ...], prefer: Prefer) -> M
             speed, slots = _fastest(draft, ask, name, answer.slots)
             if len(slots) >= ask.request.devices:
                 lent = lent_taken(draft, ask, name, slots)
-                rank = (-speed, lent, len(slots) if prefer is Prefer.FULLEST else 0)
+                rank = (-speed, lent, 0 if prefer is Prefer.FIRST else len(slots))
                 if best is None or rank < best[0]:
                     best = (rank, name, slots)
             else:

@@ -75,6 +75,12 @@ class Policy:
         return "+".join(name for name, _ in self.ranking) or "availability"
 
 
+SCORE_NAMES = (
+    *("corral", "fragmentation", "best-fit", "pack", "spread", "availability", "least-loaded"),
+    *("round-robin", "topology", "earlier-first"),
+)
+"""What `Policy.weights` may name. `corral.scheduling.packing.SCORES` has them all, and loads arrays with them."""
+
 DEFAULT = Policy()
 POLICIES: Mapping[str, Policy] = MappingProxyType(
     {
@@ -98,6 +104,11 @@ def policy_of(queue: Queue, policies: Mapping[str, Policy] = POLICIES) -> Policy
     if queue.backfill is not None:
         policy = replace(policy, backfill=Backfill(queue.backfill))
     return policy if queue.spared_s is None else replace(policy, spared_s=queue.spared_s)
+
+
+def placed_by(weights: tuple[tuple[str, float], ...], policies: Mapping[str, Policy]) -> Mapping[str, Policy]:
+    """The policies with places chosen by these scores; () leaves them as they are."""
+    return {name: replace(policy, weights=weights) for name, policy in policies.items()} if weights else policies
 
 
 def with_site_orders(orders: Mapping[str, Order], policies: Mapping[str, Policy] = POLICIES) -> Mapping[str, Policy]:
