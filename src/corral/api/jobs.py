@@ -66,7 +66,7 @@ async def adopt(request: Request, ask: Ask) -> Response:
     """Make a job of a process that runs already."""
     adoption = await read_body(request, shapes.Adoption)
     submission = Submission(kind=JobKind.ADOPT, name=adoption.name, priority=adoption.priority)
-    job_id = await to_thread.run_sync(ask.service.adopt, adoption.pid, ask.caller, submission)
+    job_id = await to_thread.run_sync(ask.service.adopting.adopt, adoption.pid, ask.caller, submission)
     return json_response({"id": job_id}, 201)
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from corral.clock import Clock
 from corral.config import Settings
+from corral.control.adopting import Adopting
 from corral.control.asking import Asking
 from corral.control.controller import Controller
 from corral.control.dispatcher import Dispatcher
@@ -85,10 +86,10 @@ class House:
             clock,
             holdings=Holdings(ledger, tenancy),
             slicing=Slicing(ledger, inquiry, allowed=settings.mig_changes),
+            adopting=Adopting(ledger, telemetry, processes, clock, watch=self.dispatcher.launch),
             asking=asking,
             inspection=Inspection(clock, strict=settings.strict_cuda),
             stop=self.dispatcher.stop,
-            adopt=self.dispatcher.launch,
         )
 
     def start(self) -> None:

@@ -1,7 +1,7 @@
 """What a caller can ask: listings, reasons, forecasts. Nothing here changes anything."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,10 +12,9 @@ from corral.control.controller import Controller
 from corral.control.rows import device_rows, grant_rows, holding, job_row
 from corral.control.site_rules import obey
 from corral.control.submit import completed
-from corral.model.allocation import GpuInfo, Grant, Member, Placement
 from corral.model.errors import NotFound
 from corral.model.job import Job, Phase
-from corral.model.plan import Plan, Start
+from corral.model.plan import Plan
 from corral.model.rows import (
     DeviceChoice,
     DeviceRow,
@@ -28,12 +27,11 @@ from corral.model.rows import (
     WaitPart,
 )
 from corral.model.submission import Submission
-from corral.model.units import MILLI_PER_DEVICE, count_of
+from corral.model.units import count_of
 from corral.model.view import View
 from corral.ports import JobQuery, Ledger, Telemetry
 from corral.scheduling.explain import HoldIndex, ended_sentence, explain, forecast, wait_reason
 from corral.scheduling.foresee import MakePlanner, foresee
-from corral.scheduling.info import gpu_info
 from corral.scheduling.planner import Planner
 from corral.wire import to_plain
 
@@ -196,24 +194,6 @@ class Inquiry:
                 f"there is no device {device} here; there are {listing} (`corral devices` lists their UUIDs)"
             )
         return found[0]
-
-    def placement_of(self, pids: Collection[int]) -> Placement | None:
-        """The whole devices that these processes use, by the last samples; None when they use none."""
-        used = {
-            uuid
-            for uuid, sample in self._telemetry.latest().items()
-            if any(process.pid in pids for process in sample.processes or ())
-        }
-        members = []
-        for name, node in sorted(self._ledger.view().nodes.items()):
-            grants = tuple(Grant(d.uuid, MILLI_PER_DEVICE) for d in node.devices if d.uuid in used)
-            if grants:
-                members.append(Member(name, grants))
-        return Placement(tuple(members)) if members else None
-
-    def describe(self, view: View, placement: Placement) -> GpuInfo | None:
-        """The record of an adopted placement."""
-        return gpu_info(view, Start("", placement, "adopted"))
 
     def server(self) -> ServerInfo:
         """What this server is."""

@@ -1,6 +1,5 @@
 """The use cases: what a caller can ask of a server, each checked, decided and committed. Thread-safe, synchronous."""
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import Any
 from corral.clock import Clock
 from corral.control import submit, transitions
 from corral.control.accounts import Accounts
+from corral.control.adopting import Adopting
 from corral.control.asking import Asking
 from corral.control.caller import Caller, may_change, must_be_admin
 from corral.control.checks import check
@@ -19,10 +19,9 @@ from corral.control.inquiry import Inquiry
 from corral.control.inspection import Inspection
 from corral.control.site_rules import obey
 from corral.control.slicing import Slicing
-from corral.model.allocation import Placement
 from corral.model.device import Node
 from corral.model.errors import Conflict, Forbidden, NotFound, Refused
-from corral.model.fact import AllocationMade, DeviceCordoned, DeviceUncordoned, Fact, JobSubmitted
+from corral.model.fact import DeviceCordoned, DeviceUncordoned, Fact
 from corral.model.job import Job, JobKind, JobSpec, Phase, ProcessIdentity, Request
 from corral.model.rows import DeviceRow, DryRun
 from corral.model.submission import Submission
@@ -41,7 +40,7 @@ Wish = tuple[Request, tuple[tuple[str, float], ...]]
 class Service:
     """Everything a caller can have done. What a caller can ask is in `inquiry`, who holds what in `holdings`.
 
-    MIG slices are changed through `slicing`, and `accounts` tells what was used.
+    MIG slices are changed through `slicing`, processes become jobs in `adopting`, and `accounts` tells what was used.
     """
 
     def __init__(
@@ -53,14 +52,15 @@ class Service:
         *,
         holdings: Holdings,
         slicing: Slicing,
+        adopting: Adopting,
         asking: Asking,
         inspection: Inspection,
         stop: Callable[[str], None],
-        adopt: Callable[[str], None],
     ) -> None:
         self.inquiry = inquiry
         self.holdings = holdings
         self.slicing = slicing
+        self.adopting = adopting
         self.accounts = Accounts(ledger, clock)
         self._ledger = ledger
         self._processes = processes
@@ -68,7 +68,6 @@ class Service:
         self._asking = asking
         self._inspection = inspection
         self._stop = stop
-        self._adopt = adopt
         self._possible: tuple[Mapping[str, Node] | None, set[Wish]] = (None, set())
 
     def submit(self, submissions: Sequence[Submission], caller: Caller) -> tuple[str, ...]:
@@ -140,45 +139,6 @@ class Service:
         if owner is None:
             raise Refused(f"there is no process {submission.owner_pid} on this machine", field="owner_pid")
         return owner
-
-    def adopt(self, pid: int, caller: Caller, submission: Submission) -> str:
-        """Make an allocation of a process that runs already and the devices it uses. Its job begins RUNNING.
-
-        Raises Refused when the process does not exist, is not the caller's, uses no device, or would take this server
-        with it at its end; Conflict when it is a job already, or another job holds a device that it uses.
-        """
-        identity = self._processes.identify(pid)
-        if identity is None:
-            raise Refused(f"there is no process {pid} on this machine", field="pid")
-        owner_uid = self._processes.uid(identity)
-        if not caller.admin and owner_uid != caller.uid:
-            raise Forbidden(
-                f"process {pid} runs as user id {owner_uid}; only that user or an administrator may adopt it"
-            )
-        family = self._processes.family(pid)
-        if os.getpid() in family:
-            raise Refused(
-                f"process {pid} is this Corral server or one that it came from, and cancelling the job would end "
-                "them all; adopt the process that works on the GPU",
-                field="pid",
-            )
-        placement = self.inquiry.placement_of(family)
-        if placement is None:
-            raise Refused(f"process {pid} uses no GPU that this server can see; start its GPU work first", field="pid")
-        found = replace(submission, request=Request(devices=len(placement.uuids)))
-        spec = submit.spec_of(found, caller, self._ledger.view().limits, identity)
-        job_id = self._ledger.next_ids(1)[0]
-        now = self._clock.now()
-
-        def decide(view: View) -> Decided[str]:
-            _refuse_held(view, placement, identity)
-            job = Job(job_id, int(job_id), spec, now)
-            first, made = transitions.start(job, placement, self.inquiry.describe(view, placement), (), now)
-            assert isinstance(made, AllocationMade)
-            return Decided((JobSubmitted(job, now), first, made), made.allocation.id)
-
-        self._adopt(self._ledger.commit(decide).result())
-        return job_id
 
     def cancel(self, job_id: str, caller: Caller) -> tuple[str, ...]:
         """End a job, or every element of an array that has not ended; the ids it touched."""
@@ -269,20 +229,6 @@ class Service:
             if job is not None and job.phase is Phase.STOPPING and job.allocation_id is not None:
                 self._stop(job.allocation_id)
         return touched
-
-
-def _refuse_held(view: View, placement: Placement, process: ProcessIdentity) -> None:
-    """Raise Conflict when a job holds a device that the process uses."""
-    for uuid in placement.uuids:
-        found = view.device(uuid)
-        for allocation_id in view.holders.get(uuid, ()):
-            holder = view.jobs[view.allocations[allocation_id].job_id]
-            if holder.spec.owner == process:
-                raise Conflict(f"process {process.pid} is job {holder.id} already")
-            raise Conflict(
-                f"process {process.pid} uses GPU {found[1].index if found else uuid}, which job {holder.id} holds; "
-                "if the process belongs to that job there is nothing to adopt, else end one of the two first"
-            )
 
 
 def _identity(fact: Fact) -> tuple[Any, ...]:
