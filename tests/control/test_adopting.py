@@ -94,7 +94,9 @@ def test_another_users_process_is_for_administrators(adopting: Adopting) -> None
 
 
 @pytest.mark.parametrize(
-    ("pid", "why"), [(1, "there is no process 1"), (IDLE, "uses no GPU"), (os.getpid(), "is this Corral server")]
+    ("pid", "why"),
+    [(1, "there is no process 1"), (IDLE, "uses no GPU"), (os.getpid(), "is this Corral server")],
+    ids=["nobody", "idle", "the server itself"],
 )
 def test_what_cannot_be_adopted_is_refused_with_the_reason(
     adopting: Adopting, ledger: SqlLedger, pid: int, why: str
