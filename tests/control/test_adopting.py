@@ -73,7 +73,7 @@ def test_an_adopted_process_is_a_job_on_the_whole_devices_that_its_family_uses(
     view = ledger.view()
     job = view.jobs[job_id]
     assert (job.phase, job.devices, job.spec.name, job.spec.user) == (
-        Phase.RUNNING, ("GPU-1", "GPU-2"), "old", "alice",
+        Phase.STARTING, ("GPU-1", "GPU-2"), "old", "alice",
     )  # fmt: skip
     assert job.spec.owner == ProcessIdentity(TRAINING, 1, "boot")
     assert [view.held_milli(uuid) for uuid in ("GPU-0", "GPU-1", "GPU-2")] == [0, 1000, 1000]
