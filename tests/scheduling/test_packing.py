@@ -95,6 +95,15 @@ def test_learning_goes_on_between_plans_one_step_at_a_time() -> None:
     assert planner.prices is not before
 
 
+def test_one_machine_whose_jobs_take_whole_devices_has_nothing_to_learn() -> None:
+    planner = Planner(view_of(observed(NODES[0])))
+    planner.advance(submitted(*(job(number, number % 3) for number in range(1, 60))))
+    planner.plan(T0)
+    assert not planner.learn()
+    planner.advance(submitted(job(60, share_milli=500)))
+    assert planner.learn()
+
+
 def test_what_arrived_before_a_planner_was_made_is_expected_by_it_too() -> None:
     requests = [job(number, share_milli=300).spec.request for number in range(100, 140)]
     seen, told = (Planner(view_of(observed(*NODES)), policy=CORRAL) for _ in range(2))

@@ -145,17 +145,16 @@ class DeviceCondition:
 
     def state(self, *, allocated: bool = False, reserved: bool = False) -> DeviceState:
         """The first state that applies; `allocated` and `reserved` say what Corral has handed out."""
-        for state, applies in (
-            (DeviceState.UNREADABLE, self.unreadable is not None),
-            (DeviceState.UNHEALTHY, self.unhealthy is not None),
-            (DeviceState.CORDONED, self.cordoned is not None),
-            (DeviceState.ALLOCATED, allocated),
-            (DeviceState.RESERVED, reserved),
-            (DeviceState.STALE, bool(self.strangers) and self.stale),
-            (DeviceState.IN_USE, bool(self.strangers)),
-        ):
-            if applies:
-                return state
+        if self.unreadable is not None:
+            return DeviceState.UNREADABLE
+        if self.unhealthy is not None:
+            return DeviceState.UNHEALTHY
+        if self.cordoned is not None:
+            return DeviceState.CORDONED
+        if allocated or reserved:
+            return DeviceState.ALLOCATED if allocated else DeviceState.RESERVED
+        if self.strangers:
+            return DeviceState.STALE if self.stale else DeviceState.IN_USE
         return DeviceState.FREE
 
     def reason(self, state: DeviceState) -> str | None:

@@ -1,6 +1,7 @@
 """What is left of a node: the state that a fit is asked of, read from a view."""
 
 from collections.abc import Collection
+from functools import lru_cache
 from typing import NamedTuple
 
 from corral.model.device import Device, DeviceCondition, DeviceState
@@ -101,6 +102,7 @@ def node_state(view: View, name: str, *, only: Collection[str] | None = None) ->
     )
 
 
+@lru_cache(maxsize=256)
 def version_tuple(version: str | None) -> tuple[int, ...] | None:
     """The leading integers of a dotted version, "580.159.03" -> (580, 159, 3); None when there are none."""
     numbers = []

@@ -10,16 +10,21 @@ CLASSES = 256
 
 @dataclass(slots=True)
 class Mix:
-    """How often each sort of request arrived, older arrivals counting less: half as much after `half_life` more."""
+    """How often each sort of request arrived, older arrivals counting less: half as much after `half_life` more.
+
+    `shared` says whether any of them asked for less than whole devices.
+    """
 
     half_life: float = 10_000.0
     arrived: int = 0
+    shared: bool = False
     _weights: dict[Request, float] = field(default_factory=dict)
     _unit: float = 1.0
 
     def observe(self, request: Request) -> None:
         """Count one arrival; each member of a gang counts."""
         self.arrived += 1
+        self.shared = self.shared or (request.devices > 0 and not request.whole)
         self._unit *= 2.0 ** (1.0 / self.half_life)
         self._weights[request] = self._weights.get(request, 0.0) + self._unit * request.gang_size
         if self._unit > 1e9:

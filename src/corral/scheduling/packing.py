@@ -161,7 +161,10 @@ class Packer:
     def learn(self) -> bool:
         """One bounded step of learning, between decisions; False when there is nothing to do."""
         learner = self._board.learner
-        if not self._learns or not learner.due:
+        one_way = (
+            len(self._board.names) < 2 and not self._mix.shared
+        )  # whole devices of one node: worth decides nothing
+        if not self._learns or not learner.due or one_way:
             return False
         prices = learner.advance()
         if prices is not None:
