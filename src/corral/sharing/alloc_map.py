@@ -47,13 +47,7 @@ def held_devices(view: View, node: str | None = None) -> tuple[HeldDevice, ...]:
 
 def alloc_map(view: View, node: str | None = None) -> dict[str, str]:
     """Two-digit amounts by device, {"GPU-...": "0.80"}; devices with nothing on them are absent."""
-    held: dict[str, int] = {}
-    for allocation in view.allocations.values():
-        for member in allocation.placement.members:
-            if node is None or member.node == node:
-                for grant in member.grants:
-                    held[grant.uuid] = held.get(grant.uuid, 0) + grant.share_milli
-    return _two_digits(held)
+    return _two_digits({device.uuid: device.allocated_milli for device in held_devices(view, node)})
 
 
 def alloc_map_of_files(files: Iterable[ResourceFile]) -> dict[str, str]:
