@@ -11,6 +11,7 @@ from tests.e2e.box import Box, described, serving, uuid
 
 SETTINGS = """\
 kill_grace: 1s
+retry_backoff: 0.1s
 policies: {max_gpus_per_user: 3, max_job_duration_hours: 2}
 fault_tolerance: {auto_retry_failed_jobs: true, max_retries: 2}
 queues:
