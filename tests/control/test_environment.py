@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from corral.control.environment import launch_of, stale_notes
+from corral.control.environment import SLURM_MARK, launch_of, stale_notes
 from corral.control.transitions import start
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.device import DeviceCondition, DeviceProcess
@@ -43,6 +43,18 @@ def test_a_gang_is_told_how_many_members_it_has_and_no_other_job_is() -> None:
     told = dict(launch_of(gang, allocation, {}, "/h", "/h/scratch/1").env)
     assert (told["CORRAL_GANG_SIZE"], told["CORRAL_GPUS"]) == ("2", "2")
     assert "CORRAL_GANG_SIZE" not in environment("GPU-1", "GPU-2")
+
+
+def test_an_element_of_an_array_is_told_which_it_is_and_in_slurms_words_where_its_script_is_for_slurm() -> None:
+    view, allocation = held()
+    alone = view.jobs["1"]
+    spec = replace(alone.spec, name="sweep", workdir="/w", request=replace(alone.spec.request, cpu_milli=1500))
+    element = replace(alone, id="7_3", array_id="7", array_index=3, spec=replace(spec, env=((SLURM_MARK, "1"),)))
+    told = dict(launch_of(element, allocation, {}, "/h", "/h/scratch/7_3").env)
+    assert (told["CORRAL_JOB_ID"], told["CORRAL_ARRAY_ID"], told["CORRAL_ARRAY_INDEX"]) == ("7_3", "7", "3")
+    assert (told["SLURM_ARRAY_JOB_ID"], told["SLURM_ARRAY_TASK_ID"]) == ("7", "3")
+    assert (told["SLURM_JOB_NAME"], told["SLURM_SUBMIT_DIR"], told["SLURM_CPUS_PER_TASK"]) == ("sweep", "/w", "2")
+    assert [name for name in environment() if "ARRAY" in name] == []
 
 
 def test_a_job_without_devices_sees_none() -> None:
