@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -7,8 +9,8 @@ from corral.control import transitions
 from corral.control.transitions import Backoff
 from corral.model.allocation import Grant, Member, Placement
 from corral.model.errors import Conflict
-from corral.model.fact import Fact, JobChanged, JobSubmitted
-from corral.model.job import NEXT_PHASES, Job, Phase
+from corral.model.fact import Fact, JobChanged, JobRequeued, JobSubmitted
+from corral.model.job import NEXT_PHASES, Job, JobKind, Phase
 from corral.model.view import View, ViewDraft
 from corral.ports import LaunchPhase, LaunchReport
 from tests.control.strategies import box, job, with_jobs
@@ -142,6 +144,75 @@ def test_what_has_ended_cannot_be_cancelled_and_what_runs_cannot_be_held() -> No
     assert phases(over, "1") == [Phase.SUCCEEDED]
     with pytest.raises(Conflict, match="already ended"):
         transitions.cancel(view, done, "bob", 204.0)
+
+
+def test_the_pause_before_another_try_doubles_up_to_the_longest() -> None:
+    backoff = Backoff(1.0, 300.0)
+    assert [backoff.after(failures) for failures in (1, 2, 3, 9, 10, 1000)] == [1.0, 2.0, 4.0, 256.0, 300.0, 300.0]
+
+
+def test_each_launch_has_an_allocation_of_its_own_and_only_what_ran_counts_as_an_attempt() -> None:
+    view = started(with_jobs(box(), job(1, retries=3)), "1", 0)
+    first = view.jobs["1"].allocation_id
+    view = view.advance(transitions.never_ran(view, view.jobs["1"], 201.0))
+    assert (view.jobs["1"].phase, view.jobs["1"].attempts, dict(view.holders)) == (Phase.PENDING, 0, {})
+    view = started(view, "1", 0)
+    view = view.advance(transitions.running(view.jobs["1"], 201.0, 201.0))
+    allocation = view.allocations[view.jobs["1"].allocation_id or ""]
+    assert (first, allocation.id, allocation.attempt, allocation.reserved) == ("1.1", "1.2", 1, False)
+    view = view.advance(transitions.ended(view, view.jobs["1"], exited("1", code=3), 203.0, BACKOFF))
+    assert view.jobs["1"].attempts == 1
+    again = started(view, "1", 0)
+    assert again.allocations["1.3"].attempt == 2
+
+
+def test_what_a_session_holds_is_marked_as_reserved() -> None:
+    session = job(1)
+    session = replace(session, spec=replace(session.spec, kind=JobKind.RESERVE))
+    assert started(with_jobs(box(), session), "1", 0).allocations["1.1"].reserved
+
+
+def test_a_launch_that_failed_is_tried_again_after_a_pause_that_grows() -> None:
+    view = with_jobs(box(), job(1))
+    eligible = []
+    for _ in range(3):
+        view = started(view, "1", 0)
+        view = view.advance(transitions.launch_failed(view, view.jobs["1"], "no room", 203.0, BACKOFF))
+        eligible.append(view.jobs["1"].eligible_at)
+    assert eligible == [204.0, 205.0, 207.0]
+    assert (view.jobs["1"].phase, view.jobs["1"].attempts, dict(view.holders)) == (Phase.PENDING, 0, {})
+
+
+@pytest.mark.parametrize("came_to_nothing", ["never_ran", "launch_failed"])
+def test_what_was_stopped_before_it_ran_ends_as_it_was_to_end(came_to_nothing: str) -> None:
+    def nothing(view: View) -> list[Fact]:
+        if came_to_nothing == "never_ran":
+            return transitions.never_ran(view, view.jobs["1"], 204.0)
+        return transitions.launch_failed(view, view.jobs["1"], "no", 204.0, BACKOFF)
+
+    view = started(with_jobs(box(), job(1), job(2, after=("1",))), "1", 0)
+    evicted = view.advance(transitions.evict(view.jobs["1"], "room", 203.0))
+    assert phases(nothing(evicted), "1") == [Phase.PENDING]
+    cancelled = view.advance(transitions.cancel(view, view.jobs["1"], "bob", 203.0))
+    facts = nothing(cancelled)
+    assert (phases(facts, "1"), phases(facts, "2")) == ([Phase.CANCELLED], [Phase.CANCELLED])
+    assert not cancelled.advance(facts).holders
+
+
+def test_a_waiting_job_is_cancelled_with_all_that_were_to_follow_it() -> None:
+    view = with_jobs(box(), job(1), job(2, after=("1",)), job(3, after=("2",)), job(4))
+    facts = transitions.cancel(view, view.jobs["1"], "bob", 203.0)
+    assert [phases(facts, job_id) for job_id in ("1", "2", "3", "4")] == [[Phase.CANCELLED]] * 3 + [[]]
+
+
+def test_a_job_that_failed_can_be_run_once_more_and_a_session_cannot() -> None:
+    failed = replace(job(1), phase=Phase.FAILED, launch_failures=4, eligible_at=900.0, reason="it broke")
+    (fact,) = transitions.requeue(View(), failed, "bob", 203.0)
+    assert isinstance(fact, JobRequeued)
+    again = fact.job
+    assert (again.phase, again.launch_failures, again.eligible_at, again.reason) == (Phase.PENDING, 0, None, None)
+    with pytest.raises(Conflict, match="a reservation"):
+        transitions.requeue(View(), replace(failed, spec=replace(failed.spec, kind=JobKind.RESERVE)), "bob", 203.0)
 
 
 class JobLife(RuleBasedStateMachine):
