@@ -39,6 +39,14 @@ def test_jobs_are_stacked_by_owner_and_the_rest_is_free() -> None:
     assert max(map(len, lines)) <= 80
 
 
+def test_a_sliced_device_and_its_slices_are_told_apart() -> None:
+    whole = MappedDevice("GPU-m", 5, "NVIDIA A100 80GB", "here", "mig")
+    part = MappedDevice("MIG-1", 6, "NVIDIA A100 80GB", "here", "mig", mig_profile="1g.10gb")
+    first, second = map_lines([whole, part])
+    assert (first.startswith("[5] A100 80GB"), "only its slices are handed out" in first) == (True, True)
+    assert second.startswith("[6] 1g.10gb ")
+
+
 @pytest.mark.parametrize("shares", [[10], [10] * 20, [990, 10], [333, 333, 334]])
 def test_a_bar_is_never_longer_than_its_cells(shares: list[int]) -> None:
     jobs = [HolderRow(str(number), "alice", share) for number, share in enumerate(shares)]

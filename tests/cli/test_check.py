@@ -116,6 +116,36 @@ def test_an_estimate_says_its_parts_who_would_hold_it_and_where_it_is_from(serve
     assert plain["total_mib"] > plain["weights_mib"] > 15000
 
 
+def test_the_size_that_would_fit_is_found_and_what_cannot_is_said(served: Path) -> None:
+    assert "try --tp 16" in corral(served, "estimate", "org/Some-405B").stdout
+    assert "not even --tp 64 would make it fit" in corral(served, "estimate", "org/Some-90000B").stdout
+    assert "cannot be split over --tp 3 evenly" in corral(served, "estimate", "model", "--tp", "3").stdout
+
+
+def test_a_path_that_leads_nowhere_is_no_small_model(home: Path) -> None:
+    told = corral(home, "estimate", "/nowhere/model")
+    assert (told.returncode, "there is no directory /nowhere/model" in told.stderr) == (2, True)
+    assert corral(home, "estimate", "/nowhere/model-7b").returncode == 0
+
+
+def test_kinds_of_which_the_same_is_said_share_its_lines(served: Path) -> None:
+    told = corral(served, "check", "--cuda", "13.0", "--", "python", "train.py")
+    assert told.stdout.count("the program brings CUDA 13.0") == 1
+    assert told.stdout.startswith("NVIDIA A100-SXM4-80GB, Tesla T4\n")
+
+
+def test_a_slice_that_nobody_offers_is_refused(served: Path) -> None:
+    told = corral(served, "check", "--mig", "1g.10gb", "--", "python", "train.py")
+    assert (told.returncode, "no device here has a slice 1g.10gb" in told.stderr) == (2, True)
+
+
+def test_a_layer_of_virtual_gpus_is_checked_where_it_is_named(home: Path) -> None:
+    words = ["check", "--gpus", "0.5", "--driver", "550.54.14", "--gpu-model", "NVIDIA A100", "--cuda", "12.4"]
+    assert corral(home, *words).returncode == 0
+    told = corral(home, *words, "--vgpu-cuda", "12.3")
+    assert (told.returncode, "12.3" in told.stdout) == (1, True)
+
+
 def test_an_estimate_of_a_name_says_so(home: Path) -> None:
     told = corral(home, "estimate", "org/Some-70B", "--tp", "4")
     assert "on each of 4 GPUs" in told.stdout

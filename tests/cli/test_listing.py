@@ -19,7 +19,16 @@ NOW = 1_800_000_000.0
 
 def job(**given: Any) -> JobRow:
     return JobRow(
-        **{"id": "17", "name": "sft", "user": "alice", "sequence": 17, "gpus": 2, "submitted_at": NOW - 60, **given}
+        **{
+            "id": "17",
+            "name": "sft",
+            "user": "alice",
+            "sequence": 17,
+            "gpus": 2,
+            "gpus_milli": 2000,
+            "submitted_at": NOW - 60,
+            **given,
+        }
     )
 
 
@@ -46,6 +55,10 @@ def _eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_ps_says_where_a_job_runs_why_it_waits_or_how_it_ended(row: JobRow, place: str) -> None:
     assert job_place(row, {"GPU-a": 0, "GPU-b": 3, "a": 0, "b": 1, "c": 2, "d": 3, "f": 5}) == place
+
+
+def test_who_asks_for_memory_has_a_part_until_a_device_says_which() -> None:
+    assert start_lines([job(held=True, gpus=1, gpus_milli=None)])[1].split()[3] == "part"
 
 
 def test_starts_are_listed_with_what_nobody_can_tell_marked() -> None:

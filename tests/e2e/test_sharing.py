@@ -129,6 +129,21 @@ def test_devices_are_typed_and_paged_in_graphql(pair: Box) -> None:
     assert device == {"uuid": SECOND, "allocated_milli": 250, "jobs": [{"job_id": job, "share_milli": 250}]}
 
 
+def test_devices_of_all_nodes_are_paged_alike(pair: Box) -> None:
+    pages = [asked(pair, f"{{ devices(offset: {offset}, limit: 1) {{ uuid }} }}")["devices"] for offset in range(3)]
+    assert pages == [[{"uuid": FIRST}], [{"uuid": SECOND}], []]
+    assert "errors" in pair.api("/graphql", {"query": "{ devices(limit: 0) { uuid } }"})
+
+
+def test_memory_that_is_asked_for_is_no_share_until_a_device_says_which(pair: Box) -> None:
+    job = pair.submit("--gpu-mem", "512M", "--hold", "--", "sleep", "60")
+    assert pair.job(job)["gpus_milli"] is None
+    assert "part" in pair.ok("ps")
+    pair.ok("release", job)
+    pair.until_phase(job, "RUNNING")
+    assert pair.job(job)["gpus_milli"] == 250
+
+
 def test_the_map_is_a_bar_a_device_in_eighty_columns(pair: Box) -> None:
     jobs = [pair.submit("--resource", f"cuda.shares={share}", "--", "sleep", "60") for share in ("0.2", "1.2")]
     for job in jobs:

@@ -47,6 +47,11 @@ def test_a_bfloat16_model_on_an_old_device_is_blocked_with_the_flag_that_helps(j
     assert check(mended.work_in(place), place) == ()
 
 
+def test_heads_and_ranks_are_read_off_the_model_and_the_command(job: Path) -> None:
+    found = detect(["vllm", "serve", "model", "--tensor-parallel-size", "3"], env(job), job)
+    assert (found.work.heads, found.work.tensor_parallel) == (32, 3)
+
+
 def test_a_model_that_does_not_fit_its_grant_is_blocked_by_how_much(job: Path) -> None:
     place = Place("A100", cuda=(12, 4), compute=(8, 0), share_milli=100, memory_mib=8192)
     found = detect(["vllm", "serve", "model"], env(job), job)

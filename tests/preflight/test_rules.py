@@ -167,6 +167,11 @@ SITUATIONS = [
         "Paddle on a share, best fit", {"framework": "paddle", "allocator": "naive_best_fit"}, SHARE, OK, "the same"
     ),
     Situation("Paddle on a whole device", {"framework": "paddle"}, {}, OK, "the same"),
+    Situation(
+        "32 heads over 3 devices", {"tensor_parallel": 3, "heads": 32}, {"devices": 3}, BLOCK, "vLLM engine arguments"
+    ),
+    Situation("32 heads over 4 devices", {"tensor_parallel": 4, "heads": 32}, {"devices": 4}, OK, "the same"),
+    Situation("heads that are not known", {"tensor_parallel": 3}, {"devices": 3}, OK, "missing is not known"),
     Situation("more ranks than devices", {"world_size": 4}, {"devices": 2}, BLOCK, "torchrun documentation"),
     Situation("fewer ranks than devices", {"world_size": 1}, {"devices": 2}, WARN, "torchrun documentation"),
     Situation("a model larger than its grant", {"need_mib": 90_000}, {}, BLOCK, "arithmetic"),
@@ -204,6 +209,17 @@ def test_a_strict_site_blocks_what_minor_compatibility_would_bear() -> None:
     work, place = Work(runtime=(12, 8)), Place(cuda=(12, 4))
     assert (verdict(work, place), verdict(work, place, strict=True)) == (WARN, BLOCK)
     assert verdict(Work(runtime=(12, 4)), place, strict=True) == OK
+
+
+def test_heads_that_do_not_divide_are_told_the_nearest_number_that_does() -> None:
+    (finding,) = check(Work(tensor_parallel=6, heads=32), Place(devices=6))
+    assert finding.fix == "tensor parallel size 4 and --gpus 4"
+
+
+def test_a_model_too_large_for_a_slice_is_not_told_to_spread_over_slices() -> None:
+    (finding,) = check(Work(need_mib=20_000), Place(means=Means.MIG, device_memory_mib=9728))
+    assert "larger slice" in finding.fix
+    assert "tensor parallel" not in finding.fix
 
 
 def test_a_finding_says_what_why_and_the_fix() -> None:

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from corral.model.allocation import Grant
-from corral.model.errors import Refused
+from corral.model.errors import BackendFailed, Refused
 from corral.sharing.resource_txt import render, resource_file
-from corral.sharing.scratch import scan
+from corral.sharing.scratch import drop, put, scan, tidy
 
 
 def kernel(root: Path, name: str, content: bytes | None) -> Path:
@@ -41,7 +41,7 @@ def test_what_is_no_regular_file_is_named(tmp_path: Path) -> None:
     huge = kernel(tmp_path, "k2", b"x" * (1024 * 1024 + 1))
     found = scan(tmp_path)
     assert [(bad.path, bad.reason) for bad in found.bad] == [
-        (path, "cannot be read: Is a directory"),
+        (path, "is not a regular file"),
         (huge, "is larger than 1048576 bytes, which no resource file is"),
     ]
 
@@ -49,3 +49,38 @@ def test_what_is_no_regular_file_is_named(tmp_path: Path) -> None:
 def test_a_root_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused, match="cannot be scanned: No such file"):
         scan(tmp_path / "missing")
+
+
+def test_a_file_is_put_whole_replaced_and_dropped_and_its_directories_go_when_nothing_else_is_in_them(
+    tmp_path: Path,
+) -> None:
+    for share in (600, 250):
+        put(tmp_path, "7", resource_file([Grant("a", share)]))
+        assert scan(tmp_path).files["7"].held_milli() == {"a": share}
+    assert [path.name for path in (tmp_path / "7" / "config").iterdir()] == ["resource.txt"]
+    drop(tmp_path, "7")
+    drop(tmp_path, "7")
+    tidy(tmp_path, "7")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_job_that_turns_its_directory_into_a_link_has_nothing_written_or_removed_elsewhere(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "resource.txt").write_text("precious")
+    root = tmp_path / "scratch"
+    (root / "7").mkdir(parents=True)
+    (root / "7" / "config").symlink_to(elsewhere)
+    with pytest.raises(BackendFailed, match=r"config/resource\.txt cannot be written"):
+        put(root, "7", resource_file([Grant("a", 600)]))
+    drop(root, "7")
+    assert [(path.name, path.read_text()) for path in elsewhere.iterdir()] == [("resource.txt", "precious")]
+
+
+def test_a_file_that_is_a_link_is_not_read(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("root:hash")
+    path = kernel(tmp_path / "scratch", "k1", None)
+    path.symlink_to(secret)
+    (bad,) = scan(tmp_path / "scratch").bad
+    assert bad.reason == "is a symbolic link, which is not followed"

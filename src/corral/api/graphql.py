@@ -12,7 +12,7 @@ from strawberry.types import Info
 from corral.control.caller import Caller
 from corral.control.service import Service
 from corral.model.errors import CorralError, Refused
-from corral.sharing.alloc_map import gpu_alloc_map
+from corral.sharing.alloc_map import HeldDevice, gpu_alloc_map
 
 MOST_DEVICES = 1000
 """A page of devices has at most so many."""
@@ -60,19 +60,8 @@ class Agent:
     @strawberry.field
     def devices(self, info: Info[Context, None], offset: int = 0, limit: int = 100) -> list[AgentDevice]:
         """A page of the devices in index order, free ones included."""
-        if offset < 0 or not 1 <= limit <= MOST_DEVICES:
-            raise Refused(f"offset starts at 0, and limit is from 1 to {MOST_DEVICES}", field="limit")
-        return [
-            AgentDevice(
-                uuid=device.uuid,
-                allocated_milli=device.allocated_milli,
-                jobs=[
-                    DeviceJob(job_id=job.job_id, user=job.user, share_milli=job.share_milli, memory_mib=job.memory_mib)
-                    for job in device.jobs
-                ],
-            )
-            for device in _service(info).holdings.devices(self.id, offset=offset, limit=limit)
-        ]
+        _check_page(offset, limit)
+        return [_device(held) for held in _service(info).holdings.devices(self.id, offset=offset, limit=limit)]
 
 
 @strawberry.type
@@ -92,6 +81,19 @@ class Query:
     def agent(self, info: Info[Context, None], agent_id: str) -> Agent | None:
         """The node of this name, null when there is none."""
         return Agent(id=agent_id) if agent_id in _service(info).holdings.nodes() else None
+
+    @strawberry.field
+    def devices(self, info: Info[Context, None], offset: int = 0, limit: int = 100) -> list[AgentDevice]:
+        """A page of the devices of all nodes, by node and index, free ones included."""
+        _check_page(offset, limit)
+        holdings = _service(info).holdings
+        page: list[AgentDevice] = []
+        for node, count in holdings.counts():
+            if offset < count and len(page) < limit:
+                found = holdings.devices(node, offset=offset, limit=limit - len(page))
+                page += [_device(held) for held in found]
+            offset = max(0, offset - count)
+        return page
 
     @strawberry.field
     def agents(self, info: Info[Context, None]) -> list[Agent]:
@@ -149,6 +151,19 @@ def execute(
         if unforeseen:
             raise unforeseen[0]
     return answer
+
+
+def _device(held: HeldDevice) -> AgentDevice:
+    jobs = [
+        DeviceJob(job_id=job.job_id, user=job.user, share_milli=job.share_milli, memory_mib=job.memory_mib)
+        for job in held.jobs
+    ]
+    return AgentDevice(uuid=held.uuid, allocated_milli=held.allocated_milli, jobs=jobs)
+
+
+def _check_page(offset: int, limit: int) -> None:
+    if offset < 0 or not 1 <= limit <= MOST_DEVICES:
+        raise Refused(f"offset starts at 0, and limit is from 1 to {MOST_DEVICES}", field="limit")
 
 
 def _service(info: Info[Context, None]) -> Service:

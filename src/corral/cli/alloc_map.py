@@ -65,7 +65,9 @@ def _device_line(device: MappedDevice, letters: Mapping[str, str]) -> str:
     stacked = sorted(device.jobs, key=lambda job: job.user)
     index = "?" if device.index is None else str(device.index)
     amount = f"{device.allocated_milli / MILLI_PER_DEVICE:.2f}"
-    name = clipped(device.name.removeprefix("NVIDIA "), 18).ljust(18)
+    name = clipped(device.mig_profile or device.name.removeprefix("NVIDIA "), 18).ljust(18)
+    if device.sliced:
+        return f"[{index}] {name} {device.means:<9} only its slices are handed out"
     head = f"[{index}] {name} {device.means:<9} {amount} "
     style = "green" if not stacked else "cyan"
     line = f"{head}|{painted(bar(stacked, letters), style)}|"

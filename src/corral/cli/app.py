@@ -35,7 +35,7 @@ COMMANDS = {
     "alloc-map": "alloc_map",
     "usage": "usage",
     "check": "check",
-    "estimate": "check",
+    "estimate": "estimate",
     "config": "config",
     "simulate": "simulate",
 }

@@ -1,4 +1,4 @@
-"""`corral check` and `corral estimate`: will this run, and how much memory it needs, before anything is queued."""
+"""`corral check`: will this run on the GPUs here, before anything is queued."""
 
 import os
 import sys
@@ -14,24 +14,17 @@ import typer
 from corral.cli.screen import command_group, example, painted, print_json, say, width
 from corral.client import Client, DeviceRow, NoServer, ServerInfo
 from corral.model.errors import Refused, nearest
+from corral.model.fit import profile_matches
 from corral.model.means import Means
-from corral.model.units import (
-    MILLI_PER_DEVICE,
-    count_of,
-    format_memory,
-    parse_memory_mib,
-    parse_share_milli,
-)
+from corral.model.units import MILLI_PER_DEVICE, parse_memory_mib, parse_share_milli
 
 if TYPE_CHECKING:
-    from corral.preflight.estimate import Estimate, Load
     from corral.preflight.subject import Finding, Place
 
 _INDENT = " " * 9
+_OK_INDENT = " " * 7
 
 app = command_group()
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command(
@@ -53,6 +46,9 @@ def check(
     gpu_mem: Annotated[
         str | None, typer.Option("--gpu-mem", metavar="SIZE", help="Memory granted of each GPU: 20G.")
     ] = None,
+    mig: Annotated[
+        str | None, typer.Option("--mig", metavar="PROFILE", help="On a MIG slice rather than a GPU: 1g.10gb.")
+    ] = None,
     share: Annotated[
         str | None, typer.Option("--share", metavar="MEANS", help="How GPUs are shared: mps, mig, timeslice.")
     ] = None,
@@ -62,10 +58,13 @@ def check(
     driver: Annotated[
         str | None, typer.Option("--driver", metavar="VERSION", help="For this driver rather than the one here.")
     ] = None,
+    vgpu_cuda: Annotated[
+        str | None, typer.Option("--vgpu-cuda", metavar="X.Y", help="CUDA that a layer of virtual GPUs is built for.")
+    ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="A runtime newer than the driver blocks, within a major version too.")
     ] = False,
-    json: AsJson = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Say whether a command will run on the GPUs here, and what to change if not.
 
@@ -75,70 +74,48 @@ def check(
     from corral.preflight.detect import Stated, detect
     from corral.preflight.rules import blocking
     from corral.preflight.rules import check as find
+    from corral.preflight.subject import VirtualLayer
 
-    stated = Stated(None if cuda is None else _version(cuda, "--cuda"), None if dtype is None else _dtype(dtype))
+    stated = Stated(None if cuda is None else _version(cuda, "--cuda"), None if dtype is None else parse_dtype(dtype))
     found = detect(command or [], os.environ, Path.cwd(), stated)
     ranks = str(found.work.world_size or 1)
-    places = [_granted(place, gpus or ranks, gpu_mem, share) for place in _places(gpu_model, driver)]
+    asked = gpus or ranks
+    places = [_granted(place, asked, gpu_mem, share) for place in _places(gpu_model, driver, mig)]
+    if vgpu_cuda is not None:
+        layer = VirtualLayer("the layer of virtual GPUs", _version(vgpu_cuda, "--vgpu-cuda"))
+        places = [replace(place, virtual=layer) for place in places]
     results = [(place, find(found.work_in(place), place, strict=strict)) for place in places]
     if json:
         shown = [{"model": place.model, "findings": [asdict(one) for one in findings]} for place, findings in results]
         print_json({"places": shown, "sources": list(found.sources)})
     else:
-        for place, findings in results:
-            sys.stdout.writelines(line + "\n" for line in finding_lines(place, findings))
+        sys.stdout.writelines(line + "\n" for line in result_lines(results))
         for source in found.sources:
             say(f"found {source}")
     raise typer.Exit(int(all(blocking(findings) for _, findings in results)))
 
 
-@app.command(epilog=example("corral estimate Llama-3-70B --tp 4 --dtype fp16 --context 32k --batch 8"))
-def estimate(
-    model: Annotated[str, typer.Argument(help="A model directory, a cached model's name, or any name with a size.")],
-    *,
-    tp: Annotated[int, typer.Option("--tp", min=1, metavar="N", help="Tensor parallel size.")] = 1,
-    pp: Annotated[int, typer.Option("--pp", min=1, metavar="N", help="Pipeline parallel size.")] = 1,
-    dtype: Annotated[str | None, typer.Option("--dtype", metavar="NAME", help="Precision: bf16, half, fp8.")] = None,
-    kv_dtype: Annotated[str | None, typer.Option("--kv-dtype", metavar="NAME", help="Precision of the cache.")] = None,
-    context: Annotated[
-        str | None, typer.Option("--context", metavar="TOKENS", help="Context length: 8192, 32k.  [the model's most]")
-    ] = None,
-    batch: Annotated[int, typer.Option("--batch", min=1, metavar="N", help="Sequences at once.")] = 1,
-    json: AsJson = False,
-) -> None:
-    """Estimate the GPU memory that a language model needs, and which GPUs here would hold it.
-
-    Weights and cache are counted from the model's config.json. Where there is none, the size in the name decides, and
-    where the name states none, a small model is assumed; the last line says which.
-    """
-    from corral.preflight.estimate import Load, estimate_local, estimate_named, parse_context
-    from corral.preflight.model_source import find_model
-
-    load = Load(
-        tensor_parallel=tp,
-        pipeline_parallel=pp,
-        dtype=None if dtype is None else _dtype(dtype),
-        cache_dtype=None if kv_dtype is None else _dtype(kv_dtype),
-        context=None if context is None else parse_context(context),
-        batch=batch,
-    )
-    local = find_model(model, os.environ, Path.cwd())
-    result = estimate_local(local, load) if local else estimate_named(model, load)
-    devices = _devices()
-    if json:
-        holding = None if devices is None else [device.uuid for device in _holding(devices, result)]
-        print_json({**asdict(result), "total_mib": result.total_mib, "gpus": load.world_size, "holding": holding})
-        return
-    sys.stdout.writelines(line + "\n" for line in estimate_lines(result, load, devices))
+def result_lines(results: "Sequence[tuple[Place, tuple[Finding, ...]]]") -> list[str]:
+    """The findings for each kind of device, those of which the same is to be said together."""
+    alike: dict[tuple[bool, tuple[Finding, ...]], list[str]] = {}
+    for place, findings in results:
+        known = any((place.driver, place.cuda, place.compute, place.device_memory_mib))
+        alike.setdefault((known, findings), []).append(place.model)
+    return [
+        line
+        for (known, findings), models in alike.items()
+        for line in _finding_lines(", ".join(dict.fromkeys(models)), findings, known=known)
+    ]
 
 
-def finding_lines(place: "Place", findings: "Sequence[Finding]") -> list[str]:
-    """The findings for one kind of device: what, why, and the fix, each on a line of its own."""
-    if not findings and not any((place.driver, place.cuda, place.compute, place.device_memory_mib)):
-        return [f"{painted('unknown', 'yellow')}  nothing is known of {place.model}, so nothing could be checked"]
+def _finding_lines(name: str, findings: "Sequence[Finding]", *, known: bool) -> list[str]:
+    """What, why, and the fix, each on a line of its own."""
+    if not findings and not known:
+        return [f"{painted('unknown', 'yellow')}  nothing is known of {name}, so nothing could be checked"]
     if not findings:
-        return [f"{painted('ok', 'green')}     {place.model}: nothing speaks against it"]
-    lines = [painted(place.model, "bold")]
+        first, *more = wrap(f"{name}: nothing speaks against it", width() - len(_OK_INDENT))
+        return [f"{painted('ok', 'green')}     {first}", *(_OK_INDENT + line for line in more)]
+    lines = [painted(line, "bold") for line in wrap(name, width())]
     for finding in findings:
         style = "red" if finding.severity.value == "block" else "yellow"
         what, *more = wrap(finding.what, width() - len(_INDENT))
@@ -149,47 +126,11 @@ def finding_lines(place: "Place", findings: "Sequence[Finding]") -> list[str]:
     return lines
 
 
-def estimate_lines(result: "Estimate", load: "Load", devices: Sequence[DeviceRow] | None) -> list[str]:
-    """The parts, the sum, who would hold it, and where the figures come from."""
-    where = "on one GPU" if load.world_size == 1 else f"on each of {load.world_size} GPUs"
-    sequences = count_of(result.batch, "sequence")
-    lines = [
-        f"{format_memory(result.weights_mib):>8}  weights",
-        f"{format_memory(result.cache_mib):>8}  key-value cache of {sequences} of {result.context} tokens",
-        f"{format_memory(result.activations_mib):>8}  activations",
-        f"{format_memory(result.overhead_mib):>8}  overhead",
-        painted(f"{format_memory(result.total_mib):>8}  in all, {where}", "bold"),
-    ]
-    if devices is not None:
-        lines.append(_holding_line(result, load, devices))
-    return [*lines, f"from {result.source}"]
+def _places(gpu_model: str | None, driver: str | None, mig: str | None) -> "list[Place]":
+    """A place for each kind of device here, or the one that was named; an unknown one when there is neither.
 
-
-def _holding_line(result: "Estimate", load: "Load", devices: Sequence[DeviceRow]) -> str:
-    able = _holding(devices, result)
-    if len(able) >= load.world_size:
-        return f"GPUs here that hold it: {', '.join(str(device.index) for device in able)} ({able[0].name})"
-    largest = max((device.memory_total_mib or 0 for device in devices), default=0)
-    if not able:
-        return f"no GPU here holds it: the largest has {format_memory(largest)}; try --tp {2 * load.tensor_parallel}"
-    return f"{count_of(len(able), 'GPU')} here would hold it and {load.world_size} are needed"
-
-
-def _holding(devices: Sequence[DeviceRow], result: "Estimate") -> list[DeviceRow]:
-    return [device for device in devices if not device.sliced and (device.memory_total_mib or 0) >= result.total_mib]
-
-
-def _devices() -> tuple[DeviceRow, ...] | None:
-    """The devices of the server, None when there is no server to ask."""
-    try:
-        with Client() as client:
-            return client.devices.list()
-    except NoServer:
-        return None
-
-
-def _places(gpu_model: str | None, driver: str | None) -> "list[Place]":
-    """A place for each kind of device here, or the one that was named; an unknown one when there is neither."""
+    Slices are kinds of their own, which only who asks for their profile gets. Raises Refused where there is none.
+    """
     from corral.preflight.compatibility import compute_of_model
     from corral.preflight.subject import Place
 
@@ -205,6 +146,14 @@ def _places(gpu_model: str | None, driver: str | None) -> "list[Place]":
         if driver is None:
             say("no server answers, so GPUs and driver are not known; name them with --gpu-model and --driver")
         return [Place(driver=driver)]
+    if mig is not None:
+        offered = {device.mig_profile for device in devices if device.mig_profile}
+        devices = tuple(one for one in devices if one.mig_profile and profile_matches(mig, one.mig_profile))
+        if not devices:
+            there = ", ".join(sorted(offered)) or "none at all"
+            raise Refused(f"--mig: no device here has a slice {mig}; there are: {there}", field="--mig")
+    else:
+        devices = tuple(device for device in devices if device.mig_profile is None and not device.sliced)
     kinds = groupby(sorted(devices, key=_kind), key=_kind)
     return [_place(server, driver, next(same)) for _, same in kinds] or [Place(driver=driver)]
 
@@ -218,7 +167,7 @@ def _place(server: ServerInfo, driver: str | None, device: DeviceRow) -> "Place"
     from corral.preflight.subject import Place
 
     return Place(
-        device.name,
+        device.name if device.mig_profile is None else f"{device.name} {device.mig_profile}",
         driver=driver or server.driver_version,
         cuda=None if driver else version_of(server.cuda_version or ""),
         compute=version_of(device.compute_capability or "") or compute_of_model(device.name),
@@ -253,7 +202,8 @@ def _version(text: str, flag: str) -> tuple[int, int]:
     return version
 
 
-def _dtype(text: str) -> str:
+def parse_dtype(text: str) -> str:
+    """The precision that a name means. Raises Refused for one that is not known."""
     from corral.preflight.precision import canonical, known_names
 
     name = canonical(text)

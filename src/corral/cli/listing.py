@@ -132,7 +132,7 @@ def start_lines(rows: Sequence[JobRow]) -> list[str]:
 def _gpus(row: JobRow) -> str:
     if row.gpus is None:
         return "-"
-    return str(row.gpus) if row.gpus_milli is None else format_share(row.gpus_milli)
+    return "part" if row.gpus_milli is None else format_share(row.gpus_milli)
 
 
 def job_time(row: JobRow, now: float) -> str:

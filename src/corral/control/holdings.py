@@ -20,6 +20,11 @@ class Holdings:
         """The nodes by name."""
         return tuple(sorted(self._ledger.view().nodes))
 
+    def counts(self) -> tuple[tuple[str, int], ...]:
+        """How many devices each node has, by name."""
+        nodes = self._ledger.view().nodes
+        return tuple((name, len(nodes[name].devices)) for name in sorted(nodes))
+
     def alloc_map(self, node: str) -> dict[str, str]:
         """Two-digit amounts by device of a node; devices with nothing on them are absent. Raises NotFound."""
         self._known(node)
@@ -68,4 +73,5 @@ def _row(node: str, device: Device, held: HeldDevice) -> MappedDevice:
         means=device.means.value,
         allocated_milli=held.allocated_milli,
         jobs=tuple(HolderRow(job.job_id, job.user, job.share_milli, job.memory_mib) for job in held.jobs),
+        mig_profile=device.mig_profile,
     )

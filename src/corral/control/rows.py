@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from corral.model.allocation import Allocation, Grant
 from corral.model.device import Device, DeviceCondition, DeviceSample
-from corral.model.job import Job
+from corral.model.job import Job, Request
 from corral.model.plan import WaitReason
 from corral.model.rows import DeviceRow, GrantRow, HolderRow, JobRow, LinkRow, ProcessRow
 from corral.model.units import MILLI_PER_DEVICE, format_memory, format_share
@@ -39,7 +39,7 @@ def job_row(
         project=spec.project,
         command=spec.command,
         gpus=spec.request.devices * spec.request.gang_size,
-        gpus_milli=sum(grant.share_milli for grant in grants) or spec.request.total_milli,
+        gpus_milli=sum(grant.share_milli for grant in grants) or _asked_milli(spec.request),
         grants=grant_rows(grants),
         enforcement=None if allocation is None else allocation.enforcement,
         time_limit_s=spec.time_limit_s,
@@ -47,6 +47,11 @@ def job_row(
         wait=None if wait is None else wait.value,
         expected_start=expected_start,
     )
+
+
+def _asked_milli(request: Request) -> int | None:
+    """What is asked for, None where only the device can say what share of it the memory comes to."""
+    return None if request.share_of_memory else request.total_milli
 
 
 def grant_rows(grants: Sequence[Grant]) -> tuple[GrantRow, ...]:

@@ -30,7 +30,7 @@ class JobRow:
         reason: why it ended as it did.
         wait: one word on why it waits, None unless it does.
         gpus: devices asked for, of all members of a gang.
-        gpus_milli: thousandths of a GPU that it holds, or asks for.
+        gpus_milli: thousandths of a GPU that it holds, or asks for; None where it asks for memory and holds none.
         grants: what it holds of each device now.
         enforcement: what stands behind that; None when it holds none.
     """
@@ -229,7 +229,10 @@ class DryRun:
 
 @dataclass(frozen=True, slots=True)
 class MappedDevice:
-    """A device in the allocation map; `means` is how it is shared, `jobs` are those on it in the order they came."""
+    """A device in the allocation map; `means` is how it is shared, `jobs` are those on it in the order they came.
+
+    `mig_profile` is a slice's.
+    """
 
     uuid: str
     index: int | None = None
@@ -238,6 +241,12 @@ class MappedDevice:
     means: str = ""
     allocated_milli: int = 0
     jobs: tuple[HolderRow, ...] = ()
+    mig_profile: str | None = None
+
+    @property
+    def sliced(self) -> bool:
+        """Whether it is in MIG mode, and only its slices are handed out."""
+        return self.means == "mig" and self.mig_profile is None
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,8 @@ def detect(command: Sequence[str], env: Mapping[str, str], workdir: Path, stated
         dtype=_dtype(said.dtype or line.dtype, framework, model),
         quantization=canonical(line.quantization) or (model.shape.quantization if model else None),
         world_size=line.world_size,
+        tensor_parallel=line.load.tensor_parallel if line.model else None,
+        heads=model.shape.heads if model else None,
         memory_fraction=line.fraction,
         allocator=env.get("FLAGS_allocator_strategy"),
     )

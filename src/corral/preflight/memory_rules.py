@@ -28,6 +28,8 @@ def memory_fit(work: Work, place: Place) -> Iterator[Finding]:
         why = f"weights, working space and a least cache are {short} more, so it cannot be loaded"
         spread = 2 * max(1, work.world_size or place.devices)
         fix = f"spread it: --gpus {spread} with tensor parallel size {spread}; or ask for bigger devices: --min-memory "
+        if place.means is Means.MIG:
+            fix = "ask for a larger slice; or for whole devices, without --mig: --min-memory "
         yield Finding(Severity.BLOCK, "memory-fit", what, why, fix + format_memory(work.need_mib))
     elif work.want_mib is not None and work.want_mib > granted:
         short = format_memory(work.want_mib - granted)

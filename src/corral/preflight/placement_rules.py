@@ -26,6 +26,17 @@ def device_count(work: Work, place: Place) -> Iterator[Finding]:
         yield Finding(Severity.WARN, "device-count", what, why, f"--gpus {work.world_size}")
 
 
+def head_division(work: Work, place: Place) -> Iterator[Finding]:
+    """A layer's attention heads are split evenly: servers refuse a tensor parallel size that does not divide them."""
+    ranks, heads = work.tensor_parallel, work.heads
+    if ranks is None or not heads or heads % ranks == 0:
+        return
+    fits = next(one for one in range(min(ranks, heads), 0, -1) if heads % one == 0)
+    what = f"the model has {heads} attention heads and they are to be split over {ranks} GPUs"
+    why = "each GPU takes as many as the others, so the server ends at once where that does not come out even"
+    yield Finding(Severity.BLOCK, "head-division", what, why, f"tensor parallel size {fits} and --gpus {fits}")
+
+
 def mps_rules(work: Work, place: Place) -> Iterator[Finding]:
     """MPS: Volta or newer, a driver for CUDA 11.5 or newer, no MIG, one device a share."""
     if place.means is not Means.MPS:

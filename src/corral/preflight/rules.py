@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 from corral.preflight.driver_rules import driver_against_runtime, runtime_against_device, virtual_layer
 from corral.preflight.memory_rules import memory_fit, memory_fraction
-from corral.preflight.placement_rules import device_count, mig_rules, mps_rules, paddle_allocator
+from corral.preflight.placement_rules import device_count, head_division, mig_rules, mps_rules, paddle_allocator
 from corral.preflight.precision_rules import framework_against_device, precision_against_device
 from corral.preflight.subject import Finding, Place, Severity, Work
 
@@ -18,6 +18,7 @@ RULES: tuple[Rule, ...] = (
     memory_fit,
     memory_fraction,
     device_count,
+    head_division,
     mps_rules,
     mig_rules,
     paddle_allocator,

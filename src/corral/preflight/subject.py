@@ -36,6 +36,7 @@ class Work:
         dtype: of weights and arithmetic, as `precision.canonical` names it.
         quantization: method of the weights ("awq", "gptq", "fp8", ...).
         world_size: devices that the program will use on one node.
+        tensor_parallel, heads: over how many devices each layer is split, and the attention heads that it has.
         need_mib: memory per device without which it does not start.
         want_mib: memory per device for the context and batch it asks for.
         fitting_context: the longest context, in tokens, that would fit instead.
@@ -48,6 +49,8 @@ class Work:
     dtype: str | None = None
     quantization: str | None = None
     world_size: int | None = None
+    tensor_parallel: int | None = None
+    heads: int | None = None
     need_mib: int | None = None
     want_mib: int | None = None
     fitting_context: int | None = None

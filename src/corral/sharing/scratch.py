@@ -1,14 +1,17 @@
 """A scratch root: one `resource.txt` per running job, some gone or damaged by the time they are read."""
 
 import contextlib
+import errno
 import os
-from collections.abc import Mapping
+import stat
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from corral.model.errors import BackendFailed, Refused
 from corral.sharing.resource_txt import BadText, ResourceFile, parse, render
 
+_NAME, _FRESH = "resource.txt", "resource.new"
 _MOST_BYTES = 1024 * 1024
 
 
@@ -64,36 +67,53 @@ def put(root: Path, kernel: str, file: ResourceFile, owner: tuple[int, int] | No
     """Write a kernel's file so that a reader finds all of it or none.
 
     The kernel's directory is made if need be and given to `owner` (uid, gid); the file stays this process's, readable
-    for all. Raises BackendFailed when the disk refuses.
+    for all. Raises BackendFailed when the disk refuses, or the owner has put something else in its place.
     """
     home = root / kernel
-    target = home / "config" / "resource.txt"
     try:
         with contextlib.suppress(FileExistsError):
             home.mkdir(mode=0o700)
             if owner is not None:
                 os.chown(home, *owner)
-        target.parent.mkdir(mode=0o755, exist_ok=True)
-        fresh = target.with_suffix(".new")
-        fresh.unlink(missing_ok=True)
-        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
-        with open(fd, "w") as text:
-            os.fchmod(fd, 0o644)
-            text.write(render(file))
-        fresh.replace(target)
+        with _opened(home, make=True) as config:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(_FRESH, dir_fd=config)
+            fd = os.open(_FRESH, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644, dir_fd=config)
+            with open(fd, "w") as text:
+                os.fchmod(fd, 0o644)
+                text.write(render(file))
+            os.replace(_FRESH, _NAME, src_dir_fd=config, dst_dir_fd=config)
     except OSError as error:
-        raise BackendFailed(f"{target} cannot be written: {error.strerror}") from error
+        raise BackendFailed(f"{home / 'config' / _NAME} cannot be written: {error.strerror}") from error
 
 
 def drop(root: Path, kernel: str) -> None:
     """Remove a kernel's file. Raises BackendFailed."""
-    target = root / kernel / "config" / "resource.txt"
     try:
-        target.unlink(missing_ok=True)
-    except NotADirectoryError:
+        with _opened(root / kernel) as config:
+            os.unlink(_NAME, dir_fd=config)
+    except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
-        raise BackendFailed(f"{target} cannot be removed: {error.strerror}") from error
+        raise BackendFailed(f"{root / kernel / 'config' / _NAME} cannot be removed: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def _opened(home: Path, *, make: bool = False) -> Iterator[int]:
+    """The directory that a kernel's file is in. Its owner may move things about: no symbolic link is followed."""
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    above = os.open(home, flags)
+    try:
+        if make:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir("config", 0o755, dir_fd=above)
+        config = os.open("config", flags, dir_fd=above)
+    finally:
+        os.close(above)
+    try:
+        yield config
+    finally:
+        os.close(config)
 
 
 def tidy(root: Path, kernel: str) -> None:
@@ -104,10 +124,19 @@ def tidy(root: Path, kernel: str) -> None:
 
 
 def _read(path: Path) -> str | BadText:
-    if path.exists() and not path.is_file() and not path.is_dir():
-        return BadText("is not a regular file")
-    with path.open("rb") as file:
-        content = file.read(_MOST_BYTES + 1)
+    """The text; a link is not followed, for its owner may not be allowed to read what a root server reads."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            return BadText("is a symbolic link, which is not followed")
+        raise
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return BadText("is not a regular file")
+        content = os.read(fd, _MOST_BYTES + 1)
+    finally:
+        os.close(fd)
     if len(content) > _MOST_BYTES:
         return BadText(f"is larger than {_MOST_BYTES} bytes, which no resource file is")
     try:

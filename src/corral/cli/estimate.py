@@ -1,0 +1,125 @@
+"""`corral estimate`: how much GPU memory a language model needs, and which GPUs here would hold it."""
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from corral.cli.check import parse_dtype
+from corral.cli.screen import command_group, example, painted, print_json, width, wrapped
+from corral.client import Client, DeviceRow, NoServer
+from corral.model.errors import Refused
+from corral.model.units import count_of, format_memory
+
+if TYPE_CHECKING:
+    from corral.preflight.estimate import Estimate, Load
+
+MOST_RANKS = 64
+"""A tensor parallel size beyond this is not suggested."""
+
+app = command_group()
+
+
+@app.command(epilog=example("corral estimate Llama-3-70B --tp 4 --dtype fp16 --context 32k --batch 8"))
+def estimate(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="A model directory, a cached model's name, or any name with a size.")
+    ],
+    *,
+    tp: Annotated[int, typer.Option("--tp", min=1, metavar="N", help="Tensor parallel size.")] = 1,
+    pp: Annotated[int, typer.Option("--pp", min=1, metavar="N", help="Pipeline parallel size.")] = 1,
+    dtype: Annotated[str | None, typer.Option("--dtype", metavar="NAME", help="Precision: bf16, half, fp8.")] = None,
+    kv_dtype: Annotated[str | None, typer.Option("--kv-dtype", metavar="NAME", help="Precision of the cache.")] = None,
+    context: Annotated[
+        str | None, typer.Option("--context", metavar="TOKENS", help="Context length: 8192, 32k.  [the model's most]")
+    ] = None,
+    batch: Annotated[int, typer.Option("--batch", min=1, metavar="N", help="Sequences at once.")] = 1,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Estimate the GPU memory that a language model needs, and which GPUs here would hold it.
+
+    Weights and cache are counted from the model's config.json. Where there is none, the size in the name decides, and
+    where the name states none, a small model is assumed; the last line says which.
+    """
+    from corral.preflight.estimate import Load, estimate_local, estimate_named, parse_context
+    from corral.preflight.model_name import billions_in
+    from corral.preflight.model_source import find_model
+
+    load = Load(
+        tensor_parallel=tp,
+        pipeline_parallel=pp,
+        dtype=None if dtype is None else parse_dtype(dtype),
+        cache_dtype=None if kv_dtype is None else parse_dtype(kv_dtype),
+        context=None if context is None else parse_context(context),
+        batch=batch,
+    )
+    local = find_model(model, os.environ, Path.cwd())
+    if local is None and model.startswith(("/", "./", "../")) and not billions_in(model):
+        raise Refused(f"MODEL: there is no directory {model}, and its name states no size", field="model")
+
+    def of(wanted: "Load") -> "Estimate":
+        return estimate_local(local, wanted) if local else estimate_named(model, wanted)
+
+    result, devices = of(load), _devices()
+    if json:
+        holding = None if devices is None else [device.uuid for device in _holding(devices, result, load)]
+        print_json({**asdict(result), "total_mib": result.total_mib, "gpus": load.world_size, "holding": holding})
+        return
+    lines = estimate_lines(result, load)
+    if devices is not None:
+        lines += wrapped(_holding_line(of, load, devices), width())
+    if local is not None and local.shape.heads % tp:
+        lines += wrapped(f"its {local.shape.heads} attention heads cannot be split over --tp {tp} evenly", width())
+    sys.stdout.writelines(f"{line}\n" for line in [*lines, f"from {result.source}"])
+
+
+def estimate_lines(result: "Estimate", load: "Load") -> list[str]:
+    """The parts and the sum."""
+    where = "on one GPU" if load.world_size == 1 else f"on each of {load.world_size} GPUs"
+    sequences = count_of(result.batch, "sequence")
+    return [
+        f"{format_memory(result.weights_mib):>8}  weights",
+        f"{format_memory(result.cache_mib):>8}  key-value cache of {sequences} of {result.context} tokens",
+        f"{format_memory(result.activations_mib):>8}  activations",
+        f"{format_memory(result.overhead_mib):>8}  overhead",
+        painted(f"{format_memory(result.total_mib):>8}  in all, {where}", "bold"),
+    ]
+
+
+def _holding_line(of: "Callable[[Load], Estimate]", load: "Load", devices: Sequence[DeviceRow]) -> str:
+    able = _holding(devices, of(load), load)
+    if len(able) >= load.world_size:
+        models = ", ".join(dict.fromkeys(device.name for device in able))
+        return f"GPUs here that hold it: {', '.join(str(device.index) for device in able)} ({models})"
+    if able:
+        return f"{count_of(len(able), 'GPU')} here would hold it and {load.world_size} are needed"
+    largest = max((device.memory_total_mib or 0 for device in devices if not device.sliced), default=0)
+    ranks = load.tensor_parallel
+    while of(replace(load, tensor_parallel=ranks)).total_mib > largest and ranks <= MOST_RANKS:
+        ranks *= 2
+    advice = f"try --tp {ranks}" if ranks <= MOST_RANKS else f"not even --tp {MOST_RANKS} would make it fit"
+    return f"no GPU here holds it: the largest has {format_memory(largest)}; {advice}"
+
+
+def _holding(devices: Sequence[DeviceRow], result: "Estimate", load: "Load") -> list[DeviceRow]:
+    """Those with the memory; MIG slices only for what runs on one alone, as they cannot work together."""
+    return [
+        device
+        for device in devices
+        if not device.sliced
+        and (device.mig_profile is None or load.world_size == 1)
+        and (device.memory_total_mib or 0) >= result.total_mib
+    ]
+
+
+def _devices() -> tuple[DeviceRow, ...] | None:
+    """The devices of the server, None when there is no server to ask."""
+    try:
+        with Client() as client:
+            return client.devices.list()
+    except NoServer:
+        return None
