@@ -1,22 +1,17 @@
 """Mixed device models: the published order of policies, and jobs that go where they run fastest."""
 
-import os
-from pathlib import Path
-
 import pytest
 
 from corral.model.errors import Refused
 from corral.sim.gavel import TraceJob, read_trace, simulate
+from tests.sim.conftest import Recorded
 
 HALF_HOUR_OF_STEPS = 1800.0
 
 
 @pytest.fixture(scope="module")
-def jobs() -> list[TraceJob]:
-    data = os.environ.get("CORRAL_BENCH_DATA")
-    if data is None:
-        pytest.skip("needs gavel/multi_seed0.csv: set CORRAL_BENCH_DATA to where gavel/ lies")
-    return read_trace(Path(data) / "gavel" / "multi_seed0.csv")
+def jobs(recorded: Recorded) -> list[TraceJob]:
+    return read_trace(recorded("gavel/multi_seed0.csv"))
 
 
 def test_fifo_is_within_a_tenth_of_the_published_runs(jobs: list[TraceJob]) -> None:

@@ -1,6 +1,5 @@
 """The replay of openb equals the published one exactly, and the policy of our own beats it."""
 
-import os
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ import pytest
 
 from corral.model.errors import Refused
 from corral.sim.openb import SHIPPED, replay, run_openb, shipped_trace, target_mix
+from tests.sim.conftest import Recorded
 
 FGD_MILLI, BEST_FIT_MILLI = 5_919_410, 5_785_450
 """Milli-GPU that the authors' policies allocate on the default trace in the order of seed 42."""
@@ -122,12 +122,11 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("trace", "fgd_pct"), [("gpushare100", 74.87), ("gpuspec33", 87.24)])
-def test_pods_in_the_files_own_order_do_not_lead_the_learner_astray(trace: str, fgd_pct: float) -> None:
+def test_pods_in_the_files_own_order_do_not_lead_the_learner_astray(
+    recorded: Recorded, trace: str, fgd_pct: float
+) -> None:
     """CPU-only pods come first in one of them, the constrained models in lumps in the other."""
-    data = os.environ.get("CORRAL_BENCH_DATA")
-    if data is None:
-        pytest.skip("CORRAL_BENCH_DATA is not set: the other openb traces are not at hand")
-    openb = Path(data) / "openb"
+    openb = recorded("openb")
     found = run_openb(
         openb / "csv/openb_node_list_gpu_node.csv",
         openb / f"csv/openb_pod_list_{trace}.csv",

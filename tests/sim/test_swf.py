@@ -1,22 +1,19 @@
 """The queue traces: figures that others have published or measured come out exactly."""
 
-import os
 from pathlib import Path
 
 import pytest
 
 from corral.model.errors import Refused
 from corral.sim.swf import TraceJob, bounded_slowdown, read_trace, simulate
+from tests.sim.conftest import Recorded
 
 WINDOWS = (1981, 2756, 4299, 8850, 3316, 2714, 5228, 7762, 4022, 7085)
 
 
 @pytest.fixture(scope="module")
-def lublin() -> list[TraceJob]:
-    data = os.environ.get("CORRAL_BENCH_DATA")
-    if data is None:
-        pytest.skip("needs lublin_256.swf: set CORRAL_BENCH_DATA to where swf/ lies")
-    return read_trace(Path(data) / "swf" / "lublin_256.swf")
+def lublin(recorded: Recorded) -> list[TraceJob]:
+    return read_trace(recorded("swf/lublin_256.swf"))
 
 
 def test_fcfs_without_backfill_gives_the_published_slowdown(lublin: list[TraceJob]) -> None:
