@@ -1,9 +1,9 @@
 """The map says of each device what is handed out, by the ledger and by the files, and where the two differ."""
 
 import json
-from types import MappingProxyType
 
 from corral.model.allocation import Allocation, Grant, Member, Placement
+from corral.model.fact import AllocationMade
 from corral.model.split import split
 from corral.model.view import View
 from corral.sharing.alloc_map import (
@@ -13,7 +13,7 @@ from corral.sharing.alloc_map import (
     alloc_map_of_files,
     disagreements,
     gpu_alloc_map,
-    held_devices,
+    held_device,
 )
 from corral.sharing.resource_txt import resource_file
 
@@ -25,7 +25,7 @@ def allocation(job_id: str, *grants: Grant, node: str = "n1", user: str = "ada")
 
 
 def view(*allocations: Allocation) -> View:
-    return View(allocations=MappingProxyType({a.id: a for a in allocations}))
+    return View().advance(AllocationMade(one, 0.0) for one in allocations)
 
 
 def test_a_fifth_and_six_fifths_of_two_devices_give_the_known_map() -> None:
@@ -49,8 +49,9 @@ def test_free_devices_and_other_nodes_are_absent() -> None:
 
 def test_each_device_knows_its_jobs_and_their_owners() -> None:
     held = view(allocation("1", Grant("a", 250, 2048)), allocation("2", Grant("a", 500), user="bob"))
-    assert held_devices(held) == (HeldDevice("a", (Share("1", "ada", 250, 2048), Share("2", "bob", 500, None))),)
-    assert held_devices(held)[0].allocated_milli == 750
+    assert held_device(held, "a") == HeldDevice("a", (Share("1", "ada", 250, 2048), Share("2", "bob", 500, None)))
+    assert held_device(held, "a").allocated_milli == 750
+    assert held_device(held, "z") == HeldDevice("z", ())
 
 
 def test_files_give_the_same_map_as_the_ledger() -> None:

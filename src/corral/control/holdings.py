@@ -6,7 +6,7 @@ from corral.model.device import Device
 from corral.model.errors import NotFound, nearest
 from corral.model.rows import HolderRow, MappedDevice
 from corral.ports import Ledger
-from corral.sharing.alloc_map import HeldDevice, alloc_map, held_devices
+from corral.sharing.alloc_map import HeldDevice, alloc_map, held_device
 
 
 class Holdings:
@@ -34,10 +34,9 @@ class Holdings:
         """The devices of a node in index order, free ones included, with the jobs on them. Raises NotFound."""
         self._known(node)
         view = self._ledger.view()
-        held = {device.uuid: device for device in held_devices(view, node)}
         devices = sorted(view.nodes[node].devices, key=lambda device: (device.index, device.uuid))
         end = None if limit is None else offset + limit
-        return tuple(held.get(device.uuid, HeldDevice(device.uuid, ())) for device in devices[offset:end])
+        return tuple(held_device(view, device.uuid) for device in devices[offset:end])
 
     def rows(self) -> list[MappedDevice]:
         """Every device with its jobs, as `corral alloc-map` shows it."""

@@ -32,22 +32,27 @@ class HeldDevice:
         return sum(job.share_milli for job in self.jobs)
 
 
-def held_devices(view: View, node: str | None = None) -> tuple[HeldDevice, ...]:
-    """Every device that a job holds, of one node or of all, in order of UUID."""
-    jobs: dict[str, list[Share]] = {}
-    for allocation in view.allocations.values():
-        for member in allocation.placement.members:
-            if node is not None and member.node != node:
-                continue
-            for grant in member.grants:
-                share = Share(allocation.job_id, allocation.user, grant.share_milli, grant.memory_mib)
-                jobs.setdefault(grant.uuid, []).append(share)
-    return tuple(HeldDevice(uuid, tuple(shares)) for uuid, shares in sorted(jobs.items()))
+def held_device(view: View, uuid: str) -> HeldDevice:
+    """A device with the jobs on it."""
+    holders = (view.allocations[allocation_id] for allocation_id in view.holders.get(uuid, ()))
+    shares = (
+        Share(holder.job_id, holder.user, grant.share_milli, grant.memory_mib)
+        for holder in holders
+        for grant in holder.placement.grants
+        if grant.uuid == uuid
+    )
+    return HeldDevice(uuid, tuple(shares))
 
 
 def alloc_map(view: View, node: str | None = None) -> dict[str, str]:
     """Two-digit amounts by device, {"GPU-...": "0.80"}; devices with nothing on them are absent."""
-    return _two_digits({device.uuid: device.allocated_milli for device in held_devices(view, node)})
+    held: dict[str, int] = {}
+    for allocation in view.allocations.values():
+        for member in allocation.placement.members:
+            if node is None or member.node == node:
+                for grant in member.grants:
+                    held[grant.uuid] = held.get(grant.uuid, 0) + grant.share_milli
+    return _two_digits(held)
 
 
 def alloc_map_of_files(files: Iterable[ResourceFile]) -> dict[str, str]:
