@@ -7,6 +7,7 @@ import pytest
 from corral.control.checks import MAX_DEVICES, MAX_INDEX, check
 from corral.model.errors import Refused
 from corral.model.job import JobKind, Request
+from corral.model.means import Means
 from corral.model.submission import ArraySpec, Submission
 
 GOOD = Submission(command=("true",))
@@ -117,6 +118,13 @@ def test_what_makes_no_sense_is_refused_by_name(change: dict[str, Any], field: s
         ({"share_milli": 0}, "share_milli"),
         ({"share_milli": 1001}, "share_milli"),
         ({"memory_mib": 0}, "memory_mib"),
+        ({"memory_mib": 1024}, "memory_mib"),
+        ({"memory_percent": 50}, "memory_percent"),
+        ({"cores_percent": 50}, "cores_percent"),
+        ({"share_of_memory": True, "share_milli": 10}, "memory_mib"),
+        ({"mig_profile": "1g.10gb", "share_milli": 500}, "share_milli"),
+        ({"means": Means.EXCLUSIVE, "share_milli": 500}, "means"),
+        ({"split_milli": 10**12}, "split_milli"),
         ({"min_memory_mib": 2**63}, "min_memory_mib"),
         ({"accept_in_use": -1}, "accept_in_use"),
         ({"cpu_milli": -1}, "cpu_milli"),

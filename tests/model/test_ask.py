@@ -45,6 +45,8 @@ def test_flags_are_understood(flags: dict[str, str], asked: Ask) -> None:
         ({"gpus": "half"}, "--gpus", "is not a number"),
         ({"gpus": "1", "memory": "20G"}, "--gpu-mem", "use --min-memory"),
         ({"gpus": "2", "cores": "50"}, "--gpu-cores", "ask for a fraction"),
+        ({"cores": "100", "memory": "20G"}, "--gpu-mem", "a whole GPU is granted with all it has"),
+        ({"profile": " "}, "--mig", "names no profile"),
         ({"memory": "20"}, "--gpu-mem", "write a number and a unit"),
         ({"cores": "101"}, "--gpu-cores", "ask for 1 to 100"),
         ({"cores": "0"}, "--gpu-cores", "not above zero"),

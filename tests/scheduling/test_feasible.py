@@ -50,6 +50,7 @@ SPLIT_LACK = (
         (HERE, {"devices": 9}, "this machine has 8; the most you can ask for is 8"),
         (FLEET, {"devices": 5}, "the largest node has 4; the most you can ask for is 4 on one node"),
         (HERE, {"models": ("H100",)}, "no GPU here is of model H100; there are: A100-SXM4-80GB (8)"),
+        (HERE, {"min_memory_mib": 81_921}, "no such GPU has 81921M; the most you can ask for is 81920M"),
         (HERE, {"min_memory_mib": 100 * 1024}, "no such GPU has 100G; the most you can ask for is 80G"),
         (MPS, {"share_milli": 10}, "a share of a GPU on MPS is at least 0.03; ask for that"),
         (MIXED, {"share_milli": 10, "means": Means.MPS}, "a share of a GPU on MPS is at least 0.03; ask for that"),

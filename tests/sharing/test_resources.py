@@ -91,6 +91,13 @@ def test_memory_beside_whole_devices_is_left_out_and_said() -> None:
     assert "whole GPU" in asked.notes[0]
 
 
+@pytest.mark.parametrize("memory", ["nvidia.com/gpumem", "nvidia.com/gpumem-percentage"])
+def test_all_the_cores_are_the_whole_device_with_all_its_memory(memory: str) -> None:
+    asked = to_ask({"nvidia.com/gpu": "1", "nvidia.com/gpucores": "100", memory: "50"})
+    assert (asked.share_milli, asked.memory_mib, asked.memory_percent) == (1000, None, None)
+    assert memory in asked.notes[0]
+
+
 def test_a_request_that_repeats_its_limit_is_harmless_and_one_that_differs_is_refused() -> None:
     assert to_ask({"nvidia.com/gpu": "2"}, {"nvidia.com/gpu": "2"}).devices == 2
     with pytest.raises(Refused, match="request 1 and limit 2 differ"):

@@ -156,6 +156,8 @@ def _check_share(request: Request) -> None:
     for field, milli in (("share_milli", request.share_milli), ("split_milli", request.split_milli)):
         if milli is not None and milli % SHARE_QUANTUM_MILLI:
             raise Refused(f"{field}: shares come in hundredths, so in multiples of 10; {milli} is none", field=field)
+    if request.devices:
+        _check_whole(request)
     if request.split_milli is None:
         return
     if not SHARE_QUANTUM_MILLI <= request.split_milli <= MAX_DEVICES * MILLI_PER_DEVICE:
@@ -171,6 +173,24 @@ def _check_share(request: Request) -> None:
         )
     if request.means is Means.MPS and request.split_milli > MILLI_PER_DEVICE:
         raise Refused("--share mps: a share on MPS is of one device; ask for 1 GPU or less", field="means")
+
+
+def _check_whole(request: Request) -> None:
+    """What only a part of a device can be asked for with, and what only a whole one can."""
+    if request.share_of_memory and request.memory_mib is None:
+        raise Refused("share_of_memory: it says that the memory decides, and none is given", field="memory_mib")
+    if not request.whole:
+        if request.mig_profile is not None:
+            raise Refused("share_milli: a MIG slice is given whole; leave share_milli out", field="share_milli")
+        if request.means is Means.EXCLUSIVE:
+            raise Refused("--share exclusive: an exclusive device is given whole; ask for --gpus 1", field="means")
+        return
+    for field in ("memory_mib", "memory_percent", "cores_percent"):
+        limit = getattr(request, field)
+        if limit is not None and not (field == "cores_percent" and limit == 100):
+            raise Refused(
+                f"{field}: a whole GPU is granted with all it has; leave {field} out, or ask for a part", field=field
+            )
 
 
 def _check_surroundings(submission: Submission) -> None:

@@ -79,6 +79,8 @@ def ask(
     cores_percent = None if cores is None else _percent(cores)
     total_milli = None if gpus is None else parse_share_milli(gpus)
     whole = total_milli is not None and total_milli % MILLI_PER_DEVICE == 0
+    if total_milli is None and cores_percent == 100:
+        _refuse_limits_on_whole(memory, None)
     if whole or (total_milli is None and memory_mib is None and cores_percent is None):
         _refuse_limits_on_whole(memory, cores)
         devices = 1 if total_milli is None else total_milli // MILLI_PER_DEVICE

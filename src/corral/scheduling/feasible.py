@@ -269,7 +269,10 @@ def _device_lack(view: View, request: Request) -> str | None:
     memory = max(device.memory_mib or 0 for device in able)
     least = max(request.min_memory_mib or 0, request.memory_mib or 0)
     if least > memory:
-        return f"no such GPU has {format_memory(least)}; the most you can ask for is {format_memory(memory)}"
+        wanted, most = format_memory(least), format_memory(memory)
+        if wanted == most:
+            wanted, most = f"{least}M", f"{memory}M"
+        return f"no such GPU has {wanted}; the most you can ask for is {most}"
     compute: tuple[int, ...] = max(device.compute_capability or () for device in able)
     if request.min_compute is not None and compute < request.min_compute:
         return (

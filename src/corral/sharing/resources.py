@@ -124,9 +124,10 @@ def _combine(amounts: Mapping[Quantity, _Amount]) -> Ask:
     memory_percent = _whole_units(amounts.get(Quantity.MEMORY_PERCENT), notes)
     cores_percent = _whole_units(amounts.get(Quantity.CORES), notes)
     devices, share_milli, total_milli = _shape(amounts, memory_percent, cores_percent, notes)
-    if share_milli == MILLI_PER_DEVICE and Quantity.MEMORY in amounts and Quantity.SHARE in amounts:
-        notes.append(f"{amounts[Quantity.MEMORY].key} is left out: a whole GPU is granted with all its memory")
-        memory_mib = None
+    if share_milli == MILLI_PER_DEVICE:
+        limits = [amounts[one] for one in (Quantity.MEMORY, Quantity.MEMORY_PERCENT) if one in amounts]
+        notes += [f"{one.key} is left out: a whole GPU is granted with all its memory" for one in limits]
+        memory_mib = memory_percent = None
     return Ask(devices, share_milli, total_milli, memory_mib, memory_percent, cores_percent, None, means, tuple(notes))
 
 
