@@ -28,13 +28,17 @@ def test_a_view_is_never_changed_only_succeeded() -> None:
     assert not before.jobs
     assert not before.holders
     assert after.holders == {"GPU-0": ("1.1",)}
+    assert {name: list(ids) for name, ids in after.residents.items()} == {
+        after.allocations["1.1"].placement.members[0].node: ["1.1"]
+    }
     assert after.version == before.version + 2
 
 
 def test_devices_come_back_when_an_allocation_ends() -> None:
     held = box().advance([AllocationMade(allocation(1, "GPU-0", "GPU-1"), 0.0)])
     assert held.held_milli("GPU-1") == 1000
-    assert held.advance([AllocationEnded("1.1", "1", 1.0)]).holders == {}
+    free = held.advance([AllocationEnded("1.1", "1", 1.0)])
+    assert (free.holders, free.residents) == ({}, {})
 
 
 def test_a_job_that_ended_is_seen_until_the_view_is_published() -> None:

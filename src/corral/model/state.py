@@ -91,7 +91,8 @@ def node_state(view: View, name: str, *, only: Collection[str] | None = None) ->
         for device in node.devices
         if only is None or device.uuid in only
     ]
-    members = [m for a in view.allocations.values() for m in a.placement.members if m.node == name]
+    residents = [view.allocations[allocation_id] for allocation_id in view.residents.get(name, ())]
+    members = [member for one in residents for member in one.placement.members if member.node == name]
     return NodeState(
         slots=tuple(slots),
         cpu_milli=node.cpu_milli - sum(m.cpu_milli for m in members),

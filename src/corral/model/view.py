@@ -45,6 +45,7 @@ class View:
         jobs: by id; one that ended is still here until the view that its end made is published.
         allocations: by id.
         holders: ids of the allocations on a device, in the order they came, by device UUID; free devices are absent.
+        residents: ids of the allocations on a node, in the order they came, by node name; free nodes are absent.
         dependants: ids of waiting jobs, as the keys of a mapping, by the id of the job they wait for.
         queues, projects, pools: by name; `limits` are those of the site and of each user.
         usage: decayed GPU-seconds by (project, user); `usage_half_life_s` says how fast they are forgiven.
@@ -61,6 +62,7 @@ class View:
     jobs: Mapping[str, Job] = field(default_factory=lambda: EMPTY)
     allocations: Mapping[str, Allocation] = field(default_factory=lambda: EMPTY)
     holders: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: EMPTY)
+    residents: Mapping[str, Mapping[str, None]] = field(default_factory=lambda: EMPTY)
     dependants: Mapping[str, Mapping[str, None]] = field(default_factory=lambda: EMPTY)
     queues: Mapping[str, Queue] = field(default_factory=lambda: EMPTY)
     projects: Mapping[str, Project] = field(default_factory=lambda: EMPTY)
@@ -137,7 +139,7 @@ class ViewDraft:
     def __init__(self, base: View) -> None:
         self._view = base
         self._owned: dict[str, dict[Any, Any]] = {}
-        self._followers: dict[str, dict[str, None]] = {}
+        self._owned_ids: dict[tuple[str, str], dict[str, None]] = {}
         self._ended: list[str] = []
 
     @property
@@ -158,7 +160,7 @@ class ViewDraft:
         """The finished view, without the jobs that ended."""
         self.forget_ended()
         self._owned = {}
-        self._followers = {}
+        self._owned_ids = {}
         return self._view
 
     def forget_ended(self) -> None:
@@ -167,7 +169,7 @@ class ViewDraft:
         for job_id in self._ended:
             if job_id in jobs and jobs[job_id].phase.terminal:
                 for parent in jobs.pop(job_id).waits_for:
-                    self._unfollow(parent, job_id)
+                    self._drop_id("dependants", parent, job_id)
                 if job_id in self._view.served:
                     del self._own("served")[job_id]
         self._ended = []
@@ -189,11 +191,15 @@ class ViewDraft:
                 self._own("allocations")[allocation.id] = allocation
                 for uuid in allocation.placement.uuids:
                     self._hold(uuid, allocation.id)
+                for member in allocation.placement.members:
+                    self._own_ids("residents", member.node)[allocation.id] = None
             case AllocationEnded(allocation_id=allocation_id, at=at):
                 allocation = self._own("allocations").pop(allocation_id)
                 self._account(allocation, at)
                 for uuid in allocation.placement.uuids:
                     self._let_go(uuid, allocation_id)
+                for member in allocation.placement.members:
+                    self._drop_id("residents", member.node, allocation_id)
             case DeviceCordoned(uuid=uuid, reason=reason):
                 self._own("cordons")[uuid] = reason
                 self._recondition(uuid)
@@ -243,24 +249,25 @@ class ViewDraft:
         then, now = frozenset(waited_for), frozenset(job.waits_for)
         for parent in waited_for:
             if parent not in now:
-                self._unfollow(parent, job.id)
+                self._drop_id("dependants", parent, job.id)
         for parent in job.waits_for:
             if parent not in then:
-                self._own_followers(parent)[job.id] = None
+                self._own_ids("dependants", parent)[job.id] = None
 
-    def _own_followers(self, parent: str) -> dict[str, None]:
-        # Copied once a batch, like the mapping that they are in: a job may have tens of thousands.
-        if parent not in self._followers:
-            self._followers[parent] = dict(self._view.dependants.get(parent, ()))
-            self._own("dependants")[parent] = self._followers[parent]
-        return self._followers[parent]
+    def _own_ids(self, name: str, key: str) -> dict[str, None]:
+        # Copied once a batch, like the mapping that they are in: a job may have tens of thousands of followers.
+        owned = self._owned_ids.get((name, key))
+        if owned is None:
+            owned = self._owned_ids[name, key] = dict(getattr(self._view, name).get(key, ()))
+            self._own(name)[key] = owned
+        return owned
 
-    def _unfollow(self, parent: str, job_id: str) -> None:
-        if job_id in self._view.dependants.get(parent, ()):
-            left = self._own_followers(parent)
-            del left[job_id]
+    def _drop_id(self, name: str, key: str, one: str) -> None:
+        if one in getattr(self._view, name).get(key, ()):
+            left = self._own_ids(name, key)
+            del left[one]
             if not left:
-                del self._followers[parent], self._own("dependants")[parent]
+                del self._owned_ids[name, key], self._own(name)[key]
 
     def remember(self, run: PastRun) -> None:
         """Take a run that is over into the past: who used how much, and how long it took."""

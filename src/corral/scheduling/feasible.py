@@ -175,7 +175,7 @@ def _smaller(request: Request) -> list[Request]:
 
 def _emptied(view: View) -> View:
     """The view as it would be with nothing running and every device well."""
-    bare = replace(view, allocations={}, holders={}, cordons={}, conditions={})
+    bare = replace(view, allocations={}, holders={}, residents={}, cordons={}, conditions={})
     return bare.advance(
         ConditionObserved(DeviceCondition(device.uuid)) for node in view.nodes.values() for device in node.devices
     )
