@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from corral.model.allocation import Grant, Member, Placement, Reserve
+from corral.model.fact import StartsPromised
 from corral.model.job import Job
 from corral.model.plan import Plan, WaitReason
 from corral.model.view import View
@@ -209,3 +211,23 @@ def test_a_job_whose_estimate_is_over_still_has_its_devices() -> None:
     view = replace(busy(job(1, 2, name="short"), job(2, 2, time_limit_s=200)), durations=runs)
     view = view.advance(submitted(job(3, 4, time_limit_s=10), job(4, 2, time_limit_s=10)))
     assert plan_of(view, now=T0 + 60).starts == ()
+
+
+def test_a_gang_whose_time_has_come_gets_no_more_than_a_device_has() -> None:
+    """Each of its members would fit on what is left, all of them do not."""
+    view = busy(job(1, 1, share_milli=500), gpus=1)
+    gang = job(2, 1, share_milli=300, gang_size=3, time_limit_s=10)
+    member = Member("box", (Grant("GPU-box-0", 300, 24_576),))
+    due = StartsPromised((Reserve("2", Placement((member,) * 3), T0),))
+    assert plan_of(view.advance([*submitted(gang), due]), CONSERVATIVE, T0 + 1).starts == ()
+
+
+def test_a_gang_keeps_its_promise_where_a_search_from_the_start_would_miss_it() -> None:
+    """Devices with least left are taken first, so that the second member would find one device where it needs two."""
+    halves = [job(n, 1, share_milli=500, device_uuids=(f"GPU-box-{n - 1}",), time_limit_s=100) for n in (1, 2)]
+    view = busy(*halves, job(3, 1, device_uuids=("GPU-box-2",), time_limit_s=50), gpus=3)
+    gang = job(4, 2, share_milli=300, gang_size=2, time_limit_s=10)
+    parts = [tuple(Grant(f"GPU-box-{i}", 300, 24_576) for i in pair) for pair in ((0, 2), (1, 2))]
+    promised = Reserve("4", Placement(tuple(Member("box", grants) for grants in parts)), T0 + 50)
+    plan = plan_of(view.advance([*submitted(gang), StartsPromised((promised,))]), CONSERVATIVE, T0 + 1)
+    assert plan.reservations == (promised,)

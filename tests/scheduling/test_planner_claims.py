@@ -3,23 +3,18 @@
 import os
 import subprocess
 import sys
-from collections import Counter
-from collections.abc import Callable
-from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corral.model.fact import AllocationEnded, JobChanged
 from corral.model.job import Job, Phase
-from corral.model.plan import Plan
-from corral.model.queue import Pool, Queue, Quota
+from corral.model.queue import Queue
 from corral.model.view import View
 from corral.scheduling.order import AGE_LIMIT_S, FCFS, HOUR_S, ORDERS
 from corral.scheduling.planner import Planner
-from corral.scheduling.policy import POLICIES, Policy
+from corral.scheduling.policy import Policy
 from corral.sim.engine import Engine, Work, inventory
-from corral.sim.faults import Breakdown
 from tests.scheduling.lab import T0, box, job, observed, started, submitted
 
 GPUS = 4
@@ -115,77 +110,6 @@ def test_the_same_view_gives_the_same_plan_in_every_process() -> None:
         for seed in ("1", "2")
     }
     assert plans == {f"{Planner(mixed()).plan(T0)}\n"}
-
-
-NAMES = ["a", "b", "c"]
-QUEUES = st.tuples(
-    *(
-        st.builds(
-            Queue,
-            name=st.just(name),
-            policy=st.sampled_from(sorted(POLICIES)),
-            weight=st.sampled_from([1.0, 3.0]),
-            parent=st.sampled_from([None, "lab"]),
-            quota=st.builds(
-                Quota,
-                share_milli=st.sampled_from([None, 4000]),
-                running=st.sampled_from([None, None, 2]),
-                borrow_milli=st.sampled_from([None, 1000]),
-            ),
-            preempts=st.booleans(),
-            backfill=st.sampled_from([None, "none", "easy", "conservative"]),
-        )
-        for name in NAMES
-    )
-)
-WORKS = st.lists(
-    st.fixed_dictionaries(
-        {
-            "gpus": st.integers(0, 2),
-            "queue": st.sampled_from(NAMES),
-            "user": st.sampled_from("xy"),
-            "priority": st.integers(1, 9),
-            "share_milli": st.sampled_from([1000, 1000, 500]),
-            "time_limit_s": st.sampled_from([None, 5.0, 40.0]),
-            "gang_size": st.sampled_from([1, 1, 1, 2]),
-            "cpu_milli": st.sampled_from([0, 0, 2000]),
-            "submitted_at": st.integers(0, 60).map(lambda at: T0 + at),
-        }
-    ),
-    max_size=12,
-)
-
-
-@settings(max_examples=80)
-@given(QUEUES, WORKS, st.booleans(), st.booleans())
-def test_whatever_a_site_has_set_up_every_job_runs_in_the_end(
-    queues: tuple[Queue, ...], wishes: list[dict[str, Any]], lends: bool, breaks: bool
-) -> None:
-    lab = Queue("lab")
-    nodes = [box("m", 3, cpus=8), box("n", 2, cpus=8)]
-    pool = Pool("own", ("GPU-m-0",), users=("x",), lends=lends)
-    view = View(queues={queue.name: queue for queue in (*queues, lab)}, pools={pool.name: pool})
-    works = [Work(job(n, **wish), 3.0 + n % 7) for n, wish in enumerate(wishes, start=1)]
-    planner = Planner(view)
-    planner.advance(inventory(nodes))
-    breakdowns = [Breakdown("GPU-n-0", T0 + 20, T0 + 50)] if breaks else []
-    Engine(planner, [never_overcommitted(planner)], tick_s=HOUR_S, breakdowns=breakdowns).run(works)
-    assert all(work.ended_at is not None for work in works)
-
-
-def never_overcommitted(planner: Planner) -> Callable[[float, Plan], None]:
-    """Looks at each plan: with its starts, no device holds more than it has."""
-
-    def watch(_now: float, plan: Plan) -> None:
-        view = planner.view
-        milli = Counter(
-            {device.uuid: view.held_milli(device.uuid) for node in view.nodes.values() for device in node.devices}
-        )
-        for start in plan.starts:
-            milli.update({grant.uuid: grant.share_milli for grant in start.placement.grants})
-        assert not milli or max(milli.values()) <= 1000
-
-    return watch
 
 
 def test_what_is_learned_of_run_times_while_a_job_waits_changes_its_place_at_once() -> None:

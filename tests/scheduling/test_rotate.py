@@ -1,7 +1,10 @@
 """Sharing time: who makes room after a quantum, and who is left alone."""
 
+from dataclasses import replace
+
 from corral.model.fact import AllocationEnded, JobChanged
 from corral.model.job import Job, Phase
+from corral.model.queue import Limits, Pool, Quota
 from corral.model.view import View
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import POLICIES
@@ -54,3 +57,23 @@ def test_a_job_moves_to_a_faster_model_when_one_is_free() -> None:
     view = view.advance(started(Planner(view, policy=LAS).plan(T0).starts[0]))
     view = view.advance(observed(box("h", 1, model=H100)) + submitted(job(2, 1, models=("A100",))))
     assert evictions(view, T0 + HOUR) == [("1", "2")]
+
+
+def test_nobody_makes_room_for_one_whom_a_quota_bars() -> None:
+    """Bob's only GPU is not up for turns yet."""
+    fresh = job(2, 1, models=("H100",), user="bob")
+    view = replace(running(job(1, 1, models=("A100",))), limits=Limits(of_user=Quota(devices=1)))
+    view = view.advance(submitted(fresh))
+    view = view.advance(started(Planner(view, policy=LAS).plan(T0 + 1).starts[0], at=T0 + HOUR / 2, user="bob"))
+    assert evictions(view.advance(submitted(job(3, 1, user="bob", models=("A100",)))), T0 + HOUR) == []
+
+
+def test_turns_are_taken_within_a_quota_too() -> None:
+    view = replace(running(job(1, 1, models=("A100",))), limits=Limits(of_user=Quota(devices=1)))
+    assert evictions(view.advance(submitted(job(2, 1, models=("H100",)))), T0 + HOUR) == [("1", "2")]
+
+
+def test_nobody_makes_room_for_one_to_whom_the_place_is_only_lent() -> None:
+    pool = Pool("own", ("GPU-a-0",), users=("alice",), lends=True)
+    view = replace(running(job(1, 1, models=("A100",))), pools={"own": pool})
+    assert evictions(view.advance(submitted(job(2, 1, user="bob", models=("A100",)))), T0 + HOUR) == []

@@ -132,6 +132,14 @@ class Admission:
         self._since = Books(books.queues)
         self._kept: dict[Scope, tuple[str, float]] = {}
 
+    def without(self, jobs: Iterable[Job]) -> "Admission":
+        """A copy to try things on, in which these jobs hold nothing."""
+        copy = Admission(self._books, self._limits, self._projects, self._used_s)
+        copy._since.held.update(self._since.held)
+        for job in jobs:
+            copy._since.book(job, -1)
+        return copy
+
     def started(self, job: Job) -> None:
         """Count a job that starts in this cycle."""
         self._since.book(job, 1)

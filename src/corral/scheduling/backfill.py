@@ -8,7 +8,7 @@ from corral.model.allocation import Member, Placement, Reserve
 from corral.model.fit import Cause, Fit, Misfit, NodeState, Slot
 from corral.scheduling.choose import choose, member_on, speed_on
 from corral.scheduling.draft import Ask, Draft
-from corral.scheduling.reserve import Timeline
+from corral.scheduling.reserve import Timeline, changed
 
 NODES_LOOKED_AT = 256
 """A promise is looked for on so many nodes, those with most of what is asked for first."""
@@ -32,6 +32,20 @@ def promise(draft: Draft, timeline: Timeline, job_id: str, ask: Ask, duration_s:
         if isinstance(placed, Placement):
             return Reserve(job_id, placed, at)
     return None
+
+
+def still_there(draft: Draft, ask: Ask, placement: Placement, state_of: Callable[[str], NodeState]) -> bool:
+    """Whether all of the placement is free, where this is free on its nodes, and all of it is well."""
+    left: dict[str, NodeState] = {}
+    for member in placement.members:
+        slots = draft.slots_of(member)
+        state = left.get(member.node) or state_of(member.node)
+        if isinstance(draft.memo.fit(ask.request, state, slots if ask.request.devices else None), Misfit):
+            return False
+        state = left[member.node] = changed(state, member, slots, -1)
+        if any(state.slots[index].free_milli < 0 or (state.slots[index].free_mib or 0) < 0 for index in slots):
+            return False
+    return True
 
 
 def news(before: Mapping[str, Reserve], promises: Sequence[Reserve]) -> bool:

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 from math import inf
 
 from corral.model.allocation import Placement, Reserve
-from corral.model.fit import Fit, Misfit
+from corral.model.fit import Misfit
 from corral.model.job import Job, Phase, Request
 from corral.model.plan import Evict, Hold, Plan, Start, WaitReason
 from corral.scheduling.admit import Admission, Held, Scope, parked
-from corral.scheduling.backfill import promise
+from corral.scheduling.backfill import promise, still_there
 from corral.scheduling.choose import choose
 from corral.scheduling.draft import HOST_CAUSES, Ask, Choose, Draft, Keeping
 from corral.scheduling.order import Standing
@@ -120,13 +120,13 @@ class Cycle:
     def _place(self, job: Job) -> Hold | None:
         """Start the job if it has a place; else do what keeps its turn, and say why it waits."""
         policy = self.policy_of[job.spec.queue]
-        due = self._take_back(job.id)
+        before = self._take_back(job.id)
         run_s = self.standing.estimate_s(job)
         duration_s = inf if run_s is None else run_s
         ask = self.preemption.pools.ask(job, self.standing.now + duration_s)
         placement = self._full.get(_shape(ask)) or self._choose(ask, policy)
-        if isinstance(placement, Misfit) and due is not None and self._fits(ask.request, due):
-            placement = due  # a promise that is due goes before what was kept since for others
+        if isinstance(placement, Misfit) and before is not None and self._is_due(ask, before):
+            placement = before.placement  # a promise that is due goes before what was kept since for others
         if isinstance(placement, Misfit) and self._break_promises(job):
             placement = self._choose(ask, policy)
         if isinstance(placement, Placement):
@@ -146,7 +146,7 @@ class Cycle:
         if policy.backfill is Backfill.NONE:
             self._keep(job, ask, hold.misfit or placement, None)
         elif policy.backfill is Backfill.CONSERVATIVE or (policy.backfill is Backfill.EASY and first):
-            return self._promise(job, ask, duration_s, hold)
+            return self._promise(job, ask, duration_s, hold, before)
         return hold
 
     def _make_room(self, job: Job, ask: Ask, duration_s: float) -> bool:
@@ -186,9 +186,15 @@ class Cycle:
             return self.chooser(policy.ranking)(self.draft, ask)
         return choose(self.draft, ask, policy.prefer)
 
-    def _promise(self, job: Job, ask: Ask, duration_s: float, hold: Hold) -> Hold:
-        """Give the job a reservation, or keep the best node for it when nobody can tell when it will have room."""
+    def _promise(self, job: Job, ask: Ask, duration_s: float, hold: Hold, before: Reserve | None) -> Hold:
+        """Give the job a reservation, or keep the best node for it when nobody can tell when it will have room.
+
+        It is the one of before where that still stands and nothing sooner is found: a search that takes what looks
+        best for each member of a gang may miss it.
+        """
         reserve = promise(self.draft, self.timeline, job.id, ask, duration_s)
+        if before is not None and (reserve is None or reserve.start_at > before.start_at):
+            reserve = before if self._stands(ask, before, duration_s) else reserve
         misfit = hold.misfit
         if reserve is None:
             if misfit is not None and not misfit.never:
@@ -226,14 +232,13 @@ class Cycle:
         for member in reserve.placement.members:
             self.timeline.reserve(member, reserve.start_at, reserve.start_at + duration_s)
 
-    def _take_back(self, job_id: str) -> Placement | None:
-        """What is promised to a job is free to the job itself, which may now get something sooner; the place if due."""
+    def _take_back(self, job_id: str) -> Reserve | None:
+        """What is promised to a job is free to the job itself, which may now get something sooner."""
         reserve, duration_s = self._promised.pop(job_id, (None, 0.0))
-        if reserve is None:
-            return None
-        for member in reserve.placement.members:
-            self.timeline.cancel(member, reserve.start_at, reserve.start_at + duration_s)
-        return reserve.placement if reserve.start_at <= self.standing.now else None
+        if reserve is not None:
+            for member in reserve.placement.members:
+                self.timeline.cancel(member, reserve.start_at, reserve.start_at + duration_s)
+        return reserve
 
     def _break_promises(self, job: Job) -> bool:
         """Whether promises had to be taken back from those whom the job might even end; they are promised anew."""
@@ -247,13 +252,16 @@ class Cycle:
             self._take_back(job_id)
         return bool(less_urgent)
 
-    def _fits(self, request: Request, placement: Placement) -> bool:
-        """Whether nobody holds any of it, and all of it is well."""
-        draft = self.draft
-        return all(
-            isinstance(draft.memo.fit(request, draft.free(member.node), draft.slots_of(member)), Fit)
-            for member in placement.members
+    def _is_due(self, ask: Ask, reserve: Reserve) -> bool:
+        """Whether the job is to start now, and nobody holds what it was promised."""
+        return reserve.start_at <= self.standing.now and still_there(
+            self.draft, ask, reserve.placement, self.draft.free
         )
+
+    def _stands(self, ask: Ask, reserve: Reserve, duration_s: float) -> bool:
+        """Whether what was promised is still there at its time."""
+        start, end = reserve.start_at, reserve.start_at + duration_s
+        return still_there(self.draft, ask, reserve.placement, lambda name: self.timeline.window(name, start, end))
 
     def _keep(self, job: Job, ask: Ask, misfit: Misfit, nodes: tuple[str, ...] | None) -> None:
         self.draft.keep(Keeping(job.id, job.spec.request, misfit.cause in HOST_CAUSES, nodes, ask.shut))

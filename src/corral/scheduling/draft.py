@@ -38,6 +38,10 @@ class Ask:
         """The same, were nothing promised to or kept for anybody."""
         return Ask(self.request, self.until, self.speeds, False, self.shut, self.lent)
 
+    def firmly(self) -> "Ask":
+        """The same, of devices that nobody may want back: what is lent to it is shut."""
+        return Ask(self.request, self.until, self.speeds, self.kept, tuple(sorted((*self.shut, *self.lent))))
+
 
 Choose = Callable[["Draft", Ask], Placement | Misfit]
 """Finds a place for every member of what is asked, or says why there is none. Leaves the draft as it was."""

@@ -1,7 +1,7 @@
 """Making room: whom to end for a job that may preempt, with the least harm, and only if that makes it fit."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from corral.model.allocation import Allocation, Placement
 from corral.model.job import Job, JobKind, Phase
@@ -49,7 +49,7 @@ def room(draft: Draft, ask: Ask, running: Iterable[Running], reason: Reason, now
     placement = choose(stopping, ask)
     if isinstance(placement, Placement):
         return Room(placement)
-    ask = replace(ask, shut=tuple(sorted((*ask.shut, *ask.lent))), lent=())
+    ask = ask.firmly()
     reasons = {one.job.id: why for one in running if one.runs and (why := reason(one)) is not None}
     candidates = sorted((one for one in running if one.job.id in reasons), key=lambda one: _harm(one, now))
     chosen: list[Running] | None = None

@@ -126,10 +126,11 @@ class Planner:
         self._waiting.wake(standing)
         admission = Admission(self._books, self._limits or view.limits, view.projects, self._used_s_at(now))
         draft = Draft(self._capacity, self._memo)
-        evictions = self._rotations(draft, standing)
+        pools = self._pools(admission)
+        evictions = self._rotations(draft, standing, admission, pools)
         if evictions:
             return Plan(view.version, evictions=evictions, complete=False)
-        preemption = Preemption(view, self._policy_of, admission, self._running, self._pools(admission))
+        preemption = Preemption(view, self._policy_of, admission, self._running, pools)
         holding = weighted_holding(admission, view.queues)
         cycle = Cycle(
             version=view.version,
@@ -208,7 +209,7 @@ class Planner:
     def _estimate_s(self, job: Job) -> float | None:
         return run_estimate_s(job, self.view.durations)
 
-    def _rotations(self, draft: Draft, standing: Standing) -> tuple[Evict, ...]:
+    def _rotations(self, draft: Draft, standing: Standing, admission: Admission, pools: Pools) -> tuple[Evict, ...]:
         """Who had a quantum and makes room, queue by queue."""
         evictions: list[Evict] = []
         for queue in sorted(self._waiting.lines):
@@ -217,7 +218,7 @@ class Planner:
                 had = due((one for one in self._running() if one.job.spec.queue == queue), policy, standing.now)
                 if had:
                     waiting = line.in_order(self.view.jobs, standing)
-                    rotation = Rotation(draft, line.ranking, standing, self.view.jobs, policy)
+                    rotation = Rotation(draft, line.ranking, standing, self.view.jobs, policy, admission, pools)
                     evictions += rotation.evictions(waiting, had)
         return tuple(evictions)
 

@@ -8,11 +8,13 @@ from math import inf
 from corral.model.allocation import Placement
 from corral.model.job import Job
 from corral.model.plan import Evict
+from corral.scheduling.admit import Admission
 from corral.scheduling.choose import choose, speed_on
 from corral.scheduling.draft import Ask, Draft
 from corral.scheduling.evict import Running
 from corral.scheduling.order import Rank, Ranking, Standing
 from corral.scheduling.policy import Policy
+from corral.scheduling.pools import Pools
 from corral.scheduling.reserve import changed
 
 WAITING_LOOKED_AT = 500
@@ -36,11 +38,13 @@ class Rotation:
     standing: Standing
     jobs: Mapping[str, Job]
     policy: Policy
+    admission: Admission
+    pools: Pools
 
     def evictions(self, waiting: Sequence[tuple[Rank, str]], had: Sequence[Running]) -> list[Evict]:
         """Who of `had` makes room. They and the waiting jobs are placed anew by rank, as if they held nothing.
 
-        Whoever then has no place, or only a slower one than another that is free now, is evicted. Nobody is for
+        Whoever then has no place or no quota, or only a slower one than another that is free now, is evicted. Nobody is for
         nothing: one whose devices no better ranked job takes stays where it is.
         """
         if not waiting or not had:
@@ -48,20 +52,26 @@ class Rotation:
         ideal = self.draft.branch()
         for one in had:
             ideal.give(one.allocation.placement.members)
+        admission = self.admission.without(one.job for one in had)
         running = {one.job.id: one for one in had}
         ranked = sorted((self.ranking.rank(one.job, self.standing), one.job.id) for one in had)
         evictions: list[Evict] = []
         winner: str | None = None
         for _, job_id in merge(waiting[:WAITING_LOOKED_AT], ranked):
             job = self.jobs[job_id]
-            ask = Ask(job.spec.request, inf, job.spec.speeds)
+            ask = self.pools.ask(job, inf).firmly()
             if job_id in running:
-                if not _stays(ideal, running[job_id], ask, self.policy):
+                if admission.barrier(job) is None and _stays(ideal, running[job_id], ask, self.policy):
+                    admission.started(job)
+                else:
                     evictions.append(self._evict(job_id, winner))
+                continue
+            if admission.barrier(job) is not None:
                 continue
             found = choose(ideal, ask, self.policy.prefer)
             if isinstance(found, Placement):
                 ideal.take(found.members, inf, job)
+                admission.started(job)
                 winner = winner or job_id
         return evictions
 
