@@ -44,8 +44,8 @@ class Rotation:
     def evictions(self, waiting: Sequence[tuple[Rank, str]], had: Sequence[Running]) -> list[Evict]:
         """Who of `had` makes room. They and the waiting jobs are placed anew by rank, as if they held nothing.
 
-        Whoever then has no place or no quota, or only a slower one than another that is free now, is evicted. Nobody is for
-        nothing: one whose devices no better ranked job takes stays where it is.
+        Whoever then has no place or no quota, or only a slower place than another that is free now, is evicted. Nobody
+        is for nothing: one whose devices no better ranked job takes stays where it is.
         """
         if not waiting or not had:
             return []
