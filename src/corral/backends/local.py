@@ -25,7 +25,8 @@ class LocalBackend:
     def launch(self, launch: Launch) -> None:
         """Hand the job to a supervisor of its own. Raises BackendFailed when none could be asked."""
         spec = launch.job.spec
-        self._ensure_scratch()
+        for directory in (self._scratch, self._logs):
+            self._ensure(directory)
         become = self._root and spec.uid not in (None, 0)
         try:
             self._processes.launch(
@@ -49,14 +50,14 @@ class LocalBackend:
         except (LaunchError, ValueError) as error:
             raise BackendFailed(str(error)) from error
 
-    def _ensure_scratch(self) -> None:
-        """Make the directory of scratch directories again when somebody removed it under the running server."""
+    def _ensure(self, directory: Path) -> None:
+        """Make the directory again when somebody removed it under the running server."""
         try:
-            if not self._scratch.is_dir():
-                self._scratch.mkdir()
-                self._scratch.chmod(0o755 if self._root else 0o700)
+            if not directory.is_dir():
+                directory.mkdir()
+                directory.chmod(0o755 if self._root else 0o700)
         except OSError as error:
-            raise BackendFailed(f"{self._scratch} cannot be made: {error.strerror}") from error
+            raise BackendFailed(f"{directory} cannot be made: {error.strerror}") from error
 
     def stop(self, allocation_id: str) -> None:
         """SIGTERM to all of the job, the grace, SIGKILL."""

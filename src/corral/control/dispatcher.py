@@ -143,14 +143,13 @@ class Dispatcher:
             deed, allocation_id = todo
             if deed != "sweep":
                 self._acted_at = self._clock.monotonic()
-            try:
-                if deed != "sweep":
+                try:
                     deeds[deed](allocation_id)
-                if self._clock.monotonic() >= next_sweep:
-                    next_sweep = self._clock.monotonic() + SWEEP_INTERVAL_S
-                    self._sweep()
-            except CorralError as error:
-                log.error("%s of launch %s failed and is tried again: %s", deed, allocation_id, error)
+                except CorralError as error:
+                    log.error("%s of launch %s failed and is tried again: %s", deed, allocation_id, error)
+            if self._clock.monotonic() >= next_sweep:
+                next_sweep = self._clock.monotonic() + SWEEP_INTERVAL_S
+                self._sweep()
 
     def _live_job(self, allocation_id: str) -> Job | None:
         view = self._ledger.view()
@@ -254,16 +253,22 @@ class Dispatcher:
         """Look at every live launch again, take back the ones that nobody claimed in time, and repeat what failed."""
         for job in transitions.live(self._ledger.view()):
             assert job.allocation_id is not None
-            backend = self._backends[job.spec.kind]
-            if job.phase is Phase.STARTING and backend.report(job.allocation_id).phase is LaunchPhase.UNKNOWN:
-                since = self._started_at.get(job.allocation_id)
-                if since is None:
-                    self._launch(job.allocation_id)
-                elif self._clock.monotonic() - since > LAUNCH_DOUBT_S:
-                    backend.declare_lost(job.allocation_id)
-            elif job.phase is Phase.STOPPING:
-                self._end(backend, job, job.allocation_id)
-            self._settle(job.allocation_id)
+            try:
+                self._look_again(job, job.allocation_id)
+            except CorralError as error:
+                log.error("launch %s cannot be looked at, which is tried again: %s", job.allocation_id, error)
+
+    def _look_again(self, job: Job, allocation_id: str) -> None:
+        backend = self._backends[job.spec.kind]
+        if job.phase is Phase.STARTING and backend.report(allocation_id).phase is LaunchPhase.UNKNOWN:
+            since = self._started_at.get(allocation_id)
+            if since is None:
+                self._launch(allocation_id)
+            elif self._clock.monotonic() - since > LAUNCH_DOUBT_S:
+                backend.declare_lost(allocation_id)
+        elif job.phase is Phase.STOPPING:
+            self._end(backend, job, allocation_id)
+        self._settle(allocation_id)
 
     def _outcome(self, view: View, job: Job, report: LaunchReport, at: float) -> list[Fact]:
         if report.phase is LaunchPhase.DECLARED_LOST:

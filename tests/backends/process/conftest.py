@@ -28,11 +28,19 @@ def until(true: Callable[[], object], what: str, timeout_s: float = 20.0) -> Non
 
 
 def alive(pid: int) -> bool:
+    return _state(pid) not in ("", "Z", "X")
+
+
+def stopped(pid: int) -> bool:
+    return _state(pid) == "T"
+
+
+def _state(pid: int) -> str:
+    """As in proc(5), "" when there is no such process."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):
-        return False
-    return stat.rpartition(")")[2].split()[0] not in ("Z", "X")
+        return ""
 
 
 class Machine:

@@ -12,7 +12,7 @@ import pytest
 from corral.backends.process.backend import ProcessBackend
 from corral.backends.process.launch import LaunchError
 from corral.ports import LaunchPhase
-from tests.backends.process.conftest import PATH, Machine, alive, until
+from tests.backends.process.conftest import PATH, Machine, alive, stopped, until
 
 
 def test_the_exit_code_is_recorded(machine: Machine) -> None:
@@ -101,10 +101,15 @@ def test_a_launch_that_runs_cannot_be_declared_lost(machine: Machine) -> None:
     assert machine.backend.status(name).phase == LaunchPhase.RUNNING
 
 
+def removing(paths: str) -> str:
+    """A shell command. Again and again, because the supervisor may be writing that it has started."""
+    return f"while ls {paths} >/dev/null 2>&1; do rm -rf {paths}; done"
+
+
 REMOVALS = {
-    "the record": "rm -r launches/{0}",
-    "the claim alone": "rm launches/{0}/claim",
-    "all": "rm -r launches claims",
+    "the record": removing("launches/mine"),
+    "the claim alone": "rm launches/mine/claim",
+    "all": removing("launches claims"),
 }
 
 
@@ -113,7 +118,7 @@ def test_a_job_that_removed_its_record_counts_as_run_and_is_ended_before_it_is_g
     machine_of_each_kind: Machine, removal: str
 ) -> None:
     machine = machine_of_each_kind
-    script = f"{removal.format('mine')}; echo up; sleep 60 & wait"
+    script = f"{removal}; echo up; sleep 60 & wait"
     name = machine.launch("sh", "-c", script, allocation_id="mine", workdir=str(machine.home))
     machine.wait_for_log(name, "up")
     supervisor = machine.supervisor_of(name)
@@ -130,7 +135,9 @@ def test_a_job_that_removed_its_record_counts_as_run_and_is_ended_before_it_is_g
 
 
 def test_a_job_that_removed_its_record_and_ended_counts_as_run(machine: Machine) -> None:
-    name = machine.launch("sh", "-c", "rm -r launches/mine; echo up", allocation_id="mine", workdir=str(machine.home))
+    name = machine.launch(
+        "sh", "-c", f"{removing('launches/mine')}; echo up", allocation_id="mine", workdir=str(machine.home)
+    )
     machine.wait_for_log(name, "up")
     until(lambda: machine.marked(name) == [], "the end of the job")
     assert not machine.backend.declare_lost(name)
@@ -141,7 +148,7 @@ def test_a_supervisor_whose_record_was_removed_ends_what_carries_no_mark_too(tmp
     machine = Machine(tmp_path, use_cgroup=False)
     try:
         hidden = "env -i setsid sh -c 'echo $$ > hidden; exec sleep 60' &"
-        script = f"rm -r launches/mine; {hidden} while ! [ -s hidden ]; do sleep 0.01; done; echo up; sleep 60"
+        script = f"{removing('launches/mine')}; {hidden} while ! [ -s hidden ]; do sleep 0.01; done; echo up; sleep 60"
         name = machine.launch("sh", "-c", script, allocation_id="mine", workdir=str(tmp_path))
         machine.wait_for_log(name, "up")
         assert not machine.backend.declare_lost(name, ran=True)
@@ -151,8 +158,28 @@ def test_a_supervisor_whose_record_was_removed_ends_what_carries_no_mark_too(tmp
         machine.shut()
 
 
+def test_jobs_are_launched_also_when_one_has_removed_all_records(machine: Machine) -> None:
+    remover = machine.launch("sh", "-c", f"{removing('launches')}; echo done", workdir=str(machine.home))
+    machine.wait_for_log(remover, "done")
+    until(lambda: not machine.marked(remover), "the end of what removes")
+    assert machine.run("true").phase == LaunchPhase.EXITED
+    assert machine.backend.declare_lost("never-launched")
+
+
+def test_a_job_that_stopped_its_supervisor_is_ended_all_the_same(machine: Machine) -> None:
+    name = machine.launch("sh", "-c", "kill -STOP $PPID; echo up; sleep 60", time_limit_s=60)
+    until(lambda: machine.marked(name), "the job")
+    until(lambda: stopped(machine.supervisor(name)), "the supervisor being stopped")
+    machine.backend.stop(name)
+    state = machine.wait(name)
+    assert state.exit is not None
+    assert state.exit.reason == "cancelled"
+
+
 def test_the_end_of_a_job_whose_record_was_removed_is_news(machine: Machine) -> None:
-    name = machine.launch("sh", "-c", "rm -r launches/mine; sleep 0.2", allocation_id="mine", workdir=str(machine.home))
+    name = machine.launch(
+        "sh", "-c", f"{removing('launches/mine')}; sleep 0.2", allocation_id="mine", workdir=str(machine.home)
+    )
     until(lambda: machine.events.get(timeout=5) == name and not machine.marked(name), "news of the end")
 
 

@@ -165,6 +165,8 @@ class ProcessBackend:
         if claim and claim.holder:
             try:
                 self._watcher.send_signal(claim.holder, signal.SIGTERM)
+                # Its job may have stopped it.
+                self._watcher.send_signal(claim.holder, signal.SIGCONT)
             except OSError as error:
                 raise LaunchError(f"cannot reach the supervisor of allocation {allocation_id}: {error}") from error
 

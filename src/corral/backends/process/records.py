@@ -136,6 +136,9 @@ class LaunchRecords:
             os.mkdir(self.directory, 0o700)
         except FileExistsError:
             return False
+        except FileNotFoundError:
+            # Somebody removed the directory of all launches under the running server.
+            os.makedirs(self.directory, 0o700)
         return True
 
     def write_spec(self, orders: Orders, command: Command) -> None:
