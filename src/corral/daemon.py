@@ -82,7 +82,7 @@ class Server:
         self._started_at = self._clock.now()
         policies = placed_by(settings.placement, site_policies())
         self._ledger: Ledger = open_ledger(home.ledger_url)
-        self._source = discover(self._clock, mock=mock, held=self._held_milli)
+        self._source = discover(self._clock, mock=mock, held=self._held_milli, labels=dict(settings.labels))
         self._processes = HostProcesses()
         self._backends = self._make_backends()
         mps = make_mps(home.root, settings, {"CORRAL_HOME": str(home.root), "CORRAL_JOB_ID": SERVICE})

@@ -165,3 +165,22 @@ def test_how_devices_are_shared_is_one_word_or_a_line_for_each(path: Path) -> No
 )
 def test_a_way_of_sharing_that_there_is_not_is_refused(path: Path, text: str, told: str) -> None:
     assert told in refusal(path, text)
+
+
+def test_a_site_gives_its_host_labels(path: Path) -> None:
+    path.write_text("labels: {zone: a, rack: 12}\n")
+    assert load_settings(path).labels == (("rack", "12"), ("zone", "a"))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("labels:\n  zone: a\n  cuda-major-version: 12\n", "line 3: labels.cuda-major-version is what the driver says"),
+        ("labels:\n  zone: a\n  zone: b\n", "line 3: labels.zone is there twice; keep one of the two"),
+        ("labels:\n  zone: [a, b]\n", "line 2: labels: each line of it is a label and its value, such as `zone: a`"),
+        ("labels:\n  zone:\n", "line 2: labels: '' is no part of a label; write `zone: a`"),
+        ("labels: zone\n", "line 1: labels: takes a group of lines, each a key and its value"),
+    ],
+)
+def test_labels_that_nobody_could_ask_for_are_refused_with_their_line(path: Path, text: str, words: str) -> None:
+    assert words in refusal(path, text)

@@ -14,6 +14,7 @@ kill_grace: 1s
 retry_backoff: 0.1s
 policies: {max_gpus_per_user: 3, max_job_duration_hours: 2}
 fault_tolerance: {auto_retry_failed_jobs: true, max_retries: 2}
+labels: {zone: a}
 queues:
 - {name: night, quota: {gpus: 1}}
 """
@@ -51,6 +52,14 @@ def test_a_mistake_in_new_settings_leaves_those_before_in_force(site: Box) -> No
     assert site.run("submit", "--queue", "nigth", "--", "true").stderr == (
         "corral: there is no queue 'nigth' here; did you mean 'night'?\n"
     )
+
+
+def test_a_job_may_ask_for_a_label_that_the_site_has_given_its_host(site: Box) -> None:
+    there = site.submit("--label", "zone=a", "--gpus", "0", "--", "true")
+    site.until_phase(there, "SUCCEEDED")
+    elsewhere = site.run("submit", "--label", "zone=b", "--", "true")
+    assert elsewhere.returncode == 2
+    assert "no node has the label zone=b; zone is one of a" in elsewhere.stderr
 
 
 def test_what_the_site_rules_out_is_refused_with_what_it_allows(site: Box) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from corral.model.device import Device, DeviceCondition
 from corral.model.errors import Refused
-from corral.model.fact import ConditionObserved, DeviceCordoned
+from corral.model.fact import ConditionObserved, DeviceCordoned, NodeObserved
 from corral.model.fit import Cause
 from corral.model.job import JobSpec, Request
 from corral.model.means import Means
@@ -18,6 +18,9 @@ from corral.scheduling.info import gpu_info
 from corral.scheduling.planner import Planner
 from tests.scheduling.lab import H100, T0, box, idle, job, observed, started, submitted, view_of
 
+LABELLED = View().advance(
+    NodeObserved(replace(box(name), labels=(("building", "7"), ("zone", name)))) for name in ("a", "b")
+)
 HERE = view_of(observed(box()))
 FLEET = view_of(observed(box("a", 4), box("b", 2, model=H100, memory_mib=95_830)))
 UNTOLD = view_of(
@@ -83,7 +86,10 @@ SPLIT_LACK = (
         (HERE, {"device_uuids": ("GPU-box-1",), "devices": 2}, "1 GPU named but 2 asked for; the numbers must agree"),
         (HERE, {"cpu_milli": 65_000}, "no node has 65 CPUs; the most you can ask for is 64 CPUs"),
         (HERE, {"host_memory_mib": 2**20}, "no node has 1024G of memory; the most you can ask for is 512G"),
-        (HERE, {"labels": (("zone", "b"),)}, "no node has the label zone=b; no node has a label zone"),
+        (HERE, {"labels": (("zone", "b"),)}, "no node has the label zone=b; no node has labels"),
+        (LABELLED, {"labels": (("zone", "c"),)}, "no node has the label zone=c; zone is one of a, b"),
+        (LABELLED, {"labels": (("zoen", "a"),)}, "no node has the label zoen=a; did you mean 'zone'?"),
+        (LABELLED, {"labels": (("rack", "1"),)}, "no node has the label rack=1; known: building, zone"),
         (HERE, {"min_cuda": (12, 4)}, "no node has CUDA 12.4 or newer; the newest is unknown"),
         (FLEET, {"devices": 3, "models": ("H100",)}, "no node has 3 such GPUs; the most you can ask for is 2"),
         (

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from corral.config.groups import Group, Key, NodeReader, line_of, one, read_group
+from corral.config.groups import Group, Key, NodeReader, Placed, line_of, lines_of, one, read_group
 from corral.config.readers import duration, integer, memory, number, one_of, text, yes_or_no
 from corral.config.site import (
     SECTIONS,
@@ -20,6 +20,7 @@ from corral.config.site import (
     read_queues,
     read_section,
 )
+from corral.model.device import VERSION_LABELS
 from corral.model.errors import Refused
 from corral.model.means import Means
 from corral.model.queue import Project, Queue
@@ -59,6 +60,7 @@ class Settings:
         exclusive_process_mode: the driver lets a single process onto a device that was given whole.
         mig_changes: administrators may have MIG slices cut and given up through the server.
         strict_cuda: a runtime newer than the driver's CUDA is refused within a major version too.
+        labels: what jobs may ask of this host's node, (key, value) pairs sorted by key.
         cluster_name, expected_gpus: what the site calls the cluster, and how many GPUs it should have.
         strategy, reserved_ratio: how pools set GPUs apart, and the part of all that a pool without GPUs of its own has.
         algorithm: the policy of the queue `default`.
@@ -98,6 +100,7 @@ class Settings:
     exclusive_process_mode: bool = False
     mig_changes: bool = False
     strict_cuda: bool = False
+    labels: tuple[tuple[str, str], ...] = ()
     cluster_name: str | None = None
     expected_gpus: int | None = None
     strategy: PoolStrategy | None = None
@@ -209,6 +212,26 @@ def _sharing(_path: Path, node: "Node") -> tuple[tuple[str, Means], ...]:
     return tuple(rules)
 
 
+def _labels(path: Path, node: "Node") -> tuple[tuple[str, str], ...]:
+    """Lines such as `zone: a`; what the host tells of itself is not for a site to say."""
+    from yaml.nodes import ScalarNode
+
+    labels: dict[str, str] = {}
+    for key, value in lines_of(node).value:
+        place = f"{path}, {line_of(key)}: labels"
+        if not isinstance(key, ScalarNode) or not isinstance(value, ScalarNode):
+            raise Placed(f"{place}: each line of it is a label and its value, such as `zone: a`", field="labels")
+        for word in (str(key.value), str(value.value)):
+            if not word or len(word) > _LABEL_LENGTH or not word.isprintable() or "=" in key.value:
+                raise Placed(f"{place}: {word!r:.60} is no part of a label; write `zone: a`", field="labels")
+        if key.value in VERSION_LABELS:
+            raise Placed(f"{place}.{key.value} is what the driver says; give the label another name", field="labels")
+        if key.value in labels:
+            raise Placed(f"{place}.{key.value} is there twice; keep one of the two", field="labels")
+        labels[str(key.value)] = str(value.value)
+    return tuple(sorted(labels.items()))
+
+
 def _placement(_path: Path, node: "Node") -> tuple[tuple[str, float], ...]:
     """The name of one score, or lines such as `pack: 1` and `topology: 0.5`."""
     from yaml.nodes import MappingNode, ScalarNode
@@ -232,6 +255,7 @@ def _shared_means(node: "ScalarNode") -> Means:
     return means
 
 
+_LABEL_LENGTH = 200
 _HOUR_S = 3600.0
 _SETTINGS: dict[str, tuple[str, NodeReader]] = {
     "sample_interval": ("sample_interval_s", one(duration(0.1, _HOUR_S))),
@@ -262,6 +286,7 @@ _SETTINGS: dict[str, tuple[str, NodeReader]] = {
     "exclusive_process_mode": ("exclusive_process_mode", one(yes_or_no)),
     "mig_changes": ("mig_changes", one(yes_or_no)),
     "strict_cuda": ("strict_cuda", one(yes_or_no)),
+    "labels": ("labels", _labels),
 }
 
 _KEY_OF = {sets: key for key, (sets, _) in _SETTINGS.items()}

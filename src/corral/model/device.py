@@ -66,6 +66,10 @@ class Device:
     parent_uuid: str | None = None
 
 
+VERSION_LABELS = ("driver-version", "cuda-major-version", "cuda-minor-version")
+"""Labels that every node carries as far as its versions are known; a site sets none of these."""
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """A host with its devices, CPU and memory. `labels` is sorted by key."""

@@ -236,7 +236,8 @@ def _node_lack(view: View, request: Request) -> str | None:
     for key, value in request.labels:
         if (key, value) not in labels:
             others = sorted(v for k, v in labels if k == key)
-            there = f"{key} is one of {', '.join(others)}" if others else f"no node has a label {key}"
+            known = nearest(key, {k for k, _ in labels}) or "no node has labels"
+            there = f"{key} is one of {', '.join(others)}" if others else known
             return f"no node has the label {key}={value}; {there}"
     if request.min_driver is not None:
         drivers = [version_tuple(node.driver_version) or () for node in view.nodes.values()]

@@ -5,7 +5,7 @@ import platform
 from collections.abc import Mapping
 from pathlib import Path
 
-from corral.model.device import Device, Node
+from corral.model.device import VERSION_LABELS, Device, Node
 
 PCI_DEVICES = Path("/sys/bus/pci/devices")
 _CGROUP_MEMORY_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
@@ -36,13 +36,10 @@ def host_node(
 
 
 def version_labels(driver_version: str | None, cuda_version: tuple[int, int] | None) -> dict[str, str]:
-    """The labels driver-version, cuda-major-version and cuda-minor-version, as far as the versions are known."""
-    labels = {}
-    if driver_version:
-        labels["driver-version"] = driver_version
-    if cuda_version is not None:
-        labels["cuda-major-version"], labels["cuda-minor-version"] = map(str, cuda_version)
-    return labels
+    """The labels that tell the versions, as far as these are known."""
+    major, minor = (None, None) if cuda_version is None else map(str, cuda_version)
+    told = zip(VERSION_LABELS, (driver_version, major, minor), strict=True)
+    return {label: version for label, version in told if version}
 
 
 def numa_node_of(pci_bus_id: str | None, pci_devices: Path = PCI_DEVICES) -> int | None:
