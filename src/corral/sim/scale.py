@@ -10,7 +10,6 @@ from corral.model.fit import NodeState, Slot
 from corral.model.job import Request
 from corral.model.units import MILLI_PER_DEVICE
 from corral.scheduling.columns import Columns, NodeRow, Taking
-from corral.scheduling.fragmentation import Fragmentation
 from corral.sim.openb import shipped_trace, target_mix
 from corral.sim.packing import chooser
 
@@ -69,7 +68,7 @@ class _Fleet:
         self._drawn: list[int] = []
         self._running: list[Taking] = []
         self._columns = Columns([_node(number, gpus_per_node) for number in range(nodes)])
-        self._chooser = chooser(policy, self._columns, Fragmentation(self._columns, target_mix(pods)), SEED)
+        self._chooser = chooser(policy, self._columns, target_mix(pods), SEED)
 
     def draw(self) -> Request:
         """The next request, as likely as it is in the trace."""
