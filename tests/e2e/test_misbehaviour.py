@@ -110,3 +110,14 @@ def test_a_job_whose_record_was_destroyed_is_lost_and_not_run_twice(
     assert (row["phase"], row["exit_code"]) == ("LOST", None)
     assert "record" in row["reason"]
     assert runs.read_text() == "run\n"
+
+
+def test_a_job_that_removes_all_directories_of_its_server_costs_only_itself(new_box: Callable[[str], Box]) -> None:
+    box = new_box(described(1))
+    box.up()
+    directories = " ".join(f"$CORRAL_HOME/{name}" for name in ("launches", "claims", "logs", "scratch"))
+    job = box.submit("--", "sh", "-c", f"sleep 0.5; rm -rf {directories}; sleep 300")
+    row = box.ended(job)
+    assert (row["phase"], row["exit_code"]) == ("LOST", None)
+    assert marked(job, box) == []
+    assert box.ok("run", "--", "echo", "unharmed") == "unharmed\n"

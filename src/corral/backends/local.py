@@ -25,8 +25,7 @@ class LocalBackend:
     def launch(self, launch: Launch) -> None:
         """Hand the job to a supervisor of its own. Raises BackendFailed when none could be asked."""
         spec = launch.job.spec
-        for directory in (self._scratch, self._logs):
-            self._ensure(directory)
+        self._ensure_logs()
         become = self._root and spec.uid not in (None, 0)
         try:
             self._processes.launch(
@@ -50,14 +49,14 @@ class LocalBackend:
         except (LaunchError, ValueError) as error:
             raise BackendFailed(str(error)) from error
 
-    def _ensure(self, directory: Path) -> None:
-        """Make the directory again when somebody removed it under the running server."""
+    def _ensure_logs(self) -> None:
+        """Make the directory of logs again when somebody removed it under the running server."""
         try:
-            if not directory.is_dir():
-                directory.mkdir()
-                directory.chmod(0o755 if self._root else 0o700)
+            if not self._logs.is_dir():
+                self._logs.mkdir()
+                self._logs.chmod(0o755 if self._root else 0o700)
         except OSError as error:
-            raise BackendFailed(f"{directory} cannot be made: {error.strerror}") from error
+            raise BackendFailed(f"{self._logs} cannot be made: {error.strerror}") from error
 
     def stop(self, allocation_id: str) -> None:
         """SIGTERM to all of the job, the grace, SIGKILL."""

@@ -67,10 +67,14 @@ def put(root: Path, kernel: str, file: ResourceFile, owner: tuple[int, int] | No
     """Write a kernel's file so that a reader finds all of it or none.
 
     The kernel's directory is made if need be and given to `owner` (uid, gid); the file stays this process's, readable
-    for all. Raises BackendFailed when the disk refuses, or the owner has put something else in its place.
+    for all. The root is made again where somebody removed it under the running server. Raises BackendFailed when the
+    disk refuses, or the owner has put something else in the file's place.
     """
     home = root / kernel
     try:
+        if not root.is_dir():
+            root.mkdir()
+            root.chmod(0o755 if os.geteuid() == 0 else 0o700)
         with contextlib.suppress(FileExistsError):
             home.mkdir(mode=0o700)
             if owner is not None:
