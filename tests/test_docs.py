@@ -9,6 +9,7 @@ import pytest
 from corral.config import Settings, load_settings, settings, site
 from corral.control.arranging import arrange
 from corral.model.means import Means
+from corral.sharing.definitions import _MEANING_TYPES, load_catalogue
 from corral.telemetry import mock_file
 from corral.telemetry.mock_file import Load, read_mock_file
 
@@ -44,6 +45,17 @@ def test_the_page_on_described_devices_has_every_key_and_a_box_that_can_be_read(
     path.write_text(page.partition("```toml\n")[2].partition("```")[0])
     idle, used = read_mock_file(path).devices
     assert (idle.device.links[0].peer_uuid, used.processes[0].memory_mib) == (used.device.uuid, 20 * 1024)
+
+
+def test_the_page_on_resource_names_has_each_and_a_definition_that_is_taken(tmp_path: Path) -> None:
+    page = (DOCS / "resource-names.md").read_text()
+    known = load_catalogue()
+    assert re.findall(r"^\| `([^`]+)` \|", page, re.MULTILINE) == list(known.resources)
+    assert [name for name in known.ignored if f"`{name}`" not in page] == []
+    assert [name for name in _MEANING_TYPES if name not in page] == []
+    path = tmp_path / "names.toml"
+    path.write_text(page.partition("```toml\n")[2].partition("```")[0])
+    assert load_catalogue([path]).resources["nvidia.com/mps-memory"].grants.unit == 1024
 
 
 @pytest.mark.parametrize("page", [DOCS / "settings.md", DOCS.parent / "README.md"], ids=["settings", "readme"])

@@ -34,6 +34,13 @@ def test_a_good_file_is_called_good(path: Path) -> None:
     assert told(path, "kill_grace: 5s\n") == f"{path} is good: a server takes it\n"
 
 
+def test_resource_names_that_no_server_would_take_are_refused_with_their_file(path: Path) -> None:
+    text = "resource_names: names.toml\n"
+    assert "names.toml: cannot be read" in refusal(path, text)
+    path.with_name("names.toml").write_text("[[resource]]\nkey = 'acme.com/gpu'\n")
+    assert "resource 'acme.com/gpu': dataType is missing" in refusal(path, text)
+
+
 def test_keys_without_an_effect_are_listed(path: Path) -> None:
     text = "fault_tolerance:\n  enable_checkpointing: true\nallocation:\n  strategy: hybrid\n"
     lines = told(path, text).splitlines()

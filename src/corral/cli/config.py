@@ -12,6 +12,7 @@ from corral.config import load_settings
 from corral.control.arranging import arrange
 from corral.model.errors import Refused
 from corral.scheduling.site import site_policies
+from corral.sharing.definitions import load_catalogue
 
 app = typer.Typer(
     name="config",
@@ -45,6 +46,8 @@ def check(
         raise Refused(f"there is no file {path}; without one every setting has its default", field="FILE")
     settings = load_settings(path)
     try:
+        if settings.resource_names is not None:
+            load_catalogue([path.parent / settings.resource_names])
         remarks = arrange(settings, None, site_policies()).remarks
     except Refused as refused:
         raise Refused(f"{path}: {refused}") from None
