@@ -256,7 +256,6 @@ def _write(report: Mapping[str, Any], json_to: str | None) -> None:
     elif json_to is not None:
         _save(Path(json_to), json.dumps(report, indent=2) + "\n")
     else:
-        column = max(len(key) for key in report)
-        for key, value in report.items():
-            shown = json.dumps(value) if isinstance(value, (list, dict)) else value
-            typer.echo(f"{key.replace('_', ' '):{column}}  {shown}")
+        from corral.sim.figures import text
+
+        typer.echo(text(report), nl=False)

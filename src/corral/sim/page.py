@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
+from corral.sim.figures import rows
+
 WIDTH, HEIGHT, LEFT, BOTTOM = 860, 240, 64, 28
 """Of a plot, in pixels; LEFT and BOTTOM are for the axes."""
 
@@ -16,7 +18,8 @@ _STYLE = """
 :root { color-scheme: light dark }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 920px; margin: 2rem auto; padding: 0 1rem }
 h1 { font-size: 1.5rem } h2 { font-size: 1.1rem; margin-top: 2rem }
-table { border-collapse: collapse } th { text-align: left; font-weight: 600; padding-right: 2rem }
+table { border-collapse: collapse } th, td { text-align: left; padding-right: 2rem; vertical-align: top }
+th { font-weight: 600 }
 td { font-variant-numeric: tabular-nums; overflow-wrap: anywhere }
 svg { width: 100%; height: auto } text { font-size: 11px; fill: currentColor }
 .grid { stroke: currentColor; opacity: .15 }
@@ -42,13 +45,13 @@ class Bar(NamedTuple):
 
 def page(title: str, figures: Mapping[str, Any], plots: Sequence[str]) -> str:
     """The page: the figures as a table, then the plots."""
-    rows = "".join(
-        f"<tr><th>{escape(name.replace('_', ' '))}</th><td>{escape(_shown(value))}</td></tr>"
-        for name, value in figures.items()
+    table = "".join(
+        f"<tr><th>{escape(name)}</th>{''.join(f'<td>{escape(value)}</td>' for value in values)}</tr>"
+        for name, *values in rows(figures)
     )
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
-        f"<h1>{escape(title)}</h1><table>{rows}</table>{''.join(plots)}</html>\n"
+        f"<h1>{escape(title)}</h1><table>{table}</table>{''.join(plots)}</html>\n"
     )
 
 
@@ -70,17 +73,17 @@ def lines(title: str, series: Sequence[Series], *, x_label: str, steps: bool = F
 
 def gantt(title: str, bars: Sequence[Bar], *, x_label: str) -> str:
     """A row for each device (or node), a bar for each job that held it."""
-    rows = sorted({bar.row for bar in bars})
-    if not rows:
+    held = sorted({bar.row for bar in bars})
+    if not held:
         return ""
     low, high = min(bar.start for bar in bars), max(bar.end for bar in bars)
-    pitch = max(6, min(18, 480 // len(rows)))
-    height = pitch * len(rows) + BOTTOM + 16
+    pitch = max(6, min(18, 480 // len(held)))
+    height = pitch * len(held) + BOTTOM + 16
     body = _time_axis(low, high, height, x_label)
     names = sorted({bar.label for bar in bars})
     for bar in bars:
         x, right = _across(bar.start, low, high), _across(bar.end, low, high)
-        y = 16 + pitch * rows.index(bar.row)
+        y = 16 + pitch * held.index(bar.row)
         colour = COLOURS[names.index(bar.label) % len(COLOURS)]
         body += (
             f'<rect x="{x:.1f}" y="{y}" width="{max(0.5, right - x):.1f}" height="{pitch - 1}" fill="{colour}">'
@@ -89,7 +92,7 @@ def gantt(title: str, bars: Sequence[Bar], *, x_label: str) -> str:
     if pitch >= 10:
         body += "".join(
             f'<text x="0" y="{16 + pitch * index + pitch - 3}">{escape(row[-10:])}</text>'
-            for index, row in enumerate(rows)
+            for index, row in enumerate(held)
         )
     return _figure(title, body, height)
 
@@ -136,11 +139,3 @@ def _across(x: float, low: float, high: float) -> float:
 
 def _up(y: float, top: float) -> float:
     return HEIGHT - BOTTOM - (HEIGHT - BOTTOM - 20) * y / top
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return ", ".join(f"{key}: {_shown(item)}" for key, item in value.items())
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(_shown, value))
-    return str(value)
