@@ -96,7 +96,7 @@ def test_cancelling_an_adopted_process_ends_it_even_when_it_ignores_sigterm(
         assert child.stdout.readline() == b"up\n"
         backend.launch(launch(JobKind.ADOPT, identity(child)))
         backend.stop("1.1")
-        assert child.wait(timeout=5) == -signal.SIGKILL
+        assert child.wait(timeout=20) == -signal.SIGKILL
         assert ended(backend, events).ending is Phase.CANCELLED
     finally:
         child.kill()
@@ -110,7 +110,7 @@ def test_an_adopted_process_that_ends_by_itself_ends_as_the_kernel_says_or_is_lo
 ) -> None:
     with process(f"import sys, time; time.sleep(0.2); sys.exit({code})") as child:
         backend.launch(launch(JobKind.ADOPT, identity(child)))
-        child.wait(timeout=5)
+        child.wait(timeout=20)
         report = ended(backend, events)
     told = (report.phase, report.ending, report.exit_code)
     assert told == (LaunchPhase.EXITED, ending, code) or (told == (LaunchPhase.DEAD, None, None) and report.reason)
@@ -130,7 +130,7 @@ def test_an_adopted_process_runs_into_its_time_limit(backend: WatchBackend, even
     with process() as child:
         backend.launch(launch(JobKind.ADOPT, identity(child), time_limit_s=0.1))
         assert ended(backend, events).ending is Phase.TIMED_OUT
-        assert child.wait(timeout=5) == -signal.SIGTERM
+        assert child.wait(timeout=20) == -signal.SIGTERM
 
 
 def test_an_allocation_that_was_declared_lost_is_never_watched(backend: WatchBackend) -> None:

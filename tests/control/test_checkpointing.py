@@ -39,8 +39,8 @@ def test_an_evicted_job_is_told_before_it_is_stopped_and_has_its_time() -> None:
     checkpoints = Checkpoints(clock, calls.put)
     with worker() as process:
         assert not checkpoints.may_end(evicted(), "1.1", lambda: [process.pid])
-        assert process.wait(timeout=5) == 7
-    assert calls.get(timeout=5) == "1.1"
+        assert process.wait(timeout=20) == 7
+    assert calls.get(timeout=20) == "1.1"
     assert not checkpoints.may_end(evicted(), "1.1", list)
     clock.advance(0.05)
     assert checkpoints.may_end(evicted(), "1.1", list)

@@ -119,7 +119,7 @@ def test_a_second_interrupt_stops_waiting_for_a_job_that_does_not_go(box: Box) -
         command.send_signal(signal.SIGINT)
         assert "cancelling" in command.stderr.readline()
         command.send_signal(signal.SIGINT)
-        _, told = command.communicate(timeout=5)
+        _, told = command.communicate(timeout=20)
     assert command.returncode == 130
     assert "corral wait" in told
 

@@ -35,7 +35,7 @@ def test_start_and_end_are_told_by_the_supervisors_clock(machine: Machine) -> No
     assert state.exit is not None
     assert state.started_at is not None
     assert before < state.started_at < time.time()
-    assert 0.2 <= state.exit.ended_at - state.started_at < 2
+    assert 0.2 <= state.exit.ended_at - state.started_at < 20
 
 
 def test_a_job_gets_the_environment_of_its_spec_and_the_mark_and_nothing_else(machine: Machine) -> None:
@@ -180,7 +180,7 @@ def test_the_end_of_a_job_whose_record_was_removed_is_news(machine: Machine) -> 
     name = machine.launch(
         "sh", "-c", f"{removing('launches/mine')}; sleep 0.2", allocation_id="mine", workdir=str(machine.home)
     )
-    until(lambda: machine.events.get(timeout=5) == name and not machine.marked(name), "news of the end")
+    until(lambda: machine.events.get(timeout=20) == name and not machine.marked(name), "news of the end")
 
 
 def test_of_supervisor_and_server_exactly_one_gets_each_claim(machine: Machine, tmp_path: Path) -> None:
@@ -351,7 +351,7 @@ def test_supervisors_that_no_descriptor_was_left_for_are_still_heard_of(machine:
     assert not machine.backend._watcher._supervisors
     ended: list[str] = []
     while len(ended) < len(names):
-        name = machine.events.get(timeout=5)
+        name = machine.events.get(timeout=20)
         if name in names and name not in ended and machine.backend.status(name).phase == LaunchPhase.EXITED:
             ended.append(name)
 
@@ -434,7 +434,7 @@ def test_a_daemon_without_environment_is_found_by_the_cgroup_that_an_earlier_ser
 def test_a_start_is_told_even_when_its_notice_was_lost(machine: Machine) -> None:
     (machine.home / "notify.sock").unlink()
     name = machine.launch("sleep", "5")
-    assert machine.events.get(timeout=5) == name
+    assert machine.events.get(timeout=20) == name
     assert machine.backend.status(name).phase == LaunchPhase.RUNNING
 
 
