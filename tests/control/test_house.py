@@ -142,6 +142,27 @@ class LifeOfAServer(RuleBasedStateMachine):
                 return
             self.server.settle()
 
+    @rule(data=st.data(), restarted=st.booleans())
+    def lose_a_record(self, data: st.DataObject, restarted: bool) -> None:
+        """What is on record of a launch is destroyed, and a server hears of it, or finds it so when it comes."""
+        live = sorted(self.server.ledger.view().allocations)
+        if not live:
+            return
+        lost = data.draw(st.sampled_from(live))
+        if restarted:
+            self.server.close()
+            self.backend.forget(lost)
+            self.server = Server(self.home, self.backend)
+        else:
+            self.backend.forget(lost)
+            self.backend.on_event(lost)
+        while lost in self.server.ledger.view().allocations:
+            time.sleep(0.001)
+        self.server.settle()
+        job = self.server.ledger.find_job(lost.rpartition(".")[0])
+        assert job is not None
+        assert job.phase is Phase.LOST
+
     @rule(index=st.integers(0, GPUS - 1), deed=st.sampled_from(["cordon", "uncordon"]))
     def set_apart(self, index: int, deed: str) -> None:
         if deed == "cordon":

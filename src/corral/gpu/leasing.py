@@ -12,7 +12,7 @@ from corral.client import Client, JobHandle, NoServer
 from corral.gpu import lock_files
 from corral.gpu.monitor import get_gpu_monitor
 from corral.gpu.sight import GPUInfo, by_score, own_job
-from corral.model.errors import BackendFailed, CorralError, Refused
+from corral.model.errors import BackendFailed, Conflict, CorralError, Refused
 from corral.model.units import count_of
 
 logger = logging.getLogger(__name__)
@@ -149,6 +149,9 @@ def _cancel(job_id: str) -> None:
     try:
         with Client() as client:
             client.jobs.cancel(job_id)
+    except Conflict:
+        # It has ended by itself.
+        return
     except CorralError as error:
         logger.warning("reservation %s was not given back (%s); the server frees it with this process", job_id, error)
 
