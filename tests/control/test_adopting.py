@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from corral.clock import SystemClock
-from corral.control.adopting import Adopting
+from corral.control.adopting import UNHELD, Adopting
 from corral.control.caller import Caller
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.device import DeviceProcess, DeviceSample
@@ -78,6 +78,7 @@ def test_an_adopted_process_is_a_job_on_the_whole_devices_that_its_family_uses(
     assert job.spec.owner == ProcessIdentity(TRAINING, 1, "boot")
     assert [view.held_milli(uuid) for uuid in ("GPU-0", "GPU-1", "GPU-2")] == [0, 1000, 1000]
     assert watched == [job.allocation_id]
+    assert view.allocations[job.allocation_id or ""].enforcement == UNHELD
 
 
 def test_a_process_is_adopted_once(adopting: Adopting, watched: list[str]) -> None:

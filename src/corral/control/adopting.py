@@ -11,12 +11,17 @@ from corral.model.allocation import Grant, Member, Placement
 from corral.model.errors import Conflict, Forbidden, Refused
 from corral.model.fact import AllocationMade, JobSubmitted
 from corral.model.job import Job, ProcessIdentity, Request
+from corral.model.means import Enforcement, Level
 from corral.model.plan import Start
 from corral.model.submission import Submission
 from corral.model.units import MILLI_PER_DEVICE
 from corral.model.view import View
 from corral.ports import Decided, Ledger, Processes, Telemetry
 from corral.scheduling.info import gpu_info
+
+
+UNHELD = Enforcement(Level.ADVISORY, Level.ADVISORY)
+"""Nobody else is put on its devices, and nothing keeps to them a process that was started without Corral."""
 
 
 class Adopting:
@@ -57,7 +62,8 @@ class Adopting:
         def decide(view: View) -> Decided[str]:
             _refuse_held(view, placement, identity)
             job = Job(job_id, int(job_id), spec, now)
-            first, made = transitions.start(job, placement, gpu_info(view, Start("", placement, "adopted")), (), now)
+            info = gpu_info(view, Start("", placement, "adopted"))
+            first, made = transitions.start(job, placement, info, (), now, enforcement=UNHELD)
             assert isinstance(made, AllocationMade)
             return Decided((JobSubmitted(job, now), first, made), made.allocation.id)
 

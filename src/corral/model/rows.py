@@ -259,7 +259,7 @@ class UsageRow:
             in which nothing held the job or its neighbours to it.
         memory_enforced_hours, memory_guarded_hours, memory_advisory_hours: the same of the memory, where the memory
             guard stops who takes more.
-        unrecorded_hours: those of which it is not on record, such as of processes that were adopted.
+        unrecorded_hours: those of allocations from before it was recorded.
         slice_hours: hours of MIG slices, by profile.
         allocations: how many times devices were handed out; a retry counts again.
     """
