@@ -19,7 +19,6 @@ from corral.model.view import View
 from corral.ports import Decided, Ledger, Processes, Telemetry
 from corral.scheduling.info import gpu_info
 
-
 UNHELD = Enforcement(Level.ADVISORY, Level.ADVISORY)
 """Nobody else is put on its devices, and nothing keeps to them a process that was started without Corral."""
 
