@@ -224,3 +224,11 @@ def test_the_quota_that_room_was_made_under_is_not_used_by_those_behind() -> Non
     view = running(job(1, 2, priority=9), job(2, 1, priority=1), queues=(queue,))
     plan = plan_of(view.advance(submitted(job(3, 3, priority=1), job(4, 0, priority=2, cpu_milli=1000))))
     assert (evicted(plan), plan.starts) == (["1"], ())
+
+
+def test_what_a_pool_lends_counts_while_none_of_its_owners_would_have_to_wait_for_it() -> None:
+    pool = Pool("own", ("GPU-box-0",), users=("bob",), lends=True)
+    borrower = job(1, 2, priority=9)
+    view = View(queues={"default": URGENT}, pools={"own": pool}).advance(observed(box(gpus=2)) + submitted(borrower))
+    view = view.advance(started(Planner(view).plan(T0).starts[0]))
+    assert evicted(plan_of(view.advance(submitted(job(2, 2, priority=1, user="eve"))))) == ["1"]

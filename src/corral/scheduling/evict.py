@@ -36,7 +36,7 @@ class Room:
 
 def room(draft: Draft, ask: Ask, running: Iterable[Running], reason: Reason, now: float) -> Room | None:
     """Whom to end, and why, so that what is asked fits; None if it would not fit even so. Nobody is ended if it fits
-    once those are gone that are stopping, nor for a place that is only lent: whoever waits then may be an owner of it.
+    once those are gone that are stopping.
 
     Least harm: the least urgent (the highest priority number) first, then the least lost work in GPU-seconds, then the
     fewest jobs. Of the nodes that could be cleared, the one where the most urgent victim is least urgent.
@@ -49,7 +49,6 @@ def room(draft: Draft, ask: Ask, running: Iterable[Running], reason: Reason, now
     placement = choose(stopping, ask)
     if isinstance(placement, Placement):
         return Room(placement)
-    ask = ask.firmly()
     reasons = {one.job.id: why for one in running if one.runs and (why := reason(one)) is not None}
     candidates = sorted((one for one in running if one.job.id in reasons), key=lambda one: _harm(one, now))
     chosen: list[Running] | None = None

@@ -36,6 +36,10 @@ class Pools:
         """The job's own pools that lend, and may take back for it."""
         return tuple(name for name in self._names if self._pools[name].lends and self._owns(job, name))
 
+    def owns_any(self, job: Job, pools: Iterable[str]) -> bool:
+        """Whether one of these pools is the job's own."""
+        return any(self._owns(job, name) for name in pools)
+
     def borrowed(self, job: Job, allocation: Allocation, pools: Iterable[str]) -> str | None:
         """The first of these pools of which the job, not one of its own, holds a device; None when it holds none."""
         held = set(allocation.placement.uuids)

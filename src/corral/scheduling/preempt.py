@@ -44,7 +44,11 @@ class Preemption:
                 return f"pool {pool} takes back for job {job.id} what it had lent to {one.job.spec.user}"
             return None
 
-        return room(draft, ask, self.running(), reason, now)
+        running = self.running()
+        owners = {one.job.id for one in running if self.pools.owns_any(one.job, ask.lent)}
+        found = room(draft, ask, running, lambda one: None if one.job.id in owners else reason(one), now)
+        # An owner who is ended waits for what is lent, which the job then has not: it must do without.
+        return room(draft, ask.firmly(), running, reason, now) if found is None and owners else found
 
     def foremost(self, heads: Mapping[str, Job]) -> list[str]:
         """The queues that no other goes before: whoever may have others ended for it has its turn before those others.

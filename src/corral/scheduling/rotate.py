@@ -59,7 +59,9 @@ class Rotation:
         winner: str | None = None
         for _, job_id in merge(waiting[:WAITING_LOOKED_AT], ranked):
             job = self.jobs[job_id]
-            ask = self.pools.ask(job, inf).firmly()
+            ask = self.pools.ask(job, inf)
+            if any(self.pools.owns_any(one.job, ask.lent) for one in had):
+                ask = ask.firmly()  # an owner who makes room waits for what is lent
             if job_id in running:
                 if admission.barrier(job) is None and _stays(ideal, running[job_id], ask, self.policy):
                     admission.started(job)
