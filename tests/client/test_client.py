@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import corral
-from corral.client import Client, WaitTimedOut
+from corral.client import Client, NoServer, WaitTimedOut
 from corral.client.request import submission
 from corral.model.errors import Refused
 from corral.model.job import JobKind
@@ -108,6 +108,18 @@ def test_waiting_outlasts_a_server_that_goes_away_for_a_moment(home: Path, scrip
     script.answers["POST /jobs/wait"] = first_then_gone
     with Client(home) as client:
         assert client.wait(["1"]) == ()
+
+
+def test_waiting_outlasts_a_server_that_goes_away_before_it_has_answered_at_all(home: Path, script: Script) -> None:
+    script.drop_before_answer = 2
+    script.answers["POST /jobs/wait"] = 200, {"done": True, "jobs": []}
+    with Client(home) as client:
+        assert client.wait(["1"]) == ()
+
+
+def test_waiting_where_no_server_is_ends_at_once(tmp_path: Path) -> None:
+    with Client(tmp_path) as client, pytest.raises(NoServer, match="corral up"):
+        client.wait(["1"])
 
 
 def test_rows_pass_over_what_a_newer_server_adds_and_do_without_what_an_older_lacks(home: Path, script: Script) -> None:

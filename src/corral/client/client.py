@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self, Unpack
 from urllib.parse import quote
 
-from corral.client.transport import NoServer, Transport, find_address
+from corral.client.transport import NoServer, ServerWentAway, Transport, find_address
 from corral.model.errors import CorralError
 from corral.model.rows import DeviceRow, DryRun, Explanation, JobRow, MappedDevice, ServerInfo, SlicePlan, Usage
 from corral.wire import to_plain, told
@@ -144,12 +144,15 @@ class Client:
 
     def _ask_wait(self, ids: list[str], poll_s: float, *, patient: bool) -> Any:
         body = {"ids": ids, "timeout_s": poll_s}
-        give_up_at = time.monotonic() + RESTART_GRACE_S
+        away_since: float | None = None
         while True:
             try:
                 return self._transport.post("/jobs/wait", body, repeatable=True, timeout_s=poll_s + POLL_S)
-            except NoServer:
-                if not patient or time.monotonic() > give_up_at:
+            except NoServer as error:
+                now = time.monotonic()
+                away_since = now if away_since is None else away_since
+                patient = patient or isinstance(error, ServerWentAway)
+                if not patient or now - away_since > RESTART_GRACE_S:
                     raise
                 time.sleep(_RECONNECT_S)
 

@@ -25,6 +25,10 @@ class NoServer(BackendFailed):
     """No server answers at the address, or it went away before it had answered."""
 
 
+class ServerWentAway(NoServer):
+    """A server was there, and went away before it had answered."""
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     """Where a server is: the socket in its home, or a host and port with a token.
@@ -201,7 +205,7 @@ class Transport:
     def _broken(self, error: Exception) -> NoServer:
         if isinstance(error, TimeoutError):
             return NoServer(f"the server at {self.address} did not answer in time; `corral doctor` looks for the cause")
-        return NoServer(
+        return ServerWentAway(
             f"the server at {self.address} went away before it had answered ({str(error) or type(error).__name__}); "
             "whether it did what was asked shows in `corral ps --all`"
         )
