@@ -2,7 +2,6 @@
 
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from hypothesis import HealthCheck, settings
@@ -11,26 +10,17 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from corral.backends.simulated import SimulatedBackend
 from corral.clock import SystemClock
-from corral.config import Settings
 from corral.control.caller import Caller
-from corral.control.house import House
-from corral.control.tenancy import Tenancy
 from corral.ledger.fold import check
-from corral.ledger.store import SqlLedger, open_ledger
-from corral.model.device import DeviceCondition, DeviceSample
 from corral.model.errors import Conflict
-from corral.model.fact import ConditionObserved, NodeObserved, Observation
+from corral.model.fact import ConditionObserved, NodeObserved
 from corral.model.fit import Misfit, fit, node_state
 from corral.model.home import Home
-from corral.model.job import JobKind, Phase, Request
-from corral.model.means import Means
-from corral.model.rows import ServerInfo
+from corral.model.job import Phase, Request
 from corral.model.submission import Submission
 from corral.model.units import MILLI_PER_DEVICE
-from corral.ports import Decided, JobQuery
-from corral.sharing.exclusive import Exclusive
-from corral.sharing.timeslice import Timeslice
-from corral.telemetry.processes import HostProcesses
+from corral.ports import JobQuery
+from corral.sim.life import LiveServer
 from tests.control.strategies import box
 
 GPUS = 3
@@ -38,57 +28,8 @@ ALICE = Caller("alice", 1000, 1000, (1000,), admin=True)
 BOX = box(GPUS)
 
 
-class IdleDevices:
-    """Devices that nobody else ever uses."""
-
-    def latest(self) -> dict[str, DeviceSample]:
-        return {}
-
-    def refresh(self, uuids: Sequence[str], timeout_s: float) -> tuple[Observation, ...]:
-        return tuple(ConditionObserved(DeviceCondition(u, memory_free_mib=81920, utilization_pct=0)) for u in uuids)
-
-
-class Server:
-    """One server's life over a ledger file and a backend that outlive it."""
-
-    def __init__(self, home: Home, backend: SimulatedBackend) -> None:
-        self.ledger: SqlLedger = open_ledger(home.ledger_url)
-        self.ledger.observe([NodeObserved(BOX.nodes["box"]), *map(ConditionObserved, BOX.conditions.values())])
-        self.ledger.commit(lambda _: Decided((), None)).result()
-        home.scratch.mkdir(exist_ok=True)
-        self.house = House(
-            self.ledger,
-            {JobKind.RUN: backend},
-            IdleDevices(),
-            HostProcesses(),
-            SystemClock(),
-            home=home,
-            settings=Settings(retry_backoff_s=0.001, retry_backoff_max_s=0.002),
-            tenancy=Tenancy({Means.EXCLUSIVE: Exclusive(), Means.TIMESLICE: Timeslice()}, home.scratch),
-            about=ServerInfo,
-        )
-        self.service = self.house.service
-        backend.on_event = self.house.dispatcher.look
-        self.house.start()
-        self.settle()
-
-    def settle(self) -> None:
-        """Wait until nothing moves: the last plan is of this view and starts nothing, and nobody is on the way."""
-        deadline = time.monotonic() + 10
-        while self._moves():
-            assert time.monotonic() < deadline, "the house does not come to rest"
-            time.sleep(0.001)
-
-    def _moves(self) -> bool:
-        view, plan = self.ledger.view(), self.house.controller.plan
-        on_the_way = (Phase.STARTING, Phase.STOPPING)
-        return (
-            plan.version != view.version or bool(plan.starts) or any(j.phase in on_the_way for j in view.jobs.values())
-        )
-
-    def close(self) -> None:
-        self.house.close()
-        self.ledger.close()
+def server_of(home: Home, backend: SimulatedBackend) -> LiveServer:
+    return LiveServer(home, backend, [NodeObserved(BOX.nodes["box"]), *map(ConditionObserved, BOX.conditions.values())])
 
 
 class LifeOfAServer(RuleBasedStateMachine):
@@ -97,7 +38,7 @@ class LifeOfAServer(RuleBasedStateMachine):
         self.directory = tempfile.TemporaryDirectory()
         self.home = Home(Path(self.directory.name))
         self.backend = SimulatedBackend(SystemClock())
-        self.server = Server(self.home, self.backend)
+        self.server = server_of(self.home, self.backend)
         self.acknowledged: list[str] = []
 
     def teardown(self) -> None:
@@ -179,7 +120,7 @@ class LifeOfAServer(RuleBasedStateMachine):
         live = sorted(self.server.ledger.view().allocations)
         for allocation_id in data.draw(st.lists(st.sampled_from(live), unique=True)) if live else []:
             self.backend.finish(allocation_id)
-        self.server = Server(self.home, self.backend)
+        self.server = server_of(self.home, self.backend)
         self.server.settle()
 
     @invariant()
@@ -222,11 +163,11 @@ def test_a_server_that_starts_again_expects_the_like_of_what_came_before(tmp_pat
     for past, jobs in (("some", 40), ("none", 0)):
         home = Home(tmp_path / past)
         home.root.mkdir()
-        first = Server(home, SimulatedBackend(SystemClock()))
+        first = server_of(home, SimulatedBackend(SystemClock()))
         first.service.submit([Submission(("true",), resources={"cuda.shares": "0.3"}, workdir="/")] * jobs, ALICE)
         first.settle()
         first.close()
-        server = Server(home, SimulatedBackend(SystemClock()))
+        server = server_of(home, SimulatedBackend(SystemClock()))
         server.service.submit([Submission(("true",), request=Request(devices=0), workdir="/")], ALICE)
         server.settle()
         prices = server.house.controller.prices

@@ -38,6 +38,12 @@ class SimulatedBackend:
         """The work ends on SIGTERM."""
         self._end(allocation_id, Phase.CANCELLED, 143)
 
+    def die(self, allocation_id: str) -> None:
+        """The work is gone, and nobody can say how it ended."""
+        with self._lock:
+            self._reports[allocation_id] = LaunchReport(allocation_id, LaunchPhase.DEAD)
+        self.on_event(allocation_id)
+
     def _end(self, allocation_id: str, ending: Phase, exit_code: int) -> None:
         with self._lock:
             before = self._reports.get(allocation_id)

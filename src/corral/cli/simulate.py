@@ -192,6 +192,26 @@ def kueue(
     _write(simulate(read_generator(config)), json_to)
 
 
+@app.command(epilog=example("corral simulate faults --jobs 500 --seed 7"))
+def faults(
+    *,
+    gpus: Annotated[int, typer.Option(help="GPUs of the machine.", min=1, max=64)] = 4,
+    jobs: Annotated[int, typer.Option(help="So many jobs come.", min=1)] = 200,
+    seed: Annotated[int, typer.Option(help="Of everything that happens.")] = 42,
+    json_to: JsonTo = None,
+) -> None:
+    """A server's life with faults: sick GPUs, lost launches, restarts; real ledger and control loop, simulated work.
+
+    Exits with 1 when a promise was broken.
+    """
+    from corral.sim.life import simulate
+
+    report = simulate(gpus=gpus, jobs=jobs, seed=seed)
+    _write(report, json_to)
+    if report["broken"]:
+        raise typer.Exit(1)
+
+
 @app.command(epilog=example("corral simulate scale --nodes 12500 --jobs 100000 --json -"))
 def scale(
     *,

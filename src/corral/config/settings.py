@@ -64,7 +64,7 @@ class Settings:
         cluster_name, expected_gpus: what the site calls the cluster, and how many GPUs it should have.
         strategy, reserved_ratio: how pools set GPUs apart, and the part of all that a pool without GPUs of its own has.
         algorithm: the policy of the queue `default`.
-        placement: the scores, each with its weight, by which a place is chosen; empty: the policies' own.
+        placement: the scores, each with its weight, by which a place is chosen.
         max_milli_per_user: milli-GPU that each user may hold at once.
         max_job_duration_s: the longest time limit; a job that names none has it.
         enable_preemption: the head of the queue `default` may have less urgent jobs ended.
@@ -106,7 +106,7 @@ class Settings:
     strategy: PoolStrategy | None = None
     reserved_ratio: float = 0.3
     algorithm: str = "priority"
-    placement: tuple[tuple[str, float], ...] = ()
+    placement: tuple[tuple[str, float], ...] = (("corral", 1.0),)
     max_milli_per_user: int | None = None
     max_job_duration_s: float | None = None
     enable_preemption: bool = False

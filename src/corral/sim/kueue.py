@@ -20,23 +20,16 @@ from typing import Any
 from corral.backends.simulated import SimulatedBackend
 from corral.clock import SystemClock
 from corral.control import submit
-from corral.control.controller import Controller
-from corral.control.dispatcher import Dispatcher
-from corral.control.tenancy import Tenancy
-from corral.control.transitions import Backoff
-from corral.ledger.store import open_ledger
-from corral.model.device import Device, DeviceCondition, DeviceSample, Node
+from corral.model.device import Device, DeviceCondition, Node
 from corral.model.errors import Refused
 from corral.model.fact import ConditionObserved, Delta, JobChanged, NodeObserved, Observation, SiteArranged
-from corral.model.job import Job, JobKind, JobSpec, Phase, Request
-from corral.model.means import Means
+from corral.model.home import Home
+from corral.model.job import Job, JobSpec, Phase, Request
 from corral.model.queue import Queue, Quota
 from corral.model.units import MILLI_PER_DEVICE
 from corral.model.view import View
 from corral.ports import Launch, Ledger
-from corral.scheduling.planner import Planner
-from corral.sharing.exclusive import Exclusive
-from corral.sharing.timeslice import Timeslice
+from corral.sim.life import LiveServer
 
 SPARED_S = 10.0
 """No workload is ended to make room: all are shorter than this, and what they have done would be lost."""
@@ -73,20 +66,12 @@ def read_generator(path: Path) -> Generator:
     import yaml
 
     try:
-        return _generator(yaml.safe_load(path.read_text(encoding="utf-8")))
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return _generator(data)
     except OSError as error:
         raise Refused(f"--config: {path} cannot be read: {error.strerror}", field="--config") from error
-    except KeyError as error:
-        raise Refused(
-            f"--config: {path} is no generator file of Kueue: {error} is missing", field="--config"
-        ) from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise Refused(f"--config: {path} is no generator file of Kueue, nor YAML at all", field="--config") from error
-    except (TypeError, ValueError, AttributeError) as error:
-        raise Refused(
-            f"--config: {path} is no generator file of Kueue; such a file has cohorts of queuesSets",
-            field="--config",
-        ) from error
+    except (yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Refused(f"--config: {path} is no generator file of Kueue: {error!r}", field="--config") from error
 
 
 def _generator(data: Mapping[str, Any]) -> Generator:
@@ -176,18 +161,6 @@ class TimedBackend(SimulatedBackend):
             self.finish(allocation_id)
 
 
-class IdleDevices:
-    """Devices that nobody else ever uses."""
-
-    def latest(self) -> dict[str, DeviceSample]:
-        """No samples are needed."""
-        return {}
-
-    def refresh(self, uuids: Sequence[str], timeout_s: float) -> tuple[Observation, ...]:
-        """They are as they were."""
-        return ()
-
-
 @dataclass(slots=True)
 class Admissions:
     """When each workload first started, and how many have ended; follows the ledger."""
@@ -220,44 +193,19 @@ def _run(generator: Generator, home: Path, patience_s: float) -> dict[str, Any]:
     clock = SystemClock()
     arrivals = _arrivals(generator)
     admissions = Admissions(expected=len(arrivals))
-    ledger = open_ledger(f"sqlite:///{home / 'ledger.db'}")
-    ledger.observe(_site(generator))
-    ledger.subscribe(admissions.follow)
     jobs: dict[str, tuple[Job, Stream]] = {}
     runtimes: dict[str, float] = {}
     backend = TimedBackend(clock, runtimes)
-    (home / "scratch").mkdir()
-    tenancy = Tenancy({Means.EXCLUSIVE: Exclusive(), Means.TIMESLICE: Timeslice()}, home / "scratch")
-    dispatcher = Dispatcher(
-        ledger,
-        {JobKind.RUN: backend},
-        clock,
-        lambda job, _view: Launch(job.allocation_id or "", job, ()),
-        Backoff(1.0, 60.0),
-        tenancy=tenancy,
-    )
-    backend.on_event = dispatcher.look
-    controller = Controller(
-        ledger,
-        Planner,
-        IdleDevices(),
-        clock,
-        enforce=tenancy.enforcement,
-        launch=dispatcher.launch,
-        stop=dispatcher.stop,
-    )
-    dispatcher.start()
-    controller.start()
+    server = LiveServer(Home(home), backend, _site(generator))
+    server.ledger.subscribe(admissions.follow)
     began = time.monotonic()
     try:
-        _generate(ledger, clock, arrivals, jobs, runtimes)
+        _generate(server.ledger, clock, arrivals, jobs, runtimes)
         admissions.everything.wait(max(0.0, patience_s - (time.monotonic() - began)))
         wall_s = time.monotonic() - began
     finally:
-        controller.close()
-        dispatcher.close()
+        server.close()
         backend.close()
-        ledger.close()
     return _report(jobs, admissions, wall_s)
 
 

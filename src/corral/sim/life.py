@@ -1,0 +1,279 @@
+"""A server's life with faults: the real ledger, controller and dispatcher over work that only seems to run.
+
+What happens next is drawn by a seed: jobs come and end, devices fall sick and get well, launches die without a word,
+the server goes away and another takes over. After each event the server's promises are looked at.
+"""
+
+import random
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from corral.backends.simulated import SimulatedBackend
+from corral.clock import SystemClock
+from corral.config import Settings
+from corral.control.caller import Caller
+from corral.control.house import House
+from corral.control.tenancy import Tenancy
+from corral.ledger.fold import check
+from corral.ledger.store import open_ledger
+from corral.model.device import Device, DeviceCondition, DeviceSample, Node
+from corral.model.fact import ConditionObserved, NodeObserved, Observation
+from corral.model.home import Home
+from corral.model.job import JobKind, Phase, Request
+from corral.model.means import Means
+from corral.model.rows import ServerInfo
+from corral.model.submission import Submission
+from corral.model.units import MILLI_PER_DEVICE
+from corral.ports import Decided, JobQuery, Ledger
+from corral.sharing.exclusive import Exclusive
+from corral.sharing.timeslice import Timeslice
+from corral.telemetry.processes import HostProcesses
+
+DEEDS = (("come", 8), ("end", 8), ("fail", 2), ("die", 1), ("sicken", 2), ("recover", 2), ("restart", 1))
+"""What may happen, each so often."""
+
+AT_ONCE = 4
+"""At most so many jobs come together."""
+
+PATIENCE_S = 30.0
+MEMORY_MIB = 81_920
+
+SOMEBODY = Caller("somebody", 1000, 1000, (1000,), admin=True)
+
+
+class QuietDevices:
+    """Devices that nobody else ever uses."""
+
+    def latest(self) -> dict[str, DeviceSample]:
+        """No samples are needed."""
+        return {}
+
+    def refresh(self, uuids: Sequence[str], timeout_s: float) -> tuple[Observation, ...]:
+        """They are as they were."""
+        return ()
+
+
+class LiveServer:
+    """One server on one node, over a ledger file and a backend that outlive it."""
+
+    def __init__(self, home: Home, backend: SimulatedBackend, observations: Sequence[Observation]) -> None:
+        clock = SystemClock()
+        self.ledger: Ledger = open_ledger(home.ledger_url)
+        self.ledger.observe(observations)
+        self.ledger.commit(lambda _: Decided((), None)).result()
+        home.scratch.mkdir(exist_ok=True)
+        self.house = House(
+            self.ledger,
+            {JobKind.RUN: backend},
+            QuietDevices(),
+            HostProcesses(),
+            clock,
+            home=home,
+            settings=Settings(retry_backoff_s=0.001, retry_backoff_max_s=0.002),
+            tenancy=Tenancy({Means.EXCLUSIVE: Exclusive(), Means.TIMESLICE: Timeslice()}, home.scratch),
+            about=ServerInfo,
+        )
+        self.service = self.house.service
+        backend.on_event = self.house.dispatcher.look
+        self.house.start()
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until nothing moves: the last plan is of this view and starts nothing, and nobody is on the way."""
+        deadline = time.monotonic() + PATIENCE_S
+        while self._moves():
+            assert time.monotonic() < deadline, "the server does not come to rest"
+            time.sleep(0.001)
+
+    def _moves(self) -> bool:
+        view, plan = self.ledger.view(), self.house.controller.plan
+        on_the_way = (Phase.STARTING, Phase.STOPPING)
+        return (
+            plan.version != view.version
+            or bool(plan.starts)
+            or any(job.phase in on_the_way for job in view.jobs.values())
+        )
+
+    def close(self) -> None:
+        """Go away; what runs, runs on."""
+        self.house.close()
+        self.ledger.close()
+
+
+def simulate(*, gpus: int, jobs: int, seed: int) -> dict[str, Any]:
+    """Live until so many jobs came, then until the last of them has ended.
+
+    `broken` has a sentence for each promise that was not kept; there should be none.
+    """
+    began = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="corral-life-") as directory:
+        life = _Life(Home(Path(directory)), gpus, random.Random(seed))
+        try:
+            while len(life.acknowledged) < jobs:
+                life.go_on()
+            life.run_out()
+        finally:
+            life.server.close()
+        broken = [*life.broken, *life.lost(), *check(life.home.ledger_url)]
+    return {
+        "seed": seed,
+        "gpus": gpus,
+        "jobs": len(life.acknowledged),
+        "events": dict(sorted(life.events.items())),
+        "launches": len(life.backend.ran),
+        "ended": dict(sorted(life.ended().items())),
+        "broken": broken,
+        "wall_s": round(time.perf_counter() - began, 3),
+    }
+
+
+@dataclass(slots=True)
+class _Life:
+    """What goes on, and what was promised."""
+
+    home: Home
+    gpus: int
+    chance: random.Random
+    acknowledged: list[str] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
+    events: Counter[str] = field(default_factory=Counter)
+    sick: set[str] = field(default_factory=set)
+    backend: SimulatedBackend = field(default_factory=lambda: SimulatedBackend(SystemClock()))
+    phases: Mapping[str, Phase] = field(default_factory=dict)
+    server: LiveServer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.server = LiveServer(self.home, self.backend, self._observed())
+
+    def go_on(self) -> None:
+        """Let one thing happen, and look at the promises."""
+        names, weights = zip(*DEEDS, strict=True)
+        (deed,) = self.chance.choices(names, weights)
+        if getattr(self, f"_{deed}")():
+            self.events[deed] += 1
+            self.server.settle()
+            self._look()
+
+    def run_out(self) -> None:
+        """Everything is well again, and all work ends."""
+        self.sick.clear()
+        self.server.ledger.observe(self._observed())
+        deadline = time.monotonic() + PATIENCE_S
+        while self.server.ledger.view().jobs:
+            assert time.monotonic() < deadline, f"jobs never end: {sorted(self.server.ledger.view().jobs)}"
+            for allocation_id in sorted(self.server.ledger.view().allocations):
+                self.backend.finish(allocation_id)
+            self.server.settle()
+            self._look()
+        self.phases = {job.id: job.phase for job in self.server.ledger.jobs(JobQuery())}
+
+    def ended(self) -> Counter[str]:
+        """How many jobs ended in which phase."""
+        return Counter(phase.value for phase in self.phases.values())
+
+    def lost(self) -> list[str]:
+        """Jobs that were acknowledged and of which the ledger knows nothing."""
+        return [f"job {one} was acknowledged and is not there" for one in self.acknowledged if one not in self.phases]
+
+    def _look(self) -> None:
+        ran = Counter(self.backend.ran)  # before the view, which may be of a moment later
+        view = self.server.ledger.view()
+        for uuid in view.holders:
+            if view.held_milli(uuid) > MILLI_PER_DEVICE or view.held_mib(uuid) > MEMORY_MIB:
+                self.broken.append(f"{uuid} is handed out more than once: {view.held_milli(uuid)} milli")
+        for job in view.jobs.values():
+            if ran[job.id] > job.launches:
+                self.broken.append(f"job {job.id} ran {ran[job.id]} times and was launched {job.launches} times")
+
+    def _observed(self) -> list[Observation]:
+        devices = tuple(Device(f"GPU-{index}", index, "Simulated", MEMORY_MIB) for index in range(self.gpus))
+        conditions = [ConditionObserved(self._condition(device.uuid)) for device in devices]
+        return [NodeObserved(Node("simulated", devices, 64_000, 512 * 1024)), *conditions]
+
+    def _condition(self, uuid: str) -> DeviceCondition:
+        if uuid in self.sick:
+            return DeviceCondition(uuid, unhealthy="it failed in the simulation")
+        return DeviceCondition(uuid, memory_free_mib=MEMORY_MIB, utilization_pct=0)
+
+    def _come(self) -> bool:
+        work = [self._submission() for _ in range(self.chance.randint(1, AT_ONCE))]
+        self.acknowledged += self.server.service.submit(work, SOMEBODY)
+        return True
+
+    def _submission(self) -> Submission:
+        share_milli = self.chance.choice([1000, 1000, 750, 500, 300])
+        devices = self.chance.randint(0, min(4, self.gpus)) if share_milli == MILLI_PER_DEVICE else 1
+        return Submission(
+            ("true",),
+            request=Request(devices=devices, share_milli=share_milli),
+            priority=self.chance.randint(1, 9),
+            retries=self.chance.choice([0, 0, 1, 3]),
+            time_limit_s=self.chance.choice([None, 60.0, 3600.0]),
+        )
+
+    def _end(self) -> bool:
+        return self._finish(0)
+
+    def _fail(self) -> bool:
+        return self._finish(1)
+
+    def _finish(self, exit_code: int) -> bool:
+        allocation_id = self._somebody()
+        if allocation_id is not None:
+            self.backend.finish(allocation_id, exit_code)
+            self._wait_for_the_end_of(allocation_id)
+        return allocation_id is not None
+
+    def _die(self) -> bool:
+        """A launch is gone, and nobody can say how it ended."""
+        allocation_id = self._somebody()
+        if allocation_id is not None:
+            self.backend.die(allocation_id)
+            self._wait_for_the_end_of(allocation_id)
+        return allocation_id is not None
+
+    def _sicken(self) -> bool:
+        """A device falls sick, and what runs on it fails."""
+        well = sorted({f"GPU-{index}" for index in range(self.gpus)} - self.sick)
+        if not well:
+            return False
+        uuid = self.chance.choice(well)
+        self.sick.add(uuid)
+        self.server.ledger.observe([ConditionObserved(self._condition(uuid))])
+        for allocation_id in self.server.ledger.view().holders.get(uuid, ()):
+            self.backend.finish(allocation_id, 1)
+            self._wait_for_the_end_of(allocation_id)
+        return True
+
+    def _recover(self) -> bool:
+        if not self.sick:
+            return False
+        uuid = self.chance.choice(sorted(self.sick))
+        self.sick.remove(uuid)
+        self.server.ledger.observe([ConditionObserved(self._condition(uuid))])
+        return True
+
+    def _restart(self) -> bool:
+        """The server goes away, some work ends meanwhile, and another server comes."""
+        self.server.close()
+        self.backend.on_event = lambda _: None
+        for allocation_id in sorted(self.server.ledger.view().allocations):
+            if self.chance.random() < 0.3:
+                self.backend.finish(allocation_id)
+        self.server = LiveServer(self.home, self.backend, self._observed())
+        return True
+
+    def _somebody(self) -> str | None:
+        live = sorted(self.server.ledger.view().allocations)
+        return self.chance.choice(live) if live else None
+
+    def _wait_for_the_end_of(self, allocation_id: str) -> None:
+        deadline = time.monotonic() + PATIENCE_S
+        while allocation_id in self.server.ledger.view().allocations:
+            assert time.monotonic() < deadline, f"the end of {allocation_id} is not noticed"
+            time.sleep(0.001)
