@@ -1,5 +1,7 @@
 """Mixed device models: the published order of policies, and jobs that go where they run fastest."""
 
+from pathlib import Path
+
 import pytest
 
 from corral.model.errors import Refused
@@ -51,3 +53,22 @@ def test_sharing_time_lets_a_short_job_pass_a_long_one() -> None:
 def test_an_unknown_policy_is_refused_with_the_nearest() -> None:
     with pytest.raises(Refused, match="did you mean 'fifo'"):
         simulate(trace(1), rate=1.0, cluster={"fast": 1}, policy="fifi", measure=(0, 0))
+
+
+@pytest.mark.parametrize(
+    ("content", "complaint"),
+    [
+        (b"# not a table", "it has no column unit_exp_gap_after"),
+        (b"unit_exp_gap_after,num_gpus,total_steps,thr_v100\n0.1,1,x,2\n", "line 2 .*could not convert"),
+        (b"unit_exp_gap_after,num_gpus,total_steps,thr_v100\n0.1,1,3,2,9\n", "line 2 .*as many fields"),
+        (b"unit_exp_gap_after,num_gpus,total_steps,thr_v100\n0.1\n", "line 2 .*as many fields"),
+        (b"\x1f\x8b\x08\xff", "no CSV file"),
+    ],
+)
+def test_what_is_no_trace_is_refused_with_the_line_and_what_is_wrong(
+    tmp_path: Path, content: bytes, complaint: str
+) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_bytes(content)
+    with pytest.raises(Refused, match=complaint):
+        read_trace(path)

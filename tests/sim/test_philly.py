@@ -36,3 +36,10 @@ def test_jobs_that_are_too_large_for_the_cluster_are_left_out() -> None:
     assert (report["jobs"], report["mean_jct_h"]) == (1, 1.0)
     with pytest.raises(Refused, match="no job of the trace fits on 8"):
         simulate([TraceJob(0.0, 1.0, 9, "a")], gpus=8)
+
+
+def test_a_packed_file_is_refused_as_no_csv(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.csv"
+    path.write_bytes(b"\x1f\x8b\x08\xff")
+    with pytest.raises(Refused, match="no CSV file"):
+        read_trace(path)

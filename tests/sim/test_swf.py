@@ -70,3 +70,15 @@ def test_a_line_that_is_no_job_is_named(tmp_path: Path) -> None:
 def test_a_window_beyond_the_trace_is_refused_with_its_length() -> None:
     with pytest.raises(Refused, match="which has 1"):
         simulate([TraceJob(0, 1, 1)], processors=1, windows=[0], jobs=2)
+
+
+def test_a_window_that_begins_before_the_trace_is_refused_as_one_beyond_it() -> None:
+    with pytest.raises(Refused, match="--windows: -1 "):
+        simulate([TraceJob(0, 1, 1)] * 3, processors=1, windows=[-1], jobs=2)
+
+
+def test_an_unknown_way_to_fill_in_is_refused_with_the_nearest() -> None:
+    with pytest.raises(Refused, match="no backfill 'esay'; did you mean 'easy'"):
+        simulate([TraceJob(0, 1, 1)], processors=1, windows=[0], jobs=1, backfill="esay")
+    with pytest.raises(Refused, match="no backfill order 'fifo'; known: queue, sjf"):
+        simulate([TraceJob(0, 1, 1)], processors=1, windows=[0], jobs=1, backfill_order="fifo")

@@ -42,7 +42,7 @@ class LedgerFailed(CorralError):
 
 def nearest(word: str, choices: Iterable[str]) -> str:
     """A hint naming the choice most like `word`, or all of them when none is close; "" when there are none."""
-    known = sorted(choices)
+    known = sorted(str(choice) for choice in choices)
     close = get_close_matches(word, known, n=1)
     if close:
         return f"did you mean {close[0]!r}?"

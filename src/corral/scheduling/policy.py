@@ -98,6 +98,20 @@ def policy_named(name: str, policies: Mapping[str, Policy] = POLICIES) -> Policy
     return policies[name]
 
 
+def backfill_named(name: str) -> Backfill:
+    """What may start behind a job without a place, by name. Raises Refused, naming the nearest there is."""
+    if name not in tuple(Backfill):
+        raise Refused(f"there is no backfill {name!r}; {nearest(name, Backfill)}", field="backfill")
+    return Backfill(name)
+
+
+def backfill_order_named(name: str) -> BackfillOrder:
+    """Who is tried first for filling in, by name. Raises Refused, naming the nearest there is."""
+    if name not in tuple(BackfillOrder):
+        raise Refused(f"there is no backfill order {name!r}; {nearest(name, BackfillOrder)}", field="backfill_order")
+    return BackfillOrder(name)
+
+
 def policy_of(queue: Queue, policies: Mapping[str, Policy] = POLICIES) -> Policy:
     """How the queue is served: by the policy it names, but for what it says itself. Raises Refused as above."""
     policy = policy_named(queue.policy, policies)

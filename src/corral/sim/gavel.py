@@ -39,6 +39,9 @@ DISCIPLINES: Mapping[str, Discipline] = {
 }
 
 
+COLUMNS = ("unit_exp_gap_after", "num_gpus", "total_steps")
+
+
 @dataclass(frozen=True, slots=True)
 class TraceJob:
     """One line of the trace: the gap after it in mean gaps, GPUs, steps to do, steps a second by model."""
@@ -53,17 +56,26 @@ def read_trace(path: Path) -> list[TraceJob]:
     """The jobs of a trace. Raises Refused, naming the line, when it cannot be read."""
     try:
         with path.open(newline="") as file:
-            return [_trace_job(row, number, path) for number, row in enumerate(csv.DictReader(file), start=2)]
+            rows = csv.DictReader(file)
+            missing = [column for column in COLUMNS if column not in (rows.fieldnames or ())]
+            if missing:
+                raise Refused(f"--jobs: {path} is no Gavel trace: it has no column {missing[0]}", field="--jobs")
+            return [_trace_job(row, number, path) for number, row in enumerate(rows, start=2)]
     except OSError as error:
         raise Refused(f"--jobs: {path} cannot be read: {error.strerror}", field="--jobs") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise Refused(f"--jobs: {path} is no CSV file: {error}", field="--jobs") from error
 
 
 def _trace_job(row: Mapping[str, str], number: int, path: Path) -> TraceJob:
     try:
         throughput = {key.removeprefix("thr_"): float(value) for key, value in row.items() if key.startswith("thr_")}
-        return TraceJob(float(row["unit_exp_gap_after"]), int(row["num_gpus"]), float(row["total_steps"]), throughput)
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        gap, gpus, steps = (row[column] for column in COLUMNS)
+        return TraceJob(float(gap), int(gpus), float(steps), throughput)
+    except ValueError as error:
         raise Refused(f"--jobs: line {number} of {path} is not a Gavel job: {error}", field="--jobs") from error
+    except (TypeError, AttributeError) as error:
+        raise Refused(f"--jobs: line {number} of {path} has not as many fields as line 1", field="--jobs") from error
 
 
 def simulate(

@@ -17,7 +17,7 @@ from corral.model.errors import Refused
 from corral.model.fact import AllocationMade, Fact, JobChanged, JobRequeued, JobSubmitted
 from corral.model.job import Job, Phase
 from corral.scheduling.planner import Planner
-from corral.scheduling.policy import Backfill, policy_named
+from corral.scheduling.policy import backfill_named, policy_named
 from corral.sim.engine import Engine, Work, inventory
 from corral.sim.faults import breakdowns
 from corral.sim.history import History
@@ -74,7 +74,7 @@ def simulate(
 ) -> dict[str, Any]:
     """The recorded jobs under `policy`, on the recorded GPUs and `add_gpus` more, beside how it really went."""
     began = time.perf_counter()
-    chosen = replace(policy_named(policy), backfill=Backfill(backfill))
+    chosen = replace(policy_named(policy), backfill=backfill_named(backfill))
     jobs = recorded_jobs(facts)
     if not jobs:
         raise Refused("the journal has no job that has started; there is nothing to run again")

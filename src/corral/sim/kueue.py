@@ -66,12 +66,20 @@ def read_generator(path: Path) -> Generator:
     import yaml
 
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-        return _generator(data)
+        return _generator(yaml.safe_load(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise Refused(f"--config: {path} cannot be read: {error.strerror}", field="--config") from error
-    except (yaml.YAMLError, KeyError, TypeError, ValueError, AttributeError) as error:
-        raise Refused(f"--config: {path} is no generator file of Kueue: {error!r}", field="--config") from error
+    except KeyError as error:
+        raise Refused(
+            f"--config: {path} is no generator file of Kueue: {error} is missing", field="--config"
+        ) from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise Refused(f"--config: {path} is no generator file of Kueue, nor YAML at all", field="--config") from error
+    except (TypeError, ValueError, AttributeError) as error:
+        raise Refused(
+            f"--config: {path} is no generator file of Kueue; such a file has cohorts of queuesSets",
+            field="--config",
+        ) from error
 
 
 def _generator(data: Mapping[str, Any]) -> Generator:

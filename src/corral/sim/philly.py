@@ -20,7 +20,7 @@ from corral.model.plan import Plan
 from corral.scheduling.foresee import foresee
 from corral.scheduling.order import HOUR_S
 from corral.scheduling.planner import Planner
-from corral.scheduling.policy import Backfill, Prefer, policy_named
+from corral.scheduling.policy import Backfill, Prefer, backfill_named, policy_named
 from corral.sim.engine import Engine, Work, inventory
 from corral.sim.history import History
 
@@ -47,6 +47,8 @@ def read_trace(path: Path) -> list[TraceJob]:
                     raise Refused(f"--jobs: line {number} of {path} is not a Philly job: {error}") from error
     except OSError as error:
         raise Refused(f"--jobs: {path} cannot be read: {error.strerror}", field="--jobs") from error
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise Refused(f"--jobs: {path} is no CSV file: {error}", field="--jobs") from error
     jobs.sort()
     return [one._replace(submitted_at=one.submitted_at - jobs[0].submitted_at) for one in jobs]
 
@@ -96,7 +98,7 @@ def simulate(
     began = time.perf_counter()
     policy = replace(
         policy_named(order),
-        backfill=Backfill(backfill),
+        backfill=backfill_named(backfill),
         strict=backfill == Backfill.NONE,
         quantum_s=None,
         prefer=Prefer.FIRST,

@@ -16,7 +16,7 @@ from corral.model.job import Job, JobSpec, Request
 from corral.model.plan import Plan
 from corral.scheduling.order import SHORTEST_S, Order, Rank, Standing
 from corral.scheduling.planner import Planner
-from corral.scheduling.policy import Backfill, BackfillOrder, Prefer, policy_named
+from corral.scheduling.policy import Backfill, Prefer, backfill_named, backfill_order_named, policy_named
 from corral.sim.engine import Engine, Work, inventory
 from corral.sim.history import History
 
@@ -94,8 +94,8 @@ def simulate(
     began = time.perf_counter()
     policy = replace(
         policy_named(order),
-        backfill=Backfill(backfill),
-        backfill_order=BackfillOrder(backfill_order),
+        backfill=backfill_named(backfill),
+        backfill_order=backfill_order_named(backfill_order),
         strict=backfill == Backfill.NONE,
         quantum_s=None,
         prefer=Prefer.FIRST,
@@ -103,7 +103,7 @@ def simulate(
     slowdowns, waits, told = [], [], Told()
     chance = random.Random(seed)
     for start in windows:
-        if start + jobs > len(trace):
+        if not 0 <= start <= len(trace) - jobs:
             raise Refused(
                 f"--windows: {start} + {jobs} jobs is beyond the trace, which has {len(trace)}", field="--windows"
             )
