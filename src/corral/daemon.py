@@ -86,7 +86,7 @@ class Server:
         self._processes = HostProcesses()
         self._backends = self._make_backends()
         mps = make_mps(home.root, settings, {"CORRAL_HOME": str(home.root), "CORRAL_JOB_ID": SERVICE})
-        self._arrangement = Arrangement(settings.sharing, multi_user=mps.multi_user, unfit=mps.unfit)
+        self._arrangement = Arrangement(settings.sharing, one_user=mps.one_user, unfit=mps.unfit)
         self._sampler = Sampler(
             self._source,
             self._clock,

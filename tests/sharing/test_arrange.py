@@ -40,7 +40,7 @@ def test_a_device_that_mps_cannot_run_on_is_given_whole_and_that_is_said(node: N
 
 @pytest.mark.parametrize(("multi_user", "one_user"), [(False, True), (True, False)])
 def test_an_mps_device_serves_one_user_unless_several_may_meet(node: Node, multi_user: bool, one_user: bool) -> None:
-    arranged = Arrangement((("0", Means.MPS),), multi_user=multi_user).node(node)
+    arranged = Arrangement((("0", Means.MPS),), one_user=lambda _: not multi_user).node(node)
     assert arranged.devices[0].one_user is one_user
 
 

@@ -66,6 +66,20 @@ def test_users_meet_where_the_site_runs_multi_user_mode(device: Device, node: No
     assert mps.refusal(node, device, [tenant("1", 200, user="ada")], tenant("2", 200, user="bob")) is None
 
 
+def test_a_daemon_that_runs_for_one_user_serves_one_until_it_is_started_afresh(
+    device: Device, tmp_path: Path, mps_control: str
+) -> None:
+    before, now = (Mps(tmp_path / "h", control=mps_control, multi_user=many) for many in (False, True))
+    assert (before.one_user(device), now.one_user(device)) == (True, False)
+    before.prepare(device)
+    now.prepare(device)
+    assert now.one_user(device)
+    now.release(device)
+    now.prepare(device)
+    assert not now.one_user(device)
+    now.release(device)
+
+
 def test_the_forty_ninth_client_is_refused(mps: Mps, device: Device, node: Node) -> None:
     there = [tenant(str(n), 10) for n in range(48)]
     assert mps.refusal(node, device, there[:47], tenant("x", 10)) is None

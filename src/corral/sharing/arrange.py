@@ -19,12 +19,12 @@ class Arrangement:
     Attributes:
         rules: (which, means) pairs; `which` is a UUID, an index, words of a model's name, or ANY. A UUID counts more
             than an index, that more than a model, that more than ANY; of equals the first counts.
-        multi_user: MPS devices serve several Unix users at a time.
+        one_user: whether an MPS device serves one Unix user at a time.
         unfit: why MPS cannot run on a device, for a person, None when it can.
     """
 
     rules: tuple[tuple[str, Means], ...] = ()
-    multi_user: bool = False
+    one_user: Callable[[Device], bool] = lambda _: True
     unfit: Callable[[Node, Device], str | None] = mps_unfit
 
     def node(self, node: Node) -> Node:
@@ -58,7 +58,7 @@ class Arrangement:
         means = self.means_asked(device)
         if means is Means.MIG or (means is Means.MPS and self.unfit(node, device) is not None):
             means = Means.EXCLUSIVE
-        return replace(device, means=means, one_user=means is Means.MPS and not self.multi_user)
+        return replace(device, means=means, one_user=means is Means.MPS and self.one_user(device))
 
 
 def _slices(devices: Sequence[Device]) -> list[Device]:

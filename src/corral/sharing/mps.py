@@ -54,7 +54,7 @@ class Mps:
     ) -> None:
         self._home = home
         self._control = control
-        self.multi_user = multi_user
+        self._multi_user = multi_user
         self._mark = mark
         self._daemons: dict[str, MpsDaemon] = {}
 
@@ -69,6 +69,10 @@ class Mps:
             return str(refused)
         return None
 
+    def one_user(self, device: Device) -> bool:
+        """Whether the device serves one Unix user at a time: as its daemon was started, where that runs."""
+        return not self._daemon(device).serves_many()
+
     def refusal(self, node: Node, device: Device, tenants: Sequence[Tenant], newcomer: Tenant) -> str | None:
         unfit = mps_unfit(node, device)
         if unfit is not None:
@@ -76,7 +80,7 @@ class Mps:
         if not newcomer.alone:
             return f"a share split over devices cannot be on MPS, and {device.uuid} is; ask for 1 GPU or less"
         stranger = next((tenant for tenant in tenants if tenant.user != newcomer.user), None)
-        if stranger is not None and not self.multi_user:
+        if stranger is not None and self.one_user(device):
             return f"MPS on {device.uuid} serves {stranger.user} now (job {stranger.job_id}), and one user at a time"
         if len(tenants) >= CLIENT_LIMIT:
             return f"MPS on {device.uuid} has {len(tenants)} clients, which is the most; wait for one to end"
@@ -116,6 +120,6 @@ class Mps:
         if device.uuid not in self._daemons:
             paths = MpsPaths.under(self._home, device.uuid)
             self._daemons[device.uuid] = MpsDaemon(
-                device.uuid, paths, control=self._control, multi_user=self.multi_user, mark=self._mark
+                device.uuid, paths, control=self._control, multi_user=self._multi_user, mark=self._mark
             )
         return self._daemons[device.uuid]

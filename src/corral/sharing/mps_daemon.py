@@ -156,6 +156,16 @@ class MpsDaemon:
             return MpsHealth(MpsState.DOWN, None, str(failure))
         return MpsHealth(MpsState.RUNNING, pid)
 
+    def serves_many(self) -> bool:
+        """Whether clients of several users may meet in it: as it was started where it runs, else as it would be."""
+        pid = self._pid()
+        if pid is None or not self._multi_user:
+            return self._multi_user
+        try:
+            return _MULTI_USER.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            return False
+
     def stop(self) -> None:
         """Ask it to quit; kill it and its servers when it does not. Raises BackendFailed when even that fails."""
         with self._changing:
