@@ -63,7 +63,7 @@ def test_failures_follow_their_seed() -> None:
 def test_the_history_has_what_ran_and_what_waited() -> None:
     history = History()
     run([work(1, 10), work(2, 5, at=1)], history=history)
-    assert list(zip(history.times, history.gpus, history.waiting, strict=True)) == [
+    assert list(zip(history.times, history.in_use, history.waiting, strict=True)) == [
         (T0, 1.0, 0),
         (T0 + 1, 1.0, 1),
         (T0 + 10, 1.0, 0),

@@ -2,7 +2,10 @@
 
 import xml.etree.ElementTree as ET
 
-from corral.sim.history import History
+import pytest
+
+from corral.model.allocation import Allocation, Grant, Member, Placement
+from corral.sim.history import History, Run
 from corral.sim.openb import Point
 from corral.sim.page import Bar, Series, gantt, lines, page
 from corral.sim.report import packing_page, queue_page
@@ -52,3 +55,46 @@ def test_nothing_to_draw_draws_nothing() -> None:
 def test_a_packing_page_draws_allocation_and_fragmentation() -> None:
     text = packing_page({"policy": "fgd"}, [Point(0, 0.0, 0.0), Point(1, 1.0, 0.2)])
     assert text.count("<polyline") == 2
+
+
+def ran(job_id: str, start: float, end: float, *uuids: str) -> Run:
+    grants = tuple(Grant(uuid, 500) for uuid in uuids)
+    held = Allocation(job_id, job_id, "ann", Placement((Member("box", grants, cpu_milli=4000),)), start)
+    return Run(held, start, end)
+
+
+def chart_of(runs: list[Run]) -> ET.Element:
+    chart = queue_page("t", {}, History(runs=runs)).partition("What ran when")[2]
+    return svg_of(chart.partition("</svg>")[0] + "</svg>")
+
+
+def test_runs_that_share_a_device_lie_in_lanes_below_its_name() -> None:
+    runs = [
+        ran("1", 0, 600, "GPU-a"),
+        ran("2", 60, 300, "GPU-a"),
+        ran("3", 300, 600, "GPU-a"),
+        ran("4", 0, 60, "GPU-b"),
+    ]
+    chart = chart_of(runs)
+    boxes = chart.findall("rect")
+    assert [float(box.get("y") or 0) for box in boxes] == [16, 34, 34, 52]
+    assert [text.text for text in chart.findall("text")][-3:] == ["a", None, "b"]
+
+
+def test_work_without_gpus_counts_its_processors() -> None:
+    history = History()
+    history.note(0.0, [ran("1", 0, 60).allocation, ran("2", 0, 60).allocation], 0)
+    assert history.in_use == [8.0]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "unit", "ticks"),
+    [
+        (50, "seconds", [0, 10, 20, 30, 40, 50]),
+        (7200, "hours", [0, 0.5, 1, 1.5, 2]),
+        (600, "minutes", [0, 2, 4, 6, 8, 10]),
+    ],
+)
+def test_a_time_axis_counts_in_round_numbers_of_a_fitting_unit(seconds: float, unit: str, ticks: list[float]) -> None:
+    texts = [each.text for each in chart_of([ran("1", 0, seconds, "GPU-a")]).findall("text")]
+    assert texts == [*(f"{tick:g}" for tick in ticks), unit, "a"]

@@ -99,7 +99,8 @@ def swf(
         limit_factor=limit_factor,
         history=None if html is None else history,
     )
-    _write_queue(f"{trace.name} under {order}, {backfill} backfill", report, history, html, json_to)
+    title = f"{trace.name} under {order}, {backfill} backfill"
+    _write_queue(title, report, history, html, json_to, units="Processors")
 
 
 @app.command(epilog=example("corral simulate gavel --jobs multi_seed0.csv --rate 1.0 --policy corral"))
@@ -259,13 +260,19 @@ def _save(path: Path, text: str) -> None:
 
 
 def _write_queue(
-    title: str, report: Mapping[str, Any], history: "History", html: Path | None, json_to: str | None
+    title: str,
+    report: Mapping[str, Any],
+    history: "History",
+    html: Path | None,
+    json_to: str | None,
+    *,
+    units: str = "GPUs",
 ) -> None:
     """The report, and its page where one is wanted."""
     if html is not None:
         from corral.sim.report import queue_page
 
-        _save(html, queue_page(title, report, history))
+        _save(html, queue_page(title, report, history, units=units))
     _write(report, json_to)
 
 

@@ -115,7 +115,7 @@ class Engine:
             self.planner.advance(deltas)
             self._decide(now)
             if self.history is not None:
-                self.history.note(now, (run.allocation.gpus for run in self._runs.values()), self._waiting)
+                self.history.note(now, (run.allocation for run in self._runs.values()), self._waiting)
 
     def _next_time(self, arrivals: Sequence[Work], next_arrival: int, now: float) -> float:
         """The next arrival, end or tick."""

@@ -17,20 +17,27 @@ class Run(NamedTuple):
 
 @dataclass(slots=True)
 class History:
-    """GPUs in use and jobs waiting at each moment at which either changed, every run, and the waits by user (s)."""
+    """What is in use and who waits at each moment at which either changed, every run, and the waits by user (s).
+
+    `in_use` counts GPUs, or the CPUs of what runs without any.
+    """
 
     times: list[float] = field(default_factory=list)
-    gpus: list[float] = field(default_factory=list)
+    in_use: list[float] = field(default_factory=list)
     waiting: list[int] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
     waits: dict[str, list[float]] = field(default_factory=dict)
 
-    def note(self, at: float, holdings: Iterable[float], waiting: int) -> None:
+    def note(self, at: float, held: Iterable[Allocation], waiting: int) -> None:
         """The state from `at` (Unix seconds) on; the last word for a moment counts."""
-        gpus = sum(holdings)
+        in_use = sum(allocation.gpus or _cpus(allocation) for allocation in held)
         if self.times and self.times[-1] == at:
-            self.gpus[-1], self.waiting[-1] = gpus, waiting
-        elif not self.times or (self.gpus[-1], self.waiting[-1]) != (gpus, waiting):
+            self.in_use[-1], self.waiting[-1] = in_use, waiting
+        elif not self.times or (self.in_use[-1], self.waiting[-1]) != (in_use, waiting):
             self.times.append(at)
-            self.gpus.append(gpus)
+            self.in_use.append(in_use)
             self.waiting.append(waiting)
+
+
+def _cpus(allocation: Allocation) -> float:
+    return sum(member.cpu_milli for member in allocation.placement.members) / 1000

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from html import escape
+from math import floor, log10
 from typing import Any, NamedTuple
 
 from corral.sim.figures import rows
 
-WIDTH, HEIGHT, LEFT, BOTTOM = 860, 240, 64, 28
+WIDTH, HEIGHT, LEFT, BOTTOM = 860, 250, 64, 38
 """Of a plot, in pixels; LEFT and BOTTOM are for the axes."""
 
 POINTS = 1_500
@@ -35,12 +36,13 @@ class Series(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """One bar of a Gantt chart: a row, its begin and end, and what it is."""
+    """One bar of a Gantt chart: a row, its begin and end, and what it is. The row's caption is its name where None."""
 
     row: str
     start: float
     end: float
     label: str
+    caption: str | None = None
 
 
 def page(title: str, figures: Mapping[str, Any], plots: Sequence[str]) -> str:
@@ -63,17 +65,18 @@ def lines(title: str, series: Sequence[Series], *, x_label: str, steps: bool = F
     low, high = min(min(one.x) for one in drawn), max(max(one.x) for one in drawn)
     top = max(max(one.y) for one in drawn) or 1.0
     body = _axes(low, high, top, x_label)
+    pitch = min(150, (WIDTH - LEFT - 8) // len(drawn))
     for index, one in enumerate(drawn):
         colour = COLOURS[index % len(COLOURS)]
         points = _points(one, low, high, top, steps=steps)
         body += f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.5"/>'
-        body += f'<text x="{LEFT + 8 + 150 * index}" y="12" style="fill:{colour}">{escape(one.name)}</text>'
+        body += f'<text x="{LEFT + 8 + pitch * index}" y="12" style="fill:{colour}">{escape(one.name)}</text>'
     return _figure(title, body, HEIGHT)
 
 
 def gantt(title: str, bars: Sequence[Bar], *, x_label: str) -> str:
     """A row for each device (or node), a bar for each job that held it."""
-    held = sorted({bar.row for bar in bars})
+    held = list(dict.fromkeys(bar.row for bar in bars))
     if not held:
         return ""
     low, high = min(bar.start for bar in bars), max(bar.end for bar in bars)
@@ -89,9 +92,10 @@ def gantt(title: str, bars: Sequence[Bar], *, x_label: str) -> str:
             f'<rect x="{x:.1f}" y="{y}" width="{max(0.5, right - x):.1f}" height="{pitch - 1}" fill="{colour}">'
             f"<title>{escape(bar.label)}</title></rect>"
         )
-    if pitch >= 10:
+    captions = {bar.row: bar.row if bar.caption is None else bar.caption for bar in bars}
+    if pitch >= 10 or sum(map(bool, captions.values())) < len(held):
         body += "".join(
-            f'<text x="0" y="{16 + pitch * index + pitch - 3}">{escape(row[-10:])}</text>'
+            f'<text x="0" y="{16 + pitch * index + pitch - 1}">{escape(captions[row])}</text>'
             for index, row in enumerate(held)
         )
     return _figure(title, body, height)
@@ -103,21 +107,30 @@ def _figure(title: str, body: str, height: int) -> str:
 
 def _axes(low: float, high: float, top: float, x_label: str) -> str:
     body = _time_axis(low, high, HEIGHT, x_label)
-    for part in range(5):
-        y = _up(top * part / 4, top)
+    for value in _ticks(top):
+        y = _up(value, top)
         body += f'<line class="grid" x1="{LEFT}" x2="{WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        body += f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{top * part / 4:.4g}</text>'
+        body += f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{value:g}</text>'
     return body
 
 
 def _time_axis(low: float, high: float, height: int, x_label: str) -> str:
     body = ""
-    for part in range(6):
-        value = low + (high - low) * part / 5
-        anchor = "end" if part == 5 else "middle" if part else "start"
-        x = _across(value, low, high)
-        body += f'<text x="{x:.1f}" y="{height - 12}" text-anchor="{anchor}">{value - low:.4g}</text>'
-    return body + f'<text x="{LEFT}" y="{height}">{escape(x_label)}</text>'
+    for value in _ticks(high - low):
+        x = _across(low + value, low, high)
+        anchor = "end" if x > WIDTH - 12 else "middle"
+        body += f'<text x="{x:.1f}" y="{height - 22}" text-anchor="{anchor}">{value:g}</text>'
+    return body + f'<text x="{LEFT}" y="{height - 6}">{escape(x_label)}</text>'
+
+
+def _ticks(top: float) -> list[float]:
+    """From 0 to `top` in some four to eight steps of 1, 2 or 5 times a power of ten."""
+    if top <= 0:
+        return [0.0]
+    rough = top / 8
+    power = 10.0 ** floor(log10(rough))
+    step = next(size * power for size in (1, 2, 5, 10) if size * power >= rough)
+    return [round(step * index, 12) for index in range(int(top / step * (1 + 1e-9)) + 1)]
 
 
 def _points(one: Series, low: float, high: float, top: float, *, steps: bool) -> str:
