@@ -54,21 +54,24 @@ def test_keys_without_an_effect_are_listed(path: Path) -> None:
     [
         (
             "scheduling:\n  algorithm: fare-share\n",
-            "scheduling.algorithm: there is no 'fare-share'; did you mean 'fair-",
+            "line 2: scheduling.algorithm: there is no 'fare-share'; did you mean 'fair-",
         ),
-        ("queues:\n- {name: a, policy: fcsf}\n", "queue a: there is no policy 'fcsf'; did you mean 'fcfs'?"),
-        ("queues:\n- {name: a, parent: b}\n- {name: b, parent: a}\n", "queue a: "),
-        ("queues:\n- {name: a, quota: {gpus: 4}}\n- {name: b, parent: a, quota: {gpus: 8}}\n", "queue b: its "),
+        ("queues:\n- {name: a, policy: fcsf}\n", "line 2: queue a: there is no policy 'fcsf'; did you mean 'fcfs'?"),
+        ("queues:\n- {name: a, parent: b}\n- {name: b, parent: a}\n", "line 2: queue a: "),
+        (
+            "queues:\n- {name: a, quota: {gpus: 4}}\n- {name: b, parent: a, quota: {gpus: 8}}\n",
+            "line 3: queue b: its quota of gpus: 8 is",
+        ),
         (
             "allocation: {strategy: dynamic}\npools:\n- {name: a, gpus: 0, users: b}\n",
-            "allocation.strategy dynamic sets",
+            "line 1: allocation.strategy dynamic sets",
         ),
-        ("pools:\n- {name: a, gpus: 0, users: x}\n- {name: b, gpus: 0, users: y}\n", "pool b: "),
-        ("pools:\n- {name: a, users: x}\n- {name: b, users: y}\n", "pools a and b all have the reserved part"),
+        ("pools:\n- {name: a, gpus: 0, users: x}\n- {name: b, gpus: 0, users: y}\n", "line 3: pool b: "),
+        ("pools:\n- {name: a, users: x}\n- {name: b, users: y}\n", "line 3: pools a and b all have the"),
     ],
 )
 def test_what_contradicts_itself_is_told_in_words(path: Path, text: str, message: str) -> None:
-    assert refusal(path, text).startswith(f"{path}: {message}")
+    assert refusal(path, text).startswith(f"{path}, {message}")
 
 
 def test_a_file_that_is_not_there_is_no_good_file(path: Path) -> None:

@@ -12,7 +12,7 @@ def found(*things: Queue | Project | Pool) -> tuple[str, ...]:
     def named(kind: type[Any]) -> dict[str, Any]:
         return {one.name: one for one in things if isinstance(one, kind)}
 
-    return contradictions(named(Queue), named(Project), named(Pool))
+    return tuple(map(str, contradictions(named(Queue), named(Project), named(Pool))))
 
 
 def test_sound_settings_are_sound() -> None:
@@ -32,7 +32,7 @@ def test_sound_settings_are_sound() -> None:
         ([Project("p", quota=Quota(gpu_hours=5))], "project p: GPU-hours need a period and a period GPU-hours"),
         (
             [Queue("a", quota=Quota(running=2)), Queue("b", parent="a", quota=Quota(running=3))],
-            "queue b: its running of 3 is more than the 2 of a above it",
+            "queue b: its quota of running: 3 is more than the running: 2 of a above it",
         ),
         ([Pool("x", ("G",))], "pool x: it belongs to nobody; name users or projects"),
         (

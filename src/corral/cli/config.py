@@ -45,12 +45,12 @@ def check(
     if not path.exists():
         raise Refused(f"there is no file {path}; without one every setting has its default", field="FILE")
     settings = load_settings(path)
-    try:
-        if settings.resource_names is not None:
+    if settings.resource_names is not None:
+        try:
             load_catalogue([path.parent / settings.resource_names])
-        remarks = arrange(settings, None, site_policies()).remarks
-    except Refused as refused:
-        raise Refused(f"{path}: {refused}") from None
+        except Refused as refused:
+            raise Refused(f"{settings.places['resource_names']}: {refused}") from None
+    remarks = arrange(settings, None, site_policies()).remarks
     if json:
         print_json({"file": str(path), "unbuilt": list(settings.unbuilt), "remarks": list(remarks)})
         return

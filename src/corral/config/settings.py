@@ -4,7 +4,8 @@ A mistake in the file is Refused with the file, the line, and what would be acce
 of its settings would hand out GPUs by rules that nobody chose.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from corral.config.site import (
     SECTIONS,
     PoolPlan,
     PoolStrategy,
+    places_of,
     read_pools,
     read_projects,
     read_queues,
@@ -71,6 +73,7 @@ class Settings:
         auto_retry_failed_jobs, max_retries: a job that names no retries has so many.
         queues, projects, pools: as the site has set them up.
         unbuilt: keys that were given and that nothing in Corral heeds yet.
+        places: file and line of each key that was given, and of each queue, project and pool ("queue night").
     """
 
     sample_interval_s: float = 1.0
@@ -116,6 +119,7 @@ class Settings:
     projects: tuple[Project, ...] = ()
     pools: tuple[PoolPlan, ...] = ()
     unbuilt: tuple[str, ...] = ()
+    places: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def default_retries(self) -> int:
@@ -153,7 +157,8 @@ def _settings_of(path: Path, root: "Node | None") -> Settings:
         raise Refused(f"{path}, {line_of(root)}: settings are lines like `kill_grace: 10s`, a key and its value")
     found = read_group(path, root, _KEYS)
     _merge_sections(path, found)
-    settings = Settings(**found.values, unbuilt=tuple(found.unbuilt))
+    places = {key: f"{path}, {line}" for key, line in found.lines.items()} | places_of(path, root)
+    settings = Settings(**found.values, unbuilt=tuple(found.unbuilt), places=places)
     _check_together(path, settings, found.lines)
     return settings
 

@@ -16,7 +16,7 @@ from corral.model.errors import Refused
 from corral.model.queue import Project, Queue, Quota
 
 if TYPE_CHECKING:
-    from yaml.nodes import Node
+    from yaml.nodes import MappingNode, Node
 
 _DAY_S = 86400.0
 _HOUR_S = 3600.0
@@ -157,6 +157,17 @@ def read_projects(path: Path, node: "Node") -> tuple[Project, ...]:
 def read_pools(path: Path, node: "Node") -> tuple[PoolPlan, ...]:
     """The list of pools."""
     return tuple(_list_of(path, node, "pool", PoolPlan, _POOL))
+
+
+def places_of(path: Path, root: "MappingNode") -> dict[str, str]:
+    """Where each queue, project and pool stands, such as {"queue night": "config.yaml, line 7"}; of a sound file."""
+    lists = {str(key.value): entries for key, entries in root.value}
+    places = {}
+    for kind in ("queue", "project", "pool"):
+        for entry in getattr(lists.get(f"{kind}s"), "value", ()):
+            name = next(str(value.value) for key, value in entry.value if key.value == "name")
+            places[f"{kind} {name}"] = f"{path}, {line_of(entry)}"
+    return places
 
 
 def _list_of(path: Path, node: "Node", kind: str, make: Callable[..., Any], keys: Mapping[str, Key]) -> list[Any]:

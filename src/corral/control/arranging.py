@@ -35,17 +35,19 @@ def arrange(settings: Settings, nodes: Iterable[Node] | None, policies: Mapping[
     """
     if settings.algorithm not in policies:
         hint = nearest(settings.algorithm, policies)
-        raise Refused(f"scheduling.algorithm: there is no {settings.algorithm!r}; {hint}", field="algorithm")
+        words = f"scheduling.algorithm: there is no {settings.algorithm!r}; {hint}"
+        raise Refused(_placed(settings, "algorithm", words), field="algorithm")
     for name, _ in settings.placement:
         if name not in SCORE_NAMES:
-            raise Refused(f"placement: there is no score {name!r}; {nearest(name, SCORE_NAMES)}", field="placement")
+            words = f"placement: there is no score {name!r}; {nearest(name, SCORE_NAMES)}"
+            raise Refused(_placed(settings, "placement", words), field="placement")
     queues = _queues(settings)
     projects = {project.name: project for project in settings.projects}
     devices = None if nodes is None else _in_order(nodes)
     pools = _pools(settings, devices)
     wrong = contradictions(queues, projects, {pool.name: pool for pool in pools}, policies)
     if wrong:
-        raise Refused("; ".join(wrong))
+        raise Refused("; ".join(_placed(settings, f"{one.kind} {one.name}", str(one)) for one in wrong))
     limits = Limits(
         max_running_jobs=settings.max_running_jobs,
         of_user=Quota(share_milli=settings.max_milli_per_user),
@@ -56,6 +58,12 @@ def arrange(settings: Settings, nodes: Iterable[Node] | None, policies: Mapping[
     )
     observation = SiteArranged(tuple(queues.values()), settings.projects, pools, limits)
     return Arrangement(observation, tuple(_remarks(settings, devices)))
+
+
+def _placed(settings: Settings, what: str, words: str) -> str:
+    """The words, behind file and line of what they are about where it stands in a file."""
+    place = settings.places.get(what)
+    return words if place is None else f"{place}: {words}"
 
 
 def _remarks(settings: Settings, devices: list[Device] | None) -> Iterator[str]:
@@ -94,10 +102,12 @@ def _in_order(nodes: Iterable[Node]) -> list[Device]:
 def _pools(settings: Settings, devices: list[Device] | None) -> tuple[Pool, ...]:
     """The pools on these devices, or as they are written down. Raises Refused for what the strategy rules out."""
     if settings.pools and settings.strategy is PoolStrategy.DYNAMIC:
-        raise Refused("allocation.strategy dynamic sets no GPUs apart, but there are pools; take static or hybrid")
+        words = "allocation.strategy dynamic sets no GPUs apart, but there are pools; take static or hybrid"
+        raise Refused(_placed(settings, "strategy", words))
     rest = [plan.name for plan in settings.pools if not plan.gpus]
     if len(rest) > 1:
-        raise Refused(f"pools {' and '.join(rest)} all have the reserved part of the GPUs; say the gpus of all but one")
+        words = f"pools {' and '.join(rest)} all have the reserved part of the GPUs; say the gpus of all but one"
+        raise Refused(_placed(settings, f"pool {rest[1]}", words))
     lend = settings.strategy is PoolStrategy.HYBRID
     return tuple(
         Pool(

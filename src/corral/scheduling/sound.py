@@ -1,10 +1,23 @@
 """Whether what a site has set up makes sense: queues, quotas, projects and pools that do not contradict each other."""
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from corral.model.errors import nearest
 from corral.model.queue import Pool, Project, Queue, Quota
+from corral.model.units import format_memory, format_share
 from corral.scheduling.policy import POLICIES, Policy
+
+
+class Contradiction(NamedTuple):
+    """What cannot be meant so: of which kind (queue, project or pool), of which name, and what is wrong with it."""
+
+    kind: str
+    name: str
+    words: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}: {self.words}"
 
 
 def contradictions(
@@ -12,24 +25,26 @@ def contradictions(
     projects: Mapping[str, Project],
     pools: Mapping[str, Pool],
     policies: Mapping[str, Policy] = POLICIES,
-) -> tuple[str, ...]:
-    """Everything that cannot be meant so, a sentence each; () when all is well."""
+) -> tuple[Contradiction, ...]:
+    """Everything that cannot be meant so; () when all is well."""
     found = [*_queues(queues, policies), *_weights(queues, projects), *_quotas(queues, projects), *_pools(pools)]
     return tuple(found)
 
 
-def _queues(queues: Mapping[str, Queue], policies: Mapping[str, Policy]) -> Iterator[str]:
+def _queues(queues: Mapping[str, Queue], policies: Mapping[str, Policy]) -> Iterator[Contradiction]:
     for name, queue in sorted(queues.items()):
         if queue.policy not in policies:
-            yield f"queue {name}: there is no policy {queue.policy!r}; {nearest(queue.policy, policies)}"
+            hint = nearest(queue.policy, policies)
+            yield Contradiction("queue", name, f"there is no policy {queue.policy!r}; {hint}")
         if queue.parent is not None and queue.parent not in queues:
-            yield f"queue {name}: its parent {queue.parent!r} is not there; {nearest(queue.parent, queues)}"
+            hint = nearest(queue.parent, queues)
+            yield Contradiction("queue", name, f"its parent {queue.parent!r} is not there; {hint}")
         if _circular(name, queues):
-            yield f"queue {name}: it stands above itself; give it a parent that is not below it, or none"
+            yield Contradiction("queue", name, "it stands above itself; give it a parent that is not below it, or none")
         if queue.quota.borrow_milli and queue.parent is None:
-            yield f"queue {name}: it may borrow, but without a parent there is nobody beside it to lend"
+            yield Contradiction("queue", name, "it may borrow, but without a parent there is nobody beside it to lend")
         if queue.quota.borrow_milli and queue.quota.share_milli is None:
-            yield f"queue {name}: it may borrow above a share that is not limited; give it one"
+            yield Contradiction("queue", name, "it may borrow above a share that is not limited; give it one")
 
 
 def _circular(name: str, queues: Mapping[str, Queue]) -> bool:
@@ -41,44 +56,52 @@ def _circular(name: str, queues: Mapping[str, Queue]) -> bool:
     return False
 
 
-def _weights(queues: Mapping[str, Queue], projects: Mapping[str, Project]) -> Iterator[str]:
+def _weights(queues: Mapping[str, Queue], projects: Mapping[str, Project]) -> Iterator[Contradiction]:
     weights = [("queue", name, queue.weight) for name, queue in sorted(queues.items())]
     weights += [("project", name, project.weight) for name, project in sorted(projects.items())]
     for kind, name, weight in weights:
         if not weight > 0:
-            yield f"{kind} {name}: its weight is {weight:g}; it must be above 0"
+            yield Contradiction(kind, name, f"its weight is {weight:g}; it must be above 0")
 
 
-def _quotas(queues: Mapping[str, Queue], projects: Mapping[str, Project]) -> Iterator[str]:
+def _quotas(queues: Mapping[str, Queue], projects: Mapping[str, Project]) -> Iterator[Contradiction]:
     holders = [("queue", name, one.quota) for name, one in sorted(queues.items())]
     holders += [("project", name, one.quota) for name, one in sorted(projects.items())]
     for kind, name, quota in holders:
         for limit in Quota.__slots__:
             value = getattr(quota, limit)
             if value is not None and value < 0:
-                yield f"{kind} {name}: its limit {limit} is {value:g}; the least is 0"
+                yield Contradiction(kind, name, f"its limit {limit} is {value:g}; the least is 0")
         if (quota.gpu_hours is None) != (quota.period_s is None):
-            yield f"{kind} {name}: GPU-hours need a period and a period GPU-hours"
+            yield Contradiction(kind, name, "GPU-hours need a period and a period GPU-hours")
     for name, queue in sorted(queues.items()):
         above = queues.get(queue.parent or "")
         if above is not None:
             yield from _above(name, queue, above)
 
 
-def _above(name: str, queue: Queue, above: Queue) -> Iterator[str]:
+def _above(name: str, queue: Queue, above: Queue) -> Iterator[Contradiction]:
     """A queue cannot have for itself what the queue above it has not."""
     for limit in ("devices", "share_milli", "memory_mib", "running", "waiting"):
         own, most = getattr(queue.quota, limit), getattr(above.quota, limit)
         if own is not None and most is not None and own > most:
-            yield f"queue {name}: its {limit} of {own} is more than the {most} of {above.name} above it"
+            words = f"its quota of {_told(limit, own)} is more than the {_told(limit, most)} of {above.name} above it"
+            yield Contradiction("queue", name, words)
 
 
-def _pools(pools: Mapping[str, Pool]) -> Iterator[str]:
+def _told(limit: str, value: int) -> str:
+    """A limit in the words of a file of settings: "gpus: 4", "running: 10"."""
+    if limit == "share_milli":
+        return f"gpus: {format_share(value)}"
+    return f"memory: {format_memory(value)}" if limit == "memory_mib" else f"{limit}: {value}"
+
+
+def _pools(pools: Mapping[str, Pool]) -> Iterator[Contradiction]:
     owner: dict[str, str] = {}
     for name, pool in sorted(pools.items()):
         if not pool.users and not pool.projects:
-            yield f"pool {name}: it belongs to nobody; name users or projects"
+            yield Contradiction("pool", name, "it belongs to nobody; name users or projects")
         for uuid in pool.devices:
             if uuid in owner:
-                yield f"pool {name}: device {uuid} is in pool {owner[uuid]} already"
+                yield Contradiction("pool", name, f"device {uuid} is in pool {owner[uuid]} already")
             owner.setdefault(uuid, name)
