@@ -5,15 +5,24 @@ from typing import Any
 
 import pytest
 
+from corral.model.allocation import Placement
 from corral.model.device import Device, DeviceCondition
 from corral.model.errors import Refused
 from corral.model.fact import ConditionObserved, DeviceCordoned, NodeObserved
-from corral.model.fit import Cause
+from corral.model.fit import Cause, Misfit
 from corral.model.job import JobSpec, Request
 from corral.model.means import Means
+from corral.model.queue import Pool
 from corral.model.submission import Submission
 from corral.model.view import View
-from corral.scheduling.feasible import impossible, nearest_that_starts, refuse_impossible, verify
+from corral.scheduling.feasible import (
+    impossible,
+    nearest_that_starts,
+    place_now,
+    refuse_impossible,
+    shut_pools,
+    verify,
+)
 from corral.scheduling.info import gpu_info
 from corral.scheduling.planner import Planner
 from tests.scheduling.lab import H100, T0, box, idle, job, observed, started, submitted, view_of
@@ -174,3 +183,22 @@ def test_the_record_of_a_choice_has_the_numbers_of_its_moment() -> None:
     info = gpu_info(view, Planner(view).plan(T0).starts[0])
     assert (info.count, info.indices, info.allocation_method) == (1, (1,), "corral")
     assert info.details[0].availability_score == 1.0
+
+
+POOLED = replace(HERE, pools={"own": Pool("own", ("GPU-box-0", "GPU-box-1"), users=("eve",))})
+
+
+def test_what_only_a_pool_of_others_could_serve_is_refused_with_what_is_left() -> None:
+    shut = shut_pools(POOLED, "alice", "default")
+    assert (shut, shut_pools(POOLED, "eve", "default")) == (("own",), ())
+    assert impossible(POOLED, Request(devices=7), shut=shut) == (
+        "too few GPUs are left beside pool own, which is set apart for others; the most you can ask for is --gpus 6"
+    )
+    assert impossible(POOLED, Request(devices=6), shut=shut) is None
+
+
+def test_what_would_start_now_is_not_on_a_pool_of_others() -> None:
+    alices, eves = (JobSpec(user, request=Request(devices=8)) for user in ("alice", "eve"))
+    assert isinstance(place_now(POOLED, None, alices), Misfit)
+    assert isinstance(place_now(POOLED, None, eves), Placement)
+    assert nearest_that_starts(POOLED, alices) == Request(devices=6)

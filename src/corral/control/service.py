@@ -23,17 +23,18 @@ from corral.model.device import Node
 from corral.model.errors import Conflict, Forbidden, NotFound, Refused
 from corral.model.fact import DeviceCordoned, DeviceUncordoned, Fact
 from corral.model.job import Job, JobKind, JobSpec, Phase, ProcessIdentity, Request
+from corral.model.queue import Pool
 from corral.model.rows import DeviceRow, DryRun
 from corral.model.submission import Submission
 from corral.model.view import View
 from corral.ports import Decided, Ledger, Processes
-from corral.scheduling.feasible import refuse_impossible
+from corral.scheduling.feasible import refuse_impossible, shut_pools
 
 __all__ = ["Caller", "Service"]
 
-MAX_REMEMBERED_REQUESTS = 1000
+MAX_WISHES = 1000
 
-Wish = tuple[Request, tuple[tuple[str, float], ...]]
+Wish = tuple[Request, tuple[tuple[str, float], ...], tuple[str, ...]]
 """All that says whether a node could ever serve a submission: its request and its speeds."""
 
 
@@ -68,7 +69,7 @@ class Service:
         self._asking = asking
         self._inspection = inspection
         self._stop = stop
-        self._possible: tuple[Mapping[str, Node] | None, set[Wish]] = (None, set())
+        self._possible: tuple[tuple[Mapping[str, Node], Mapping[str, Pool]] | None, set[Wish]] = (None, set())
 
     def submit(self, submissions: Sequence[Submission], caller: Caller) -> tuple[str, ...]:
         """Accept all or none; the id of each, once on disk. Raises Refused, Forbidden, Conflict, LedgerFailed."""
@@ -106,7 +107,7 @@ class Service:
         submission, notes = self._asking.settle(asked, caller.user)
         check(submission)
         obey(view, submission, caller.user)
-        self._check_possible(view, submission)
+        self._check_possible(view, submission, caller.user)
         notes += self._inspection.notes(view, submission, caller)
         spec = submit.spec_of(submission, caller, view.limits, self._owner(submission))
         forced_by = caller.user if self._inspection.overrides(view, submission, caller) else None
@@ -122,14 +123,15 @@ class Service:
         """Whether submitting it reads nothing from a disk but its own working directory."""
         return self._inspection.is_known(submission, caller)
 
-    def _check_possible(self, view: View, submission: Submission) -> None:
-        """Raises Refused for what no node here could serve; an answer holds while the nodes stay the same."""
-        nodes, possible = self._possible
-        if nodes is not view.nodes or len(possible) >= MAX_REMEMBERED_REQUESTS:
-            nodes, possible = self._possible = view.nodes, set()
-        wish = submission.request, submission.speeds
+    def _check_possible(self, view: View, submission: Submission, user: str) -> None:
+        """Raises Refused for what no node here could serve; an answer holds while nodes and pools stay the same."""
+        known, possible = self._possible
+        if known is None or known[0] is not view.nodes or known[1] is not view.pools or len(possible) >= MAX_WISHES:
+            _, possible = self._possible = (view.nodes, view.pools), set()
+        shut = shut_pools(view, user, submission.project)
+        wish = submission.request, submission.speeds, shut
         if wish not in possible:
-            refuse_impossible(view, submission)
+            refuse_impossible(view, submission, shut)
             possible.add(wish)
 
     def _owner(self, submission: Submission) -> ProcessIdentity | None:

@@ -11,7 +11,7 @@ from corral.model.submission import Submission
 from corral.model.units import count_of, format_duration
 from corral.model.view import View
 from corral.scheduling.admit import parked
-from corral.scheduling.feasible import impossible, nearest_that_starts, place_now
+from corral.scheduling.feasible import impossible, nearest_that_starts, place_now, shut_pools
 from corral.scheduling.foresee import Expected, MakePlanner, foresee
 from corral.scheduling.planner import Planner
 from corral.scheduling.pools import Pools
@@ -91,7 +91,7 @@ def forecast(
     """What would become of `submission`, were `user` to submit it at `now`."""
     request = submission.request
     job = _as_last(view, submission, user, now)
-    never = impossible(view, request, submission.speeds)
+    never = impossible(view, request, submission.speeds, shut_pools(view, user, submission.project))
     if never is not None:
         nearest = _flags(nearest_that_starts(view, job.spec), request)
         return Forecast(f"it can never start here: {never}", nearest=nearest, possible=False)

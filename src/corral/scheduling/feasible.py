@@ -29,7 +29,7 @@ from corral.scheduling.choose import choose, speed_on
 from corral.scheduling.draft import HOST_CAUSES, Ask, Draft, FitMemo, Keeping
 from corral.scheduling.reserve import Timeline, changed
 from corral.scheduling.unshared import sharing_lack
-from corral.scheduling.words import count_of_cpus, short_model
+from corral.scheduling.words import count_of_cpus, flags_of, short_model
 
 
 def draft_of(view: View) -> Draft:
@@ -39,7 +39,8 @@ def draft_of(view: View) -> Draft:
 
 def place_now(view: View, plan: Plan | None, wished: JobSpec) -> Placement | Misfit:
     """Where such a job would start at once if it came last in line after what `plan` decided, or why nowhere."""
-    return choose(_after(view, plan, None), Ask(wished.request, speeds=wished.speeds))
+    shut = shut_pools(view, wished.user, wished.project)
+    return choose(_after(view, plan, None), Ask(wished.request, speeds=wished.speeds, shut=shut))
 
 
 def nearest_that_starts(
@@ -51,11 +52,17 @@ def nearest_that_starts(
 
     With a plan, what it keeps for jobs ahead (of `job`, or of anybody new) stays kept.
     """
-    draft = _after(view, plan, job)
+    draft, shut = _after(view, plan, job), shut_pools(view, wished.user, wished.project)
     for smaller in _smaller(wished.request):
-        if isinstance(choose(draft, Ask(smaller, speeds=wished.speeds)), Placement):
+        if isinstance(choose(draft, Ask(smaller, speeds=wished.speeds, shut=shut)), Placement):
             return smaller
     return None
+
+
+def shut_pools(view: View, user: str, project: str) -> tuple[str, ...]:
+    """The pools of others that lend nothing: what no work of this user in this project ever gets."""
+    pools = sorted(view.pools.items())
+    return tuple(name for name, pool in pools if not pool.lends and not pool.owned_by(user, project))
 
 
 def useful_devices(view: View, request: Request) -> frozenset[str]:
@@ -88,10 +95,12 @@ def verify(view: View, start: Start) -> Misfit | None:
     return None
 
 
-def impossible(view: View, request: Request, speeds: tuple[tuple[str, float], ...] = ()) -> str | None:
+def impossible(
+    view: View, request: Request, speeds: tuple[tuple[str, float], ...] = (), shut: tuple[str, ...] = ()
+) -> str | None:
     """Why no node here could ever serve the request, in words that name the most it may ask for; None when one could.
 
-    `speeds` are the job's, as `JobSpec` has them.
+    `speeds` are the job's, as `JobSpec` has them, `shut` the pools that it never gets.
     While no inventory is known (the driver is down) nothing is impossible.
     """
     if not view.nodes:
@@ -102,7 +111,8 @@ def impossible(view: View, request: Request, speeds: tuple[tuple[str, float], ..
     empty = draft_of(_emptied(view))
     answer = choose(empty, Ask(request))
     if isinstance(answer, Placement):
-        return _too_slow(view, empty, Ask(request, speeds=speeds))
+        ask = Ask(request, speeds=speeds)
+        return _too_slow(view, empty, ask) or _set_apart(empty, replace(ask, shut=shut))
     member = replace(request, gang_size=1)
     if request.gang_size > 1 and isinstance(choose(empty, Ask(member)), Placement):
         most = _largest_gang(empty, request)
@@ -110,9 +120,12 @@ def impossible(view: View, request: Request, speeds: tuple[tuple[str, float], ..
     return _lacking(view, empty, member)
 
 
-def refuse_impossible(view: View, submission: Submission) -> None:
-    """Raise Refused when no node here could ever serve the submission, naming the most it may ask for."""
-    never = impossible(view, submission.request, submission.speeds)
+def refuse_impossible(view: View, submission: Submission, shut: tuple[str, ...] = ()) -> None:
+    """Raise Refused when no node here could ever serve the submission, naming the most it may ask for.
+
+    `shut` are the pools that it never gets.
+    """
+    never = impossible(view, submission.request, submission.speeds, shut)
     if never is not None:
         raise Refused(never, field="request")
 
@@ -125,6 +138,16 @@ def _too_slow(view: View, empty: Draft, ask: Ask) -> str | None:
     able = [short_model(model) for model in sorted(models) if speed_on(ask.speeds, model) > 0]
     runs = f"of those here it runs on {', '.join(able)} alone" if able else "it runs on no model that is here"
     return f"no node has enough GPUs on which the job runs: by --speed, {runs}; ask for fewer, or drop a speed of 0"
+
+
+def _set_apart(empty: Draft, ask: Ask) -> str | None:
+    """What to say of a request that only devices of pools that the job never gets could serve."""
+    if not ask.shut or isinstance(choose(empty, ask), Placement):
+        return None
+    fewer = [each for each in _smaller(ask.request) if isinstance(choose(empty, replace(ask, request=each)), Placement)]
+    most = f"the most you can ask for is {flags_of(fewer[0], ask.request)}" if fewer else "ask who they belong to"
+    apart = f"pools {' and '.join(ask.shut)}, which are" if len(ask.shut) > 1 else f"pool {ask.shut[0]}, which is"
+    return f"too few GPUs are left beside {apart} set apart for others; {most}"
 
 
 def _after(view: View, plan: Plan | None, job: Job | None) -> Draft:
