@@ -150,3 +150,21 @@ def test_an_estimate_of_a_name_says_so(home: Path) -> None:
     told = corral(home, "estimate", "org/Some-70B", "--tp", "4")
     assert "on each of 4 GPUs" in told.stdout
     assert "70 billion parameters in the name" in told.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["check", "--driver", "latest"], "--driver: 'latest' is not a version"),
+        (["estimate", "Llama-3-70B", "--kv-dtype", "fp7"], "--kv-dtype: no such precision: 'fp7'"),
+    ],
+)
+def test_a_bad_word_is_refused_under_the_flag_it_was_given_for(home: Path, words: list[str], complaint: str) -> None:
+    result = corral(home, *words)
+    assert result.returncode == 2
+    assert complaint in result.stderr
+
+
+def test_every_line_of_an_estimate_fits_eighty_columns(home: Path) -> None:
+    shown = corral(home, "estimate", "Llama-3-70B", "--tp", "4").stdout
+    assert max(map(len, shown.splitlines())) <= 80

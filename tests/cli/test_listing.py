@@ -92,6 +92,17 @@ def test_every_table_fits_eighty_columns() -> None:
     assert max(map(len, lines)) <= 80
 
 
+def test_models_have_the_room_of_what_is_the_same_of_all_devices() -> None:
+    uuid, model = "GPU-c0ffee00-0000-4000-8000-00000000000", "NVIDIA A100-SXM4-80GB"
+    first = DeviceRow(uuid=f"{uuid}0", index=0, name=model, memory_total_mib=81920, means="timeslice")
+    second = DeviceRow(uuid=f"{uuid}1", index=1, name=model, memory_total_mib=81920, means="mps")
+    same = device_lines([first, first])
+    assert same[1].endswith("  A100-SXM4-80GB")
+    assert same[-1] == "shared: timeslice"
+    mixed = device_lines([first, second])
+    assert [line.split()[4] for line in mixed] == ["SHARED", "timeslice", "mps"]
+
+
 def test_status_shows_gauges_holders_and_strangers() -> None:
     devices = [
         DeviceRow(uuid="GPU-a", index=0, name="NVIDIA A100", state="allocated", memory_total_mib=81920,

@@ -9,7 +9,7 @@ import pytest
 import corral
 from corral.client import Client, NoServer, WaitTimedOut
 from corral.client.request import submission
-from corral.model.errors import Refused
+from corral.model.errors import NotFound, Refused
 from corral.model.job import JobKind
 from corral.model.submission import ArraySpec, Submission
 from corral.wire import from_plain, to_plain
@@ -151,6 +151,12 @@ def test_devices_and_jobs_are_named_safely_in_a_path(home: Path, script: Script)
     with Client(home) as client:
         assert client.devices.cordon("GPU/a", "loud")[0].state == "cordoned"
         assert client.jobs.cancel("1_0") == ("1_0",)
+
+
+@pytest.mark.parametrize("name", ["", "../../etc/passwd"])
+def test_what_can_be_no_id_is_no_job_and_asks_the_server_nothing(home: Path, name: str) -> None:
+    with Client(home) as client, pytest.raises(NotFound, match=f"there is no job '{name}'"):
+        client.jobs.why(name)
 
 
 def test_a_handle_answers_for_its_job(home: Path, script: Script) -> None:

@@ -94,6 +94,7 @@ def test_every_option_finds_its_place(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"gpus": -1}, r"--gpus: -1 is not above zero"),
+        ({"device": ["GPU-a", "GPU-a"]}, r"--device names one GPU twice"),
         ({"gpus": 1, "device": ["GPU-a", "GPU-b"]}, r"--device names 2 GPUs and --gpus asks for 1"),
         ({"gpus": True}, r"--gpus: True is no number of GPUs"),
         ({"gpus": 0.005}, r"--gpus: shares come in hundredths"),

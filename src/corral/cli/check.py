@@ -77,6 +77,8 @@ def check(
     from corral.preflight.subject import VirtualLayer
 
     stated = Stated(None if cuda is None else _version(cuda, "--cuda"), None if dtype is None else parse_dtype(dtype))
+    if driver is not None:
+        _version(driver, "--driver")
     found = detect(command or [], os.environ, Path.cwd(), stated)
     ranks = str(found.work.world_size or 1)
     asked = gpus or ranks
@@ -202,11 +204,11 @@ def _version(text: str, flag: str) -> tuple[int, int]:
     return version
 
 
-def parse_dtype(text: str) -> str:
+def parse_dtype(text: str, flag: str = "--dtype") -> str:
     """The precision that a name means. Raises Refused for one that is not known."""
     from corral.preflight.precision import canonical, known_names
 
     name = canonical(text)
     if name is None:
-        raise Refused(f"--dtype: no such precision: {text!r}; {nearest(text, known_names())}", field="--dtype")
+        raise Refused(f"{flag}: no such precision: {text!r}; {nearest(text, known_names())}", field=flag)
     return name

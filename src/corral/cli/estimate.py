@@ -53,7 +53,7 @@ def estimate(
         tensor_parallel=tp,
         pipeline_parallel=pp,
         dtype=None if dtype is None else parse_dtype(dtype),
-        cache_dtype=None if kv_dtype is None else parse_dtype(kv_dtype),
+        cache_dtype=None if kv_dtype is None else parse_dtype(kv_dtype, "--kv-dtype"),
         context=None if context is None else parse_context(context),
         batch=batch,
     )
@@ -74,7 +74,8 @@ def estimate(
         lines += wrapped(_holding_line(of, load, devices), width())
     if local is not None and local.shape.heads % tp:
         lines += wrapped(f"its {local.shape.heads} attention heads cannot be split over --tp {tp} evenly", width())
-    sys.stdout.writelines(f"{line}\n" for line in [*lines, f"from {result.source}"])
+    lines += wrapped(f"from {result.source}", width())
+    sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
 def estimate_lines(result: "Estimate", load: "Load") -> list[str]:

@@ -10,7 +10,7 @@ import typer
 
 from corral.client import Client
 from corral.client.request import RequestOptions
-from corral.model.errors import NotFound, Refused
+from corral.model.errors import Refused
 from corral.model.units import MILLI_PER_DEVICE, parse_share_milli
 
 F = TypeVar("F", bound="DeviceFlags")
@@ -255,4 +255,4 @@ def _uuid(client: Client, named: str) -> str:
         if device.index == int(named):
             return device.uuid
     known = ", ".join(str(device.index) for device in devices) or "none"
-    raise NotFound(f"--device: there is no GPU {named}; this machine's are {known}")
+    raise Refused(f"--device: there is no GPU {named}; this machine's are {known}", field="--device")

@@ -193,14 +193,15 @@ def status_lines(server: ServerInfo, devices: Sequence[DeviceRow]) -> list[str]:
 
 def device_lines(rows: Sequence[DeviceRow]) -> list[str]:
     """The table of `devices`."""
-    titles = ("GPU", "UUID", "MEMORY", "CC", "SHARED", "MODEL")
+    means = [row.mig_profile or row.means or "?" for row in rows]
+    # What is the same of all is told below the table, where it takes no room from the models.
+    mixed = len(set(means)) > 1
+    titles = ("GPU", "UUID", "MEMORY", "CC", *(["SHARED"] if mixed else []), "MODEL")
     table = Table(titles, limits={"UUID": 40}, numeric=("GPU", "MEMORY"))
-    for row in rows:
-        memory = format_memory(row.memory_total_mib)
-        shared = row.mig_profile or row.means or "?"
-        model = _short_model(row.name)
-        table.add(_or(row.index, "?"), row.uuid, memory, row.compute_capability or "?", shared, model)
-    return table.lines()
+    for row, shared in zip(rows, means, strict=True):
+        cells = (_or(row.index, "?"), row.uuid, format_memory(row.memory_total_mib), row.compute_capability or "?")
+        table.add(*cells, *([shared] if mixed else []), _short_model(row.name))
+    return table.lines() + ([] if mixed or not rows else [f"shared: {means[0]}"])
 
 
 def clipped_line(line: str) -> str:

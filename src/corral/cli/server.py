@@ -89,7 +89,8 @@ def nearest_path(path: Path) -> str:
 def daemon_command(home: Home, mock: Path | None, listen: str | None) -> list[str]:
     """What starts the server. Raises Refused when the home or the file cannot be used."""
     if mock is not None and not mock.is_file():
-        raise Refused(f"--mock: there is no file {mock}", field="--mock")
+        example_file = nearest_path(described_box())
+        raise Refused(f"--mock: {mock} is no file; name one that describes devices, as {example_file}", field="--mock")
     _ = home.socket
     # -P: what lies in the directory this is typed in is no part of the server.
     command = [sys.executable, "-P", "-m", DAEMON, "--home", str(home.root)]

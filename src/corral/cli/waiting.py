@@ -57,6 +57,11 @@ def in_full(told: Explanation) -> str:
     return f"job {told.id}{when}: {told.reason}"
 
 
+def has_reason(told: Explanation) -> bool:
+    """Whether there is one: a job that has just come, at the head of the queue, has not been looked at."""
+    return bool(told.waited) or (told.position or 1) > 1
+
+
 def in_short(told: Explanation) -> str:
     """How it stands, in a few words."""
     parts = [f"job {told.id} waits"]
@@ -105,6 +110,7 @@ class Narrator:
                     if self._stop.is_set() or told.phase != "PENDING":
                         self._line.clear()
                         return
-                    self._line.show(told)
+                    if has_reason(told):
+                        self._line.show(told)
                 if self._stop.wait(_INTERVAL_S):
                     return

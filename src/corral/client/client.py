@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 from urllib.parse import quote
 
 from corral.client.transport import NoServer, ServerWentAway, Transport, find_address
-from corral.model.errors import CorralError
+from corral.model.errors import CorralError, NotFound
 from corral.model.rows import DeviceRow, DryRun, Explanation, JobRow, MappedDevice, ServerInfo, SlicePlan, Usage
 from corral.wire import to_plain, told
 
@@ -287,6 +287,9 @@ def _id(job: "str | JobHandle") -> str:
 
 
 def _job(job_id: str, *verb: str) -> str:
+    """Raises NotFound for what would not stay one word of the path."""
+    if not job_id or "/" in job_id:
+        raise NotFound(f"there is no job {job_id!r}; `corral ps --all` lists those there are", field="id")
     return "/".join(["/jobs", quote(job_id, safe=""), *verb])
 
 

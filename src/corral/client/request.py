@@ -209,6 +209,8 @@ def _asked(options: RequestOptions, spell: Callable[[str], str]) -> Ask:
         )
     except Refused as refused:
         raise _respelled(refused, spell) from None
+    if len(set(options.get("device", ()))) < named:
+        raise Refused(f"{spell('device')} names one GPU twice; leave one of them out", field=spell("device"))
     if named and asked.devices not in (None, named):
         raise Refused(
             f"{spell('device')} names {count_of(named, 'GPU')} and {spell('gpus')} asks for {gpus}; "

@@ -204,7 +204,7 @@ def _check_surroundings(submission: Submission) -> None:
     workdir = submission.workdir
     if submission.kind is JobKind.RUN and not (workdir.startswith("/") and os.path.isdir(workdir)):
         raise Refused(
-            f"the working directory {workdir!r:.200} does not exist on this machine; name another with --workdir",
+            f"the working directory {workdir!r:.200} is no directory on this machine; name another with --workdir",
             field="workdir",
         )
 
