@@ -151,25 +151,30 @@ class Timeline:
     ) -> float | None:
         """The first moment before `before` from which on the node has room for `duration_s`, None when it never has."""
         steps, index = self.steps(name), 0
-        while index < len(steps.times) and (at := steps.times[index]) < before:
-            if not fits(steps.states[index]):
+        times, states = steps.times, steps.states
+        count = len(times)
+        while index < count and times[index] < before:
+            if not fits(states[index]):
                 index += 1
                 continue
-            bad = self._first_bad(steps, index, at + duration_s, fits)
+            bad = self._first_bad(steps, index, times[index] + duration_s, fits)
             if bad is None:
-                return at
+                return times[index]
             # What does not fit into one step does not start before it either, if it would run into it.
-            index = index + 1 if fits(steps.states[bad]) else bad + 1
+            index = index + 1 if fits(states[bad]) else bad + 1
         return None
 
     @staticmethod
     def _first_bad(steps: Steps, first: int, end: float, fits: Callable[[NodeState], bool]) -> int | None:
         """The step before `end` with which what fits into the first step fits no longer; None if it always does."""
-        least = steps.states[first]
-        for index in range(first + 1, len(steps.times)):
-            if steps.times[index] >= end:
-                break
-            lower = lesser(least, steps.states[index])
+        times, states = steps.times, steps.states
+        least = states[first]
+        for index in range(first + 1, bisect_left(times, end)):
+            state = states[index]
+            host = state.cpu_milli >= least.cpu_milli and state.memory_mib >= least.memory_mib
+            if host and state.slots is least.slots:
+                continue
+            lower = lesser(least, state)
             if lower is not least and not fits(lower):
                 return index
             least = lower
