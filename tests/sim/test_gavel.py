@@ -72,3 +72,12 @@ def test_what_is_no_trace_is_refused_with_the_line_and_what_is_wrong(
     path.write_bytes(content)
     with pytest.raises(Refused, match=complaint):
         read_trace(path)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "complaint"),
+    [({"fats": 1}, "no speed on 'fats'; did you mean 'fast'"), ({"fast": 0}, "needs 1 device of one model")],
+)
+def test_a_cluster_on_which_the_trace_cannot_run_is_refused_at_once(cluster: dict[str, int], complaint: str) -> None:
+    with pytest.raises(Refused, match=complaint):
+        simulate(trace(1), rate=1.0, cluster=cluster, policy="las", measure=(0, 0))

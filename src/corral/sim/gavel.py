@@ -12,8 +12,9 @@ from typing import Any
 
 from corral.model.allocation import Placement
 from corral.model.device import Device, Node
-from corral.model.errors import Refused
+from corral.model.errors import Refused, nearest
 from corral.model.job import Job, JobSpec, Request
+from corral.model.units import count_of
 from corral.scheduling.order import FCFS, HOUR_S, ORDERS
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import Backfill, Policy, Prefer, policy_named
@@ -92,6 +93,7 @@ def simulate(
     first, last = measure
     if not 0 <= first <= last < len(trace):
         raise Refused(f"--measure: {first}-{last} is not within the trace's 0-{len(trace) - 1}", field="--measure")
+    _check_cluster(trace, cluster)
     nodes = [_node(rank, model, count) for rank, (model, count) in enumerate(cluster.items())]
     works = _works(trace, rate, tuple(cluster), discipline.speeds)
     planner = Planner(policy=discipline.policy)
@@ -108,6 +110,20 @@ def simulate(
         "starts": sum(work.runs for work in works),
         "wall_s": round(time.perf_counter() - began, 3),
     }
+
+
+def _check_cluster(trace: Sequence[TraceJob], cluster: Mapping[str, int]) -> None:
+    """Raises Refused for a model of which the trace says nothing, and where a job could never run."""
+    for model in cluster:
+        if model not in trace[0].throughput:
+            hint = nearest(model, trace[0].throughput)
+            raise Refused(f"--cluster: the trace tells no speed on {model!r}; {hint}", field="--cluster")
+    for one in trace:
+        if not any(count >= one.gpus and one.throughput[model] for model, count in cluster.items()):
+            raise Refused(
+                f"--cluster: a job of the trace needs {count_of(one.gpus, 'device')} of one model that it runs on",
+                field="--cluster",
+            )
 
 
 def _node(rank: int, model: str, count: int) -> Node:
