@@ -10,7 +10,9 @@ from corral.model.queue import Pool, Queue
 from corral.model.submission import Submission
 from corral.model.view import View
 from corral.scheduling.explain import Explanation, HoldIndex, ended_sentence, explain, forecast
+from corral.scheduling.order import Order
 from corral.scheduling.planner import Planner
+from corral.scheduling.policy import POLICIES, Policy
 from corral.scheduling.words import flags_of
 from tests.scheduling.lab import T0, box, job, observed, started, submitted, view_of
 
@@ -210,3 +212,20 @@ def test_a_submission_that_may_pass_those_that_wait_would_start_now() -> None:
 def test_an_easier_form_of_a_gang_says_how_many_members_it_has() -> None:
     assert flags_of(Request(gang_size=2), Request(gang_size=3)) == "--gpus 1 --gang 2"
     assert flags_of(Request(), Request(gang_size=3)) == "--gpus 1 without --gang"
+
+
+def test_a_job_in_a_queue_whose_order_has_failed_is_told_so() -> None:
+    policies = {**POLICIES, "site": Policy(Order("site", lambda _job, _standing: ("soon",)))}  # type: ignore[arg-type,return-value]
+    queues = {"bad": Queue("bad", "site"), "good": Queue("good")}
+    view = replace(running(job(1, 8)), queues=queues).advance(submitted(job(2, queue="bad"), job(3, queue="good")))
+    planner = Planner(view, policies=policies)
+    plan = planner.plan(T0)
+    bad, good = (
+        explain(view, one, HoldIndex(plan, view).of(one), T0, plan=plan, planner=planner.like)
+        for one in (view.jobs["2"], view.jobs["3"])
+    )
+    assert bad.sentence.endswith(
+        "Queue bad: site returned ('soon',), which is no tuple of numbers; "
+        "it is served first come, first served until the server is restarted."
+    )
+    assert "first come" not in good.sentence

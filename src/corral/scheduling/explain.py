@@ -60,6 +60,7 @@ def explain(
     fresh = planner(view)
     position = fresh.position(job, now)
     expected = foresee(view, now, [job.id], planner=lambda _: fresh)[job.id]
+    faults = () if plan is None else plan.faults
     suggestion = None
     if hold.reason in (WaitReason.RESOURCES, WaitReason.PRIORITY, WaitReason.RESERVATION):
         smaller = nearest_that_starts(view, job.spec, plan, job)
@@ -68,6 +69,7 @@ def explain(
         f"{title_of(job)} waits{_because(view, job, hold, position, now)}.",
         "" if hold.reason in (WaitReason.DEPENDENCY, WaitReason.BACKOFF) else _when(view, expected, now),
         "" if suggestion is None else f"{suggestion} starts now.",
+        *(f"{fault[0].upper()}{fault[1:]}." for fault in faults if fault.startswith(f"queue {job.spec.queue}: ")),
     ]
     return Explanation(
         sentence=" ".join(part for part in parts if part),
