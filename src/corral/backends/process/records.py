@@ -1,14 +1,14 @@
 """The directory of one launch: what server and supervisor tell each other, in files that outlive both.
 
     spec.jsonl  written by the server before it asks for the launch: a line for the supervisor, a line for the job
-    claim       who may decide about this launch: a supervisor, or a server that declares it lost; never both
+    claim       who may decide about this launch: a supervisor, or a server that declares it lost; never both. The
+                supervisor adds a line once the program runs
     stop        written by the server: end the job, and why
-    started     written by the supervisor once the program runs
     exit        written by the supervisor as its last act
 
-Every file appears whole: it is linked or renamed into place, or read as absent while it does not parse. The claim and
-the exit are on disk before anything follows from them. `spec.jsonl` and `started` are not flushed: only a crash of the
-whole machine loses them, and after one nothing runs that they could describe.
+Every file appears whole: it is linked or renamed into place, or a line of it is read as absent while it does not parse.
+The claim and the exit are on disk before anything follows from them. `spec.jsonl` and the line that the program runs
+are not flushed: only a crash of the whole machine loses them, and after one nothing runs that they could describe.
 """
 
 import json
@@ -27,7 +27,7 @@ MESSAGE_LIMIT = 1000
 ROLL = "claims"
 """The roll, in the directory above the one that the launches are in."""
 
-_SPEC, _CLAIM, _STOP, _STARTED, _EXIT, _EXIT_ROOM = "spec.jsonl", "claim", "stop", "started", "exit", "exit.room"
+_SPEC, _CLAIM, _STOP, _EXIT, _EXIT_ROOM = "spec.jsonl", "claim", "stop", "exit", "exit.room"
 
 
 class Claim(NamedTuple):
@@ -74,11 +74,11 @@ def _write_new(path: str, data: bytes) -> None:
         os.close(fd)
 
 
-def _read_json(path: str) -> dict[str, Any] | None:
-    """The object in a file; None when the file is absent or was torn by a crash of the machine."""
+def _read_json(path: str, line: int = 0) -> dict[str, Any] | None:
+    """The object in a line of a file; None when it is not there, or was torn by a crash of the machine."""
     try:
-        data = decode(read_file(path).decode())
-    except (FileNotFoundError, NotADirectoryError, ValueError):
+        data = decode(read_file(path).split(b"\n")[line].decode())
+    except (FileNotFoundError, NotADirectoryError, ValueError, IndexError):
         return None
     return data if isinstance(data, dict) else None
 
@@ -109,7 +109,7 @@ def _encode_claim(claim: Claim) -> bytes:
 
 
 def _encode_started(started: Started) -> bytes:
-    return f'{{"process": {_encode_process(started.process)}, "started_at": {started.started_at}}}'.encode()
+    return f'\n{{"process": {_encode_process(started.process)}, "started_at": {started.started_at}}}'.encode()
 
 
 def _encode_exit(exit_: Exit) -> bytes:
@@ -217,10 +217,14 @@ class LaunchRecords:
         return data["reason"] if data else None
 
     def write_started(self, started: Started) -> None:
-        _write_new(self._path(_STARTED), _encode_started(started))
+        fd = os.open(self._path(_CLAIM), os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        try:
+            os.write(fd, _encode_started(started))
+        finally:
+            os.close(fd)
 
     def read_started(self) -> Started | None:
-        data = _read_json(self._path(_STARTED))
+        data = _read_json(self._path(_CLAIM), line=1)
         return Started(ProcessIdentity(**data["process"]), data["started_at"]) if data else None
 
     def reserve_exit(self) -> None:
