@@ -93,7 +93,7 @@ class LifeOfAServer(RuleBasedStateMachine):
         if restarted:
             self.server.close()
             self.backend.forget(lost)
-            self.server = Server(self.home, self.backend)
+            self.server = server_of(self.home, self.backend)
         else:
             self.backend.forget(lost)
             self.backend.on_event(lost)
