@@ -81,3 +81,9 @@ def test_what_is_no_trace_is_refused_with_the_line_and_what_is_wrong(
 def test_a_cluster_on_which_the_trace_cannot_run_is_refused_at_once(cluster: dict[str, int], complaint: str) -> None:
     with pytest.raises(Refused, match=complaint):
         simulate(trace(1), rate=1.0, cluster=cluster, policy="las", measure=(0, 0))
+
+
+@pytest.mark.parametrize("rate", [0.0, float("nan"), float("inf")])
+def test_a_rate_at_which_no_job_comes_is_refused_at_once(rate: float) -> None:
+    with pytest.raises(Refused, match="--rate: "):
+        simulate(trace(1), rate=rate, cluster={"fast": 1}, policy="las", measure=(0, 0))

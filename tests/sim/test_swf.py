@@ -82,3 +82,9 @@ def test_an_unknown_way_to_fill_in_is_refused_with_the_nearest() -> None:
         simulate([TraceJob(0, 1, 1)], processors=1, windows=[0], jobs=1, backfill="esay")
     with pytest.raises(Refused, match="no backfill order 'fifo'; known: queue, sjf"):
         simulate([TraceJob(0, 1, 1)], processors=1, windows=[0], jobs=1, backfill_order="fifo")
+
+
+@pytest.mark.parametrize("factor", [0.5, float("nan"), float("inf")])
+def test_limits_below_the_run_times_or_without_end_are_refused(factor: float) -> None:
+    with pytest.raises(Refused, match="--limit-factor: "):
+        simulate([TraceJob(0, 1, 1)], processors=1, windows=[0], jobs=1, limit_factor=factor)

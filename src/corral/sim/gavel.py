@@ -4,6 +4,7 @@ One node holds all devices of a model, so that a job runs on one model at a time
 """
 
 import csv
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -93,6 +94,8 @@ def simulate(
     first, last = measure
     if not 0 <= first <= last < len(trace):
         raise Refused(f"--measure: {first}-{last} is not within the trace's 0-{len(trace) - 1}", field="--measure")
+    if not 0 < rate < math.inf:
+        raise Refused(f"--rate: {rate:g} is no rate; write jobs an hour, such as 1.0", field="--rate")
     _check_cluster(trace, cluster)
     nodes = [_node(rank, model, count) for rank, (model, count) in enumerate(cluster.items())]
     works = _works(trace, rate, tuple(cluster), discipline.speeds)

@@ -3,6 +3,7 @@
 The cluster is one host of so many processors and every job asks for processors of it; the estimate is the run time.
 """
 
+import math
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -92,6 +93,10 @@ def simulate(
     `history` is given what the first window was like.
     """
     began = time.perf_counter()
+    if not 1 <= limit_factor < math.inf:
+        raise Refused(
+            f"--limit-factor: {limit_factor:g} is no factor; write a number from 1 up", field="--limit-factor"
+        )
     policy = replace(
         policy_named(order),
         backfill=backfill_named(backfill),
