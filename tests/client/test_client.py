@@ -117,6 +117,12 @@ def test_waiting_outlasts_a_server_that_goes_away_before_it_has_answered_at_all(
         assert client.wait(["1"]) == ()
 
 
+def test_waiting_for_a_server_that_is_away_ends_in_time_too(home: Path, script: Script) -> None:
+    script.drop_before_answer = 1_000_000
+    with Client(home) as client, pytest.raises(NoServer, match="went away"):
+        client.wait(["1"], timeout_s=0.1)
+
+
 def test_waiting_where_no_server_is_ends_at_once(tmp_path: Path) -> None:
     with Client(tmp_path) as client, pytest.raises(NoServer, match="corral up"):
         client.wait(["1"])

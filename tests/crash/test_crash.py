@@ -109,11 +109,12 @@ def submit(home: Path, witness: Path, first: str) -> list[str]:
     return acknowledged
 
 
-def all_end(home: Path, job_ids: list[str]) -> bool:
+def all_end(home: Path, pid: int, job_ids: list[str]) -> bool:
     """Whether the server lived to tell that all of these ended."""
-    with contextlib.suppress(CorralError, OSError), Client(home) as client:
-        client.wait(job_ids, timeout_s=20)
-        return True
+    while Path(f"/proc/{pid}").exists():
+        with contextlib.suppress(CorralError, OSError), Client(home) as client:
+            client.wait(job_ids, timeout_s=0.1)
+            return True
     return False
 
 
@@ -139,7 +140,7 @@ def run_and_crash(home: Path, start: Start, crash: tuple[str, int, str], jobs_fi
     witness = home.parent / "witness"
     first = start(crash)
     acknowledged = submit(home, witness, jobs_first) if answering(home, first) else []
-    if len(acknowledged) == JOBS and all_end(home, acknowledged):
+    if len(acknowledged) == JOBS and all_end(home, first, acknowledged):
         return False
     gone(first)
     second = start()

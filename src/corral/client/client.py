@@ -103,7 +103,8 @@ class Client:
     ) -> tuple[JobRow, ...]:
         """Wait until all of these jobs (an array's id is all its elements) have ended, and return them.
 
-        A server that restarts meanwhile is waited for. Raises WaitTimedOut after `timeout_s`.
+        A server that restarts meanwhile is waited for. Raises WaitTimedOut after `timeout_s`, or NoServer if it is
+        away then.
         """
         wanted = [_id(one) for one in ([ids] if isinstance(ids, (str, JobHandle)) else ids)]
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
@@ -137,12 +138,12 @@ class Client:
         seen = False
         while True:
             left_s = POLL_S if deadline is None else max(0.0, deadline - time.monotonic())
-            answer = self._ask_wait(ids, min(POLL_S, left_s), patient=seen)
+            answer = self._ask_wait(ids, min(POLL_S, left_s), deadline, patient=seen)
             seen = True
             if answer["done"] or (deadline is not None and time.monotonic() >= deadline):
                 return [told(JobRow, job) for job in answer["jobs"]], bool(answer["done"])
 
-    def _ask_wait(self, ids: list[str], poll_s: float, *, patient: bool) -> Any:
+    def _ask_wait(self, ids: list[str], poll_s: float, deadline: float | None, *, patient: bool) -> Any:
         body = {"ids": ids, "timeout_s": poll_s}
         away_since: float | None = None
         while True:
@@ -152,7 +153,8 @@ class Client:
                 now = time.monotonic()
                 away_since = now if away_since is None else away_since
                 patient = patient or isinstance(error, ServerWentAway)
-                if not patient or now - away_since > RESTART_GRACE_S:
+                late = deadline is not None and now >= deadline
+                if late or not patient or now - away_since > RESTART_GRACE_S:
                     raise
                 time.sleep(_RECONNECT_S)
 
