@@ -131,7 +131,7 @@ def _variables(row: JobRow) -> dict[str, str]:
 @contextmanager
 def _cancelled_if_interrupted(job_id: str) -> Iterator[None]:
     """Leave nothing in the queue that would take GPUs when nobody waits for them any more."""
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
     except KeyboardInterrupt:
