@@ -10,7 +10,7 @@ from corral.model.fact import Fact, SiteArranged
 from corral.model.queue import Limits, Queue
 from corral.model.rows import JobRow
 from corral.ports import Decided
-from tests.api.world import Served
+from tests.api.world import Answer, Served
 
 
 def test_a_job_is_accepted_with_an_id_and_can_be_seen(served: Served) -> None:
@@ -243,6 +243,20 @@ def test_expected_starts_of_all_that_wait_are_told_on_request(served: Served) ->
     second, first = (row["expected_start"] for row in told)
     assert first is not None
     assert 59 <= second - first <= 61
+
+
+def test_a_dry_run_goes_by_the_jobs_it_is_to_follow(served: Served) -> None:
+    parent = served.submit()
+
+    def dry_run(after: str) -> Answer:
+        return served.call("POST", "/jobs/dry-run", {"command": ["true"], "after": [after]})
+
+    assert (dry_run(parent).data["starts_now"], dry_run(parent).data["possible"]) == (False, True)
+    served.call("POST", f"/jobs/{parent}/cancel")
+    gone = dry_run(parent).data
+    assert (gone["starts_now"], gone["possible"]) == (False, False)
+    assert gone["reason"] == f"it would be cancelled: job {parent}, which it was to follow, was cancelled"
+    assert (dry_run("999").status, dry_run("999").error["field"]) == (422, "after")
 
 
 def test_a_dry_run_goes_by_the_sites_rules(served: Served) -> None:

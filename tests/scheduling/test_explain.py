@@ -132,6 +132,17 @@ def test_a_forecast_says_where_or_why_not() -> None:
     assert (later.possible, never.possible, never.nearest) == (True, False, "--gpus 2")
 
 
+def test_a_forecast_starts_nothing_that_is_to_be_held_or_to_follow() -> None:
+    view = running(job(1, 6, name="sft"))
+    held = forecast(view, Submission(held=True), "alice", T0)
+    assert (held.placement, held.sentence) == (None, "it would wait: it is to be held until `corral release`")
+    after = forecast(view, Submission(after=("1",)), "alice", T0, waits_for=("1",))
+    assert (after.placement, after.sentence) == (
+        None,
+        "it would wait: for sft (job 1), which is running; it starts after that succeeds",
+    )
+
+
 def test_the_condition_that_stands_in_the_way_is_named() -> None:
     view = running(job(1, 4)).advance(submitted(job(2, device_uuids=("GPU-box-0",))))
     answer = told(view, 2)

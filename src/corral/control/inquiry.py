@@ -11,7 +11,8 @@ from corral.control.checks import check
 from corral.control.controller import Controller
 from corral.control.rows import device_rows, grant_rows, holding, job_row
 from corral.control.site_rules import obey
-from corral.control.submit import completed
+from corral.control.submit import completed, still_to_follow
+from corral.control.transitions import follows_no_more
 from corral.model.errors import NotFound
 from corral.model.job import Job, Phase
 from corral.model.plan import Plan
@@ -71,6 +72,11 @@ class Inquiry:
                 raise NotFound(f"{job_id} is an array; name one of its elements, such as {elements[0].id}")
             raise NotFound(f"there is no job {job_id}; `corral ps --all` lists those there are")
         return job
+
+    def named(self, job_id: str) -> tuple[Job, ...]:
+        """The job, or the elements of the array, that an id names; () when it names none."""
+        job = self._ledger.find_job(job_id)
+        return (job,) if job is not None else self._ledger.find_array(job_id)
 
     def jobs(self, query: JobQuery, *, active_only: bool, starts: bool = False) -> tuple[list[JobRow], int | None]:
         """A page of jobs, newest first, and the sequence to go on below (None when that was all).
@@ -166,7 +172,20 @@ class Inquiry:
         view = self._ledger.view()
         obey(view, submission, user)
         submission = completed(submission, view.limits)
-        told = forecast(view, submission, user, self._clock.now(), plan=self._controller.plan, planner=self._planner)
+        waits_for, hopeless = still_to_follow(view, submission.after, self.named)
+        if hopeless is not None:
+            return DryRun(
+                starts_now=False, possible=False, reason=f"it would be cancelled: {follows_no_more(hopeless)}"
+            )
+        told = forecast(
+            view,
+            submission,
+            user,
+            self._clock.now(),
+            waits_for=waits_for,
+            plan=self._controller.plan,
+            planner=self._planner,
+        )
         uuids, grants = ((), ()) if told.placement is None else (told.placement.uuids, told.placement.grants)
         return DryRun(
             starts_now=told.placement is not None,

@@ -96,7 +96,7 @@ class Service:
         accepted = tuple(ids)
 
         def decide(newest: View) -> Decided[tuple[str, ...]]:
-            return Decided(submit.admit(newest, jobs, self._find, now).facts, accepted)
+            return Decided(submit.admit(newest, jobs, self.inquiry.named, now).facts, accepted)
 
         return self._ledger.commit(decide)
 
@@ -188,10 +188,6 @@ class Service:
         self._ledger.commit(lambda _: Decided((fact(at),), None)).result()
         return tuple(row for row in self.inquiry.devices() if row.uuid == uuid)
 
-    def _find(self, job_id: str) -> tuple[Job, ...]:
-        job = self._ledger.find_job(job_id)
-        return (job,) if job is not None else self._ledger.find_array(job_id)
-
     def _on_each(
         self,
         job_id: str,
@@ -201,7 +197,7 @@ class Service:
         skip_ended: bool,
     ) -> tuple[str, ...]:
         """Take a step with the job, or with each element of the array, in one commit; stop what is STOPPING then."""
-        named = self._find(job_id)
+        named = self.inquiry.named(job_id)
         if not named:
             raise NotFound(f"there is no job {job_id}; `corral ps --all` lists those there are")
         may_change(caller, named[0])

@@ -121,12 +121,22 @@ def admit(view: View, jobs: Sequence[Job], find: Callable[[str], tuple[Job, ...]
     for job in jobs:
         after = job.spec.after
         if after not in waits:
-            waits[after] = unmet(_parents(view, after, find))
+            waits[after] = still_to_follow(view, after, find)
         waits_for, hopeless = waits[after]
         facts.append(JobSubmitted(replace(job, waits_for=waits_for) if waits_for else job, at))
         if hopeless is not None:
             facts.append(follow_no_more(job, hopeless, hopeless.phase, at))
     return Decided(tuple(facts), None)
+
+
+def still_to_follow(
+    view: View, after: tuple[str, ...], find: Callable[[str], tuple[Job, ...]]
+) -> tuple[tuple[str, ...], Job | None]:
+    """Of the jobs and arrays in `after`: the ids still to succeed, and the first that never will.
+
+    `find` is as for `admit`. Raises Refused for an unknown one.
+    """
+    return unmet(_parents(view, after, find))
 
 
 def _parents(view: View, after: tuple[str, ...], find: Callable[[str], tuple[Job, ...]]) -> list[Job]:

@@ -185,8 +185,12 @@ def _followers(view: View, job: Job, phase: Phase, at: float) -> list[Fact]:
 
 def follow_no_more(job: Job, parent: Job, ending: Phase, at: float) -> JobChanged:
     """PENDING -> CANCELLED, as a job that it was to follow ended otherwise than well."""
-    reason = f"job {parent.id}, which it was to follow, {_how_it_ended(ending)}"
-    return change(job, Phase.CANCELLED, at, ended_at=at, reason=reason)
+    return change(job, Phase.CANCELLED, at, ended_at=at, reason=follows_no_more(parent, ending))
+
+
+def follows_no_more(parent: Job, ending: Phase | None = None) -> str:
+    """Why a job cannot start that was to follow `parent`, which has ended, or is `ending`, otherwise than well."""
+    return f"job {parent.id}, which it was to follow, {_how_it_ended(ending or parent.phase)}"
 
 
 def _waited_for(view: View, job: Job, *, besides: str) -> tuple[str, ...]:

@@ -87,16 +87,24 @@ def forecast(
     user: str,
     now: float,
     *,
+    waits_for: tuple[str, ...] = (),
     plan: Plan | None = None,
     planner: MakePlanner = Planner,
 ) -> Forecast:
-    """What would become of `submission`, were `user` to submit it at `now`."""
+    """What would become of `submission`, were `user` to submit it at `now`.
+
+    `waits_for` are those of the jobs it is to follow that have not ended.
+    """
     request = submission.request
     job = _as_last(view, submission, user, now)
     never = impossible(view, request, submission.speeds, shut_pools(view, user, submission.project))
     if never is not None:
         nearest = _flags(nearest_that_starts(view, job.spec), request)
         return Forecast(f"it can never start here: {never}", nearest=nearest, possible=False)
+    if submission.held:
+        return Forecast("it would wait: it is to be held until `corral release`")
+    if waits_for:
+        return Forecast(f"it would wait: for {_parents(view, replace(job, waits_for=waits_for))}")
     expected = foresee(view.advance([JobSubmitted(job, now)]), now, [job.id], planner=planner)[job.id]
     if expected.placement is not None and expected.start_at == now:
         return Forecast("it would start now", placement=expected.placement, expected_start=now)
