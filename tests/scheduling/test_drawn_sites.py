@@ -202,7 +202,7 @@ class Demands:
             nobody_waits_for_nothing(then, plan, now)
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data())
 def test_whatever_a_site_has_set_up_its_plans_are_sound_and_every_job_runs_in_the_end(data: st.DataObject) -> None:
     site = data.draw(sites())
@@ -213,7 +213,7 @@ def test_whatever_a_site_has_set_up_its_plans_are_sound_and_every_job_runs_in_th
     assert all(one.ended_at is not None for one in some)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data())
 def test_with_exact_limits_and_no_newcomers_every_foretold_start_is_the_start(data: st.DataObject) -> None:
     site = data.draw(sites(evicting=False))
