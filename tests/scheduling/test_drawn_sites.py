@@ -190,9 +190,11 @@ class Demands:
         gangs_start_whole(view, plan)
         quotas_hold_but_for_loans(then, plan)
         assert self._planner.like(view).plan(now) == plan, "a cold planner plans the same"
-        started = [view.jobs[start.job_id].spec.priority for start in plan.starts]
+        held = [one.job_id for one in plan.holds if one.reason is WaitReason.RESOURCES]
+        before = [*(start.job_id for start in plan.starts), *(one for one in held if one not in self._ended_for)]
+        urgent = min((view.jobs[one].spec.priority for one in before), default=inf)
         for job_id, priority in self._ended_for.items():
-            assert min(started, default=inf) <= priority, f"others were ended for {job_id}, and nobody gains"
+            assert urgent <= priority, f"others were ended for {job_id}, and neither it nor more urgent work gains"
         self._ended_for = {
             end.for_job_id: view.jobs[end.for_job_id].spec.priority
             for end in plan.evictions
