@@ -56,6 +56,21 @@ def test_slices_that_share_a_mother_are_one_device_with_partitions(tmp_path: Pat
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "model", "profile"),
+    [
+        ("NVIDIA A100-SXM4-80GB-1g.10gb", "NVIDIA A100-SXM4-80GB", "1g.10gb"),
+        ("NVIDIA H100-1g.12gb+me", "NVIDIA H100", "1g.12gb+me"),
+        ("MIG-20g", "MIG", "20g"),
+        ("CUDA GPU-small", "CUDA GPU", "small"),
+    ],
+)
+def test_the_model_of_a_slice_may_have_hyphens_of_its_own(tmp_path: Path, name: str, model: str, profile: str) -> None:
+    text = row("is_mig_device = true").replace('model_name = "GPU"', f'model_name = "{name}"')
+    device = read(tmp_path, text).devices[0].device
+    assert (device.model, device.partitions[0].profile) == (model, profile)
+
+
 def test_our_own_keys_describe_what_a_device_does(tmp_path: Path) -> None:
     box = read(
         tmp_path,

@@ -5,6 +5,7 @@ Ours, all optional and per device: `utilization_pct`, `memory_used`, `temperatur
 `{ peer, kind, lanes }`; a link one way is a link both ways.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -23,6 +24,9 @@ _DEVICE_KEYS = (
     *("utilization_pct", "memory_used", "temperature_c", "power_w", "compute_capability"),
     *("links", "processes", "unreadable", "lost", "load"),
 )
+_PROFILE = re.compile(r"-(?=\d+g\b)")
+"""Before a slice's profile, 1g.10gb or 20g; models have hyphens, too."""
+
 _READINGS = ("utilization_pct", "memory_used", "temperature_c", "power_w", "processes")
 _SIZE = 'a size with a unit, such as "40G"'
 _PEER = "the mother_uuid or the index of another device of this file"
@@ -90,6 +94,15 @@ def read_mock_file(path: Path) -> MockBox:
     )
 
 
+def _slice_of(name: str) -> tuple[str, str]:
+    """The model and the profile in the name of a slice's model."""
+    model, *profile = _PROFILE.split(name, maxsplit=1)
+    if profile:
+        return model, profile[0]
+    model, _, rest = name.partition("-")
+    return model, rest
+
+
 def _read_device(row: Table, number: int) -> MockDevice:
     row.expect_keys(_DEVICE_KEYS)
     uuid = row.need("mother_uuid", a_string, "the device's id")
@@ -97,7 +110,7 @@ def _read_device(row: Table, number: int) -> MockDevice:
     memory_mib = row.need("memory_size", _size, _SIZE)
     row.get("subproc_count", 0, an_int(0, 1_000_000), "a number of processors")
     is_slice = row.get("is_mig_device", False, a_bool, "true or false")
-    model, _, profile = model.partition("-") if is_slice else (model, "", "")
+    model, profile = _slice_of(model) if is_slice else (model, "")
     device = Device(
         uuid=uuid,
         index=0,
