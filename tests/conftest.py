@@ -1,6 +1,7 @@
 """What every test stands on: no server but its own, and real GPUs only where there are any."""
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,10 @@ from hypothesis import settings
 # How long an example takes says more about the machine than about the code.
 settings.register_profile("corral", deadline=None)
 settings.load_profile("corral")
+
+# In a run in the background Ctrl-C is ignored, and would be by every command that a test starts and interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
