@@ -64,6 +64,7 @@ class Cycle:
     _blocked: dict[str, str] = field(default_factory=dict)
     _full: dict[Shape, Misfit] = field(default_factory=dict)
     _owed_places: dict[Shape, bool] = field(default_factory=dict)
+    _empty: Draft | None = None
 
     def __post_init__(self) -> None:
         self.draft.timeline = self.timeline
@@ -177,7 +178,8 @@ class Cycle:
             return True
         if _shape(ask) not in self._owed_places:
             request = replace(ask.request, avoid_jobs=())
-            placed = choose(self.draft.emptied(), replace(ask, request=request, until=inf))
+            self._empty = self._empty or self.draft.emptied()
+            placed = choose(self._empty, replace(ask, request=request, until=inf))
             self._owed_places[_shape(ask)] = isinstance(placed, Placement)
         return self._owed_places[_shape(ask)]
 
