@@ -82,6 +82,12 @@ def test_an_array_is_one_id_with_elements(box: Box) -> None:
     assert box.run("wait", f"{parent}_0").returncode == 0
 
 
+def test_the_first_and_the_last_element_of_an_array_are_named(box: Box) -> None:
+    for spec, told in (("2-8:3", "3 jobs: {0}_2 to {0}_8"), ("4", "1 job: {0}_4")):
+        done = box.run("submit", "--array", spec, "--gpus", "0", "--", "true")
+        assert done.stderr == f"corral: {told.format(done.stdout.strip())}\n"
+
+
 def test_why_of_an_array_tells_how_it_stands_and_what_the_next_element_waits_for(box: Box) -> None:
     parent = box.submit("--array", "3-6%2", "--gpus", "0", "--", "sh", "-c", "test $CORRAL_ARRAY_INDEX = 3 || sleep 60")
     told = box.until(lambda: "1 succeeded" in (why := box.ok("why", parent)) and why)

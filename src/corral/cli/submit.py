@@ -75,8 +75,9 @@ def submit(
         job = client.submit(request)
     if json:
         print_json({"id": job.id})
-    elif job.array_size is not None:
-        sys.stdout.write(f"{job.id}\n")
-        say(f"{count_of(job.array_size, 'job')}: {job.id}_{request.array.indices[0] if request.array else 0} and on")
-    else:
-        sys.stdout.write(f"{job.id}\n")
+        return
+    sys.stdout.write(f"{job.id}\n")
+    if request.array is not None:
+        indices = request.array.indices
+        last = f" to {job.id}_{indices[-1]}" if len(indices) > 1 else ""
+        say(f"{count_of(len(indices), 'job')}: {job.id}_{indices[0]}{last}")
