@@ -72,7 +72,7 @@ def test_the_holder_of_the_token_is_the_servers_own_user() -> None:
     ("authorization", "said"),
     [
         (None, "Authorization: Bearer TOKEN"),
-        ("", "Authorization: Bearer TOKEN"),
+        ("", "set CORRAL_TOKEN to what the file"),
         ("Basic abc", "Authorization: Bearer TOKEN"),
         ("Bearer", "not the token"),
         (f"Bearer {TOKEN}x", "not the token"),

@@ -63,7 +63,10 @@ class Authenticator:
         if self._token is None:
             raise Unauthenticated("this server has no token and answers nobody on TCP; use its Unix socket")
         if scheme.lower() != "bearer":
-            raise Unauthenticated("on TCP a token is needed: send the header `Authorization: Bearer TOKEN`")
+            raise Unauthenticated(
+                "on TCP a token is needed: set CORRAL_TOKEN to what the file `token` of the server's home holds, "
+                "or send it in the header `Authorization: Bearer TOKEN`"
+            )
         if not hmac.compare_digest(given.strip().encode(errors="surrogateescape"), self._token):
             raise Unauthenticated("this is not the token of this server; it is in the file `token` of its home")
 
