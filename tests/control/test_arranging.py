@@ -6,6 +6,7 @@ from corral.config import Settings
 from corral.config.site import PoolPlan, PoolStrategy
 from corral.control.arranging import arrange
 from corral.model.errors import Refused
+from corral.model.means import Means
 from corral.model.queue import Pool, Project, Queue, Quota
 from tests.control.strategies import box
 
@@ -74,6 +75,21 @@ def test_a_gpu_that_is_gone_is_left_out_of_its_pool_and_reported() -> None:
     assert arranged.remarks == (
         "pool lab: GPU 11 is not here and is left out (there are 0, 1, 2, 3, 4, 5, 6, 7, 8, 9)",
     )
+
+
+def test_a_line_of_sharing_for_a_gpu_that_is_not_here_is_reported() -> None:
+    model = NODES[0].devices[0].model
+    named = ("99", "GPU-none", "tpu", "*", "0", "GPU-1", model)
+    assert arrange(Settings(sharing=tuple((which, Means.MPS) for which in named)), NODES).remarks == tuple(
+        f"sharing: no GPU here is {which}, by index, UUID or model; the line is idle "
+        f"(there are 0, 1, 2, 3, 4, 5, 6, 7, 8, 9: {model})"
+        for which in ("99", "GPU-none", "tpu")
+    )
+
+
+def test_a_line_of_sharing_is_no_remark_where_the_gpus_are_not_known_or_it_is_for_all() -> None:
+    assert arrange(Settings(sharing=(("99", Means.MPS),)), None).remarks == ()
+    assert arrange(Settings(sharing=(("*", Means.MPS),)), ()).remarks == ()
 
 
 def test_fewer_gpus_than_expected_are_reported() -> None:

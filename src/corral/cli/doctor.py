@@ -79,7 +79,8 @@ def check_settings(home: Home) -> Finding:
 
     try:
         settings = load_settings(home.config_file)
-        nodes = _nodes_served(home) if settings.expected_gpus is not None or settings.pools else None
+        asked = settings.expected_gpus is not None or settings.pools or settings.sharing
+        nodes = _nodes_served(home) if asked else None
         remarks = arrange(settings, nodes, site_policies()).remarks
     except Refused as refused:
         return Finding("settings", FAILURE, str(refused), "mend that line; a server does not start with it")

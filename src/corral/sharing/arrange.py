@@ -48,9 +48,19 @@ class Arrangement:
         for name in (device.uuid, str(device.index)):
             if name in by_which:
                 return by_which[name]
-        models = (which for which, _ in self.rules if which != ANY and not which.isdigit())
-        model = next((which for which in models if model_matches((which,), device.model)), ANY)
+        models = (which for which, _ in self.rules if which != ANY)
+        model = next((which for which in models if _is_model(which, device)), ANY)
         return by_which.get(model, Means.TIMESLICE)
+
+    def idle_rules(self, devices: Sequence[Device]) -> tuple[str, ...]:
+        """What the rules name and none of these devices is, in their order; slices follow the device they are of."""
+        whole = [device for device in devices if device.parent_uuid is None]
+        named = {ANY, *(name for device in whole for name in (device.uuid, str(device.index)))}
+        return tuple(
+            which
+            for which, _ in self.rules
+            if which not in named and not any(_is_model(which, device) for device in whole)
+        )
 
     def _device(self, node: Node, device: Device) -> Device:
         if device.mig_enabled:
@@ -59,6 +69,10 @@ class Arrangement:
         if means is Means.MIG or (means is Means.MPS and self.unfit(node, device) is not None):
             means = Means.EXCLUSIVE
         return replace(device, means=means, one_user=means is Means.MPS and self.one_user(device))
+
+
+def _is_model(which: str, device: Device) -> bool:
+    return not which.isdigit() and model_matches((which,), device.model)
 
 
 def _slices(devices: Sequence[Device]) -> list[Device]:
