@@ -68,6 +68,11 @@ def test_keys_without_an_effect_are_listed(path: Path) -> None:
         ),
         ("pools:\n- {name: a, gpus: 0, users: x}\n- {name: b, gpus: 0, users: y}\n", "line 3: pool b: "),
         ("pools:\n- {name: a, users: x}\n- {name: b, users: y}\n", "line 3: pools a and b all have the"),
+        (
+            "max_temperature: 90\nplacement: packed\n",
+            "line 2: placement: there is no score 'packed'; did you mean 'pack'",
+        ),
+        ("placement:\n  pack: 1\n  foo: 2\n", "line 1: placement: there is no score 'foo'; known: "),
     ],
 )
 def test_what_contradicts_itself_is_told_in_words(path: Path, text: str, message: str) -> None:
