@@ -43,7 +43,7 @@ from corral.scheduling.idle import IdlePolicy
 from corral.scheduling.policy import placed_by
 from corral.scheduling.site import site_policies
 from corral.sharing.arrange import Arrangement
-from corral.sharing.drivers import make_drivers, make_mps, mps_warning
+from corral.sharing.drivers import make_drivers, make_mps, mps_warning, process_mode_warning
 from corral.sharing.guard import GuardPolicy
 from corral.sharing.mps import Mps
 from corral.telemetry.attribution import SERVICE, Attribution
@@ -83,6 +83,7 @@ class Server:
         policies = placed_by(settings.placement, site_policies())
         self._ledger: Ledger = open_ledger(home.ledger_url)
         self._source = discover(self._clock, mock=mock, held=self._held_milli, labels=dict(settings.labels))
+        self._described = self._source.name == "mock"
         self._processes = HostProcesses()
         self._backends = self._make_backends()
         mps = make_mps(home.root, settings, {"CORRAL_HOME": str(home.root), "CORRAL_JOB_ID": SERVICE})
@@ -104,7 +105,7 @@ class Server:
             self._clock,
             home=home,
             settings=settings,
-            tenancy=Tenancy(make_drivers(settings, mps), home.scratch),
+            tenancy=Tenancy(make_drivers(settings, mps, described=self._described), home.scratch),
             about=self._about,
             policies=policies,
         )
@@ -122,8 +123,10 @@ class Server:
     def run(self) -> None:
         """Bring ledger and machine together, then decide, act and answer until `stop` is called."""
         try:
-            if (warning := mps_warning(self._settings)) is not None:
-                log.warning("%s", warning)
+            mode_warning = process_mode_warning(self._settings, described=self._described)
+            for warning in (mps_warning(self._settings), mode_warning):
+                if warning is not None:
+                    log.warning("%s", warning)
             self._sampler.start()
             # Behind the first observations in the ledger's queue: nobody is answered before the devices are known.
             self._ledger.commit(lambda _: Decided((), None)).result()
@@ -229,7 +232,7 @@ class Server:
             driver_version=nodes[0].driver_version if nodes else None,
             cuda_version=f"{cuda[0]}.{cuda[1]}" if cuda else None,
             started_at=self._started_at,
-            mock=self._source.name == "mock",
+            mock=self._described,
             uptime_s=self._clock.now() - self._started_at,
         )
 

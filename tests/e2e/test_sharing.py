@@ -1,12 +1,12 @@
 """Sharing a device as a user meets it: asking for parts, seeing them in the map, and being told what makes no sense."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from tests.e2e.box import Box, serving
+from tests.e2e.box import Box, described, serving
 
 FIRST, SECOND = (f"c59395cd-ac91-4cd3-a1b0-3d2568aa2d0{n}" for n in (1, 2))
 TWO_DEVICES = f"""slot_name = "cuda"
@@ -330,3 +330,17 @@ def test_hours_say_whether_anything_held_the_job_to_its_share(pair: Box) -> None
     assert "% advisory" in line
     assert pair.run("usage", "--by", "team").returncode == 2
     assert pair.run("usage", "--since", "soon").returncode == 2
+
+
+def test_a_process_mode_that_described_devices_have_not_fails_no_job_and_is_told(
+    new_box: Callable[[str], Box],
+) -> None:
+    box = new_box(described(1))
+    (box.home / "config.yaml").write_text("kill_grace: 1s\nexclusive_process_mode: true\nsharing: {99: mps}\n")
+    box.up()
+    job = box.submit("--gpus", "1", "--", "true")
+    box.until_phase(job, "SUCCEEDED")
+    doctor = " ".join(box.run("doctor").stdout.split())
+    for said in ("described devices have no compute mode", "no GPU here is 99, by index, UUID or model"):
+        assert said in (box.home / "server.log").read_text()
+        assert said in doctor

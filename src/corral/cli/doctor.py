@@ -76,6 +76,7 @@ def check_settings(home: Home) -> Finding:
         return Finding("settings", OK, "none of its own, so every one has its default")
     from corral.control.arranging import arrange
     from corral.scheduling.site import site_policies
+    from corral.sharing.drivers import process_mode_warning
 
     try:
         settings = load_settings(home.config_file)
@@ -84,10 +85,18 @@ def check_settings(home: Home) -> Finding:
         remarks = arrange(settings, nodes, site_policies()).remarks
     except Refused as refused:
         return Finding("settings", FAILURE, str(refused), "mend that line; a server does not start with it")
-    told = [*remarks, *(f"{key} has no effect yet" for key in settings.unbuilt)]
+    mode_warning = process_mode_warning(settings, described=_described(home))
+    told = [*remarks, *filter(None, [mode_warning]), *(f"{key} has no effect yet" for key in settings.unbuilt)]
     if told:
         return Finding("settings", WARNING, f"{home.config_file}: {'; '.join(told)}", "check: corral config check")
     return Finding("settings", OK, str(home.config_file))
+
+
+def _described(home: Home) -> bool:
+    """Whether a server has devices that --mock described to it."""
+    with suppress(CorralError), Client(home.root) as client:
+        return client.server().mock
+    return False
 
 
 def _nodes_served(home: Home) -> list[Node] | None:

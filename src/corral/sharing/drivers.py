@@ -6,10 +6,10 @@ from pathlib import Path
 from corral.config import Settings
 from corral.model.means import Means
 from corral.sharing.driver import SharingDriver
-from corral.sharing.exclusive import Exclusive
+from corral.sharing.exclusive import NVIDIA_SMI, Exclusive
 from corral.sharing.mig import Mig
 from corral.sharing.mps import Mps
-from corral.sharing.mps_daemon import multi_user_missing
+from corral.sharing.mps_daemon import multi_user_missing, program_missing
 from corral.sharing.timeslice import Timeslice
 
 
@@ -27,10 +27,24 @@ def mps_warning(settings: Settings) -> str | None:
     return None if missing is None else f"mps_multi_user: {missing}; one user at a time is served on an MPS device"
 
 
-def make_drivers(settings: Settings, mps: Mps) -> dict[Means, SharingDriver]:
-    """A driver for each means."""
+def process_mode_warning(settings: Settings, *, described: bool) -> str | None:
+    """Why whole devices are given without the process mode that the site asks for, None where they are not.
+
+    `described` devices have no driver that could be told of it.
+    """
+    if not settings.exclusive_process_mode:
+        return None
+    missing = "described devices have no compute mode" if described else program_missing(NVIDIA_SMI)
+    if missing is None:
+        return None
+    return f"exclusive_process_mode: {missing}; devices are given whole without it, to one job and all its processes"
+
+
+def make_drivers(settings: Settings, mps: Mps, *, described: bool) -> dict[Means, SharingDriver]:
+    """A driver for each means. What `process_mode_warning` warns of would fail every job, and is left out."""
+    process_mode = settings.exclusive_process_mode and process_mode_warning(settings, described=described) is None
     return {
-        Means.EXCLUSIVE: Exclusive(process_mode=settings.exclusive_process_mode),
+        Means.EXCLUSIVE: Exclusive(process_mode=process_mode),
         Means.TIMESLICE: Timeslice(),
         Means.MIG: Mig(),
         Means.MPS: mps,

@@ -8,6 +8,9 @@ from corral.model.units import MILLI_PER_DEVICE, format_share
 from corral.sharing.command import run_tool
 from corral.sharing.driver import Tenant
 
+NVIDIA_SMI = "nvidia-smi"
+"""The program that sets a device's compute mode."""
+
 
 class Exclusive:
     """One tenant with the whole device. With `process_mode` the driver lets a single process onto it besides.
@@ -17,7 +20,7 @@ class Exclusive:
 
     means = Means.EXCLUSIVE
 
-    def __init__(self, *, process_mode: bool = False, nvidia_smi: str = "nvidia-smi", timeout_s: float = 30.0) -> None:
+    def __init__(self, *, process_mode: bool = False, nvidia_smi: str = NVIDIA_SMI, timeout_s: float = 30.0) -> None:
         self.slow = process_mode
         self._process_mode = process_mode
         self._nvidia_smi = nvidia_smi
