@@ -71,15 +71,6 @@ def test_another_number_of_gpus_than_expected_is_told(home: Home, stubbed_nvml: 
     assert (found.state, "cluster.total_gpus expects 32 GPUs, but there are 2" in found.found) == ("warning", True)
 
 
-def test_a_process_mode_that_no_program_can_set_is_told(
-    home: Home, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    home.config_file.write_text("exclusive_process_mode: true\n")
-    found = check_settings(home)
-    assert (found.state, "nvidia-smi is not installed here" in found.found) == ("warning", True)
-
-
 def test_what_is_found_fits_the_terminal_and_paths_stay_whole(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     shown = doctor.shown(Finding("GPUs", "warning", "some words and " * 9 + "/a/path-of/one", "do this " * 20))

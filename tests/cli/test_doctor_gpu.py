@@ -16,6 +16,7 @@ from corral.cli.doctor_gpu import (
     check_paddle,
     check_persistence,
     check_precision,
+    check_process_mode,
     check_runtime,
 )
 from corral.cli.finding import OK, WARNING
@@ -124,6 +125,16 @@ def test_an_mps_daemon_of_somebody_elses_is_named(here: Surroundings) -> None:
     here.mps_pipes.mkdir()
     (here.mps_pipes / "nvidia-cuda-mps-control.pid").write_text("1\n")
     assert check_mps(here).state == WARNING
+
+
+def test_a_process_mode_that_no_program_can_set_is_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert check_process_mode(asked=False, described=False).state == OK
+    missing = check_process_mode(asked=True, described=False)
+    assert (missing.state, missing.found.partition(",")[0]) == (WARNING, "nvidia-smi is not installed here")
+    tools(tmp_path, nvidia_smi="")
+    assert check_process_mode(asked=True, described=False).state == OK
+    assert check_process_mode(asked=True, described=True).state == WARNING
 
 
 def test_a_device_in_mig_mode_without_slices_can_run_nothing(here: Surroundings) -> None:

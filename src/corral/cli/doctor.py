@@ -76,7 +76,6 @@ def check_settings(home: Home) -> Finding:
         return Finding("settings", OK, "none of its own, so every one has its default")
     from corral.control.arranging import arrange
     from corral.scheduling.site import site_policies
-    from corral.sharing.drivers import process_mode_warning
 
     try:
         settings = load_settings(home.config_file)
@@ -85,8 +84,7 @@ def check_settings(home: Home) -> Finding:
         remarks = arrange(settings, nodes, site_policies()).remarks
     except Refused as refused:
         return Finding("settings", FAILURE, str(refused), "mend that line; a server does not start with it")
-    mode_warning = process_mode_warning(settings, described=_described(home))
-    told = [*remarks, *filter(None, [mode_warning]), *(f"{key} has no effect yet" for key in settings.unbuilt)]
+    told = [*remarks, *(f"{key} has no effect yet" for key in settings.unbuilt)]
     if told:
         return Finding("settings", WARNING, f"{home.config_file}: {'; '.join(told)}", "check: corral config check")
     return Finding("settings", OK, str(home.config_file))
@@ -238,13 +236,14 @@ def guarded(check: Check) -> Check:
 
 
 def gpu_findings(home: Home, node: Node | None) -> list[Finding]:
-    """What there is to say of the GPUs of this machine; nothing where there are none."""
-    if node is None:
-        return []
-    from corral.cli.doctor_gpu import GPU_CHECKS, Surroundings
+    """What there is to say of the GPUs of this machine; of described ones, and of none, only what the site misses."""
+    from corral.cli.doctor_gpu import GPU_CHECKS, Surroundings, check_process_mode
 
     with suppress(CorralError):
         settings = load_settings(home.config_file)
+        mode = check_process_mode(asked=settings.exclusive_process_mode, described=_described(home))
+        if node is None:
+            return [mode] if mode.state == WARNING else []
         here = Surroundings(
             node,
             settings.sharing,
@@ -252,7 +251,7 @@ def gpu_findings(home: Home, node: Node | None) -> list[Finding]:
             mps_control=settings.mps_control,
             mps_multi_user=settings.mps_multi_user,
         )
-        return [check(here) for check in GPU_CHECKS]
+        return [*(check(here) for check in GPU_CHECKS), mode]
     return []
 
 

@@ -127,6 +127,18 @@ def check_mps(here: Surroundings) -> Finding:
     return Finding("MPS", OK, "the devices that are shared by it can be")
 
 
+def check_process_mode(*, asked: bool, described: bool) -> Finding:
+    """Devices that the site wants given to one process alone can be, and are none that --mock described."""
+    from corral.sharing.exclusive import process_mode_missing
+
+    if not asked:
+        return Finding("mode", OK, "exclusive_process_mode is not asked for")
+    if (missing := process_mode_missing(described=described)) is None:
+        return Finding("mode", OK, "a device that is given whole is set to a single process")
+    advice = "put the driver's nvidia-smi on the server's PATH, or leave exclusive_process_mode out of config.yaml"
+    return Finding("mode", WARNING, f"{missing}; devices are given whole without exclusive_process_mode", advice)
+
+
 def check_mig(here: Surroundings) -> Finding:
     """No device is in MIG mode without slices: nothing could run on it."""
     sliced = [device for device in here.node.devices if device.mig_enabled]

@@ -6,10 +6,10 @@ from pathlib import Path
 from corral.config import Settings
 from corral.model.means import Means
 from corral.sharing.driver import SharingDriver
-from corral.sharing.exclusive import NVIDIA_SMI, Exclusive
+from corral.sharing.exclusive import Exclusive, process_mode_missing
 from corral.sharing.mig import Mig
 from corral.sharing.mps import Mps
-from corral.sharing.mps_daemon import multi_user_missing, program_missing
+from corral.sharing.mps_daemon import multi_user_missing
 from corral.sharing.timeslice import Timeslice
 
 
@@ -28,13 +28,8 @@ def mps_warning(settings: Settings) -> str | None:
 
 
 def process_mode_warning(settings: Settings, *, described: bool) -> str | None:
-    """Why whole devices are given without the process mode that the site asks for, None where they are not.
-
-    `described` devices have no driver that could be told of it.
-    """
-    if not settings.exclusive_process_mode:
-        return None
-    missing = "described devices have no compute mode" if described else program_missing(NVIDIA_SMI)
+    """Why whole devices are given without the process mode that the site asks for, None where they are not."""
+    missing = process_mode_missing(described=described) if settings.exclusive_process_mode else None
     if missing is None:
         return None
     return f"exclusive_process_mode: {missing}; devices are given whole without it, to one job and all its processes"

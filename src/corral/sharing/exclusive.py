@@ -7,9 +7,15 @@ from corral.model.means import Enforcement, Level, Means
 from corral.model.units import MILLI_PER_DEVICE, format_share
 from corral.sharing.command import run_tool
 from corral.sharing.driver import Tenant
+from corral.sharing.mps_daemon import program_missing
 
 NVIDIA_SMI = "nvidia-smi"
 """The program that sets a device's compute mode."""
+
+
+def process_mode_missing(*, described: bool) -> str | None:
+    """Why no device's compute mode can be set here, None when it can; `described` devices have no driver to tell."""
+    return "described devices have no compute mode" if described else program_missing(NVIDIA_SMI)
 
 
 class Exclusive:
