@@ -180,6 +180,19 @@ def test_a_forecast_comes_after_those_who_wait_already() -> None:
     assert forecast(view, Submission(request=job(9, 1).spec.request), "bob", T0).placement is None
 
 
+def test_a_forecast_names_the_job_ahead_where_enough_is_free_but_for_it() -> None:
+    stranger = DeviceProcess(7, 2048, user="root", command="train")
+    in_use = DeviceCondition("GPU-box-1", memory_free_mib=79_872, strangers=(stranger,))
+    view = view_of([*observed(box(gpus=2)), ConditionObserved(in_use), *submitted(job(1, 2))])
+    asked = job(2, 2, accept_in_use=10_240)
+    told_before = forecast(view, Submission(request=asked.spec.request), "alice", T0)
+    assert told_before.sentence.startswith(
+        "it would wait: 2 GPUs would be free, but job 1 goes first and waits for 2 GPUs"
+    )
+    waiting = told(view.advance(submitted(asked)), 2).sentence
+    assert waiting.startswith("job 2 waits: 2 GPUs would be free, but job 1 goes first and waits for 2 GPUs")
+
+
 def test_every_phase_has_its_sentence() -> None:
     one = replace(job(1, name="sft"), started_at=T0, ended_at=T0 + 65, exit_code=3)
     assert {phase: ended_sentence(replace(one, phase=phase), T0 + 65) for phase in Phase} == {

@@ -11,7 +11,7 @@ from corral.model.submission import Submission
 from corral.model.units import count_of, format_duration
 from corral.model.view import View
 from corral.scheduling.admit import parked
-from corral.scheduling.feasible import impossible, nearest_that_starts, place_now, shut_pools
+from corral.scheduling.feasible import impossible, nearest_that_starts, shut_pools
 from corral.scheduling.foresee import Expected, MakePlanner, foresee
 from corral.scheduling.planner import Planner
 from corral.scheduling.pools import Pools
@@ -105,18 +105,25 @@ def forecast(
         return Forecast("it would wait: it is to be held until `corral release`")
     if waits_for:
         return Forecast(f"it would wait: for {_parents(view, replace(job, waits_for=waits_for))}")
-    expected = foresee(view.advance([JobSubmitted(job, now)]), now, [job.id], planner=planner)[job.id]
+    asked = view.advance([JobSubmitted(job, now)])
+    expected = foresee(asked, now, [job.id], planner=planner)[job.id]
     if expected.placement is not None and expected.start_at == now:
         return Forecast("it would start now", placement=expected.placement, expected_start=now)
-    plan = plan or planner(view).plan(now)
-    found = place_now(view, plan, job.spec)
-    why = "others go first" if isinstance(found, Placement) else _shortage(view, job, found, now)
     when = _when(view, expected, now)
     return Forecast(
-        f"it would wait: {why}" + (f". {when}" if when else ""),
+        f"it would wait: {_in_the_way(asked, job, now, planner)}" + (f". {when}" if when else ""),
         expected_start=expected.start_at,
-        nearest=_flags(nearest_that_starts(view, job.spec, plan), request),
+        nearest=_flags(nearest_that_starts(view, job.spec, plan or planner(view).plan(now)), request),
     )
+
+
+def _in_the_way(asked: View, job: Job, now: float, planner: MakePlanner) -> str:
+    """Why the job, which is in the view as if it had been submitted, would be left waiting: as `explain` tells it."""
+    fresh = planner(asked)
+    hold = HoldIndex(fresh.plan(now), asked).of(job)
+    if hold is None:
+        return "others go first"
+    return _because(asked, job, hold, fresh.position(job, now), now).removeprefix(": ")
 
 
 def _as_last(view: View, submission: Submission, user: str, now: float) -> Job:

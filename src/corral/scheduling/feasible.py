@@ -37,12 +37,6 @@ def draft_of(view: View) -> Draft:
     return Draft(Capacity(ViewDraft(view)), FitMemo())
 
 
-def place_now(view: View, plan: Plan | None, wished: JobSpec) -> Placement | Misfit:
-    """Where such a job would start at once if it came last in line after what `plan` decided, or why nowhere."""
-    shut = shut_pools(view, wished.user, wished.project)
-    return choose(_after(view, plan, None), Ask(wished.request, speeds=wished.speeds, shut=shut))
-
-
 def nearest_that_starts(
     view: View, wished: JobSpec, plan: Plan | None = None, job: Job | None = None
 ) -> Request | None:
