@@ -1,4 +1,6 @@
+import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from corral.cli.doctor import (
     check_settings,
 )
 from corral.cli.finding import Finding
+from corral.ledger.store import open_ledger
 from corral.model.home import Home
 from tests.nvml_stub import NvmlStub, nvml_library, nvml_stub, stubbed_nvml
 
@@ -76,6 +79,19 @@ def test_what_is_found_fits_the_terminal_and_paths_stay_whole(home: Home, monkey
     shown = doctor.shown(Finding("GPUs", "warning", "some words and " * 9 + "/a/path-of/one", "do this " * 20))
     assert max(map(len, shown.splitlines())) <= 80
     assert "/a/path-of/one" in shown
+
+
+def test_a_ledger_that_a_server_would_not_take_is_a_fault(home: Home) -> None:
+    open_ledger(home.ledger_url).close()
+    assert check_ledger(home).state == "ok"
+    with closing(sqlite3.connect(home.root / "ledger.db")) as raw, raw:
+        raw.execute("UPDATE alembic_version SET version_num = '9999'")
+    newer = check_ledger(home)
+    assert (newer.state, "written by a newer Corral" in newer.found) == ("failure", True)
+    assert newer.advice.startswith("install that version again")
+    with closing(sqlite3.connect(home.root / "ledger.db")) as raw, raw:
+        raw.execute("DROP TABLE alembic_version")
+    assert check_ledger(home).state == "failure"
 
 
 def test_too_little_room_is_a_fault(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:

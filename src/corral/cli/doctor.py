@@ -121,7 +121,7 @@ def check_server(home: Home) -> Finding:
 
 
 def check_ledger(home: Home) -> Finding:
-    """The database can be opened and has its tables."""
+    """The database can be opened, has its tables, and is of a format that this version serves."""
     path = home.root / "ledger.db"
     if not path.exists():
         return Finding("ledger", OK, "none yet; the first `corral up` makes it")
@@ -129,11 +129,18 @@ def check_ledger(home: Home) -> Finding:
         database = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=1.0)
         try:
             tables = database.execute("SELECT count(*) FROM sqlite_master WHERE type = 'table'").fetchone()[0]
+            formats = database.execute("SELECT version_num FROM alembic_version").fetchall() if tables else []
         finally:
             database.close()
     except sqlite3.Error as error:
         advice = "stop the server and put back a copy, or move the file away to begin anew"
         return Finding("ledger", FAILURE, f"{path} cannot be read: {error}", advice)
+    from corral.ledger.schema import unknown_format
+
+    for (found,) in formats:
+        if (unknown := unknown_format(path, str(found))) is not None:
+            what, _, advice = unknown.partition("; ")
+            return Finding("ledger", FAILURE, what, advice)
     return Finding(
         "ledger", OK, f"{path}, {format_memory(-(-path.stat().st_size // 1048576))}, {count_of(tables, 'table')}"
     )

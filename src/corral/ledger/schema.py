@@ -1,12 +1,16 @@
 """Bringing a database to the tables of this version: a new file is made, an older one migrated, the rest refused."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, insert, inspect
 
 from corral.ledger import tables
 from corral.ledger.database import Database
 from corral.model.errors import LedgerFailed
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -41,21 +45,36 @@ def revision(connection: Connection) -> str | None:
     return str(connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar())
 
 
+def unknown_format(path: Path, found: str) -> str | None:
+    """Why this version cannot serve the ledger at `path` of the format `found`, None when it can, or can migrate it."""
+    if found == tables.REVISION:
+        return None
+    from alembic.script import ScriptDirectory
+
+    if found in {script.revision for script in ScriptDirectory.from_config(_migrations()).walk_revisions()}:
+        return None
+    return (
+        f"the ledger {path} was written by a newer Corral (its format is {found}, this one knows up to "
+        f"{tables.REVISION}); install that version again, or put a backup from before it in its place"
+    )
+
+
 def migrate(connection: Connection, path: Path, found: str | None) -> None:
     """Run the migrations after `found`, on the caller's transaction; None is from the very first one."""
-    # Alembic costs 0.1 s and 12 MiB, which a server that needs no migration should not pay.
     from alembic import command
+
+    unknown = None if found is None else unknown_format(path, found)
+    if unknown is not None:
+        raise LedgerFailed(unknown)
+    config = _migrations()
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
+
+
+def _migrations() -> "Config":
+    # Alembic costs 0.1 s and 12 MiB, which a server that needs no migration should not pay.
     from alembic.config import Config
-    from alembic.script import ScriptDirectory
 
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    if found is not None and found not in {
-        script.revision for script in ScriptDirectory.from_config(config).walk_revisions()
-    }:
-        raise LedgerFailed(
-            f"the ledger {path} was written by a newer Corral (its format is {found}, this one knows up to "
-            f"{tables.REVISION}); install that version again, or put a backup from before it in its place"
-        )
-    config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    return config
