@@ -1,4 +1,5 @@
 import os
+import queue
 import resource
 import signal
 import subprocess
@@ -264,6 +265,22 @@ def test_a_new_server_adopts_what_runs_and_learns_how_the_rest_ended(machine: Ma
     state = machine.backend.status(running)
     assert state.exit is not None
     assert state.exit.exit_code == 8
+
+
+def test_a_supervisor_that_an_earlier_server_asked_for_is_heard_to_its_end(machine: Machine) -> None:
+    machine.run("true")
+    zygote = machine.zygote()
+    os.kill(zygote, signal.SIGSTOP)
+    name = machine.launch("sleep", "0.3")
+    heard: queue.Queue[str] = queue.Queue()
+    later = ProcessBackend(machine.home, log_max_bytes=9, kill_grace_s=1, on_event=heard.put)
+    later.start()
+    try:
+        os.kill(zygote, signal.SIGCONT)
+        assert [heard.get(timeout=20) for _ in range(2)] == [name] * 2
+        assert later.status(name).phase == LaunchPhase.EXITED
+    finally:
+        later.close()
 
 
 def test_a_job_outlives_a_server_that_is_killed(machine: Machine) -> None:

@@ -214,7 +214,13 @@ class Watcher:
 
     def _on_start(self, allocation_id: str) -> None:
         with self._lock:
+            asked_for = allocation_id in self._starting or allocation_id in self._supervisors.values()
             self._starting.pop(allocation_id, None)
+        if not asked_for:
+            # An earlier server asked for it, and it took its claim after this one had looked for those that run.
+            claim = LaunchRecords(f"{self._launches}/{allocation_id}").read_claim()
+            if claim and claim.holder:
+                self.watch(allocation_id, claim.holder)
         self._on_supervisor(allocation_id, False)
 
     def _rescan(self) -> None:
