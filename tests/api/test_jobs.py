@@ -6,7 +6,9 @@ import pytest
 
 from corral.api import jobs
 from corral.control import service
+from corral.control.caller import Caller
 from corral.model.fact import Fact, SiteArranged
+from corral.model.job import Job
 from corral.model.queue import Limits, Queue
 from corral.model.rows import JobRow
 from corral.ports import Decided
@@ -183,6 +185,23 @@ def test_a_job_that_comes_after_one_that_has_failed_already_is_cancelled_and_say
     rows = [served.call("GET", f"/jobs/{job_id}").data for job_id in (child, grandchild)]
     assert [row["phase"] for row in rows] == ["CANCELLED", "CANCELLED"]
     assert rows[0]["reason"] == f"job {parent}, which it was to follow, was cancelled"
+
+
+def test_a_job_that_ends_just_before_it_is_cancelled_is_a_conflict_like_any_that_has_ended(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corral = served.world.service
+    job_id, named = served.submit(), corral.inquiry.named
+
+    def named_just_before_its_end(one: str) -> tuple[Job, ...]:
+        found = named(one)
+        monkeypatch.setattr(corral.inquiry, "named", named)
+        corral.cancel(one, Caller("root", admin=True))
+        return found
+
+    monkeypatch.setattr(corral.inquiry, "named", named_just_before_its_end)
+    answer = served.call("POST", f"/jobs/{job_id}/cancel")
+    assert (answer.status, answer.error["kind"]) == (409, "conflict")
 
 
 def test_cancelling_an_array_looks_at_each_of_its_facts_once(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:

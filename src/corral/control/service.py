@@ -210,7 +210,7 @@ class Service:
             facts: dict[tuple[Any, ...], Fact] = {}
             touched: list[str] = []
             for found in named:
-                job = view.jobs.get(found.id, found)
+                job = view.jobs.get(found.id) or self._as_it_ended(found)
                 if whole_array and (job.phase.terminal if skip_ended else job.phase is Phase.PENDING):
                     continue
                 for fact in step(view, job, at):
@@ -227,6 +227,10 @@ class Service:
             if job is not None and job.phase is Phase.STOPPING and job.allocation_id is not None:
                 self._stop(job.allocation_id)
         return touched
+
+    def _as_it_ended(self, found: Job) -> Job:
+        """A job that is not in the view: it had ended when it was looked for, or it has since."""
+        return found if found.phase.terminal else self._ledger.find_job(found.id) or found
 
 
 def _identity(fact: Fact) -> tuple[Any, ...]:
