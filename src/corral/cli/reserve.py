@@ -14,6 +14,7 @@ import typer
 
 from corral.cli.endings import ending_of
 from corral.cli.flags import DeviceFlags, spell, taking
+from corral.cli.heed import heeding_signals
 from corral.cli.screen import clock_time, command_group, example, print_json, say
 from corral.cli.waiting import ReasonLine
 from corral.client import Client, JobRow
@@ -50,7 +51,7 @@ def reserve(
         owner_pid = None if detach else session_owner()
         request = submission((), options, kind=JobKind.RESERVE, owner_pid=owner_pid, spell=_spell)
         job = client.submit(request)
-        with _cancelled_if_interrupted(job.id):
+        with _cancelled_if_interrupted(job.id), heeding_signals():
             row = _when_held(client, job.id)
     for line in exports(row):
         sys.stdout.write(line + "\n")

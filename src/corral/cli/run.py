@@ -11,6 +11,7 @@ import typer
 from corral.cli.endings import ending_of
 from corral.cli.flags import JobFlags, spell, taking
 from corral.cli.forecast import show_forecast
+from corral.cli.heed import heeding_signals
 from corral.cli.screen import command_group, example, exit_code_of, say
 from corral.cli.waiting import Narrator
 from corral.client import Client, JobRow, NoServer
@@ -59,7 +60,8 @@ def run(
             request = submission(words, flags.options(client), spell=spell)
             if dry_run:
                 raise typer.Exit(show_forecast(client.dry_run(request)))
-            code = Attendance(client).attend(client.submit(request).id)
+            with heeding_signals():
+                code = Attendance(client).attend(client.submit(request).id)
     except CorralError as error:
         say(str(error))
         raise typer.Exit(exit_code_of(error, otherwise=CORRAL_FAILED)) from error
