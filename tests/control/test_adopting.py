@@ -17,7 +17,7 @@ from corral.ports import Decided
 from tests.control.strategies import box
 
 ALICE, BOB, ROOT = Caller("alice", 1000), Caller("bob", 1001), Caller("root", 0, admin=True)
-TRAINING, CHILD, IDLE = 4242, 4243, 4244
+TRAINING, CHILD, IDLE, NOBODY = 4242, 4243, 4244, 4245
 ASKED = Submission(kind=JobKind.ADOPT, name="old")
 
 
@@ -96,7 +96,7 @@ def test_another_users_process_is_for_administrators(adopting: Adopting) -> None
 
 @pytest.mark.parametrize(
     ("pid", "why"),
-    [(1, "there is no process 1"), (IDLE, "uses no GPU"), (os.getpid(), "is this Corral server")],
+    [(NOBODY, f"there is no process {NOBODY}"), (IDLE, "uses no GPU"), (os.getpid(), "is this Corral server")],
     ids=["nobody", "idle", "the server itself"],
 )
 def test_what_cannot_be_adopted_is_refused_with_the_reason(
