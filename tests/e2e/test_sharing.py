@@ -296,6 +296,23 @@ def test_a_dry_run_tells_what_would_be_granted_and_what_was_rounded(pair: Box) -
     done = pair.run("submit", "--dry-run", "--resource", "cuda.shares=1.205", "--", "true")
     assert done.stdout.endswith("(CUDA GPU), 0.6 with 1.2G, 0.6 with 1.2G\n")
     assert "cuda.shares: 1.205 is rounded down to 1.2 of a GPU" in done.stderr
+    pair.until_phase(pair.submit("--gpus", "2", "--", "sleep", "60"), "RUNNING")
+    waits = pair.run("submit", "--dry-run", "--resource", "cuda.shares=0.205", "--", "true")
+    assert waits.stdout.startswith("would wait: ")
+    assert waits.stderr == "corral: cuda.shares: 0.205 is rounded down to 0.2 of a GPU\n"
+
+
+def test_what_was_rounded_is_told_at_submission(pair: Box) -> None:
+    done = pair.run("submit", "--hold", "--array", "0-1", "--resource", "cuda.shares=0.205", "--", "true")
+    assert "corral: cuda.shares: 0.205 is rounded down to 0.2 of a GPU\n" in done.stderr
+    assert done.stdout.strip().isdigit()
+
+
+def test_why_says_in_fields_what_stands_behind_a_share(pair: Box) -> None:
+    job = pair.submit("--gpus", "0.5", "--", "sleep", "60")
+    pair.until_phase(job, "RUNNING")
+    told = json.loads(pair.ok("why", job, "--json"))
+    assert told["enforcement"] == {"memory": "guarded", "compute": "advisory"}
 
 
 def test_shares_are_what_they_were_after_the_server_came_back(pair: Box) -> None:

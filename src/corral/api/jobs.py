@@ -36,8 +36,12 @@ async def submit(request: Request, ask: Ask) -> Response:
     submission = await read_body(request, Submission)
     (job_id,) = await ask.submitter.submit((submission,), ask.caller)
     accepted: dict[str, Any] = {"id": job_id}
+    first_id = job_id
     if submission.array is not None:
         accepted["array_size"] = len(submission.array.indices)
+        first_id = f"{job_id}_{submission.array.indices[0]}"
+    if notes := ask.service.inquiry.notes(first_id):
+        accepted["notes"] = notes
     return json_response(accepted, 201)
 
 

@@ -95,10 +95,14 @@ class LogQuery:
 
 @dataclass(frozen=True, slots=True)
 class JobId:
-    """The id of an accepted job or array; `array_size` counts the elements of an array."""
+    """The id of an accepted job or array; `array_size` counts the elements of an array.
+
+    `notes` say what was rounded and what preflight warns of; they head the job's log too.
+    """
 
     id: str
     array_size: int | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ def show_forecast(forecast: DryRun, *, json: bool = False) -> int:
     if json:
         print_json(forecast)
         return code
+    for note in forecast.notes:
+        say(note)
     if forecast.starts_now:
         write(f"would start now on {named_devices(forecast)}\n")
-        for note in forecast.notes:
-            say(note)
         return code
     if forecast.possible:
         write(f"would wait: {forecast.reason.removeprefix('it would wait: ')}\n")

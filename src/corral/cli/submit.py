@@ -73,6 +73,8 @@ def submit(
         if dry_run:
             raise typer.Exit(show_forecast(client.dry_run(request), json=json))
         job = client.submit(request)
+    for note in job.notes:
+        say(note)
     if json:
         print_json({"id": job.id})
         return

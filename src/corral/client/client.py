@@ -131,7 +131,7 @@ class Client:
         return told(ServerInfo, self._transport.get("/server"))
 
     def _submitted(self, answer: dict[str, Any]) -> "JobHandle":
-        return JobHandle(self, answer["id"], answer.get("array_size"))
+        return JobHandle(self, answer["id"], answer.get("array_size"), tuple(answer.get("notes", ())))
 
     def _wait_for(self, ids: list[str], deadline: float | None) -> tuple[list[JobRow], bool]:
         """The jobs, and whether all have ended; if not, `deadline` (of the monotonic clock) has passed."""
@@ -251,11 +251,13 @@ class JobHandle:
 
     Attributes:
         array_size: number of elements if it is an array, else None.
+        notes: what was rounded at its submission, and what preflight warned of.
     """
 
-    def __init__(self, client: Client, job_id: str, array_size: int | None = None) -> None:
+    def __init__(self, client: Client, job_id: str, array_size: int | None = None, notes: tuple[str, ...] = ()) -> None:
         self.id = job_id
         self.array_size = array_size
+        self.notes = notes
         self._client = client
 
     def __repr__(self) -> str:

@@ -129,6 +129,11 @@ class Inquiry:
             return not jobs[job_id].phase.terminal
         return any(job.array_id == job_id and not job.phase.terminal for job in jobs.values())
 
+    def notes(self, job_id: str) -> tuple[str, ...]:
+        """What the user is told of a job that was just accepted; () when there is nothing, or it is over already."""
+        job = self._ledger.view().jobs.get(job_id)
+        return () if job is None else job.spec.notes
+
     def why(self, job_id: str) -> Explanation:
         """Why a job waits, or how its wait was spent; of an array, how it stands. Raises NotFound."""
         if job_id not in self._ledger.view().jobs and (elements := self._ledger.find_array(job_id)):
@@ -139,8 +144,14 @@ class Inquiry:
         view = self._ledger.view()
         if job.phase is not Phase.PENDING:
             allocation = view.allocations.get(job.allocation_id or "")
-            holds = None if allocation is None else holding(view, allocation)
-            return Explanation(job.id, job.phase, ended_sentence(job, now), holds=holds, waited=waited)
+            return Explanation(
+                job.id,
+                job.phase,
+                ended_sentence(job, now),
+                holds=None if allocation is None else holding(view, allocation),
+                enforcement=None if allocation is None else allocation.enforcement,
+                waited=waited,
+            )
         told = explain(view, job, self._holds().of(job), now, plan=self._controller.plan, planner=self._planner)
         return Explanation(
             job.id,

@@ -182,6 +182,7 @@ class Explanation:
         expected_start: None when nobody can know; `reason` then says what it depends on.
         starts_now_with: flags with which it would start at once, if there are such.
         holds: what it has of shared devices, and what stands behind that.
+        enforcement: the same for programs; None when it holds no device.
     """
 
     id: str
@@ -191,6 +192,7 @@ class Explanation:
     expected_start: float | None = None
     starts_now_with: str | None = None
     holds: str | None = None
+    enforcement: Enforcement | None = None
     waited: tuple[WaitPart, ...] = ()
 
 
