@@ -193,6 +193,8 @@ def test_a_slice_is_handed_out_like_a_device_and_the_device_it_is_cut_from_never
         ["GPU-whole"],
     ]
     sliced.until(lambda: sliced.ok("logs", jobs[0]) == "MIG-GPU-sliced/1/0\n")
+    witness = (sliced.home / "scratch" / jobs[0] / "config" / "resource.txt").read_text()
+    assert "CUDA.DEVICE:10G-MIG_SHARES=MIG-GPU-sliced/1/0:1" in witness.splitlines()
     assert sliced.job(third)["phase"] == "PENDING"
     assert "1 MIG slice 1g.10gb" in sliced.ok("why", third)
     sliced.ok("cancel", jobs[0])

@@ -98,6 +98,17 @@ def test_whole_devices_are_written_as_devices_and_anything_else_as_shares(grants
     assert line in render(resource_file(grants)).splitlines()
 
 
+@pytest.mark.parametrize("profile", ["1g.10gb", "1g.10gb+me", "10G", "10gb"])
+def test_slices_are_written_by_the_memory_of_their_profile_and_counted_where_they_are_asked_for(profile: str) -> None:
+    text = render(resource_file([Grant("MIG-a/3/0", 1000), Grant("MIG-a/4/0", 1000)], mig_profile=profile))
+    assert 'SLOTS={"cuda.device:10g-mig": "2"}' in text.splitlines()
+    assert "CUDA.DEVICE:10G-MIG_SHARES=MIG-a/3/0:1,MIG-a/4/0:1" in text.splitlines()
+    file = parse(text)
+    assert isinstance(file, ResourceFile)
+    assert file.held_milli(with_slices=True) == {"MIG-a/3/0": 1000, "MIG-a/4/0": 1000}
+    assert file.held_milli() == {}
+
+
 def test_cpu_and_memory_of_the_host_are_written_too() -> None:
     text = render(resource_file([], cpu_milli=1500, host_memory_mib=2048))
     assert text == (

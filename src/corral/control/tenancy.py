@@ -155,7 +155,7 @@ class Tenancy:
             self._attempt(partial(drop, self._scratch, job_id))
         for job_id, allocation in sorted(live.items()):
             job, file = view.jobs.get(job_id), files.get(job_id)
-            if job is not None and (file is None or file.held_milli() != _held_milli(allocation)):
+            if job is not None and (file is None or file.held_milli(with_slices=True) != _held_milli(allocation)):
                 self._attempt(partial(self._write, job, allocation))
         return tuple(amiss)
 
@@ -166,6 +166,7 @@ class Tenancy:
             allocation.placement.grants,
             cpu_milli=sum(member.cpu_milli for member in members),
             host_memory_mib=sum(member.host_memory_mib for member in members),
+            mig_profile=spec.request.mig_profile,
         )
         owner = (spec.uid, spec.gid) if self._chown and spec.uid is not None and spec.gid is not None else None
         put(self._scratch, job.id, file, owner)

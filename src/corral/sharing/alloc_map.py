@@ -81,7 +81,7 @@ def disagreements(allocations: Iterable[Allocation], files: Mapping[str, Resourc
             if granted:
                 found.append(f"job {job_id} has an allocation and no resource file; the ledger counts")
         else:
-            found += _device_differences(job_id, granted, written.held_milli())
+            found += _device_differences(job_id, granted, written.held_milli(with_slices=True))
     return tuple(found)
 
 

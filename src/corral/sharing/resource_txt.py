@@ -13,6 +13,7 @@ from corral.model.units import MILLI_PER_DEVICE, format_share
 
 SHARES_SLOT = "cuda.shares"
 DEVICE_SLOT = "cuda.device"
+_MIG_SLOT = "cuda.device:"
 _SHARES_SUFFIX = "_SHARES"
 _REQUIRED = ("SCRATCH_SIZE", "MOUNTS", "SLOTS")
 _OPTIONAL = ("UNIFIED_DEVICES",)
@@ -28,11 +29,14 @@ class ResourceFile:
     mounts: tuple[str, ...] = ()
     scratch_size: str = "0m"
 
-    def held_milli(self) -> dict[str, int]:
-        """Milli-GPU by device id: `cuda.shares` and `cuda.device` together. Parts of a hundredth are dropped."""
+    def held_milli(self, *, with_slices: bool = False) -> dict[str, int]:
+        """Milli-GPU by device id: `cuda.shares` and `cuda.device` together, as Backend.ai counts them.
+
+        Slices have slots of their own and count, each as a whole, `with_slices`. Parts of a hundredth are dropped.
+        """
         held: dict[str, int] = {}
         for slot, amounts in self.shares:
-            if slot in (SHARES_SLOT, DEVICE_SLOT):
+            if slot in (SHARES_SLOT, DEVICE_SLOT) or (with_slices and slot.startswith(_MIG_SLOT)):
                 for device_id, amount in amounts:
                     held[device_id] = held.get(device_id, 0) + _milli(amount)
         return held
@@ -45,13 +49,25 @@ class BadText:
     reason: str
 
 
-def resource_file(grants: Sequence[Grant], *, cpu_milli: int = 0, host_memory_mib: int = 0) -> ResourceFile:
-    """The file of a job that holds these grants. Whole devices are `cuda.device`, anything else `cuda.shares`."""
+def mig_slot(profile: str) -> str:
+    """Backend.ai's name for slices of a profile: "cuda.device:10g-mig" of "1g.10gb", and of "10g"."""
+    name = profile.lower()
+    memory = name.partition(".")[2].partition("+")[0] or name
+    return f"{_MIG_SLOT}{memory.removesuffix('b')}-mig"
+
+
+def resource_file(
+    grants: Sequence[Grant], *, cpu_milli: int = 0, host_memory_mib: int = 0, mig_profile: str | None = None
+) -> ResourceFile:
+    """The file of a job that holds these grants, of slices where it asked for a profile.
+
+    Whole devices are `cuda.device`, slices `cuda.device:10g-mig`, anything else `cuda.shares`.
+    """
     slots = []
     shares: list[tuple[str, tuple[tuple[str, str], ...]]] = []
     if grants:
         whole = all(grant.share_milli == MILLI_PER_DEVICE for grant in grants)
-        slot = DEVICE_SLOT if whole else SHARES_SLOT
+        slot = (DEVICE_SLOT if whole else SHARES_SLOT) if mig_profile is None else mig_slot(mig_profile)
         slots.append((slot, format_share(sum(grant.share_milli for grant in grants))))
         shares.append((slot, tuple((grant.uuid, format_share(grant.share_milli)) for grant in grants)))
     if cpu_milli:
