@@ -13,7 +13,7 @@ from corral.scheduling.explain import Explanation, HoldIndex, ended_sentence, ex
 from corral.scheduling.order import Order
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import POLICIES, Policy
-from corral.scheduling.words import flags_of
+from corral.scheduling.words import flags_of, need_of
 from tests.scheduling.lab import T0, box, job, observed, started, submitted, view_of
 
 
@@ -114,6 +114,11 @@ def test_a_cpu_job_is_told_of_cpus() -> None:
         "job 2 waits: it needs 8 CPUs; box has 4 CPUs of 64 CPUs free. "
         "When it starts depends on job 1, which has no time limit."
     )
+
+
+def test_slices_are_counted_before_their_profile_is_named() -> None:
+    needs = [need_of(Request(devices=count, mig_profile="1g.10gb")) for count in (1, 2)]
+    assert needs == ["1 MIG slice 1g.10gb", "2 MIG slices 1g.10gb"]
 
 
 def test_a_forecast_says_where_or_why_not() -> None:

@@ -65,6 +65,14 @@ SPLIT_LACK = (
         (MPS, {"share_milli": 10}, "a share of a GPU on MPS is at least 0.03; ask for that"),
         (MIXED, {"share_milli": 10, "means": Means.MPS}, "a share of a GPU on MPS is at least 0.03; ask for that"),
         (MIXED, {"share_milli": 1000, "split_milli": 7000}, SPLIT_LACK),
+        (
+            HERE,
+            {"share_milli": 1000, "split_milli": 1200, "may_fragment": False},
+            (
+                "1.2 of a GPU takes parts of several, and this site lets a share take a part of one only "
+                "(split_fragments); ask for --gpus 1 or less, or for whole ones"
+            ),
+        ),
         (SLICED, {"share_milli": 500}, ONLY_SLICES),
         (
             SLICED,

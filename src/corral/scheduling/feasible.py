@@ -22,7 +22,7 @@ from corral.model.fit import (
 from corral.model.job import Job, JobSpec, Request
 from corral.model.plan import Plan, Start, group_of
 from corral.model.submission import Submission
-from corral.model.units import MILLI_PER_DEVICE, count_of, format_memory
+from corral.model.units import MILLI_PER_DEVICE, count_of, format_memory, format_share
 from corral.model.view import View, ViewDraft
 from corral.scheduling.capacity import Capacity
 from corral.scheduling.choose import choose, speed_on
@@ -234,6 +234,12 @@ def _lacking(view: View, empty: Draft, request: Request) -> str:
     for count in range(request.devices - 1, 0, -1):
         if isinstance(choose(empty, Ask(replace(request, devices=count))), Placement):
             return f"no node has {request.devices} such GPUs; the most you can ask for is {count}"
+    if request.split_milli is not None and not request.may_fragment:
+        wanted = format_share(request.split_milli)
+        return (
+            f"{wanted} of a GPU takes parts of several, and this site lets a share take a part of one only "
+            "(split_fragments); ask for --gpus 1 or less, or for whole ones"
+        )
     return "no node has all of that together; ask for less, or leave out a condition"
 
 

@@ -93,7 +93,7 @@ def _amounts(request: Request) -> list[str]:
 
 def _devices(request: Request) -> str:
     if request.mig_profile is not None:
-        return count_of(request.devices, f"MIG slice {request.mig_profile}")
+        return f"{count_of(request.devices, 'MIG slice')} {request.mig_profile}"
     kind = " or ".join(request.models) or ("GPU" if request.devices == 1 else "GPUs")
     if request.device_uuids:
         return f"{'the GPU' if request.devices == 1 else 'the GPUs'} {', '.join(request.device_uuids)}"
