@@ -8,6 +8,7 @@ from queue import Queue
 
 import pytest
 
+from corral.backends import watch
 from corral.backends.watch import WatchBackend
 from corral.clock import SystemClock
 from corral.model.job import Job, JobKind, JobSpec, Phase, ProcessIdentity
@@ -15,6 +16,7 @@ from corral.ports import Launch, LaunchPhase, LaunchReport
 from corral.telemetry.processes import HostProcesses
 
 HOST = HostProcesses()
+WITHIN_S = 40.0
 
 
 @pytest.fixture
@@ -24,19 +26,26 @@ def events() -> Queue[str]:
 
 @pytest.fixture
 def backend(events: "Queue[str]") -> Iterator[WatchBackend]:
-    watch = WatchBackend(HOST, SystemClock(), events.put, kill_grace_s=0.2)
-    yield watch
-    watch.close()
+    watching = WatchBackend(HOST, SystemClock(), events.put, kill_grace_s=0.2)
+    yield watching
+    watching.close()
 
 
 @contextlib.contextmanager
-def process(code: str = "import time; time.sleep(60)") -> Iterator[subprocess.Popen[bytes]]:
-    child = subprocess.Popen([sys.executable, "-c", code])
+def process(exit_code: int = 0) -> Iterator[subprocess.Popen[bytes]]:
+    """One that goes on until its input ends, and then exits so."""
+    child = subprocess.Popen(["/bin/sh", "-c", f"read line; exit {exit_code}"], stdin=subprocess.PIPE)
     try:
         yield child
     finally:
         child.kill()
         child.wait()
+        let_go(child)
+
+
+def let_go(child: "subprocess.Popen[bytes]") -> None:
+    assert child.stdin is not None
+    child.stdin.close()
 
 
 def launch(kind: JobKind, owner: ProcessIdentity | None, time_limit_s: float | None = None) -> Launch:
@@ -51,13 +60,13 @@ def identity(child: "subprocess.Popen[bytes]") -> ProcessIdentity:
 
 
 def ended(backend: WatchBackend, events: "Queue[str]") -> LaunchReport:
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + WITHIN_S
     while time.monotonic() < deadline:
         if backend.report("1.1").phase in (LaunchPhase.EXITED, LaunchPhase.DEAD):
             return backend.report("1.1")
         with contextlib.suppress(Exception):
             events.get(timeout=0.05)
-    raise AssertionError("the watch did not end within 5 s")
+    raise AssertionError(f"the watch did not end within {WITHIN_S} s")
 
 
 def test_a_reservation_lives_as_long_as_its_owner(backend: WatchBackend, events: "Queue[str]") -> None:
@@ -77,9 +86,8 @@ def test_a_reservation_without_an_owner_ends_when_its_time_is_up(backend: WatchB
 def test_an_owner_that_was_gone_before_the_watch_began_ends_it_at_once(
     backend: WatchBackend, events: "Queue[str]"
 ) -> None:
-    with process("pass") as owner:
+    with process() as owner:
         gone = identity(owner)
-        owner.wait()
     backend.launch(launch(JobKind.RESERVE, gone))
     assert ended(backend, events).ending is Phase.SUCCEEDED
 
@@ -96,7 +104,7 @@ def test_cancelling_an_adopted_process_ends_it_even_when_it_ignores_sigterm(
         assert child.stdout.readline() == b"up\n"
         backend.launch(launch(JobKind.ADOPT, identity(child)))
         backend.stop("1.1")
-        assert child.wait(timeout=20) == -signal.SIGKILL
+        assert child.wait(timeout=WITHIN_S) == -signal.SIGKILL
         assert ended(backend, events).ending is Phase.CANCELLED
     finally:
         child.kill()
@@ -108,18 +116,22 @@ def test_cancelling_an_adopted_process_ends_it_even_when_it_ignores_sigterm(
 def test_an_adopted_process_that_ends_by_itself_ends_as_the_kernel_says_or_is_lost(
     backend: WatchBackend, events: "Queue[str]", code: int, ending: Phase
 ) -> None:
-    with process(f"import sys, time; time.sleep(0.2); sys.exit({code})") as child:
+    with process(code) as child:
         backend.launch(launch(JobKind.ADOPT, identity(child)))
-        child.wait(timeout=20)
+        let_go(child)
+        child.wait()
         report = ended(backend, events)
     told = (report.phase, report.ending, report.exit_code)
     assert told == (LaunchPhase.EXITED, ending, code) or (told == (LaunchPhase.DEAD, None, None) and report.reason)
 
 
-def test_an_adopted_process_that_nobody_reaps_is_lost_and_says_so(backend: WatchBackend, events: "Queue[str]") -> None:
-    with process("pass") as child:
-        owner = identity(child)
-        backend.launch(launch(JobKind.ADOPT, owner))
+def test_an_adopted_process_that_nobody_reaps_is_lost_and_says_so(
+    backend: WatchBackend, events: "Queue[str]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "REAPED_WITHIN_S", 0.1)
+    with process() as child:
+        backend.launch(launch(JobKind.ADOPT, identity(child)))
+        let_go(child)
         report = ended(backend, events)
     assert (report.phase, report.exit_code) == (LaunchPhase.DEAD, None)
     assert report.reason is not None
@@ -130,7 +142,7 @@ def test_an_adopted_process_runs_into_its_time_limit(backend: WatchBackend, even
     with process() as child:
         backend.launch(launch(JobKind.ADOPT, identity(child), time_limit_s=0.1))
         assert ended(backend, events).ending is Phase.TIMED_OUT
-        assert child.wait(timeout=20) == -signal.SIGTERM
+        assert child.wait(timeout=WITHIN_S) == -signal.SIGTERM
 
 
 def test_an_allocation_that_was_declared_lost_is_never_watched(backend: WatchBackend) -> None:

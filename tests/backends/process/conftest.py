@@ -3,6 +3,7 @@
 import itertools
 import os
 import queue
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -17,9 +18,11 @@ from corral.ports import LaunchPhase
 
 OVER = (LaunchPhase.EXITED, LaunchPhase.DEAD, LaunchPhase.DECLARED_LOST)
 PATH = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
+EVENT_S = 40.0
+"""What has not happened by then will not: far beyond any pause of a busy machine, and below the life of a job."""
 
 
-def until(true: Callable[[], object], what: str, timeout_s: float = 20.0) -> None:
+def until(true: Callable[[], object], what: str, timeout_s: float = EVENT_S) -> None:
     """Wait until it is; fail saying what never was."""
     deadline = time.monotonic() + timeout_s
     while not true():
@@ -33,6 +36,10 @@ def alive(pid: int) -> bool:
 
 def stopped(pid: int) -> bool:
     return _state(pid) == "T"
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
 def _state(pid: int) -> str:
@@ -105,17 +112,33 @@ class Machine:
 
     def supervisor_of(self, allocation_id: str) -> int:
         """The parent of the job's main process, whatever became of the record."""
-        main = self.marked(allocation_id)[0]
-        return int(Path(f"/proc/{main}/stat").read_text().rpartition(")")[2].split()[1])
+        members = self.marked(allocation_id)
+        (supervisor,) = {_parent(pid) for pid in members} - set(members)
+        return supervisor
 
     def marked(self, allocation_id: str) -> list[int]:
-        """The job's processes by their mark alone, oldest first."""
-        return sorted(procfs.marked(self.backend._mark(allocation_id).encode()))
+        """The job's processes by their mark alone."""
+        return procfs.marked(self.backend._mark(allocation_id).encode())
+
+    def heard(self, allocation_id: str, phase: LaunchPhase) -> None:
+        """Wait for word that the launch is in this phase; nobody looks before there is word of it."""
+        told = f"word that {allocation_id} is {phase}"
+        until(lambda: self.events.get(timeout=EVENT_S) == allocation_id and self._is(allocation_id, phase), told)
+
+    def _is(self, allocation_id: str, phase: LaunchPhase) -> bool:
+        return self.backend.status(allocation_id).phase == phase
 
     def zygote(self) -> int:
-        link = self.backend._watcher._zygote
-        assert link is not None
-        return link.pid
+        watcher = self.backend._watcher
+        # While it is being replaced there is none.
+        with watcher._lock:
+            assert watcher._zygote is not None
+            return watcher._zygote.pid
+
+    def kill_zygote(self) -> None:
+        """Kill one that lives, not what is left of the one killed before."""
+        until(lambda: alive(self.zygote()), "a living zygote")
+        os.kill(self.zygote(), signal.SIGKILL)
 
     def shut(self) -> None:
         for name in self.backend.list_launches():
@@ -124,8 +147,11 @@ class Machine:
             if self.backend.status(name).phase != LaunchPhase.UNKNOWN:
                 self.wait(name)
             assert killing.orphans(self.backend._mark(name), self.backend._cgroup(name)) == []
-        self.backend.close()
+        # A supervisor has the log of errors open, and perhaps a cgroup, a little longer than its job has a record.
+        until(lambda: not self.backend._watcher._supervisors, "the end of every supervisor")
         base = self.backend._cgroup_base
+        until(lambda: base is None or not any(Path(base).glob("*/")), "the removal of every cgroup")
+        self.backend.close()
         assert base is None or not Path(base).exists()
 
 

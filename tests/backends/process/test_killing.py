@@ -7,7 +7,7 @@ import time
 import pytest
 
 from corral.backends.process import procfs
-from tests.backends.process.conftest import Machine, alive, until
+from tests.backends.process.conftest import EVENT_S, Machine, alive, stopped, until
 
 DAEMONISE_TWICE = textwrap.dedent("""
     import os, signal, sys, time
@@ -36,7 +36,7 @@ FORK_BOMB = textwrap.dedent("""
         try:
             os.read(room, 1)
         except BlockingIOError:
-            time.sleep(20)
+            time.sleep(60)
         if os.fork() == 0:
             os.setsid()
             signal.alarm(20)
@@ -57,6 +57,7 @@ def test_a_job_that_ignores_sigterm_is_killed_after_the_grace(machine_of_each_ki
 
 def test_a_job_that_obeys_sigterm_may_clean_up_and_say_how_it_ended(machine_of_each_kind: Machine) -> None:
     machine = machine_of_each_kind
+    machine.backend._kill_grace_s = EVENT_S
     name = machine.launch("sh", "-c", "trap 'echo saved; exit 6' TERM; echo up; while :; do sleep 0.02; done")
     machine.wait_for_log(name, "up")
     machine.backend.stop(name)
@@ -68,22 +69,22 @@ def test_a_job_that_obeys_sigterm_may_clean_up_and_say_how_it_ended(machine_of_e
 
 def test_a_stopped_process_is_woken_to_hear_sigterm(machine_of_each_kind: Machine) -> None:
     machine = machine_of_each_kind
-    name = machine.launch("sh", "-c", "trap 'exit 6' TERM; echo up; kill -STOP $$; sleep 60")
-    machine.wait_for_log(name, "up")
+    machine.backend._kill_grace_s = EVENT_S
+    name = machine.launch("sh", "-c", "trap 'exit 6' TERM; kill -STOP $$; sleep 60")
+    until(lambda: any(map(stopped, machine.marked(name))), "the job being stopped")
     machine.backend.stop(name)
     state = machine.wait(name)
     assert state.exit is not None
     assert state.exit.exit_code == 6
 
 
-@pytest.mark.parametrize("script", [DAEMONISE_TWICE, FORK_BOMB], ids=["daemon", "fork bomb"])
-def test_nothing_of_a_job_survives_its_cancel(machine_of_each_kind: Machine, script: str) -> None:
+@pytest.mark.parametrize(("script", "size"), [(DAEMONISE_TWICE, 2), (FORK_BOMB, 50)], ids=["daemon", "fork bomb"])
+def test_nothing_of_a_job_survives_its_cancel(machine_of_each_kind: Machine, script: str, size: int) -> None:
     machine = machine_of_each_kind
     name = machine.launch(sys.executable, "-S", "-c", script)
     machine.wait_for_log(name, "up")
-    time.sleep(0.2)
+    until(lambda: len(machine.backend.pids(name)) >= size, "the processes of the job")
     pids = machine.backend.pids(name)
-    assert len(pids) >= 2
     machine.backend.stop(name)
     machine.wait(name)
     assert not any(alive(pid) for pid in pids)

@@ -1,4 +1,5 @@
 import os
+import signal
 import threading
 from pathlib import Path
 
@@ -78,9 +79,10 @@ def test_a_process_is_known_by_pid_start_and_boot() -> None:
 
 
 def test_a_zombie_is_not_alive() -> None:
-    child = os.posix_spawn("/bin/sleep", ["sleep", "0.05"], {})
+    child = os.posix_spawn("/bin/sleep", ["sleep", "60"], {})
     identity = ProcessIdentity.of(child)
     assert identity.is_alive()
+    os.kill(child, signal.SIGKILL)
     os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
     assert not identity.is_alive()
     os.waitpid(child, 0)

@@ -124,7 +124,7 @@ def test_a_job_has_the_limits_it_asked_for_and_its_notes_head_the_log(
 
 
 def test_the_supervisor_keeps_its_own_limits_directory_and_umask(machine: Machine) -> None:
-    name = machine.launch("sleep", "5", workdir="/tmp", umask=0o777, rlimits={"RLIMIT_NOFILE": 20})
+    name = machine.launch("sleep", "60", workdir="/tmp", umask=0o777, rlimits={"RLIMIT_NOFILE": 20})
     until(lambda: machine.backend.status(name).started_at, "the start")
     supervisor = Path(f"/proc/{machine.supervisor(name)}")
     assert (supervisor / "cwd").readlink() == Path("/")
@@ -136,7 +136,7 @@ def test_the_supervisor_keeps_its_own_limits_directory_and_umask(machine: Machin
 def test_a_job_starts_inside_its_cgroup_and_the_supervisor_stays_outside(machine: Machine) -> None:
     if machine.backend.means_of_killing != "cgroup":
         pytest.skip("no cgroup v2 hierarchy here that this process may write")
-    name = machine.launch("sh", "-c", "grep ^0:: /proc/self/cgroup; sleep 5")
+    name = machine.launch("sh", "-c", "grep ^0:: /proc/self/cgroup; sleep 60")
     machine.wait_for_log(name, name)
     own = next(x for x in Path("/proc/self/cgroup").read_text().splitlines() if x.startswith("0::"))
     supervisor = Path(f"/proc/{machine.supervisor(name)}/cgroup").read_text()

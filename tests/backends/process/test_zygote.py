@@ -18,7 +18,7 @@ def test_the_zygote_loads_nothing_of_corral_but_its_own_few_modules() -> None:
 def test_a_supervisor_costs_about_a_mebibyte(machine: Machine) -> None:
     machine.run("true")
     env = {"PATH": "/usr/bin:/bin"} | {f"VARIABLE_{i}": "some value of some length" for i in range(30)}
-    name = machine.launch("sleep", "5", env=env)
+    name = machine.launch("sleep", "60", env=env)
     until(lambda: machine.backend.status(name).started_at, "the start")
     rollup = Path(f"/proc/{machine.supervisor(name)}/smaps_rollup").read_text().splitlines()
     private_kib = sum(int(line.split()[1]) for line in rollup if line.startswith("Private_"))
