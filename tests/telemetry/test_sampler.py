@@ -1,5 +1,6 @@
 """The sampler on the stub driver and on mock devices: what it tells and what not, and how it bears a hang."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,7 @@ from corral.config import Settings
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.device import DeviceCondition, DeviceProcess, DeviceSample, Node
 from corral.model.errors import BackendFailed
-from corral.model.fact import AllocationMade, ConditionObserved, NodeObserved, Observation
+from corral.model.fact import AllocationMade, ConditionObserved, Observation
 from corral.model.view import View
 from corral.ports import Source
 from corral.telemetry.discover import discover
@@ -22,8 +23,10 @@ from corral.telemetry.sampler import Sampler
 from tests.nvml_stub import NvmlStub, stub_uuid
 
 ROW = '[[devices]]\nmother_uuid = "{uuid}"\nmodel_name = "GPU"\nmemory_size = "8G"\n{extra}\n'
-FAST = Settings(sample_interval_s=0.01, stale_sample_s=5.0)
-HASTY = Settings(sample_interval_s=0.01, stale_sample_s=0.15)
+PATIENCE_S = 60.0
+"""What has not come by then never will, however busy the machine."""
+FAST = Settings(sample_interval_s=0.01, stale_sample_s=PATIENCE_S)
+HASTY = Settings(sample_interval_s=0.01, stale_sample_s=0.3)
 
 
 @dataclass
@@ -32,10 +35,12 @@ class Listener:
 
     view: View = field(default_factory=View)
     told: list[Observation] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
     def observe(self, observations: Sequence[Observation]) -> None:
-        self.told += observations
-        self.view = self.view.advance(observations)
+        with self.lock:
+            self.told += observations
+            self.view = self.view.advance(observations)
 
     def condition(self, uuid: str) -> DeviceCondition:
         return self.view.conditions[uuid]
@@ -72,14 +77,17 @@ def path(tmp_path: Path) -> Path:
 
 
 def eventually(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 5.0
+    deadline = time.monotonic() + PATIENCE_S
     while not holds():
         assert time.monotonic() < deadline, "it did not come to hold"
         time.sleep(0.005)
 
 
-def passes(seconds: float = 0.1) -> None:
-    time.sleep(seconds)
+def passes(sampler: Sampler, uuid: str = "a") -> None:
+    """Wait until the sampler has been over all devices a few times more, and has told what there was to tell."""
+    for _ in range(4):
+        before = sampler.latest()[uuid].taken_at
+        eventually(lambda: sampler.latest()[uuid].taken_at > before)  # noqa: B023
 
 
 def test_the_inventory_and_every_condition_are_known_when_start_returns(
@@ -92,9 +100,9 @@ def test_the_inventory_and_every_condition_are_known_when_start_returns(
 
 
 def test_an_idle_machine_is_told_once_and_never_again(start: Start, listener: Listener, path: Path) -> None:
-    start(MockSource(path, SystemClock()))
+    sampler = start(MockSource(path, SystemClock()))
     told = len(listener.told)
-    passes()
+    passes(sampler)
     assert len(listener.told) == told
 
 
@@ -127,7 +135,7 @@ def test_a_refresh_is_newer_than_the_samples_before_and_names_only_what_was_aske
 ) -> None:
     sampler = start(MockSource(path, SystemClock()), replace(FAST, sample_interval_s=50.0, stale_sample_s=100.0))
     before = sampler.latest()["a"].taken_at
-    observations = sampler.refresh(["a"], 1.0)
+    observations = sampler.refresh(["a"], PATIENCE_S)
     assert [type(observation) for observation in observations] == [ConditionObserved]
     assert sampler.latest()["a"].taken_at > before
     assert sampler.latest()["b"].taken_at == before
@@ -137,16 +145,17 @@ def test_what_a_refresh_found_does_not_outlast_its_cause(start: Start, listener:
     sampler = start(MockSource(path, SystemClock()))
     idle = path.read_text()
     path.write_text(ROW.format(uuid="a", extra="processes = [{ pid = 1073741824 }]") + ROW.format(uuid="b", extra=""))
-    found = sampler.refresh(["a"], 1.0)
+    found = sampler.refresh(["a"], PATIENCE_S)
     path.write_text(idle)
-    passes()
+    passes(sampler)
     listener.observe(found)
-    sampler.refresh(["a"], 1.0)
+    assert listener.condition("a").strangers != ()
+    sampler.refresh(["a"], PATIENCE_S)
     eventually(lambda: listener.condition("a").strangers == ())
 
 
 def test_a_device_that_is_not_there_comes_back_unreadable(start: Start, path: Path) -> None:
-    (observation,) = start(MockSource(path, SystemClock())).refresh(["z"], 1.0)
+    (observation,) = start(MockSource(path, SystemClock())).refresh(["z"], PATIENCE_S)
     assert isinstance(observation, ConditionObserved)
     assert observation.condition.unreadable == "there is no such device on this machine"
 
@@ -174,11 +183,13 @@ class FailingSource:
 
     def __init__(self, error: Exception) -> None:
         self.error = error
+        self.asked = 0
 
     def node(self) -> Node:
         return host_node()
 
     def sample(self, uuids: Sequence[str] | None = None) -> tuple[DeviceSample, ...]:
+        self.asked += 1
         raise self.error
 
     def close(self) -> None:
@@ -194,8 +205,9 @@ def test_a_driver_that_never_answers_leaves_a_host_for_cpu_jobs(start: Start, li
 def test_an_error_that_nobody_foresaw_is_logged_once_and_survived(
     start: Start, listener: Listener, caplog: pytest.LogCaptureFixture
 ) -> None:
-    sampler = start(FailingSource(ZeroDivisionError("what")))
-    passes(0.05)
+    source = FailingSource(ZeroDivisionError("what"))
+    sampler = start(source)
+    eventually(lambda: source.asked > 4)
     assert caplog.text.count("ZeroDivisionError: what") == 1
     assert sampler.latest() == {}
 
@@ -203,15 +215,17 @@ def test_an_error_that_nobody_foresaw_is_logged_once_and_survived(
 def test_a_hang_makes_every_device_unreadable_in_time_and_ends_by_itself(
     start: Start, listener: Listener, stubbed_nvml: NvmlStub
 ) -> None:
+    def readable() -> list[bool]:
+        return [condition.unreadable is None for condition in listener.view.conditions.values()]
+
     start(discover(SystemClock()), HASTY)
-    assert listener.condition(stub_uuid(0)).unreadable is None
+    eventually(lambda: readable() == [True] * 8)
     stubbed_nvml.say("gpu 3 hang 1")
-    began = time.monotonic()
-    eventually(lambda: listener.condition(stub_uuid(0)).unreadable is not None)
-    assert time.monotonic() - began < 10.0
-    assert "has not answered" in str(listener.condition(stub_uuid(3)).unreadable)
+    eventually(lambda: readable() == [False] * 8)
+    # Not answered for so long, or with as many calls hanging as may hang.
+    assert "not answer" in str(listener.condition(stub_uuid(3)).unreadable)
     stubbed_nvml.say()
-    eventually(lambda: all(condition.unreadable is None for condition in listener.view.conditions.values()))
+    eventually(lambda: readable() == [True] * 8)
 
 
 def test_a_refresh_of_a_device_that_hangs_comes_back_unreadable_within_its_time(
@@ -219,22 +233,19 @@ def test_a_refresh_of_a_device_that_hangs_comes_back_unreadable_within_its_time(
 ) -> None:
     sampler = start(discover(SystemClock()), Settings())
     stubbed_nvml.say("gpu 3 hang 1")
-    began = time.monotonic()
     (observation,) = sampler.refresh([stub_uuid(3)], 0.05)
-    took_s = time.monotonic() - began
     stubbed_nvml.say()
     assert isinstance(observation, ConditionObserved)
     assert observation.condition.unreadable == "the driver has not answered for 0.05 s"
-    assert took_s < 10.0
 
 
 def test_a_gpu_that_falls_off_the_bus_is_unreadable_alone(
     start: Start, listener: Listener, stubbed_nvml: NvmlStub
 ) -> None:
-    start(discover(SystemClock()))
+    sampler = start(discover(SystemClock()))
     stubbed_nvml.say("gpu 6 lost 1")
     eventually(lambda: listener.condition(stub_uuid(6)).unreadable is not None)
-    passes(0.05)
+    passes(sampler, stub_uuid(5))
     assert "bus" in str(listener.condition(stub_uuid(6)).unreadable)
     assert listener.condition(stub_uuid(5)).unreadable is None
 
@@ -252,11 +263,10 @@ def test_a_hot_gpu_is_unhealthy_until_it_has_cooled_down(
 def test_a_stopped_sampler_tells_nothing_more(start: Start, listener: Listener, path: Path) -> None:
     sampler = start(MockSource(path, SystemClock()))
     sampler.stop()
-    told = len(listener.told)
+    told = list(listener.told)
     path.write_text(ROW.format(uuid="a", extra="lost = true"))
-    passes()
-    assert len(listener.told) == told
-    assert not any(isinstance(o, NodeObserved) for o in listener.told[told:])
+    eventually(lambda: not sampler._thread.is_alive())
+    assert listener.told == told
 
 
 def test_no_driver_is_called_before_the_sampler_asks(stubbed_nvml: NvmlStub) -> None:

@@ -37,6 +37,7 @@ static gpu_t gpus[MAX_GPUS], slices[MAX_GPUS][SLICES];
 static int devices, init_code, generation, nvswitch, opened_generation = -1;
 static struct timespec read_at;
 static off_t read_size = -1;
+static ino_t read_inode;
 
 static void set(int i, const char *key, long long value, long long second) {
     gpu_t *g = &gpus[i];
@@ -70,10 +71,12 @@ static void refresh(void) {
         if (!devices) reset();
         return;
     }
-    if (status.st_size == read_size && !memcmp(&status.st_mtim, &read_at, sizeof read_at)) return;
+    /* Two files within a tick of the clock may be of one size, but not one file. */
+    if (status.st_ino == read_inode && status.st_size == read_size && !memcmp(&status.st_mtim, &read_at, sizeof read_at))
+        return;
     FILE *file = fopen(path, "r");
     if (!file) return;
-    read_size = status.st_size, read_at = status.st_mtim;
+    read_inode = status.st_ino, read_size = status.st_size, read_at = status.st_mtim;
     reset();
     char line[256], key[32];
     while (fgets(line, sizeof line, file)) {
