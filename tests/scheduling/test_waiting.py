@@ -1,10 +1,13 @@
 """Who is next among groups, queues and those who pause."""
 
+from collections import Counter
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.model.job import Job
-from corral.scheduling.order import ORDERS, Ranking, Standing
+from corral.scheduling.order import ORDERS, Order, Rank, Ranking, Standing, fair_share
 from corral.scheduling.waiting import Turns, Waiting
 from tests.scheduling.lab import T0, job
 
@@ -91,3 +94,72 @@ def test_who_pauses_joins_when_the_time_has_come_and_parts_when_the_clock_is_set
     assert drained(turns(lines, paused)) == ["1"]
     lines.wake(Standing(T0))
     assert drained(turns(lines, paused)) == []
+
+
+class Shares:
+    """What projects and users have had: one more for each start."""
+
+    def __init__(self) -> None:
+        self._had: Counter[str | tuple[str, str]] = Counter()
+
+    def over_use(self, one: Job) -> Rank:
+        project, user = one.spec.project, one.spec.user
+        return float(self._had[project]), float(self._had[project, user])
+
+    def started(self, one: Job) -> None:
+        self._had.update([one.spec.project, (one.spec.project, one.spec.user)])
+
+
+MEMBERS = st.lists(
+    st.tuples(st.sampled_from("pq"), st.sampled_from("abc"), st.integers(1, 3), st.integers(1, 3)), max_size=25
+)
+
+
+@given(MEMBERS, st.lists(st.booleans(), min_size=25, max_size=25), st.integers(0, 25))
+def test_shares_move_with_every_start_as_if_everybody_were_ranked_anew(
+    drawn: list[tuple[str, str, int, int]], starts: list[bool], sooner_at: int
+) -> None:
+    jobs = {
+        str(n): job(n, g, project=p, user=u, priority=o, time_limit_s=float(g + o))
+        for n, (p, u, g, o) in enumerate(drawn, start=1)
+    }
+    shares, left = Shares(), dict(jobs)
+    standing = replace(NOW, over_use=shares.over_use)
+    some = Turns(waiting("fair-share", *jobs.values()).lines, jobs, standing, lambda _: 0.0)
+    ranking = Ranking(ORDERS["fair-share"])
+    for step, starts_now in enumerate(starts):
+        sooner = step > sooner_at
+        if sooner and left:
+            some.shortest_first("default")
+        anew = sorted(left.values(), key=lambda one: ((one.spec.time_limit_s,) * sooner, ranking.rank(one, standing)))
+        assert some.head() == (anew[0].id if anew else None)
+        if not anew:
+            return
+        del left[anew[0].id]
+        if starts_now:
+            shares.started(anew[0])
+            some.go_on()
+        else:
+            some.pass_by()
+
+
+def test_a_start_under_fair_share_does_not_rank_everybody_anew() -> None:
+    ranked = 0
+
+    def counted(one: Job, standing: Standing) -> Rank:
+        nonlocal ranked
+        ranked += 1
+        return fair_share(one, standing)
+
+    jobs = {str(n): job(n, user=f"user-{n % 20}", name=f"job-{n}") for n in range(1, 401)}
+    lines = Waiting(lambda _: Ranking(Order("counted", counted, alike=True)))
+    for one in jobs.values():
+        lines.follow(one, NOW)
+    shares, before = Shares(), ranked
+    some = Turns(lines.lines, jobs, replace(NOW, over_use=shares.over_use), lambda _: 0.0)
+    for _ in range(200):
+        head = some.head()
+        assert head is not None
+        shares.started(jobs[head])
+        some.go_on()
+    assert ranked - before < 400 + 200 * 10

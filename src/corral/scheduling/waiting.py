@@ -2,17 +2,14 @@
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from heapq import heapify, heappop, heapreplace
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from corral.model.job import Job, Phase
 from corral.model.plan import Group, group_of
 from corral.scheduling.admit import parked
-from corral.scheduling.order import Rank, Ranking, Standing
-
-Place = tuple[Rank, str]
-"""A job's rank and its id."""
+from corral.scheduling.heads import Heads, Lane, Place
+from corral.scheduling.order import Ranking, Standing
 
 GroupKey = tuple[Group, str | None]
 """A group, and for an order that is not alike within groups the one job that is its own group."""
@@ -194,68 +191,79 @@ class QueueTurns:
         self._standing = standing
         self._settled = line.ranking.order.settled
         self._moving = not self._settled and line.ranking.order.alike
-        self._groups = line.groups()
+        self._lanes = [Lane(ranked) for ranked in line.groups()]
         self._started = self._closed = 0
         self._by_estimate = False
-        self._heap = [(self._now(ranked[0]), index, 0) for index, ranked in enumerate(self._groups)]
+        self._heads = self._merged()
         if line.ranking.fault is not None:  # it may have come up half-way
-            self._heap = [(self._now(ranked[0]), index, 0) for index, ranked in enumerate(self._groups)]
-        heapify(self._heap)
+            self._heads = self._merged()
 
     def head(self) -> str | None:
         """Id of the job whose turn it is, None when there is none left."""
-        while self._heap:
-            place, index, cursor = self._heap[0]
-            if not self._moving or place == (fresh := self._now(self._groups[index][cursor])):
-                return place[1]
-            heapreplace(self._heap, (fresh, index, cursor))
-        return None
+        head = self._heads.head()
+        return None if head is None else head[1]
 
     def position(self) -> int:
         """The head's place behind those that start now: exact in a settled line, else its place among the groups."""
-        if self._settled:
-            return self._line.position(self._heap[0][0][1]) - self._started
-        return self._closed + 1
+        head = self._heads.head() if self._settled else None
+        return self._closed + 1 if head is None else self._line.position(head[1]) - self._started
 
     def go_on(self) -> None:
         """The head starts: the next of its group takes its place."""
         self._started += 1
-        self._advance()
+        self._heads.lane().advance()
 
     def pass_by(self) -> None:
         """The head alone has been seen to: the next of its group has its turn."""
         self._closed += 1
-        self._advance()
-
-    def _advance(self) -> None:
-        _, index, cursor = self._heap[0]
-        ranked = self._groups[index]
-        if cursor + 1 < len(ranked):
-            heapreplace(self._heap, (self._now(ranked[cursor + 1]), index, cursor + 1))
-        else:
-            heappop(self._heap)
+        self._heads.lane().advance()
 
     def close_group(self) -> None:
         """The head has no place, and none that is like it has."""
         self._closed += 1
-        heappop(self._heap)
+        self._heads.lane().close()
 
     def close(self) -> None:
         """Nobody has another turn."""
-        self._heap.clear()
+        for lane in self._lanes:
+            lane.close()
 
     def shortest_first(self) -> None:
         """From here on turns go by estimated run time; those of whom nothing is known come last."""
         if not self._by_estimate:
             self._by_estimate = True
-            self._heap = [(self._now(self._groups[index][cursor]), index, cursor) for _, index, cursor in self._heap]
-            heapify(self._heap)
+            self._heads = self._merged()
 
-    def _now(self, place: Place) -> Place:
-        rank, job_id = place
-        if not self._settled:
-            rank = self._line.ranking.rank(self._jobs[job_id], self._standing)
-        if self._by_estimate:
-            estimate_s = self._standing.estimate_s(self._jobs[job_id])
-            rank = (inf if estimate_s is None else estimate_s, *rank)
-        return rank, job_id
+    def _merged(self) -> Heads:
+        """All groups. Those of an order that moves are merged user by user and project by project, as shares move."""
+        if not self._moving:
+            return Heads(self._lanes, self._place_in(self._standing), moving=False)
+        users: dict[tuple[str, str], list[Lane]] = {}
+        for lane in self._lanes:
+            head = lane.head()
+            if head is not None:
+                spec = self._jobs[head[1]].spec
+                users.setdefault((spec.project, spec.user), []).append(lane)
+        projects: dict[str, list[Heads]] = {}
+        alone, beside = self._place_in(self._sharing(2)), self._place_in(self._sharing(1))
+        for (project, _), lanes in users.items():
+            projects.setdefault(project, []).append(Heads(lanes, alone, moving=False))
+        within = [Heads(some, beside, moving=True) for some in projects.values()]
+        return Heads(within, self._place_in(self._standing), moving=True)
+
+    def _sharing(self, levels: int) -> Standing:
+        """The standing among jobs that share so many levels of what `over_use` tells: the project, then the user."""
+        over_use = self._standing.over_use
+        return replace(self._standing, over_use=lambda job: over_use(job)[levels:])
+
+    def _place_in(self, standing: Standing) -> Callable[[Place], Place]:
+        def place_now(place: Place) -> Place:
+            rank, job_id = place
+            if not self._settled:
+                rank = self._line.ranking.rank(self._jobs[job_id], standing)
+            if self._by_estimate:
+                estimate_s = standing.estimate_s(self._jobs[job_id])
+                rank = (inf if estimate_s is None else estimate_s, *rank)
+            return rank, job_id
+
+        return place_now
