@@ -5,10 +5,10 @@ import signal
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-# How long an example takes says more about the machine than about the code.
-settings.register_profile("corral", deadline=None)
+# How long an example takes, to draw or to run, says more about the machine than about the code.
+settings.register_profile("corral", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("corral")
 
 # In a run in the background Ctrl-C is ignored, and would be by every command that a test starts and interrupts.

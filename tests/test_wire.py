@@ -1,7 +1,7 @@
 import json
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corral.model import allocation, device, job, queue, submission
@@ -27,7 +27,7 @@ st.register_type_strategy(float, st.floats(allow_nan=False))
 
 
 @pytest.mark.parametrize("cls", VALUES, ids=lambda cls: cls.__name__)
-@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15)
 @given(data=st.data())
 def test_every_model_value_survives_the_wire(cls: type[object], data: st.DataObject) -> None:
     value = data.draw(st.from_type(cls))

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corral.model.job import Request
@@ -53,7 +53,7 @@ def is_readable(served: Served, method: str, path: str, body: Any) -> None:
         assert sorted(answer.error) == ["field", "kind", "message"], said
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300)
 @given(submission=SUBMISSIONS)
 def test_any_submission_is_accepted_or_refused(server: Served, submission: Any) -> None:
     is_readable(server, "POST", "/jobs", submission)
