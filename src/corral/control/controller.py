@@ -27,7 +27,8 @@ log = logging.getLogger(__name__)
 TICK_S = 1.0
 """The longest the loop sleeps: jobs also become eligible by time alone."""
 
-REFRESH_TIMEOUT_S = 0.5
+REFRESH_TIMEOUT_S = 2.0
+"""A driver that has not answered by then is not waited for: the job looks for another device."""
 
 
 class Planner(Protocol):
