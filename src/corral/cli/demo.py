@@ -22,13 +22,15 @@ from corral.cli.screen import command_group, example, painted, say, typed, width
 from corral.cli.server import daemon_command, described_box, nearest_path, start_detached, stop_server
 from corral.client import Client, JobRow
 from corral.client.request import RequestOptions, submission
-from corral.model.errors import BackendFailed, CorralError
+from corral.model.errors import BackendFailed, Conflict, CorralError
 from corral.model.home import Home
 from corral.model.submission import Submission
 from corral.model.units import count_of
 
 LONGEST_S = 60.0
 _LOOK_S = 0.25
+_ALL_QUEUED = "all-queued"
+"""A file in the home: the first job does not end before it, or on a slow machine nothing would wait behind it."""
 
 app = command_group()
 
@@ -46,7 +48,12 @@ class Act:
 
 
 ACTS = (
-    Act("train", 'for i in 1 2 3; do echo "step $i on $CUDA_VISIBLE_DEVICES"; sleep 1; done', gpus=None),
+    Act(
+        "train",
+        'for i in 1 2 3; do echo "step $i on $CUDA_VISIBLE_DEVICES"; sleep 1; done; '
+        f'until [ -e "$CORRAL_HOME/{_ALL_QUEUED}" ]; do sleep 0.1; done',
+        gpus=None,
+    ),
     Act("evaluate", "echo evaluating; sleep 1", gpus=None),
     Act("urgent", "echo overtaking; sleep 1", gpus=None, priority=1),
     Act("broken", "echo 'no such data set: /data/imagenet' >&2; exit 3"),
@@ -68,6 +75,7 @@ def demo(
     home = Home(Path(tempfile.mkdtemp(prefix="corral-demo-")))
     with _server(home, keep=keep) as described, Client(home.root) as client:
         ids = _submit_all(client)
+        (home.root / _ALL_QUEUED).touch()
         _tell_why_it_waits(client, ids["evaluate"])
         _show_until_ended(client)
         _tell_what_was_seen(client, ids)
@@ -111,7 +119,8 @@ def _start(home: Home) -> tuple[int, bool]:
 def _cancel_all(home: Home) -> None:
     with Client(home.root) as client:
         for row in client.jobs.list(limit=None):
-            client.jobs.cancel(row.id)
+            with suppress(Conflict):  # it has ended meanwhile
+                client.jobs.cancel(row.id)
         client.wait([row.id for row in client.jobs.list(limit=None)], LONGEST_S)
 
 

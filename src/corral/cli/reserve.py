@@ -16,7 +16,7 @@ from corral.cli.endings import ending_of
 from corral.cli.flags import DeviceFlags, spell, taking
 from corral.cli.heed import heeding_signals
 from corral.cli.screen import clock_time, command_group, example, print_json, say
-from corral.cli.waiting import ReasonLine
+from corral.cli.waiting import ReasonLine, has_reason
 from corral.client import Client, JobRow
 from corral.client.request import submission
 from corral.model.errors import Conflict, Refused
@@ -152,8 +152,8 @@ def _when_held(client: Client, job_id: str) -> JobRow:
         if row.phase == "RUNNING" or row.ended:
             line.clear()
             break
-        if row.phase == "PENDING" and pause_s > 0.2:
-            line.show(client.jobs.why(job_id))
+        if row.phase == "PENDING" and pause_s > 0.2 and has_reason(told := client.jobs.why(job_id)):
+            line.show(told)
         time.sleep(pause_s)
         pause_s = min(_LONGEST_PAUSE_S, pause_s * 1.5)
     if row.ended:
