@@ -12,15 +12,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from corral.client import Client, NoServer
 from corral.model.errors import Conflict
 from corral.wire import to_plain
 
 CORRAL = str(Path(sys.executable).with_name("corral"))
-PATIENCE_S = 30.0
-SETTINGS = "kill_grace: 1s\n"
+PATIENCE_S = 60.0
+"""What has not come about after so long hangs: no machine is that slow."""
+COMMAND_S = 100.0
+SETTINGS = "kill_grace: 10s\n"
 
 Finished = subprocess.CompletedProcess[str]
 
@@ -56,6 +58,20 @@ def uuid(index: int) -> str:
     return f"GPU-{index:08d}-0000-4000-8000-000000000000"
 
 
+def until_there(gate: Path) -> str:
+    """Shell that goes on once the file is there: a job lasts until its test has seen what it came to see."""
+    return f"until [ -e {gate} ]; do sleep 0.05; done"
+
+
+def line_of(stream: IO[str] | None, text: str = "") -> str:
+    """The next line with `text` in it. On a busy machine a command may have had to say why it waits before."""
+    assert stream is not None
+    for line in stream:
+        if text in line:
+            return line
+    raise AssertionError(f"{text!r} was never said")
+
+
 class Box:
     """A home with its server, and the `corral` command on it."""
 
@@ -66,6 +82,12 @@ class Box:
         (self.home / "config.yaml").write_text(settings)
         foreign = {name: value for name, value in os.environ.items() if not name.startswith("CORRAL_")}
         self.env = {**foreign, "CORRAL_HOME": str(self.home), "COLUMNS": "80"}
+
+    def describe(self, devices: str) -> None:
+        """Change the described devices, in one step: a server that looks meanwhile finds no half of a file."""
+        draft = self.mock.with_suffix(".draft")
+        draft.write_text(devices)
+        draft.rename(self.mock)
 
     def up(self) -> None:
         self.ok("up", "--detach", "--mock", str(self.mock))
@@ -90,13 +112,13 @@ class Box:
             for job_id in ids:
                 with suppress(Conflict):
                     client.jobs.cancel(job_id)
-            client.wait(ids, PATIENCE_S * 2)
+            client.wait(ids, PATIENCE_S)
 
     def run(self, *words: str, cwd: Path | None = None, **environ: str) -> Finished:
         """The command, to its end."""
         env = {**self.env, **environ}
         return subprocess.run(
-            [CORRAL, *words], capture_output=True, text=True, env=env, cwd=cwd, timeout=PATIENCE_S * 2, errors="replace"
+            [CORRAL, *words], capture_output=True, text=True, env=env, cwd=cwd, timeout=COMMAND_S, errors="replace"
         )
 
     def ok(self, *words: str, **environ: str) -> str:

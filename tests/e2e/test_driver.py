@@ -34,6 +34,12 @@ def device(box: Box, index: int) -> dict[str, Any]:
     return row
 
 
+def index_of(box: Box, job: str) -> int:
+    """Which of the two GPUs the job has."""
+    (given,) = box.job(job)["devices"]
+    return [stub_uuid(0), stub_uuid(1)].index(given)
+
+
 def test_the_drivers_gpus_are_listed_and_handed_out_by_uuid(box: Box) -> None:
     assert [row["uuid"] for row in box.json("status", "--json")] == [stub_uuid(0), stub_uuid(1)]
     assert (
@@ -65,10 +71,11 @@ def test_a_jobs_own_process_on_its_gpu_is_no_stranger(box: Box, nvml_stub: NvmlS
     job = box.submit("--", "sh", "-c", "echo pid=$$; exec sleep 600")
     box.until(lambda: "pid=" in box.run("logs", job).stdout)
     pid = box.ok("logs", job).split("pid=")[1].strip()
-    nvml_stub.say("devices 2", f"gpu 0 process {pid} 500")
-    box.until(lambda: device(box, 0)["processes"] != [])
-    assert device(box, 0)["state"] == "allocated"
-    assert device(box, 0)["processes"][0]["job"] == job
+    index = index_of(box, job)
+    nvml_stub.say("devices 2", f"gpu {index} process {pid} 500")
+    box.until(lambda: device(box, index)["processes"] != [])
+    assert device(box, index)["state"] == "allocated"
+    assert device(box, index)["processes"][0]["job"] == job
 
 
 def test_a_driver_that_hangs_holds_up_nobody_and_is_used_again_when_it_answers(box: Box, nvml_stub: NvmlStub) -> None:

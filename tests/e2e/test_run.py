@@ -4,13 +4,12 @@ import os
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.box import Box, described, uuid
+from tests.e2e.box import COMMAND_S, CORRAL, PATIENCE_S, Box, described, line_of, until_there, uuid
 
 
 @pytest.mark.parametrize(
@@ -70,17 +69,17 @@ def test_flags_end_where_the_command_begins(box: Box) -> None:
 
 
 def test_output_is_there_while_the_job_still_runs(box: Box) -> None:
-    started = time.monotonic()
-    with box.start("run", "--", "sh", "-c", "echo early; sleep 30") as command:
-        assert command.stdout is not None
-        assert command.stdout.readline() == "early\n"
-        assert time.monotonic() - started < 15
+    with box.start("run", "--name", "talks", "--", "sh", "-c", "echo early; sleep 600") as command:
+        assert line_of(command.stdout) == "early\n"
+        (row,) = (row for row in box.json("ps", "--json") if row["name"] == "talks")
+        box.until_phase(row["id"], "RUNNING")
         command.send_signal(signal.SIGTERM)
 
 
 def test_binary_output_arrives_as_it_was_written(box: Box) -> None:
     script = "head -c 300000 /dev/zero; printf '\\377\\000\\n'; echo err >&2"
-    done = subprocess.run([*_corral(), "run", "--", "sh", "-c", script], capture_output=True, env=box.env, timeout=60)
+    words = [CORRAL, "run", "--", "sh", "-c", script]
+    done = subprocess.run(words, capture_output=True, env=box.env, timeout=COMMAND_S)
     assert done.stdout == bytes(300000) + b"\xff\x00\nerr\n"
 
 
@@ -91,10 +90,9 @@ def test_a_job_that_reads_input_finds_its_end_at_once(box: Box) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_to_run_cancels_its_job(box: Box, number: signal.Signals) -> None:
     with box.start("run", "--name", f"sent-{number}", "--", "sh", "-c", "echo up; exec sleep 60") as command:
-        assert command.stdout is not None
-        assert command.stdout.readline() == "up\n"
+        assert line_of(command.stdout) == "up\n"
         command.send_signal(number)
-        _, told = command.communicate(timeout=30)
+        _, told = command.communicate(timeout=PATIENCE_S)
     assert command.returncode == 128 + signal.SIGTERM
     assert "cancelling job" in told
     (row,) = (row for row in box.json("ps", "--all", "--json") if row["name"] == f"sent-{number}")
@@ -106,37 +104,36 @@ def test_a_signal_while_it_waits_takes_it_from_the_queue(box: Box) -> None:
     with box.start("run", "--gpus", "4", "--name", "impatient", "--", "true") as command:
         box.until(lambda: any(row["name"] == "impatient" for row in box.json("ps", "--json")))
         command.send_signal(signal.SIGINT)
-        command.communicate(timeout=30)
+        command.communicate(timeout=PATIENCE_S)
     assert command.returncode == 128 + signal.SIGINT
 
 
-def test_a_second_interrupt_stops_waiting_for_a_job_that_does_not_go(box: Box) -> None:
-    script = "trap '' TERM; echo up; while :; do sleep 0.1; done"
+def test_a_second_interrupt_stops_waiting_for_a_job_that_does_not_go(box: Box, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    script = f"trap '' TERM; echo up; {until_there(gate)}"
     with box.start("run", "--name", "stubborn", "--", "sh", "-c", script) as command:
-        assert command.stdout is not None
-        assert command.stderr is not None
-        assert command.stdout.readline() == "up\n"
+        assert line_of(command.stdout) == "up\n"
         command.send_signal(signal.SIGINT)
-        assert "cancelling" in command.stderr.readline()
+        line_of(command.stderr, "cancelling")
         command.send_signal(signal.SIGINT)
-        _, told = command.communicate(timeout=20)
+        _, told = command.communicate(timeout=PATIENCE_S)
     assert command.returncode == 130
     assert "corral wait" in told
+    gate.touch()
 
 
 def test_while_it_waits_run_says_why(box: Box) -> None:
     holder = box.submit("--gpus", "4", "--", "sleep", "60")
     with box.start("run", "--gpus", "2", "--", "echo", "ran") as command:
-        assert command.stderr is not None
-        assert "needs 2 GPUs" in command.stderr.readline()
+        line_of(command.stderr, "needs 2 GPUs")
         box.ok("cancel", holder)
-        out, _ = command.communicate(timeout=30)
+        out, _ = command.communicate(timeout=PATIENCE_S)
     assert (command.returncode, out) == (0, "ran\n")
 
 
 def test_a_reader_that_goes_away_ends_the_job(box: Box) -> None:
-    script = f"{_corral()[0]} run --name yes -- yes | head -n 1"
-    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=box.env, timeout=60)
+    script = f"{CORRAL} run --name yes -- yes | head -n 1"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=box.env, timeout=COMMAND_S)
     assert done.stdout == "y\n"
     (row,) = (row for row in box.json("ps", "--all", "--json") if row["name"] == "yes")
     assert box.ended(row["id"])["phase"] == "CANCELLED"
@@ -187,17 +184,12 @@ def test_a_dry_run_of_what_can_never_start_ends_as_the_submission_would(box: Box
 def test_run_outlasts_a_restart_of_the_server(new_box: Callable[[str], Box]) -> None:
     box = new_box(described(1))
     box.up()
-    with box.start("run", "--", "sh", "-c", "for i in 1 2 3 4; do echo $i; sleep 0.7; done; exit 5") as command:
-        assert command.stdout is not None
-        assert command.stdout.readline() == "1\n"
+    gate = box.home / "gate"
+    with box.start("run", "--", "sh", "-c", f"echo 1; {until_there(gate)}; echo 2; exit 5") as command:
+        assert line_of(command.stdout) == "1\n"
         box.down()
+        line_of(command.stderr, "went away")
         box.up()
-        out, told = command.communicate(timeout=30)
-    assert (command.returncode, out) == (5, "2\n3\n4\n")
-    assert "went away" in told
-
-
-def _corral() -> list[str]:
-    from tests.e2e.box import CORRAL
-
-    return [CORRAL]
+        gate.touch()
+        out, _ = command.communicate(timeout=PATIENCE_S)
+    assert (command.returncode, out) == (5, "2\n")

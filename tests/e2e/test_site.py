@@ -32,14 +32,16 @@ def reloaded(box: Box, text: str) -> str:
     before = len(log.read_text())
     (box.home / "config.yaml").write_text(text)
     os.kill(int((box.home / "corral.pid").read_text().split()[0]), signal.SIGHUP)
-    return str(box.until(lambda: log.read_text()[before:]))
+    return str(
+        box.until(lambda: "the settings were" in (said := log.read_text()[before:]) and said.endswith("\n") and said)
+    )
 
 
 def test_a_job_in_a_queue_waits_for_its_quota_and_the_server_can_be_told_a_larger_one(site: Box) -> None:
     first = site.submit("--queue", "night", "--", "sleep", "60")
     second = site.submit("--queue", "night", "--", "sleep", "60")
     site.until_phase(first, "RUNNING")
-    assert "queue night holds 1 of at most 1" in site.ok("why", second)
+    site.until(lambda: "queue night holds 1 of at most 1" in site.ok("why", second))
     assert site.json("ps", "--start", "--json")[0]["expected_start"] is not None
     assert "the settings were reloaded" in reloaded(site, SETTINGS.replace("quota: {gpus: 1}", "quota: {gpus: 2}"))
     site.until_phase(second, "RUNNING")

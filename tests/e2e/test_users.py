@@ -12,7 +12,7 @@ import pytest
 
 from corral.client import Client
 from corral.model.errors import CorralError
-from tests.e2e.box import Box, described
+from tests.e2e.box import PATIENCE_S, Box, described
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may act as two other users")
 
@@ -58,7 +58,7 @@ def as_user(user: pwd.struct_passwd, box: Box, deed: Callable[[Client], Any]) ->
 
 def output_of(client: Client, script: str) -> list[str]:
     job = client.submit(["/bin/sh", "-c", script])
-    job.wait(timeout_s=30)
+    job.wait(timeout_s=PATIENCE_S)
     return b"".join(job.logs()).decode().splitlines()
 
 
