@@ -5,7 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.world import Served, World
+from corral.api import server
+from tests.api.world import PATIENCE_S, Served, World
+
+
+@pytest.fixture(autouse=True)
+def _patient_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that stops breaks off no answer, however long this machine takes over it."""
+    monkeypatch.setattr(server, "GRACE_S", PATIENCE_S)
 
 
 @pytest.fixture

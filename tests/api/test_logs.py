@@ -10,6 +10,7 @@ from corral.model.errors import BackendFailed
 from corral.model.fact import JobChanged
 from corral.model.job import Phase
 from corral.model.view import View
+from tests.api.world import PATIENCE_S
 
 
 async def collect(chunks: AsyncIterator[bytes]) -> bytes:
@@ -43,7 +44,7 @@ class FollowedJob:
         async def both() -> bytes:
             following = asyncio.ensure_future(collect(self.follow(offset)))
             await happen()
-            return await asyncio.wait_for(following, 10)
+            return await asyncio.wait_for(following, PATIENCE_S)
 
         return asyncio.run(both())
 
@@ -145,6 +146,6 @@ def test_a_hundred_can_follow_at_once(path: Path) -> None:
         path.write_bytes(b"for all\n")
         await asyncio.sleep(0.1)
         job.end()
-        return await asyncio.wait_for(asyncio.gather(*followers), 20)
+        return await asyncio.wait_for(asyncio.gather(*followers), PATIENCE_S)
 
     assert set(asyncio.run(crowd())) == {b"for all\n"}

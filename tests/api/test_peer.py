@@ -6,13 +6,14 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from corral.api import peer
 from corral.api.peer import Peer, peer_of
-from tests.api.world import Served, World
+from tests.api.world import PATIENCE_S, Served, World
 
 CALL = """
 import http.client, os, socket, sys
@@ -32,7 +33,7 @@ needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be two 
 def calls_as(uid: int, served: Served, *paths: str) -> list[tuple[int, Any]]:
     """Status and JSON of a submission and of POSTs to `paths`, sent by a process of that user."""
     command = [sys.executable, "-I", "-c", CALL, os.fspath(served.path), str(uid), *paths]
-    said = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout
+    said = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True).stdout
     lines = [line.split(" ", 1) for line in said.splitlines()]
     return [(int(status), json.loads(body)) for status, body in lines]
 
@@ -87,14 +88,17 @@ def test_a_server_that_is_not_roots_turns_other_users_away(world: World) -> None
 def test_who_does_not_finish_a_request_is_not_waited_for(
     world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, sent: bytes
 ) -> None:
+    patience_s = peer.REQUEST_TIMEOUT_S
     monkeypatch.setattr(peer, "REQUEST_TIMEOUT_S", 0.1)
     served = Served(world)
     try:
         with served.raw_connection() as connection:
-            connection.sendall(sent)
             began = time.monotonic()
-            assert connection.recv(100) == b""
-            assert time.monotonic() - began < 10
+            # The server may have hung up before all was sent, or before it had read that.
+            with suppress(BrokenPipeError, ConnectionResetError):
+                connection.sendall(sent)
+                assert connection.recv(100) == b""
+            assert time.monotonic() - began < patience_s
     finally:
         served.stop()
     assert not caplog.records

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from corral.api.server import ApiServer, tcp_socket, unix_socket
+from corral.api.waiting import LONGEST_WAIT_S
 from corral.model.errors import Conflict, Refused
-from tests.api.world import TOKEN, Served, World
+from tests.api.world import PATIENCE_S, TOKEN, Served, World
 
 
 def test_a_socket_left_by_a_dead_server_is_replaced_silently(home: Path) -> None:
@@ -93,7 +94,8 @@ def test_a_stop_finishes_what_was_begun_and_lets_nobody_wait(served: Served) -> 
     answers: list[bool] = []
 
     def wait() -> None:
-        answers.append(served.call("POST", "/jobs/wait", {"ids": [job_id], "timeout_s": 20}).data["done"])
+        asked = {"ids": [job_id], "timeout_s": LONGEST_WAIT_S}
+        answers.append(served.call("POST", "/jobs/wait", asked).data["done"])
 
     waiting = threading.Thread(target=wait)
     waiting.start()
@@ -101,9 +103,9 @@ def test_a_stop_finishes_what_was_begun_and_lets_nobody_wait(served: Served) -> 
         time.sleep(0.005)
     began = time.monotonic()
     served.stop()
-    waiting.join(10)
+    waiting.join(PATIENCE_S)
     assert answers == [False]
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < LONGEST_WAIT_S
 
 
 def test_a_stop_breaks_off_a_followed_log_so_that_it_does_not_look_complete(served: Served) -> None:
@@ -128,7 +130,7 @@ def test_a_stop_before_the_start_is_a_start_that_ends_at_once(world: World) -> N
     server.stop()
     thread = threading.Thread(target=server.run)
     thread.start()
-    thread.join(10)
+    thread.join(PATIENCE_S)
     assert not thread.is_alive()
 
 
@@ -150,13 +152,13 @@ def test_requests_sent_ahead_are_answered_in_order(served: Served) -> None:
 def test_a_waiting_crowd_does_not_keep_others_from_an_answer(served: Served) -> None:
     job_id = served.submit()
     crowd = [served.raw_connection() for _ in range(100)]
-    body = b'{"ids": ["%s"], "timeout_s": 20}' % job_id.encode()
+    body = b'{"ids": ["%s"], "timeout_s": %d}' % (job_id.encode(), LONGEST_WAIT_S)
     head = b"POST /api/v1/jobs/wait HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n" % len(body)
     for connection in crowd:
         connection.sendall(head + body)
     began = time.monotonic()
     assert len(served.call("GET", "/jobs").data["jobs"]) == 1
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < LONGEST_WAIT_S
     served.call("POST", f"/jobs/{job_id}/cancel")
     for connection in crowd:
         assert connection.recv(65536).startswith(b"HTTP/1.1 200")

@@ -1,7 +1,6 @@
 import asyncio
 import os
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -10,37 +9,47 @@ from corral.api import submitting
 from corral.api.submitting import Submitter
 from corral.control.caller import Caller
 from corral.model.submission import Submission
-from tests.api.world import Served, World
+from tests.api.world import PATIENCE_S, Served, World
 
 HUNG = "/hung/file/server"
 
 
+class HungDirectory:
+    """A directory whose file server does not answer until `answers` is set; `looks` counts who waits for it."""
+
+    def __init__(self) -> None:
+        self.answers = threading.Event()
+        self.looks = threading.Semaphore(0)
+        self._isdir = os.path.isdir
+
+    def isdir(self, path: str) -> bool:
+        if path != HUNG:
+            return self._isdir(path)
+        self.looks.release()
+        return self.answers.wait(PATIENCE_S)
+
+
 @pytest.fixture
-def hang(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
-    """A directory whose file server does not answer until the event is set."""
-    answers = threading.Event()
-    isdir = os.path.isdir
-
-    def look(path: str) -> bool:
-        return answers.wait(20) if path == HUNG else isdir(path)
-
-    monkeypatch.setattr(os.path, "isdir", look)
-    yield answers
-    answers.set()
+def hung(monkeypatch: pytest.MonkeyPatch) -> Iterator[HungDirectory]:
+    hung = HungDirectory()
+    monkeypatch.setattr(os.path, "isdir", hung.isdir)
+    yield hung
+    hung.answers.set()
 
 
-def test_a_directory_that_hangs_holds_up_nobody_else(served: Served, hang: threading.Event) -> None:
+def test_a_directory_that_hangs_holds_up_nobody_else(served: Served, hung: HungDirectory) -> None:
     held_up = [threading.Thread(target=served.submit, kwargs={"workdir": HUNG}) for _ in range(30)]
     for thread in held_up:
         thread.start()
-    time.sleep(0.3)
-    began = time.monotonic()
+    for _ in range(submitting._THREADS):
+        assert hung.looks.acquire(timeout=PATIENCE_S)
     assert served.call("GET", "/jobs").data["jobs"] == []
     assert served.call("GET", "/devices").status == 200
-    assert time.monotonic() - began < 10
-    hang.set()
+    assert not hung.answers.is_set()
+    assert all(thread.is_alive() for thread in held_up)
+    hung.answers.set()
     for thread in held_up:
-        thread.join(20)
+        thread.join(PATIENCE_S)
     assert len(served.call("GET", "/jobs").data["jobs"]) == 30
 
 

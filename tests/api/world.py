@@ -29,6 +29,9 @@ from corral.ports import Decided
 from corral.sharing.exclusive import Exclusive
 from corral.sharing.timeslice import Timeslice
 
+PATIENCE_S = 60.0
+"""What has not come about after so long hangs: no machine is that slow."""
+
 TOKEN = "a-token-of-sufficient-length"
 UUIDS = ("GPU-00000000-0000-0000-0000-000000000000", "GPU-11111111-1111-1111-1111-111111111111")
 
@@ -110,11 +113,11 @@ class Served:
         self.server = ApiServer(app, sockets, world.ends, on_ready=self.ready.set)
         self.thread = threading.Thread(target=self.server.run)
         self.thread.start()
-        assert self.ready.wait(10)
+        assert self.ready.wait(PATIENCE_S)
 
     def stop(self) -> None:
         self.server.stop()
-        self.thread.join(20)
+        self.thread.join(PATIENCE_S)
         assert not self.thread.is_alive()
 
     def call(self, method: str, path: str, body: Any = None, *, headers: Mapping[str, str] | None = None) -> "Answer":
@@ -124,7 +127,7 @@ class Served:
 
     def call_tcp(self, method: str, path: str, body: Any = None, *, token: str | None = TOKEN) -> "Answer":
         """One request over TCP."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
         try:
             return exchange(connection, method, path, body, {"Authorization": f"Bearer {token}"} if token else {})
         finally:
@@ -132,7 +135,7 @@ class Served:
 
     @contextmanager
     def connection(self) -> Iterator[http.client.HTTPConnection]:
-        connection = http.client.HTTPConnection("localhost", timeout=20)
+        connection = http.client.HTTPConnection("localhost", timeout=PATIENCE_S)
         connection.sock = self.raw_connection()
         try:
             yield connection
@@ -141,7 +144,7 @@ class Served:
 
     def raw_connection(self) -> socket.socket:
         raw = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        raw.settimeout(20)
+        raw.settimeout(PATIENCE_S)
         raw.connect(os.fspath(self.path))
         return raw
 

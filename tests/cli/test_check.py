@@ -29,19 +29,26 @@ CONFIG = {
 
 
 def corral(home: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    env = {**os.environ, "CORRAL_HOME": str(home), "COLUMNS": "80", "NO_COLOR": "1"}
+    foreign = {name: value for name, value in os.environ.items() if not name.startswith("CORRAL_")}
+    env = {**foreign, "CORRAL_HOME": str(home), "COLUMNS": "80", "NO_COLOR": "1"}
     return subprocess.run([*CORRAL, *words], capture_output=True, text=True, env=env, cwd=home, timeout=60)
+
+
+def with_model(home: Path) -> Path:
+    (home / "model").mkdir()
+    (home / "model" / "config.json").write_text(json.dumps(CONFIG))
+    return home
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "config.json").write_text(json.dumps(CONFIG))
-    return tmp_path
+    return with_model(tmp_path)
 
 
-@pytest.fixture
-def served(home: Path) -> Iterator[Path]:
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A home whose server knows two kinds of devices; these tests only ask it."""
+    home = with_model(tmp_path_factory.mktemp("served"))
     (home / "mock.toml").write_text(MOCK)
     up = corral(home, "up", "--detach", "--mock", str(home / "mock.toml"))
     assert up.returncode == 0, up.stderr

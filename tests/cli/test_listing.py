@@ -193,5 +193,6 @@ def test_text_is_clipped_with_a_mark_and_kept_on_one_line() -> None:
 
 def test_a_moment_has_its_date_only_when_it_is_not_today() -> None:
     assert clock_time(None) == "-"
-    assert len(clock_time(time.time())) == len("14:20")
+    twice = [clock_time(time.time()) for _ in "ab"]  # midnight may come between one look at the clock and the next
+    assert len("14:20") in map(len, twice)
     assert len(clock_time(0.0)) == len("1970-01-01 00:00")

@@ -27,6 +27,7 @@ def test_a_countdown_is_no_news(capsys: pytest.CaptureFixture[str], monkeypatch:
 def test_another_reason_is_told_but_not_at_once(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(waiting, "SPACING_S", 3600.0)
     line, other = ReasonLine(), replace(WAITS, reason="sft waits: it needs 4 GPUs; box has 3 free.")
     line.show(WAITS)
     line.show(other)

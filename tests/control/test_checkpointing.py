@@ -12,9 +12,14 @@ from corral.control.checkpointing import Checkpoints
 from corral.model.job import Job, Phase
 from tests.control.strategies import job
 
-SAVES = (
-    "import signal, sys; signal.signal(signal.SIGUSR1, lambda *_: sys.exit(7)); print('up', flush=True); signal.pause()"
-)
+SAVES = """
+import signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+print("up", flush=True)
+signal.sigwait({signal.SIGUSR1})
+sys.exit(7)
+"""
+PATIENCE_S = 60.0
 
 
 @contextlib.contextmanager
@@ -39,8 +44,8 @@ def test_an_evicted_job_is_told_before_it_is_stopped_and_has_its_time() -> None:
     checkpoints = Checkpoints(clock, calls.put)
     with worker() as process:
         assert not checkpoints.may_end(evicted(), "1.1", lambda: [process.pid])
-        assert process.wait(timeout=20) == 7
-    assert calls.get(timeout=20) == "1.1"
+        assert process.wait(timeout=PATIENCE_S) == 7
+    assert calls.get(timeout=PATIENCE_S) == "1.1"
     assert not checkpoints.may_end(evicted(), "1.1", list)
     clock.advance(0.05)
     assert checkpoints.may_end(evicted(), "1.1", list)

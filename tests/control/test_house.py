@@ -24,6 +24,8 @@ from corral.sim.life import LiveServer
 from tests.control.strategies import box
 
 GPUS = 3
+PICKS = st.integers(0, 99)
+"""Which of those there are, counted round: a draw whose range is theirs would differ when a server is slow."""
 ALICE = Caller("alice", 1000, 1000, (1000,), admin=True)
 BOX = box(GPUS)
 
@@ -45,9 +47,13 @@ class LifeOfAServer(RuleBasedStateMachine):
         self.server.close()
         self.directory.cleanup()
 
-    def some(self, data: st.DataObject) -> str | None:
+    def some_job(self, pick: int) -> str | None:
         jobs = sorted(self.server.ledger.view().jobs)
-        return data.draw(st.sampled_from(jobs)) if jobs else None
+        return jobs[pick % len(jobs)] if jobs else None
+
+    def some_launch(self, pick: int) -> str | None:
+        live = sorted(self.server.ledger.view().allocations)
+        return live[pick % len(live)] if live else None
 
     @rule(gpus=st.integers(0, GPUS), count=st.integers(1, 3), follow=st.booleans())
     def submit(self, gpus: int, count: int, follow: bool) -> None:
@@ -63,19 +69,18 @@ class LifeOfAServer(RuleBasedStateMachine):
         self.acknowledged += self.server.service.submit(work, ALICE)
         self.server.settle()
 
-    @rule(data=st.data(), code=st.sampled_from([0, 1]))
-    def exit(self, data: st.DataObject, code: int) -> None:
-        live = sorted(self.server.ledger.view().allocations)
-        if live:
-            ending = data.draw(st.sampled_from(live))
+    @rule(pick=PICKS, code=st.sampled_from([0, 1]))
+    def exit(self, pick: int, code: int) -> None:
+        ending = self.some_launch(pick)
+        if ending is not None:
             self.backend.finish(ending, code)
             while ending in self.server.ledger.view().allocations:
                 time.sleep(0.001)
             self.server.settle()
 
-    @rule(data=st.data(), deed=st.sampled_from(["cancel", "hold", "release", "requeue"]))
-    def change(self, data: st.DataObject, deed: str) -> None:
-        job_id = self.some(data)
+    @rule(pick=PICKS, deed=st.sampled_from(["cancel", "hold", "release", "requeue"]))
+    def change(self, pick: int, deed: str) -> None:
+        job_id = self.some_job(pick)
         if job_id is not None:
             try:
                 getattr(self.server.service, deed)(job_id, ALICE)
@@ -83,13 +88,12 @@ class LifeOfAServer(RuleBasedStateMachine):
                 return
             self.server.settle()
 
-    @rule(data=st.data(), restarted=st.booleans())
-    def lose_a_record(self, data: st.DataObject, restarted: bool) -> None:
+    @rule(pick=PICKS, restarted=st.booleans())
+    def lose_a_record(self, pick: int, restarted: bool) -> None:
         """What is on record of a launch is destroyed, and a server hears of it, or finds it so when it comes."""
-        live = sorted(self.server.ledger.view().allocations)
-        if not live:
+        lost = self.some_launch(pick)
+        if lost is None:
             return
-        lost = data.draw(st.sampled_from(live))
         if restarted:
             self.server.close()
             self.backend.forget(lost)
@@ -112,14 +116,14 @@ class LifeOfAServer(RuleBasedStateMachine):
             self.server.service.uncordon(str(index), ALICE)
         self.server.settle()
 
-    @rule(data=st.data())
-    def restart(self, data: st.DataObject) -> None:
+    @rule(ending=st.sets(st.integers(0, 5)))
+    def restart(self, ending: set[int]) -> None:
         """The server goes away, work ends meanwhile, and another comes."""
         self.server.close()
         self.backend.on_event = lambda _: None
-        live = sorted(self.server.ledger.view().allocations)
-        for allocation_id in data.draw(st.lists(st.sampled_from(live), unique=True)) if live else []:
-            self.backend.finish(allocation_id)
+        for number, allocation_id in enumerate(sorted(self.server.ledger.view().allocations)):
+            if number in ending:
+                self.backend.finish(allocation_id)
         self.server = server_of(self.home, self.backend)
         self.server.settle()
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from corral.clock import SystemClock
+from corral.clock import ManualClock
 from corral.control.caller import Caller
-from corral.control.inspection import Inspection, places_of
+from corral.control.inspection import TRUST_S, Inspection, places_of
 from corral.model.device import Device, Node
 from corral.model.errors import Refused
 from corral.model.fact import NodeObserved
@@ -29,8 +29,13 @@ def with_devices(*devices: Device) -> View:
 
 
 @pytest.fixture
-def inspection() -> Inspection:
-    return Inspection(SystemClock())
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def inspection(clock: ManualClock) -> Inspection:
+    return Inspection(clock)
 
 
 def test_what_no_device_can_run_is_refused_and_force_lets_it_in(inspection: Inspection) -> None:
@@ -65,12 +70,14 @@ def test_the_memory_that_counts_is_what_is_granted() -> None:
     assert (place.devices, place.share_milli) == (2, 600)
 
 
-def test_a_command_that_was_inspected_is_known_for_a_while(inspection: Inspection) -> None:
+def test_a_command_that_was_inspected_is_known_for_a_while(inspection: Inspection, clock: ManualClock) -> None:
     assert not inspection.is_known(BF16, ALICE)
     inspection.notes(with_devices(A100), BF16, ALICE)
     assert inspection.is_known(BF16, ALICE)
     assert not inspection.is_known(replace(BF16, workdir="/tmp"), ALICE)
     assert inspection.is_known(replace(BF16, request=Request(devices=0)), ALICE)
+    clock.advance(TRUST_S)
+    assert not inspection.is_known(BF16, ALICE)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can take on another user's rights")

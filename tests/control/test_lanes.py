@@ -10,7 +10,7 @@ import pytest
 from corral.control.lanes import WORKERS, Lanes
 from corral.model.errors import BackendFailed
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def wait(gate: threading.Event) -> None:
@@ -60,7 +60,7 @@ def test_what_was_not_begun_when_it_closed_is_left_undone() -> None:
         wait(gate)
         done.append("slow")
 
-    lanes.put("GPU-a", slow)
+    begun = lanes.put("GPU-a", slow)
     lanes.put("GPU-a", lambda: done.append("never"))
     assert began.wait(PATIENCE_S)
     closing = threading.Thread(target=lanes.close)
@@ -69,4 +69,5 @@ def test_what_was_not_begun_when_it_closed_is_left_undone() -> None:
         time.sleep(0.001)
     gate.set()
     closing.join(PATIENCE_S)
+    begun.result(PATIENCE_S)
     assert done == ["slow"]

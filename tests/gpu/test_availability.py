@@ -79,10 +79,10 @@ def test_a_wait_ends_as_soon_as_there_are_enough(stub: NvmlStub) -> None:
 def test_a_wait_ends_with_the_last_answer_when_the_time_is_up(stub: NvmlStub) -> None:
     stub.say("devices 1", "gpu 0 util 90")
     began = time.monotonic()
-    available, message = wait_for_gpu_availability(1, timeout_seconds=1, check_interval=30)
+    available, message = wait_for_gpu_availability(1, timeout_seconds=1, check_interval=600)
     assert not available
     assert "90 % in use" in message
-    assert 1.0 <= time.monotonic() - began < 15.0
+    assert 1.0 <= time.monotonic() - began < 60.0
 
 
 def test_a_wait_for_more_than_there_are_does_not_begin(stub: NvmlStub) -> None:

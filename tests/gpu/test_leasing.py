@@ -67,9 +67,11 @@ def test_all_or_none_are_taken(stub: NvmlStub) -> None:
 
 def test_a_lease_waits_for_its_turn(stub: NvmlStub) -> None:
     first = lease(gpus=3)
-    threading.Timer(0.1, first.release).start()
-    with lease(gpus=3, timeout_seconds=30) as second:
+    timer = threading.Timer(0.1, first.release)
+    timer.start()
+    with lease(gpus=3, timeout_seconds=60) as second:
         assert len(second.uuids) == 3
+    timer.join()
 
 
 def test_many_threads_never_share_a_gpu(stub: NvmlStub) -> None:

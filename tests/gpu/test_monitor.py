@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -15,6 +16,19 @@ from tests.nvml_stub import NvmlStub, stub_uuid
 @pytest.fixture
 def stub(stubbed_nvml: NvmlStub) -> NvmlStub:
     return stubbed_nvml
+
+
+def until(holds: Callable[[], bool]) -> None:
+    """Wait for what a recording does in its own time."""
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.005)
+
+
+def until_sampled(monitor: GPUMonitor) -> None:
+    """Wait for the recording's first sample."""
+    until(lambda: monitor.get_average_utilization(0) is not None)
 
 
 def test_every_caller_gets_the_same_monitor() -> None:
@@ -37,6 +51,8 @@ def test_a_snapshot_holds_every_gpu_with_its_readings_and_score(stub: NvmlStub) 
 def test_a_query_within_five_seconds_is_answered_from_memory_unless_told_otherwise(
     stub: NvmlStub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert monitor_module.CACHE_TTL_S == 5.0
+    monkeypatch.setattr(monitor_module, "CACHE_TTL_S", 3600.0)
     monitor = GPUMonitor()
     first = monitor.query_gpus()
     stub.say("gpu 0 util 99")
@@ -98,11 +114,13 @@ def test_a_recording_comes_to_the_documented_shape(stub: NvmlStub) -> None:
     stub.say("devices 1", "gpu 0 util 80", "gpu 0 used 8192")
     monitor = GPUMonitor()
     monitor.start_monitoring(interval_seconds=0.01)
-    time.sleep(0.1)
+    began = time.monotonic()
+    until_sampled(monitor)
+    lasted_s = time.monotonic() - began
     stats = monitor.stop_monitoring()
     assert stats is not None
     assert set(stats) == {"monitoring_duration_seconds", "sample_count", "gpu_stats"}
-    assert stats["monitoring_duration_seconds"] >= 0.1
+    assert stats["monitoring_duration_seconds"] >= lasted_s
     gpu = stats["gpu_stats"]["0"]
     assert gpu["name"] == "NVIDIA A100-SXM4-80GB"
     assert gpu["utilization"] == {"min": 80.0, "max": 80.0, "mean": 80.0, "samples": stats["sample_count"]}
@@ -116,7 +134,7 @@ def test_what_could_never_be_read_is_none_in_a_recording_and_not_zero(stub: Nvml
     stub.say("devices 1", "gpu 0 power -1")
     monitor = GPUMonitor()
     monitor.start_monitoring(interval_seconds=0.01)
-    time.sleep(0.05)
+    until_sampled(monitor)
     stats = monitor.stop_monitoring()
     assert stats is not None
     assert stats["gpu_stats"]["0"]["power_draw_w"] == {"min": None, "max": None, "mean": None}
@@ -133,9 +151,9 @@ def test_a_recording_that_was_never_started_is_none(stub: NvmlStub) -> None:
 def test_starting_again_forgets_what_was_recorded(stub: NvmlStub) -> None:
     monitor = GPUMonitor()
     monitor.start_monitoring(0.01)
-    time.sleep(0.1)
-    monitor.start_monitoring(10.0)
-    time.sleep(0.02)
+    until_sampled(monitor)
+    monitor.start_monitoring(3600.0)
+    until_sampled(monitor)
     stats = monitor.stop_monitoring()
     assert stats is not None
     assert stats["sample_count"] == 1
@@ -151,7 +169,7 @@ def test_the_average_is_that_of_the_window_and_none_without_readings(stub: NvmlS
     monitor = GPUMonitor()
     assert monitor.get_average_utilization(0) is None
     monitor.start_monitoring(0.01)
-    time.sleep(0.05)
+    until_sampled(monitor)
     assert monitor.get_average_utilization(0) == 40.0
     assert monitor.get_average_utilization(7) is None
     monitor.stop_monitoring()
@@ -159,17 +177,21 @@ def test_the_average_is_that_of_the_window_and_none_without_readings(stub: NvmlS
     assert monitor.get_average_utilization(0, window_seconds=-1) is None
 
 
-def test_a_driver_that_comes_and_goes_costs_samples_and_nothing_else(stub: NvmlStub) -> None:
+def test_a_driver_that_comes_and_goes_costs_samples_and_nothing_else(
+    stub: NvmlStub, caplog: pytest.LogCaptureFixture
+) -> None:
+    stub.say("gpu 7 util 10")
     monitor = GPUMonitor()
     assert monitor.is_available()
     monitor.start_monitoring(0.01)
+    until_sampled(monitor)
     stub.say("generation 1", "init 9")
-    time.sleep(0.05)
-    stub.say("generation 1", "devices 8")
-    time.sleep(0.05)
+    until(lambda: "cannot be read" in caplog.text)
+    stub.say("generation 1", "devices 8", "gpu 7 util 90")
+    until(lambda: (monitor.get_average_utilization(7) or 0) > 10)
     stats = monitor.stop_monitoring()
     assert stats is not None
-    assert stats["gpu_stats"]["7"]["utilization"]["samples"] > 0
+    assert (stats["gpu_stats"]["7"]["utilization"]["min"], stats["gpu_stats"]["7"]["utilization"]["max"]) == (10, 90)
 
 
 @pytest.mark.usefixtures("no_driver")
