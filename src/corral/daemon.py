@@ -105,7 +105,7 @@ class Server:
             self._clock,
             home=home,
             settings=settings,
-            tenancy=Tenancy(make_drivers(settings, mps, described=self._described), home.scratch),
+            tenancy=Tenancy(make_drivers(settings, mps, described=self._described, by_root=_by_root()), home.scratch),
             about=self._about,
             policies=policies,
         )
@@ -113,7 +113,7 @@ class Server:
         self._patrols = self._make_patrols(mps)
         self._ends = EndSignal()
         self._ledger.subscribe(self._ends.on_change)
-        self._listeners = [unix_socket(home.socket, for_everyone=os.geteuid() == 0)]
+        self._listeners = [unix_socket(home.socket, for_everyone=_by_root())]
         token = ensure_token(home.token_file)
         if listen is not None:
             self._listeners.append(tcp_socket(listen, token=token))
@@ -123,7 +123,7 @@ class Server:
     def run(self) -> None:
         """Bring ledger and machine together, then decide, act and answer until `stop` is called."""
         try:
-            mode_warning = process_mode_warning(self._settings, described=self._described)
+            mode_warning = process_mode_warning(self._settings, described=self._described, by_root=_by_root())
             for warning in (mps_warning(self._settings), mode_warning):
                 if warning is not None:
                     log.warning("%s", warning)
@@ -237,6 +237,11 @@ class Server:
         )
 
 
+def _by_root() -> bool:
+    """Whether this server is root's, and runs jobs as whoever submits them."""
+    return os.geteuid() == 0
+
+
 def _allow_many_files() -> None:
     """A running job takes a descriptor. After the zygote stands, so that its jobs keep the limit that was set."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -246,7 +251,7 @@ def _allow_many_files() -> None:
 @contextlib.contextmanager
 def only_server_of(home: Home) -> Iterator[None]:
     """Hold the home's lock and keep its pid file. Raises Conflict when another server has it."""
-    shared = os.geteuid() == 0
+    shared = _by_root()
     home.root.mkdir(parents=True, exist_ok=True, mode=0o755 if shared else 0o700)
     with home.lock_file.open("a+") as lock:
         try:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from corral.cli.doctor import gpu_findings
 from corral.cli.doctor_gpu import (
     GPU_CHECKS,
     Surroundings,
@@ -21,6 +22,7 @@ from corral.cli.doctor_gpu import (
 )
 from corral.cli.finding import OK, WARNING
 from corral.model.device import Device, Node, Partition
+from corral.model.home import Home
 from corral.model.means import Means
 
 A100 = Device("GPU-a", 0, "NVIDIA A100", 81920, compute_capability=(8, 0), mig_enabled=False, persistence=True)
@@ -113,6 +115,14 @@ def test_mps_is_looked_at_where_the_site_asks_for_it(here: Surroundings, tmp_pat
     assert "MPS needs a driver for CUDA 11.5" in check_mps(old).found
 
 
+def test_mps_that_cannot_be_is_told_without_a_driver_too(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(f"sharing: {{0: mps}}\nmps_control: {tmp_path}/none\n")
+    found = {one.about: one for one in gpu_findings(Home(tmp_path), None)}
+    assert "not installed" in found["MPS"].found
+    (tmp_path / "config.yaml").write_text("sharing: exclusive\n")
+    assert "not installed" not in "".join(one.found for one in gpu_findings(Home(tmp_path), None))
+
+
 def test_a_mode_for_several_users_is_looked_for_before_anybody_counts_on_it(here: Surroundings, tmp_path: Path) -> None:
     old = replace(with_mps(here, tmp_path / "old", "#!/bin/sh\n# -d\n"), mps_multi_user=True)
     found = check_mps(old)
@@ -129,12 +139,13 @@ def test_an_mps_daemon_of_somebody_elses_is_named(here: Surroundings) -> None:
 
 def test_a_process_mode_that_no_program_can_set_is_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert check_process_mode(asked=False, described=False).state == OK
-    missing = check_process_mode(asked=True, described=False)
+    assert check_process_mode(asked=False, described=False, by_root=True).state == OK
+    missing = check_process_mode(asked=True, described=False, by_root=True)
     assert (missing.state, missing.found.partition(",")[0]) == (WARNING, "nvidia-smi is not installed here")
     tools(tmp_path, nvidia_smi="")
-    assert check_process_mode(asked=True, described=False).state == OK
-    assert check_process_mode(asked=True, described=True).state == WARNING
+    assert check_process_mode(asked=True, described=False, by_root=True).state == OK
+    assert check_process_mode(asked=True, described=True, by_root=True).state == WARNING
+    assert "only root" in check_process_mode(asked=True, described=False, by_root=False).found
 
 
 def test_a_device_in_mig_mode_without_slices_can_run_nothing(here: Surroundings) -> None:

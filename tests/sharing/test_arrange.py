@@ -34,6 +34,7 @@ def test_a_device_that_mps_cannot_run_on_is_given_whole_and_that_is_said(node: N
     assert arranged.node(old).devices[0].means is Means.EXCLUSIVE
     (why,) = arranged.refusals(old)
     assert "Volta" in why
+    assert why.startswith("GPU 0: ")
     assert why.endswith("it is given whole")
     assert arranged.refusals(replace(node, devices=(device,))) == ()
 
@@ -60,4 +61,15 @@ def test_slices_are_devices_after_those_that_they_are_cut_from(node: Node) -> No
 def test_what_the_machine_lacks_for_mps_counts_like_what_the_device_lacks(node: Node) -> None:
     arranged = Arrangement((("0", Means.MPS),), unfit=lambda _, device: f"{device.uuid} has no control program")
     assert arranged.node(node).devices[0].means is Means.EXCLUSIVE
-    assert arranged.refusals(node) == ("GPU-a has no control program; it is given whole",)
+    assert arranged.refusals(node) == ("GPU 0: GPU-a has no control program; it is given whole",)
+
+
+def test_what_several_devices_lack_is_said_once_and_of_a_sliced_one_that_its_slices_are_handed_out(
+    node: Node, device: Device
+) -> None:
+    several = replace(node, devices=(*node.devices, replace(device, uuid="GPU-b", index=2)))
+    arranged = Arrangement((("*", Means.MPS),), unfit=lambda _, __: "there is no program")
+    assert arranged.refusals(several) == (
+        "GPU 0, 2: there is no program; they are given whole",
+        "GPU 1: there is no program; only slices are handed out",
+    )

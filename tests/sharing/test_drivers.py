@@ -6,6 +6,7 @@ import pytest
 
 from corral.config import Settings
 from corral.model.device import Device
+from corral.model.errors import BackendFailed
 from corral.model.means import Means
 from corral.sharing.drivers import make_drivers, process_mode_warning
 from corral.sharing.mps import Mps
@@ -25,12 +26,12 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return calls
 
 
-def prepare(device: Device, settings: Settings, *, described: bool) -> None:
-    make_drivers(settings, Mps(Path("/")), described=described)[Means.EXCLUSIVE].prepare(device)
+def prepare(device: Device, settings: Settings, *, described: bool, by_root: bool = True) -> None:
+    make_drivers(settings, Mps(Path("/")), described=described, by_root=by_root)[Means.EXCLUSIVE].prepare(device)
 
 
 def test_a_process_mode_that_can_be_set_is_set_without_a_warning(device: Device, calls: Path) -> None:
-    assert process_mode_warning(ASKED, described=False) is None
+    assert process_mode_warning(ASKED, described=False, by_root=True) is None
     prepare(device, ASKED, described=False)
     assert calls.read_text() == "-i GPU-a -c EXCLUSIVE_PROCESS\n"
 
@@ -39,14 +40,30 @@ def test_without_nvidia_smi_devices_are_given_whole_without_the_mode_and_it_is_s
     device: Device, calls: Path
 ) -> None:
     calls.with_name("nvidia-smi").unlink()
-    warning = process_mode_warning(ASKED, described=False)
+    warning = process_mode_warning(ASKED, described=False, by_root=True)
     assert warning is not None
     assert warning.startswith("exclusive_process_mode: nvidia-smi is not installed here")
     prepare(device, ASKED, described=False)
 
 
+def test_a_server_that_is_not_roots_gives_devices_whole_without_the_mode_and_says_so(
+    device: Device, calls: Path
+) -> None:
+    warning = process_mode_warning(ASKED, described=False, by_root=False)
+    assert warning is not None
+    assert warning.startswith("exclusive_process_mode: only root may set a compute mode")
+    prepare(device, ASKED, described=False, by_root=False)
+    assert calls.read_text() == ""
+
+
+def test_a_mode_that_the_driver_refuses_fails_the_launch_with_what_to_do(device: Device, calls: Path) -> None:
+    calls.with_name("nvidia-smi").write_text("#!/bin/sh\necho not supported here >&2\nexit 3\n")
+    with pytest.raises(BackendFailed, match="not supported here; without exclusive_process_mode in config"):
+        prepare(device, ASKED, described=False)
+
+
 def test_described_devices_are_nothing_to_tell_a_driver_of(device: Device, calls: Path) -> None:
-    assert process_mode_warning(ASKED, described=True) == (
+    assert process_mode_warning(ASKED, described=True, by_root=True) == (
         "exclusive_process_mode: described devices have no compute mode; "
         "devices are given whole without it, to one job and all its processes"
     )
@@ -55,4 +72,4 @@ def test_described_devices_are_nothing_to_tell_a_driver_of(device: Device, calls
 
 
 def test_a_site_that_asks_for_no_process_mode_is_not_warned() -> None:
-    assert process_mode_warning(Settings(), described=True) is None
+    assert process_mode_warning(Settings(), described=True, by_root=True) is None

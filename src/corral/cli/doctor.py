@@ -90,11 +90,12 @@ def check_settings(home: Home) -> Finding:
     return Finding("settings", OK, str(home.config_file))
 
 
-def _described(home: Home) -> bool:
-    """Whether a server has devices that --mock described to it."""
+def _server_of(home: Home) -> tuple[bool, bool]:
+    """Of the server that answers, or of one that this user would start: are its devices described, and is it root's."""
     with suppress(CorralError), Client(home.root) as client:
-        return client.server().mock
-    return False
+        server = client.server()
+        return server.mock, server.user == "root"
+    return False, os.geteuid() == 0
 
 
 def _nodes_served(home: Home) -> list[Node] | None:
@@ -244,20 +245,21 @@ def guarded(check: Check) -> Check:
 
 def gpu_findings(home: Home, node: Node | None) -> list[Finding]:
     """What there is to say of the GPUs of this machine; of described ones, and of none, only what the site misses."""
-    from corral.cli.doctor_gpu import GPU_CHECKS, Surroundings, check_process_mode
+    from corral.cli.doctor_gpu import GPU_CHECKS, Surroundings, check_mps, check_process_mode
 
     with suppress(CorralError):
         settings = load_settings(home.config_file)
-        mode = check_process_mode(asked=settings.exclusive_process_mode, described=_described(home))
-        if node is None:
-            return [mode] if mode.state == WARNING else []
+        described, by_root = _server_of(home)
+        mode = check_process_mode(asked=settings.exclusive_process_mode, described=described, by_root=by_root)
         here = Surroundings(
-            node,
+            node or Node("here", (), 0, 0),
             settings.sharing,
             home=home.root,
             mps_control=settings.mps_control,
             mps_multi_user=settings.mps_multi_user,
         )
+        if node is None:
+            return [found for found in (check_mps(here), mode) if found.state == WARNING]
         return [*(check(here) for check in GPU_CHECKS), mode]
     return []
 

@@ -127,15 +127,15 @@ def check_mps(here: Surroundings) -> Finding:
     return Finding("MPS", OK, "the devices that are shared by it can be")
 
 
-def check_process_mode(*, asked: bool, described: bool) -> Finding:
+def check_process_mode(*, asked: bool, described: bool, by_root: bool) -> Finding:
     """Devices that the site wants given to one process alone can be, and are none that --mock described."""
     from corral.sharing.exclusive import process_mode_missing
 
     if not asked:
         return Finding("mode", OK, "exclusive_process_mode is not asked for")
-    if (missing := process_mode_missing(described=described)) is None:
+    if (missing := process_mode_missing(described=described, by_root=by_root)) is None:
         return Finding("mode", OK, "a device that is given whole is set to a single process")
-    advice = "put the driver's nvidia-smi on the server's PATH, or leave exclusive_process_mode out of config.yaml"
+    advice = "have root run the server, with nvidia-smi on its PATH, or leave exclusive_process_mode out of config.yaml"
     return Finding("mode", WARNING, f"{missing}; devices are given whole without exclusive_process_mode", advice)
 
 

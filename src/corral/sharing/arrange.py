@@ -37,10 +37,17 @@ class Arrangement:
         return replace(node, devices=(*devices, *_slices(devices)))
 
     def refusals(self, node: Node) -> tuple[str, ...]:
-        """Why devices are not shared as the site asks, a sentence each, in index order."""
-        asked = ((device, self.means_asked(device)) for device in node.devices if device.parent_uuid is None)
-        unfit = (self.unfit(node, device) for device, means in asked if means is Means.MPS)
-        return tuple(f"{why}; it is given whole" for why in unfit if why is not None)
+        """Why devices are not shared as the site asks, and how instead: a sentence for each reason, in index order."""
+        alike: dict[tuple[str, bool], list[str]] = {}
+        for device in node.devices:
+            if device.parent_uuid is None and self.means_asked(device) is Means.MPS:
+                why = self.unfit(node, device)
+                if why is not None:
+                    alike.setdefault((why, device.mig_enabled is True), []).append(str(device.index))
+        return tuple(
+            f"GPU {', '.join(indices)}: {why}; {_instead(len(indices), sliced=sliced)}"
+            for (why, sliced), indices in alike.items()
+        )
 
     def means_asked(self, device: Device) -> Means:
         """What the rules say of a device."""
@@ -69,6 +76,13 @@ class Arrangement:
         if means is Means.MIG or (means is Means.MPS and self.unfit(node, device) is not None):
             means = Means.EXCLUSIVE
         return replace(device, means=means, one_user=means is Means.MPS and self.one_user(device))
+
+
+def _instead(count: int, *, sliced: bool) -> str:
+    """What becomes of devices that MPS cannot run on."""
+    if sliced:
+        return "only slices are handed out"
+    return "it is given whole" if count == 1 else "they are given whole"
 
 
 def _is_model(which: str, device: Device) -> bool:

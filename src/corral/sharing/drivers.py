@@ -27,17 +27,20 @@ def mps_warning(settings: Settings) -> str | None:
     return None if missing is None else f"mps_multi_user: {missing}; one user at a time is served on an MPS device"
 
 
-def process_mode_warning(settings: Settings, *, described: bool) -> str | None:
+def process_mode_warning(settings: Settings, *, described: bool, by_root: bool) -> str | None:
     """Why whole devices are given without the process mode that the site asks for, None where they are not."""
-    missing = process_mode_missing(described=described) if settings.exclusive_process_mode else None
+    if not settings.exclusive_process_mode:
+        return None
+    missing = process_mode_missing(described=described, by_root=by_root)
     if missing is None:
         return None
     return f"exclusive_process_mode: {missing}; devices are given whole without it, to one job and all its processes"
 
 
-def make_drivers(settings: Settings, mps: Mps, *, described: bool) -> dict[Means, SharingDriver]:
+def make_drivers(settings: Settings, mps: Mps, *, described: bool, by_root: bool) -> dict[Means, SharingDriver]:
     """A driver for each means. What `process_mode_warning` warns of would fail every job, and is left out."""
-    process_mode = settings.exclusive_process_mode and process_mode_warning(settings, described=described) is None
+    warned = process_mode_warning(settings, described=described, by_root=by_root) is not None
+    process_mode = settings.exclusive_process_mode and not warned
     return {
         Means.EXCLUSIVE: Exclusive(process_mode=process_mode),
         Means.TIMESLICE: Timeslice(),

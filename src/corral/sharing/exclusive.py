@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from corral.model.device import Device, Node
+from corral.model.errors import BackendFailed
 from corral.model.means import Enforcement, Level, Means
 from corral.model.units import MILLI_PER_DEVICE, format_share
 from corral.sharing.command import run_tool
@@ -13,9 +14,19 @@ NVIDIA_SMI = "nvidia-smi"
 """The program that sets a device's compute mode."""
 
 
-def process_mode_missing(*, described: bool) -> str | None:
-    """Why no device's compute mode can be set here, None when it can; `described` devices have no driver to tell."""
-    return "described devices have no compute mode" if described else program_missing(NVIDIA_SMI)
+def process_mode_missing(*, described: bool, by_root: bool) -> str | None:
+    """Why no device's compute mode can be set here, None when it can.
+
+    `described` devices have no driver to tell, and a driver heeds nobody but root.
+    """
+    if described:
+        return "described devices have no compute mode"
+    missing = program_missing(NVIDIA_SMI)
+    return (
+        missing
+        if missing is not None or by_root
+        else "only root may set a compute mode, and the server runs as somebody else"
+    )
 
 
 class Exclusive:
@@ -54,4 +65,8 @@ class Exclusive:
 
     def _set_compute_mode(self, device: Device, mode: str) -> None:
         if self._process_mode:
-            run_tool([self._nvidia_smi, "-i", device.uuid, "-c", mode], timeout_s=self._timeout_s)
+            try:
+                run_tool([self._nvidia_smi, "-i", device.uuid, "-c", mode], timeout_s=self._timeout_s)
+            except BackendFailed as failure:
+                advice = "without exclusive_process_mode in config.yaml devices are given whole all the same"
+                raise BackendFailed(f"{failure}; {advice}") from failure
