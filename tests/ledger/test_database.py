@@ -105,7 +105,7 @@ def test_a_commit_while_locked_fails_whole_and_the_ledger_goes_on_afterwards(tmp
 
 
 def test_a_short_lock_is_waited_for(tmp_path: Path) -> None:
-    ledger = open_ledger(url_of(tmp_path))
+    ledger = open_ledger(url_of(tmp_path, "?timeout=60"))
     with locked(tmp_path / "ledger.db"):
         future = send(ledger, submitted(a_job(1)))
         time.sleep(0.05)
@@ -160,7 +160,7 @@ ledger.close()
 def test_a_disk_without_room_fails_the_batch_and_the_ledger_goes_on(tmp_path: Path) -> None:
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[1] == resource.RLIM_INFINITY
     done = subprocess.run(
-        [sys.executable, "-c", FULL_DISK, url_of(tmp_path)], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", FULL_DISK, url_of(tmp_path)], capture_output=True, text=True, timeout=100
     )
     assert done.returncode == 0, done.stderr
     message, during, after = done.stdout.splitlines()

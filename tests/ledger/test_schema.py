@@ -131,4 +131,4 @@ def test_a_server_that_need_not_migrate_never_loads_alembic(tmp_path: Path) -> N
         "for _ in range(2): open_ledger(sys.argv[1]).close()\n"
         "sys.exit('alembic' in sys.modules)"
     )
-    assert subprocess.run([sys.executable, "-c", script, url_of(tmp_path)], timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", script, url_of(tmp_path)], timeout=100).returncode == 0

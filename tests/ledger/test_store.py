@@ -74,7 +74,7 @@ def test_each_operation_of_a_batch_sees_those_before_it(ledger: SqlLedger) -> No
     gate = threading.Event()
 
     def wait_at_the_gate(view: View) -> Decided[None]:
-        gate.wait(10)
+        gate.wait(60)
         return Decided((), None)
 
     ledger.commit(wait_at_the_gate)
@@ -173,8 +173,8 @@ def test_a_decision_without_facts_costs_no_version(ledger: SqlLedger) -> None:
 
 def test_a_commit_cancelled_before_its_turn_is_passed_over(ledger: SqlLedger) -> None:
     gate = threading.Event()
-    ledger.commit(lambda view: Decided((), gate.wait(10)))
-    ledger.commit(lambda view: Decided((), gate.wait(10)))
+    ledger.commit(lambda view: Decided((), gate.wait(60)))
+    ledger.commit(lambda view: Decided((), gate.wait(60)))
     unwanted = ledger.commit(lambda view: Decided((submitted(a_job(1)),), None))
     cancelled = unwanted.cancel()
     gate.set()
@@ -185,7 +185,7 @@ def test_a_commit_cancelled_before_its_turn_is_passed_over(ledger: SqlLedger) ->
 
 def test_an_operation_that_the_database_cannot_hold_fails_alone(ledger: SqlLedger) -> None:
     gate = threading.Event()
-    ledger.commit(lambda view: Decided((), gate.wait(10)))
+    ledger.commit(lambda view: Decided((), gate.wait(60)))
     first = ledger.commit(lambda view: Decided((submitted(a_job(1)),), 1))
     vast = ledger.commit(lambda view: Decided((submitted(a_job(2, array_index=10**30)),), 2))
     last = ledger.commit(lambda view: Decided((submitted(a_job(3)),), 3))
@@ -274,7 +274,7 @@ def test_a_refusal_founded_on_a_decision_that_was_never_written_is_not_told(tmp_
             raise Refused("there is a job already")
         return Decided((), None)
 
-    ledger.commit(lambda view: Decided((), gate.wait(10)))
+    ledger.commit(lambda view: Decided((), gate.wait(60)))
     doomed = ledger.commit(lambda view: Decided((submitted(a_job(1, array_index=10**30)),), None))
     second = ledger.commit(refuse_if_there)
     gate.set()

@@ -5,6 +5,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
+from corral.ledger import writer
 from corral.ledger.database import Database
 from corral.ledger.store import SqlLedger
 from corral.ledger.writer import BATCH_LIMIT
@@ -18,7 +21,7 @@ def test_what_waits_is_written_together_but_not_without_bound(ledger: SqlLedger)
     sizes: list[int] = []
     gate = threading.Event()
     ledger.subscribe(lambda view, deltas: sizes.append(len(deltas)))
-    ledger.commit(lambda view: Decided((), gate.wait(10)))
+    ledger.commit(lambda view: Decided((), gate.wait(60)))
     futures = [send(ledger, submitted(a_job(number))) for number in range(1, 2 * BATCH_LIMIT + 1)]
     gate.set()
     for future in futures:
@@ -47,13 +50,18 @@ def test_commits_are_published_in_the_order_in_which_they_were_given(ledger: Sql
     assert order == [str(number) for number in range(300, 0, -1)]
 
 
-def test_the_log_is_folded_into_the_database_once_nothing_happens(ledger: SqlLedger, tmp_path: Path) -> None:
+def test_the_log_is_folded_into_the_database_once_nothing_happens(
+    ledger: SqlLedger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "IDLE_S", 3600.0)
     before = (tmp_path / "ledger.db").stat().st_size
     write(ledger, *(submitted(a_job(number)) for number in range(1, 300)))
     assert (tmp_path / "ledger.db").stat().st_size == before
-    give_up_at = time.monotonic() + 20
+    monkeypatch.setattr(writer, "IDLE_S", 0.01)
+    write(ledger, submitted(a_job(300)))
+    give_up_at = time.monotonic() + 60
     while (tmp_path / "ledger.db").stat().st_size == before:
         assert time.monotonic() < give_up_at
-        time.sleep(0.05)
-    write(ledger, submitted(a_job(300)))
-    assert ledger.find_job("300") is not None
+        time.sleep(0.01)
+    write(ledger, submitted(a_job(301)))
+    assert ledger.find_job("301") is not None
