@@ -126,3 +126,9 @@ def test_memory_goes_by_the_table(name: str, world_size: int, memory_mb: int) ->
 
 def test_a_model_may_be_named_by_a_bare_string() -> None:
     assert estimate_gpu_requirements({"model": "llama-7b"}) == (1, 12_000)
+
+
+@pytest.mark.parametrize("config", [{"parameters": [1]}, {"parameters": {}, "parallel_config": [4]}, ["tp"]])
+def test_what_should_be_a_mapping_and_is_none_is_refused(config: Any) -> None:
+    with pytest.raises(Refused, match="must be a mapping of names to values"):
+        estimate_gpu_requirements(config)

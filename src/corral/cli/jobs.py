@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from corral.cli.endings import ending_of
-from corral.cli.screen import clock_time, command_group, example, print_json, say, width, wrapped
+from corral.cli.screen import clock_time, command_group, example, exit_code_of, print_json, say, width, wrapped
 from corral.client import Client, Explanation, Jobs, WaitTimedOut
+from corral.model.errors import Conflict, Refused
 from corral.model.units import format_duration, parse_duration_s
 
 TIMED_OUT = 124
@@ -29,7 +30,9 @@ def wait(
 
     Exits with 0 if all succeeded, 1 if not, 124 if they had not all ended in time.
     """
-    timeout_s = None if timeout is None else parse_duration_s(timeout, field="--timeout")
+    # A bare number is seconds here, as for timeout(1); it is a job's time limit that has to say which it means.
+    words = f"{timeout}s" if timeout is not None and timeout.isdecimal() else timeout
+    timeout_s = None if words is None else parse_duration_s(words, field="--timeout")
     with Client() as client:
         try:
             rows = client.wait(ids, timeout_s)
@@ -117,7 +120,16 @@ def explained(told: Explanation) -> list[str]:
 
 
 def _act(act: Callable[[Jobs, str], tuple[str, ...]], ids: list[str], done: str) -> None:
+    """Act on each; what cannot be done to one job is told, and keeps nothing from the others."""
+    codes = [0]
     with Client() as client:
         for job_id in ids:
-            for touched in act(client.jobs, job_id):
-                sys.stdout.write(f"{done} {touched}\n")
+            try:
+                touched = act(client.jobs, job_id)
+            except (Refused, Conflict) as error:
+                say(str(error))
+                codes.append(exit_code_of(error))
+                continue
+            for each in touched:
+                sys.stdout.write(f"{done} {each}\n")
+    raise typer.Exit(max(codes))

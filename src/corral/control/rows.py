@@ -78,7 +78,7 @@ def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample
         allocated=any(not allocation.reserved for allocation in (*held, *of_slices)),
         reserved=any(allocation.reserved for allocation in (*held, *of_slices)),
     )
-    seen = sample if sample is not None and condition.unreadable is None else DeviceSample(device.uuid, 0.0)
+    seen = sample or DeviceSample(device.uuid, 0.0)
     return DeviceRow(
         uuid=device.uuid,
         index=device.index,

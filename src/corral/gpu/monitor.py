@@ -60,9 +60,10 @@ class GPUMonitor:
     def get_available_gpus(self, min_memory_mb: int | None = None, max_utilization: int = 50) -> list[int]:
         """Indices of the GPUs with so much memory free and no more use (percent) than that, the best score first.
 
-        A GPU is not available when it could not be read, or when a job, a lease or an administrator has it.
+        A GPU is not available when it could not be read, or when a job, a lease or an administrator has it. It looks
+        anew: what was free some seconds ago may be somebody's by now.
         """
-        snapshot = self.query_gpus()
+        snapshot = self.query_gpus(use_cache=False)
         gpus = [] if snapshot is None else snapshot.gpus
         return [gpu.index for gpu in by_score(gpus) if why_not(gpu, min_memory_mb, max_utilization) is None]
 

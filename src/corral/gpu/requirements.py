@@ -40,8 +40,10 @@ def estimate_gpu_requirements(task_config: Mapping[str, Any]) -> tuple[int, int]
     Memory goes by the model's size in billions of parameters, n, as its name tells it: n < 7: 8,000; n <= 13: 12,000;
     n <= 70: 20,000; above: max(20,000, ceil(2,400 n / world size)); not told: 8,000.
 
-    Raises Refused for sizes that are no whole numbers from 1, and when the runtime takes no combination at all.
+    Raises Refused for sizes that are no whole numbers from 1, for what should be a mapping and is none, and when the
+    runtime takes no combination at all.
     """
+    task_config = _mapping("task_config", task_config)
     runtime = str(task_config.get("base_runtime") or "").lower()
     sizes = [_world_size(one) for one in _combinations(task_config) if _allowed(runtime, one)]
     if not sizes:
@@ -88,17 +90,23 @@ def _allowed(runtime: str, combination: Combination) -> bool:
 
 
 def _combinations(task_config: Mapping[str, Any]) -> Iterator[Combination]:
-    parameters = task_config.get("parameters") or {}
+    parameters = _mapping("parameters", task_config.get("parameters") or {})
     shared = task_config.get("parallel_config") or {}
     one = isinstance(shared, Mapping) and "values" not in shared
     groups = [shared] if one else _values("parallel_config", shared)
     for group in groups:
-        axes = _axes(parameters) | _axes(group)
+        axes = _axes(parameters) | _axes(_mapping("parallel_config", group))
         count = math.prod(map(len, axes.values()))
         if count > _MOST_COMBINATIONS:
             raise Refused(f"parameters: {count:,} combinations; at most {_MOST_COMBINATIONS:,} can be sized")
         for values in itertools.product(*axes.values()):
             yield dict(zip(axes, values, strict=True))
+
+
+def _mapping(field: str, value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise Refused(f"{field}: {value!r} must be a mapping of names to values", field=field)
+    return value
 
 
 def _axes(parameters: Mapping[str, Any]) -> dict[str, list[int]]:

@@ -109,6 +109,7 @@ def by_score(gpus: Iterable[GPUInfo]) -> list[GPUInfo]:
 
 
 def _from_row(row: DeviceRow) -> GPUInfo:
+    unreadable = row.state == DeviceState.UNREADABLE
     return GPUInfo(
         index=-1 if row.index is None else row.index,
         name=row.name,
@@ -118,10 +119,10 @@ def _from_row(row: DeviceRow) -> GPUInfo:
         utilization_percent=row.utilization_pct,
         temperature_c=row.temperature_c,
         power_draw_w=row.power_w,
-        score=availability_score(row.memory_free_mib, row.memory_total_mib, row.utilization_pct),
+        score=0.0 if unreadable else availability_score(row.memory_free_mib, row.memory_total_mib, row.utilization_pct),
         uuid=row.uuid,
         taken=_why_taken(row),
-        process_count=len(row.processes) if row.state != DeviceState.UNREADABLE else None,
+        process_count=None if unreadable else len(row.processes),
     )
 
 

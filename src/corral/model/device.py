@@ -166,7 +166,7 @@ class DeviceCondition:
         return {
             DeviceState.UNREADABLE: self.unreadable,
             DeviceState.UNHEALTHY: self.unhealthy,
-            DeviceState.CORDONED: self.cordoned,
+            DeviceState.CORDONED: self.cordoned or None,
         }.get(state)
 
 
