@@ -61,6 +61,28 @@ def test_conda_packages_tell_their_runtime(site: Path, tmp_path: Path, name: str
     assert find(tmp_path) == (12, 1)
 
 
+@pytest.mark.parametrize("place", ["site-packages/nvidia/cuda_runtime/lib", "site-packages/nvidia/cu13/lib", ".."])
+@pytest.mark.parametrize(
+    ("names", "version"),
+    [
+        (["libcudart.so.13.0.48"], (13, 0)),
+        (["libcudart.so.12", "libcudart.so.12.4.127"], (12, 4)),
+        (["libcudart.so.13"], (13, 0)),
+        (["libcudart.so", "libcudart_static.a"], None),
+    ],
+)
+def test_libraries_in_the_environment_tell_its_runtime_where_no_package_does(
+    site: Path, tmp_path: Path, place: str, names: list[str], version: tuple[int, int] | None
+) -> None:
+    directory = site.parent / place
+    directory.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (directory / name).touch()
+    assert find(tmp_path) == version
+    (site / "nvidia_cuda_runtime_cu12-12.1.105.dist-info").mkdir()
+    assert find(tmp_path) == (12, 1)
+
+
 def test_the_first_library_path_with_a_runtime_counts(site: Path, tmp_path: Path) -> None:
     for name, version in (("a", "11.8.89"), ("b", "12.4.127")):
         (tmp_path / name).mkdir()

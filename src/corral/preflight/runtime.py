@@ -15,7 +15,9 @@ _TORCH_CUDA = re.compile(r"^cuda\b[^=]*=\s*['\"](\d+\.\d+)", re.MULTILINE)
 _WHEEL = re.compile(r"nvidia_cuda_runtime(?:_cu\d+)?-(\d+\.\d+)[\d.]*\.dist-info")
 _CONDA = re.compile(r"(?:cuda-cudart|cudatoolkit)-(\d+\.\d+)[\d.]*-[^-]*\.json")
 _PADDLE = re.compile(r"paddlepaddle_gpu-[\d.]+\.post(\d+)(\d)")
-_LIBRARY = re.compile(r"libcudart\.so\.(\d+\.\d+)[\d.]*")
+_LIBRARY = re.compile(r"libcudart\.so\.(\d+(?:\.\d+)?)[\d.]*")
+_LIBRARIES_IN = ("nvidia/*/lib", "torch/lib")
+"""Where wheels keep a runtime's libraries, below the packages."""
 _VERSION_FILE_BYTES = 4096
 
 
@@ -92,6 +94,11 @@ def _in_environment(python: PythonEnvironment) -> Iterator[FoundRuntime]:
             yield from _version(_WHEEL.fullmatch(name), site / name)
     for entry in sorted((python.root / "conda-meta").glob("cud*.json")):
         yield from _version(_CONDA.fullmatch(entry.name), entry)
+    for site in python.site_packages():
+        for pattern in _LIBRARIES_IN:
+            for directory in sorted(site.glob(pattern)):
+                yield from _libraries(directory)
+    yield from _libraries(python.root / "lib")
 
 
 def _torch(site: Path) -> Iterator[FoundRuntime]:
@@ -103,12 +110,14 @@ def _torch(site: Path) -> Iterator[FoundRuntime]:
 
 
 def _libraries(directory: Path) -> Iterator[FoundRuntime]:
+    """The runtimes in a directory; a library that states its major version alone comes last, as its first minor."""
     try:
         names = sorted(entry.name for entry in directory.iterdir())
     except OSError:
         return
-    for name in names:
-        yield from _version(_LIBRARY.fullmatch(name), directory / name)
+    found = [(match, name) for name in names if (match := _LIBRARY.fullmatch(name))]
+    for match, name in sorted(found, key=lambda one: "." not in one[0][1]):
+        yield from _version(match, directory / name)
 
 
 def _version(match: re.Match[str] | None, path: Path) -> Iterator[FoundRuntime]:
