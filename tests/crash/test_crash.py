@@ -25,7 +25,7 @@ MOCK = "".join(
 )
 JOBS = 4
 LEAST_STEPS = {"commit": 6, "launch": JOBS}
-START_S = 20.0
+START_S = 60.0
 
 Start = Callable[..., int]
 
@@ -73,11 +73,15 @@ def start(nursery: "subprocess.Popen[str]", home: Path) -> Iterator[Start]:
         gone(pid)
 
 
-def gone(pid: int) -> None:
+def eventually(holds: Callable[[], object], what: str) -> None:
     deadline = time.monotonic() + START_S
-    while Path(f"/proc/{pid}").exists():
-        assert time.monotonic() < deadline, f"server {pid} did not end"
+    while not holds():
+        assert time.monotonic() < deadline, f"not within {START_S} s: {what}"
         time.sleep(0.005)
+
+
+def gone(pid: int) -> None:
+    eventually(lambda: not Path(f"/proc/{pid}").exists(), f"server {pid} ended")
 
 
 def answering(home: Path, pid: int) -> bool:
@@ -120,7 +124,7 @@ def all_end(home: Path, pid: int, job_ids: list[str]) -> bool:
 
 def check(home: Path, acknowledged: list[str], witness: Path) -> None:
     with Client(home) as client:
-        rows = client.wait(acknowledged, timeout_s=30)
+        rows = client.wait(acknowledged, timeout_s=START_S)
         everyone = {row.id: row for row in client.jobs.list(all=True)}
     lines = [line.split() for line in witness.read_text().splitlines()] if witness.exists() else []
     begun = [job_id for job_id, event in lines if event == "begin"]
@@ -164,7 +168,7 @@ def crash_at_every(step: str, when: str, home: Path, start: Start, jobs_first: s
     )
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("step", ["commit", "launch"])
 def test_whatever_was_acknowledged_runs_once_or_is_lost_with_its_reason(
@@ -173,7 +177,7 @@ def test_whatever_was_acknowledged_runs_once_or_is_lost_with_its_reason(
     crash_at_every(step, when, home, start)
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_jobs_that_remove_the_records_of_their_launches_run_at_most_once_too(
     home: Path, start: Start, when: str
@@ -184,15 +188,19 @@ def test_jobs_that_remove_the_records_of_their_launches_run_at_most_once_too(
 def test_a_job_that_ran_while_the_server_was_dead_is_adopted_with_its_exit_code(home: Path, start: Start) -> None:
     first = start()
     assert answering(home, first)
+    signs = [home.parent / name for name in ("first", "second")]
+    scripts = [
+        f"until [ -e {sign} ]; do sleep 0.02; done; exit {code}" for sign, code in zip(signs, (7, 8), strict=True)
+    ]
     with Client(home) as client:
-        ends_meanwhile = client.submit(["/bin/sh", "-c", "sleep 0.3; exit 7"], workdir="/").id
-        outlives = client.submit(["/bin/sh", "-c", "sleep 1.5; exit 8"], workdir="/").id
-        while any(row.phase != Phase.RUNNING for row in client.jobs.list()):
-            time.sleep(0.01)
+        ends_meanwhile, outlives = (client.submit(["/bin/sh", "-c", script], workdir="/").id for script in scripts)
+        eventually(lambda: [row.phase for row in client.jobs.list()] == [Phase.RUNNING] * 2, "both jobs run")
     os.kill(first, signal.SIGKILL)
     gone(first)
-    time.sleep(0.5)
+    signs[0].touch()
+    eventually(lambda: list(home.glob("launches/*/exit")), "the first job ended")
     assert answering(home, start())
+    signs[1].touch()
     with Client(home) as client:
-        client.wait([ends_meanwhile, outlives], timeout_s=20)
+        client.wait([ends_meanwhile, outlives], timeout_s=START_S)
         assert [client.jobs.get(job_id).exit_code for job_id in (ends_meanwhile, outlives)] == [7, 8]

@@ -22,6 +22,8 @@ _PID_FILE = "nvidia-cuda-mps-control.pid"
 _LONGEST_SOCKET = len("/control_privileged")
 _SUN_PATH_MAX = 107
 _LOG_TAIL_BYTES = 4096
+_QUITS_WITHIN_S = 10.0
+_DIES_WITHIN_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,9 @@ class MpsHealth:
 
 
 class MpsDaemon:
-    """`nvidia-cuda-mps-control` for one device. Calls are bounded by `timeout_s`, and may be repeated, by any thread.
+    """`nvidia-cuda-mps-control` for one device. Calls are bounded, and may be repeated, by any thread.
+
+    The program may take `timeout_s` for each answer.
 
     `mark` are variables by which others know the processes of the daemon for Corral's.
     """
@@ -181,12 +185,12 @@ class MpsDaemon:
             self._say("quit")
         except BackendFailed:
             pass  # what does not answer is killed below
-        if self._gone(pid, self._timeout_s):
+        if self._gone(pid, _QUITS_WITHIN_S):
             return
         for victim in (*servers, pid):
             if self._is_ours(victim):
                 os.kill(victim, signal.SIGKILL)
-        if not self._gone(pid, self._timeout_s):
+        if not self._gone(pid, _DIES_WITHIN_S):
             raise BackendFailed(f"MPS on {self._uuid} (process {pid}) cannot be killed; the device may need a reset")
 
     def _servers(self) -> list[int]:
