@@ -112,7 +112,7 @@ def simulate(*, gpus: int, jobs: int, seed: int) -> dict[str, Any]:
     """
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="corral-life-") as directory:
-        life = _Life(Home(Path(directory)), gpus, random.Random(seed))
+        life = _Life(Home(Path(directory)), gpus, seed)
         try:
             while len(life.acknowledged) < jobs:
                 life.go_on()
@@ -138,7 +138,9 @@ class _Life:
 
     home: Home
     gpus: int
-    chance: random.Random
+    seed: int
+    chance: random.Random = field(init=False)
+    drawn: int = 0
     acknowledged: list[str] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
     events: Counter[str] = field(default_factory=Counter)
@@ -153,6 +155,9 @@ class _Life:
     def go_on(self) -> None:
         """Let one thing happen, and look at the promises."""
         names, weights = zip(*DEEDS, strict=True)
+        # Each with draws of its own: what it finds is up to a server's threads, and moves nothing that comes after it.
+        self.drawn += 1
+        self.chance = random.Random(f"{self.seed}/{self.drawn}")
         (deed,) = self.chance.choices(names, weights)
         if getattr(self, f"_{deed}")():
             self.events[deed] += 1
