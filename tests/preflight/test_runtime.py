@@ -94,9 +94,12 @@ def test_the_machines_toolkit_counts_only_for_what_is_not_python(site: Path, tmp
     (tmp_path / "cuda" / "lib64").mkdir(parents=True)
     (tmp_path / "cuda" / "lib64" / "libcudart.so.12.2.140").write_text("")
     assert find(tmp_path) is None
+    (tmp_path / "cuda" / "lib64" / "libcudart.so.12").touch()
     found = find_runtime(None, {}, tmp_path / "cuda")
     assert found is not None
     assert found.version == (12, 2)
+    (tmp_path / "cuda" / "lib64" / "libcudart.so.12.2.140").unlink()
+    assert find_runtime(None, {}, tmp_path / "cuda") is None, "a link alone is no version to refuse a job for"
 
 
 def test_the_environment_is_that_of_the_interpreter_or_of_the_scripts_own(site: Path, tmp_path: Path) -> None:

@@ -15,7 +15,8 @@ _TORCH_CUDA = re.compile(r"^cuda\b[^=]*=\s*['\"](\d+\.\d+)", re.MULTILINE)
 _WHEEL = re.compile(r"nvidia_cuda_runtime(?:_cu\d+)?-(\d+\.\d+)[\d.]*\.dist-info")
 _CONDA = re.compile(r"(?:cuda-cudart|cudatoolkit)-(\d+\.\d+)[\d.]*-[^-]*\.json")
 _PADDLE = re.compile(r"paddlepaddle_gpu-[\d.]+\.post(\d+)(\d)")
-_LIBRARY = re.compile(r"libcudart\.so\.(\d+(?:\.\d+)?)[\d.]*")
+_LIBRARY = re.compile(r"libcudart\.so\.(\d+\.\d+)[\d.]*")
+_MAJOR_LIBRARY = re.compile(r"libcudart\.so\.(\d+)")
 _LIBRARIES_IN = ("nvidia/*/lib", "torch/lib")
 """Where wheels keep a runtime's libraries, below the packages."""
 _VERSION_FILE_BYTES = 4096
@@ -97,8 +98,8 @@ def _in_environment(python: PythonEnvironment) -> Iterator[FoundRuntime]:
     for site in python.site_packages():
         for pattern in _LIBRARIES_IN:
             for directory in sorted(site.glob(pattern)):
-                yield from _libraries(directory)
-    yield from _libraries(python.root / "lib")
+                yield from _libraries(directory, major=True)
+    yield from _libraries(python.root / "lib", major=True)
 
 
 def _torch(site: Path) -> Iterator[FoundRuntime]:
@@ -109,15 +110,15 @@ def _torch(site: Path) -> Iterator[FoundRuntime]:
         yield from _version(_TORCH_CUDA.search(text), path)
 
 
-def _libraries(directory: Path) -> Iterator[FoundRuntime]:
-    """The runtimes in a directory; a library that states its major version alone comes last, as its first minor."""
+def _libraries(directory: Path, *, major: bool = False) -> Iterator[FoundRuntime]:
+    """The runtimes in a directory; `major`: then those whose library states a major version alone, as its first."""
     try:
         names = sorted(entry.name for entry in directory.iterdir())
     except OSError:
         return
-    found = [(match, name) for name in names if (match := _LIBRARY.fullmatch(name))]
-    for match, name in sorted(found, key=lambda one: "." not in one[0][1]):
-        yield from _version(match, directory / name)
+    for pattern in (_LIBRARY, _MAJOR_LIBRARY) if major else (_LIBRARY,):
+        for name in names:
+            yield from _version(pattern.fullmatch(name), directory / name)
 
 
 def _version(match: re.Match[str] | None, path: Path) -> Iterator[FoundRuntime]:
