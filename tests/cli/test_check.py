@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from corral.cli.check import result_lines
+from corral.preflight.subject import Finding, Place, Severity
+
 CORRAL = [sys.executable, "-c", "import sys; from corral.cli import main; sys.exit(main())"]
 MOCK_DEVICE = """  { mother_uuid = "%s", model_name = "%s", memory_size = "%s", """
 MOCK_DEVICE += """numa_node = 0, subproc_count = 108, is_mig_device = false },\n"""
@@ -144,6 +147,25 @@ def test_kinds_of_which_the_same_is_said_share_its_lines(served: Path) -> None:
 def test_a_slice_that_nobody_offers_is_refused(served: Path) -> None:
     told = corral(served, "check", "--mig", "1g.10gb", "--", "python", "train.py")
     assert (told.returncode, "no device here has a slice 1g.10gb" in told.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "rule"),
+    [(["--share", "mps", "--", "true"], "mps"), (["--", "torchrun", "--nproc-per-node", "2", "train.py"], "mig")],
+)
+def test_the_rules_for_slices_hold_of_a_device_that_is_only_named(home: Path, words: list[str], rule: str) -> None:
+    told = corral(home, "check", "--gpu-model", "A100", "--mig", "1g.10gb", "--json", *words)
+    (place,) = json.loads(told.stdout)["places"]
+    assert (told.returncode, rule in [finding["rule"] for finding in place["findings"]]) == (1, True)
+
+
+def test_a_line_is_never_broken_within_a_flag(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for length in range(40, 70):
+        finding = Finding(Severity.BLOCK, "memory-fit", "what", "why", f"{'x' * length} --min-memory 16G")
+        lines = result_lines([(Place(device_memory_mib=1), (finding,))])
+        assert any("--min-memory" in line for line in lines)
+        assert max(map(len, lines)) <= 80
 
 
 def test_a_layer_of_virtual_gpus_is_checked_where_it_is_named(home: Path) -> None:

@@ -222,6 +222,24 @@ def test_a_model_too_large_for_a_slice_is_not_told_to_spread_over_slices() -> No
     assert "tensor parallel" not in finding.fix
 
 
+@pytest.mark.parametrize(
+    ("need_mib", "fix"),
+    [(20_000, "ask for more of the device: --gpu-mem 20000M"), (90_000, "spread it: --gpus 2 with")],
+)
+def test_a_model_too_large_for_its_share_is_told_to_ask_for_more_where_the_device_has_it(
+    need_mib: int, fix: str
+) -> None:
+    place = Place(**A100, share_milli=100, memory_mib=8192, means=Means.TIMESLICE)
+    (finding,) = check(Work(need_mib=need_mib), place)
+    assert finding.fix.startswith(fix)
+
+
+def test_a_runtime_older_than_the_layer_by_a_major_version_is_not_told_that_older_would_do() -> None:
+    place = Place(**A100, virtual=HAMI, **SHARE)
+    (finding,) = check(Work(runtime=(11, 8)), place)
+    assert finding.fix.startswith("install a build for CUDA 12, up to 12.4; ")
+
+
 def test_a_finding_says_what_why_and_the_fix() -> None:
     (finding,) = check(Work(dtype="bfloat16"), Place("Tesla V100", compute=(7, 0)))
     assert finding.severity is Severity.BLOCK

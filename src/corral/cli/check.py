@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from itertools import groupby
 from pathlib import Path
-from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from corral.cli.screen import command_group, example, painted, print_json, say, width
+from corral.cli.screen import command_group, example, painted, print_json, say, width, wrapped
 from corral.client import Client, DeviceRow, NoServer, ServerInfo
 from corral.model.errors import Refused, nearest
 from corral.model.fit import profile_matches
@@ -115,16 +114,16 @@ def _finding_lines(name: str, findings: "Sequence[Finding]", *, known: bool) -> 
     if not findings and not known:
         return [f"{painted('unknown', 'yellow')}  nothing is known of {name}, so nothing could be checked"]
     if not findings:
-        first, *more = wrap(f"{name}: nothing speaks against it", width() - len(_OK_INDENT))
+        first, *more = wrapped(f"{name}: nothing speaks against it", width() - len(_OK_INDENT))
         return [f"{painted('ok', 'green')}     {first}", *(_OK_INDENT + line for line in more)]
-    lines = [painted(line, "bold") for line in wrap(name, width())]
+    lines = [painted(line, "bold") for line in wrapped(name, width())]
     for finding in findings:
         style = "red" if finding.severity.value == "block" else "yellow"
-        what, *more = wrap(finding.what, width() - len(_INDENT))
+        what, *more = wrapped(finding.what, width() - len(_INDENT))
         lines.append(f"  {painted(finding.severity.value.ljust(5), style)}  {what}")
         lines += [_INDENT + line for line in more]
         for start, text in (("because ", finding.why), ("-> ", finding.fix)):
-            lines += wrap(text, width(), initial_indent=_INDENT + start, subsequent_indent=_INDENT)
+            lines += [_INDENT + line for line in wrapped(start + text, width() - len(_INDENT))]
     return lines
 
 
@@ -136,18 +135,19 @@ def _places(gpu_model: str | None, driver: str | None, mig: str | None) -> "list
     from corral.preflight.compatibility import compute_of_model
     from corral.preflight.subject import Place
 
+    unseen = Place(driver=driver) if mig is None else Place(driver=driver, mig=True, means=Means.MIG)
     if gpu_model is not None:
         compute = compute_of_model(gpu_model)
         if compute is None:
             say(f"no GPU {gpu_model!r} is known here, so what depends on it is not checked")
-        return [Place(gpu_model, driver=driver, compute=compute)]
+        return [replace(unseen, model=gpu_model, compute=compute)]
     try:
         with Client() as client:
             server, devices = client.server(), client.devices.list()
     except NoServer:
         if driver is None:
             say("no server answers, so GPUs and driver are not known; name them with --gpu-model and --driver")
-        return [Place(driver=driver)]
+        return [unseen]
     if mig is not None:
         offered = {device.mig_profile for device in devices if device.mig_profile}
         devices = tuple(one for one in devices if one.mig_profile and profile_matches(mig, one.mig_profile))

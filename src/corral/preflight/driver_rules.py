@@ -78,7 +78,8 @@ def virtual_layer(work: Work, place: Place) -> Iterator[Finding]:
     elif len({runtime[0], layer.baseline[0], *((cuda[0],) if cuda else ())}) > 1:
         majors = f"{runtime[0]}, {layer.baseline[0]}" + (f" and {cuda[0]}" if cuda else "")
         why = f"runtime, {layer.name} and driver must be of one major version; they are {majors}"
-        yield Finding(Severity.BLOCK, "virtual-layer", what, why, f"{_install_for(layer.baseline)}; {whole}")
+        same = f"install a build for CUDA {layer.baseline[0]}, up to {dotted(layer.baseline)}"
+        yield Finding(Severity.BLOCK, "virtual-layer", what, why, f"{same}; {whole}")
     elif layer.name.lower() == "gpu-manager" and runtime >= _MANAGER_LIMIT:
         why = f"its virtual GPUs support CUDA below {dotted(_MANAGER_LIMIT)} only"
         yield Finding(Severity.BLOCK, "virtual-layer", what, why, f"install a build for CUDA 12.3 or older; {whole}")

@@ -26,11 +26,7 @@ def memory_fit(work: Work, place: Place) -> Iterator[Finding]:
         short = format_memory(work.need_mib - granted)
         what = f"the model needs {format_memory(work.need_mib)} of each GPU and {format_memory(granted)} is granted"
         why = f"weights, working space and a least cache are {short} more, so it cannot be loaded"
-        spread = 2 * max(1, work.world_size or place.devices)
-        fix = f"spread it: --gpus {spread} with tensor parallel size {spread}; or ask for bigger devices: --min-memory "
-        if place.means is Means.MIG:
-            fix = "ask for a larger slice; or for whole devices, without --mig: --min-memory "
-        yield Finding(Severity.BLOCK, "memory-fit", what, why, fix + format_memory(work.need_mib))
+        yield Finding(Severity.BLOCK, "memory-fit", what, why, _more_memory(work, place, work.need_mib))
     elif work.want_mib is not None and work.want_mib > granted:
         short = format_memory(work.want_mib - granted)
         need = format_memory(work.want_mib)
@@ -39,6 +35,17 @@ def memory_fit(work: Work, place: Place) -> Iterator[Finding]:
         flag = _CONTEXT_FLAG.get(work.framework or "", "--context")
         fix = f"{flag} {work.fitting_context}" if work.fitting_context else "ask for a smaller batch"
         yield Finding(Severity.WARN, "memory-fit", what, why, fix)
+
+
+def _more_memory(work: Work, place: Place, need_mib: int) -> str:
+    """How to come by `need_mib` of each device."""
+    filtered = f"--min-memory {format_memory(need_mib)}"
+    if place.means is Means.MIG:
+        return f"ask for a larger slice; or for whole devices, without --mig: {filtered}"
+    if place.shared and (place.device_memory_mib or 0) >= need_mib:
+        return f"ask for more of the device: --gpu-mem {need_mib}M"
+    spread = 2 * max(1, work.world_size or place.devices)
+    return f"spread it: --gpus {spread} with tensor parallel size {spread}; or ask for bigger devices: {filtered}"
 
 
 def memory_fraction(work: Work, place: Place) -> Iterator[Finding]:
