@@ -2,7 +2,8 @@
 
 import pytest
 
-from corral.control.asking import Asking
+from corral.control.asking import Asking, with_profile_named
+from corral.model.device import Device, Node
 from corral.model.errors import Refused
 from corral.model.job import JobKind, Request
 from corral.model.means import Means
@@ -37,6 +38,18 @@ def test_what_is_rounded_down_is_told() -> None:
     settled_, notes = Asking().settle(odd, "alice")
     assert settled_.request.split_milli == 550
     assert notes == ("cuda.shares: 0.555 is rounded down to 0.55 of a GPU",)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "named"), [("10g", "1g.10gb"), ("1G.10GB", "1g.10gb"), ("40gb", "40gb"), ("7g.80gb", "7g.80gb")]
+)
+def test_a_slice_that_is_asked_for_by_its_memory_is_named_where_one_profile_alone_has_it(
+    wanted: str, named: str
+) -> None:
+    profiles = ("1g.10gb", "1g.10gb", "3g.40gb", "4g.40gb")
+    devices = tuple(Device(f"MIG-{n}", n, "A100", 9728, mig_profile=one) for n, one in enumerate(profiles))
+    asked = Submission(command=("true",), request=Request(mig_profile=wanted))
+    assert with_profile_named(asked, [Node("here", devices, 0, 0)]).request.mig_profile == named
 
 
 def test_devices_asked_for_twice_are_refused() -> None:

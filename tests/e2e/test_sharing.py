@@ -201,6 +201,11 @@ def test_a_slice_is_handed_out_like_a_device_and_the_device_it_is_cut_from_never
     assert sliced.ended(third)["phase"] == "SUCCEEDED"
 
 
+def test_a_slice_is_counted_by_its_profile_whatever_it_was_called(sliced: Box) -> None:
+    job = sliced.submit("--hold", "--resource", "cuda.device:10g-mig=1", "--", "true")
+    assert sliced.api(f"/api/v1/jobs/{job}")["spec"]["request"]["mig_profile"] == "1g.10gb"
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [

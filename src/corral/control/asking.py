@@ -1,9 +1,12 @@
 """What a submission asks of devices, settled at the door: neighbours' names, the site's way to split."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from corral.model.ask import Ask
+from corral.model.device import Node
 from corral.model.errors import Refused
+from corral.model.fit import profile_matches
 from corral.model.job import JobKind, Request
 from corral.model.means import Means
 from corral.model.split import Strategy
@@ -59,6 +62,21 @@ class Asking:
                     field=field,
                 )
         return to_ask(submission.resources, catalogue=self.catalogue)
+
+
+def with_profile_named(submission: Submission, nodes: Iterable[Node]) -> Submission:
+    """A slice that is asked for by its memory ("10g") by the name of its profile, where only one has that memory.
+
+    So hours of one profile are counted together, whatever its users call it.
+    """
+    wanted = submission.request.mig_profile
+    if wanted is None:
+        return submission
+    offered = {device.mig_profile for node in nodes for device in node.devices if device.mig_profile is not None}
+    meant = sorted(profile for profile in offered if profile_matches(wanted, profile))
+    if len(meant) != 1 or meant[0] == wanted:
+        return submission
+    return replace(submission, request=replace(submission.request, mig_profile=meant[0]))
 
 
 def _reserved(request: Request) -> Request:
