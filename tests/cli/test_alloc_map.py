@@ -66,15 +66,15 @@ def test_a_scratch_root_is_read_and_bad_files_are_named_and_hide_nothing(tmp_pat
     (tmp_path / "ended").mkdir()
     env = {**os.environ, "CORRAL_HOME": str(tmp_path / "none")}
     words = [*CORRAL, "alloc-map", "--scan", str(tmp_path)]
-    told = subprocess.run(words, env=env, capture_output=True, text=True, timeout=30)
+    told = subprocess.run(words, env=env, capture_output=True, text=True, timeout=90)
     assert [line.split()[:2] for line in told.stdout.splitlines()] == [["GPU-a", "0.60"], ["GPU-b", "0.60"]]
     assert "k2/config/resource.txt: " in told.stderr
     assert "has a colon" in told.stderr
-    as_json = subprocess.run([*words, "--json"], env=env, capture_output=True, text=True, timeout=30)
+    as_json = subprocess.run([*words, "--json"], env=env, capture_output=True, text=True, timeout=90)
     assert json.loads(as_json.stdout) == {"GPU-a": "0.60", "GPU-b": "0.60"}
 
 
 def test_a_scratch_root_that_is_not_there_is_refused(tmp_path: Path) -> None:
     words = [*CORRAL, "alloc-map", "--scan", str(tmp_path / "nowhere")]
-    told = subprocess.run(words, capture_output=True, text=True, timeout=30)
+    told = subprocess.run(words, capture_output=True, text=True, timeout=90)
     assert (told.returncode, "name a scratch root" in told.stderr) == (2, True)

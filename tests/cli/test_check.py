@@ -34,7 +34,7 @@ CONFIG = {
 def corral(home: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     foreign = {name: value for name, value in os.environ.items() if not name.startswith("CORRAL_")}
     env = {**foreign, "CORRAL_HOME": str(home), "COLUMNS": "80", "NO_COLOR": "1"}
-    return subprocess.run([*CORRAL, *words], capture_output=True, text=True, env=env, cwd=home, timeout=60)
+    return subprocess.run([*CORRAL, *words], capture_output=True, text=True, env=env, cwd=home, timeout=90)
 
 
 def with_model(home: Path) -> Path:

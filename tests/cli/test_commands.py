@@ -16,7 +16,7 @@ CORRAL = [sys.executable, "-c", "import sys; from corral.cli import main; sys.ex
 
 def corral(*words: str, home: Path, **environ: str) -> "subprocess.CompletedProcess[str]":
     env = {**os.environ, "CORRAL_HOME": str(home), "COLUMNS": "80", **environ}
-    return subprocess.run([*CORRAL, *words], capture_output=True, text=True, env=env, timeout=30)
+    return subprocess.run([*CORRAL, *words], capture_output=True, text=True, env=env, timeout=90)
 
 
 NAMES = sorted(name for name, module in COMMANDS.items() if find_spec(f"corral.cli.{module}"))
@@ -110,7 +110,7 @@ def test_a_reader_that_goes_away_is_no_reason_to_complain(tmp_path: Path) -> Non
     command.stdout.close()
     with command.stderr:
         assert command.stderr.read() == ""
-    command.wait(timeout=30)
+    command.wait(timeout=90)
 
 
 def test_doctor_says_what_to_do_about_each_thing_it_finds(tmp_path: Path) -> None:

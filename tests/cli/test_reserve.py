@@ -11,7 +11,7 @@ def in_a_namespace(*command: str) -> subprocess.CompletedProcess[str]:
     """A command in a pid namespace of its own, as in a container: the session's leader is outside of it."""
     if subprocess.run([*NAMESPACE, "true"], capture_output=True, check=False).returncode:
         pytest.skip("this machine allows no pid namespaces")
-    return subprocess.run([*NAMESPACE, *command], capture_output=True, text=True, check=False, timeout=60)
+    return subprocess.run([*NAMESPACE, *command], capture_output=True, text=True, check=False, timeout=90)
 
 
 def test_a_reservation_belongs_to_the_session_it_is_typed_in() -> None:
