@@ -45,6 +45,26 @@ def test_every_workload_is_admitted_and_ends(config: Path) -> None:
     assert set(report["time_to_admission_s"]) == {"large", "small"}
 
 
+@pytest.mark.parametrize(
+    ("line", "changed", "message"),
+    [
+        ("borrowingLimit: 100", "borrowingLimit: 5", "cohort, cq, large: a request of 30 would wait .* at most 25"),
+        ("nominalQuota: 20", "nominalQuota: 12", "cohort, cq, large: a request of 30 would wait .* at most 24"),
+        ("request: 1}", "request: 0.5}", "cohort, cq, small: a request of 0.5 is no whole number"),
+        ("request: 1}", "request: 0}", "cohort, cq, small: a request of 0 is no whole number"),
+    ],
+)
+def test_a_workload_that_could_never_be_admitted_is_refused_by_name(
+    tmp_path: Path, line: str, changed: str, message: str
+) -> None:
+    path = tmp_path / "generator.yaml"
+    path.write_text(SMALL.replace("request: 20}", "request: 30}"))
+    assert read_generator(path).units_per_gpu == 30
+    path.write_text(path.read_text().replace(line, changed))
+    with pytest.raises(Refused, match=message):
+        read_generator(path)
+
+
 @pytest.mark.parametrize("text", ["cohorts: 3", "nothing: here", "- [", "cohorts: [{className: a}]"])
 def test_what_is_no_generator_is_refused_by_name(tmp_path: Path, text: str) -> None:
     path = tmp_path / "bad.yaml"

@@ -101,6 +101,17 @@ def test_a_trace_of_ones_own_is_replayed(tmp_path: Path) -> None:
     assert (found["allocated_milli"], found["failed_pods"]) == (2000, 1)
 
 
+def test_nodes_of_one_name_are_several(tmp_path: Path) -> None:
+    twice = NODES + NODES.splitlines()[1] + "\n"
+    found = small(tmp_path, nodes=twice, order=ORDER.replace('"nodes": [0]', '"nodes": [0, 1, 1]'))
+    assert (found["capacity_milli"], found["allocated_milli"], found["failed_pods"]) == (6000, 2500, 0)
+
+
+def test_a_file_as_spreadsheets_write_it_is_read(tmp_path: Path) -> None:
+    marked = "\ufeff" + NODES.replace("\n", "\r\n")
+    assert small(tmp_path, nodes=marked)["allocated_milli"] == 2000
+
+
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
@@ -108,6 +119,9 @@ def test_a_trace_of_ones_own_is_replayed(tmp_path: Path) -> None:
         ({"pods": PODS.replace("500", "half")}, "--pods: line 2 of .*half"),
         ({"pods": PODS.replace(",1,500", ",-1,500")}, "num_gpu is -1; it cannot be less than 0"),
         ({"pods": PODS.replace(",1,500", ",0,0"), "arrivals": "file"}, "no pod of .* asks for a GPU"),
+        ({"pods": PODS.replace("1000,", "1000.0,")}, "--pods: line 2 of .*cpu_milli is '1000.0', which is no whole"),
+        ({"nodes": NODES.replace(",2,P100", ",0,")}, "--nodes: there is no GPU on the 1 nodes of .* in this order"),
+        ({"order": ORDER.replace("[0]", "[]")}, "--nodes: there is no GPU on the 0 nodes of .* in this order"),
         ({"order": "sn,cpu"}, "--order: .* does not hold orders by seed"),
         ({"order": "[]"}, "--order: .* does not hold orders by seed"),
         ({"order": ORDER.replace("[0]", "[7]")}, "names rows beyond the 1 nodes and 1 pods given"),

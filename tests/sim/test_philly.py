@@ -28,7 +28,16 @@ def test_a_line_that_is_no_job_is_named(tmp_path: Path) -> None:
 def test_with_regular_jobs_the_foretold_start_is_right_once_there_is_a_history() -> None:
     regular = [TraceJob(float(50 * n), 100.0, 1, "a") for n in range(40)]
     report = simulate(regular, gpus=1, order="fcfs", ask_every=10)
-    assert report["expected_start"] == {"asked": 4, "told": 4, "median_error_s": 0.0, "mean_error_s": 0.0}
+    expected = report["expected_start"]
+    assert (expected["asked"], expected["told"]) == (4, 4)
+    assert (expected["median_error_s"], expected["mean_error_s"]) == (0.0, 0.0)
+
+
+def test_nothing_is_told_of_who_waits_for_the_first_jobs_of_a_kind_and_the_report_says_why() -> None:
+    trace = [TraceJob(0.0, 1000.0, 1, "a"), *(TraceJob(float(n), 10.0, 1, "a") for n in range(1, 5))]
+    expected = simulate(trace, gpus=1, order="fcfs", ask_every=2)["expected_start"]
+    assert (expected["asked"], expected["told"], expected["behind_jobs_without_history"]) == (2, 0, 2)
+    assert expected["too_far_back"] == 0
 
 
 def test_jobs_that_are_too_large_for_the_cluster_are_left_out() -> None:

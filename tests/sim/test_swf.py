@@ -1,5 +1,6 @@
 """The queue traces: figures that others have published or measured come out exactly."""
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,19 @@ def test_a_line_that_is_no_job_is_named(tmp_path: Path) -> None:
     path.write_text("; a comment\n1 0 -1 10 2 -1 -1 2\nnonsense\n")
     with pytest.raises(Refused, match="line 3"):
         read_trace(path)
+
+
+def test_a_trace_is_read_as_archives_have_it_gzipped(tmp_path: Path) -> None:
+    path = tmp_path / "trace.swf.gz"
+    path.write_bytes(gzip.compress(b"; a comment\n1 5 -1 10 2 -1 -1 4\n"))
+    assert read_trace(path) == [TraceJob(5, 10, 4)]
+
+
+def test_a_job_of_which_the_trace_does_not_know_how_long_it_ran_is_refused_by_its_number() -> None:
+    trace = [TraceJob(0, 1, 1), TraceJob(1, 5, 1), TraceJob(2, -1, 1)]
+    assert simulate(trace, processors=1, windows=[0], jobs=2)["jobs"] == 2
+    with pytest.raises(Refused, match="--windows: job 2 of the trace ran -1 s"):
+        simulate(trace, processors=1, windows=[1], jobs=2)
 
 
 def test_a_window_beyond_the_trace_is_refused_with_its_length() -> None:

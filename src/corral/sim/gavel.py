@@ -57,7 +57,7 @@ class TraceJob:
 def read_trace(path: Path) -> list[TraceJob]:
     """The jobs of a trace. Raises Refused, naming the line, when it cannot be read."""
     try:
-        with path.open(newline="") as file:
+        with path.open(newline="", encoding="utf-8-sig") as file:
             rows = csv.DictReader(file)
             missing = [column for column in COLUMNS if column not in (rows.fieldnames or ())]
             if missing:

@@ -83,6 +83,7 @@ def read_generator(path: Path) -> Generator:
 
 
 def _generator(data: Mapping[str, Any]) -> Generator:
+    _refuse_unsound(data)
     largest = max(one["request"] for one in _workloads(data))
     urgency = sorted({one["priority"] for one in _workloads(data)}, reverse=True)
     queues: list[Queue] = []
@@ -102,6 +103,26 @@ def _generator(data: Mapping[str, Any]) -> Generator:
                     streams += _streams(name, group["workloadsSets"], urgency)
                     units += group["nominalQuota"]
     return Generator(tuple(queues), tuple(streams), units, largest)
+
+
+def _refuse_unsound(data: Mapping[str, Any]) -> None:
+    """Raises Refused for a workload that asks for no whole number of units, or for more than it could ever have."""
+    for cohort in data["cohorts"]:
+        lent = sum(group["count"] * group["nominalQuota"] for group in cohort["queuesSets"])
+        for group in cohort["queuesSets"]:
+            most = min(lent, group["nominalQuota"] + group.get("borrowingLimit", 0))
+            for one in (one for some in group["workloadsSets"] for one in some["workloads"]):
+                asked, who = one["request"], f"{cohort['className']}, {group['className']}, {one['className']}"
+                if not isinstance(asked, int) or asked < 1:
+                    raise Refused(
+                        f"--config: {who}: a request of {asked!r} is no whole number from 1", field="--config"
+                    )
+                if asked > most:
+                    raise Refused(
+                        f"--config: {who}: a request of {asked} would wait for ever, for its queue can have at most "
+                        f"{most}: its nominalQuota and borrowingLimit, of all that its cohort has; ask for no more",
+                        field="--config",
+                    )
 
 
 def _workloads(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -4,9 +4,7 @@ The nodes, the pods and the order of arrival are files; every decision is the pr
 """
 
 import csv
-import gzip
 import json
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -32,6 +30,7 @@ from corral.scheduling.planner import Planner
 from corral.scheduling.policy import Backfill, Policy
 from corral.sim.engine import inventory
 from corral.sim.packing import scores_for
+from corral.sim.reading import text_of
 
 SHIPPED = files("corral.sim") / "data"
 """The default trace and the order of seed 42; SOURCE.md beside them says whose they are."""
@@ -83,13 +82,14 @@ def read_trace(
     sorts: dict[Request, Request] = {}
     known_pods = [sorts.setdefault(pod, pod) for pod in _parsed("--pods", pods, _pod)]
     chosen = _order(order, seed, len(known_nodes), len(known_pods))
-    by_rank = enumerate(known_nodes[row] for row in chosen["nodes"])
-    ordered = tuple(replace(node, name=f"{rank:06d}-{node.name}") for rank, node in by_rank)
+    ordered = tuple(_ranked(rank, known_nodes[row]) for rank, row in enumerate(chosen["nodes"]))
+    capacity = sum(len(node.devices) for node in ordered) * MILLI_PER_DEVICE
+    if not capacity:
+        raise Refused(f"--nodes: there is no GPU on the {len(ordered)} nodes of {nodes} in this order", field="--nodes")
     if arrivals == "sequence":
         return Trace(ordered, tuple(known_pods), tuple(known_pods[row] for row in chosen["pods"]))
     if not any(pod.total_milli for pod in known_pods):
         raise Refused(f"--pods: no pod of {pods} asks for a GPU: they would arrive for ever", field="--pods")
-    capacity = sum(len(node.devices) for node in ordered) * MILLI_PER_DEVICE
     return Trace(ordered, tuple(known_pods), tuple(_until(known_pods, capacity * 101 // 100)))
 
 
@@ -259,17 +259,8 @@ def _until(pods: Sequence[Request], milli: int) -> Iterator[Request]:
                 return
 
 
-def _text(option: str, path: Traversable) -> str:
-    try:
-        data = path.read_bytes()
-        return (gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data).decode()
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise Refused(f"{option}: {path} cannot be read: {why}", field=option) from error
-
-
 def _parsed(option: str, path: Traversable, parse: Callable[[dict[str, str]], T]) -> Iterator[T]:
-    rows = csv.DictReader(_text(option, path).splitlines())
+    rows = csv.DictReader(text_of(option, path).splitlines())
     for row in rows:
         try:
             yield parse(row)
@@ -282,7 +273,7 @@ def _parsed(option: str, path: Traversable, parse: Callable[[dict[str, str]], T]
 def _order(path: Traversable, seed: int, nodes: int, pods: int) -> dict[str, list[int]]:
     """The rows in order, by "nodes" and "pods", of this seed."""
     try:
-        orders: dict[str, dict[str, list[int]]] = json.loads(_text("--order", path))["seeds"]
+        orders: dict[str, dict[str, list[int]]] = json.loads(text_of("--order", path))["seeds"]
         chosen = orders.get(str(seed))
         fits = chosen is None or (set(chosen["nodes"]) <= set(range(nodes)) and set(chosen["pods"]) <= set(range(pods)))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -294,8 +285,14 @@ def _order(path: Traversable, seed: int, nodes: int, pods: int) -> dict[str, lis
     return chosen
 
 
+def _ranked(rank: int, node: Node) -> Node:
+    """The node by its place in the order, which tells it from others of the same name."""
+    devices = tuple(replace(device, uuid=f"GPU-{rank:06d}-{device.index}") for device in node.devices)
+    return replace(node, name=f"{rank:06d}-{node.name}", devices=devices)
+
+
 def _node(row: dict[str, str]) -> Node:
-    devices = tuple(Device(f"GPU-{row['sn']}-{i}", i, row["model"], None) for i in range(_amount(row, "gpu")))
+    devices = tuple(Device(f"GPU-{i}", i, row["model"], None) for i in range(_amount(row, "gpu")))
     return Node(row["sn"], devices, _amount(row, "cpu_milli"), _amount(row, "memory_mib"))
 
 
@@ -311,7 +308,10 @@ def _pod(row: dict[str, str]) -> Request:
 
 
 def _amount(row: dict[str, str], column: str) -> int:
-    amount = int(row[column])
+    try:
+        amount = int(row[column])
+    except ValueError as error:
+        raise ValueError(f"{column} is {row[column]!r}, which is no whole number") from error
     if amount < 0:
         raise ValueError(f"{column} is {amount}; it cannot be less than 0")
     return amount

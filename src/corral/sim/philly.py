@@ -17,7 +17,7 @@ from corral.model.device import Node
 from corral.model.errors import Refused
 from corral.model.job import Job, JobSpec, Request
 from corral.model.plan import Plan
-from corral.scheduling.foresee import foresee
+from corral.scheduling.foresee import Expected, foresee
 from corral.scheduling.order import HOUR_S
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import Backfill, Prefer, backfill_named, policy_named
@@ -38,7 +38,7 @@ def read_trace(path: Path) -> list[TraceJob]:
     """The jobs by submission. Raises Refused, naming the line, when the file cannot be read."""
     jobs = []
     try:
-        with path.open(newline="") as file:
+        with path.open(newline="", encoding="utf-8-sig") as file:
             for number, row in enumerate(csv.DictReader(file), start=2):
                 try:
                     at = datetime.fromisoformat(row["timestamp"] + "+00:00").timestamp()
@@ -61,7 +61,7 @@ class Foretold:
         self._works = works
         self._arrived = 0
         self._every = every
-        self._told: dict[str, float | None] = {}
+        self._told: dict[str, Expected] = {}
 
     def watch(self, now: float, plan: Plan) -> None:
         """Only jobs that have just come are asked about."""
@@ -71,15 +71,23 @@ class Foretold:
             self._arrived += 1
             if self._arrived % self._every == 0 and job_id not in started:
                 expected = foresee(self._planner.view, now, [job_id], planner=self._planner.like)
-                self._told[job_id] = expected[job_id].start_at
+                self._told[job_id] = expected[job_id]
 
     def report(self) -> dict[str, Any]:
-        """Of how many it was asked and told, and the median and mean of what it was off by, in seconds."""
+        """Of how many it was asked and told, and the median and mean of what it was off by, in seconds.
+
+        Nothing can be told of who waits for jobs that are the first of their kind and have no end in sight, nor of who
+        is too far back to be reached.
+        """
         starts = {work.job.id: work.started_at or 0.0 for work in self._works}
-        off = sorted(abs(starts[job_id] - at) for job_id, at in self._told.items() if at is not None)
+        told = [(job_id, one.start_at) for job_id, one in self._told.items() if one.start_at is not None]
+        off = sorted(abs(starts[job_id] - at) for job_id, at in told)
+        blind = sum(one.depends_on is not None for one in self._told.values())
         return {
             "asked": len(self._told),
             "told": len(off),
+            "behind_jobs_without_history": blind,
+            "too_far_back": len(self._told) - len(off) - blind,
             "median_error_s": round(median(off), 1) if off else None,
             "mean_error_s": round(sum(off) / len(off), 1) if off else None,
         }

@@ -17,7 +17,10 @@ NODE_CPU_MILLI, NODE_MEMORY_MIB = 128_000, 786_432
 """A node of openb's largest model, G3."""
 
 FILLED = 0.9
-"""The part of the fleet's milli-GPU that is handed out while it is measured."""
+"""The part of what the fleet can hold that is handed out while it is measured."""
+
+FRUITLESS = 200
+"""A fleet holds no more when so many requests in a row, or as many as it has nodes, fit nowhere."""
 
 SEED = 20_240_229
 
@@ -25,7 +28,8 @@ SEED = 20_240_229
 def run_scale(*, nodes: int, gpus_per_node: int, jobs: int, policy: str = "corral") -> dict[str, Any]:
     """Fill a fleet to FILLED with openb's request mix, uncounted, then place `jobs` more while others depart.
 
-    The keys are those of `corral simulate scale`; times in ms, memory the peak of this process in MiB.
+    The keys are those of `corral simulate scale`; times in ms, memory the peak of this process in MiB. `kept_pct` is
+    what departures hold it at, in percent of all GPUs: less than FILLED where cores or memory run out before them.
     """
     fleet = _Fleet(nodes, gpus_per_node, policy)
     fleet.fill()
@@ -48,6 +52,7 @@ def run_scale(*, nodes: int, gpus_per_node: int, jobs: int, policy: str = "corra
         "gpus_per_node": gpus_per_node,
         "jobs": jobs,
         "placed_jobs": placed,
+        "kept_pct": round(100 * fleet.kept_milli / fleet.capacity_milli, 2),
         "allocation_pct": round(100 * fleet.allocated_milli / fleet.capacity_milli, 2),
         "decisions_per_s": round(jobs / wall_s, 1) if jobs else 0.0,
         "decision_ms": {"p50": round(float(p50), 4), "p99": round(float(p99), 4)},
@@ -61,6 +66,7 @@ class _Fleet:
 
     def __init__(self, nodes: int, gpus_per_node: int, policy: str) -> None:
         self.capacity_milli = nodes * gpus_per_node * MILLI_PER_DEVICE
+        self.kept_milli = FILLED * self.capacity_milli
         self.allocated_milli = 0
         pods = shipped_trace().pods
         self._pods = [pod for pod in pods if pod.devices <= gpus_per_node]
@@ -75,12 +81,14 @@ class _Fleet:
         return self._pods[self._pick(len(self._pods))]
 
     def fill(self) -> None:
-        """Place requests until FILLED of the fleet is handed out, or as many in a row fail as there are nodes."""
-        failed = 0
-        while self.allocated_milli < FILLED * self.capacity_milli and failed < len(self._columns):
+        """Place requests until FILLED of the fleet is handed out, or of what it can hold of them."""
+        failed, fruitless = 0, max(FRUITLESS, len(self._columns))
+        while self.allocated_milli < self.kept_milli and failed < fruitless:
             request = self.draw()
             failed = 0 if self.place(request) else failed + 1
             self.learn(request)
+        if failed == fruitless:
+            self.kept_milli = FILLED * self.allocated_milli
 
     def place(self, request: Request) -> bool:
         """Decide and hand out; False when it fits nowhere."""
@@ -97,8 +105,8 @@ class _Fleet:
         self._chooser.learn(request)
 
     def depart(self) -> None:
-        """End jobs, each as likely, until the fleet is filled no more than FILLED."""
-        while self.allocated_milli > FILLED * self.capacity_milli:
+        """End jobs, each as likely, until no more is handed out than is to be kept."""
+        while self.allocated_milli > self.kept_milli:
             at = self._pick(len(self._running))
             self._running[at], self._running[-1] = self._running[-1], self._running[at]
             ended = self._running.pop()

@@ -20,6 +20,7 @@ from corral.scheduling.planner import Planner
 from corral.scheduling.policy import Backfill, Prefer, backfill_named, backfill_order_named, policy_named
 from corral.sim.engine import Engine, Work, inventory
 from corral.sim.history import History
+from corral.sim.reading import text_of
 
 PUNCTUAL_S = 1e-3
 """Starts so close to what was told are exact: floating point leaves less."""
@@ -38,13 +39,9 @@ class TraceJob:
 
 
 def read_trace(path: Path) -> list[TraceJob]:
-    """The jobs of a trace. Raises Refused, naming the line, when it cannot be read."""
+    """The jobs of a trace, gzipped or not. Raises Refused, naming the line, when it cannot be read."""
     jobs = []
-    try:
-        lines = path.read_text(encoding="latin-1").splitlines()
-    except OSError as error:
-        raise Refused(f"--trace: {path} cannot be read: {error.strerror}", field="--trace") from error
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(text_of("--trace", path, encoding="latin-1").splitlines(), start=1):
         if not line.strip() or line.startswith(";"):
             continue
         fields = line.split()
@@ -112,7 +109,7 @@ def simulate(
             raise Refused(
                 f"--windows: {start} + {jobs} jobs is beyond the trace, which has {len(trace)}", field="--windows"
             )
-        works = _window(trace[start : start + jobs], processors, lambda: chance.uniform(1.0, limit_factor))
+        works = _window(trace, start, jobs, processors, lambda: chance.uniform(1.0, limit_factor))
         head = CommittedHead(policy.order) if commit_head else None
         planner = Planner(policy=policy if head is None else replace(policy, order=head.order))
         planner.advance(inventory([Node("cluster", (), processors * 1000, 0)]))
@@ -173,11 +170,19 @@ class Told:
         }
 
 
-def _window(trace: Sequence[TraceJob], processors: int, factor: Callable[[], float]) -> list[Work]:
+def _window(
+    trace: Sequence[TraceJob], start: int, jobs: int, processors: int, factor: Callable[[], float]
+) -> list[Work]:
     works = []
-    for number, one in enumerate(trace, start=1):
+    for number, one in enumerate(trace[start : start + jobs], start=1):
         if not 1 <= one.processors <= processors:
             raise Refused(f"--procs: a job of the trace needs {one.processors} of {processors}", field="--procs")
+        if one.run_s < 0:
+            raise Refused(
+                f"--windows: job {start + number - 1} of the trace ran {one.run_s:g} s, which is to say that nobody "
+                "knows; take windows without it",
+                field="--windows",
+            )
         request = Request(devices=0, cpu_milli=one.processors * 1000)
         spec = JobSpec(user="trace", request=request, time_limit_s=one.run_s * factor())
         works.append(Work(Job(str(number), number, spec, one.submitted_at), one.run_s))
