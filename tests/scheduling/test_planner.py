@@ -1,5 +1,6 @@
 """What a plan promises, on one machine and on a few."""
 
+import gc
 from dataclasses import dataclass, field, replace
 
 from hypothesis import given, settings
@@ -16,6 +17,7 @@ from corral.scheduling.feasible import verify
 from corral.scheduling.order import FCFS
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import Policy
+from corral.scheduling.reserve import Timeline
 from tests.scheduling.lab import H100, T0, box, ended, idle, job, observed, started, started_ids, submitted
 
 
@@ -156,6 +158,22 @@ def test_jobs_that_avoid_each_other_do_not_meet_on_a_node() -> None:
     jobs = [job(1, name="db"), job(2, name="web", avoid_jobs=("db",))]
     plan = planner_of(observed(box("a"), box("b")), submitted(*jobs)).plan(T0)
     assert [start.placement.members[0].node for start in plan.starts] == ["a", "b"]
+
+
+def test_a_plan_leaves_nothing_for_the_garbage_collector_to_find() -> None:
+    planner = planner_of(observed(box(gpus=2)), submitted(job(1, 1, time_limit_s=60.0), job(2, 2), job(3, 1)))
+    gc.collect()
+    before = timelines()
+    gc.disable()
+    try:
+        assert planner.plan(T0).starts
+        assert timelines() == before
+    finally:
+        gc.enable()
+
+
+def timelines() -> int:
+    return sum(type(one) is Timeline for one in gc.get_objects())
 
 
 def test_ten_thousand_waiting_jobs_of_one_shape_cost_one_look() -> None:

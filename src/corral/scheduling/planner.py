@@ -148,6 +148,7 @@ class Planner:
         )
         cycle.renew_promises(view.promises)
         plan = cycle.decide()
+        draft.timeline = None  # it reads the draft: knowing each other, both would outlive the plan until a collection
         faults = self._faults()
         return replace(plan, faults=faults) if faults else plan
 
