@@ -1,10 +1,12 @@
 """What a waiting user is told."""
 
 from dataclasses import replace
+from typing import Any
 
 from corral.model.device import DeviceCondition, DeviceProcess
 from corral.model.fact import ConditionObserved, Delta
 from corral.model.job import Job, JobKind, Phase, Request
+from corral.model.means import Means
 from corral.model.plan import WaitReason
 from corral.model.queue import Pool, Queue
 from corral.model.submission import Submission
@@ -87,6 +89,19 @@ def test_a_reservation_is_called_one() -> None:
 def test_shared_devices_say_how_much_of_them_is_in_use() -> None:
     view = running(job(1, 1, share_milli=400), job(2, 1, share_milli=700), gpus=2).advance(submitted(job(3, 2)))
     assert "0 free, 2 held by jobs 1 and 2 (alice) (400, 700 of 1000 in use)" in told(view, 3).sentence
+
+
+def test_a_device_that_serves_another_user_or_has_not_the_memory_left_is_not_called_free() -> None:
+    by_mps = tuple(replace(one, means=Means.MPS, one_user=True) for one in box(gpus=1).devices)
+    half: dict[str, Any] = {"share_milli": 300, "tenant": "alice"}
+    view = view_of(observed(replace(box(gpus=1), devices=by_mps)) + submitted(job(1, **half)))
+    for start in Planner(view).plan(T0).starts:
+        view = view.advance(started(start))
+    view = view.advance(submitted(job(2, **{**half, "tenant": "bob"}, user="bob")))
+    assert "box has 0 free, 1 serving alice through MPS (one user at a time)." in told(view, 2).sentence
+    view = running(job(1, share_milli=100, memory_mib=60 * 1024), gpus=1)
+    view = view.advance(submitted(job(2, share_milli=100, memory_mib=30 * 1024)))
+    assert "box has 0 free, 1 with 20G of memory not granted to others." in told(view, 2).sentence
 
 
 def test_holds_dependencies_pauses_and_limits_are_said_in_words() -> None:

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from corral.model.device import Device, DeviceState
-from corral.model.fit import Cause, Misfit, could_use, node_state, share_milli_of
+from corral.model.fit import Cause, Misfit, could_use, grant_memory_mib, node_state, share_milli_of
 from corral.model.job import JobKind, Request
+from corral.model.state import Slot
 from corral.model.units import MILLI_PER_DEVICE, format_duration, format_memory
 from corral.model.view import View
 from corral.scheduling.feasible import useful_devices
@@ -54,6 +55,8 @@ def _inventory(view: View, name: str, request: Request, now: float, apart: Mappi
         elif slot.free_milli < share_milli_of(request, slot):
             held.update(dict.fromkeys(_holder_ids(view, device.uuid), 1))
             parts.append(device.uuid)
+        elif (hindrance := _hindrance(slot, request)) is not None:
+            other[hindrance] += 1
         else:
             free += 1
     words = [f"{free} free"]
@@ -61,6 +64,17 @@ def _inventory(view: View, name: str, request: Request, now: float, apart: Mappi
         words.append(f"{len(parts)} {_held_by(view, held)}{_shared(view, parts)}")
     words += [f"{count} {what}" for what, count in sorted(other.items(), key=lambda item: (-item[1], item[0]))]
     return ", ".join(words)
+
+
+def _hindrance(slot: Slot, request: Request) -> str | None:
+    """What keeps the request off a device that has the share for it, None when nothing does."""
+    if slot.tenant is not None and not request.whole and slot.tenant != request.tenant:
+        return f"serving {slot.tenant} through MPS (one user at a time)"
+    wanted_mib = grant_memory_mib(request, slot) or 0
+    if wanted_mib and (slot.free_mib is None or slot.free_mib < wanted_mib):
+        left = "an unknown part" if slot.free_mib is None else format_memory(max(0, slot.free_mib))
+        return f"with {left} of memory not granted to others"
+    return None
 
 
 def _holder_ids(view: View, uuid: str) -> list[str]:
