@@ -101,6 +101,21 @@ def test_what_is_said_alone_and_in_a_section_names_both_lines(path: Path) -> Non
     )
 
 
+def test_a_users_quota_has_what_any_quota_has_but_loans(path: Path) -> None:
+    settings = read(path, "user_quota: {gpus: 4, devices: 6, memory: 80G, waiting: 9, gpu_hours: 40, period: 7d}\n")
+    assert settings.user_quota == Quota(6, 4000, 81_920, None, 9, 40.0, 7 * 86400.0)
+    assert "line 1: user_quota: a user borrows nothing" in refusal(path, "user_quota: {gpus: 4, borrow: 1}\n")
+    assert "gpu_hours need a period" in refusal(path, "user_quota: {gpu_hours: 4}\n")
+
+
+def test_a_users_gpus_are_said_in_one_place(path: Path) -> None:
+    twice = "policies: {max_gpus_per_user: 8}\nuser_quota: {gpus: 4}\n"
+    assert refusal(path, twice) == (
+        f"{path}, line 2: user_quota.gpus is set already as policies.max_gpus_per_user; keep one of the two"
+    )
+    assert read(path, "policies: {max_gpus_per_user: 8}\nuser_quota: {running: 4}\n").user_quota == Quota(running=4)
+
+
 def test_queues_projects_and_pools_are_lists(path: Path) -> None:
     settings = read(
         path,

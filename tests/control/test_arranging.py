@@ -39,6 +39,7 @@ def test_the_default_queue_can_be_set_up_like_any_other() -> None:
 def test_limits_and_projects_are_taken_over() -> None:
     settings = Settings(
         max_milli_per_user=8000,
+        user_quota=Quota(running=9),
         max_job_duration_s=60.0,
         max_queue_size=7,
         default_priority=3,
@@ -49,7 +50,7 @@ def test_limits_and_projects_are_taken_over() -> None:
     observation = arrange(settings, NODES).observation
     limits = observation.limits
     assert observation.projects == (Project("nlp"),)
-    assert limits.of_user == Quota(share_milli=8000)
+    assert limits.of_user == Quota(share_milli=8000, running=9)
     assert (limits.max_time_limit_s, limits.max_queue_size) == (60.0, 7)
     assert (limits.default_priority, limits.default_retries) == (3, 2)
 

@@ -1,5 +1,6 @@
 """A submission that the site's rules would never let start is refused at the door, with what would do."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from corral.control.site_rules import obey, refuse_full
 from corral.control.submit import spec_of
 from corral.model.errors import Forbidden, Refused
 from corral.model.fact import SiteArranged
-from corral.model.job import Request
+from corral.model.job import Job, Request
 from corral.model.queue import Limits, Project, Queue, Quota
 from corral.model.submission import Submission
 from corral.model.view import View
@@ -91,3 +92,25 @@ def test_a_full_queue_takes_no_more_jobs() -> None:
         refuse_full(view, [job(3), job(4)])
     with pytest.raises(Refused, match="the queue is full: 2 jobs are in it and the site allows 4"):
         refuse_full(view, [job(3), job(4), job(5)])
+
+
+def in_queue(number: int, queue: str, user: str = "alice") -> Job:
+    found = job(number, user=user)
+    return replace(found, spec=replace(found.spec, queue=queue))
+
+
+def test_a_queue_counts_who_waits_in_the_queues_below_it() -> None:
+    queues = (Queue("research", quota=Quota(waiting=3)), Queue("night", parent="research"), Queue("other"))
+    waiting = with_jobs(box(), in_queue(1, "night"), in_queue(2, "research"))
+    view = waiting.advance([SiteArranged(queues=queues)])
+    refuse_full(view, [in_queue(3, "night"), *(in_queue(number, "other") for number in range(4, 9))])
+    with pytest.raises(Refused, match="queue research is full: 2 jobs wait in it, 2 more would, and at most 3 may"):
+        refuse_full(view, [in_queue(3, "night"), in_queue(4, "night")])
+
+
+def test_a_user_has_so_many_jobs_waiting_whatever_the_queue() -> None:
+    waiting = with_jobs(box(), in_queue(1, "day"), in_queue(2, "night", user="bob"))
+    view = waiting.advance([SiteArranged(limits=Limits(of_user=Quota(waiting=2)))])
+    refuse_full(view, [in_queue(3, "day"), in_queue(4, "day", user="bob")])
+    with pytest.raises(Refused, match="the line of user bob is full: 1 jobs wait in it, 2 more would"):
+        refuse_full(view, [in_queue(3, "day", user="bob"), in_queue(4, "night", user="bob")])

@@ -21,11 +21,12 @@ from corral.config.site import (
     read_projects,
     read_queues,
     read_section,
+    read_user_quota,
 )
 from corral.model.device import VERSION_LABELS
 from corral.model.errors import Refused
 from corral.model.means import Means
-from corral.model.queue import Project, Queue
+from corral.model.queue import Project, Queue, Quota
 from corral.model.split import Strategy
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class Settings:
         algorithm: the policy of the queue `default`.
         placement: the scores, each with its weight, by which a place is chosen.
         max_milli_per_user: milli-GPU that each user may hold at once.
+        user_quota: what else each user may hold, or all of it.
         max_job_duration_s: the longest time limit; a job that names none has it.
         enable_preemption: the head of the queue `default` may have less urgent jobs ended.
         auto_retry_failed_jobs, max_retries: a job that names no retries has so many.
@@ -111,6 +113,7 @@ class Settings:
     algorithm: str = "priority"
     placement: tuple[tuple[str, float], ...] = (("corral", 1.0),)
     max_milli_per_user: int | None = None
+    user_quota: Quota = field(default_factory=Quota)
     max_job_duration_s: float | None = None
     enable_preemption: bool = False
     auto_retry_failed_jobs: bool = False
@@ -191,6 +194,12 @@ def _check_together(path: Path, settings: Settings, lines: dict[str, str]) -> No
             f"{path}, {where}: stale_sample ({settings.stale_sample_s:g}s) must be at least twice sample_interval "
             f"({settings.sample_interval_s:g}s), or devices would count as unreadable between two samples",
             field="stale_sample",
+        )
+    if settings.max_milli_per_user is not None and settings.user_quota.share_milli is not None:
+        where = settings.places["user_quota"].removeprefix(f"{path}, ")
+        raise Refused(
+            f"{path}, {where}: user_quota.gpus is set already as policies.max_gpus_per_user; keep one of the two",
+            field="user_quota",
         )
     if settings.retry_backoff_max_s < settings.retry_backoff_s:
         where = lines.get("retry_backoff_max") or lines["retry_backoff"]
@@ -301,6 +310,7 @@ _KEYS = {
     **{name: Key(name, partial(read_section, name)) for name in SECTIONS},
     "queues": Key("queues", read_queues),
     "projects": Key("projects", read_projects),
+    "user_quota": Key("user_quota", read_user_quota),
     "pools": Key("pools", read_pools),
 }
 

@@ -64,6 +64,16 @@ def _quota_of_project(path: Path, node: "Node") -> Quota:
     return quota
 
 
+def read_user_quota(path: Path, node: "Node") -> Quota:
+    """What each user may hold. Raises Refused, with file and line for what is wrong in a single line of it."""
+    quota = _quota(path, node)
+    if quota.borrow_milli is not None:
+        raise Refused("a user borrows nothing; put borrow into the quota of a queue with a parent")
+    if (quota.gpu_hours is None) != (quota.period_s is None):
+        raise Refused("gpu_hours need a period and a period gpu_hours")
+    return quota
+
+
 def _thresholds(path: Path, node: "Node") -> dict[str, float]:
     return read_group(path, lines_of(node), _THRESHOLDS, "monitoring.alert_thresholds.").values
 
@@ -104,6 +114,7 @@ _THRESHOLDS = {name: Key(name, one(number(0, 1000))) for name in ("temperature",
 
 _QUOTA = {
     "gpus": Key("share_milli", one(gpus)),
+    "devices": Key("devices", one(integer(0, 1_000_000))),
     "memory": Key("memory_mib", one(memory(1, 2**40))),
     "running": Key("running", one(integer(0, 10_000_000))),
     "waiting": Key("waiting", one(integer(0, 10_000_000))),

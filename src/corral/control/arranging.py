@@ -1,7 +1,7 @@
 """From a site's settings to what the planner and the door of submissions go by: queues, projects, pools, limits."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from corral.config import Settings
 from corral.config.site import PoolPlan, PoolStrategy
@@ -51,7 +51,7 @@ def arrange(settings: Settings, nodes: Iterable[Node] | None, policies: Mapping[
         raise Refused("; ".join(_placed(settings, f"{one.kind} {one.name}", str(one)) for one in wrong))
     limits = Limits(
         max_running_jobs=settings.max_running_jobs,
-        of_user=Quota(share_milli=settings.max_milli_per_user),
+        of_user=_of_user(settings),
         max_queue_size=settings.max_queue_size,
         max_time_limit_s=settings.max_job_duration_s,
         default_priority=settings.default_priority,
@@ -59,6 +59,12 @@ def arrange(settings: Settings, nodes: Iterable[Node] | None, policies: Mapping[
     )
     observation = SiteArranged(tuple(queues.values()), settings.projects, pools, limits)
     return Arrangement(observation, tuple(_remarks(settings, devices)))
+
+
+def _of_user(settings: Settings) -> Quota:
+    if settings.max_milli_per_user is None:
+        return settings.user_quota
+    return replace(settings.user_quota, share_milli=settings.max_milli_per_user)
 
 
 def _placed(settings: Settings, what: str, words: str) -> str:

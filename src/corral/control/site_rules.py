@@ -1,11 +1,11 @@
 """What a site asks of submissions: queues and projects that exist, limits and quotas that a job can ever meet."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from corral.model.errors import Forbidden, Refused, nearest
 from corral.model.job import Job, JobKind, Phase
-from corral.model.queue import Project, Queue, Quota
+from corral.model.queue import Queue, Quota
 from corral.model.submission import Submission
 from corral.model.units import format_duration, format_memory, format_share
 from corral.model.view import View
@@ -34,47 +34,58 @@ def obey(view: View, submission: Submission, user: str) -> None:
             "allows a job; ask for less, and go on from a checkpoint in a job that follows (--after)",
             field="time_limit_s",
         )
-    for who, quota in _quotas(view, submission, user):
-        _refuse_above(who, quota, submission)
+    for kind, name, quota in _quotas(view, user, project, queue):
+        _refuse_above(f"{kind} {name}", quota, submission)
 
 
 def refuse_full(view: View, jobs: Sequence[Job]) -> None:
-    """Raises Refused when the site's queue, or one of the queues, has no place for so many more jobs."""
+    """Raises Refused when there is no place for so many more jobs in the site's queue, or in a line with a limit.
+
+    Such lines are the user's, the project's, and those of the queue and all above it, whoever waits below them.
+    """
     most = view.limits.max_queue_size
     if most is not None and len(view.jobs) + len(jobs) > most:
         raise Refused(
             f"the queue is full: {len(view.jobs)} jobs are in it and the site allows {most}; "
             "wait until some have ended, or cancel some"
         )
-    for kind in ("queue", "project"):
-        known: Mapping[str, Queue | Project] = view.queues if kind == "queue" else view.projects
-        for name in dict.fromkeys(getattr(job.spec, kind) for job in jobs):
-            if name in known and known[name].quota.waiting is not None:
-                _refuse_line(view, jobs, kind, name, known[name].quota.waiting)
+    spoken_for = dict.fromkeys((job.spec.user, job.spec.project, job.spec.queue) for job in jobs)
+    for kind, name, quota in dict.fromkeys(one for who in spoken_for for one in _quotas(view, *who)):
+        if quota.waiting is not None:
+            _refuse_line(view, jobs, kind, name, quota.waiting)
 
 
-def _refuse_line(view: View, jobs: Sequence[Job], kind: str, name: str, most: int | None) -> None:
-    waiting = sum(getattr(job.spec, kind) == name and job.phase is Phase.PENDING for job in view.jobs.values())
-    more = sum(getattr(job.spec, kind) == name for job in jobs)
-    if most is not None and waiting + more > most:
+def _refuse_line(view: View, jobs: Sequence[Job], kind: str, name: str, most: int) -> None:
+    below = [queue for queue in view.queues if name in _ancestry(view, queue)] if kind == "queue" else [name]
+    names = frozenset(below)
+    waiting = sum(getattr(job.spec, kind) in names and job.phase is Phase.PENDING for job in view.jobs.values())
+    more = sum(getattr(job.spec, kind) in names for job in jobs)
+    if waiting + more > most:
+        line, instead = ("the line of user", "cancel some") if kind == "user" else (kind, f"take another {kind}")
         raise Refused(
-            f"{kind} {name} is full: {waiting} jobs wait in it, {more} more would, and at most {most} may; "
-            f"wait until some have started, or take another {kind}",
+            f"{line} {name} is full: {waiting} jobs wait in it, {more} more would, and at most {most} may; "
+            f"wait until some have started, or {instead}",
             field=kind,
         )
 
 
-def _quotas(view: View, submission: Submission, user: str) -> Iterator[tuple[str, Quota]]:
-    yield f"user {user}", view.limits.of_user
-    project = view.projects.get(submission.project)
-    if project is not None:
-        yield f"project {project.name}", project.quota
-    seen: list[str] = []
-    name: str | None = submission.queue
-    while name is not None and name not in seen and name in view.queues:
-        yield f"queue {name}", _with_loans(view, view.queues[name])
-        seen.append(name)
+def _quotas(view: View, user: str, project: str, queue: str) -> Iterator[tuple[str, str, Quota]]:
+    """The user's quota, the project's, and those of the queue and all above it: whose, by kind and name, and what."""
+    yield "user", user, view.limits.of_user
+    if project in view.projects:
+        yield "project", project, view.projects[project].quota
+    for name in _ancestry(view, queue):
+        yield "queue", name, _with_loans(view, view.queues[name])
+
+
+def _ancestry(view: View, queue: str) -> list[str]:
+    """The queue and those above it, as far as the site has set them up."""
+    chain: list[str] = []
+    name: str | None = queue
+    while name is not None and name not in chain and name in view.queues:
+        chain.append(name)
         name = view.queues[name].parent
+    return chain
 
 
 def _with_loans(view: View, queue: Queue) -> Quota:
