@@ -313,6 +313,8 @@ def test_what_was_rounded_is_told_at_submission(pair: Box) -> None:
     done = pair.run("submit", "--hold", "--array", "0-1", "--resource", "cuda.shares=0.205", "--", "true")
     assert "corral: cuda.shares: 0.205 is rounded down to 0.2 of a GPU\n" in done.stderr
     assert done.stdout.strip().isdigit()
+    held = pair.run("reserve", "--detach", "--for", "10m", "--resource", "cuda.shares=0.205")
+    assert held.stderr.startswith("corral: cuda.shares: 0.205 is rounded down to 0.2 of a GPU\n")
 
 
 def test_why_says_in_fields_what_stands_behind_a_share(pair: Box) -> None:

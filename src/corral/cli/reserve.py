@@ -52,6 +52,8 @@ def reserve(
         request = submission((), options, kind=JobKind.RESERVE, owner_pid=owner_pid, spell=_spell)
         job = client.submit(request)
         with _cancelled_if_interrupted(job.id), heeding_signals():
+            for note in job.notes:
+                say(note)
             row = _when_held(client, job.id)
     for line in exports(row):
         sys.stdout.write(line + "\n")
