@@ -21,6 +21,9 @@ from corral.telemetry.host import host_node
 
 logger = logging.getLogger(__name__)
 
+_FIRST_LOOK_S = 10.0
+"""A server waits so long at its start for the driver's first answer, for without it there are no devices to ask for."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Reading:
@@ -71,7 +74,7 @@ class Sampler:
 
     def start(self) -> None:
         """Look once, so that the server knows its devices when it opens, then go on in a thread."""
-        self._look(self._patience_s)
+        self._look(min(_FIRST_LOOK_S, self._patience_s))
         self._thread.start()
 
     def stop(self) -> None:
