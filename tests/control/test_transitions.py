@@ -172,6 +172,27 @@ def test_what_a_session_holds_is_marked_as_reserved() -> None:
     assert started(with_jobs(box(), session), "1", 0).allocations["1.1"].reserved
 
 
+def test_a_reservation_that_is_released_has_ended_well_and_holds_nothing() -> None:
+    session = job(1)
+    session = replace(session, spec=replace(session.spec, kind=JobKind.RESERVE))
+    view = started(with_jobs(box(), session, job(2, after=("1",))), "1", 0)
+    view = view.advance(transitions.running(view.jobs["1"], 201.0, 201.0))
+    facts = transitions.release(view, view.jobs["1"], "alice", 202.0)
+    outcome = facts[0]
+    assert isinstance(outcome, JobChanged)
+    assert (outcome.changes["phase"], outcome.changes["reason"]) == (Phase.SUCCEEDED, "released by alice")
+    view = view.advance(facts)
+    assert not any(view.holders.values())
+    assert view.jobs["2"].phase is Phase.PENDING
+
+
+def test_only_a_reservation_can_be_released_while_it_runs() -> None:
+    view = started(with_jobs(box(), job(1)), "1", 0)
+    view = view.advance(transitions.running(view.jobs["1"], 201.0, 201.0))
+    with pytest.raises(Conflict, match="only a job that waits can be released"):
+        transitions.release(view, view.jobs["1"], "alice", 202.0)
+
+
 def test_a_launch_that_failed_is_tried_again_after_a_pause_that_grows() -> None:
     view = with_jobs(box(), job(1))
     eligible = []

@@ -1,8 +1,10 @@
 """The library beside a real server on described devices: it sees what the server sees, and takes through it."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +24,19 @@ def box(running_box: Box, monkeypatch: pytest.MonkeyPatch) -> Iterator[Box]:
     monkeypatch.setenv("CORRAL_HOME", str(running_box.home))
     yield running_box
     running_box.clear()
+
+
+def pidfds(box: Box) -> int:
+    """How many processes the server watches by a descriptor."""
+    links = Path(f"/proc/{(box.home / 'corral.pid').read_text().split()[0]}/fd")
+    return sum("pidfd" in _target(link) for link in links.iterdir())
+
+
+def _target(link: Path) -> str:
+    try:
+        return os.readlink(link)
+    except FileNotFoundError:
+        return ""
 
 
 def test_the_servers_devices_are_seen_under_its_indices(box: Box) -> None:
@@ -61,7 +76,17 @@ def test_a_lease_is_a_reservation_that_ends_with_it(box: Box) -> None:
         (row,) = box.json("ps", "--json")
         assert (row["id"], row["name"], row["devices"]) == (held.job_id, "notebook", list(held.uuids))
         assert len(held.indices) == 2
-    box.until(lambda: box.json("ps", "--json") == [])
+    (row,) = (row for row in box.json("ps", "--all", "--json") if row["id"] == held.job_id)
+    assert (row["phase"], row["reason"]) == ("SUCCEEDED", f"released by {row['user']}")
+
+
+def test_what_a_lease_held_is_free_once_it_is_released_and_the_server_watches_nobody_any_more(box: Box) -> None:
+    watched = pidfds(box)
+    for _ in range(8):
+        with lease(gpus=3):
+            assert GPUMonitor().get_available_gpus(max_utilization=100) == []
+        assert not any(device["holders"] for device in box.json("status", "--json"))
+    box.until(lambda: pidfds(box) <= watched)
 
 
 def test_a_lease_that_waits_too_long_says_what_for_and_leaves_nothing_behind(box: Box) -> None:

@@ -93,7 +93,7 @@ def hold(ids: JobIds) -> None:
 
 @app.command(epilog=example("corral release 17"))
 def release(ids: JobIds) -> None:
-    """Let held jobs start when their turn comes."""
+    """Let held jobs start when their turn comes, or give reservations back."""
     _act(Jobs.release, ids, "released")
 
 

@@ -209,7 +209,7 @@ class Jobs:
         return self._act(job_id, "hold")
 
     def release(self, job_id: str) -> tuple[str, ...]:
-        """Let a held job start when its turn comes."""
+        """Let a held job start when its turn comes, or give back what a reservation holds, which ends it well."""
         return self._act(job_id, "release")
 
     def requeue(self, job_id: str) -> tuple[str, ...]:

@@ -76,7 +76,7 @@ class Dispatcher:
         self._todo.put(("launch", allocation_id))
 
     def stop(self, allocation_id: str) -> None:
-        """End the work of an allocation whose job is STOPPING; returns at once."""
+        """End the work of an allocation whose job is STOPPING, or the watch over one given back; returns at once."""
         self._todo.put(("stop", allocation_id))
 
     def look(self, allocation_id: str) -> None:
@@ -177,7 +177,9 @@ class Dispatcher:
 
     def _stop(self, allocation_id: str) -> None:
         job = self._live_job(allocation_id)
-        if job is not None and job.phase is Phase.STOPPING:
+        if job is None and JobKind.RESERVE in self._backends:
+            self._backends[JobKind.RESERVE].stop(allocation_id)
+        elif job is not None and job.phase is Phase.STOPPING:
             self._end(self._backends[job.spec.kind], job, allocation_id)
             self._settle(allocation_id)
 

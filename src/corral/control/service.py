@@ -21,7 +21,7 @@ from corral.control.site_rules import obey
 from corral.control.slicing import Slicing
 from corral.model.device import Node
 from corral.model.errors import Conflict, Forbidden, NotFound, Refused
-from corral.model.fact import DeviceCordoned, DeviceUncordoned, Fact
+from corral.model.fact import AllocationEnded, DeviceCordoned, DeviceUncordoned, Fact
 from corral.model.job import Job, JobKind, JobSpec, Phase, ProcessIdentity, Request
 from corral.model.queue import Pool
 from corral.model.rows import DeviceRow, DryRun
@@ -155,8 +155,11 @@ class Service:
         return self._on_each(job_id, caller, lambda _, job, at: transitions.hold(job, True, at), skip_ended=True)
 
     def release(self, job_id: str, caller: Caller) -> tuple[str, ...]:
-        """Lift a hold."""
-        return self._on_each(job_id, caller, lambda _, job, at: transitions.hold(job, False, at), skip_ended=True)
+        """Lift a hold, or give back what a reservation holds, which ends it well."""
+        by = caller.user
+        return self._on_each(
+            job_id, caller, lambda view, job, at: transitions.release(view, job, by, at), skip_ended=True
+        )
 
     def requeue(self, job_id: str, caller: Caller) -> tuple[str, ...]:
         """Have a live job stopped and run again, or one that failed or was lost run again."""
@@ -197,14 +200,14 @@ class Service:
         *,
         skip_ended: bool,
     ) -> tuple[str, ...]:
-        """Take a step with the job, or with each element of the array, in one commit; stop what is STOPPING then."""
+        """Take a step with the job, or each element of the array, in one commit; stop what is STOPPING or over then."""
         named = self.inquiry.named(job_id)
         if not named:
             raise NotFound(f"there is no job {job_id}; `corral ps --all` lists those there are")
         may_change(caller, named[0])
         whole_array = named[0].id != job_id
 
-        def decide(view: View) -> Decided[tuple[str, ...]]:
+        def decide(view: View) -> Decided[tuple[list[str], list[str]]]:
             at = self._clock.now()
             # Keyed, because what an earlier element's step said is said once: two cancelled parents cancel a common
             # follower once.
@@ -219,15 +222,18 @@ class Service:
                 touched.append(job.id)
             if not touched:
                 raise Conflict(f"array {job_id}: every element has ended or is past that; nothing was changed")
-            return Decided(tuple(facts.values()), tuple(touched))
+            over = [fact.allocation_id for fact in facts.values() if isinstance(fact, AllocationEnded)]
+            return Decided(tuple(facts.values()), (touched, over))
 
-        touched = self._ledger.commit(decide).result()
+        touched, over = self._ledger.commit(decide).result()
         jobs = self._ledger.view().jobs
         for touched_id in touched:
             job = jobs.get(touched_id)
             if job is not None and job.phase is Phase.STOPPING and job.allocation_id is not None:
-                self._stop(job.allocation_id)
-        return touched
+                over.append(job.allocation_id)
+        for allocation_id in over:
+            self._stop(allocation_id)
+        return tuple(touched)
 
     def _as_it_ended(self, found: Job) -> Job:
         """A job that is not in the view: it had ended when it was looked for, or it has since."""

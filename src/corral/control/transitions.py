@@ -259,6 +259,17 @@ def hold(job: Job, held: bool, at: float) -> list[Fact]:
     return [] if job.held is held else [JobChanged(job.id, {"held": held}, at)]
 
 
+def release(view: View, job: Job, by: str, at: float) -> list[Fact]:
+    """Lift the hold of a waiting job; RUNNING -> SUCCEEDED at once of a reservation. Raises Conflict otherwise.
+
+    Nothing of Corral's runs in a reservation, so that its devices are free without anything having to end first.
+    """
+    if job.spec.kind is JobKind.RESERVE and job.phase is Phase.RUNNING:
+        first = change(job, Phase.SUCCEEDED, at, ended_at=at, reason=f"released by {by}")
+        return [first, *_freed(view, job, at), *_followers(view, job, Phase.SUCCEEDED, at)]
+    return hold(job, False, at)
+
+
 def live(view: View) -> tuple[Job, ...]:
     """Jobs that hold devices, in order of submission."""
     return tuple(sorted((j for j in view.jobs.values() if j.allocation_id in view.allocations), key=_sequence))

@@ -8,7 +8,7 @@ from functools import partial
 from types import TracebackType
 from typing import Self
 
-from corral.client import Client, JobHandle, NoServer
+from corral.client import Client, JobHandle, Jobs, NoServer
 from corral.gpu import lock_files
 from corral.gpu.monitor import get_gpu_monitor
 from corral.gpu.sight import GPUInfo, by_score, own_job
@@ -122,7 +122,7 @@ def _lease_from_server(gpus: int, min_memory_mb: int | None, deadline: float | N
             _cancel(handle.id)
             raise
     held = {uuid: -1 if (index := indices.get(uuid)) is None else index for uuid in uuids}
-    return Lease(held, partial(_cancel, handle.id), handle.id)
+    return Lease(held, partial(_give_back, handle.id), handle.id)
 
 
 def _wait_until_held(handle: JobHandle, gpus: int, deadline: float | None) -> tuple[str, ...]:
@@ -145,10 +145,18 @@ def _wait_until_held(handle: JobHandle, gpus: int, deadline: float | None) -> tu
         pause_s = _pause(pause_s, deadline)
 
 
+def _give_back(job_id: str) -> None:
+    _end(job_id, Jobs.release)
+
+
 def _cancel(job_id: str) -> None:
+    _end(job_id, Jobs.cancel)
+
+
+def _end(job_id: str, how: Callable[[Jobs, str], object]) -> None:
     try:
         with Client() as client:
-            client.jobs.cancel(job_id)
+            how(client.jobs, job_id)
     except Conflict:
         # It has ended by itself.
         return
