@@ -27,3 +27,7 @@ def __getattr__(name: str) -> Any:
 
         return importlib.import_module("corral.gpu")
     raise AttributeError(f"module 'corral' has no attribute {name!r}; its public names are {', '.join(__all__)}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
