@@ -117,6 +117,42 @@ def test_idle_quota_is_lent_and_taken_back() -> None:
     assert plan.evictions[0].reason == "queue lender takes back for job 9 what it had lent to borrower"
 
 
+SHARED = Queue("lab", quota=Quota(share_milli=4000))
+
+
+def used_up(*waiting: Job) -> View:
+    """The borrower has all four GPUs that the lab may hold, of eight; these jobs wait."""
+    jobs = [job(n, 1, queue="borrower", priority=1) for n in (1, 2, 3, 4)]
+    return running(*jobs, queues=(LENDER, BORROWER, SHARED), gpus=8).advance(submitted(*waiting))
+
+
+def test_a_limit_that_is_used_up_on_loan_is_taken_back_though_devices_are_free() -> None:
+    plan = plan_of(used_up(job(9, 2, queue="lender", priority=9)))
+    assert evicted(plan) == ["4", "3"]
+    assert plan.evictions[0].reason == "queue lender takes back for job 9 what it had lent to borrower"
+    assert (plan.holds[0].job_id, plan.holds[0].reason) == ("9", WaitReason.LIMIT)
+
+
+def test_what_was_taken_back_under_a_limit_is_the_lenders() -> None:
+    view = used_up(job(9, 2, queue="lender", priority=9))
+    stopping = view.advance([JobChanged(one, {"phase": Phase.STOPPING}, T0 + 1000) for one in ("3", "4")])
+    waits = plan_of(stopping)
+    assert (waits.evictions, waits.starts) == ((), ()), "enough are stopping"
+    plan = plan_of(view.advance([*put_back("3"), *put_back("4")]))
+    assert [start.job_id for start in plan.starts] == ["9"]
+
+
+def test_under_a_shared_limit_nobody_is_ended_for_more_than_was_lent_nor_below_the_borrowers_own() -> None:
+    assert evicted(plan_of(used_up(job(9, 4, queue="lender")))) == []
+    plan = plan_of(used_up(job(8, 2, queue="lender"), job(9, 2, queue="lender")))
+    assert evicted(plan) == ["4", "3"]
+
+
+def test_under_a_shared_limit_nobody_is_ended_if_the_job_would_still_have_no_place() -> None:
+    view = used_up(job(9, 2, queue="lender", models=("H100",)))
+    assert evicted(plan_of(view)) == []
+
+
 def test_more_than_its_own_a_queue_does_not_take_back() -> None:
     view = borrowing().advance(submitted(job(9, 4, queue="lender", priority=9)))
     assert evicted(plan_of(view)) == []

@@ -12,6 +12,7 @@ from corral.scheduling.admit import Admission, Held, Scope, parked
 from corral.scheduling.backfill import promise, still_there
 from corral.scheduling.choose import choose
 from corral.scheduling.draft import HOST_CAUSES, Ask, Choose, Draft, Keeping
+from corral.scheduling.evict import Room
 from corral.scheduling.order import Standing
 from corral.scheduling.policy import Backfill, BackfillOrder, Policy
 from corral.scheduling.preempt import Preemption
@@ -115,6 +116,8 @@ class Cycle:
         if barrier is None:
             return None
         if barrier.scope is not None:
+            if barrier.scope != Scope("queue", job.spec.queue):
+                self._take_back_quota(job, inf if run_s is None else run_s)
             self.admission.keep(job, barrier, self.ends_of(barrier.scope), self.standing.now)
         return Hold(job.id, barrier.reason, self.turns.position(), behind=barrier.behind, detail=barrier.detail)
 
@@ -161,13 +164,32 @@ class Cycle:
         room = self.preemption.make_room(self.draft, job, ask, self.standing.now)
         if room is None:
             return False
+        self._clear(job, room, duration_s)
+        self.admission.started(job)
+        return True
+
+    def _take_back_quota(self, job: Job, duration_s: float) -> None:
+        """End those who borrow what the job's queue has lent, where a limit that they share bars the job for it.
+
+        The place is promised as in `_make_room`; the quota is kept for the job in any case.
+        """
+        if self.evictions:
+            return
+        ask = self.preemption.pools.ask(job, self.standing.now + duration_s)
+        before = self._promised.get(job.id)
+        self._take_back(job.id)
+        room = self.preemption.take_back(self.draft, job, ask, self.standing.now)
+        if room is not None:
+            self._clear(job, room, duration_s)
+        elif before is not None:
+            self._hold_free(*before)
+
+    def _clear(self, job: Job, room: Room, duration_s: float) -> None:
         self.evictions += [Evict(one.job.id, job.id, why) for one, why in room.evicted]
         reserve = Reserve(job.id, room.placement, self.standing.now)
         self._hold_free(reserve, duration_s)
         self.reservations.append(reserve)
         self.cleared.append(reserve)
-        self.admission.started(job)
-        return True
 
     def _owed(self, ask: Ask) -> bool:
         """Whether the job would have a place if nobody held anything.

@@ -50,7 +50,7 @@ def room(draft: Draft, ask: Ask, running: Iterable[Running], reason: Reason, now
     if isinstance(placement, Placement):
         return Room(placement)
     reasons = {one.job.id: why for one in running if one.runs and (why := reason(one)) is not None}
-    candidates = sorted((one for one in running if one.job.id in reasons), key=lambda one: _harm(one, now))
+    candidates = sorted((one for one in running if one.job.id in reasons), key=lambda one: harm(one, now))
     chosen: list[Running] | None = None
     for some in _by_node(candidates, ask):
         enough = _enough(stopping, ask, some)
@@ -58,12 +58,13 @@ def room(draft: Draft, ask: Ask, running: Iterable[Running], reason: Reason, now
             chosen = enough
     if chosen is None:
         return None
-    placement = choose(_without(stopping, chosen), ask)
+    placement = choose(without(stopping, chosen), ask)
     assert isinstance(placement, Placement), "what was said to be enough is"
     return Room(placement, tuple((one, reasons[one.job.id]) for one in chosen))
 
 
-def _harm(one: Running, now: float) -> tuple[float, float, int]:
+def harm(one: Running, now: float) -> tuple[float, float, int]:
+    """What ending it would do, the least first: to something urgent, in lost work, to who came first."""
     return (-one.job.spec.priority, _lost(one, now), -one.job.sequence)
 
 
@@ -100,12 +101,12 @@ def _enough(draft: Draft, ask: Ask, candidates: Sequence[Running]) -> list[Runni
     if not isinstance(choose(trial, ask), Placement):
         return None
     for one in reversed(list(taken)):
-        if isinstance(choose(_without(draft, [other for other in taken if other is not one]), ask), Placement):
+        if isinstance(choose(without(draft, [other for other in taken if other is not one]), ask), Placement):
             taken.remove(one)
     return taken
 
 
-def _without(draft: Draft, some: Iterable[Running]) -> Draft:
+def without(draft: Draft, some: Iterable[Running]) -> Draft:
     """What would be free if these held nothing."""
     without = draft.branch()
     for one in some:

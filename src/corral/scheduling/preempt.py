@@ -1,13 +1,13 @@
 """Who may be ended for whom: more urgent work where its queue preempts, and lent capacity where its owner wants it."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from corral.model.job import Job
+from corral.model.job import Job, Phase
 from corral.model.view import View
 from corral.scheduling.admit import Admission, Scope, demand_of
 from corral.scheduling.draft import Ask, Draft
-from corral.scheduling.evict import Room, Running, room
+from corral.scheduling.evict import Room, Running, harm, room, without
 from corral.scheduling.policy import Policy
 from corral.scheduling.pools import Pools
 
@@ -31,14 +31,12 @@ class Preemption:
             return None
 
         def reason(one: Running) -> str | None:
-            policy = self.policy_of.get(one.job.spec.queue)
-            held_s = now - one.allocation.created_at
-            if policy is not None and held_s < policy.spared_s:
+            if self._spared(one, now):
                 return None
             if preempts and one.job.spec.priority > job.spec.priority:
                 return f"job {job.id} has priority {job.spec.priority} and goes before {one.job.spec.priority}"
             if reclaims and self._borrows(one.job, job.spec.queue):
-                return f"queue {job.spec.queue} takes back for job {job.id} what it had lent to {one.job.spec.queue}"
+                return _takes_back(job, one)
             pool = self.pools.borrowed(one.job, one.allocation, lends)
             if pool is not None:
                 return f"pool {pool} takes back for job {job.id} what it had lent to {one.job.spec.user}"
@@ -49,6 +47,47 @@ class Preemption:
         found = room(draft, ask, running, lambda one: None if one.job.id in owners else reason(one), now)
         # An owner who is ended waits for what is lent, which the job then has not: it must do without.
         return room(draft, ask.firmly(), running, reason, now) if found is None and owners else found
+
+    def take_back(self, draft: Draft, job: Job, ask: Ask, now: float) -> Room | None:
+        """Whom to end for a job that a limit bars which others beside its queue have used up on loan, and what it has.
+
+        None where that is not why it is barred, and if it would have no place even so. Who is stopping counts as gone.
+        """
+        running = self.running() if self._reclaims(job) else []
+        gone = [one for one in running if one.job.phase is Phase.STOPPING]
+        ended: list[Running] = []
+        for one in sorted(self._borrowers(running, job, now), key=lambda one: harm(one, now)):
+            if not self._without([*gone, *ended])._bars(job):
+                break
+            if self._without([*gone, *ended])._borrows(one.job, job.spec.queue):
+                ended.append(one)
+        if not running or self._without([*gone, *ended])._bars(job):
+            return None
+        for one in reversed(list(ended)):
+            others = [other for other in ended if other is not one]
+            ended = ended if self._without([*gone, *others])._bars(job) else others
+        found = self._without(ended).make_room(without(draft, ended), job, ask, now)
+        if found is None:
+            return None
+        return Room(found.placement, (*((one, _takes_back(job, one)) for one in ended), *found.evicted))
+
+    def _borrowers(self, running: Iterable[Running], job: Job, now: float) -> list[Running]:
+        return [
+            one for one in running if one.runs and not self._spared(one, now) and self._borrows(one.job, job.spec.queue)
+        ]
+
+    def _without(self, some: Sequence[Running]) -> "Preemption":
+        """The rules if these jobs were not there."""
+        ids = frozenset(one.job.id for one in some)
+        left = self.admission.without(one.job for one in some)
+        return replace(self, admission=left, running=lambda: [one for one in self.running() if one.job.id not in ids])
+
+    def _bars(self, job: Job) -> bool:
+        return self.admission.barrier(job) is not None
+
+    def _spared(self, one: Running, now: float) -> bool:
+        policy = self.policy_of.get(one.job.spec.queue)
+        return policy is not None and now - one.allocation.created_at < policy.spared_s
 
     def foremost(self, heads: Mapping[str, Job]) -> list[str]:
         """The queues that no other goes before: whoever may have others ended for it has its turn before those others.
@@ -91,3 +130,7 @@ class Preemption:
             return False
         beside = queue.parent is not None and queue.parent == self.view.queues[lender].parent
         return beside and self.admission.held(Scope("queue", queue.name)).milli > queue.quota.share_milli
+
+
+def _takes_back(job: Job, one: Running) -> str:
+    return f"queue {job.spec.queue} takes back for job {job.id} what it had lent to {one.job.spec.queue}"
