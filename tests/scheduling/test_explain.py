@@ -46,6 +46,24 @@ def test_the_sentence_names_the_need_the_rest_the_holders_and_what_starts_now() 
     assert (answer.position, answer.starts_now_with) == (1, "--gpus 2")
 
 
+def test_a_device_with_too_little_left_beside_its_users_is_counted_with_what_is_left() -> None:
+    stranger = DeviceProcess(4213, user="bob", command="python")
+    used = DeviceCondition("GPU-box-0", strangers=(stranger,), strangers_since=T0 - 60, memory_free_mib=6 * 1024)
+    asking = replace(job(1, 1), spec=replace(job(1, 1).spec, request=Request(devices=1, accept_in_use=7 * 1024)))
+    view = running(gpus=1).advance([ConditionObserved(used), *submitted(asking)])
+    assert "1 in use by bob for 1m, not started by Corral (6G left of it, less than 7G)" in told(view, 1).sentence
+
+
+def test_a_device_that_will_do_beside_its_users_is_not_what_is_in_the_way() -> None:
+    used = DeviceCondition("GPU-box-0", strangers=(DeviceProcess(4213, user="bob"),), memory_free_mib=6 * 1024)
+    asking = replace(job(2, 1), spec=replace(job(2, 1).spec, request=Request(devices=2, accept_in_use=5 * 1024)))
+    view = running(job(1, 1), gpus=2)
+    (held,) = view.holders
+    used = replace(used, uuid=next(device.uuid for device in view.nodes["box"].devices if device.uuid != held))
+    view = view.advance([ConditionObserved(used), *submitted(asking)])
+    assert "box has 1 free, 1 held by job 1 (alice)" in told(view, 2).sentence
+
+
 def test_every_state_of_a_device_is_counted_with_its_reason() -> None:
     view = running(gpus=5)
     stranger = DeviceProcess(4213, user="bob", command="python")

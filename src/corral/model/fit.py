@@ -238,7 +238,7 @@ def _slot_cause(request: Request, slot: Slot, named: bool) -> Cause | None:
     unshared = _means_cause(request, slot)
     if unshared is not None:
         return unshared
-    if slot.blocked is not None and not _strangers_accepted(request, slot):
+    if slot.blocked is not None and not strangers_accepted(request, slot):
         return Cause(slot.blocked.value.replace("_", " "))
     if slot.free_milli < share_milli_of(request, slot):
         return Cause.HELD
@@ -318,7 +318,8 @@ def could_use(request: Request, slot: Slot, *, named: bool = True) -> bool:
     return _slot_cause(request, slot, named) not in STATIC_CAUSES
 
 
-def _strangers_accepted(request: Request, slot: Slot) -> bool:
+def strangers_accepted(request: Request, slot: Slot) -> bool:
+    """Whether others use the device and the request takes it all the same, with the memory that is left on it."""
     if slot.blocked not in (DeviceState.IN_USE, DeviceState.STALE) or slot.left_mib is None:
         return False
     return request.accept_in_use is not None and slot.left_mib >= request.accept_in_use

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from corral.model.device import Device, DeviceState
-from corral.model.fit import Cause, Misfit, could_use, grant_memory_mib, node_state, share_milli_of
+from corral.model.fit import Cause, Misfit, could_use, grant_memory_mib, node_state, share_milli_of, strangers_accepted
 from corral.model.job import JobKind, Request
 from corral.model.state import Slot
 from corral.model.units import MILLI_PER_DEVICE, format_duration, format_memory
@@ -50,8 +50,8 @@ def _inventory(view: View, name: str, request: Request, now: float, apart: Mappi
             other["of another kind"] += 1
         elif device.uuid in apart:
             other[f"in pool {apart[device.uuid]}, which is not for this job"] += 1
-        elif slot.blocked is not None:
-            other[_blocked(view, device, slot.blocked, now)] += 1
+        elif slot.blocked is not None and not strangers_accepted(request, slot):
+            other[_blocked(view, device, slot.blocked, now) + _too_little(slot, request)] += 1
         elif slot.free_milli < share_milli_of(request, slot):
             held.update(dict.fromkeys(_holder_ids(view, device.uuid), 1))
             parts.append(device.uuid)
@@ -108,6 +108,14 @@ def _blocked(view: View, device: Device, state: DeviceState, now: float) -> str:
         return f"{verb} {', '.join(users) or 'somebody'}{started}, not started by Corral"
     reason = condition.reason(state)
     return state.value.replace("_", " ") + (f" ({reason})" if reason else "")
+
+
+def _too_little(slot: Slot, request: Request) -> str:
+    """What is left of a device that others use, for a request that would take it with more."""
+    if request.accept_in_use is None or slot.blocked not in (DeviceState.IN_USE, DeviceState.STALE):
+        return ""
+    left = "an unknown part" if slot.left_mib is None else format_memory(slot.left_mib)
+    return f" ({left} left of it, less than {format_memory(request.accept_in_use)})"
 
 
 def _frees(view: View, request: Request, now: float) -> str | None:
