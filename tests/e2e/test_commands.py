@@ -210,7 +210,9 @@ def test_a_reservation_prints_what_a_shell_evaluates_and_holds_its_gpus(box: Box
     reserved = [device["uuid"] for device in box.json("status", "--json") if device["state"] == "reserved"]
     assert visible.split(",") == reserved
     assert len(reserved) == 2
-    box.ok("cancel", job_id)
+    assert f"to end that: corral release {job_id}; " in done.stderr
+    assert box.ok("release", job_id) == f"released {job_id}\n"
+    assert box.job(job_id)["phase"] == "SUCCEEDED"
     box.until(lambda: states(box).count("free") == 4)
 
 

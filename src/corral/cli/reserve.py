@@ -59,7 +59,7 @@ def reserve(
         sys.stdout.write(line + "\n")
     until = clock_time(None if row.started_at is None else row.started_at + (row.time_limit_s or 0.0))
     say(
-        f"job {row.id} holds {count_of(len(row.devices), 'GPU')} until {until}; to end that: corral cancel {row.id}; "
+        f"job {row.id} holds {count_of(len(row.devices), 'GPU')} until {until}; to end that: corral release {row.id}; "
         f"unset {' '.join(_variables(row))}"
     )
 
