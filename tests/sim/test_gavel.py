@@ -6,6 +6,7 @@ import pytest
 
 from corral.model.errors import Refused
 from corral.sim.gavel import TraceJob, read_trace, simulate
+from corral.sim.history import History
 from tests.sim.conftest import Recorded
 
 HALF_HOUR_OF_STEPS = 1800.0
@@ -60,6 +61,9 @@ def test_an_unknown_policy_is_refused_with_the_nearest() -> None:
     [
         (b"# not a table", "it has no column unit_exp_gap_after"),
         (b"unit_exp_gap_after,num_gpus,total_steps,thr_v100\n0.1,1,x,2\n", "line 2 .*could not convert"),
+        (b"unit_exp_gap_after,num_gpus,total_steps,thr_v100\n0.1,0,3,2\n", "line 2 .*num_gpus is 0; it is 1 at least"),
+        (b"unit_exp_gap_after,num_gpus,total_steps,thr_v100\n0.1,1,3,-2\n", "line 2 .*finite numbers from 0"),
+        (b"unit_exp_gap_after,num_gpus,total_steps,thr_v100\n0.1,1,nan,2\n", "line 2 .*finite numbers from 0"),
         (b"unit_exp_gap_after,num_gpus,total_steps,thr_v100\n0.1,1,3,2,9\n", "line 2 .*as many fields"),
         (b"unit_exp_gap_after,num_gpus,total_steps,thr_v100\n0.1\n", "line 2 .*as many fields"),
         (b"\x1f\x8b\x08\xff", "no CSV file"),
@@ -72,6 +76,17 @@ def test_what_is_no_trace_is_refused_with_the_line_and_what_is_wrong(
     path.write_bytes(content)
     with pytest.raises(Refused, match=complaint):
         read_trace(path)
+
+
+def test_jobs_to_be_measured_that_the_trace_has_not_are_refused_with_its_length() -> None:
+    with pytest.raises(Refused, match="--measure: 0-1 is beyond the trace, which has 1 jobs"):
+        simulate(trace(1), rate=1.0, cluster={"fast": 1}, policy="las", measure=(0, 1))
+
+
+def test_a_run_is_there_to_be_drawn() -> None:
+    history = History()
+    simulate(trace(2), rate=1.0, cluster={"fast": 1}, policy="fifo", measure=(0, 1), history=history)
+    assert len(history.runs) == 2
 
 
 @pytest.mark.parametrize(

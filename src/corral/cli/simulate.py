@@ -113,13 +113,23 @@ def gavel(
     ] = "v100=36,p100=36,k80=36",
     policy: Annotated[str, typer.Option(help="fifo, las, las-het or corral.")] = "corral",
     measure: Annotated[str, typer.Option(help="Jobs that count, FIRST-LAST from 0.")] = "4000-4999",
+    html: HtmlTo = None,
     json_to: JsonTo = None,
 ) -> None:
     """Mixed device models: completion times where jobs run faster on some than on others."""
     from corral.sim.gavel import read_trace, simulate
+    from corral.sim.history import History
 
-    measured = _range(measure, "--measure")
-    _write(simulate(read_trace(jobs), rate=rate, cluster=_cluster(cluster), policy=policy, measure=measured), json_to)
+    history = History()
+    report = simulate(
+        read_trace(jobs),
+        rate=rate,
+        cluster=_cluster(cluster),
+        policy=policy,
+        measure=_range(measure, "--measure"),
+        history=None if html is None else history,
+    )
+    _write_queue(f"{jobs.name} under {policy}", report, history, html, json_to)
 
 
 @app.command(epilog=example("corral simulate journal --policy fair-share", "corral simulate journal --add-gpus 16"))

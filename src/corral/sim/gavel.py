@@ -20,6 +20,7 @@ from corral.scheduling.order import FCFS, HOUR_S, ORDERS
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import Backfill, Policy, Prefer, policy_named
 from corral.sim.engine import Engine, Speed, Work, inventory
+from corral.sim.history import History
 
 ROUND_S = 360.0
 """The length of a round in the published runs."""
@@ -73,7 +74,12 @@ def _trace_job(row: Mapping[str, str], number: int, path: Path) -> TraceJob:
     try:
         throughput = {key.removeprefix("thr_"): float(value) for key, value in row.items() if key.startswith("thr_")}
         gap, gpus, steps = (row[column] for column in COLUMNS)
-        return TraceJob(float(gap), int(gpus), float(steps), throughput)
+        job = TraceJob(float(gap), int(gpus), float(steps), throughput)
+        if job.gpus < 1:
+            raise ValueError(f"num_gpus is {job.gpus}; it is 1 at least")
+        if not all(0 <= value < math.inf for value in (job.gap, job.steps, *throughput.values())):
+            raise ValueError("gaps, steps and speeds are finite numbers from 0")
+        return job
     except ValueError as error:
         raise Refused(f"--jobs: line {number} of {path} is not a Gavel job: {error}", field="--jobs") from error
     except (TypeError, AttributeError) as error:
@@ -81,7 +87,13 @@ def _trace_job(row: Mapping[str, str], number: int, path: Path) -> TraceJob:
 
 
 def simulate(
-    trace: Sequence[TraceJob], *, rate: float, cluster: Mapping[str, int], policy: str, measure: tuple[int, int]
+    trace: Sequence[TraceJob],
+    *,
+    rate: float,
+    cluster: Mapping[str, int],
+    policy: str,
+    measure: tuple[int, int],
+    history: History | None = None,
 ) -> dict[str, Any]:
     """Mean completion time in hours of the jobs from `measure[0]` to `measure[1]`, both included, counted from 0.
 
@@ -93,7 +105,7 @@ def simulate(
     discipline = DISCIPLINES[policy]
     first, last = measure
     if not 0 <= first <= last < len(trace):
-        raise Refused(f"--measure: {first}-{last} is not within the trace's 0-{len(trace) - 1}", field="--measure")
+        raise Refused(f"--measure: {first}-{last} is beyond the trace, which has {len(trace)} jobs", field="--measure")
     if not 0 < rate < math.inf:
         raise Refused(f"--rate: {rate:g} is no rate; write jobs an hour, such as 1.0", field="--rate")
     _check_cluster(trace, cluster)
@@ -102,7 +114,8 @@ def simulate(
     planner = Planner(policy=discipline.policy)
     planner.advance(inventory(nodes))
     measured = works[first : last + 1]
-    Engine(planner, tick_s=discipline.policy.quantum_s).run(works, until_ended=[work.job.id for work in measured])
+    engine = Engine(planner, tick_s=discipline.policy.quantum_s, history=history)
+    engine.run(works, until_ended=[work.job.id for work in measured])
     hours = [((work.ended_at or 0.0) - work.job.submitted_at) / HOUR_S for work in measured]
     return {
         "policy": policy,
