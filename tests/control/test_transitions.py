@@ -186,6 +186,16 @@ def test_a_reservation_that_is_released_has_ended_well_and_holds_nothing() -> No
     assert view.jobs["2"].phase is Phase.PENDING
 
 
+def test_a_job_that_ran_out_of_time_says_how_much_it_had() -> None:
+    limited = replace(job(1), spec=replace(job(1).spec, time_limit_s=5400.0))
+    view = started(with_jobs(box(), limited), "1", 0)
+    view = view.advance(transitions.running(view.jobs["1"], 201.0, 201.0))
+    report = exited("1", code=143, ending=Phase.TIMED_OUT)
+    (outcome, *_) = transitions.ended(view, view.jobs["1"], report, 202.0, BACKOFF)
+    assert isinstance(outcome, JobChanged)
+    assert (outcome.changes["phase"], outcome.changes["reason"]) == (Phase.TIMED_OUT, "its time limit of 1h 30m")
+
+
 def test_only_a_reservation_can_be_released_while_it_runs() -> None:
     view = started(with_jobs(box(), job(1)), "1", 0)
     view = view.advance(transitions.running(view.jobs["1"], 201.0, 201.0))

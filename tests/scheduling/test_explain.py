@@ -246,6 +246,10 @@ def test_every_phase_has_its_sentence() -> None:
     }
     cancelled = replace(one, phase=Phase.CANCELLED, reason="cancelled by bob")
     assert ended_sentence(cancelled, T0 + 65) == "sft was cancelled by bob after 1m 5s"
+    released = replace(one, phase=Phase.SUCCEEDED, reason="released by bob")
+    assert ended_sentence(released, T0 + 65) == "sft succeeded after 1m 5s: released by bob"
+    late = replace(one, phase=Phase.TIMED_OUT, reason="its time limit of 1m")
+    assert ended_sentence(late, T0 + 65) == "sft reached its time limit of 1m after 1m 5s"
 
 
 def test_devices_of_a_pool_that_is_shut_are_named_as_such() -> None:

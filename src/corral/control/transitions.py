@@ -12,6 +12,7 @@ from corral.model.errors import Conflict
 from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobRequeued
 from corral.model.job import NEXT_PHASES, Job, JobKind, Phase
 from corral.model.means import Enforcement
+from corral.model.units import format_duration
 from corral.model.view import View
 from corral.ports import LaunchPhase, LaunchReport
 
@@ -148,6 +149,8 @@ def _ending(job: Job, report: LaunchReport) -> tuple[Phase, str | None]:
         return job.stop_reason or Phase.CANCELLED, job.reason
     if ending is Phase.CANCELLED:
         return Phase.FAILED, report.reason or "something other than Corral told its supervisor to stop"
+    if ending is Phase.TIMED_OUT and job.spec.time_limit_s is not None:
+        return ending, report.reason or f"its time limit of {format_duration(job.spec.time_limit_s)}"
     return ending, report.reason
 
 

@@ -179,7 +179,7 @@ def ended_sentence(job: Job, now: float) -> str:
         case Phase.STOPPING:
             return f"{job.title} is being stopped{tail}"
         case Phase.SUCCEEDED:
-            return f"{job.title} succeeded{ran}"
+            return f"{job.title} succeeded{ran}{tail}"
         case Phase.FAILED:
             return f"{job.title} failed{code}{ran}{tail}"
         case Phase.CANCELLED:
@@ -187,7 +187,7 @@ def ended_sentence(job: Job, now: float) -> str:
                 return f"{job.title} was {job.reason}{ran}"
             return f"{job.title} was cancelled{ran}{tail}"
         case Phase.TIMED_OUT:
-            return f"{job.title} reached its time limit{ran}{tail}"
+            return f"{job.title} reached {job.reason or 'its time limit'}{ran}"
         case Phase.LOST:
             return f"{job.title} was lost{ran}{tail}"
         case Phase.PENDING:
