@@ -1,3 +1,4 @@
+import contextlib
 import os
 import queue
 import resource
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from corral.backends.process import procfs
 from corral.backends.process.backend import ProcessBackend
 from corral.backends.process.launch import LaunchError
 from corral.ports import LaunchPhase
@@ -430,6 +432,23 @@ def test_a_killed_zygote_in_the_middle_of_launches_loses_and_doubles_none(machin
     for index, name in enumerate(names):
         assert machine.wait(name).phase == LaunchPhase.EXITED
         assert (tmp_path / f"ran-{index}").read_text() == "ran\n"
+
+
+def test_a_job_whose_zygote_died_before_it_answered_is_heard_to_its_end(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.run("true")
+    watcher, first = machine.backend._watcher, machine.zygote()
+    monkeypatch.setattr(watcher._zygote, "receive", lambda: None)
+    name = machine.launch(*held_by(tmp_path / "go"))
+    until(lambda: machine.zygote() != first and not watcher._in_flight, "the answer of another zygote")
+    until(lambda: machine.backend.status(name).phase == LaunchPhase.RUNNING, "the start")
+    until(lambda: not procfs.descendants(machine.zygote()), "the end of the supervisor that came second to the claim")
+    with contextlib.suppress(queue.Empty):
+        while True:
+            machine.events.get(timeout=1.0)
+    (tmp_path / "go").touch()
+    machine.heard(name, LaunchPhase.EXITED)
 
 
 def test_a_killed_supervisor_is_told_and_leaves_nothing_running(machine_of_each_kind: Machine) -> None:

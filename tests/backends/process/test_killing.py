@@ -3,10 +3,11 @@ import signal
 import sys
 import textwrap
 import time
+from collections.abc import Callable
 
 import pytest
 
-from corral.backends.process import procfs
+from corral.backends.process import killing, procfs
 from tests.backends.process.conftest import EVENT_S, Machine, alive, stopped, until
 
 DAEMONISE_TWICE = textwrap.dedent("""
@@ -101,6 +102,22 @@ def test_what_the_main_process_leaves_behind_is_killed(machine_of_each_kind: Mac
     assert machine.backend.pids(name) == []
 
 
+def test_what_shows_no_mark_any_more_and_is_not_dead_yet_counts_as_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    child = os.posix_spawn("/bin/sleep", ["sleep", "60"], {})
+    sights = [[child], [], []]
+    monkeypatch.setattr(killing, "marked", lambda mark: sights.pop(0))
+    monkeypatch.setattr(killing, "_signal", lambda pid, signum: None)
+    dying: dict[procfs.ProcessIdentity, None] = {}
+    try:
+        assert killing.kill_orphans("MARK=1", None, dying)
+        assert killing.kill_orphans("MARK=1", None, dying)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+    assert not killing.kill_orphans("MARK=1", None, dying)
+    os.waitpid(child, 0)
+
+
 def test_orphans_of_a_long_running_job_are_reaped(machine: Machine) -> None:
     name = machine.launch("sh", "-c", "for i in 1 2 3 4 5 6 7 8; do (true &) ; done; echo up; sleep 60")
     machine.wait_for_log(name, "up")
@@ -145,13 +162,30 @@ def test_descendants_are_found_with_and_without_the_kernels_list(
         os.waitpid(child, 0)
 
 
-def test_the_children_of_every_thread_are_found() -> None:
+def without(gone: str) -> Callable[[str], bytes]:
+    """As files are read, were it not for this one."""
+    read_file = procfs.read_file
+
+    def read(path: str) -> bytes:
+        if path == gone:
+            raise FileNotFoundError(path)
+        return read_file(path)
+
+    return read
+
+
+def test_the_children_of_every_thread_are_found_also_when_another_thread_ends_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     script = (
         "import os, threading, time; threading.Thread(target=lambda: os.system('sleep 60')).start(); time.sleep(60)"
     )
     child = os.posix_spawn(sys.executable, ["python", "-S", "-c", script], {"PATH": "/bin"}, setsid=True)
     try:
         until(lambda: procfs.descendants(child), "the sleep of the other thread")
+        # Not the main thread's turn alone: it is asked first, and may have ended.
+        monkeypatch.setattr(procfs, "read_file", without(f"/proc/{child}/task/{child}/children"))
+        assert procfs.descendants(child)
     finally:
         os.killpg(child, signal.SIGKILL)
         os.waitpid(child, 0)

@@ -18,7 +18,7 @@ from . import cgroup, roll
 from .killing import kill_orphans, orphans
 from .launch import ALLOCATION_ID, LaunchError, LaunchSpec
 from .limits import lowered
-from .procfs import descendants
+from .procfs import ProcessIdentity, descendants
 from .records import ROLL, Claim, Exit, LaunchRecords
 from .watcher import Watcher
 
@@ -275,8 +275,11 @@ class ProcessBackend:
                 return False
             self._on_launch_failed(allocation_id, "its supervisor ended before it claimed the launch")
             return True
-        # What ended may be a supervisor that came second to the claim, while the first one lives.
-        return claim.holder is not None and not claim.holder.is_alive() and self._still_sweeping(allocation_id)
+        if claim.holder is not None and claim.holder.is_alive():
+            # What ended came second to the claim, and the first may be one that a zygote forked as its last act.
+            self._watcher.watch(allocation_id, claim.holder)
+            return False
+        return claim.holder is not None and self._still_sweeping(allocation_id)
 
     def _on_launch_failed(self, allocation_id: str, message: str) -> None:
         try:
@@ -302,7 +305,8 @@ class ProcessBackend:
     def _sweep(self, allocation_id: str) -> None:
         pause_s = _SWEEP_RETRY_S
         path = self._recorded_cgroup(allocation_id)
-        while kill_orphans(self._mark(allocation_id), path) or self._watcher.end_supervisor(allocation_id):
+        dying: dict[ProcessIdentity, None] = {}
+        while kill_orphans(self._mark(allocation_id), path, dying) or self._watcher.end_supervisor(allocation_id):
             if self._closed.wait(pause_s):
                 return
             pause_s = min(pause_s * 2, _SWEEP_RETRY_LIMIT_S)

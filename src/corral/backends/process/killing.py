@@ -10,7 +10,7 @@ import os
 import signal
 
 from . import cgroup
-from .procfs import descendants, marked
+from .procfs import ProcessIdentity, boot_id, descendants, marked, start_ticks
 
 # Each round can only miss what was forked during the round before; what forks faster is met again by the caller.
 _FREEZE_ROUNDS = 10
@@ -53,12 +53,22 @@ def orphans(mark: str, cgroup_path: str | None) -> list[int]:
     return list(found)
 
 
-def kill_orphans(mark: str, cgroup_path: str | None) -> list[int]:
-    """Kill what a dead supervisor left behind; the processes found, so an empty list means that nothing is left."""
+def kill_orphans(mark: str, cgroup_path: str | None, dying: dict[ProcessIdentity, None]) -> bool:
+    """Kill what a dead supervisor left behind; False when nothing is left.
+
+    `dying` is the caller's, empty at first and handed in again each time: a process that is being killed loses its
+    mark with its memory, before it has let go of the devices it has open.
+    """
     if cgroup_path:
         cgroup.kill(cgroup_path)
     found = orphans(mark, cgroup_path)
+    for pid in found:
+        ticks = start_ticks(pid)
+        if ticks is not None:
+            dying[ProcessIdentity(pid, ticks, boot_id())] = None
     for signum in (signal.SIGSTOP, signal.SIGKILL):
         for pid in found:
             _signal(pid, signum)
-    return found
+    for process in [process for process in dying if not process.is_alive()]:
+        del dying[process]
+    return bool(found or dying)

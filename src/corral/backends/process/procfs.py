@@ -80,10 +80,14 @@ def _children(pid: int) -> list[int]:
     try:
         # Two links and one for each thread: cheaper to ask for than a listing, and nearly all have one thread.
         tids = os.listdir(tasks) if os.stat(tasks).st_nlink > _LINKS_OF_ONE_THREAD else (pid,)
-        for tid in tids:
-            found.extend(map(int, read_file(f"{tasks}/{tid}/children").split()))
     except (FileNotFoundError, ProcessLookupError):
-        pass
+        return found
+    for tid in tids:
+        try:
+            found.extend(map(int, read_file(f"{tasks}/{tid}/children").split()))
+        except (FileNotFoundError, ProcessLookupError):
+            # A thread that has ended meanwhile hides no other's children.
+            continue
     return found
 
 

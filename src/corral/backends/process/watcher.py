@@ -124,7 +124,10 @@ class Watcher:
             self._zygote.request(allocation_id)
 
     def watch(self, allocation_id: str, supervisor: ProcessIdentity) -> None:
-        """Watch a supervisor that an earlier server launched."""
+        """Watch a supervisor that an earlier server, or a zygote that died, has left; nothing when it is watched."""
+        with self._lock:
+            if allocation_id in self._supervisors.values():
+                return
         try:
             pidfd = _open_process(supervisor)
         except OSError:
