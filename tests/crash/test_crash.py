@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from corral.backends.process.procfs import ProcessIdentity
 from corral.client import Client
 from corral.model.errors import CorralError
 from corral.model.job import Phase
@@ -42,35 +43,37 @@ def nursery() -> Iterator["subprocess.Popen[str]"]:
 
 
 @pytest.fixture
-def home() -> Iterator[Path]:
+def base() -> Iterator[Path]:
     # Not below pytest's directory, whose path is too long for a socket.
     directory = Path(tempfile.mkdtemp(prefix="corral-"))
     (directory / "mock.toml").write_text(
         f'slot_name = "cuda"\ndevice_plugin_name = "CUDADevice"\ndevices = [\n{MOCK}]\n'
     )
-    yield directory / "home"
+    yield directory
     shutil.rmtree(directory, ignore_errors=True)
 
 
 @pytest.fixture
-def start(nursery: "subprocess.Popen[str]", home: Path) -> Iterator[Start]:
-    pids: list[int] = []
+def start(nursery: "subprocess.Popen[str]", base: Path) -> Iterator[Start]:
+    servers: list[ProcessIdentity] = []
 
-    def start_server(crash: tuple[str, int, str] | None = None) -> int:
-        order = {"home": str(home), "mock": str(home.parent / "mock.toml"), "crash": crash}
+    def start_server(home: Path, crash: tuple[str, int, str] | None = None) -> int:
+        order = {"home": str(home), "mock": str(base / "mock.toml"), "crash": crash}
         assert nursery.stdin is not None
         assert nursery.stdout is not None
         nursery.stdin.write(json.dumps(order) + "\n")
         nursery.stdin.flush()
-        pids.append(int(nursery.stdout.readline()))
-        return pids[-1]
+        pid = int(nursery.stdout.readline())
+        with contextlib.suppress(ProcessLookupError):
+            servers.append(ProcessIdentity.of(pid))
+        return pid
 
     yield start_server
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGTERM)
-    for pid in pids:
-        gone(pid)
+    # By now another process may have the pid of one that was killed.
+    left = [server for server in servers if server.is_alive()]
+    for server in left:
+        os.kill(server.pid, signal.SIGTERM)
+    eventually(lambda: not any(server.is_alive() for server in left), "every server ended")
 
 
 def eventually(holds: Callable[[], object], what: str) -> None:
@@ -141,13 +144,13 @@ def check(home: Path, acknowledged: list[str], witness: Path) -> None:
 
 def run_and_crash(home: Path, start: Start, crash: tuple[str, int, str], jobs_first: str = "") -> bool:
     """One life, one death and one more life. False when the server lived through: there is no such step."""
-    witness = home.parent / "witness"
-    first = start(crash)
+    witness = home.with_suffix(".witness")
+    first = start(home, crash)
     acknowledged = submit(home, witness, jobs_first) if answering(home, first) else []
     if len(acknowledged) == JOBS and all_end(home, first, acknowledged):
         return False
     gone(first)
-    second = start()
+    second = start(home)
     assert answering(home, second)
     if acknowledged:
         check(home, acknowledged, witness)
@@ -156,13 +159,11 @@ def run_and_crash(home: Path, start: Start, crash: tuple[str, int, str], jobs_fi
     return True
 
 
-def crash_at_every(step: str, when: str, home: Path, start: Start, jobs_first: str = "") -> None:
+def crash_at_every(step: str, when: str, base: Path, start: Start, jobs_first: str = "") -> None:
     number = 1
-    while run_and_crash(home, start, (step, number, when), jobs_first):
+    # Each in a home of its own: a job that was never acknowledged may outlive both of its servers.
+    while run_and_crash(base / str(number), start, (step, number, when), jobs_first):
         number += 1
-        for name in ("witness", "home"):
-            path = home.parent / name
-            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
     assert number > LEAST_STEPS[step], (
         f"only {number} {step}s were seen; the scenario does not reach the steps it is for"
     )
@@ -172,23 +173,24 @@ def crash_at_every(step: str, when: str, home: Path, start: Start, jobs_first: s
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("step", ["commit", "launch"])
 def test_whatever_was_acknowledged_runs_once_or_is_lost_with_its_reason(
-    home: Path, start: Start, step: str, when: str
+    base: Path, start: Start, step: str, when: str
 ) -> None:
-    crash_at_every(step, when, home, start)
+    crash_at_every(step, when, base, start)
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_jobs_that_remove_the_records_of_their_launches_run_at_most_once_too(
-    home: Path, start: Start, when: str
+    base: Path, start: Start, when: str
 ) -> None:
-    crash_at_every("commit", when, home, start, f"rm -rf {home}/launches/${{CORRAL_LAUNCH#*/}};")
+    crash_at_every("commit", when, base, start, 'rm -rf "$CORRAL_HOME/launches/${CORRAL_LAUNCH#*/}";')
 
 
-def test_a_job_that_ran_while_the_server_was_dead_is_adopted_with_its_exit_code(home: Path, start: Start) -> None:
-    first = start()
+def test_a_job_that_ran_while_the_server_was_dead_is_adopted_with_its_exit_code(base: Path, start: Start) -> None:
+    home = base / "home"
+    first = start(home)
     assert answering(home, first)
-    signs = [home.parent / name for name in ("first", "second")]
+    signs = [base / name for name in ("first", "second")]
     scripts = [
         f"until [ -e {sign} ]; do sleep 0.02; done; exit {code}" for sign, code in zip(signs, (7, 8), strict=True)
     ]
@@ -199,7 +201,7 @@ def test_a_job_that_ran_while_the_server_was_dead_is_adopted_with_its_exit_code(
     gone(first)
     signs[0].touch()
     eventually(lambda: list(home.glob("launches/*/exit")), "the first job ended")
-    assert answering(home, start())
+    assert answering(home, start(home))
     signs[1].touch()
     with Client(home) as client:
         client.wait([ends_meanwhile, outlives], timeout_s=START_S)
