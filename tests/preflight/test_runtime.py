@@ -4,7 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from corral.preflight.runtime import PythonEnvironment, find_runtime, python_environment
+from corral.preflight.runtime import (
+    PythonEnvironment,
+    python_environment,
+    runtime_of_binary,
+    runtime_of_machine,
+    runtime_of_python,
+)
 
 
 @pytest.fixture
@@ -17,7 +23,7 @@ def site(tmp_path: Path) -> Path:
 
 
 def find(tmp_path: Path, **env: str) -> tuple[int, int] | None:
-    found = find_runtime(PythonEnvironment(tmp_path / "venv"), env, tmp_path / "cuda")
+    found = runtime_of_python(PythonEnvironment(tmp_path / "venv"), env)
     return found.version if found else None
 
 
@@ -90,16 +96,39 @@ def test_the_first_library_path_with_a_runtime_counts(site: Path, tmp_path: Path
     assert find(tmp_path, LD_LIBRARY_PATH=f"{tmp_path}/none::{tmp_path}/b:{tmp_path}/a") == (12, 4)
 
 
-def test_the_machines_toolkit_counts_only_for_what_is_not_python(site: Path, tmp_path: Path) -> None:
-    (tmp_path / "cuda" / "lib64").mkdir(parents=True)
-    (tmp_path / "cuda" / "lib64" / "libcudart.so.12.2.140").write_text("")
-    assert find(tmp_path) is None
-    (tmp_path / "cuda" / "lib64" / "libcudart.so.12").touch()
-    found = find_runtime(None, {}, tmp_path / "cuda")
+def test_the_machines_toolkit_is_told_where_its_library_states_a_version(tmp_path: Path) -> None:
+    (tmp_path / "lib64").mkdir()
+    (tmp_path / "lib64" / "libcudart.so.12").touch()
+    assert runtime_of_machine({}, tmp_path) is None
+    (tmp_path / "lib64" / "libcudart.so.12.2.140").touch()
+    found = runtime_of_machine({}, tmp_path)
     assert found is not None
     assert found.version == (12, 2)
-    (tmp_path / "cuda" / "lib64" / "libcudart.so.12.2.140").unlink()
-    assert find_runtime(None, {}, tmp_path / "cuda") is None, "a link alone is no version to refuse a job for"
+
+
+@pytest.mark.parametrize(
+    ("content", "version"),
+    [
+        (b"\x7fELF\2\0libm.so.6\0libcudart.so.12\0libc.so.6\0", (12, 0)),
+        (b"\x7fELF\2\0libcudart.so.10.1\0", (10, 1)),
+        (b"\x7fELF\2\0libc.so.6\0", None),
+        (b"#!/bin/sh\necho \0libcudart.so.13\0\n", None),
+        (b"", None),
+    ],
+    ids=["major", "minor", "no CUDA", "script", "empty"],
+)
+def test_a_binary_tells_the_runtime_it_is_linked_to(
+    tmp_path: Path, content: bytes, version: tuple[int, int] | None
+) -> None:
+    (tmp_path / "program").write_bytes(content)
+    (tmp_path / "libcudart.so.13.0.48").touch()
+    found = runtime_of_binary(["./program"], {"LD_LIBRARY_PATH": str(tmp_path)}, tmp_path)
+    assert (found and found.version) == version
+
+
+def test_a_program_that_is_not_there_tells_no_runtime(tmp_path: Path) -> None:
+    assert runtime_of_binary(["nowhere"], {"PATH": str(tmp_path)}, tmp_path) is None
+    assert runtime_of_binary([], {}, tmp_path) is None
 
 
 def test_the_environment_is_that_of_the_interpreter_or_of_the_scripts_own(site: Path, tmp_path: Path) -> None:

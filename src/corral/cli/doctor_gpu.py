@@ -69,10 +69,10 @@ def check_persistence(here: Surroundings) -> Finding:
 def check_runtime(here: Surroundings) -> Finding:
     """The machine's CUDA toolkit is none that the driver cannot serve."""
     from corral.preflight.driver_rules import driver_against_runtime
-    from corral.preflight.runtime import find_runtime
+    from corral.preflight.runtime import runtime_of_machine
     from corral.preflight.subject import Place, Work
 
-    runtime = find_runtime(None, here.env, here.toolkit)
+    runtime = runtime_of_machine(here.env, here.toolkit)
     if runtime is None:
         return Finding("runtime", OK, "no CUDA toolkit of the machine's own; programs bring theirs")
     place = Place(driver=here.node.driver_version, cuda=here.node.cuda_version)

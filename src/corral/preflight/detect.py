@@ -11,7 +11,7 @@ from corral.preflight.estimate import Estimate, estimate_local, estimate_named
 from corral.preflight.memory_rules import granted_mib
 from corral.preflight.model_source import LocalModel, find_model
 from corral.preflight.precision import canonical
-from corral.preflight.runtime import find_runtime, python_environment
+from corral.preflight.runtime import python_environment, runtime_of_binary, runtime_of_python
 from corral.preflight.subject import Place, Work
 
 
@@ -52,7 +52,7 @@ def detect(command: Sequence[str], env: Mapping[str, str], workdir: Path, stated
     python = python_environment(line.program, env, workdir)
     runtime = said.cuda
     if runtime is None:
-        found = find_runtime(python, env)
+        found = runtime_of_python(python, env) if python else runtime_of_binary(line.program, env, workdir)
         if found is not None:
             runtime = found.version
             sources.append(f"CUDA {dotted(found.version)}: {found.source}")

@@ -1,8 +1,9 @@
-"""Which CUDA runtime a program will load: from its Python environment, its library path, or the machine's toolkit.
+"""Which CUDA runtime a program will load: from its Python environment, the library path, or what it is linked to.
 
-Only names of files and one line of text are read; nothing of the environment is executed.
+Only names of files and a few words in them are read; nothing is executed.
 """
 
+import mmap
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,10 @@ _CONDA = re.compile(r"(?:cuda-cudart|cudatoolkit)-(\d+\.\d+)[\d.]*-[^-]*\.json")
 _PADDLE = re.compile(r"paddlepaddle_gpu-[\d.]+\.post(\d+)(\d)")
 _LIBRARY = re.compile(r"libcudart\.so\.(\d+\.\d+)[\d.]*")
 _MAJOR_LIBRARY = re.compile(r"libcudart\.so\.(\d+)")
+_LINKED = re.compile(rb"\0libcudart\.so\.(\d+(?:\.\d+)?)\0")
+_LINKED_BYTES = 1 << 24
+"""Linkers write the names of libraries near the start of a file."""
+_ELF = b"\x7fELF"
 _LIBRARIES_IN = ("nvidia/*/lib", "torch/lib")
 """Where wheels keep a runtime's libraries, below the packages."""
 _VERSION_FILE_BYTES = 4096
@@ -64,23 +69,36 @@ def python_environment(program: Sequence[str], env: Mapping[str, str], workdir: 
     return PythonEnvironment(interpreter.parent.parent) if interpreter.name.startswith("python") else None
 
 
-def find_runtime(
-    python: PythonEnvironment | None, env: Mapping[str, str], toolkit: Path = Path("/usr/local/cuda")
-) -> FoundRuntime | None:
-    """The runtime that would be loaded first: the framework's own, then the environment's, then the library path's.
+def runtime_of_python(python: PythonEnvironment, env: Mapping[str, str]) -> FoundRuntime | None:
+    """The runtime that would be loaded first: the framework's own, then the environment's, then the library path's."""
+    return next(_in_environment(python), None) or _on_library_path(env)
 
-    The machine's toolkit counts only for a program that is not Python: a Python package brings its own.
+
+def runtime_of_binary(program: Sequence[str], env: Mapping[str, str], workdir: Path) -> FoundRuntime | None:
+    """The runtime that the program's file is linked to; None for a script, and for a binary that does without.
+
+    What lies on the library path or in the machine's toolkit says nothing of a program: a shell has them too.
     """
-    for found in _in_environment(python) if python else ():
-        return found
-    for directory in env.get("LD_LIBRARY_PATH", "").split(":"):
-        if directory:
-            for found in _libraries(Path(directory)):
-                return found
-    if python is None:
-        for found in _libraries(toolkit / "lib64"):
-            return found
-    return None
+    path = _which(program[0], env, workdir) if program else None
+    try:
+        if path is None or path.stat().st_size < len(_ELF):
+            return None
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+            linked = _LINKED.search(text, 0, _LINKED_BYTES) if text[: len(_ELF)] == _ELF else None
+            version = version_of(linked[1].decode()) if linked else None
+    except OSError:
+        return None
+    return None if version is None else FoundRuntime(version, str(path))
+
+
+def runtime_of_machine(env: Mapping[str, str], toolkit: Path = Path("/usr/local/cuda")) -> FoundRuntime | None:
+    """The first on the library path, else the one of the machine's toolkit: what programs are likely built with."""
+    return _on_library_path(env) or next(_libraries(toolkit / "lib64"), None)
+
+
+def _on_library_path(env: Mapping[str, str]) -> FoundRuntime | None:
+    directories = (Path(name) for name in env.get("LD_LIBRARY_PATH", "").split(":") if name)
+    return next((found for directory in directories for found in _libraries(directory)), None)
 
 
 def _in_environment(python: PythonEnvironment) -> Iterator[FoundRuntime]:
