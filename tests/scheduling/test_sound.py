@@ -46,6 +46,12 @@ def test_each_contradiction_has_its_sentence(things: list[Any], words: str) -> N
     assert sentence.startswith(words.partition("; did")[0])
 
 
+def test_a_pool_is_of_projects_that_are_there_where_the_site_has_set_up_any() -> None:
+    pool = Pool("x", ("G",), projects=("nlq", "default"))
+    assert found(pool) == ()
+    assert found(Project("nlp"), pool) == ("pool x: its project 'nlq' is not there; did you mean 'nlp'?",)
+
+
 def test_queues_in_a_circle_are_found_and_do_not_hang() -> None:
     assert found(Queue("a", parent="b"), Queue("b", parent="a")) == (
         "queue a: it stands above itself; give it a parent that is not below it, or none",

@@ -9,9 +9,7 @@ from corral.model.queue import Queue, Quota
 from corral.model.submission import Submission
 from corral.model.units import format_duration, format_memory, format_share
 from corral.model.view import View
-
-DEFAULT_PROJECT = "default"
-"""Everybody's."""
+from corral.scheduling.sound import DEFAULT_PROJECT
 
 
 def obey(view: View, submission: Submission, user: str) -> None:

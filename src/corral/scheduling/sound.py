@@ -9,6 +9,10 @@ from corral.model.units import format_memory, format_share
 from corral.scheduling.policy import POLICIES, Policy
 
 
+DEFAULT_PROJECT = "default"
+"""Everybody's, whether or not the site has set it up."""
+
+
 class Contradiction(NamedTuple):
     """What cannot be meant so: of which kind (queue, project or pool), of which name, and what is wrong with it."""
 
@@ -27,7 +31,12 @@ def contradictions(
     policies: Mapping[str, Policy] = POLICIES,
 ) -> tuple[Contradiction, ...]:
     """Everything that cannot be meant so; () when all is well."""
-    found = [*_queues(queues, policies), *_weights(queues, projects), *_quotas(queues, projects), *_pools(pools)]
+    found = [
+        *_queues(queues, policies),
+        *_weights(queues, projects),
+        *_quotas(queues, projects),
+        *_pools(pools, projects),
+    ]
     return tuple(found)
 
 
@@ -96,11 +105,15 @@ def _told(limit: str, value: int) -> str:
     return f"memory: {format_memory(value)}" if limit == "memory_mib" else f"{limit}: {value}"
 
 
-def _pools(pools: Mapping[str, Pool]) -> Iterator[Contradiction]:
+def _pools(pools: Mapping[str, Pool], projects: Mapping[str, Project]) -> Iterator[Contradiction]:
     owner: dict[str, str] = {}
     for name, pool in sorted(pools.items()):
         if not pool.users and not pool.projects:
             yield Contradiction("pool", name, "it belongs to nobody; name users or projects")
+        for project in pool.projects:
+            if projects and project not in (*projects, DEFAULT_PROJECT):
+                hint = nearest(project, (*projects, DEFAULT_PROJECT))
+                yield Contradiction("pool", name, f"its project {project!r} is not there; {hint}")
         for uuid in pool.devices:
             if uuid in owner:
                 yield Contradiction("pool", name, f"device {uuid} is in pool {owner[uuid]} already")
