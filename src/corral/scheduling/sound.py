@@ -8,7 +8,6 @@ from corral.model.queue import Pool, Project, Queue, Quota
 from corral.model.units import format_memory, format_share
 from corral.scheduling.policy import POLICIES, Policy
 
-
 DEFAULT_PROJECT = "default"
 """Everybody's, whether or not the site has set it up."""
 
