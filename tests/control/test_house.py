@@ -4,6 +4,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -181,5 +182,6 @@ def test_a_server_that_starts_again_expects_the_like_of_what_came_before(tmp_pat
     assert worth["some"] > worth["none"]
 
 
-TestLifeOfAServer = LifeOfAServer.TestCase
+# A hundred and forty steps, each with its commits and a look at the whole journal: minutes, where the disk is slow.
+TestLifeOfAServer = pytest.mark.timeout(400)(LifeOfAServer.TestCase)
 TestLifeOfAServer.settings = settings(max_examples=12, stateful_step_count=12, suppress_health_check=list(HealthCheck))
