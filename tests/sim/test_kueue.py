@@ -50,8 +50,12 @@ def test_every_workload_is_admitted_and_ends(config: Path) -> None:
     [
         ("borrowingLimit: 100", "borrowingLimit: 5", "cohort, cq, large: a request of 30 would wait .* at most 25"),
         ("nominalQuota: 20", "nominalQuota: 12", "cohort, cq, large: a request of 30 would wait .* at most 24"),
-        ("request: 1}", "request: 0.5}", "cohort, cq, small: a request of 0.5 is no whole number"),
-        ("request: 1}", "request: 0}", "cohort, cq, small: a request of 0 is no whole number"),
+        ("request: 1}", "request: 0.5}", "cohort, cq, small: request 0.5 is no whole number"),
+        ("request: 1}", "request: 0}", "cohort, cq, small: request 0 is no whole number from 1"),
+        ("count: 12,", "count: ten,", "cohort, cq: count 'ten' is no whole number from 0"),
+        ("nominalQuota: 20", "nominalQuota: 20.5", "cohort, cq: nominalQuota 20.5 is no whole number from 0"),
+        ("runtimeMs: 5,", "runtimeMs: -5,", "cohort, cq, small: runtimeMs -5 is no whole number from 0"),
+        ("  count: 2\n    queuesSets", "  count: 0\n    queuesSets", "it asks for no workload at all"),
     ],
 )
 def test_a_workload_that_could_never_be_admitted_is_refused_by_name(

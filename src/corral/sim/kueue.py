@@ -106,23 +106,39 @@ def _generator(data: Mapping[str, Any]) -> Generator:
 
 
 def _refuse_unsound(data: Mapping[str, Any]) -> None:
-    """Raises Refused for a workload that asks for no whole number of units, or for more than it could ever have."""
+    """Raises Refused for amounts that are none, for a workload that could never have what it asks for, and for none."""
+    workloads = 0
     for cohort in data["cohorts"]:
-        lent = sum(group["count"] * group["nominalQuota"] for group in cohort["queuesSets"])
-        for group in cohort["queuesSets"]:
-            most = min(lent, group["nominalQuota"] + group.get("borrowingLimit", 0))
-            for one in (one for some in group["workloadsSets"] for one in some["workloads"]):
-                asked, who = one["request"], f"{cohort['className']}, {group['className']}, {one['className']}"
-                if not isinstance(asked, int) or asked < 1:
-                    raise Refused(
-                        f"--config: {who}: a request of {asked!r} is no whole number from 1", field="--config"
-                    )
-                if asked > most:
-                    raise Refused(
-                        f"--config: {who}: a request of {asked} would wait for ever, for its queue can have at most "
-                        f"{most}: its nominalQuota and borrowingLimit, of all that its cohort has; ask for no more",
-                        field="--config",
-                    )
+        copies = _whole(cohort, "count", cohort["className"])
+        groups = [(group, f"{cohort['className']}, {group['className']}") for group in cohort["queuesSets"]]
+        lent = sum(_whole(group, "count", who) * _whole(group, "nominalQuota", who) for group, who in groups)
+        for group, who in groups:
+            most = min(lent, group["nominalQuota"] + _whole({"borrowingLimit": 0, **group}, "borrowingLimit", who))
+            for some in group["workloadsSets"]:
+                each = _whole(some, "count", who)
+                workloads += copies * group["count"] * each * len(some["workloads"])
+                _whole(some, "creationIntervalMs", who)
+                for one in some["workloads"]:
+                    _refuse_unsound_workload(one, f"{who}, {one['className']}", most)
+    if not workloads:
+        raise Refused("--config: it asks for no workload at all; raise a count", field="--config")
+
+
+def _refuse_unsound_workload(one: Mapping[str, Any], who: str, most: int) -> None:
+    _whole(one, "runtimeMs", who)
+    if _whole(one, "request", who, least=1) > most:
+        raise Refused(
+            f"--config: {who}: a request of {one['request']} would wait for ever, for its queue can have at most "
+            f"{most}: its nominalQuota and borrowingLimit, of all that its cohort has; ask for no more",
+            field="--config",
+        )
+
+
+def _whole(group: Mapping[str, Any], key: str, who: str, least: int = 0) -> int:
+    value = group[key]
+    if type(value) is not int or value < least:
+        raise Refused(f"--config: {who}: {key} {value!r} is no whole number from {least}", field="--config")
+    return value
 
 
 def _workloads(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
