@@ -71,14 +71,22 @@ def test_a_process_that_scrubbed_its_environment_is_known_by_its_parent() -> Non
 
 
 def test_corral_knows_its_own_processes_and_what_descends_from_them() -> None:
-    with running() as child:
-        for owners in ({child.pid: "5"}, {os.getpid(): "5"}):
+    script = "sleep 60 & echo $!; read line; kill $!"
+    # The parent is not the process of the tests, which is nobody's where it is the first of its namespace.
+    parent = subprocess.Popen(
+        ["/bin/sh", "-c", script], env={}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with parent:
+        assert parent.stdout is not None
+        child_pid = int(parent.stdout.readline())
+        for owners in ({child_pid: "5"}, {parent.pid: "5"}):
             attribution = Attribution(SystemClock(), owners=owners.copy)
-            (process,) = joined(attribution, DeviceProcess(child.pid))
+            (process,) = joined(attribution, DeviceProcess(child_pid))
             assert process.job_id is None
             attribution.learn_owners()
-            (process,) = joined(attribution, DeviceProcess(child.pid))
+            (process,) = joined(attribution, DeviceProcess(child_pid))
             assert process.job_id == "5"
+        parent.communicate("\n")
 
 
 def test_owners_are_asked_only_for_processes_without_a_mark_and_seldom() -> None:
