@@ -150,10 +150,10 @@ class Box:
             row: dict[str, Any] = to_plain(client.jobs.get(job_id))
         return row
 
-    def ended(self, job_id: str) -> dict[str, Any]:
+    def ended(self, job_id: str, within_s: float = PATIENCE_S) -> dict[str, Any]:
         """The job's row after its end."""
         with Client(self.home) as client:
-            client.wait(job_id, PATIENCE_S)
+            client.wait(job_id, within_s)
         return self.job(job_id)
 
     def start(self, *words: str, **given: Any) -> "subprocess.Popen[str]":

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.box import Box, described, until_there
+from tests.e2e.box import PATIENCE_S, Box, described, until_there
 
 IGNORES_SIGTERM = "trap '' TERM; echo up; while :; do sleep 1; done"
 DAEMONISES = "setsid sh -c 'setsid sleep 300 & setsid sleep 300 &' & "
@@ -67,13 +67,13 @@ def test_a_fork_bomb_leaves_nothing(box: Box) -> None:
     assert marked(job, box) == []
 
 
-def test_a_flood_of_output_ends_as_a_capped_log_with_its_tail(new_box: Callable[[str], Box]) -> None:
+def test_a_gigabyte_of_output_ends_as_a_capped_log_with_its_tail(new_box: Callable[[str], Box]) -> None:
     box = new_box(described(1))
     with (box.home / "config.yaml").open("a") as settings:
         settings.write("log_max: 1M\n")
     box.up()
-    script = "head -c 268435456 /dev/zero; echo the last line"
-    row = box.ended(box.submit("--name", "loud", "--", "sh", "-c", script))
+    script = "head -c 1073741824 /dev/zero; echo the last line"
+    row = box.ended(box.submit("--name", "loud", "--", "sh", "-c", script), within_s=4 * PATIENCE_S)
     log = box.home / "logs" / f"{row['id']}.log"
     assert row["exit_code"] == 0
     assert log.stat().st_size < 2 * 1024 * 1024
