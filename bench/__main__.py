@@ -10,6 +10,9 @@ BENCHMARKS = (
 
 
 def main(names: list[str]) -> None:
+    unknown = [name for name in names if name not in BENCHMARKS]
+    if unknown:
+        sys.exit(f"there is no benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
     for name in names or BENCHMARKS:
         print(f"-- {name}", flush=True)
         importlib.import_module(f"bench.{name}").main()
