@@ -30,8 +30,8 @@ _RECONNECT_S = 0.2
 app = command_group()
 
 
-class _LeftBehind(Exception):
-    """The second Ctrl-C: stand by it no longer."""
+class _LeftBehind(KeyboardInterrupt):
+    """The second Ctrl-C: stand by it no longer. Before there is a job it ends the command as any Ctrl-C does."""
 
 
 @app.command(
@@ -94,22 +94,29 @@ class Attendance:
 
     def attend(self, job_id: str) -> int:
         """Stay until the job has ended; the exit code to end with."""
+        try:
+            row = self._stand_by(job_id)
+        except _LeftBehind:
+            say(f"job {job_id} is being cancelled; `corral wait {job_id}` waits for its end")
+            return SIGNALLED + signal.SIGINT
+        if row is None:
+            return SIGNALLED + signal.SIGPIPE
+        if row.phase != "SUCCEEDED" and (row.exit_code is None or row.phase in ("TIMED_OUT", "LOST")):
+            say(ending_of(row))
+        return exit_code_for(row, self._signalled)
+
+    def _stand_by(self, job_id: str) -> JobRow | None:
+        """How the job ended; None when nobody reads its output any more, and it is cancelled."""
         self._job_id = job_id
         if self._signalled is not None:
             self._cancel()
         try:
             with Narrator(job_id) as self._narrator:
                 self._copy_output(job_id, self._narrator)
-                (row,) = self._client.wait(job_id)
-        except _LeftBehind:
-            say(f"job {job_id} is being cancelled; `corral wait {job_id}` waits for its end")
-            return SIGNALLED + signal.SIGINT
+                return self._client.wait(job_id)[0]
         except BrokenPipeError:
             self._cancel()
-            return SIGNALLED + signal.SIGPIPE
-        if row.phase != "SUCCEEDED" and (row.exit_code is None or row.phase in ("TIMED_OUT", "LOST")):
-            say(ending_of(row))
-        return exit_code_for(row, self._signalled)
+            return None
 
     def _copy_output(self, job_id: str, narrator: Narrator) -> None:
         """Everything the job writes, until it ends. A server that restarts meanwhile is waited for."""
