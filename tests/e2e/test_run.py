@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -120,6 +121,23 @@ def test_a_second_interrupt_stops_waiting_for_a_job_that_does_not_go(box: Box, t
     assert command.returncode == 130
     assert "corral wait" in told
     gate.touch()
+
+
+def test_whoever_leaves_before_the_server_has_answered_is_told_that_the_job_may_be_there(box: Box) -> None:
+    server = int((box.home / "corral.pid").read_text().split()[0])
+    os.kill(server, signal.SIGSTOP)
+    try:
+        with box.start("run", "--", "true") as command:
+            status = Path(f"/proc/{command.pid}/status")
+            box.until(lambda: int(status.read_text().split("SigCgt:")[1].split()[0], 16) >> (signal.SIGTERM - 1) & 1)
+            while command.poll() is None:
+                command.send_signal(signal.SIGINT)
+                time.sleep(0.1)
+            _, told = command.communicate()
+    finally:
+        os.kill(server, signal.SIGCONT)
+    assert command.returncode == 130
+    assert "`corral ps` shows whether it took the job" in told
 
 
 def test_while_it_waits_run_says_why(box: Box) -> None:

@@ -30,8 +30,8 @@ _RECONNECT_S = 0.2
 app = command_group()
 
 
-class _LeftBehind(KeyboardInterrupt):
-    """The second Ctrl-C: stand by it no longer. Before there is a job it ends the command as any Ctrl-C does."""
+class _LeftBehind(Exception):
+    """The second Ctrl-C: stand by it no longer."""
 
 
 @app.command(
@@ -65,6 +65,9 @@ def run(
     except CorralError as error:
         say(str(error))
         raise typer.Exit(exit_code_of(error, otherwise=CORRAL_FAILED)) from error
+    except _LeftBehind:
+        say("the server had not answered yet; `corral ps` shows whether it took the job")
+        code = SIGNALLED + signal.SIGINT
     raise typer.Exit(code)
 
 
