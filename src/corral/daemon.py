@@ -38,6 +38,7 @@ from corral.model.home import Home, find_home
 from corral.model.job import JobKind
 from corral.model.means import Means
 from corral.model.rows import ServerInfo
+from corral.model.view import View
 from corral.ports import Backend, Decided, Ledger
 from corral.scheduling.idle import IdlePolicy
 from corral.scheduling.policy import placed_by
@@ -81,7 +82,7 @@ class Server:
         self._clock = SystemClock()
         self._started_at = self._clock.now()
         policies = placed_by(settings.placement, site_policies())
-        self._ledger: Ledger = open_ledger(home.ledger_url)
+        self._ledger: Ledger = open_ledger(home.ledger_url, View(usage_half_life_s=settings.fair_share_half_life_s))
         self._source = discover(self._clock, mock=mock, held=self._held_milli, labels=dict(settings.labels))
         self._described = self._source.name == "mock"
         self._processes = HostProcesses()

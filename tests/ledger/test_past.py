@@ -6,6 +6,7 @@ from corral.ledger.store import open_ledger
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobSubmitted
 from corral.model.job import Job, JobSpec, Phase
+from corral.model.past import Usage
 from corral.model.view import View
 from corral.ports import Decided
 
@@ -49,6 +50,19 @@ def test_a_restart_forgets_neither_usage_nor_service_nor_run_times(tmp_path: Pat
     assert before.served == {"2": 1950.0}
     assert before.durations == {("alice", "nightly"): (99.0,)}
     assert before.usage["nlp", "alice"].gpu_s > 1999
+
+
+def test_what_was_used_is_forgiven_as_fast_as_the_server_is_told(tmp_path: Path) -> None:
+    job = Job("1", 1, JobSpec(user="alice"), T0)
+    facts = [JobSubmitted(job, T0), *run(job, 1, T0, T0 + 100, Phase.PENDING)]
+    facts += run(job, 2, T0 + 3900, T0 + 4100, Phase.SUCCEEDED)
+    ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    ledger.commit(lambda _: Decided(tuple(facts), None)).result()
+    ledger.close()
+    ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}", View(usage_half_life_s=2000))
+    (used,) = ledger.view().usage.values()
+    ledger.close()
+    assert used == Usage(100 + 50 / 4, T0 + 4100)
 
 
 def test_a_view_without_a_past_remembers_nothing() -> None:

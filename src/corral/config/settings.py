@@ -52,6 +52,7 @@ class Settings:
         kill_grace_s: between SIGTERM and SIGKILL.
         retry_backoff_s, retry_backoff_max_s: the pause before the second attempt, doubled for each further one up to
             the largest.
+        fair_share_half_life_s: what somebody has used counts half after so long, where shares are to be fair.
         sharing: how jobs meet on devices, (which, means) pairs; `corral.sharing.arrange` says what `which` may be.
         split: how a share that no single device has room for is spread; split_fragments lets it take parts of several.
         resource_names: a file of definitions beside those that come with Corral.
@@ -92,6 +93,7 @@ class Settings:
     kill_grace_s: float = 10.0
     retry_backoff_s: float = 1.0
     retry_backoff_max_s: float = 300.0
+    fair_share_half_life_s: float = 7 * 86400.0
     sharing: tuple[tuple[str, Means], ...] = ()
     split: Strategy = Strategy.EVENLY
     split_fragments: bool = True
@@ -286,6 +288,7 @@ _SETTINGS: dict[str, tuple[str, NodeReader]] = {
     "kill_grace": ("kill_grace_s", one(duration(0.0, 24 * _HOUR_S))),
     "retry_backoff": ("retry_backoff_s", one(duration(0.0, 24 * _HOUR_S))),
     "retry_backoff_max": ("retry_backoff_max_s", one(duration(0.0, 24 * _HOUR_S))),
+    "fair_share_half_life": ("fair_share_half_life_s", one(duration(60.0, 366 * 24 * _HOUR_S))),
     "placement": ("placement", _placement),
     "sharing": ("sharing", _sharing),
     "split": ("split", one(one_of(Strategy))),

@@ -117,8 +117,8 @@ class Reader:
             yield from (entry_of(row, environments) for row in rows)
             last = rows[-1]["sequence"]
 
-    def boot(self) -> Boot:
-        """What a server begins with."""
+    def boot(self, empty: View) -> Boot:
+        """What a server begins with, built upon `empty`."""
         active = select(tables.jobs).where(tables.jobs.c.phase.in_(ACTIVE_PHASES)).order_by(tables.jobs.c.sequence)
         held = select(tables.allocations).where(tables.allocations.c.ended_at.is_(None))
         facts: list[Fact] = []
@@ -131,7 +131,7 @@ class Reader:
             last_entry = connection.scalar(select(func.max(tables.journal.c.sequence))) or 0
             next_id = connection.scalars(select(tables.meta.c.value).where(tables.meta.c.name == tables.NEXT_ID)).one()
             past = self._past(connection)
-        return Boot(View().advance(facts).remembering(past), last_entry, next_id)
+        return Boot(empty.advance(facts).remembering(past), last_entry, next_id)
 
     @staticmethod
     def _past(connection: Connection) -> list[PastRun]:

@@ -20,16 +20,17 @@ from corral.ports import Decided, JobQuery, JournalEntry
 T = TypeVar("T")
 
 
-def open_ledger(url: str) -> "SqlLedger":
+def open_ledger(url: str, empty: View | None = None) -> "SqlLedger":
     """Open the ledger at `url` (sqlite:////path/ledger.db), making or migrating it as needed.
 
+    `empty` is what the view is built upon: it says how fast what was used is forgiven.
     Raises LedgerFailed for a missing directory, a locked or damaged file, one that is no ledger or a newer Corral's.
     """
     database = Database(url)
     database.create()
     try:
         prepare(database)
-        return SqlLedger(database)
+        return SqlLedger(database, empty or View())
     except BaseException:
         database.close()
         raise
@@ -42,10 +43,10 @@ class SqlLedger:
     counts. It may read through the ledger, which answers with what is committed, but must not wait for a commit.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, empty: View) -> None:
         self._database = database
         self._reader = Reader(database)
-        boot = self._reader.boot()
+        boot = self._reader.boot(empty)
         self._ids = IdCounter(boot.next_id)
         self._writer = Writer(database, boot.view, boot.last_entry, self._ids)
 
