@@ -132,7 +132,7 @@ queues:
     spared: 10m
     quota: {gpus: 2.5, borrow: 4, memory: 100G, running: 3, gpu_hours: 40, period: 7d}
 projects:
-  - {name: nlp, weight: 1.5, users: [alice, bob]}
+  - {name: nlp, weight: 1.5, users: [alice, bob], user_weights: {bob: 0.5}}
 pools:
   - {name: lab, gpus: [0, GPU-abc], projects: nlp, lends: true}
 """,
@@ -150,7 +150,7 @@ pools:
             spared_s=600.0,
         ),
     )
-    assert settings.projects == (Project("nlp", 1.5, ("alice", "bob")),)
+    assert settings.projects == (Project("nlp", 1.5, ("alice", "bob"), user_weights=(("bob", 0.5),)),)
     assert settings.pools == (PoolPlan("lab", ("0", "GPU-abc"), (), ("nlp",), True),)
 
 

@@ -107,3 +107,10 @@ def test_projects_share_by_weight_before_their_users_do() -> None:
     jobs += [job(n, project="big", user="b") for n in (4, 5, 6)]
     view = view.advance(observed(box(gpus=4)) + submitted(*jobs))
     assert sorted(fair(view)) == ["1", "4", "5", "6"]
+
+
+def test_users_of_a_project_share_its_part_by_weight() -> None:
+    view = View(projects={"default": Project("default", user_weights=(("alice", 3.0),))})
+    jobs = [job(n, user="bob") for n in (1, 2, 3)] + [job(n, user="alice") for n in (4, 5, 6)]
+    view = view.advance(observed(box(gpus=4)) + submitted(*jobs))
+    assert sorted(fair(view)) == ["1", "4", "5", "6"]

@@ -28,6 +28,11 @@ def test_sound_settings_are_sound() -> None:
         ([Queue("a", parent="b")], "queue a: its parent 'b' is not there"),
         ([Queue("a", weight=0)], "queue a: its weight is 0; it must be above 0"),
         ([Project("p", weight=-1.5)], "project p: its weight is -1.5; it must be above 0"),
+        ([Project("p", user_weights=(("al", 0.0),))], "project p: the weight of al is 0; it must be above 0"),
+        (
+            [Project("p", users=("alice",), user_weights=(("alise", 2.0),))],
+            "project p: alise has a weight in it and is not in it; did you mean 'alice'?",
+        ),
         ([Queue("a", quota=Quota(devices=-1))], "queue a: its limit devices is -1; the least is 0"),
         ([Project("p", quota=Quota(gpu_hours=5))], "project p: GPU-hours need a period and a period GPU-hours"),
         (

@@ -64,6 +64,12 @@ def _quota_of_project(path: Path, node: "Node") -> Quota:
     return quota
 
 
+def _user_weights(path: Path, node: "Node") -> tuple[tuple[str, float], ...]:
+    names = [str(key.value) for key, _ in lines_of(node).value]
+    weights = read_group(path, lines_of(node), {name: Key(name, one(above_zero)) for name in names}, "user_weights.")
+    return tuple(sorted(weights.values.items()))
+
+
 def read_user_quota(path: Path, node: "Node") -> Quota:
     """What each user may hold. Raises Refused, with file and line for what is wrong in a single line of it."""
     quota = _quota(path, node)
@@ -138,6 +144,7 @@ _PROJECT = {
     "name": Key("name", one(text)),
     "weight": Key("weight", one(above_zero)),
     "users": Key("users", several(text)),
+    "user_weights": Key("user_weights", _user_weights),
     "quota": Key("quota", _quota_of_project),
 }
 

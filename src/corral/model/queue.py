@@ -81,9 +81,13 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """Users who work together; `weight` is their part in a fair share."""
+    """Users who work together; `weight` is their part in a fair share.
+
+    `user_weights` are the parts that users have in the project's own, 1 where they have none there.
+    """
 
     name: str
     weight: float = 1.0
     users: tuple[str, ...] = ()
     quota: Quota = field(default_factory=Quota)
+    user_weights: tuple[tuple[str, float], ...] = ()

@@ -21,13 +21,16 @@ class FairShare:
         self._now = now
         self._of_project: dict[str, float] | None = None
         self._of_user: dict[tuple[str, str], float] = {}
+        self._weight_of_user = {
+            (project.name, user): weight for project in view.projects.values() for user, weight in project.user_weights
+        }
 
     def over_use(self, job: Job) -> Rank:
-        """GPU-seconds that the job's project has had for its weight, and those that the user has had in it."""
+        """GPU-seconds that the job's project has had for its weight, and its user in it for theirs."""
         projects = self._read()
-        known = self._view.projects.get(job.spec.project)
+        known, member = self._view.projects.get(job.spec.project), (job.spec.project, job.spec.user)
         had = projects.get(job.spec.project, 0.0) / (1.0 if known is None else known.weight)
-        return had, self._of_user.get((job.spec.project, job.spec.user), 0.0)
+        return had, self._of_user.get(member, 0.0) / self._weight_of_user.get(member, 1.0)
 
     def started(self, job: Job) -> None:
         """A job starts in this cycle: what it will hold counts at once."""

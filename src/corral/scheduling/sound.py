@@ -70,6 +70,13 @@ def _weights(queues: Mapping[str, Queue], projects: Mapping[str, Project]) -> It
     for kind, name, weight in weights:
         if not weight > 0:
             yield Contradiction(kind, name, f"its weight is {weight:g}; it must be above 0")
+    for name, project in sorted(projects.items()):
+        for user, weight in project.user_weights:
+            if not weight > 0:
+                yield Contradiction("project", name, f"the weight of {user} is {weight:g}; it must be above 0")
+            if project.users and user not in project.users:
+                hint = nearest(user, project.users)
+                yield Contradiction("project", name, f"{user} has a weight in it and is not in it; {hint}")
 
 
 def _quotas(queues: Mapping[str, Queue], projects: Mapping[str, Project]) -> Iterator[Contradiction]:
