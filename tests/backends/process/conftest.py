@@ -105,7 +105,7 @@ class Machine:
         return path.read_bytes() if path.exists() else b""
 
     def supervisor(self, allocation_id: str) -> int:
-        claim = self.backend._records(allocation_id).read_claim()
+        claim = self.backend._records(allocation_id).claim.read()
         assert claim is not None
         assert claim.holder is not None
         return claim.holder.pid

@@ -15,11 +15,12 @@ from pathlib import Path
 from corral.ports import LaunchPhase
 
 from . import cgroup, roll
+from .claim import Claim
 from .killing import kill_orphans, orphans
 from .launch import ALLOCATION_ID, LaunchError, LaunchSpec
 from .limits import lowered
 from .procfs import ProcessIdentity, descendants
-from .records import ROLL, Claim, Exit, LaunchRecords
+from .records import ROLL, Exit, LaunchRecords
 from .watcher import Watcher
 
 log = logging.getLogger(__name__)
@@ -104,7 +105,7 @@ class ProcessBackend:
 
     def _adopt(self, allocation_id: str) -> None:
         records = self._records(allocation_id)
-        claim = records.read_claim()
+        claim = records.claim.read()
         if claim and claim.holder and records.read_exit() is None:
             self._watcher.watch(allocation_id, claim.holder)
 
@@ -141,7 +142,7 @@ class ProcessBackend:
         )
         command = launch.command(dict([self._mark(allocation_id).split("=")]), rlimits)
         try:
-            if not records.make_directory() and records.is_claimed():
+            if not records.make_directory() and records.claim.is_taken():
                 return
             records.write_spec(orders, command)
         except OSError as error:
@@ -161,7 +162,7 @@ class ProcessBackend:
             return
         except OSError as error:
             raise LaunchError(f"cannot ask allocation {allocation_id} to stop: {error}") from error
-        claim = records.read_claim()
+        claim = records.claim.read()
         if claim and claim.holder:
             try:
                 self._watcher.send_signal(claim.holder, signal.SIGTERM)
@@ -183,13 +184,13 @@ class ProcessBackend:
         with self._lock:
             self._deciding.add(allocation_id)
         try:
-            if not records.take_claim(Claim(time.time(), None, message=_RECORD_GONE, ran=True)):
-                found = records.read_claim()
+            if not records.claim.take(Claim(time.time(), None, message=_RECORD_GONE, ran=True)):
+                found = records.claim.read()
                 return found is not None and found.declared_lost
             # Asked only now that no supervisor can claim it any more: one that had it is on the roll.
             if ran or allocation_id in roll.names(self._roll) or self._orphans(allocation_id):
                 return False
-            records.amend_claim(Claim(time.time(), None, declared_lost=True, message=message))
+            records.claim.amend(Claim(time.time(), None, declared_lost=True, message=message))
             return True
         finally:
             with self._lock:
@@ -224,7 +225,7 @@ class ProcessBackend:
     def status(self, allocation_id: str) -> LaunchState:
         """What is known of the launch now."""
         records = self._records(allocation_id)
-        exit_, claim = records.read_exit(), records.read_claim()
+        exit_, claim = records.read_exit(), records.claim.read()
         # A supervisor whose record was removed may still write an end, which is that of its job being killed.
         if exit_ and not (claim and claim.ran):
             return _exited(exit_)
@@ -232,7 +233,7 @@ class ProcessBackend:
             return LaunchState(LaunchPhase.UNKNOWN)
         if claim.declared_lost:
             return LaunchState(LaunchPhase.DECLARED_LOST, message=claim.message)
-        started = records.read_started()
+        started = records.claim.read_started()
         alive = claim.holder is not None and claim.holder.is_alive()
         # Looked for again, because the supervisor may have written it and ended since the first time.
         if not alive and not claim.ran and (exit_ := records.read_exit()):
@@ -248,7 +249,7 @@ class ProcessBackend:
 
     def pids(self, allocation_id: str) -> list[int]:
         """The job's processes now, its supervisor not among them."""
-        claim = self._records(allocation_id).read_claim()
+        claim = self._records(allocation_id).claim.read()
         if claim is None or claim.holder is None:
             return []
         if claim.holder.is_alive():
@@ -269,7 +270,7 @@ class ProcessBackend:
         records = self._records(allocation_id)
         if records.read_exit() is not None:
             return False
-        claim = records.read_claim()
+        claim = records.claim.read()
         if claim is None:
             if not os.path.isdir(records.directory):
                 return False

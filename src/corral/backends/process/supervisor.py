@@ -15,11 +15,12 @@ import traceback
 from typing import NoReturn
 
 from . import cgroup
+from .claim import Claim, Started
 from .joblog import JobLog
 from .killing import kill_descendants, terminate_descendants
 from .orders import Command, Orders
 from .procfs import ProcessIdentity
-from .records import MESSAGE_LIMIT, Claim, Exit, LaunchRecords, Started
+from .records import MESSAGE_LIMIT, Exit, LaunchRecords
 from .start import StartFailed, start
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -84,7 +85,7 @@ def run_launch(records: LaunchRecords) -> None:
     signal.set_wakeup_fd(wake_writer, warn_on_full_buffer=False)
     try:
         orders, command = records.read_spec()
-        if records.take_claim(Claim(time.time(), ProcessIdentity.of(os.getpid()))):
+        if records.claim.take(Claim(time.time(), ProcessIdentity.of(os.getpid()))):
             _supervise_claimed(Supervision(records, orders, wake), command)
     finally:
         signal.set_wakeup_fd(-1)
@@ -172,7 +173,7 @@ class Supervision:
         if self._orders.time_limit_s is not None:
             self._deadline = self._began_at + self._orders.time_limit_s
         try:
-            self._records.write_started(Started(ProcessIdentity.of(self._main_pid), self._started_at))
+            self._records.claim.write_started(Started(ProcessIdentity.of(self._main_pid), self._started_at))
         except OSError:
             # The disk is full: the exit record will have the start time too.
             return

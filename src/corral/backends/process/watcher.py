@@ -221,7 +221,7 @@ class Watcher:
             self._starting.pop(allocation_id, None)
         if not asked_for:
             # An earlier server asked for it, and it took its claim after this one had looked for those that run.
-            claim = LaunchRecords(f"{self._launches}/{allocation_id}").read_claim()
+            claim = LaunchRecords(f"{self._launches}/{allocation_id}").claim.read()
             if claim and claim.holder:
                 self.watch(allocation_id, claim.holder)
         self._on_supervisor(allocation_id, False)
@@ -230,10 +230,10 @@ class Watcher:
         with self._lock:
             starting, unwatched = list(self._starting), list(self._unwatched)
         for allocation_id in starting:
-            if LaunchRecords(f"{self._launches}/{allocation_id}").read_started():
+            if LaunchRecords(f"{self._launches}/{allocation_id}").claim.read_started():
                 self._on_start(allocation_id)
         for allocation_id in unwatched:
-            claim = LaunchRecords(f"{self._launches}/{allocation_id}").read_claim()
+            claim = LaunchRecords(f"{self._launches}/{allocation_id}").claim.read()
             if claim and not (claim.holder and claim.holder.is_alive()):
                 with self._lock:
                     del self._unwatched[allocation_id]

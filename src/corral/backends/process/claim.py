@@ -1,0 +1,125 @@
+"""Who may decide about a launch: a supervisor, or a server that declares it lost; never both.
+
+The file's first line says who, and is on disk before anything follows from it. The supervisor adds a line once the
+program runs.
+"""
+
+import json
+import os
+from typing import NamedTuple
+
+from .procfs import ProcessIdentity
+from .whole_files import read_json, sync_directory, temporary_beside
+
+
+class Claim(NamedTuple):
+    """Who took the launch: the supervisor `holder`, or nobody because it was declared lost.
+
+    `ran` without a holder: a supervisor had claimed it, and the record of that was removed.
+    """
+
+    claimed_at: float
+    holder: ProcessIdentity | None
+    declared_lost: bool = False
+    message: str = ""
+    ran: bool = False
+
+
+class Started(NamedTuple):
+    """The job's main process, and when its program was running by the supervisor's clock."""
+
+    process: ProcessIdentity
+    started_at: float
+
+
+# Written out by hand where a supervisor waits for its job afterwards: the encoder would cost each one 150 KiB.
+
+
+def _encode_process(process: ProcessIdentity) -> str:
+    return f'{{"pid": {process.pid}, "start_ticks": {process.start_ticks}, "boot_id": "{process.boot_id}"}}'
+
+
+def _encode_claim(claim: Claim) -> bytes:
+    holder = _encode_process(claim.holder) if claim.holder else "null"
+    lost, ran = ("true" if flag else "false" for flag in (claim.declared_lost, claim.ran))
+    message = json.dumps(claim.message) if claim.message else '""'
+    return (
+        f'{{"claimed_at": {claim.claimed_at}, "holder": {holder}, '
+        f'"declared_lost": {lost}, "message": {message}, "ran": {ran}}}'
+    ).encode()
+
+
+def _encode_started(started: Started) -> bytes:
+    return f'\n{{"process": {_encode_process(started.process)}, "started_at": {started.started_at}}}'.encode()
+
+
+class ClaimFile:
+    """The claim in the directory of one launch. Every method may raise OSError when the disk does."""
+
+    __slots__ = ("_directory", "_path")
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        self._path = f"{directory}/claim"
+
+    def take(self, claim: Claim) -> bool:
+        """Become the one that decides about this launch, durably; False when another has been before.
+
+        The link is what makes it exclusive, and it comes before the flush: one flush then covers the contents and
+        the name. A crash of the machine in between may leave an empty claim, which counts as taken.
+        """
+        temporary = temporary_beside(self._path)
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(fd, _encode_claim(claim))
+            try:
+                os.link(temporary, self._path)
+            except FileExistsError:
+                return False
+            os.fsync(fd)
+            sync_directory(self._directory)
+            sync_directory(os.path.dirname(self._directory))
+            return True
+        finally:
+            os.close(fd)
+            os.unlink(temporary)
+
+    def amend(self, claim: Claim) -> None:
+        """Say otherwise what a claim of one's own says, durably."""
+        temporary = temporary_beside(self._path)
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(fd, _encode_claim(claim))
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.rename(temporary, self._path)
+        sync_directory(self._directory)
+
+    def is_taken(self) -> bool:
+        return os.path.lexists(self._path)
+
+    def read(self) -> Claim | None:
+        """Who claimed the launch. A claim torn by a crash of the machine is one of a process that is gone."""
+        data = read_json(self._path)
+        if data is None:
+            return Claim(0.0, None, message="the claim is unreadable") if self.is_taken() else None
+        holder = data["holder"]
+        return Claim(
+            data["claimed_at"],
+            ProcessIdentity(**holder) if holder else None,
+            data["declared_lost"],
+            data["message"],
+            data.get("ran", False),
+        )
+
+    def write_started(self, started: Started) -> None:
+        fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        try:
+            os.write(fd, _encode_started(started))
+        finally:
+            os.close(fd)
+
+    def read_started(self) -> Started | None:
+        data = read_json(self._path, line=1)
+        return Started(ProcessIdentity(**data["process"]), data["started_at"]) if data else None
