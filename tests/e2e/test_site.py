@@ -2,12 +2,16 @@
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.box import Box, described, serving, uuid
+from corral.ledger.store import open_ledger
+from corral.model.job import Job, JobSpec, Phase
+from tests.e2e.box import Box, described, serving, until_there, uuid
+from tests.ledger.making import attempt, submitted, write
 
 SETTINGS = """\
 kill_grace: 1s
@@ -106,3 +110,31 @@ def test_what_was_lent_comes_back_to_its_owner_and_the_borrower_to_its_queue(new
     assert site.job(owner)["devices"] == [uuid(2), uuid(3)]
     for job in borrowers + guests:
         site.until_phase(job, "RUNNING")
+
+
+FORGIVING = """\
+kill_grace: 1s
+fair_share_half_life: 1h
+scheduling: {algorithm: fair-share}
+projects: [{name: early}, {name: late}]
+"""
+
+
+def test_what_was_used_long_ago_is_forgiven_as_fast_as_the_site_says(
+    new_box: Callable[[str], Box], tmp_path: Path
+) -> None:
+    site, gate, now = new_box(described(1)), tmp_path / "gate", time.time()
+    (site.home / "config.yaml").write_text(FORGIVING)
+    ledger = open_ledger(f"sqlite:///{site.home / 'ledger.db'}")
+    for project, ago_s, held_s in (("early", 86_400.0, 600.0), ("late", 60.0, 60.0)):
+        (job_id,) = ledger.next_ids(1)
+        start, end = now - ago_s - held_s, now - ago_s
+        job = Job(job_id, int(job_id), JobSpec(user="alice", project=project), start)
+        write(ledger, submitted(job), *attempt(job, 1, start, end, Phase.SUCCEEDED))
+    ledger.close()
+    site.up()
+    holder = site.submit("--", "sh", "-c", until_there(gate))
+    site.until_phase(holder, "RUNNING")
+    late, early = (site.submit("--project", project, "--", "true") for project in ("late", "early"))
+    gate.touch()
+    assert site.ended(early)["started_at"] < site.ended(late)["started_at"]

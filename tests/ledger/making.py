@@ -49,3 +49,18 @@ def send(ledger: SqlLedger, *facts: Fact) -> "Future[None]":
 def write(ledger: SqlLedger, *facts: Fact) -> None:
     """Commit these facts and wait until they are on disk."""
     send(ledger, *facts).result()
+
+
+def attempt(job: Job, number: int, start: float, end: float, phase: Phase) -> list[Fact]:
+    """One attempt on half a GPU that ends in `phase`."""
+    allocation = Allocation(
+        f"{job.id}.{number}", job.id, job.spec.user, Placement((Member("box", (Grant("GPU-0", 500),)),)), start
+    )
+    began = {"phase": Phase.STARTING, "allocation_id": allocation.id}
+    return [
+        JobChanged(job.id, began, start),
+        AllocationMade(allocation, start),
+        JobChanged(job.id, {"phase": Phase.RUNNING, "started_at": start + 1}, start + 1),
+        JobChanged(job.id, {"phase": phase, "allocation_id": None, "ended_at": end}, end),
+        AllocationEnded(allocation.id, job.id, end),
+    ]

@@ -3,37 +3,22 @@
 from pathlib import Path
 
 from corral.ledger.store import open_ledger
-from corral.model.allocation import Allocation, Grant, Member, Placement
-from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobSubmitted
+from corral.model.fact import Fact, JobSubmitted
 from corral.model.job import Job, JobSpec, Phase
 from corral.model.past import Usage
 from corral.model.view import View
 from corral.ports import Decided
+from tests.ledger.making import attempt
 
 T0 = 1_700_000_000.0
-
-
-def run(job: Job, number: int, start: float, end: float, phase: Phase) -> list[Fact]:
-    """One attempt on half a GPU that ends in `phase`."""
-    allocation = Allocation(
-        f"{job.id}.{number}", job.id, job.spec.user, Placement((Member("box", (Grant("GPU-0", 500),)),)), start
-    )
-    began = {"phase": Phase.STARTING, "allocation_id": allocation.id}
-    return [
-        JobChanged(job.id, began, start),
-        AllocationMade(allocation, start),
-        JobChanged(job.id, {"phase": Phase.RUNNING, "started_at": start + 1}, start + 1),
-        JobChanged(job.id, {"phase": phase, "allocation_id": None, "ended_at": end}, end),
-        AllocationEnded(allocation.id, job.id, end),
-    ]
 
 
 def test_a_restart_forgets_neither_usage_nor_service_nor_run_times(tmp_path: Path) -> None:
     spec = JobSpec(user="alice", name="nightly", project="nlp", queue="night")
     done, evicted = Job("1", 1, spec, T0), Job("2", 2, spec, T0)
     facts: list[Fact] = [JobSubmitted(done, T0), JobSubmitted(evicted, T0)]
-    facts += run(done, 1, T0, T0 + 100, Phase.SUCCEEDED)
-    facts += run(evicted, 1, T0 + 100, T0 + 4000, Phase.PENDING)
+    facts += attempt(done, 1, T0, T0 + 100, Phase.SUCCEEDED)
+    facts += attempt(evicted, 1, T0 + 100, T0 + 4000, Phase.PENDING)
     ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
     ledger.commit(lambda _: Decided(tuple(facts), None)).result()
     before = ledger.view()
@@ -54,8 +39,8 @@ def test_a_restart_forgets_neither_usage_nor_service_nor_run_times(tmp_path: Pat
 
 def test_what_was_used_is_forgiven_as_fast_as_the_server_is_told(tmp_path: Path) -> None:
     job = Job("1", 1, JobSpec(user="alice"), T0)
-    facts = [JobSubmitted(job, T0), *run(job, 1, T0, T0 + 100, Phase.PENDING)]
-    facts += run(job, 2, T0 + 3900, T0 + 4100, Phase.SUCCEEDED)
+    facts = [JobSubmitted(job, T0), *attempt(job, 1, T0, T0 + 100, Phase.PENDING)]
+    facts += attempt(job, 2, T0 + 3900, T0 + 4100, Phase.SUCCEEDED)
     ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
     ledger.commit(lambda _: Decided(tuple(facts), None)).result()
     ledger.close()
