@@ -14,9 +14,10 @@ VECTORS = [
     ("two equal parts", 500, [300, 300], [250, 250]),
     ("an even three beats an uneven two", 1000, [300, 300, 900], [300, 300, 400]),
     ("the last of equals", 200, [1000, 1000], [0, 200]),
-    ("two whole devices beat three nearly whole", 2000, [1000, 1000, 1000], [1000, 1000, 0]),
-    ("the fewest of the equally even", 11000, [3000, 3000, 4000, 4500, 5000, 5000], [0, 0, 2750, 2750, 2750, 2750]),
-    ("a hundredth left over goes to the most free", 1990, [1000, 1000, 1000], [1000, 990, 0]),
+    ("two whole devices beat three nearly whole", 2000, [1000, 1000, 1000], [0, 1000, 1000]),
+    ("the least room of the equally even", 6000, [2000, 3000, 3000, 5000], [0, 3000, 3000, 0]),
+    ("the fewest of the equally even", 11000, [3000, 3000, 4000, 4500, 5000, 5000], [2750, 2750, 2750, 2750, 0, 0]),
+    ("a hundredth left over goes to the first of them", 1990, [1000, 1000, 1000], [0, 1000, 990]),
 ]
 
 
@@ -80,6 +81,48 @@ def test_a_split_is_exact_and_never_over_what_a_device_has(free: list[int], want
         return
     assert sum(parts) == wanted
     assert all(0 <= part <= room for part, room in zip(parts, free, strict=True))
+
+
+def evenly_by_the_letter(wanted: int, free: list[int]) -> list[int]:
+    """In hundredths: the rule as its users read it, every window written out, the best of a plain list."""
+    order = sorted(range(len(free)), key=lambda i: free[i], reverse=True)
+    holders = [i for i in order if free[i] >= wanted]
+    if holders:
+        return [wanted if i == holders[-1] else 0 for i in range(len(free))]
+    found = []
+    for size in range(1, len(free) + 1):
+        for start in range(len(free) - size + 1):
+            window = order[start : start + size]
+            if sum(free[i] for i in window) < wanted:
+                continue
+            gives: dict[int, int] = {}
+            while True:
+                left, others = wanted - sum(gives.values()), [i for i in window if i not in gives]
+                small = [i for i in others if free[i] * len(others) < left]
+                if not small:
+                    break
+                gives |= {i: free[i] for i in small}
+            for rank, i in enumerate(others):
+                gives[i] = left // len(others) + (1 if rank < left % len(others) else 0)
+            differences = sum(abs(gives[a] - gives[b]) for a, b in zip(window, window[1:], strict=False))
+            found.append(((differences, size, -start), gives))
+    gives = min(found, key=lambda one: one[0])[1]
+    return [gives.get(i, 0) for i in range(len(free))]
+
+
+@given(
+    free=st.one_of(
+        st.lists(st.integers(0, 100), min_size=1, max_size=8),
+        st.lists(st.sampled_from([0, 20, 30, 50, 100, 450, 500]), min_size=1, max_size=8),
+    ),
+    part=st.integers(1, 100),
+)
+def test_evenly_is_what_the_rule_says_to_the_letter(free: list[int], part: int) -> None:
+    wanted = max(1, sum(free) * part // 100)
+    if sum(free) < wanted:
+        return
+    expected = evenly_by_the_letter(wanted, free)
+    assert split(wanted * 10, [room * 10 for room in free]) == tuple(10 * part for part in expected)
 
 
 @given(free=free_shares, wanted=st.integers(1, 1600).map(lambda n: n * 10), quantum=st.sampled_from([10, 50, 100, 250]))

@@ -108,9 +108,12 @@ def _evenly(wanted: int, free: Sequence[int]) -> list[int]:
 
 
 def _windows(wanted: int, free: Sequence[int], order: Sequence[int]) -> Iterator[tuple[Sequence[int], list[int]]]:
-    """Each run of neighbours in most-free order that can hold it, the short runs first, with what each device gives."""
+    """Each run of neighbours in most-free order that can hold it, with what each device gives.
+
+    Short runs come before long ones, of one length those with the least room: of equals the first is taken.
+    """
     for size in range(2, len(order) + 1):
-        for start in range(len(order) - size + 1):
+        for start in reversed(range(len(order) - size + 1)):
             window = order[start : start + size]
             if sum(free[i] for i in window) >= wanted:
                 yield window, _level(wanted, [free[i] for i in window])
