@@ -1,5 +1,7 @@
 """A share is split exactly as its users know it from elsewhere, and never over what a device has."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -104,7 +106,7 @@ def evenly_by_the_letter(wanted: int, free: list[int]) -> list[int]:
                 gives |= {i: free[i] for i in small}
             for rank, i in enumerate(others):
                 gives[i] = left // len(others) + (1 if rank < left % len(others) else 0)
-            differences = sum(abs(gives[a] - gives[b]) for a, b in zip(window, window[1:], strict=False))
+            differences = sum(abs(gives[a] - gives[b]) for a, b in pairwise(window))
             found.append(((differences, size, -start), gives))
     gives = min(found, key=lambda one: one[0])[1]
     return [gives.get(i, 0) for i in range(len(free))]
