@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import corral
 from corral.api.app import create_app
@@ -37,6 +38,7 @@ from corral.model.errors import BackendFailed, Conflict, CorralError
 from corral.model.home import Home, find_home
 from corral.model.job import JobKind
 from corral.model.means import Means
+from corral.model.printable import printable
 from corral.model.rows import ServerInfo
 from corral.model.view import View
 from corral.ports import Backend, Decided, Ledger
@@ -277,7 +279,7 @@ def only_server_of(home: Home) -> Iterator[None]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve until SIGTERM or SIGINT. 0 after an orderly stop, 1 when the server could not start."""
     options = _options(argv)
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO, stream=sys.stderr)
+    _log_to_stderr()
     os.umask(0o077)
     try:
         home = Home(options.home.absolute()) if options.home else find_home(os.environ, Path.cwd())
@@ -291,6 +293,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         log.error("%s", error)
         return 1
     return 0
+
+
+class LogFormat(logging.Formatter):
+    """A line an event: what users chose (a name, a path) can neither begin another nor command a terminal."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - a name of the standard library's
+        record.message = printable(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802
+        """The traceback, indented: no line of it passes for an event."""
+        return "\n".join(f"    {printable(line)}" for line in super().formatException(ei).splitlines())
+
+
+def _log_to_stderr() -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LogFormat("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 
 def _serve(home: Home, settings: Settings, options: argparse.Namespace) -> None:

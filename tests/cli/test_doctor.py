@@ -76,9 +76,9 @@ def test_another_number_of_gpus_than_expected_is_told(home: Home, stubbed_nvml: 
 
 def test_what_is_found_fits_the_terminal_and_paths_stay_whole(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    shown = doctor.shown(Finding("GPUs", "warning", "some words and " * 9 + "/a/path-of/one", "do this " * 20))
-    assert max(map(len, shown.splitlines())) <= 80
-    assert "/a/path-of/one" in shown
+    lines = doctor.lines_of(Finding("GPUs", "warning", "some words and " * 9 + "/a/path-of/one", "do this " * 20))
+    assert max(map(len, lines)) <= 80
+    assert "/a/path-of/one" in "\n".join(lines)
 
 
 def test_a_ledger_that_a_server_would_not_take_is_a_fault(home: Home) -> None:

@@ -1,11 +1,29 @@
 """What commands write with."""
 
+import ast
 import sys
 from pathlib import Path
 
 import pytest
 
-from corral.cli.screen import typed, wrapped
+import corral.cli
+from corral.cli.screen import Table, painted, print_json, say, typed, wrapped, write_lines, write_painted
+
+HOSTILE = "\x1b[2J\x1b[31mall is well\x07\nfree \x9b1m\x7f"
+"""Clears the screen, turns red, rings, begins a line of its own, and colours once more in one byte."""
+
+
+class Terminal:
+    """Standard output that says that it is a terminal."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str) -> None:
+        self.text += text
 
 
 def test_hints_name_the_command_as_the_shell_here_finds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,3 +42,41 @@ def test_hints_name_the_command_as_the_shell_here_finds_it(tmp_path: Path, monke
 def test_wrapping_breaks_no_word() -> None:
     path = "/a/very-long/path-that-has/many-hyphens"
     assert wrapped(f"see {path} and more", 20) == ["see", path, "and more"]
+
+
+def test_what_users_chose_reaches_no_terminal_as_an_order(capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table(("NAME", "WHY"))
+    table.add(HOSTILE, HOSTILE)
+    write_lines(HOSTILE)
+    write_painted(*table.lines(), painted(HOSTILE, "red"))
+    print_json({HOSTILE: HOSTILE})
+    say(HOSTILE)
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 5
+    assert all(line.isprintable() for text in (out, err) for line in text.split("\n"))
+
+
+def test_on_a_terminal_only_our_own_colours_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    table = Table(("NAME", "PHASE"))
+    table.add(HOSTILE, HOSTILE, style="green")
+    lines = table.lines(paint="PHASE")
+    write_painted(lines[1])
+    coloured, rest = terminal.text[terminal.text.index("\x1b[32m") :], terminal.text.replace("\x1b[32m", "", 1)
+    assert coloured.count("\x1b") == 2
+    assert coloured.endswith("\x1b[0m\n")
+    assert rest.replace("\x1b[0m", "", 1).rstrip("\n").isprintable()
+
+
+def test_every_command_writes_through_the_screen() -> None:
+    room = Path(corral.cli.__file__).parent
+    culprits = [
+        f"{path.name}:{node.lineno}"
+        for path in sorted(room.glob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) in ("print", "typer.echo", "sys.stdout.write", "sys.stdout.writelines")
+    ]
+    assert [culprit for culprit in culprits if not culprit.startswith("screen.py:")] == []

@@ -1,14 +1,23 @@
 """`corral alloc-map`: how much of each GPU is handed out, a bar a GPU, and to whom."""
 
 import string
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from corral.cli.screen import clipped, command_group, example, painted, print_json, say, width
+from corral.cli.screen import (
+    clipped,
+    command_group,
+    example,
+    painted,
+    print_json,
+    say,
+    width,
+    write_lines,
+    write_painted,
+)
 from corral.client import Client, HolderRow, MappedDevice
 from corral.model.units import MILLI_PER_DEVICE, format_memory, format_share
 
@@ -40,7 +49,7 @@ def alloc_map(
     if json:
         print_json(devices)
     else:
-        sys.stdout.write("".join(f"{line}\n" for line in map_lines(devices)))
+        write_painted(*map_lines(devices))
 
 
 def map_lines(devices: Sequence[MappedDevice]) -> list[str]:
@@ -105,6 +114,6 @@ def _show_scan(root: Path, *, json: bool) -> None:
         jobs = ", ".join(kernel for kernel, file in found.files.items() if uuid in file.held_milli())
         cells = min(BAR_CELLS, round(float(amount) * BAR_CELLS))
         line = f"{uuid} {amount} |{'#' * cells:{_FREE}<{BAR_CELLS}}| "
-        sys.stdout.write(line + clipped(jobs, max(8, width() - len(line))) + "\n")
+        write_lines(line + clipped(jobs, max(8, width() - len(line))))
     if not amounts:
-        sys.stdout.write("no file says that a GPU is held\n")
+        write_lines("no file says that a GPU is held")

@@ -1,7 +1,6 @@
 """`corral check`: will this run on the GPUs here, before anything is queued."""
 
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from itertools import groupby
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from corral.cli.screen import command_group, example, painted, print_json, say, width, wrapped
+from corral.cli.screen import command_group, example, painted, print_json, say, width, wrapped, write_painted
 from corral.client import Client, DeviceRow, NoServer, ServerInfo
 from corral.model.errors import Refused, nearest
 from corral.model.fit import profile_matches
@@ -90,7 +89,7 @@ def check(
         shown = [{"model": place.model, "findings": [asdict(one) for one in findings]} for place, findings in results]
         print_json({"places": shown, "sources": list(found.sources)})
     else:
-        sys.stdout.writelines(line + "\n" for line in result_lines(results))
+        write_painted(*result_lines(results))
         for source in found.sources:
             say(f"found {source}")
     raise typer.Exit(int(all(blocking(findings) for _, findings in results)))

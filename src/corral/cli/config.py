@@ -1,12 +1,11 @@
 """`corral config check`: whether a server would take a file of settings, and what of it has an effect."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from corral.cli.screen import example, print_json
+from corral.cli.screen import example, print_json, write_lines
 from corral.client import find_address
 from corral.config import load_settings
 from corral.control.arranging import arrange
@@ -55,7 +54,7 @@ def check(
         print_json({"file": str(path), "unbuilt": list(settings.unbuilt), "remarks": list(remarks)})
         return
     for key in settings.unbuilt:
-        sys.stdout.write(f"no effect yet: {key}\n")
+        write_lines(f"no effect yet: {key}")
     for remark in remarks:
-        sys.stdout.write(f"note: {remark}\n")
-    sys.stdout.write(f"{path} is good: a server takes it\n")
+        write_lines(f"note: {remark}")
+    write_lines(f"{path} is good: a server takes it")

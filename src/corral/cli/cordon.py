@@ -1,12 +1,11 @@
 """Setting devices apart: cordon, uncordon."""
 
-import sys
 from collections.abc import Iterable
 from typing import Annotated
 
 import typer
 
-from corral.cli.screen import command_group, example
+from corral.cli.screen import command_group, example, write_lines
 from corral.client import Client, DeviceRow
 
 Device = Annotated[str, typer.Argument(metavar="GPU", help="Index or UUID.")]
@@ -34,4 +33,4 @@ def uncordon(device: Device) -> None:
 def _show(devices: Iterable[DeviceRow]) -> None:
     for device in devices:
         why = f" ({device.state_reason})" if device.state_reason else ""
-        sys.stdout.write(f"GPU {device.index} is {device.state}{why}\n")
+        write_lines(f"GPU {device.index} is {device.state}{why}")

@@ -18,7 +18,7 @@ from corral.cli.doctor import devices_here
 from corral.cli.endings import ending_of
 from corral.cli.jobs import explained
 from corral.cli.listing import job_lines, job_place
-from corral.cli.screen import command_group, example, painted, say, typed, width, wrapped
+from corral.cli.screen import command_group, example, painted, say, typed, width, wrapped, write_painted
 from corral.cli.server import daemon_command, described_box, nearest_path, start_detached, stop_server
 from corral.client import Client, JobRow
 from corral.client.request import RequestOptions, submission
@@ -108,11 +108,11 @@ def _start(home: Home) -> tuple[int, bool]:
         with Client(home.root) as client:
             free = sum(device.state == "free" for device in client.devices.list())
         if free == count:
-            _write(f"{count_of(count, 'GPU')} of this machine, {told}\n")
+            _write(f"{count_of(count, 'GPU')} of this machine, {told}")
             return pid, False
         stop_server(home, pid)
         told = f"{free} of the {count_of(count, 'GPU')} of this machine are free, and others are at work here"
-    _write(f"{told}\nso this is shown on eight described GPUs; the jobs are real\n")
+    _write(told, "so this is shown on eight described GPUs; the jobs are real")
     return start_detached(home, daemon_command(home, described_box(), None)), True
 
 
@@ -148,8 +148,8 @@ def _tell_why_it_waits(client: Client, job_id: str) -> None:
     """What `why` says of a job while it waits, once the scheduler has looked at it."""
     time.sleep(_LOOK_S)
     told = client.jobs.why(job_id)
-    _write(f"{typed()} why {job_id}\n")
-    _write("\n".join(f"  {line}" for reason in explained(told) for line in wrapped(reason, width() - 2)) + "\n\n")
+    _write(f"{typed()} why {job_id}")
+    _write(*(f"  {line}" for reason in explained(told) for line in wrapped(reason, width() - 2)), "")
 
 
 def _show_until_ended(client: Client) -> None:
@@ -193,18 +193,18 @@ class _Steps:
         for row in sorted(rows, key=lambda row: (not row.ended, row.sequence or 0, row.id)):
             if row.phase != "STARTING" and self._seen.get(row.id) != row.phase:
                 self._seen[row.id] = row.phase
-                _write(f"{row.id:<4} {row.name:<9} {row.phase:<9} {job_place(row, self._index_of)}\n")
+                _write(f"{row.id:<4} {row.name:<9} {row.phase:<9} {job_place(row, self._index_of)}")
 
 
 def _tell_what_was_seen(client: Client, ids: Mapping[str, str]) -> None:
     rows = {row.id: row for row in client.jobs.list(all=True, limit=None)}
     broken, hopeless = rows[ids["broken"]], rows[ids["hopeless"]]
     log = b"".join(client.jobs.logs(broken.id)).decode(errors="replace").strip()
-    _write("\n" + painted("what was to be seen", "bold") + "\n")
-    _write(f"waiting   why {ids['evaluate']}: {'; '.join(explained(client.jobs.why(ids['evaluate'])))}\n")
-    _write(f"priority  {_order(rows[ids['urgent']], rows[ids['evaluate']])}\n")
-    _write(f"failure   {ending_of(broken)}; its log says: {log}\n")
-    _write(f"          {ending_of(hopeless)}\n")
+    _write("", painted("what was to be seen", "bold"))
+    _write(f"waiting   why {ids['evaluate']}: {'; '.join(explained(client.jobs.why(ids['evaluate'])))}")
+    _write(f"priority  {_order(rows[ids['urgent']], rows[ids['evaluate']])}")
+    _write(f"failure   {ending_of(broken)}; its log says: {log}")
+    _write(f"          {ending_of(hopeless)}")
 
 
 def _order(urgent: JobRow, patient: JobRow) -> str:
@@ -218,17 +218,17 @@ def _say_what_next(home: Home, *, keep: bool, described: bool) -> None:
     mock = f" --mock {shlex.quote(nearest_path(described_box()))}" if described else ""
     run = "run --gpus 1 -- " + ("sh -c 'echo $CUDA_VISIBLE_DEVICES'" if described else "nvidia-smi -L")
     steps = ["status", run, "ps --all", "--help", "down"]
-    _write("\n" + painted("what to type next", "bold") + "\n")
+    _write("", painted("what to type next", "bold"))
     if keep:
-        _write(f"export CORRAL_HOME={home.root}\n")
+        _write(f"export CORRAL_HOME={home.root}")
     else:
         steps.insert(0, f"up --detach{mock}")
-    _write("".join(f"{typed()} {step}\n" for step in steps))
+    _write(*(f"{typed()} {step}" for step in steps))
     if keep:
-        _write(f"unset CORRAL_HOME; rm -r {home.root}\n")
+        _write(f"unset CORRAL_HOME; rm -r {home.root}")
         say(f"the server is left running until `{typed()} down`; the last line removes what it leaves")
 
 
-def _write(text: str) -> None:
-    sys.stdout.write(text)
+def _write(*lines: str) -> None:
+    write_painted(*lines)
     sys.stdout.flush()

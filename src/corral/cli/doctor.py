@@ -5,7 +5,6 @@ import logging
 import os
 import shutil
 import sqlite3
-import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,12 +16,13 @@ import typer
 
 import corral
 from corral.cli.finding import FAILURE, OK, WARNING, Finding
-from corral.cli.screen import command_group, example, painted, print_json, width, wrapped
+from corral.cli.screen import command_group, example, painted, print_json, width, wrapped, write_painted
 from corral.client import Client, NoServer, find_address
 from corral.config import load_settings
 from corral.model.device import Device, Node
 from corral.model.errors import CorralError, Refused
 from corral.model.home import Home
+from corral.model.printable import printable
 from corral.model.units import count_of, format_memory
 
 _STYLES = {OK: "green", WARNING: "yellow", FAILURE: "red"}
@@ -30,7 +30,8 @@ _STYLES = {OK: "green", WARNING: "yellow", FAILURE: "red"}
 LEAST_FREE_MIB = 1024
 """With less room than this in the home, logs and the ledger are at risk."""
 
-_NEXT_LINE = "\n" + " " * 19
+_INDENT = 19
+"""Columns before what was found."""
 
 DRIVER_PATIENCE_S = 10.0
 """A driver that takes longer hangs."""
@@ -56,7 +57,7 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = F
         print_json([asdict(finding) for finding in findings])
     else:
         for finding in findings:
-            sys.stdout.write(shown(finding))
+            write_painted(*lines_of(finding))
     raise typer.Exit(int(any(finding.state == FAILURE for finding in findings)))
 
 
@@ -279,12 +280,12 @@ CHECKS = tuple(
 )
 
 
-def shown(finding: Finding) -> str:
+def lines_of(finding: Finding) -> list[str]:
     """A finding in lines of the width there is."""
+    advice = f"-> {finding.advice}" if finding.advice else ""
+    first, *more = [line for text in (finding.found, advice) for line in wrapped(printable(text), width() - _INDENT)]
     state = painted(finding.state.ljust(7), _STYLES[finding.state])
-    found = _NEXT_LINE.join(wrapped(finding.found, width() - len(_NEXT_LINE) + 1))
-    advice = "".join(_NEXT_LINE + line for line in wrapped(f"-> {finding.advice}", width() - len(_NEXT_LINE) + 1))
-    return f"{state}  {finding.about:<8}  {found}{advice if finding.advice else ''}\n"
+    return [f"{state}  {finding.about:<8}  {first}", *(" " * _INDENT + line for line in more)]
 
 
 def _cgroup_place() -> tuple[str | None, str]:

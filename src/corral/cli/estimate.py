@@ -1,7 +1,6 @@
 """`corral estimate`: how much GPU memory a language model needs, and which GPUs here would hold it."""
 
 import os
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from corral.cli.check import parse_dtype
-from corral.cli.screen import command_group, example, painted, print_json, width, wrapped
+from corral.cli.screen import command_group, example, painted, print_json, width, wrapped, write_painted
 from corral.client import Client, DeviceRow, NoServer
 from corral.model.errors import Refused
 from corral.model.units import count_of, format_memory
@@ -75,7 +74,7 @@ def estimate(
     if local is not None and local.shape.heads % tp:
         lines += wrapped(f"its {local.shape.heads} attention heads cannot be split over --tp {tp} evenly", width())
     lines += wrapped(f"from {result.source}", width())
-    sys.stdout.writelines(f"{line}\n" for line in lines)
+    write_painted(*lines)
 
 
 def estimate_lines(result: "Estimate", load: "Load") -> list[str]:

@@ -1,8 +1,6 @@
 """What --dry-run prints."""
 
-import sys
-
-from corral.cli.screen import USAGE, clock_time, print_json, say
+from corral.cli.screen import USAGE, clock_time, print_json, say, write_lines
 from corral.client import DryRun
 from corral.model.units import MILLI_PER_DEVICE, count_of, format_memory, format_share
 
@@ -10,23 +8,22 @@ from corral.model.units import MILLI_PER_DEVICE, count_of, format_memory, format
 def show_forecast(forecast: DryRun, *, json: bool = False) -> int:
     """Would start now on these; or when, why not, and the nearest shape that would. The exit code: 2 for never."""
     code = 0 if forecast.possible else USAGE
-    write = sys.stdout.write
     if json:
         print_json(forecast)
         return code
     for note in forecast.notes:
         say(note)
     if forecast.starts_now:
-        write(f"would start now on {named_devices(forecast)}\n")
+        write_lines(f"would start now on {named_devices(forecast)}")
         return code
     if forecast.possible:
-        write(f"would wait: {forecast.reason.removeprefix('it would wait: ')}\n")
+        write_lines(f"would wait: {forecast.reason.removeprefix('it would wait: ')}")
     else:
-        write(f"{forecast.reason.removeprefix('it ')}\n")
+        write_lines(f"{forecast.reason.removeprefix('it ')}")
     if forecast.expected_start is not None:
-        write(f"expected start: {clock_time(forecast.expected_start)}\n")
+        write_lines(f"expected start: {clock_time(forecast.expected_start)}")
     if forecast.nearest and forecast.nearest.text:
-        write(f"starts now with: {forecast.nearest.text}\n")
+        write_lines(f"starts now with: {forecast.nearest.text}")
     return code
 
 

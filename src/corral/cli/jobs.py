@@ -7,7 +7,17 @@ from typing import Annotated
 import typer
 
 from corral.cli.endings import ending_of
-from corral.cli.screen import clock_time, command_group, example, exit_code_of, print_json, say, width, wrapped
+from corral.cli.screen import (
+    clock_time,
+    command_group,
+    example,
+    exit_code_of,
+    print_json,
+    say,
+    width,
+    wrapped,
+    write_lines,
+)
 from corral.client import Client, Explanation, Jobs, WaitTimedOut
 from corral.model.errors import Conflict, Refused
 from corral.model.units import format_duration, parse_duration_s
@@ -58,7 +68,8 @@ def why(job_id: JobId, json: AsJson = False) -> None:
     else:
         columns = width() if sys.stdout.isatty() else None
         for line in explained(told):
-            sys.stdout.write("\n  ".join(wrapped(line, columns - 2) if columns else [line]) + "\n")
+            first, *more = wrapped(line, columns - 2) if columns else [line]
+            write_lines(first, *(f"  {part}" for part in more))
 
 
 @app.command(epilog=example("corral logs -f 17"))
@@ -131,5 +142,5 @@ def _act(act: Callable[[Jobs, str], tuple[str, ...]], ids: list[str], done: str)
                 codes.append(exit_code_of(error))
                 continue
             for each in touched:
-                sys.stdout.write(f"{done} {each}\n")
+                write_lines(f"{done} {each}")
     raise typer.Exit(max(codes))

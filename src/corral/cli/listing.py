@@ -1,6 +1,5 @@
 """Tables of what there is: ps, status, devices."""
 
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from math import inf
@@ -8,7 +7,18 @@ from typing import Annotated
 
 import typer
 
-from corral.cli.screen import Table, clipped, clock_time, command_group, example, painted, print_json, say, width
+from corral.cli.screen import (
+    Table,
+    clipped,
+    clock_time,
+    command_group,
+    example,
+    painted,
+    print_json,
+    say,
+    width,
+    write_painted,
+)
 from corral.client import Client, DeviceRow, JobRow, ServerInfo
 from corral.model.units import MILLI_PER_DEVICE, format_duration, format_memory, format_share
 
@@ -54,7 +64,7 @@ def ps(
             return
         rows, more = newest_jobs(client, every=every, user=user, limit=limit or None)
         devices = client.devices.list() if any(row.devices for row in rows) else ()
-    _print(job_lines(rows, {device.uuid: device.index for device in devices}, time.time()))
+    write_painted(*job_lines(rows, {device.uuid: device.index for device in devices}, time.time()))
     if more:
         say(f"there are more than these {len(rows)}; --limit 0 lists all")
 
@@ -66,7 +76,7 @@ def _show_starts(client: Client, user: str | None, *, json: bool) -> None:
     if json:
         print_json(ordered)
         return
-    _print(start_lines(ordered))
+    write_painted(*start_lines(ordered))
 
 
 @app.command(epilog=example("corral status"))
@@ -82,7 +92,7 @@ def status(json: AsJson = False) -> None:
             print_json(devices)
             return
         server = client.server()
-    _print(status_lines(server, devices))
+    write_painted(*status_lines(server, devices))
 
 
 @app.command(epilog=example("corral devices --json"))
@@ -93,7 +103,7 @@ def devices(json: AsJson = False) -> None:
     if json:
         print_json(rows)
     else:
-        _print(device_lines(rows))
+        write_painted(*device_lines(rows))
 
 
 def newest_jobs(client: Client, *, every: bool, user: str | None, limit: int | None) -> tuple[Sequence[JobRow], bool]:
@@ -252,7 +262,3 @@ def _short_model(name: str) -> str:
 
 def _or(value: object, unknown: str) -> str:
     return unknown if value is None else str(value)
-
-
-def _print(lines: Sequence[str]) -> None:
-    sys.stdout.write("\n".join(lines) + "\n")

@@ -1,11 +1,10 @@
 """`corral mig`: cutting a GPU into slices and giving them up; what would be done is shown before it is."""
 
-import sys
 from typing import Annotated
 
 import typer
 
-from corral.cli.screen import example, print_json
+from corral.cli.screen import example, print_json, write_lines
 from corral.client import Client, SlicePlan
 
 Device = Annotated[str, typer.Argument(metavar="GPU", help="Index or UUID.")]
@@ -49,4 +48,4 @@ def _show(plan: SlicePlan, *, json: bool) -> None:
         print_json(plan)
         return
     lines = [plan.purpose, *plan.commands, "done" if plan.applied else "nothing was done; --apply does it"]
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    write_lines(*lines)

@@ -3,7 +3,6 @@
 import os
 import shlex
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ import typer
 from corral.cli.endings import ending_of
 from corral.cli.flags import DeviceFlags, spell, taking
 from corral.cli.heed import heeding_signals
-from corral.cli.screen import clock_time, command_group, example, print_json, say
+from corral.cli.screen import clock_time, command_group, example, print_json, say, write_lines
 from corral.cli.waiting import ReasonLine, has_reason
 from corral.client import Client, JobRow
 from corral.client.request import submission
@@ -55,8 +54,7 @@ def reserve(
             for note in job.notes:
                 say(note)
             row = _when_held(client, job.id)
-    for line in exports(row):
-        sys.stdout.write(line + "\n")
+    write_lines(*exports(row))
     until = clock_time(None if row.started_at is None else row.started_at + (row.time_limit_s or 0.0))
     say(
         f"job {row.id} holds {count_of(len(row.devices), 'GPU')} until {until}; to end that: corral release {row.id}; "
@@ -86,7 +84,7 @@ def adopt(
     if json:
         print_json({"id": job.id})
     else:
-        sys.stdout.write(f"{job.id}\n")
+        write_lines(job.id)
 
 
 def session_owner() -> int:

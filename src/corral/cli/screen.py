@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -13,6 +14,7 @@ from typing import IO, Any
 import typer
 
 from corral.model.errors import CorralError, Forbidden, NotFound, Refused
+from corral.model.printable import printable
 from corral.wire import to_plain
 
 _STYLES = {
@@ -25,6 +27,8 @@ _STYLES = {
     "magenta": "35",
     "cyan": "36",
 }
+
+_OWN_COLOUR = re.compile(rf"(\033\[(?:0|{'|'.join(_STYLES.values())})m)")
 
 USAGE = 2
 """Exit code for bad input."""
@@ -40,9 +44,25 @@ def example(*lines: str) -> str:
     return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
 
 
+def write_lines(*lines: str) -> None:
+    """Lines on standard output. What others chose (a command line, a name) cannot reach the terminal as an order."""
+    sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))
+
+
+def write_painted(*lines: str) -> None:
+    """As `write_lines`, for lines with parts from `painted`. Raw text in them must have been through `clipped`."""
+    sys.stdout.write("".join(f"{_all_but_colours(line)}\n" for line in lines))
+
+
+def _all_but_colours(line: str) -> str:
+    """`line` made printable, less the colours that `painted` gives."""
+    parts = _OWN_COLOUR.split(line)
+    return "".join(part if number % 2 else printable(part) for number, part in enumerate(parts))
+
+
 def say(message: str) -> None:
     """A message for the person, on standard error, never mixed with a command's output. A terminal gets it wrapped."""
-    line = f"corral: {message}"
+    line = f"corral: {printable(message)}"
     if sys.stderr.isatty():
         line = "\n  ".join(wrapped(line, width() - 2))
     sys.stderr.write(f"{line}\n")
@@ -70,11 +90,14 @@ def exit_code_of(error: CorralError, *, otherwise: int = 1) -> int:
 
 def print_json(value: Any) -> None:
     """Plain data or rows as one JSON value on standard output: indented for a terminal, in one line else."""
-    sys.stdout.write(json.dumps(value, indent=2 if sys.stdout.isatty() else None, default=to_plain) + "\n")
+    text = json.dumps(value, indent=2 if sys.stdout.isatty() else None, default=to_plain)
+    # The one control character that JSON leaves as it is.
+    sys.stdout.write(text.replace("\x7f", "\\u007f") + "\n")
 
 
 def painted(text: str, style: str, stream: IO[str] | None = None) -> str:
-    """`text` in a colour or weight, where the output is a terminal and NO_COLOR is not set."""
+    """`text`, made printable, in a colour or weight where the output is a terminal and NO_COLOR is not set."""
+    text = printable(text)
     stream = stream or sys.stdout
     if os.environ.get("NO_COLOR") or not stream.isatty() or not text:
         return text
@@ -87,8 +110,8 @@ def width() -> int:
 
 
 def clipped(text: str, columns: int) -> str:
-    """`text` in at most `columns`, its loss marked."""
-    line = " ".join(text.split())
+    """`text`, made printable, in at most `columns`, its loss marked."""
+    line = printable(" ".join(text.split()))
     return line if len(line) <= columns else line[: max(0, columns - 1)] + "…"
 
 

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 import corral
-from corral.cli.screen import command_group, example, say, typed
+from corral.cli.screen import command_group, example, say, typed, write_lines
 from corral.client import Client, find_address
 from corral.model.errors import BackendFailed, Forbidden, Refused
 from corral.model.home import Home
@@ -48,7 +48,7 @@ def up(
     if not detach:
         os.execv(command[0], command)
     pid = start_detached(home, command)
-    sys.stdout.write(f"server {pid} answers in {home.root}\n")
+    write_lines(f"server {pid} answers in {home.root}")
     with Client(home.root) as client:
         if not client.devices.list():
             box = shlex.quote(nearest_path(described_box()))
@@ -64,16 +64,16 @@ def down() -> None:
     home = _local_home()
     pid = server_pid(home)
     if pid is None:
-        sys.stdout.write(f"no server runs in {home.root}\n")
+        write_lines(f"no server runs in {home.root}")
         return
     stop_server(home, pid)
-    sys.stdout.write(f"server {pid} has stopped; jobs run on, and `corral up` takes them on again\n")
+    write_lines(f"server {pid} has stopped; jobs run on, and `corral up` takes them on again")
 
 
 @app.command(epilog=example("corral version"))
 def version() -> None:
     """Print the version of Corral."""
-    sys.stdout.write(f"corral {corral.__version__}\n")
+    write_lines(f"corral {corral.__version__}")
 
 
 def described_box() -> Path:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from corral.cli.screen import example, print_json
+from corral.cli.screen import example, print_json, write_lines
 from corral.model.errors import Refused
 
 if TYPE_CHECKING:
@@ -295,4 +295,4 @@ def _write(report: Mapping[str, Any], json_to: str | None) -> None:
     else:
         from corral.sim.figures import text
 
-        typer.echo(text(report), nl=False)
+        write_lines(*text(report).splitlines())

@@ -1,6 +1,5 @@
 """`corral submit`: queue a script or a command and come back at once."""
 
-import sys
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -9,7 +8,7 @@ from typer.core import TyperCommand
 
 from corral.cli.flags import SubmitFlags, filled, spell, taking
 from corral.cli.forecast import show_forecast
-from corral.cli.screen import command_group, example, print_json, say
+from corral.cli.screen import command_group, example, print_json, say, write_lines
 from corral.cli.script import read_script
 from corral.client import Client
 from corral.client.request import submission
@@ -78,7 +77,7 @@ def submit(
     if json:
         print_json({"id": job.id})
         return
-    sys.stdout.write(f"{job.id}\n")
+    write_lines(job.id)
     if request.array is not None:
         indices = request.array.indices
         last = f" to {job.id}_{indices[-1]}" if len(indices) > 1 else ""

@@ -1,13 +1,12 @@
 """`corral usage`: how many GPU-hours were held, by whom, and what stood behind them."""
 
-import sys
 import time
 from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
-from corral.cli.screen import Table, clock_time, command_group, example, print_json
+from corral.cli.screen import Table, clock_time, command_group, example, print_json, write_painted
 from corral.client import Client, Usage, UsageRow
 from corral.model.past import UsageBy
 from corral.model.units import parse_duration_s
@@ -33,7 +32,7 @@ def usage(
     if json:
         print_json(used)
     else:
-        sys.stdout.write("".join(f"{line}\n" for line in usage_lines(used)))
+        write_painted(*usage_lines(used))
 
 
 def usage_lines(used: Usage) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.backends.process.joblog import TAIL_BYTES, JobLog
+from corral.backends.process.joblog import TAIL_BYTES, JobLog, append_note
 from corral.backends.process.launch import LaunchError
 from tests.backends.process.conftest import Machine, root_only
 
@@ -128,3 +128,15 @@ def test_a_full_disk_neither_stops_the_job_nor_loses_how_it_ended(small_disk: Pa
         for log in (small_disk / "logs").iterdir():
             log.unlink()
         machine.shut()
+
+
+def test_what_a_job_chose_cannot_pass_for_another_line_of_corrals(tmp_path: Path) -> None:
+    path = str(tmp_path / "log")
+    log = JobLog(path, (-1, -1), 1000)
+    log.note("no such file: x\ncorral: all is well\x1b[2J")
+    log.close()
+    append_note(path, "cannot enter \x1b[1m\n")
+    assert Path(path).read_text().splitlines() == [
+        "corral: no such file: x\\ncorral: all is well\\x1b[2J",
+        "corral: cannot enter \\x1b[1m\\n",
+    ]

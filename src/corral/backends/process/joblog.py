@@ -24,7 +24,10 @@ def append_note(path: str, line: str) -> None:
 
 
 def _note(line: str) -> bytes:
-    return f"corral: {line}\n".encode(errors="backslashreplace")
+    # Some of it may be a job's own words, which could pass for another line of Corral's or command a terminal. The
+    # supervisors share no module with the rest of Corral, or `corral.model.printable` would do it.
+    shown = "".join(character if character.isprintable() else ascii(character)[1:-1] for character in line)
+    return f"corral: {shown}\n".encode(errors="backslashreplace")
 
 
 class JobLog:
