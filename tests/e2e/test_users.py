@@ -12,7 +12,7 @@ import pytest
 
 from corral.client import Client
 from corral.model.errors import CorralError
-from tests.e2e.box import PATIENCE_S, Box, described
+from tests.e2e.box import PATIENCE_S, Box, described, uuid
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may act as two other users")
 
@@ -56,8 +56,8 @@ def as_user(user: pwd.struct_passwd, box: Box, deed: Callable[[Client], Any]) ->
     return json.loads(said)
 
 
-def output_of(client: Client, script: str) -> list[str]:
-    job = client.submit(["/bin/sh", "-c", script])
+def output_of(client: Client, script: str, **options: Any) -> list[str]:
+    job = client.submit(["/bin/sh", "-c", script], **options)
     job.wait(timeout_s=PATIENCE_S)
     return b"".join(job.logs()).decode().splitlines()
 
@@ -78,6 +78,12 @@ def test_a_user_may_neither_end_nor_read_nor_hold_what_is_anothers(shared: Box) 
     assert "Forbidden" in as_user(OTHER, shared, lambda client: client.devices.cordon(0) and "cordoned")
     assert as_user(ONE, shared, lambda client: client.jobs.cancel(job)) == [job]
     assert (shared.ended(job)["user"], shared.job(job)["phase"]) == (ONE.pw_name, "CANCELLED")
+
+
+def test_a_job_reads_what_it_holds_and_opens_its_own_output(shared: Box) -> None:
+    script = "cat $CORRAL_SCRATCH/config/resource.txt > /dev/stderr && echo read > /dev/stdout"
+    said = as_user(ONE, shared, lambda client: output_of(client, script, gpus=0.5))
+    assert said[-2:] in [[f"CUDA.SHARES_SHARES={uuid(index)}:0.5", "read"] for index in range(2)]
 
 
 def test_limits_are_lowered_for_a_job_and_never_raised(shared: Box) -> None:

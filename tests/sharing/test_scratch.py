@@ -1,5 +1,6 @@
 """A scratch root is read in full, whatever is wrong with some of it."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,16 @@ def test_a_file_is_put_whole_replaced_and_dropped_and_its_directories_go_when_no
     drop(tmp_path, "7")
     tidy(tmp_path, "7")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_file_is_readable_for_all_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        put(tmp_path, "7", resource_file([Grant("a", 600)]))
+    finally:
+        os.umask(before)
+    modes = [path.stat().st_mode & 0o777 for path in (tmp_path / "7/config", tmp_path / "7/config/resource.txt")]
+    assert modes == [0o755, 0o644]
 
 
 def test_a_job_that_turns_its_directory_into_a_link_has_nothing_written_or_removed_elsewhere(tmp_path: Path) -> None:

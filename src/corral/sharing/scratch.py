@@ -66,9 +66,9 @@ def scan(root: Path) -> Scan:
 def put(root: Path, kernel: str, file: ResourceFile, owner: tuple[int, int] | None = None) -> None:
     """Write a kernel's file so that a reader finds all of it or none.
 
-    The kernel's directory is made if need be and given to `owner` (uid, gid); the file stays this process's, readable
-    for all. The root is made again where somebody removed it under the running server. Raises BackendFailed when the
-    disk refuses, or the owner has put something else in the file's place.
+    The kernel's directory is made if need be and given to `owner` (uid, gid); `config` and the file in it stay this
+    process's, readable for all. The root is made again where somebody removed it under the running server. Raises
+    BackendFailed when the disk refuses, or the owner has put something else in the file's place.
     """
     home = root / kernel
     try:
@@ -115,6 +115,9 @@ def _opened(home: Path, *, make: bool = False) -> Iterator[int]:
     finally:
         os.close(above)
     try:
+        if make and os.fstat(config).st_uid == os.geteuid():
+            # Whatever this process's umask left of the mode.
+            os.fchmod(config, 0o755)
         yield config
     finally:
         os.close(config)

@@ -3,9 +3,11 @@
 import itertools
 import os
 import queue
+import resource
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,17 @@ def until(true: Callable[[], object], what: str, timeout_s: float = EVENT_S) -> 
     while not true():
         assert time.monotonic() < deadline, f"not within {timeout_s} s: {what}"
         time.sleep(0.005)
+
+
+@contextmanager
+def room_for(size_bytes: int) -> Iterator[None]:
+    """No file of this process can grow larger: as on a disk that fills up, a write does a part of it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def alive(pid: int) -> bool:

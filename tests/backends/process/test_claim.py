@@ -6,6 +6,7 @@ import pytest
 
 from corral.backends.process.claim import Claim, ClaimFile
 from corral.backends.process.procfs import ProcessIdentity
+from tests.backends.process.conftest import room_for
 
 HOLDER = ProcessIdentity(12, 34, "boot")
 
@@ -32,6 +33,12 @@ def test_only_one_of_many_gets_the_claim(claim_file: ClaimFile, tmp_path: Path) 
     assert len(won) == 1
     assert claim_file.read() == Claim(won[0], HOLDER)
     assert os.listdir(tmp_path) == ["claim"]
+
+
+def test_a_claim_that_the_disk_has_no_room_for_is_not_taken(claim_file: ClaimFile, tmp_path: Path) -> None:
+    with room_for(64), pytest.raises(OSError, match="File too large"):
+        claim_file.take(Claim(1.5, HOLDER))
+    assert os.listdir(tmp_path) == []
 
 
 def test_a_claim_torn_by_a_crash_of_the_machine_counts_as_taken(claim_file: ClaimFile, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 from corral.backends.process.claim import Claim, Started
 from corral.backends.process.procfs import ProcessIdentity
 from corral.backends.process.records import Exit, LaunchRecords
+from tests.backends.process.conftest import room_for
 
 HOLDER = ProcessIdentity(12, 34, "boot")
 
@@ -35,6 +36,13 @@ def test_what_was_written_is_read_back(records: LaunchRecords) -> None:
     assert records.claim.read_started() == Started(HOLDER, 2.5)
     assert records.stop_reason() == "preempted"
     assert records.read_exit() == ended
+
+
+def test_what_the_disk_has_no_room_for_is_not_written_in_part(records: LaunchRecords) -> None:
+    with room_for(64), pytest.raises(OSError, match="File too large"):
+        records.request_stop("x" * 64)
+    assert records.stop_reason() is None
+    assert not Path(records.directory, "stop").exists()
 
 
 def test_a_torn_exit_record_counts_as_absent(records: LaunchRecords) -> None:

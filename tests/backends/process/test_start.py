@@ -52,6 +52,21 @@ def test_a_command_that_is_in_no_directory_of_the_path_gives_127(machine: Machin
     assert _refusal(machine, state) == (127, f"command not found: no-such-command; looked in PATH={PATH['PATH']}")
 
 
+def test_a_path_longer_than_any_message_is_told_in_part(machine: Machine, user: dict[str, object]) -> None:
+    path = "/" + "x" * 100_000
+    code, message = _refusal(machine, machine.run("no-such-command", env={"PATH": path}, **user))
+    assert code == 127
+    assert message == f"command not found: no-such-command; looked in PATH={path[:400]}... (100001 characters)"
+
+
+def test_a_message_that_grows_on_its_way_to_disk_leaves_the_record_whole(machine: Machine) -> None:
+    state = machine.run("no-such-command", env={"PATH": "\N{KITE}" * 400})
+    assert state.exit is not None
+    assert state.exit.exit_code == 127
+    assert state.exit.message.startswith("command not found: no-such-command; looked in PATH=\N{KITE}")
+    assert (machine.home / "launches" / "a1" / "exit").stat().st_size == 4096
+
+
 def test_a_program_that_does_not_exist_gives_127(machine: Machine, user: dict[str, object]) -> None:
     state = machine.run("./train.py", workdir="/tmp", **user)
     assert _refusal(machine, state) == (127, "no such file: ./train.py, seen from /tmp")
@@ -170,6 +185,12 @@ def test_each_of_two_users_gets_their_own_identity_log_and_scratch(machine: Mach
         for path in (machine.home / "logs" / f"{name}.log", machine.home / "scratch" / name):
             assert (path.stat().st_uid, path.stat().st_gid) == (user.pw_uid, user.pw_gid)
             assert path.stat().st_mode & 0o077 == 0
+
+
+def test_a_job_may_open_its_output_by_name(machine: Machine, user: dict[str, object]) -> None:
+    name = machine.launch("sh", "-c", "echo out > /dev/stdout; echo err > /dev/stderr", **user)
+    machine.wait(name)
+    assert machine.log(name) == b"out\nerr\n"
 
 
 @root_only()

@@ -9,7 +9,7 @@ import os
 from typing import NamedTuple
 
 from .procfs import ProcessIdentity
-from .whole_files import read_json, sync_directory, temporary_beside
+from .whole_files import read_json, sync_directory, temporary_beside, write_all
 
 
 class Claim(NamedTuple):
@@ -71,7 +71,7 @@ class ClaimFile:
         temporary = temporary_beside(self._path)
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
-            os.write(fd, _encode_claim(claim))
+            write_all(fd, _encode_claim(claim))
             try:
                 os.link(temporary, self._path)
             except FileExistsError:
@@ -89,7 +89,7 @@ class ClaimFile:
         temporary = temporary_beside(self._path)
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
-            os.write(fd, _encode_claim(claim))
+            write_all(fd, _encode_claim(claim))
             os.fsync(fd)
         finally:
             os.close(fd)
@@ -116,7 +116,7 @@ class ClaimFile:
     def write_started(self, started: Started) -> None:
         fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         try:
-            os.write(fd, _encode_started(started))
+            write_all(fd, _encode_started(started))
         finally:
             os.close(fd)
 

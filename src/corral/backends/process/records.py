@@ -18,7 +18,7 @@ from . import roll
 from .claim import ClaimFile
 from .orders import Command, Orders, decode_command, decode_orders, encode
 from .procfs import read_file
-from .whole_files import read_json, sync_directory, temporary_beside, write_new
+from .whole_files import read_json, sync_directory, temporary_beside, write_all, write_new
 
 # One block, written while there is room, so that a disk which fills up meanwhile cannot swallow the exit code.
 _EXIT_ROOM_BYTES = 4096
@@ -47,7 +47,12 @@ class Exit(NamedTuple):
 
 
 def _encode_exit(exit_: Exit) -> bytes:
-    return json.dumps(exit_._asdict()).encode()
+    """With as much of the message as the reserved room holds: escaped, a character may take twelve bytes."""
+    data = json.dumps(exit_._asdict()).encode()
+    while len(data) > _EXIT_ROOM_BYTES and exit_.message:
+        exit_ = exit_._replace(message=exit_.message[: len(exit_.message) // 2])
+        data = json.dumps(exit_._asdict()).encode()
+    return data
 
 
 class LaunchRecords:
@@ -106,7 +111,7 @@ class LaunchRecords:
         data = _encode_exit(exit_)
         fd = os.open(self._path(_EXIT_ROOM), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            os.write(fd, data.ljust(_EXIT_ROOM_BYTES))
+            write_all(fd, data.ljust(_EXIT_ROOM_BYTES))
             os.rename(self._path(_EXIT_ROOM), self._path(_EXIT))
             os.fsync(fd)
             sync_directory(self.directory)

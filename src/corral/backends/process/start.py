@@ -5,6 +5,7 @@ import json
 import os
 import resource
 import signal
+from collections.abc import Callable
 from typing import NoReturn
 
 from . import cgroup
@@ -14,6 +15,7 @@ NOT_FOUND = 127
 CANNOT_RUN = 126
 
 _REPORT_BYTES = 65536
+_SHOWN_CHARACTERS = 400
 
 
 class StartFailed(Exception):
@@ -78,15 +80,28 @@ def _join(path: str) -> bool:
 
 def _spawn(command: Command, output: int) -> int:
     actions = [(os.POSIX_SPAWN_DUP2, output, 1), (os.POSIX_SPAWN_DUP2, output, 2)]
+    try:
+        return _found(
+            command,
+            lambda path: os.posix_spawn(
+                path, command.argv, command.env, file_actions=actions, setsid=True, setsigmask=()
+            ),
+        )
+    except OSError as error:
+        raise _explain("exec", error, command) from error
+
+
+def _found(command: Command, execute: Callable[[str], int]) -> int:
+    """What `execute` gives for the program's path. Raises OSError when the program is not found or not executable."""
     failure: OSError | None = None
     for path in _candidates(command):
         try:
-            return os.posix_spawn(path, command.argv, command.env, file_actions=actions, setsid=True, setsigmask=())
+            return execute(path)
         except OSError as error:
             # Like a shell: what cannot be executed is remembered, and the search goes on.
             if failure is None or not isinstance(error, (FileNotFoundError, NotADirectoryError)):
                 failure = error
-    raise _explain("exec", failure or FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)), command)
+    raise failure or FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 
 
 def _candidates(command: Command) -> list[str]:
@@ -105,7 +120,9 @@ def _fork(command: Command, output: int, cgroup_path: str | None) -> int:
         _become(command, output, report, cgroup_path)
     os.close(report)
     # Ends without a word when the program is executed, for then the child's end closes.
-    failure = os.read(report_reader, _REPORT_BYTES)
+    failure = b""
+    while portion := os.read(report_reader, _REPORT_BYTES):
+        failure += portion
     os.close(report_reader)
     if failure:
         os.waitpid(pid, 0)
@@ -131,7 +148,7 @@ def _become(command: Command, output: int, report: int, cgroup_path: str | None)
         step = "workdir"
         os.chdir(command.workdir)
         step = "exec"
-        os.execvpe(command.argv[0], command.argv, command.env)
+        _found(command, lambda path: os.execve(path, command.argv, command.env))
     except OSError as error:
         failure = _explain(step, error, command)
         os.write(report, json.dumps([failure.exit_code, failure.message]).encode())
@@ -149,23 +166,29 @@ def _become_user(command: Command) -> None:
 
 
 def _explain(step: str, error: OSError, command: Command) -> StartFailed:
-    """What a person reads when the job's program could not be started."""
-    program, why = command.argv[0], error.strerror
+    """What a person reads when the job's program could not be started; long names of the user's are cut."""
+    program, why = _shown(command.argv[0]), error.strerror
     if step == "identity":
         return StartFailed(CANNOT_RUN, f"cannot become user {command.uid}, group {command.gid}: {why}; only root can")
     if step == "workdir":
-        return StartFailed(CANNOT_RUN, f"cannot enter the working directory {command.workdir}: {why}")
+        return StartFailed(CANNOT_RUN, f"cannot enter the working directory {_shown(command.workdir)}: {why}")
     if isinstance(error, (FileNotFoundError, NotADirectoryError)):
-        if "/" not in program:
-            path = command.env.get("PATH", os.defpath)
+        if "/" not in command.argv[0]:
+            path = _shown(command.env.get("PATH", os.defpath))
             return StartFailed(NOT_FOUND, f"command not found: {program}; looked in PATH={path}")
-        if os.path.exists(os.path.join(command.workdir, program)):
+        if os.path.exists(os.path.join(command.workdir, command.argv[0])):
             return StartFailed(
                 NOT_FOUND, f"cannot run {program}: its first line names an interpreter that does not exist"
             )
-        return StartFailed(NOT_FOUND, f"no such file: {program}, seen from {command.workdir}")
+        return StartFailed(NOT_FOUND, f"no such file: {program}, seen from {_shown(command.workdir)}")
     if isinstance(error, PermissionError):
         return StartFailed(CANNOT_RUN, f"cannot run {program}: {why}; is it a file and executable (chmod +x)?")
     if error.errno == errno.ENOEXEC:
         return StartFailed(CANNOT_RUN, f"cannot run {program}: neither a program nor a script with a #! first line")
     return StartFailed(CANNOT_RUN, f"cannot run {program}: {why}")
+
+
+def _shown(text: str) -> str:
+    if len(text) <= _SHOWN_CHARACTERS:
+        return text
+    return f"{text[:_SHOWN_CHARACTERS]}... ({len(text)} characters)"

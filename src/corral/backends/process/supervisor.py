@@ -29,6 +29,8 @@ _NOTIFY_TIMEOUT_S = 0.05
 _KILL_RETRY_S = 0.05
 _KILL_RETRY_LIMIT_S = 1.0
 _DISK_RETRY_S = 1.0
+# A pipe holds at most 1 MiB unless root says more, and a portion is a page at least.
+_LAST_PORTIONS = 256
 _WAKE_BYTES = 65536
 
 # Plain numbers: an enumeration's members cost memory when they are compared or passed.
@@ -150,6 +152,9 @@ class Supervision:
             self._records.reserve_exit()
             self._make_scratch()
             self._output, output_writer = os.pipe2(os.O_CLOEXEC)
+            if orders.uid != -1:
+                # What opens /dev/stderr opens the pipe anew, which only its owner may.
+                os.fchown(output_writer, orders.uid, orders.gid)
         except OSError as error:
             raise NotStarted(None, "launch_failed", f"cannot prepare the job: {error}") from error
         os.set_blocking(self._output, False)
@@ -279,9 +284,10 @@ class Supervision:
             time.sleep(_KILL_RETRY_S)
 
     def _finish(self) -> None:
-        # Whoever held the pipe is gone, so what is in it now is all there will be.
-        while select.select([self._output], [], [], 0)[0] and self._log.drain(self._output):
-            pass
+        # The job is gone, so what is in the pipe now is its all; but its user may have opened the pipe from elsewhere.
+        for _ in range(_LAST_PORTIONS):
+            if not (select.select([self._output], [], [], 0)[0] and self._log.drain(self._output)):
+                break
         os.close(self._output)
         self._log.close()
         status = self._main_status or 0

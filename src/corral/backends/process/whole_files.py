@@ -13,11 +13,18 @@ def temporary_beside(path: str) -> str:
     return f"{path}.{os.getpid()}.{time.monotonic_ns()}"
 
 
+def write_all(fd: int, data: bytes) -> None:
+    """Write every byte. Raises OSError: a disk that fills up takes a part without a word, and refuses the next."""
+    written = os.write(fd, data)
+    while written < len(data):
+        written += os.write(fd, data[written:])
+
+
 def write_new(path: str, data: bytes) -> None:
     """Write a file, not flushed."""
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
-        os.write(fd, data)
+        write_all(fd, data)
     finally:
         os.close(fd)
 
