@@ -9,8 +9,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
+from corral.access.caller import Caller
 from corral.api.graphql import execute
-from corral.control.caller import Caller
 from corral.control.holdings import Holdings
 from corral.control.tenancy import Tenancy
 from corral.model.allocation import Allocation, Grant, Member, Placement

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
+from corral.access.caller import Caller
 from corral.api.auth import Authenticator, ensure_token, look_up
 from corral.api.errors import Unauthenticated
 from corral.api.peer import Peer
-from corral.control.caller import Caller
 from corral.model.errors import Forbidden, Refused
 
 TOKEN = "a-token-of-sufficient-length"

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from corral.access.caller import Caller
 from corral.api import jobs
 from corral.api.waiting import LONGEST_WAIT_S
 from corral.control import service
-from corral.control.caller import Caller
 from corral.model.fact import Fact, SiteArranged
 from corral.model.job import Job
 from corral.model.queue import Limits, Queue

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from corral.access.caller import Caller
 from corral.api import submitting
 from corral.api.submitting import Submitter
-from corral.control.caller import Caller
 from corral.model.submission import Submission
 from tests.api.world import PATIENCE_S, Served, World
 

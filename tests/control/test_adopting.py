@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from corral.access.caller import Caller
 from corral.clock import SystemClock
 from corral.control.adopting import UNHELD, Adopting
-from corral.control.caller import Caller
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.device import DeviceProcess, DeviceSample
 from corral.model.errors import Conflict, Forbidden, Refused

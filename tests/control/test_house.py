@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from corral.access.caller import Caller
 from corral.backends.simulated import SimulatedBackend
 from corral.clock import SystemClock
-from corral.control.caller import Caller
 from corral.ledger.fold import check
 from corral.model.errors import Conflict
 from corral.model.fact import ConditionObserved, NodeObserved

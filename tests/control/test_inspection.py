@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from corral.access.caller import Caller
 from corral.clock import ManualClock
-from corral.control.caller import Caller
 from corral.control.inspection import TRUST_S, Inspection, places_of
 from corral.model.device import Device, Node
 from corral.model.errors import Refused

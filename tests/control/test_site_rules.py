@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from corral.control.caller import Caller
+from corral.access.caller import Caller
 from corral.control.site_rules import obey, refuse_full
 from corral.control.submit import spec_of
 from corral.model.errors import Forbidden, Refused

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from corral.control.caller import Caller
+from corral.access.caller import Caller
 from corral.control.submit import admit, completed, jobs_of, program_of, spec_of
 from corral.model.errors import Refused
 from corral.model.fact import JobSubmitted

@@ -11,9 +11,9 @@ from pathlib import Path
 from anyio import to_thread
 from starlette.requests import Request
 
+from corral.access.caller import Caller
 from corral.api.errors import Unauthenticated
 from corral.api.peer import Peer
-from corral.control.caller import Caller
 from corral.model.errors import Forbidden, Refused
 
 TOKEN_LEAST_LENGTH = 16

@@ -12,10 +12,10 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 
+from corral.access.caller import Caller
 from corral.api.auth import Authenticator
 from corral.api.submitting import Submitter
 from corral.api.waiting import EndSignal
-from corral.control.caller import Caller
 from corral.control.service import Service
 from corral.wire import to_plain
 

@@ -9,7 +9,7 @@ from strawberry.extensions import MaxTokensLimiter
 from strawberry.schema.config import StrawberryConfig
 from strawberry.types import Info
 
-from corral.control.caller import Caller
+from corral.access.caller import Caller
 from corral.control.service import Service
 from corral.model.errors import CorralError, Refused
 from corral.sharing.alloc_map import HeldDevice, gpu_alloc_map

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from anyio import CapacityLimiter, to_thread
 
-from corral.control.caller import Caller
+from corral.access.caller import Caller
 from corral.control.service import Service
 from corral.model.submission import Submission
 

@@ -4,9 +4,9 @@ import os
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
+from corral.access.caller import Caller
 from corral.clock import Clock
 from corral.control import submit, transitions
-from corral.control.caller import Caller
 from corral.model.allocation import Grant, Member, Placement
 from corral.model.errors import Conflict, Forbidden, Refused
 from corral.model.fact import AllocationMade, JobSubmitted

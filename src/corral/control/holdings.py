@@ -1,6 +1,6 @@
 """The allocation map: who holds what of which device, by the ledger, and what the resource files say of it."""
 
-from corral.control.caller import Caller, must_be_admin
+from corral.access.caller import Caller, must_be_admin
 from corral.control.tenancy import Tenancy
 from corral.model.device import Device
 from corral.model.errors import NotFound, nearest

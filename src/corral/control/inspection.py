@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from corral.access.caller import Caller
 from corral.clock import Clock
-from corral.control.caller import Caller
 from corral.model.device import Device, Node
 from corral.model.errors import Refused
 from corral.model.fit import could_use, grant_memory_mib, slot_of

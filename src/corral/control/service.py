@@ -7,12 +7,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from corral.access.caller import Caller, may_change, must_be_admin
 from corral.clock import Clock
 from corral.control import submit, transitions
 from corral.control.accounts import Accounts
 from corral.control.adopting import Adopting
 from corral.control.asking import Asking, with_profile_named
-from corral.control.caller import Caller, may_change, must_be_admin
 from corral.control.checks import check
 from corral.control.holdings import Holdings
 from corral.control.inquiry import Inquiry

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from corral.control.caller import Caller, must_be_admin
+from corral.access.caller import Caller, must_be_admin
 from corral.control.inquiry import Inquiry
 from corral.model.device import Device
 from corral.model.errors import Refused

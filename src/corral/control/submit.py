@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from corral.control.caller import Caller
+from corral.access.caller import Caller
 from corral.control.site_rules import refuse_full
 from corral.control.transitions import follow_no_more, unmet
 from corral.model.errors import Refused

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from corral.access.caller import Caller
 from corral.backends.simulated import SimulatedBackend
 from corral.clock import SystemClock
 from corral.config import Settings
-from corral.control.caller import Caller
 from corral.control.house import House
 from corral.control.tenancy import Tenancy
 from corral.ledger.fold import check

@@ -1,0 +1,1 @@
+"""Who may do what to what. Pure: who asks is told by `corral.api.auth`."""
