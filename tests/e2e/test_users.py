@@ -1,20 +1,28 @@
 """One server of root's, two Unix users: each works as themselves, and neither touches the other's work."""
 
+import importlib
 import json
 import os
 import pwd
 import resource
+import sys
 import traceback
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from corral.cli import main
 from corral.client import Client
 from corral.model.errors import CorralError
 from tests.e2e.box import PATIENCE_S, Box, described, uuid
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may act as two other users")
+
+# Commands import when they run, and who they run as below may not be able to read where these tests lie.
+for _name in ("app", "config", "doctor", "doctor_gpu", "listing", "server"):
+    importlib.import_module(f"corral.cli.{_name}")
+importlib.import_module("corral.telemetry.discover")
 
 ONE, OTHER = pwd.getpwnam("nobody"), pwd.getpwnam("daemon")
 
@@ -54,6 +62,41 @@ def as_user(user: pwd.struct_passwd, box: Box, deed: Callable[[Client], Any]) ->
         said = pipe.read()
     os.waitpid(pid, 0)
     return json.loads(said)
+
+
+def type_as(user: pwd.struct_passwd, box: Box, *words: str) -> tuple[int, str]:
+    """What `corral` answers that user: its exit code and all it writes, its lines joined.
+
+    In a fork, for the interpreter of these tests may lie where no other user can read it.
+    """
+    read_fd, write_fd = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        code = 99
+        try:
+            os.dup2(write_fd, 1)
+            os.dup2(write_fd, 2)
+            os.close(read_fd)
+            sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115
+            os.setgroups([])
+            os.setgid(user.pw_gid)
+            os.setuid(user.pw_uid)
+            os.chdir("/")
+            os.environ.clear()
+            os.environ.update({"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "CORRAL_HOME": str(box.home)})
+            sys.argv = ["corral", *words]
+            code = main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(code)
+    os.close(write_fd)
+    with os.fdopen(read_fd) as pipe:
+        said = " ".join(pipe.read().split())
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), said
 
 
 def output_of(client: Client, script: str, **options: Any) -> list[str]:
@@ -96,3 +139,39 @@ def test_limits_are_lowered_for_a_job_and_never_raised(shared: Box) -> None:
 
 def test_nobody_adopts_a_process_that_is_not_theirs(shared: Box) -> None:
     assert f"runs as user id {os.getuid()}" in as_user(ONE, shared, lambda client: client.adopt(os.getppid()).id)
+
+
+def test_doctor_tells_a_user_of_anothers_server_that_nothing_is_amiss_with_its_files(shared: Box) -> None:
+    (shared.home / "config.yaml").chmod(0o600)
+    code, said = type_as(ONE, shared, "doctor")
+    assert (code, "failure" in said) == (0, False)
+    assert f"{shared.home} is root's, whose server you may use" in said
+    assert f"ledger {shared.home}/ledger.db is for the server's owner to read" in said
+    assert "move the file away" not in said
+
+
+def test_down_and_up_tell_a_user_of_anothers_server_whose_it_is(shared: Box) -> None:
+    pid = (shared.home / "corral.pid").read_text().strip()
+    code, said = type_as(ONE, shared, "down")
+    assert (code, f"server {pid} in {shared.home} is root's, and only root can stop it" in said) == (1, True)
+    for words in (["up"], ["up", "--detach"]):
+        code, said = type_as(ONE, shared, *words)
+        assert (code, f"{shared.home} is root's, and its server (pid {pid}) answers" in said) == (1, True)
+    assert "free" in type_as(ONE, shared, "status")[1]
+
+
+def test_without_an_answer_a_user_is_not_told_that_no_server_runs_in_anothers_home(shared: Box) -> None:
+    shared.down()
+    shared.home.chmod(0o700)
+    code, said = type_as(ONE, shared, "down")
+    assert (code, "is root's, and no server answers there" in said) == (1, True)
+    code, said = type_as(ONE, shared, "doctor")
+    assert (code, "a fault of Corral itself" in said, "move the file away" in said) == (1, False, False)
+    code, said = type_as(ONE, shared, "config", "check")
+    assert (code, "config.yaml is not for this user to read" in said) == (1, True)
+
+
+def test_its_owner_stops_a_server_whose_pid_file_is_gone(shared: Box) -> None:
+    pid = (shared.home / "corral.pid").read_text().strip()
+    (shared.home / "corral.pid").unlink()
+    assert f"server {pid} has stopped" in shared.ok("down")

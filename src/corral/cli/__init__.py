@@ -16,6 +16,9 @@ def main() -> int:
     except CorralError as error:
         say(str(error))
         return exit_code_of(error)
+    except PermissionError as error:
+        say(f"{error.filename or 'a file'} is not for this user to read or write: {error.strerror}")
+        return 1
     except Exception as error:
         if os.environ.get("CORRAL_DEBUG"):
             raise

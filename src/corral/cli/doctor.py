@@ -17,6 +17,7 @@ import typer
 import corral
 from corral.cli.finding import FAILURE, OK, WARNING, Finding
 from corral.cli.screen import command_group, example, painted, print_json, width, wrapped, write_painted
+from corral.cli.server import another_owner, answering
 from corral.client import Client, NoServer, find_address
 from corral.config import load_settings
 from corral.model.device import Device, Node
@@ -64,6 +65,11 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = F
 def check_home(home: Home) -> Finding:
     """The directory can be used, and its socket's path is short enough."""
     _ = home.socket
+    if (owner := another_owner(home)) is not None:
+        if answering(home) is not None:
+            return Finding("home", OK, f"{home.root} is {owner}'s, whose server you may use")
+        advice = f"ask {owner} to start one there, or set CORRAL_HOME to a directory of yours"
+        return Finding("home", FAILURE, f"{home.root} is {owner}'s, and no server answers there", advice)
     nearest = next(path for path in (home.root, *home.root.parents) if path.exists())
     if not os.access(nearest, os.W_OK | os.X_OK):
         return Finding("home", FAILURE, f"{nearest} cannot be written", "set CORRAL_HOME to a directory of yours")
@@ -75,6 +81,8 @@ def check_settings(home: Home) -> Finding:
     """The file of settings says only what a server would take."""
     if not home.config_file.exists():
         return Finding("settings", OK, "none of its own, so every one has its default")
+    if not os.access(home.config_file, os.R_OK):
+        return _not_yours_to_read("settings", home.config_file)
     from corral.control.arranging import arrange
     from corral.scheduling.site import site_policies
 
@@ -115,7 +123,9 @@ def check_server(home: Home) -> Finding:
         with Client() as client:
             server = client.server()
     except NoServer:
-        return Finding("server", WARNING, f"none runs in {home.root}", "start one: corral up --detach")
+        owner = another_owner(home)
+        advice = "start one: corral up --detach" if owner is None else f"only {owner} can start one there"
+        return Finding("server", WARNING, f"none runs in {home.root}", advice)
     if server.version != corral.__version__:
         found = f"pid {server.pid} is version {server.version}, this command {corral.__version__}"
         return Finding("server", WARNING, found, "restart it, jobs run on: corral down; corral up --detach")
@@ -127,6 +137,8 @@ def check_ledger(home: Home) -> Finding:
     path = home.root / "ledger.db"
     if not path.exists():
         return Finding("ledger", OK, "none yet; the first `corral up` makes it")
+    if not os.access(path, os.R_OK):
+        return _not_yours_to_read("ledger", path)
     try:
         database = sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True, timeout=1.0)
         try:
@@ -146,6 +158,11 @@ def check_ledger(home: Home) -> Finding:
     return Finding(
         "ledger", OK, f"{path}, {format_memory(-(-path.stat().st_size // 1048576))}, {count_of(tables, 'table')}"
     )
+
+
+def _not_yours_to_read(about: str, path: Path) -> Finding:
+    """Nothing is amiss with a file that only the server's owner reads; and this user can say nothing of it."""
+    return Finding(about, OK, f"{path} is for the server's owner to read; as that user `corral doctor` checks it")
 
 
 def devices_here() -> tuple[int, str]:
@@ -197,6 +214,8 @@ def check_devices(home: Home) -> Finding:
 
 def check_killing(home: Home) -> Finding:
     """A cgroup can be made, with which a job's processes are ended in one write."""
+    if (owner := another_owner(home)) is not None:
+        return Finding("killing", OK, f"left to {owner}'s server")
     mount, own = _cgroup_place()
     if mount is None:
         found = "no unified cgroup hierarchy (version 2) is mounted"
@@ -240,6 +259,8 @@ def guarded(check: Check) -> Check:
             return check(home)
         except CorralError as error:
             return Finding(check.__name__.removeprefix("check_"), FAILURE, str(error))
+        except PermissionError as error:
+            return _not_yours_to_read(check.__name__.removeprefix("check_"), Path(error.filename))
 
     return run
 

@@ -1,12 +1,14 @@
 """The server's own commands: up, down, version."""
 
 import os
+import pwd
 import select
 import shlex
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -14,8 +16,8 @@ import typer
 
 import corral
 from corral.cli.screen import command_group, example, say, typed, write_lines
-from corral.client import Client, find_address
-from corral.model.errors import BackendFailed, Forbidden, Refused
+from corral.client import Client, ServerInfo, find_address
+from corral.model.errors import BackendFailed, Conflict, CorralError, Forbidden, Refused
 from corral.model.home import Home
 
 READY_TIMEOUT_S = 60.0
@@ -44,6 +46,7 @@ def up(
     docs/mock-devices.md what a file for --mock may say.
     """
     home = _local_home()
+    refuse_home_of_another(home)
     command = daemon_command(home, mock, listen)
     if not detach:
         os.execv(command[0], command)
@@ -64,6 +67,11 @@ def down() -> None:
     home = _local_home()
     pid = server_pid(home)
     if pid is None:
+        if (owner := another_owner(home)) is not None:
+            raise Forbidden(
+                f"{home.root} is {owner}'s, and no server answers there; as {owner}, `corral down` tells for sure "
+                "whether one runs"
+            )
         write_lines(f"no server runs in {home.root}")
         return
     stop_server(home, pid)
@@ -133,13 +141,61 @@ def start_detached(home: Home, command: list[str]) -> int:
 
 
 def server_pid(home: Home) -> int | None:
-    """The pid of the server that runs in `home`; None if there is none (a pid file that a dead one left is no sign)."""
+    """The pid of the server that runs in `home`; None if there is none (a pid file that a dead one left is no sign).
+
+    A server whose pid file is another user's to read, or gone, is asked.
+    """
+    pid = _written_pid(home)
+    if pid is None:
+        server = answering(home)
+        if server is None or server.pid is None:
+            return None
+        pid = server.pid
     try:
-        pid = int(home.pid_file.read_text().split()[0])
         command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except (OSError, ValueError, IndexError):
+    except OSError:
         return None
     return pid if DAEMON.encode() in command else None
+
+
+def _written_pid(home: Home) -> int | None:
+    try:
+        return int(home.pid_file.read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def answering(home: Home) -> ServerInfo | None:
+    """What the server that answers in this home says of itself; None when none does."""
+    with suppress(CorralError), Client(home.root) as client:
+        return client.server()
+    return None
+
+
+def another_owner(home: Home) -> str | None:
+    """The name of the user whose home this is, if that is another and this one may not write there."""
+    try:
+        owner = home.root.stat().st_uid
+    except OSError:
+        return None
+    if owner == os.geteuid() or os.access(home.root, os.W_OK | os.X_OK):
+        return None
+    try:
+        return pwd.getpwuid(owner).pw_name
+    except KeyError:
+        return f"user {owner}"
+
+
+def refuse_home_of_another(home: Home) -> None:
+    """Raises Conflict when this user can start no server there because it is another's."""
+    owner = another_owner(home)
+    if owner is None:
+        return
+    server = answering(home)
+    there = "no server answers there" if server is None else f"its server (pid {server.pid}) answers: use that one"
+    raise Conflict(
+        f"{home.root} is {owner}'s, and {there}; for a server of your own set CORRAL_HOME to a directory of yours"
+    )
 
 
 def stop_server(home: Home, pid: int) -> None:
@@ -152,7 +208,8 @@ def stop_server(home: Home, pid: int) -> None:
         signal.pidfd_send_signal(handle, signal.SIGTERM)
         gone = bool(select.select([handle], [], [], STOP_TIMEOUT_S)[0])
     except PermissionError as error:
-        raise Forbidden(f"server {pid} in {home.root} is another user's; only its owner or root can stop it") from error
+        owner = another_owner(home) or "another user"
+        raise Forbidden(f"server {pid} in {home.root} is {owner}'s, and only {owner} can stop it") from error
     finally:
         os.close(handle)
     if not gone:
