@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from corral.ledger.store import open_ledger
-from corral.model.fact import Fact, JobSubmitted
+from corral.model.allocation import Allocation, Grant, Member, Placement
+from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobSubmitted
 from corral.model.job import Job, JobSpec, Phase
 from corral.model.past import Usage
 from corral.model.view import View
@@ -52,3 +53,20 @@ def test_what_was_used_is_forgiven_as_fast_as_the_server_is_told(tmp_path: Path)
 
 def test_a_view_without_a_past_remembers_nothing() -> None:
     assert View().remembering([]) == View()
+
+
+def test_a_server_knows_which_devices_it_handed_out_last_though_all_have_come_back(tmp_path: Path) -> None:
+    jobs = [Job(str(number), number, JobSpec(user="alice"), T0) for number in (1, 2, 3)]
+    facts: list[Fact] = [JobSubmitted(one, T0) for one in jobs]
+    for at, (one, uuid) in enumerate(zip(jobs, ("GPU-1", "GPU-0", "GPU-2"), strict=True)):
+        placement = Placement((Member("box" if uuid != "GPU-0" else "other", (Grant(uuid, 1000),)),))
+        allocation = Allocation(f"{one.id}.1", one.id, "alice", placement, T0 + at)
+        facts += [AllocationMade(allocation, T0 + at), AllocationEnded(allocation.id, one.id, T0 + 10 - at)]
+    ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    ledger.commit(lambda _: Decided(tuple(facts), None)).result()
+    before = ledger.view().given
+    ledger.close()
+    ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    given = ledger.view().given
+    ledger.close()
+    assert list(given.items()) == list(before.items()) == [("other", ("GPU-0",)), ("box", ("GPU-2",))]

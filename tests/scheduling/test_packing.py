@@ -1,13 +1,17 @@
 """The planner's fast way to choose finds a place whenever the plain one does, and packs better."""
 
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.model.allocation import Placement
+from corral.model.device import DeviceCondition
 from corral.model.errors import Refused
+from corral.model.fact import ConditionObserved, Delta
 from corral.model.job import Request
 from corral.model.view import ViewDraft
 from corral.scheduling.capacity import Capacity
@@ -148,6 +152,99 @@ def test_nodes_take_turns_within_a_cycle_and_from_one_to_the_next() -> None:
     planner.advance(submitted(job(3), job(4)))
     starts = (*first.starts, *planner.plan(T0).starts)
     assert [start.placement.members[0].node for start in starts] == ["a", "b", "c", "a"]
+
+
+ONE_BOX = box("box", 4)
+WAYS_TO_ASK = {
+    "a whole device": {},
+    "a share": {"share_milli": 300},
+    "a share that may be split": {"share_milli": 300, "split_milli": 300},
+    "memory": {"share_milli": 10, "memory_mib": 8192, "share_of_memory": True},
+    "a device of some speed": {"speeds": (("A100", 2.0),)},
+}
+
+
+def taken_in_turn(planner: Planner, numbers: Iterable[int], **asked: Any) -> list[str]:
+    """Where these jobs go that come one after the other, each ending before the next comes."""
+    taken = []
+    for number in numbers:
+        planner.advance(submitted(job(number, **asked)))
+        (start,) = planner.plan(T0 + number).starts
+        taken += [uuid.rpartition("-")[2] for uuid in start.placement.uuids]
+        planner.advance([*started(start, at=T0 + number), *ended(start.job_id, at=T0 + number)])
+    return taken
+
+
+@pytest.mark.parametrize("asked", WAYS_TO_ASK.values(), ids=WAYS_TO_ASK)
+def test_the_devices_of_one_node_take_turns_though_the_last_to_have_one_has_ended(asked: dict[str, Any]) -> None:
+    planner = Planner(view_of(observed(ONE_BOX)), policy=ranked(("round-robin", 1.0)))
+    assert taken_in_turn(planner, range(1, 7), **asked) == ["0", "1", "2", "3", "0", "1"]
+
+
+def test_devices_take_turns_within_a_cycle_and_pass_by_those_that_are_held() -> None:
+    planner = Planner(view_of(observed(ONE_BOX)), policy=ranked(("round-robin", 1.0)))
+    planner.advance(submitted(job(1, device_uuids=("GPU-box-1",))))
+    for start in planner.plan(T0).starts:
+        planner.advance(started(start))
+    planner.advance(submitted(job(2), job(3, share_milli=200), job(4, share_milli=200), job(5, share_milli=200)))
+    starts = planner.plan(T0 + 1).starts
+    assert [start.placement.uuids for start in starts] == [
+        ("GPU-box-2",), ("GPU-box-3",), ("GPU-box-0",), ("GPU-box-3",)
+    ]  # fmt: skip
+
+
+def test_several_devices_are_the_next_ones_and_the_turn_goes_on_behind_them() -> None:
+    planner = Planner(view_of(observed(ONE_BOX)), policy=ranked(("round-robin", 1.0)))
+    assert taken_in_turn(planner, range(1, 5), gpus=3) == [*"012", *"013", *"023", *"123"]
+
+
+def test_a_planner_that_is_told_what_was_handed_out_last_goes_on_with_the_turn() -> None:
+    planner = Planner(view_of(observed(ONE_BOX)), policy=ranked(("round-robin", 1.0)))
+    taken_in_turn(planner, [1, 2])
+    again = Planner(planner.view, policy=ranked(("round-robin", 1.0)))
+    assert taken_in_turn(again, [3, 4]) == ["2", "3"]
+
+
+def at_work(*utilization_pct: int | None, memory_free_mib: int = 81_920) -> list[Delta]:
+    """The devices of the box working so hard."""
+    return [
+        idle(device, utilization_pct=pct, memory_free_mib=memory_free_mib - 1000 * (pct or 0))
+        for device, pct in zip(ONE_BOX.devices, utilization_pct, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("asked", WAYS_TO_ASK.values(), ids=WAYS_TO_ASK)
+def test_the_least_loaded_device_of_one_node_is_taken(asked: dict[str, Any]) -> None:
+    view = view_of([*observed(ONE_BOX), *at_work(30, 12, None, 5), *submitted(job(1, **asked))])
+    (start,) = Planner(view, policy=ranked(("least-loaded", 1.0))).plan(T0).starts
+    assert start.placement.uuids == ("GPU-box-3",)
+
+
+def test_it_is_the_utilisation_that_counts_whatever_memory_is_free() -> None:
+    full = idle(ONE_BOX.devices[2], utilization_pct=0, memory_free_mib=30_000)
+    view = view_of([*observed(ONE_BOX), *at_work(1, 1, 1, 1), full, *submitted(job(1))])
+    (start,) = Planner(view, policy=ranked(("least-loaded", 1.0))).plan(T0).starts
+    assert start.placement.uuids == ("GPU-box-2",)
+
+
+def test_several_devices_are_the_least_loaded_ones_and_one_that_tells_nothing_is_last() -> None:
+    view = view_of([*observed(ONE_BOX), *at_work(100, 12, None, 5), *submitted(job(1, 3))])
+    (start,) = Planner(view, policy=ranked(("least-loaded", 1.0))).plan(T0).starts
+    assert start.placement.uuids == ("GPU-box-0", "GPU-box-1", "GPU-box-3")
+
+
+def test_a_device_that_cannot_be_read_is_never_started_on() -> None:
+    lost = ConditionObserved(DeviceCondition(ONE_BOX.devices[0].uuid, unreadable="the driver lost it"))
+    view = view_of([*observed(ONE_BOX), *at_work(0, 99, 99, 99), lost, *submitted(*(job(n) for n in range(1, 6)))])
+    for score in ("least-loaded", "round-robin"):
+        starts = Planner(view, policy=ranked((score, 1.0))).plan(T0).starts
+        assert sorted(start.placement.uuids for start in starts) == [("GPU-box-1",), ("GPU-box-2",), ("GPU-box-3",)]
+
+
+def test_of_devices_that_are_equally_loaded_the_first_is_taken() -> None:
+    view = view_of([*observed(ONE_BOX), *at_work(7, 5, 5, 5), *submitted(job(1))])
+    (start,) = Planner(view, policy=ranked(("least-loaded", 1.0))).plan(T0).starts
+    assert start.placement.uuids == ("GPU-box-1",)
 
 
 def test_fragmentation_comes_to_expect_the_whole_devices_that_are_asked_for() -> None:

@@ -48,7 +48,7 @@ def test_best_fit_takes_near_equals_for_equal_and_keeps_the_order() -> None:
 
 def test_round_robin_takes_turns() -> None:
     columns = Columns(rows(free(2), free(2), free(2)))
-    turns = RoundRobin()
+    turns = RoundRobin(columns)
     placer = Placer(columns, turns)
     seen = []
     for _ in range(4):
@@ -88,6 +88,34 @@ def test_least_loaded_prefers_the_device_that_works_least() -> None:
     readings.observe(0, 0, 0.2, 90)
     readings.observe(0, 1, 0.1, 3)
     assert best(columns, LeastLoaded(readings)) == (0, (1,))
+
+
+def test_of_devices_that_work_alike_the_one_of_which_least_is_handed_out_is_least_loaded() -> None:
+    columns = Columns(rows(shares(500, 800, 300)))
+    readings = Readings(columns)
+    for slot in range(3):
+        readings.observe(0, slot, 0.5, 20)
+    assert best(columns, LeastLoaded(readings)) == (0, (1,))
+    readings.observe(0, 2, 0.5, 19)
+    assert best(columns, LeastLoaded(readings)) == (0, (2,))
+
+
+def test_a_device_that_does_not_tell_its_utilisation_comes_after_one_that_works_as_hard_as_it_can() -> None:
+    columns = Columns(rows(free(2)))
+    readings = Readings(columns)
+    readings.observe(0, 0, 0.9, None)
+    readings.observe(0, 1, 0.1, 100)
+    assert best(columns, LeastLoaded(readings), Request()) == (0, (1,))
+
+
+@pytest.mark.parametrize(
+    ("given", "following"), [((2,), 3), ((3,), 0), ((0, 1), 2), ((0, 3), 1), ((1, 2, 3), 0), ((0, 1, 2, 3), 0)]
+)
+def test_the_turn_of_a_node_goes_on_after_the_last_device_counted_round(given: tuple[int, ...], following: int) -> None:
+    columns = Columns(rows(free(4)))
+    turns = RoundRobin(columns)
+    turns.gave(columns, 0, given)
+    assert best(columns, turns, Request()) == (0, (following,))
 
 
 def test_a_heavier_weight_wins() -> None:

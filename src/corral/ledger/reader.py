@@ -19,7 +19,7 @@ from corral.ledger.rows import (
     stored_text,
     variables_of,
 )
-from corral.model.allocation import Allocation
+from corral.model.allocation import Allocation, Placement
 from corral.model.fact import AllocationMade, DeviceCordoned, Fact, JobSubmitted
 from corral.model.job import Job, Phase
 from corral.model.past import HeldTime, PastRun
@@ -130,8 +130,16 @@ class Reader:
                 facts.append(DeviceCordoned(row["uuid"], row["reason"], row["by"], row["at"]))
             last_entry = connection.scalar(select(func.max(tables.journal.c.sequence))) or 0
             next_id = connection.scalars(select(tables.meta.c.value).where(tables.meta.c.name == tables.NEXT_ID)).one()
-            past = self._past(connection)
-        return Boot(empty.advance(facts).remembering(past), last_entry, next_id)
+            past, given = self._past(connection), self._given(connection)
+        return Boot(empty.advance(facts).remembering(past, given), last_entry, next_id)
+
+    @staticmethod
+    def _given(connection: Connection) -> list[Placement]:
+        """The last placements that were made, in order: whose turn it is."""
+        table = tables.allocations
+        question = select(table).order_by(table.c.entry.desc()).limit(_PLACEMENTS_REMEMBERED)
+        newest = [allocation_of(row).placement for row in connection.execute(question).mappings()]
+        return newest[::-1]
 
     @staticmethod
     def _past(connection: Connection) -> list[PastRun]:
@@ -190,6 +198,7 @@ class Reader:
 
 
 _RUNS_REMEMBERED = 10_000
+_PLACEMENTS_REMEMBERED = 256
 _IDS_A_QUESTION = 500
 _DIGESTS_A_QUESTION = 500
 _ROWS_AT_ONCE = 1_000

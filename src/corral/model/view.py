@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from corral.model.allocation import Allocation, Reserve
+from corral.model.allocation import Allocation, Placement, Reserve
 from corral.model.device import Device, DeviceCondition, Node
 from corral.model.fact import (
     AllocationEnded,
@@ -52,6 +52,7 @@ class View:
         spent: GPU-seconds by the hour, of each ("user" | "project" | "queue", name).
         served: GPU-seconds that a job that has not ended got in earlier attempts, by job id.
         promises: what the last plan reserved, by job id; a plan with conservative backfill breaks none of them.
+        given: UUIDs of the devices that were handed out last on each node, by node; the node of the newest last.
         durations: the last run times in seconds, newest last, by (user, job name).
     """
 
@@ -72,6 +73,7 @@ class View:
     spent: Mapping[tuple[str, str], Spent] = field(default_factory=lambda: EMPTY)
     served: Mapping[str, float] = field(default_factory=lambda: EMPTY)
     durations: Mapping[tuple[str, str], tuple[float, ...]] = field(default_factory=lambda: EMPTY)
+    given: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: EMPTY)
     promises: Mapping[str, Reserve] = field(default_factory=lambda: EMPTY)
     usage_half_life_s: float = 7 * 86400.0
 
@@ -81,9 +83,11 @@ class View:
         draft.apply(deltas)
         return draft.freeze()
 
-    def remembering(self, runs: Iterable[PastRun]) -> "View":
-        """The view with a past: `runs` in the order in which they ended."""
+    def remembering(self, runs: Iterable[PastRun], given: Iterable[Placement] = ()) -> "View":
+        """The view with a past: `runs` in the order in which they ended, `given` the last placements made, in order."""
         draft = ViewDraft(self)
+        for placement in given:
+            draft.gave(placement)
         for run in runs:
             draft.remember(run)
         return draft.freeze()
@@ -193,6 +197,7 @@ class ViewDraft:
                     self._hold(uuid, allocation.id)
                 for member in allocation.placement.members:
                     self._own_ids("residents", member.node)[allocation.id] = None
+                self.gave(allocation.placement)
             case AllocationEnded(allocation_id=allocation_id, at=at):
                 allocation = self._own("allocations").pop(allocation_id)
                 self._account(allocation, at)
@@ -268,6 +273,13 @@ class ViewDraft:
             del left[one]
             if not left:
                 del self._owned_ids[name, key], self._own(name)[key]
+
+    def gave(self, placement: Placement) -> None:
+        """Note that these devices are the last that were handed out on their nodes."""
+        given = self._own("given")
+        for member in placement.members:
+            before = given.pop(member.node, ())
+            given[member.node] = tuple(grant.uuid for grant in member.grants) or before
 
     def remember(self, run: PastRun) -> None:
         """Take a run that is over into the past: who used how much, and how long it took."""

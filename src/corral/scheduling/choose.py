@@ -1,5 +1,6 @@
 """The plain way to place a request: the fastest node that fits, of equals the fullest; there the freest devices."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -9,21 +10,27 @@ from corral.model.job import Request
 from corral.scheduling.draft import Ask, Draft
 from corral.scheduling.policy import Prefer
 
+DeviceOrder = Callable[[str, Sequence[int]], Sequence[int]]
+"""Puts slots of a node into the order in which to take them; what it does not tell apart stays as it was."""
 
-def choose(draft: Draft, ask: Ask, prefer: Prefer = Prefer.FULLEST) -> Placement | Misfit:
+
+def choose(
+    draft: Draft, ask: Ask, prefer: Prefer = Prefer.FULLEST, *, order: DeviceOrder | None = None
+) -> Placement | Misfit:
     """A place for every member of what is asked, or the misfit of the best node. The draft is not changed.
 
-    Members of a gang go one after another, so that each sees what those before it took.
+    Members of a gang go one after another, so that each sees what those before it took. `order` says which devices of
+    a node go first, left out the fullest.
     """
     names, request = draft.capacity.names, ask.request
     if request.gang_size == 1:
-        found = _member(draft, ask, names, prefer)
+        found = _member(draft, ask, names, prefer, order)
         return found if isinstance(found, Misfit) else Placement((found,))
     if not request.one_node:
-        return _gang(draft, ask, names, prefer)
+        return _gang(draft, ask, names, prefer, order)
     misfits = []
     for name in names:
-        placed = _gang(draft, ask, (name,), prefer)
+        placed = _gang(draft, ask, (name,), prefer, order)
         if isinstance(placed, Placement):
             return placed
         misfits.append(placed)
@@ -44,11 +51,13 @@ def speed_on(speeds: tuple[tuple[str, float], ...], model: str) -> float:
     return 1.0
 
 
-def _gang(draft: Draft, ask: Ask, names: tuple[str, ...], prefer: Prefer) -> Placement | Misfit:
+def _gang(
+    draft: Draft, ask: Ask, names: tuple[str, ...], prefer: Prefer, order: DeviceOrder | None
+) -> Placement | Misfit:
     trial = draft.branch()
     members: list[Member] = []
     for _ in range(ask.request.gang_size):
-        found = _member(trial, ask, names, prefer)
+        found = _member(trial, ask, names, prefer, order)
         if isinstance(found, Misfit):
             return found
         members.append(found)
@@ -58,7 +67,9 @@ def _gang(draft: Draft, ask: Ask, names: tuple[str, ...], prefer: Prefer) -> Pla
     return Placement(tuple(members))
 
 
-def _member(draft: Draft, ask: Ask, names: tuple[str, ...], prefer: Prefer) -> Member | Misfit:
+def _member(
+    draft: Draft, ask: Ask, names: tuple[str, ...], prefer: Prefer, order: DeviceOrder | None
+) -> Member | Misfit:
     best: tuple[tuple[float, int, int], str, tuple[int, ...]] | None = None
     misfits = []
     for name in names:
@@ -75,7 +86,7 @@ def _member(draft: Draft, ask: Ask, names: tuple[str, ...], prefer: Prefer) -> M
         else:
             misfits.append(answer if answer.node else replace(answer, node=name))
     if best is not None:
-        return _take(draft, ask, best[1], best[2])
+        return _take(draft, ask, best[1], best[2], order)
     return best_misfit(misfits) if misfits else _no_node(ask.request)
 
 
@@ -102,7 +113,7 @@ def _fastest(draft: Draft, ask: Ask, name: str, slots: tuple[int, ...]) -> tuple
     return slowest, tuple(i for i in able if speeds[i] >= slowest)
 
 
-def _take(draft: Draft, ask: Ask, name: str, slots: tuple[int, ...]) -> Member:
+def _take(draft: Draft, ask: Ask, name: str, slots: tuple[int, ...], order: DeviceOrder | None) -> Member:
     request = ask.request
     if request.split_milli is not None:
         answer = draft.fit(name, ask)
@@ -112,7 +123,10 @@ def _take(draft: Draft, ask: Ask, name: str, slots: tuple[int, ...]) -> Member:
         left, scores = draft.free(name).slots, draft.capacity.scores(name)
         last = -1 if request.split_milli is not None else 1  # of equals, a share that may be split takes the last
         lent = draft.capacity.pooled(name, ask.lent)
-        chosen = sorted(slots, key=lambda i: (i in lent, left[i].free_milli, -scores[i], last * i))
+        chosen = sorted(slots, key=lambda i: (left[i].free_milli, -scores[i], last * i))
+        if order is not None:
+            chosen = list(order(name, chosen))
+        chosen.sort(key=lambda i: i in lent)
         slots = tuple(chosen[: request.devices])
     return member_on(draft, request, name, tuple(sorted(slots)))
 

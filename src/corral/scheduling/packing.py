@@ -4,7 +4,7 @@ The columns mirror what is free; what a node has open to a job can only be less.
 of the ranking, and where something is promised to or kept for others, the draft's own fit has the last word.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -65,7 +65,7 @@ class Board:
         )
         self.learner = Learner(self.columns, mix)
         self.readings = Readings(self.columns)
-        self.turns = RoundRobin()
+        self.turns = RoundRobin(self.columns)
         self.fragmentation = Fragmentation(self.columns, ())
         self.value: Value | None = None
         self._read: dict[str, DeviceCondition] = {}
@@ -92,11 +92,21 @@ class Board:
                 total = self._capacity.device(self.names[row], slot).memory_mib
                 self.readings.observe(row, slot, availability_score(free, total, used), used)
 
-    def turn(self) -> None:
+    def turn(self, draft: Draft, names: Iterable[str]) -> None:
+        """Of these nodes, whose devices may have been handed out since, the turn is after the last that was."""
+        given = self._capacity.view.given
+        for name in names:
+            taken = [one.member.grants for one in draft.started.get(name, ()) if one.member.grants]
+            uuids = [grant.uuid for grant in taken[-1]] if taken else given.get(name, ())
+            places = [place for uuid in uuids if (place := self._capacity.slot(uuid)) is not None]
+            slots = [slot for node, slot in places if node == name]
+            if slots:
+                self.turns.gave(self.columns, self.columns.rows[name], slots)
+
+    def turn_to_next(self) -> None:
         """It is the turn of the node after that of the newest allocation."""
-        allocations = self._capacity.view.allocations.values()
-        newest = max(allocations, key=lambda one: (one.created_at, one.id), default=None)
-        row = None if newest is None else self.columns.rows.get(newest.placement.members[-1].node)
+        newest = next(iter(list(self._capacity.view.given)[-1:]), "")
+        row = self.columns.rows.get(newest)
         self.turns.turn_to(0 if row is None else row + 1)
 
 
@@ -176,9 +186,12 @@ class Packer:
     def choose(self, draft: Draft, ask: Ask) -> Placement | Misfit:
         """A place for every member of what is asked, or the misfit of the best node. The draft is not changed."""
         request = ask.request
-        if ask.speeds or not columnar(request):
-            return choose(draft, ask, Prefer.FULLEST)
-        self._mirror(draft)
+        singly = bool(ask.speeds) or not columnar(request)
+        if not singly or self._placer.ranks_devices:
+            self._mirror(draft)
+        order = self._in_order if self._placer.ranks_devices else None
+        if singly:
+            return choose(draft, ask, Prefer.FULLEST, order=order)
         plain = not request.avoid_jobs and not ask.shut and not ask.lent and (not ask.kept or draft.unpromised)
         if plain:
             found = self._placer.place(request)
@@ -188,11 +201,16 @@ class Packer:
                 return self._placer.why_not(request)
         elif request.gang_size == 1 and request.split_milli is None:
             return self._verified(draft, ask)
-        return choose(draft, ask, Prefer.FULLEST)
+        return choose(draft, ask, Prefer.FULLEST, order=order)
+
+    def _in_order(self, name: str, slots: Sequence[int]) -> Sequence[int]:
+        """See `corral.scheduling.choose.DeviceOrder`."""
+        return self._placer.in_order(self._board.columns.rows[name], slots)
 
     def _member(self, draft: Draft, ask: Ask, taking: Taking) -> Member:
         name, slots = self._board.names[taking.row], taking.slots
-        if ask.request.gang_size == 1 and len(set(draft.capacity.scores(name))) > 1:
+        apart = self._placer.ranks_devices or len(set(draft.capacity.scores(name))) > 1
+        if ask.request.gang_size == 1 and apart:
             answer = draft.fit(name, ask)
             assert isinstance(answer, Fit), "the columns mirror the draft"
             slots = self._best_slots(draft, ask, taking.row, answer.slots)
@@ -238,19 +256,24 @@ class Packer:
 
     def _mirror(self, draft: Draft) -> None:
         """Let the columns say what is free in this draft."""
+        by_turns = "round-robin" in self._names
         if draft is self._draft:
             row = self._put(draft, draft.changed)
-            if row is not None:
+            if row is not None and by_turns:
                 self._board.turns.turn_to(row + 1)
+                self._board.turn(draft, draft.changed)
             return
         if self._capacity.names is not self._board.names or self._board.columns.crowded:
             self._board, self._placer, self._place = self._new_board(self.prices)
+            self._draft = None
         changed = self._capacity.changes.since(self._place)
-        before = () if self._draft is None else self._draft.changed
-        self._put(draft, self._board.names if changed is None else dict.fromkeys((*changed, *before, *draft.changed)))
+        before = self._board.names if changed is None or self._draft is None else (*changed, *self._draft.changed)
+        names = dict.fromkeys((*before, *draft.changed))
+        self._put(draft, names)
         self._draft, self._place = draft, self._capacity.changes.place
-        if "round-robin" in self._names:
-            self._board.turn()
+        if by_turns:
+            self._board.turn(draft, names)
+            self._board.turn_to_next()
         if self._names & {"availability", "least-loaded"}:
             self._board.read()
 

@@ -11,8 +11,8 @@ from corral.model.fit import Cause, Fit, Misfit, fit
 from corral.model.job import Request
 from corral.model.units import MILLI_PER_DEVICE
 from corral.scheduling.columns import Columns, Rows, Shape, Taking, member_of
-from corral.scheduling.score import Floats, Options, Score, Tries
-from corral.scheduling.topology import best_set
+from corral.scheduling.score import Each, Floats, Options, Score, Tries, each_of
+from corral.scheduling.topology import best_set, least_cut
 
 SHAPES_KEPT = 512
 """Request shapes whose rankings are kept; the one asked for longest ago goes first."""
@@ -46,6 +46,15 @@ class Placer:
     score: Score
     _rankings: dict[Request, _Ranking] = field(default_factory=dict)
     _misfits: dict[_MisfitKey, Misfit] = field(default_factory=dict)
+    _each: Each | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._each = each_of(self.score)
+
+    @property
+    def ranks_devices(self) -> bool:
+        """Whether the score tells the devices of a node apart."""
+        return self._each is not None
 
     def scores(self, request: Request) -> Floats:
         """float64[rows]: the best score on every row for one member, -inf where it does not fit; not to be changed."""
@@ -77,19 +86,28 @@ class Placer:
     def best_of(self, request: Request, row: int, able: Sequence[int]) -> tuple[int, ...]:
         """The slots that one member had best take of those able on this row; of equals those that come first there."""
         columns = self.columns
-        if request.whole or request.devices != 1:
-            known = columns.layouts[row] if request.whole else None
-            if known is not None:
-                return best_set(known, tuple(able), request.devices)
-            free = columns.free_milli[:, row]
-            return tuple(sorted(able, key=lambda slot: int(free[slot]))[: request.devices])
-        if self.score.tries > Tries.NODES:
-            rows = np.full(len(able), row, dtype=np.intp)
+        known = columns.layouts[row] if request.whole else None
+        rows = np.full(len(able), row, dtype=np.intp)
+        if request.devices == 1 and self._tells_apart(request):
             shape = self._ranking(request).shape
             scores = self.score(columns, Options(shape, rows, np.array([able], dtype=np.intp)))
-        else:
-            scores = -columns.free_milli[list(able), row].astype(np.float64)
-        return (able[int(scores.argmax())],)
+            best = [slot for slot, score in zip(able, scores, strict=True) if score == scores.max()]
+            return (best[0] if known is None else least_cut(known, best, able),)
+        able = self.in_order(row, able)
+        if known is not None:
+            return best_set(known, tuple(able), request.devices)
+        free = columns.free_milli[:, row]
+        if self._each is None:
+            able = sorted(able, key=lambda slot: int(free[slot]))
+        return tuple(able[: request.devices])
+
+    def in_order(self, row: int, slots: Sequence[int]) -> list[int]:
+        """These slots of the row, the best device first, where the score tells devices apart; equals stay in order."""
+        if self._each is None:
+            return list(slots)
+        among = np.asarray(slots, dtype=np.intp)
+        scores = self._each(self.columns, np.full(len(slots), row, dtype=np.intp), among)
+        return [slots[at] for at in np.argsort(-scores, kind="stable")]
 
     def place(self, request: Request, *, barred: Collection[int] = ()) -> tuple[Taking, ...] | None:
         """A way to serve every member of the request, each seeing what those before it take; None when there is none.
@@ -178,18 +196,18 @@ class Placer:
         columns, shape = self.columns, ranking.shape
         slots, hosts = shape.fits(columns, rows)
         request = shape.request
-        each = self.score.tries > (Tries.SHARES if request.whole else Tries.NODES)
-        if request.devices == 1 and each:
+        each = request.devices == 1 and self._tells_apart(request)
+        if each:
             which, at = np.nonzero(slots)
             options = Options(shape, rows[at], which[None, :])
         else:
             at = np.flatnonzero(hosts)
-            options = Options(shape, rows[at], slot_sets(columns, request, rows[at], slots[:, at]))
+            options = Options(shape, rows[at], self._slot_sets(request, rows[at], slots[:, at]))
         if not len(at):
             ranking.scores[rows] = -np.inf
             return
         scores = self.score(columns, options)
-        if request.devices == 1 and each:
+        if each:
             table = np.full(slots.shape, -np.inf)
             table[which, at] = scores
             best = _last_of_best(table) if request.split_milli is not None else table.argmax(axis=0)
@@ -201,6 +219,32 @@ class Placer:
             if request.devices == 1:
                 ranking.slot[options.rows] = options.slots[0]
 
+    def _tells_apart(self, request: Request) -> bool:
+        """Whether the score compares what one device of a node or another would give the request."""
+        return self.score.tries > (Tries.SHARES if request.whole else Tries.NODES)
+
+    def _slot_sets(self, request: Request, rows: Rows, able: NDArray[np.bool_]) -> Rows:
+        """intp[devices, n]: the slots that a member would take of each row, of those able.
+
+        The ones with least free, the lower of equals, or where the score tells devices apart the best by it; whole
+        devices where the row's layout says which belong together.
+        """
+        columns = self.columns
+        if self._each is None or not request.devices or not len(rows):
+            chosen = least_free(columns, request, rows, able)
+        else:
+            which, at = np.nonzero(able)
+            table = np.full(able.shape, -np.inf)
+            table[which, at] = self._each(columns, rows[at], which)
+            chosen = np.asarray(np.argsort(-table, axis=0, kind="stable")[: request.devices], dtype=np.intp)
+        if columns.laid_out and request.whole and request.devices:
+            for column, row in enumerate(rows.tolist()):
+                known = columns.layouts[row]
+                if known is not None:
+                    slots = self.in_order(row, np.flatnonzero(able[:, column]).tolist())
+                    chosen[:, column] = best_set(known, tuple(slots), request.devices)
+        return chosen
+
     def _taking(self, ranking: _Ranking, row: int) -> Taking:
         shape, devices = ranking.shape, ranking.shape.request.devices
         if devices == 1:
@@ -209,7 +253,7 @@ class Placer:
             return shape.taking(self.columns, row, ())
         rows = np.array([row], dtype=np.intp)
         able, _ = shape.fits(self.columns, rows)
-        slots = slot_sets(self.columns, shape.request, rows, able)[:, 0].tolist()
+        slots = self._slot_sets(shape.request, rows, able)[:, 0].tolist()
         return shape.taking(self.columns, row, tuple(sorted(slots)))
 
     def _nearest_rows(self, request: Request) -> list[int]:
@@ -242,20 +286,6 @@ class Placer:
 def _last_of_best(table: NDArray[Any]) -> Rows:
     """intp[n]: of each column's largest values the last: where shares that may be split go, as their users know it."""
     return np.asarray(len(table) - 1 - table[::-1].argmax(axis=0), dtype=np.intp)
-
-
-def slot_sets(columns: Columns, request: Request, rows: Rows, able: NDArray[np.bool_]) -> Rows:
-    """intp[devices, n]: the slots that a member would take of each row, of those able.
-
-    The ones with least free, the lower of equals; whole devices where the row's layout says which belong together.
-    """
-    chosen = least_free(columns, request, rows, able)
-    if columns.laid_out and request.whole and request.devices:
-        for at, row in enumerate(rows.tolist()):
-            known = columns.layouts[row]
-            if known is not None:
-                chosen[:, at] = best_set(known, tuple(np.flatnonzero(able[:, at]).tolist()), request.devices)
-    return chosen
 
 
 def least_free(columns: Columns, request: Request, rows: Rows, able: NDArray[np.bool_]) -> Rows:

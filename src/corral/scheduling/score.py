@@ -3,7 +3,8 @@
 Higher is better. Each takes all options at once, so that ranking a fleet is array work.
 """
 
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol
@@ -52,6 +53,30 @@ class Score(Protocol):
         ...
 
 
+Each = Callable[[Columns, Rows, Rows], Floats]
+"""float64[n]: how good the device in slot `slots[i]` of row `rows[i]` is, whatever is asked of it."""
+
+
+class DeviceScore(ABC):
+    """A score that tells the devices of a node apart: of a set of them it is the mean."""
+
+    __slots__ = ()
+
+    @property
+    def tries(self) -> Tries:
+        return Tries.SLOTS
+
+    @abstractmethod
+    def each(self, columns: Columns, rows: Rows, slots: Rows) -> Floats:
+        """See `Each`."""
+
+    def __call__(self, columns: Columns, options: Options) -> Floats:
+        if not len(options.slots):
+            return np.zeros(len(options.rows))
+        each = [self.each(columns, options.rows, slots) for slots in options.slots]
+        return np.asarray(np.mean(each, axis=0), dtype=np.float64)
+
+
 @dataclass(frozen=True, slots=True)
 class Weighted:
     """The sum of scores, each times its weight."""
@@ -70,6 +95,14 @@ class Weighted:
         total = np.zeros(len(options.rows))
         for weight, score in self.parts:
             total += weight * score(columns, options)
+        return total
+
+    def each(self, columns: Columns, rows: Rows, slots: Rows) -> Floats:
+        """What of it tells devices apart."""
+        total = np.zeros(len(slots))
+        for weight, score in self.parts:
+            if isinstance(score, DeviceScore):
+                total += weight * score.each(columns, rows, slots)
         return total
 
 
@@ -124,27 +157,53 @@ class EarlierFirst:
         return np.asarray(-options.rows / max(1, len(columns)), dtype=np.float64)
 
 
-@dataclass(slots=True)
-class RoundRobin:
-    """The next node in turn after the last one used. The turn belongs to the view; `turn_to` follows it."""
+class RoundRobin(DeviceScore):
+    """The next node in turn after the last one used, and there the next device after the last one handed out.
 
-    turn: int = 0
-    version: int = 0
-    tries: Tries = Tries.NODES
+    The turns belong to the view; `turn_to` and `gave` follow it.
+    """
+
+    def __init__(self, columns: Columns) -> None:
+        self.version = 0
+        self.turn = 0
+        self.next_slot: Rows = np.zeros(len(columns), dtype=np.intp)
 
     def turn_to(self, row: int) -> None:
         """The row whose turn it is now."""
         self.turn = row
         self.version += 1
 
+    def gave(self, columns: Columns, row: int, slots: Collection[int]) -> None:
+        """These slots of the row were handed out last.
+
+        The next is the one after them, counted round: after the one that the longest stretch of others follows.
+        """
+        count, given = len(columns.uuids[row]), sorted(slots)
+        stretches = [(after - slot) % count for slot, after in zip(given, (*given[1:], given[0]), strict=True)]
+        _, last = max(zip((stretch or count for stretch in stretches), given, strict=True))
+        self.next_slot[row] = (last + 1) % count
+        self.version += 1
+
+    def each(self, columns: Columns, rows: Rows, slots: Rows) -> Floats:
+        """See `Each`."""
+        total, width = max(1, len(columns)), max(1, columns.width)
+        counts = np.count_nonzero(columns.free_milli[:, rows] >= 0, axis=0).clip(1)
+        rank = (rows - self.turn) % total + (slots - self.next_slot[rows]) % counts / width
+        return np.asarray(-rank / total, dtype=np.float64)
+
     def __call__(self, columns: Columns, options: Options) -> Floats:
+        if len(options.slots):
+            return super().__call__(columns, options)
         total = max(1, len(columns))
         return np.asarray(-((options.rows - self.turn) % total) / total, dtype=np.float64)
 
 
 @dataclass(slots=True)
 class Readings:
-    """What telemetry last said of each slot: availability (0..1) and utilisation (percent); unread slots are worst."""
+    """What telemetry last said of each slot: availability (0..1) and utilisation (percent).
+
+    Slots that could not be read are worst: they come after those that work as hard as they can.
+    """
 
     columns: Columns
     availability: Floats = field(init=False)
@@ -153,37 +212,46 @@ class Readings:
     def __post_init__(self) -> None:
         shape = (self.columns.width, len(self.columns))
         self.availability = np.zeros(shape)
-        self.utilization_pct = np.full(shape, 100.0)
+        self.utilization_pct = np.full(shape, UNREAD_PCT)
 
     def observe(self, row: int, slot: int, availability: float, utilization_pct: int | None) -> None:
         """Take in a reading; `availability` is that of `corral.model.device.availability_score`."""
         self.availability[slot, row] = availability
-        self.utilization_pct[slot, row] = 100.0 if utilization_pct is None else float(utilization_pct)
+        self.utilization_pct[slot, row] = UNREAD_PCT if utilization_pct is None else float(utilization_pct)
         self.columns.touched.add(row)
 
 
+UNREAD_PCT = 102.0
+"""The utilisation that is assumed of a device that does not tell it."""
+
+
 @dataclass(frozen=True, slots=True)
-class Availability:
+class Availability(DeviceScore):
     """0.6 x free memory + 0.4 x idle utilisation of the devices that would be taken, their mean."""
 
     readings: Readings
-    tries: Tries = Tries.SLOTS
     version: int = 0
 
-    def __call__(self, columns: Columns, options: Options) -> Floats:
-        return _mean_of_slots(self.readings.availability, options)
+    def each(self, columns: Columns, rows: Rows, slots: Rows) -> Floats:
+        """See `Each`."""
+        return np.asarray(self.readings.availability[slots, rows], dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)
-class LeastLoaded:
-    """The devices that work least now: minus their mean utilisation, as a fraction."""
+class LeastLoaded(DeviceScore):
+    """The devices that work least now: minus their mean utilisation, as a fraction.
+
+    Of equals those of which least is handed out, which is worth less than one percent: a job that has just come has
+    not been seen at work.
+    """
 
     readings: Readings
-    tries: Tries = Tries.SLOTS
     version: int = 0
 
-    def __call__(self, columns: Columns, options: Options) -> Floats:
-        return _mean_of_slots(self.readings.utilization_pct, options) / -100.0
+    def each(self, columns: Columns, rows: Rows, slots: Rows) -> Floats:
+        """See `Each`."""
+        held = 1.0 - columns.free_milli[slots, rows] / MILLI_PER_DEVICE
+        return np.asarray((self.readings.utilization_pct[slots, rows] + held / 2) / -100.0, dtype=np.float64)
 
 
 def weighted(parts: Sequence[tuple[float, Score]]) -> Score:
@@ -195,11 +263,13 @@ def weighted(parts: Sequence[tuple[float, Score]]) -> Score:
     return Weighted(tuple(parts))
 
 
+def each_of(score: Score) -> Each | None:
+    """What of a score tells the devices of a node apart; None where nothing does."""
+    if score.tries < Tries.SLOTS:
+        return None
+    assert isinstance(score, DeviceScore | Weighted), "a score that compares slots can tell what it makes of each"
+    return score.each
+
+
 def _asked_milli(options: Options) -> int:
     return options.shape.request.devices * options.shape.request.share_milli
-
-
-def _mean_of_slots(readings: Floats, options: Options) -> Floats:
-    if not len(options.slots):
-        return np.zeros(len(options.rows))
-    return np.asarray(readings[options.slots, options.rows].mean(axis=0), dtype=np.float64)

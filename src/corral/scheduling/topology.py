@@ -60,6 +60,11 @@ def best_set(layout: Layout, able: tuple[int, ...], devices: int) -> tuple[int, 
     return max(combinations(able, devices), key=lambda chosen: (_within(layout, chosen), -_cut(layout, chosen, able)))
 
 
+def least_cut(layout: Layout, among: Sequence[int], able: Sequence[int]) -> int:
+    """The first of those slots whose taking cuts the fewest fast paths to the other able ones."""
+    return min(among, key=lambda slot: _cut(layout, (slot,), able))
+
+
 def _grown(layout: Layout, able: tuple[int, ...], devices: int) -> tuple[int, ...]:
     """The best of the sets that start at one slot and add the closest slot until they are large enough."""
     best: tuple[int, ...] = ()
