@@ -3,6 +3,8 @@
 import importlib
 import sys
 
+from bench import probe
+
 BENCHMARKS = (
     *("server", "jobs", "launch", "telemetry", "ledger", "api", "crowded"),
     *("openb", "scale", "queues", "sharing"),
@@ -13,6 +15,7 @@ def main(names: list[str]) -> None:
     unknown = [name for name in names if name not in BENCHMARKS]
     if unknown:
         sys.exit(f"there is no benchmark {unknown[0]!r}; there are {', '.join(BENCHMARKS)}")
+    print(probe.line(), flush=True)
     for name in names or BENCHMARKS:
         print(f"-- {name}", flush=True)
         importlib.import_module(f"bench.{name}").main()

@@ -17,7 +17,8 @@ from corral.ports import Decided
 from tests.control.strategies import box
 
 ALICE, BOB, ROOT = Caller("alice", 1000), Caller("bob", 1001), Caller("root", 0, admin=True)
-TRAINING, CHILD, IDLE, NOBODY = 4242, 4243, 4244, 4245
+# Above PID_MAX_LIMIT of Linux, 2**22: no process has such a pid, not even the one that runs these tests.
+TRAINING, CHILD, IDLE, NOBODY = range(2**22 + 1, 2**22 + 5)
 ASKED = Submission(kind=JobKind.ADOPT, name="old")
 
 

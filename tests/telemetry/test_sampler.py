@@ -114,10 +114,10 @@ def test_samples_go_on_while_nothing_is_told(start: Start, path: Path) -> None:
 
 def test_a_stranger_is_told_with_its_name(start: Start, listener: Listener, path: Path) -> None:
     start(MockSource(path, SystemClock()))
-    process = 'processes = [{ pid = 4213, user = "nobody-here", memory = "1G" }]'
+    process = 'processes = [{ pid = 4194999, user = "nobody-here", memory = "1G" }]'
     path.write_text(ROW.format(uuid="a", extra=process) + ROW.format(uuid="b", extra=""))
     eventually(lambda: bool(listener.condition("a").strangers))
-    assert listener.condition("a").strangers == (DeviceProcess(4213, 1024, "nobody-here"),)
+    assert listener.condition("a").strangers == (DeviceProcess(4194999, 1024, "nobody-here"),)
     assert listener.condition("b").strangers == ()
 
 
