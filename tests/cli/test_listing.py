@@ -57,6 +57,13 @@ def test_ps_says_where_a_job_runs_why_it_waits_or_how_it_ended(row: JobRow, plac
     assert job_place(row, {"GPU-a": 0, "GPU-b": 3, "a": 0, "b": 1, "c": 2, "d": 3, "f": 5}) == place
 
 
+def test_a_begin_time_is_shown_while_it_is_what_a_job_waits_for() -> None:
+    row = job(phase="PENDING", wait="BeginTime", begin_at=NOW)
+    assert job_place(row, {}) == f"(BeginTime {clock_time(NOW)})"
+    assert job_place(replace(row, wait="Resources"), {}) == "(Resources)"
+    assert job_place(replace(row, held=True), {}) == "(Held)"
+
+
 def test_who_asks_for_memory_has_a_part_until_a_device_says_which() -> None:
     assert start_lines([job(held=True, gpus=1, gpus_milli=None)])[1].split()[3] == "part"
 

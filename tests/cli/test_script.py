@@ -76,6 +76,8 @@ def test_our_lines_win_over_slurms_and_later_ones_over_earlier(tmp_path: Path) -
         ("--nice=250", "priority", 8),
         ("--nice=-100", "priority", 4),
         ("-H", "hold", True),
+        ("--begin=now+1hour", "begin", "now+1hour"),
+        ("-b 16:00", "begin", "16:00"),
         ("--nodes=1 -n 1", "gpus", None),
         ("--dependency=afterok:7:9,afterok:11", "after", ["7", "9", "11"]),
     ],

@@ -71,6 +71,15 @@ def test_an_array_is_a_job_an_element_under_the_arrays_id_and_each_takes_a_numbe
     assert (alone.id, alone.sequence, alone.array_id) == ("7", 7, None)
 
 
+def test_a_job_is_not_eligible_before_its_begin_time_and_one_that_is_past_is_no_bar() -> None:
+    later = Submission(("true",), begin_at=60.0)
+    spec = spec_of(later, ALICE, Limits(), None)
+    assert [one.eligible_at for one in jobs_of(later, spec, ("7",), 5.0)] == [60.0]
+    assert [one.eligible_at for one in jobs_of(later, spec, ("7",), 60.0)] == [None]
+    swept = replace(later, array=ArraySpec((0, 1)))
+    assert [one.eligible_at for one in jobs_of(swept, spec, ("7", "8", "9"), 5.0)] == [60.0, 60.0]
+
+
 def test_a_follower_waits_for_a_parent_that_may_still_succeed_and_one_that_nobody_knows_is_refused() -> None:
     view = with_jobs(box(), job(1))
     (fact,) = admit(view, [replace(job(2, after=("1",)), waits_for=())], lambda _: (), 5.0).facts

@@ -36,6 +36,16 @@ def test_what_parks_a_job_goes_before_what_holds_its_like() -> None:
     assert waits.spent(SECOND, 140.0) == (("Resources", 40.0),)
 
 
+def test_what_parks_a_job_until_a_moment_is_over_then_without_a_word() -> None:
+    waits = book((100.0, WaitReason.RESOURCES))
+    waits.park("1", WaitReason.BEGIN_TIME, 100.0, until=130.0)
+    assert waits.spent(FIRST, 120.0) == (("BeginTime", 20.0),)
+    assert waits.spent(FIRST, 140.0) == (("BeginTime", 30.0), ("Resources", 10.0))
+    waits.park("1", WaitReason.HELD, 110.0)
+    waits.park("1", WaitReason.BEGIN_TIME, 115.0, until=130.0)
+    assert waits.spent(FIRST, 140.0) == (("BeginTime", 25.0), ("Held", 5.0), ("Resources", 10.0))
+
+
 def test_time_that_nobody_took_down_is_said_to_be_unrecorded() -> None:
     assert book((160.0, WaitReason.RESOURCES)).spent(FIRST, 170.0) == (("Unrecorded", 60.0), ("Resources", 10.0))
     assert book().spent(FIRST, 100.5) == ()

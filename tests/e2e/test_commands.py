@@ -158,6 +158,20 @@ def test_a_held_job_waits_until_it_is_released(box: Box) -> None:
     assert box.ended(job_id)["phase"] == "SUCCEEDED"
 
 
+def test_a_job_waits_for_its_begin_time_and_says_so(box: Box) -> None:
+    begins_at = time.time() + 3
+    job_id = box.submit("--begin", "now+3", "--", "true")
+    tomorrow = box.submit("--begin", "tomorrow", "--", "true")
+    assert "(BeginTime " in box.ok("ps", "--user", box.job(job_id)["user"])
+    told = box.json("why", "--json", tomorrow)
+    assert "its begin time comes in" in told["reason"]
+    assert told["expected_start"] == box.job(tomorrow)["begin_at"]
+    row = box.ended(job_id)
+    assert (row["phase"], row["started_at"] >= begins_at) == ("SUCCEEDED", True)
+    assert next(part["reason"] for part in box.json("why", "--json", job_id)["waited"]) == "BeginTime"
+    assert box.job(tomorrow)["phase"] == "PENDING"
+
+
 def test_a_failed_parent_cancels_those_that_follow_and_they_say_so(box: Box, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     parent = box.submit("--", "sh", "-c", f"{until_there(gate)}; exit 1")

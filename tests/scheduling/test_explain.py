@@ -126,7 +126,7 @@ def test_holds_dependencies_pauses_and_limits_are_said_in_words() -> None:
     waits = [
         job(1, held=True),
         job(2, waits_for=("1",)),
-        job(3, eligible_at=T0 + 90, attempts=1, reason="the launcher died"),
+        job(3, eligible_at=T0 + 90, launches=1, attempts=1, reason="the launcher died"),
         job(4, array_id="4", array_index=0, array_limit=0, time_limit_s=60),
     ]
     view = running().advance(submitted(*waits))
@@ -139,6 +139,24 @@ def test_holds_dependencies_pauses_and_limits_are_said_in_words() -> None:
             "When it starts depends on job 3, which has no time limit."
         ),
     ]
+
+
+def test_a_begin_time_is_told_with_what_is_left_until_it_and_what_comes_then() -> None:
+    begins = job(2, begin_at=T0 + 90, eligible_at=T0 + 90)
+    free = view_of(observed(box()) + submitted(begins))
+    assert told(free, 2).sentence == "job 2 waits: its begin time comes in 1m 30s. It is expected to start in 1m 30s."
+    assert (told(free, 2).reason, told(free, 2).expected_start) == (WaitReason.BEGIN_TIME, T0 + 90)
+    taken = running(job(1, time_limit_s=3600), gpus=1).advance(submitted(begins))
+    assert told(taken, 2).sentence == "job 2 waits: its begin time comes in 1m 30s. It is expected to start in 1h."
+
+
+def test_a_forecast_knows_the_begin_time() -> None:
+    view = view_of(observed(box()))
+    later = forecast(view, Submission(("true",), begin_at=T0 + 90), "alice", T0)
+    assert later.sentence == "it would wait: its begin time comes in 1m 30s. It is expected to start in 1m 30s."
+    assert (later.placement, later.expected_start, later.nearest) == (None, T0 + 90, None)
+    past = forecast(view, Submission(("true",), begin_at=T0 - 90), "alice", T0)
+    assert (past.sentence, past.expected_start) == ("it would start now", T0)
 
 
 def test_a_cpu_job_is_told_of_cpus() -> None:

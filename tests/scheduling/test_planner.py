@@ -112,6 +112,15 @@ def test_held_dependent_and_pausing_jobs_neither_start_nor_stand_in_the_way() ->
     assert started_ids(planner.plan(T0)) == ["4"], "a clock that is set back takes nobody's backoff away"
 
 
+def test_before_its_begin_time_a_job_neither_starts_nor_has_anything_kept_for_it() -> None:
+    begins = job(1, 2, priority=0, begin_at=T0 + 60, eligible_at=T0 + 60)
+    planner = planner_of(observed(box(gpus=2)), submitted(begins, job(2, time_limit_s=3600), job(3)))
+    plan = planner.plan(T0)
+    assert started_ids(plan) == ["2", "3"]
+    assert (plan.reservations, plan.holds) == ((), ())
+    assert started_ids(planner.plan(T0 + 60)) == ["1"]
+
+
 def test_an_array_runs_no_more_elements_than_its_limit() -> None:
     elements = [job(n, array_id="7", array_index=n, array_limit=2) for n in range(1, 5)]
     planner = planner_of(observed(box()), submitted(*elements, job(9)))

@@ -96,6 +96,25 @@ def test_who_pauses_joins_when_the_time_has_come_and_parts_when_the_clock_is_set
     assert drained(turns(lines, paused)) == []
 
 
+PAUSES = st.lists(st.one_of(st.none(), st.integers(0, 6)), min_size=1, max_size=8)
+
+
+@given(PAUSES, st.lists(st.integers(0, 7), min_size=1, max_size=6), st.data())
+def test_however_the_clock_goes_those_are_in_line_whose_time_has_come(
+    pauses: list[int | None], moments: list[int], data: st.DataObject
+) -> None:
+    jobs = {str(n): job(n, eligible_at=None if at is None else T0 + at) for n, at in enumerate(pauses, start=1)}
+    lines = waiting("fcfs", *jobs.values())
+    for moment in moments:
+        changed = data.draw(st.sampled_from(sorted(jobs)))
+        pause = data.draw(st.one_of(st.none(), st.integers(0, 6)))
+        jobs[changed] = replace(jobs[changed], eligible_at=None if pause is None else T0 + pause)
+        lines.follow(jobs[changed], NOW)
+        lines.wake(Standing(T0 + moment))
+        due = {one.id for one in jobs.values() if (one.eligible_at or 0) <= T0 + moment}
+        assert {place[1] for place in lines.line("default").everybody} == due
+
+
 class Shares:
     """What projects and users have had: one more for each start."""
 

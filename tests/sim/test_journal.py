@@ -51,6 +51,13 @@ def test_a_job_that_never_started_is_left_out_and_one_that_runs_ends_with_the_jo
     assert [(one.job.id, one.ended_at) for one in recorded_jobs(facts)][2:] == [("4", T0 + 2000)]
 
 
+def test_a_job_with_a_begin_time_comes_when_it_may_begin() -> None:
+    begins = job(3, submitted_at=T0, begin_at=T0 + 500, eligible_at=T0 + 500)
+    report = simulate(story(begins, "GPU-0", T0 + 500, T0 + 600), policy="fcfs")
+    assert (report["recorded"]["mean_wait_s"], report["simulated"]["mean_wait_s"]) == (0, 0)
+    assert report["simulated"]["ended_at"] == T0 + 600
+
+
 def test_another_policy_is_compared_with_what_happened() -> None:
     report = simulate(PAST, policy="sjf")
     assert report["recorded"]["mean_wait_s"] == 500

@@ -173,6 +173,10 @@ class SubmitFlags(JobFlags):
         str | None,
         typer.Option("--array", metavar="SPEC", help="Many alike: 0-9%2 is ten, two at once; 0,3,5-7; 0-10:2."),
     ] = None
+    begin: Annotated[
+        str | None,
+        typer.Option("--begin", metavar="WHEN", help="Not before: 16:00, now+2hours, tomorrow, 2026-12-01T08:00."),
+    ] = None
     hold: Annotated[bool, typer.Option("--hold", help="Wait until `corral release`.")] = False
 
 

@@ -134,9 +134,15 @@ def start_lines(rows: Sequence[JobRow]) -> list[str]:
     table = Table(("ID", "NAME", "USER", "GPUS", "STARTS", "WHY"), limits={"ID": 12, "NAME": 14, "USER": 8})
     for row in rows:
         when = "?" if row.expected_start is None else clock_time(row.expected_start)
-        why = "Held" if row.held else row.wait or "Submitted"
-        table.add(row.id, row.name or _command_name(row), row.user, _gpus(row), when, why)
+        table.add(row.id, row.name or _command_name(row), row.user, _gpus(row), when, _wait(row))
     return table.lines()
+
+
+def _wait(row: JobRow) -> str:
+    """Why it waits, in a word; with its begin time, where it waits for that."""
+    if row.held:
+        return "Held"
+    return f"BeginTime {clock_time(row.begin_at)}" if row.wait == "BeginTime" else row.wait or "Submitted"
 
 
 def _gpus(row: JobRow) -> str:
@@ -156,7 +162,7 @@ def job_place(row: JobRow, index_of: Mapping[str, int | None]) -> str:
     """Where it runs, why it waits, or how it ended."""
     if row.phase == "PENDING":
         start = "" if row.expected_start is None else f" starts {clock_time(row.expected_start)}"
-        return f"({'Held' if row.held else row.wait or 'Submitted'}){start}"
+        return f"({_wait(row)}){start}"
     if row.ended and not row.succeeded:
         return row.reason or (f"exit code {row.exit_code}" if row.exit_code is not None else row.phase.lower())
     if not row.devices:

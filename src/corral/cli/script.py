@@ -199,7 +199,7 @@ _Meaning = Callable[[str | None, str], list[str] | None]
 
 _SHORT = {
     "-J": "job-name", "-t": "time", "-G": "gpus", "-a": "array", "-d": "dependency", "-D": "chdir",
-    "-c": "cpus-per-task", "-H": "hold", "-N": "nodes", "-n": "ntasks",
+    "-b": "begin", "-c": "cpus-per-task", "-H": "hold", "-N": "nodes", "-n": "ntasks",
 }  # fmt: skip
 
 _MEANINGS: dict[str, _Meaning] = {
@@ -209,6 +209,7 @@ _MEANINGS: dict[str, _Meaning] = {
     "gpus": _gpus,
     "gpus-per-node": _gpus,
     "array": _passing("--array"),
+    "begin": _passing("--begin"),
     "dependency": _dependency,
     "chdir": _passing("--workdir"),
     "cpus-per-task": _passing("--cpus"),

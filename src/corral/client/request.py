@@ -3,9 +3,11 @@
 import os
 import re
 import resource
+import time as clock
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypedDict, TypeVar
 
+from corral.client.begin import parse_begin
 from corral.client.where import parse_cuda, parse_labels, parse_speeds, parse_version
 from corral.model.ask import Ask, ask
 from corral.model.errors import Refused, nearest
@@ -64,6 +66,7 @@ class RequestOptions(TypedDict, total=False):
         retries: further attempts after a failure; None takes the site's default.
         queue, project: where it waits and whose share it uses, "default" unless said otherwise.
         after: ids of jobs that must succeed first.
+        begin: not before this moment: "16:00", "now+2hours", "tomorrow", "2026-12-01T08:00", or Unix seconds.
         env: variables beside, or instead of, those of this process; None takes one away.
         workdir: where it runs, this process's directory unless said otherwise.
         array: indices and how many may run at once: "0-9%2", "0,3,5-7", "0-10:2".
@@ -100,6 +103,7 @@ class RequestOptions(TypedDict, total=False):
     queue: str | None
     project: str | None
     after: Sequence[str]
+    begin: str | float | None
     env: Mapping[str, str | None]
     workdir: str | os.PathLike[str] | None
     array: str | None
@@ -142,6 +146,7 @@ def submission(
         queue=_text(options.get("queue") or "default", spell("queue")),
         project=_text(options.get("project") or "default", spell("project")),
         after=tuple(options.get("after", ())),
+        begin_at=parse_begin(options.get("begin"), clock.time(), field=spell("begin")),
         env=environment(options.get("env", {}), spell("env")),
         workdir=_directory(options.get("workdir"), spell("workdir")),
         umask=_umask(),

@@ -18,6 +18,7 @@ MAX_SPEEDS = 100
 MAX_LABELS = 100
 MAX_PRIORITY = 1_000_000_000
 MAX_TIME_LIMIT_S = 1e10
+MAX_BEGIN_AT = 1e10
 MAX_MIB = 2**40
 MAX_CPU_MILLI = 10**9
 MAX_INDEX = 2**31 - 1
@@ -58,6 +59,11 @@ def check(submission: Submission) -> None:
             f"time_limit_s: {submission.time_limit_s:g} is no time limit; it must be above 0 and below "
             f"{MAX_TIME_LIMIT_S:g} (leave it out for none)",
             field="time_limit_s",
+        )
+    if submission.begin_at is not None and not 0 <= submission.begin_at <= MAX_BEGIN_AT:
+        raise Refused(
+            f"begin_at: {submission.begin_at:g} is no begin time; it is in Unix seconds, from 0 to {MAX_BEGIN_AT:g}",
+            field="begin_at",
         )
     if submission.checkpoint_signal not in (None, *CHECKPOINT_SIGNALS):
         raise Refused(

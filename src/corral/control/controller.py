@@ -163,7 +163,8 @@ class Controller:
                 self._waits.close(job_id)
             else:
                 barrier = parked(job, now)
-                self._waits.park(job_id, None if barrier is None else barrier.reason, now)
+                reason, until = (None, None) if barrier is None else (barrier.reason, barrier.until)
+                self._waits.park(job_id, reason, now, until)
         self._waits.note([(jobs[hold.job_id], hold) for hold in plan.holds if hold.job_id in jobs], now)
 
     def _evict(self, plan: Plan) -> None:

@@ -46,6 +46,7 @@ def job_row(
         sequence=job.sequence,
         wait=None if wait is None else wait.value,
         expected_start=expected_start,
+        begin_at=spec.begin_at,
     )
 
 

@@ -38,6 +38,7 @@ def spec_of(submission: Submission, caller: Caller, limits: Limits, owner: Proce
         time_limit_s=submission.time_limit_s,
         retries=submission.retries,
         after=submission.after,
+        begin_at=submission.begin_at,
         env=_shared(tuple(sorted(submission.env.items()))),
         workdir=submission.workdir,
         umask=submission.umask,
@@ -92,8 +93,9 @@ def ids_needed(submission: Submission) -> int:
 
 def jobs_of(submission: Submission, spec: JobSpec, ids: Sequence[str], now: float) -> tuple[Job, ...]:
     """The jobs of a submission. The first id is the job's or the array's; each element takes a number of its own."""
+    begin_at = spec.begin_at if spec.begin_at is not None and spec.begin_at > now else None
     if submission.array is None:
-        return (Job(ids[0], int(ids[0]), spec, now, held=submission.held),)
+        return (Job(ids[0], int(ids[0]), spec, now, held=submission.held, eligible_at=begin_at),)
     return tuple(
         Job(
             f"{ids[0]}_{index}",
@@ -101,6 +103,7 @@ def jobs_of(submission: Submission, spec: JobSpec, ids: Sequence[str], now: floa
             spec,
             now,
             held=submission.held,
+            eligible_at=begin_at,
             array_id=ids[0],
             array_index=index,
             array_limit=submission.array.limit,

@@ -35,10 +35,16 @@ class WaitBook:
             del self._groups[group]
         self._held = frozenset(held)
 
-    def park(self, job_id: str, reason: WaitReason | None, now: float) -> None:
-        """The job is parked for `reason` from now on, or parked no longer (None)."""
-        if reason is not None or job_id in self._parked:
-            _turn(self._parked.setdefault(job_id, []), now, "" if reason is None else reason.value)
+    def park(self, job_id: str, reason: WaitReason | None, now: float, until: float | None = None) -> None:
+        """The job is parked for `reason` from now on, till `until` if that is known, or parked no longer (None)."""
+        if reason is None and job_id not in self._parked:
+            return
+        stretches = self._parked.setdefault(job_id, [])
+        while stretches and stretches[-1][0] > now:
+            stretches.pop()
+        _turn(stretches, now, "" if reason is None else reason.value)
+        if until is not None:
+            _turn(stretches, until, "")
 
     def reopen(self, job_id: str, at: float) -> None:
         """The job, which had been started, waits again from `at` on."""

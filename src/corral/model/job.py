@@ -148,6 +148,7 @@ class JobSpec:
         time_limit_s: the job is ended after so long; None is no limit.
         retries: further attempts after a failure or a loss.
         after: ids of jobs that must succeed first.
+        begin_at: not to be started before, in Unix seconds; None is at once.
         speeds: how fast the job runs on each device model, (model, speed) pairs; 0 is cannot.
         checkpoint_signal: sent to the job's processes before it is stopped to make room, such as "USR1"; None is none.
             The stop follows `checkpoint_grace_s` later.
@@ -181,6 +182,7 @@ class JobSpec:
     checkpoint_grace_s: float = 60.0
     notes: tuple[str, ...] = ()
     forced_by: str | None = None
+    begin_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +196,8 @@ class Job:
         launches: times it was handed devices; numbers its allocations.
         attempts: launches of which something ran.
         launch_failures: launches in a row that failed on the machine's side.
-        eligible_at: not to be started before (backoff after a failed launch or attempt); None is at once.
+        eligible_at: not to be started before: its begin time, and once it was launched a pause after a failed launch or
+            attempt; None is at once.
         held: the user's hold; a held job stays PENDING.
         stop_reason: while STOPPING, the phase it is to end in.
         waits_for: ids of the jobs of `spec.after` that have not succeeded yet; in a long list also of some that have,

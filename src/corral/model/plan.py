@@ -16,6 +16,7 @@ class WaitReason(StrEnum):
     PRIORITY = "Priority"
     DEPENDENCY = "Dependency"
     HELD = "Held"
+    BEGIN_TIME = "BeginTime"
     BACKOFF = "Backoff"
     ARRAY_LIMIT = "ArrayLimit"
     LIMIT = "Limit"

@@ -33,6 +33,7 @@ class JobRow:
         gpus_milli: thousandths of a GPU that it holds, or asks for; None where it asks for memory and holds none.
         grants: what it holds of each device now.
         enforcement: what stands behind that; None when it holds none.
+        begin_at: it is not to start before.
     """
 
     id: str
@@ -63,6 +64,7 @@ class JobRow:
     sequence: int | None = None
     wait: str | None = None
     expected_start: float | None = None
+    begin_at: float | None = None
 
     @property
     def ended(self) -> bool:

@@ -20,6 +20,7 @@ class Submission:
 
     Attributes:
         env: the complete environment of the job, to which the server adds its own variables.
+        begin_at: not to be started before (Unix seconds); None, or a moment that is past, is at once.
         priority, retries: None takes the site's default.
         rlimits: soft limits by name of `resource` without the prefix ("NOFILE"); lowered to the server's, never raised.
         resources: amounts by a neighbour's resource name ("cuda.shares": "0.5"), in place of devices in `request`.
@@ -40,6 +41,7 @@ class Submission:
     time_limit_s: float | None = None
     retries: int | None = None
     after: tuple[str, ...] = ()
+    begin_at: float | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     workdir: str = "/"
     umask: int = 0o022

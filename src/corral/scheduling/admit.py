@@ -64,12 +64,16 @@ class Barrier:
 
 
 def parked(job: Job, now: float) -> Barrier | None:
-    """What keeps the job out of its queue: its user's hold, a job it waits for, a pause after a failed launch."""
+    """What keeps the job out of its queue: its user's hold, a job it waits for, its begin time, a pause after a failed
+    launch.
+    """
     if job.held:
         return Barrier(WaitReason.HELD, "it is on hold")
     if job.waits_for:
         return Barrier(WaitReason.DEPENDENCY, ", ".join(job.waits_for[:3]))
     if job.eligible_at is not None and job.eligible_at > now:
+        if not job.launches:
+            return Barrier(WaitReason.BEGIN_TIME, "it is not to begin yet", until=job.eligible_at)
         return Barrier(WaitReason.BACKOFF, f"after {job.attempts} attempts", until=job.eligible_at)
     return None
 

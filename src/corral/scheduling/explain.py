@@ -52,11 +52,7 @@ def explain(
 
     `planner` makes a planner as the server's own is made: it is asked when the job will start.
     """
-    barrier = parked(job, now)
-    if barrier is not None:
-        hold = Hold(job.id, barrier.reason, 0, until=barrier.until, detail=barrier.detail)
-    elif hold is None:
-        hold = Hold(job.id, WaitReason.NOT_REACHED, 0)
+    hold = _parking(job, now) or hold or Hold(job.id, WaitReason.NOT_REACHED, 0)
     fresh = planner(view)
     position = fresh.position(job, now)
     expected = foresee(view, now, [job.id], planner=lambda _: fresh)[job.id]
@@ -79,6 +75,12 @@ def explain(
         depends_on=expected.depends_on,
         starts_now_with=suggestion,
     )
+
+
+def _parking(job: Job, now: float) -> Hold | None:
+    """What keeps the job out of its queue, None when nothing does."""
+    barrier = parked(job, now)
+    return None if barrier is None else Hold(job.id, barrier.reason, 0, until=barrier.until, detail=barrier.detail)
 
 
 def forecast(
@@ -110,17 +112,20 @@ def forecast(
     if expected.placement is not None and expected.start_at == now:
         return Forecast("it would start now", placement=expected.placement, expected_start=now)
     when = _when(view, expected, now)
+    smaller = None
+    if parked(job, now) is None:
+        smaller = nearest_that_starts(view, job.spec, plan or planner(view).plan(now))
     return Forecast(
         f"it would wait: {_in_the_way(asked, job, now, planner)}" + (f". {when}" if when else ""),
         expected_start=expected.start_at,
-        nearest=_flags(nearest_that_starts(view, job.spec, plan or planner(view).plan(now)), request),
+        nearest=_flags(smaller, request),
     )
 
 
 def _in_the_way(asked: View, job: Job, now: float, planner: MakePlanner) -> str:
     """Why the job, which is in the view as if it had been submitted, would be left waiting: as `explain` tells it."""
     fresh = planner(asked)
-    hold = HoldIndex(fresh.plan(now), asked).of(job)
+    hold = _parking(job, now) or HoldIndex(fresh.plan(now), asked).of(job)
     if hold is None:
         return "others go first"
     return _because(asked, job, hold, fresh.position(job, now), now).removeprefix(": ")
@@ -140,7 +145,7 @@ def _as_last(view: View, submission: Submission, user: str, now: float) -> Job:
         speeds=submission.speeds,
     )
     last = max((job.sequence for job in view.jobs.values()), default=0)
-    return Job("the one asked about", last + 1, spec, now)
+    return Job("the one asked about", last + 1, spec, now, eligible_at=submission.begin_at)
 
 
 def _shortage(view: View, job: Job, misfit: Misfit, now: float) -> str:
@@ -204,6 +209,8 @@ def _because(view: View, job: Job, hold: Hold, position: int, now: float) -> str
             return f": it is on hold; `corral release {job.id}` lets it go"
         case WaitReason.DEPENDENCY:
             return f" for {_parents(view, job)}"
+        case WaitReason.BEGIN_TIME:
+            return f": its begin time comes in {format_duration((hold.until or now) - now)}"
         case WaitReason.BACKOFF:
             why = f" ({job.reason})" if job.reason else ""
             pause = format_duration((hold.until or now) - now)

@@ -1,13 +1,13 @@
 """The jobs that wait, in one line for each queue, and there in groups of alike ones."""
 
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
+from operator import itemgetter
 
 from corral.model.job import Job, Phase
 from corral.model.plan import Group, group_of
-from corral.scheduling.admit import parked
 from corral.scheduling.heads import Heads, Lane, Place
 from corral.scheduling.order import Ranking, Standing
 
@@ -80,23 +80,31 @@ class Line:
 
 @dataclass(slots=True)
 class Waiting:
-    """The lines of all queues. A job on hold or behind a dependency is in none, one in backoff until its time comes."""
+    """The lines of all queues.
+
+    A job on hold or behind a dependency is in none, one that pauses or has a begin time only from its time on.
+    """
 
     ranking_of: Callable[[str], Ranking]
     lines: dict[str, Line] = field(default_factory=dict)
-    _backoff: dict[str, Job] = field(default_factory=dict)
+    _later: dict[str, Job] = field(default_factory=dict)
+    _times: list[tuple[float, str]] = field(default_factory=list)
+    _awake_at: float = -inf
 
     def follow(self, job: Job, standing: Standing) -> None:
         """Take in a job as it now stands."""
         line = self.line(job.spec.queue)
         line.leave(job.id)
-        self._backoff.pop(job.id, None)
+        before = self._later.pop(job.id, None)
+        if before is not None:
+            del self._times[bisect_left(self._times, _time_of(before))]
         if job.phase is not Phase.PENDING or job.held or job.waits_for:
             return
-        if job.eligible_at is None:
+        if job.eligible_at is not None:
+            self._later[job.id] = job
+            insort(self._times, _time_of(job))
+        if job.eligible_at is None or job.eligible_at <= self._awake_at:
             line.join(job, standing)
-        else:
-            self._backoff[job.id] = job
 
     def line(self, queue: str) -> Line:
         """The line of a queue."""
@@ -105,13 +113,19 @@ class Waiting:
         return self.lines[queue]
 
     def wake(self, standing: Standing) -> None:
-        """Let those join whose backoff is over, and part from those for whom it is not: a clock may be set back."""
-        for job in self._backoff.values():
-            line = self.line(job.spec.queue)
-            if parked(job, standing.now) is not None:
-                line.leave(job.id)
-            elif job.id not in line:
-                line.join(job, standing)
+        """Let those join whose time has come, and part from those for whom it has not: a clock may be set back."""
+        before, self._awake_at = self._awake_at, standing.now
+        first, last = (bisect_right(self._times, at, key=itemgetter(0)) for at in sorted((before, standing.now)))
+        for _, job_id in self._times[first:last]:
+            job = self._later[job_id]
+            if standing.now > before:
+                self.line(job.spec.queue).join(job, standing)
+            else:
+                self.line(job.spec.queue).leave(job_id)
+
+
+def _time_of(job: Job) -> tuple[float, str]:
+    return (inf if job.eligible_at is None else job.eligible_at, job.id)
 
 
 Foremost = Callable[[Mapping[str, Job]], list[str]]

@@ -102,14 +102,17 @@ def simulate(
 
 
 def recorded_jobs(facts: Iterable[Fact]) -> list[Recorded]:
-    """The jobs that have started, by submission; one that still runs ends with the journal."""
+    """The jobs that have started, by submission; one that still runs ends with the journal.
+
+    One with a begin time counts as submitted then: until then it asked for nothing.
+    """
     jobs: dict[str, Recorded] = {}
     last = 0.0
     for fact in facts:
         last = max(last, fact.at)
         match fact:
             case JobSubmitted(job=job):
-                jobs[job.id] = Recorded(job)
+                jobs[job.id] = Recorded(replace(job, submitted_at=max(job.submitted_at, job.spec.begin_at or 0.0)))
             case JobRequeued(job=job):
                 jobs[job.id] = Recorded(replace(job, submitted_at=jobs[job.id].job.submitted_at))
             case JobChanged(job_id=job_id, changes=changes) if job_id in jobs:
