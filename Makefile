@@ -40,8 +40,9 @@ lint: setup
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
+# Four at a time also on two cores: tests of real servers and jobs mostly wait.
 test: lint
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 4
 
 # Fails, too, when no test had failed: then something else was wrong.
 test-again: setup
