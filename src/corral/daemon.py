@@ -41,7 +41,7 @@ from corral.model.means import Means
 from corral.model.printable import printable
 from corral.model.rows import ServerInfo
 from corral.model.view import View
-from corral.ports import Backend, Decided, Ledger
+from corral.ports import Backend, Decided, Ledger, Lineage, Origin
 from corral.scheduling.idle import IdlePolicy
 from corral.scheduling.policy import placed_by
 from corral.scheduling.site import site_policies
@@ -89,7 +89,7 @@ class Server:
         self._described = self._source.name == "mock"
         self._processes = HostProcesses()
         self._backends = self._make_backends()
-        mps = make_mps(home.root, settings, {"CORRAL_HOME": str(home.root), "CORRAL_JOB_ID": SERVICE})
+        self._mps = mps = make_mps(home.root, settings)
         self._arrangement = Arrangement(settings.sharing, one_user=mps.one_user, unfit=mps.unfit)
         self._sampler = Sampler(
             self._source,
@@ -97,7 +97,7 @@ class Server:
             settings,
             view=self._ledger.view,
             observe=self._ledger.observe,
-            attribution=Attribution(self._clock, owners=self._owners, home=str(home.root)),
+            attribution=Attribution(self._clock, origins=self._origins, home=str(home.root)),
             arrange=self._arrange,
         )
         self._house = House(
@@ -210,8 +210,10 @@ class Server:
         if house is not None:
             house.dispatcher.look(allocation_id)
 
-    def _owners(self) -> dict[int, str]:
-        return self._house.dispatcher.pids()
+    def _origins(self) -> tuple[Origin, ...]:
+        daemons = (self._processes.identify(pid) for pid in self._mps.daemons())
+        services = (Origin(SERVICE, Lineage(daemon)) for daemon in daemons if daemon is not None)
+        return (*self._house.dispatcher.origins(), *services)
 
     def _arrange(self, node: Node) -> Node:
         for why in self._arrangement.refusals(node):

@@ -146,6 +146,33 @@ class Launch:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """What tells the processes of a launch from others on their host; nothing in it is their own word.
+
+    Attributes:
+        root: the process that they descend from.
+        adopts: they do so as long as it lives, because it takes in those whose parents have ended (a subreaper).
+        cgroup: the one they were started in, as /proc/PID/cgroup names it; None where there is none.
+    """
+
+    root: ProcessIdentity | None = None
+    adopts: bool = False
+    cgroup: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """By what the processes of a job are known. `uid` is whose its processes are that descend from none of Corral's.
+
+    Such a process is the job's if it is that user's and its environment says so; None where none is believed.
+    """
+
+    job_id: str
+    lineage: Lineage
+    uid: int | None = None
+
+
 class Backend(Protocol):
     """Runs work. Every call is idempotent by allocation id and safe from any thread."""
 
@@ -179,6 +206,10 @@ class Backend(Protocol):
 
     def pids(self, allocation_id: str) -> frozenset[int]:
         """Process ids of the work now."""
+        ...
+
+    def lineage(self, allocation_id: str) -> Lineage:
+        """By what the processes of the work are known; asked for every look at the devices, so it must be quick."""
         ...
 
     def close(self) -> None:

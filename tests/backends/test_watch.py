@@ -1,9 +1,11 @@
 import contextlib
+import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from queue import Queue
 
 import pytest
@@ -151,3 +153,18 @@ def test_an_allocation_that_was_declared_lost_is_never_watched(backend: WatchBac
     assert backend.report("1.1").phase is LaunchPhase.DECLARED_LOST
     backend.forget("1.1")
     assert backend.launches() == ()
+
+
+def test_what_descends_from_a_reservations_owner_is_known_by_it_where_the_owner_is_the_users_own(
+    backend: WatchBackend,
+) -> None:
+    with process() as child:
+        for allocation_id, uid in (("1.1", os.getuid()), ("2.1", os.getuid() + 1), ("3.1", None)):
+            asked = launch(JobKind.RESERVE, identity(child))
+            spec = replace(asked.job.spec, uid=uid)
+            backend.launch(replace(asked, allocation_id=allocation_id, job=replace(asked.job, spec=spec)))
+        assert backend.lineage("1.1").root == backend.lineage("3.1").root == identity(child)
+        assert backend.lineage("2.1").root is None
+        assert not backend.lineage("1.1").adopts
+        for allocation_id in ("1.1", "2.1", "3.1"):
+            backend.stop(allocation_id)

@@ -1,6 +1,8 @@
 """A job that takes more of a shared device than it was granted is told, and then stopped; its neighbours are not."""
 
+import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 from tests.e2e.box import Box
 
@@ -61,6 +63,28 @@ def test_a_job_over_its_grant_is_warned_and_stopped_and_its_neighbour_runs_on(
     assert "is stopped: it held 21G" in stopped
     assert box.job(modest)["phase"] == "RUNNING"
     assert box.ok("logs", modest).strip() == modest_pid
+
+
+def test_no_job_is_stopped_for_what_another_process_takes_in_its_name(new_box: Callable[[str], Box]) -> None:
+    box = new_box(DEVICE.format(processes=""))
+    (box.home / "config.yaml").write_text("kill_grace: 1s\nsample_interval: 0.2s\nguard_grace: 0.5s\n")
+    box.up()
+    victim, victim_pid = started(box)
+    marks = Path(f"/proc/{victim_pid}/environ").read_bytes().decode().split("\0")
+    environment = dict(entry.split("=", 1) for entry in marks if entry.startswith(("CORRAL_", "PATH=")))
+    worn = [f"{name}={value}" for name, value in environment.items() if name != "PATH"]
+    thief = box.submit("--gpus", "0.25", "--", "env", *worn, "sh", "-c", "echo $$; exec sleep 600")
+    thief_pid = box.until(lambda: box.ok("logs", thief).strip())
+    with subprocess.Popen(["sleep", "600"], env=environment) as stranger:
+        uses(box, {victim_pid: "10G", thief_pid: "30G", str(stranger.pid): "30G"})
+        assert "it held 30G of GPU 0" in box.ended(thief)["reason"]
+        (device,) = box.json("devices", "--json")
+        jobs = {process["pid"]: process["job"] for process in device["processes"]}
+        assert jobs[int(victim_pid)] == victim
+        assert jobs[stranger.pid] is None
+        stranger.kill()
+    assert box.job(victim)["phase"] == "RUNNING"
+    assert box.ok("logs", victim).strip() == victim_pid
 
 
 def test_a_job_that_may_be_retried_is_tried_again_after_it_was_stopped(new_box: Callable[[str], Box]) -> None:

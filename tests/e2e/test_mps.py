@@ -69,6 +69,22 @@ def test_clients_get_their_limits_and_the_daemon_goes_with_the_last_of_them(mps_
     mps_box.until(lambda: daemon_pid(mps_box) is None)
 
 
+def test_the_daemon_is_no_stranger_on_its_device_and_nobody_else_can_pass_for_it(mps_box: Box) -> None:
+    mps_box.submit("--gpus", "0.5", "--", "sleep", "60")
+    pid = mps_box.until(lambda: daemon_pid(mps_box))
+    worn = {"PATH": os.environ["PATH"], "CORRAL_HOME": str(mps_box.home), "CORRAL_JOB_ID": "mps"}
+    with subprocess.Popen(["sleep", "60"], env=worn) as stranger:
+        used = ", ".join(f'{{ pid = {one}, memory = "1G" }}' for one in (pid, stranger.pid))
+        mps_box.describe(described(1, extra=f"processes = [{used}]"))
+
+        def jobs() -> dict[int, str | None]:
+            (device,) = mps_box.json("devices", "--json")
+            return {process["pid"]: process["job"] for process in device["processes"]}
+
+        mps_box.until(lambda: jobs() == {pid: "mps", stranger.pid: None})
+        stranger.kill()
+
+
 def test_a_whole_device_needs_no_daemon(mps_box: Box) -> None:
     job = mps_box.submit("--", "sleep", "60")
     mps_box.until_phase(job, "RUNNING")

@@ -153,6 +153,34 @@ def test_another_process_that_got_the_pid_is_left_alone(daemon: MpsDaemon, paths
     assert daemon.health().state is MpsState.DOWN
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
+def test_a_client_of_another_user_that_writes_its_pid_where_the_daemons_is_looked_for_is_left_alone(
+    daemon: MpsDaemon, paths: MpsPaths
+) -> None:
+    paths.pipe.mkdir(parents=True)
+    with subprocess.Popen(["sleep", "60"], env=environment(paths), user=1) as client:
+        (paths.pipe / "nvidia-cuda-mps-control.pid").write_text(str(client.pid))
+        assert daemon.pid() is None
+        daemon.stop()
+        assert running(client.pid)
+        client.kill()
+
+
+def test_a_process_that_the_daemon_did_not_start_is_not_killed_as_its_server(
+    mps_control: str, paths: MpsPaths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MPS_FAKE", "ignores-quit")
+    monkeypatch.setattr(mps_daemon, "_QUITS_WITHIN_S", 0.1)
+    stubborn = MpsDaemon("GPU-a", paths, control=mps_control, timeout_s=PATIENCE_S)
+    stubborn.start()
+    with subprocess.Popen(["sleep", "60"], env=environment(paths)) as client:
+        monkeypatch.setattr(stubborn, "_servers", lambda: [client.pid])
+        stubborn.stop()
+        assert stubborn.pid() is None
+        assert running(client.pid)
+        client.kill()
+
+
 def test_a_driver_without_multi_user_mode_says_so(
     mps_control: str, paths: MpsPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:

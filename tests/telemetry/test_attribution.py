@@ -3,15 +3,22 @@
 import os
 import pwd
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from corral.clock import ManualClock, SystemClock
 from corral.model.device import DeviceProcess, DeviceSample
-from corral.telemetry.attribution import Attribution, container_in
+from corral.model.job import ProcessIdentity
+from corral.ports import Lineage, Origin
+from corral.telemetry import attribution, processes
+from corral.telemetry.attribution import SERVICE, Attribution, container_in
+from corral.telemetry.processes import HostProcesses
 
 HOME = "/tmp/home"
 MARK = {"CORRAL_JOB_ID": "17", "CORRAL_HOME": HOME}
@@ -28,8 +35,8 @@ def running(env: dict[str, str] | None = None) -> Iterator["subprocess.Popen[byt
         process.kill()
 
 
-def joined(attribution: Attribution, *processes: DeviceProcess) -> tuple[DeviceProcess, ...]:
-    (sample,) = attribution.attribute([DeviceSample("a", 0.0, processes=processes)])
+def joined(join: Attribution, *on_device: DeviceProcess) -> tuple[DeviceProcess, ...]:
+    (sample,) = join.attribute([DeviceSample("a", 0.0, processes=on_device)])
     assert sample.processes is not None
     return sample.processes
 
@@ -44,84 +51,132 @@ def test_a_process_is_joined_to_its_user_command_and_start() -> None:
     assert abs(process.started_at - time.time()) < 30
 
 
-def test_a_process_with_the_mark_of_this_home_belongs_to_the_job_it_names() -> None:
+def origin(job_id: str, root: int | None = None, **more: Any) -> Origin:
+    """A job that is known by its root, or by its cgroup, or by its user and mark."""
+    lineage = Lineage(None if root is None else HostProcesses().identify(root), more.pop("adopts", False))
+    return Origin(job_id, replace(lineage, cgroup=more.pop("cgroup", None)), **more)
+
+
+def job_of(pid: int, *origins: Origin) -> str | None:
+    (process,) = joined(Attribution(SystemClock(), origins=lambda: origins, home=HOME), DeviceProcess(pid))
+    return process.job_id
+
+
+@contextmanager
+def family(script: str = "sleep 60", env: dict[str, str] | None = None) -> Iterator[tuple[int, int]]:
+    """A process and its child, which executes `script`: what a supervisor and its job are to each other."""
+    line = f"{script} & echo $!; read line; kill $!"
+    parent = subprocess.Popen(
+        ["/bin/sh", "-c", line], env=env or {}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with parent:
+        assert parent.stdout is not None
+        yield parent.pid, int(parent.stdout.readline())
+        parent.communicate("\n")
+
+
+def test_a_process_belongs_to_the_job_that_it_descends_from() -> None:
+    with family() as (parent, child):
+        assert job_of(child, origin("5", parent)) == "5"
+        assert job_of(child, origin("5", child)) == "5"
+        assert job_of(child) is None
+
+
+def test_a_process_that_wears_the_mark_of_another_job_is_of_the_one_it_descends_from() -> None:
+    with family(env=MARK) as (parent, child):
+        for uid in (None, os.getuid()):
+            assert job_of(child, origin("17", uid=uid), origin("5", parent, adopts=True)) == "5"
+
+
+def test_a_pid_that_was_another_process_when_it_was_noted_is_no_root() -> None:
+    with family() as (parent, child):
+        noted = origin("5", parent)
+        assert noted.lineage.root is not None
+        before = replace(noted.lineage.root, start_ticks=noted.lineage.root.start_ticks - 1)
+        assert job_of(child, Origin("5", Lineage(before))) is None
+
+
+def test_of_nested_jobs_the_nearest_counts() -> None:
+    with family() as (parent, child):
+        assert job_of(child, origin("5", parent), origin("6", child)) == "6"
+
+
+def test_a_mark_is_believed_of_the_jobs_own_user_alone() -> None:
     with running(MARK) as child:
-        (process,) = joined(Attribution(SystemClock(), home=HOME), DeviceProcess(child.pid))
-    assert process.job_id == "17"
+        assert job_of(child.pid, origin("17", uid=os.getuid())) == "17"
+        assert job_of(child.pid, origin("17", uid=os.getuid() + 1)) is None
+        assert job_of(child.pid, origin("17", uid=None)) is None
+        assert job_of(child.pid) is None
+
+
+def test_a_mark_is_not_believed_while_the_job_has_a_supervisor_that_would_have_the_process_below_it() -> None:
+    with running() as supervisor, running(MARK) as child:
+        job = origin("17", supervisor.pid, adopts=True, uid=os.getuid())
+        assert job_of(child.pid, job) is None
+        supervisor.kill()
+        supervisor.wait()
+        assert job_of(child.pid, job) == "17"
 
 
 def test_the_mark_of_another_home_counts_nothing() -> None:
     with running(MARK | {"CORRAL_HOME": "/tmp/another"}) as child:
-        (process,) = joined(Attribution(SystemClock(), home=HOME), DeviceProcess(child.pid))
-    assert process.job_id is None
+        assert job_of(child.pid, origin("17", uid=os.getuid())) is None
 
 
-def test_a_process_that_scrubbed_its_environment_is_known_by_its_parent() -> None:
-    script = (
-        "import subprocess; p = subprocess.Popen(['sleep', '60'], env={}); print(p.pid, flush=True); input(); p.kill()"
-    )
-    parent = subprocess.Popen(
-        [sys.executable, "-c", script], env=MARK, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    with parent:
-        assert parent.stdout is not None
-        (process,) = joined(Attribution(SystemClock(), home=HOME), DeviceProcess(int(parent.stdout.readline())))
-        parent.communicate("\n")
-    assert process.job_id == "17"
+def test_what_a_marked_process_started_without_its_environment_is_known_by_it() -> None:
+    with family("env -i sleep 60", env=MARK) as (_, child):
+        assert job_of(child, origin("17", uid=os.getuid())) == "17"
 
 
-def test_corral_knows_its_own_processes_and_what_descends_from_them() -> None:
-    script = "sleep 60 & echo $!; read line; kill $!"
-    # The parent is not the process of the tests, which is nobody's where it is the first of its namespace.
-    parent = subprocess.Popen(
-        ["/bin/sh", "-c", script], env={}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    with parent:
-        assert parent.stdout is not None
-        child_pid = int(parent.stdout.readline())
-        for owners in ({child_pid: "5"}, {parent.pid: "5"}):
-            attribution = Attribution(SystemClock(), owners=owners.copy)
-            (process,) = joined(attribution, DeviceProcess(child_pid))
-            assert process.job_id is None
-            attribution.learn_owners()
-            (process,) = joined(attribution, DeviceProcess(child_pid))
-            assert process.job_id == "5"
-        parent.communicate("\n")
+@pytest.fixture
+def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int, str], None]:
+    """A process table to which processes are added: pid, parent, cgroup."""
+    monkeypatch.setattr(attribution, "PROC", tmp_path)
+    monkeypatch.setattr(processes, "PROC", tmp_path)
+
+    def add(pid: int, parent: int, cgroup: str) -> None:
+        (tmp_path / str(pid)).mkdir()
+        numbers = [str(parent), *("0" * 17), "7"]
+        (tmp_path / str(pid) / "stat").write_text(f"{pid} (a b) c) S {' '.join(numbers)} 0 0")
+        (tmp_path / str(pid) / "cgroup").write_text(f"4:memory:/elsewhere\n0::{cgroup}\n")
+
+    return add
 
 
-def test_owners_are_asked_only_for_processes_without_a_mark_and_seldom() -> None:
+def test_a_process_is_of_the_job_in_whose_cgroup_it_is_unless_it_descends_from_another(
+    table: Callable[[int, int, str], None],
+) -> None:
+    table(100, 1, "/")
+    table(200, 100, "/corral/5.1")
+    table(201, 100, "/corral/5.1/of/its/own")
+    table(202, 100, "/corral/5.10")
+    job = origin("5", cgroup="/corral/5.1")
+    assert [job_of(pid, job) for pid in (200, 201, 202, 100)] == ["5", "5", None, None]
+    assert job_of(200, job, Origin("6", Lineage(ProcessIdentity(100, 7, "")))) == "6"
+
+
+def test_what_serves_all_jobs_is_known_by_its_descent_and_a_job_cannot_call_itself_that() -> None:
+    with family(env=MARK | {"CORRAL_JOB_ID": SERVICE}) as (parent, child):
+        assert job_of(child) is None
+        assert job_of(child, origin("5", parent)) == "5"
+        assert job_of(child, origin(SERVICE, parent)) == SERVICE
+        # A job may write a pid where that of the service is looked for.
+        assert job_of(child, origin("5", parent), origin(SERVICE, child)) == "5"
+
+
+def test_who_is_asked_for_jobs_is_asked_once_a_look_and_never_for_devices_that_nobody_uses() -> None:
     asked = []
 
-    def owners() -> dict[int, str]:
-        asked.append("owners")
-        return {}
+    def origins() -> tuple[Origin, ...]:
+        asked.append("origins")
+        return ()
 
-    clock = ManualClock()
-    attribution = Attribution(clock, owners=owners, home=HOME)
-    with running(MARK) as marked, running() as unmarked:
-        joined(attribution, DeviceProcess(marked.pid))
-        attribution.learn_owners()
-        assert asked == []
-        for _ in range(3):
-            joined(attribution, DeviceProcess(unmarked.pid))
-            attribution.learn_owners()
+    join = Attribution(ManualClock(), origins=origins)
+    with running() as one, running() as other:
+        joined(join, DeviceProcess(one.pid), DeviceProcess(other.pid))
         assert len(asked) == 1
-        clock.advance(10.0)
-        attribution.learn_owners()
-        assert len(asked) == 2
-
-
-def test_a_process_that_has_just_been_adopted_is_no_stranger_for_the_rest_of_the_pause() -> None:
-    owners: dict[int, str] = {}
-    attribution = Attribution(ManualClock(), owners=owners.copy)
-    with running() as child:
-        joined(attribution, DeviceProcess(child.pid))
-        attribution.learn_owners()
-        joined(attribution, DeviceProcess(child.pid))
-        owners[child.pid] = "5"
-        attribution.learn_owners(("5.1",))
-        (process,) = joined(attribution, DeviceProcess(child.pid))
-    assert process.job_id == "5"
+        join.attribute([DeviceSample("a", 0.0, processes=())])
+        assert len(asked) == 1
 
 
 def test_a_pid_of_another_namespace_stays_a_bare_pid() -> None:
@@ -130,10 +185,10 @@ def test_a_pid_of_another_namespace_stays_a_bare_pid() -> None:
 
 
 def test_a_process_known_here_that_has_ended_is_left_out() -> None:
-    attribution = Attribution(SystemClock())
+    join = Attribution(SystemClock())
     with running() as child:
-        assert len(joined(attribution, DeviceProcess(child.pid))) == 1
-    assert joined(attribution, DeviceProcess(child.pid)) == ()
+        assert len(joined(join, DeviceProcess(child.pid))) == 1
+    assert joined(join, DeviceProcess(child.pid)) == ()
 
 
 def test_a_described_process_is_not_taken_for_the_hosts_process_of_that_pid() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 from corral.backends.process.backend import LaunchState, ProcessBackend
 from corral.backends.process.launch import LaunchError, LaunchSpec
 from corral.model.errors import BackendFailed
-from corral.model.job import Phase
-from corral.ports import Launch, LaunchPhase, LaunchReport
+from corral.model.job import Phase, ProcessIdentity
+from corral.ports import Launch, LaunchPhase, LaunchReport, Lineage
 
 _ENDING_BY_REASON = {"timed_out": Phase.TIMED_OUT, "cancelled": Phase.CANCELLED}
 _PHASE_BY_REASON = {"launch_failed": LaunchPhase.DECLARED_LOST, "supervisor_failed": LaunchPhase.DEAD}
@@ -90,6 +90,12 @@ class LocalBackend:
     def pids(self, allocation_id: str) -> frozenset[int]:
         """The job's processes now."""
         return frozenset(self._processes.pids(allocation_id))
+
+    def lineage(self, allocation_id: str) -> Lineage:
+        """All that descends from the supervisor, which adopts every orphan of its job, and what is in its cgroup."""
+        supervisor = self._processes.supervisor(allocation_id)
+        root = None if supervisor is None else ProcessIdentity(*supervisor)
+        return Lineage(root, adopts=True, cgroup=self._processes.cgroup_of(allocation_id))
 
     def close(self) -> None:
         """Let go; the jobs run on under their supervisors."""

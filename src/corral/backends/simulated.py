@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from corral.clock import Clock
 from corral.model.job import Phase
-from corral.ports import Launch, LaunchPhase, LaunchReport
+from corral.ports import Launch, LaunchPhase, LaunchReport, Lineage
 
 
 class SimulatedBackend:
@@ -85,6 +85,10 @@ class SimulatedBackend:
     def pids(self, allocation_id: str) -> frozenset[int]:
         """Nothing really runs."""
         return frozenset()
+
+    def lineage(self, allocation_id: str) -> Lineage:
+        """Nothing really runs."""
+        return Lineage()
 
     def close(self) -> None:
         """Nothing to let go of."""

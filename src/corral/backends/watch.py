@@ -16,7 +16,7 @@ from corral.backends.pidfd import exit_status
 from corral.clock import Clock
 from corral.model.errors import BackendFailed
 from corral.model.job import Job, JobKind, Phase, ProcessIdentity
-from corral.ports import Launch, LaunchPhase, LaunchReport, Processes
+from corral.ports import Launch, LaunchPhase, LaunchReport, Lineage, Processes
 
 LOOK_AGAIN_S = 0.05
 REAPED_WITHIN_S = 1.0
@@ -116,6 +116,16 @@ class WatchBackend:
         if watch is None or watch.job.spec.owner is None or not self._processes.alive(watch.job.spec.owner):
             return frozenset()
         return self._processes.family(watch.job.spec.owner.pid)
+
+    def lineage(self, allocation_id: str) -> Lineage:
+        """All that descends from the owner, which for a reservation must be the user's: anybody can name a process."""
+        with self._lock:
+            watch = self._watches.get(allocation_id)
+        if watch is None or watch.job.spec.owner is None:
+            return Lineage()
+        spec, owner = watch.job.spec, watch.job.spec.owner
+        named = spec.kind is JobKind.RESERVE and spec.uid is not None
+        return Lineage() if named and self._processes.uid(owner) != spec.uid else Lineage(owner)
 
     def close(self) -> None:
         """Stop watching; nobody is ended."""

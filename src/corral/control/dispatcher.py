@@ -5,6 +5,7 @@ a notice only says where to look. So a notice may be lost, doubled or late: the 
 """
 
 import logging
+import os
 import queue
 import threading
 from collections.abc import Callable, Mapping
@@ -21,7 +22,7 @@ from corral.model.errors import BackendFailed, CorralError, Refused
 from corral.model.fact import Fact
 from corral.model.job import Job, JobKind, Phase
 from corral.model.view import View
-from corral.ports import Backend, Decided, Launch, LaunchPhase, LaunchReport, Ledger
+from corral.ports import Backend, Decided, Launch, LaunchPhase, LaunchReport, Ledger, Origin
 
 log = logging.getLogger(__name__)
 
@@ -83,15 +84,14 @@ class Dispatcher:
         """Something happened to this launch: read its report. For backends to call, from any thread."""
         self._todo.put(("heed", allocation_id))
 
-    def pids(self) -> dict[int, str]:
-        """Job id by process id, of every process that live work consists of now."""
+    def origins(self) -> tuple[Origin, ...]:
+        """By what the processes of each live job are known, the job that came first first."""
         view = self._ledger.view()
-        owners = {}
-        for job in transitions.live(view):
-            assert job.allocation_id is not None
-            for pid in self._backends[job.spec.kind].pids(job.allocation_id):
-                owners[pid] = job.id
-        return owners
+        return tuple(
+            Origin(job.id, self._backends[job.spec.kind].lineage(allocation.id), _uid_of(job))
+            for allocation in view.allocations.values()
+            if (job := view.jobs.get(allocation.job_id)) is not None
+        )
 
     def recover(self) -> None:
         """Compare what runs with what the ledger says, after a boot, and bring both together.
@@ -278,6 +278,18 @@ class Dispatcher:
                 return transitions.never_ran(view, job, at)
             return transitions.launch_failed(view, job, report.reason, at, self._backoff)
         return transitions.ended(view, job, report, at, self._backoff)
+
+
+def _uid_of(job: Job) -> int | None:
+    """Whose the job's processes are that Corral starts, or that a session starts; None for an adopted one."""
+    match job.spec.kind:
+        case JobKind.ADOPT:
+            return None
+        case JobKind.RESERVE:
+            return os.geteuid() if job.spec.uid is None else job.spec.uid
+        case JobKind.RUN:
+            # Only root can run a job as another user.
+            return os.geteuid() or job.spec.uid or 0
 
 
 def _job_id_of(allocation_id: str) -> str:

@@ -1,6 +1,5 @@
 """The means of sharing as a site has set them. A further means is a file of its own and a line here."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from corral.config import Settings
@@ -13,10 +12,10 @@ from corral.sharing.mps_daemon import multi_user_missing
 from corral.sharing.timeslice import Timeslice
 
 
-def make_mps(home: Path, settings: Settings, mark: Mapping[str, str]) -> Mps:
-    """MPS with its daemons under `home`, their processes carrying the variables `mark`."""
+def make_mps(home: Path, settings: Settings) -> Mps:
+    """MPS with its daemons under `home`."""
     multi_user = settings.mps_multi_user and multi_user_missing(settings.mps_control) is None
-    return Mps(home, control=settings.mps_control, multi_user=multi_user, mark=mark)
+    return Mps(home, control=settings.mps_control, multi_user=multi_user)
 
 
 def mps_warning(settings: Settings) -> str | None:

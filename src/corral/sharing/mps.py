@@ -1,6 +1,6 @@
 """NVIDIA's Multi-Process Service: several jobs at once on one device, each held to its compute and its memory."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from corral.model.device import Device, Node
@@ -37,8 +37,7 @@ def mps_unfit(node: Node, device: Device) -> str | None:
 class Mps:
     """A control daemon per shared device, under `home`. Its clients carry their limits in their environment.
 
-    `multi_user` runs the daemon so that clients of several Unix users meet in it; otherwise one user at a time. `mark`
-    are variables of the daemons' own processes.
+    `multi_user` runs the daemon so that clients of several Unix users meet in it; otherwise one user at a time.
     """
 
     means = Means.MPS
@@ -50,12 +49,10 @@ class Mps:
         *,
         control: str = "nvidia-cuda-mps-control",
         multi_user: bool = False,
-        mark: Mapping[str, str] | None = None,
     ) -> None:
         self._home = home
         self._control = control
         self._multi_user = multi_user
-        self._mark = mark
         self._daemons: dict[str, MpsDaemon] = {}
 
     def unfit(self, node: Node, device: Device) -> str | None:
@@ -116,10 +113,15 @@ class Mps:
         """How the daemon of a shared device fares now."""
         return self._daemon(device).health()
 
+    def daemons(self) -> tuple[int, ...]:
+        """The pids of the control daemons that run now; the servers that clients meet in descend from them."""
+        pids = (daemon.pid() for daemon in tuple(self._daemons.values()))
+        return tuple(pid for pid in pids if pid is not None)
+
     def _daemon(self, device: Device) -> MpsDaemon:
         if device.uuid not in self._daemons:
             paths = MpsPaths.under(self._home, device.uuid)
             self._daemons[device.uuid] = MpsDaemon(
-                device.uuid, paths, control=self._control, multi_user=self._multi_user, mark=self._mark
+                device.uuid, paths, control=self._control, multi_user=self._multi_user
             )
         return self._daemons[device.uuid]

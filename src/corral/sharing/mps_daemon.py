@@ -3,12 +3,12 @@
 It belongs to the machine rather than to the server: one that a former server left is found by its pipe directory.
 """
 
+import contextlib
 import os
 import shutil
 import signal
 import threading
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -94,8 +94,6 @@ class MpsDaemon:
     """`nvidia-cuda-mps-control` for one device. Calls are bounded, and may be repeated, by any thread.
 
     The program may take `timeout_s` for each answer.
-
-    `mark` are variables by which others know the processes of the daemon for Corral's.
     """
 
     def __init__(
@@ -106,14 +104,12 @@ class MpsDaemon:
         control: str = "nvidia-cuda-mps-control",
         multi_user: bool = False,
         timeout_s: float = 10.0,
-        mark: Mapping[str, str] | None = None,
     ) -> None:
         self._uuid = uuid
         self._paths = paths
         self._control = control
         self._multi_user = multi_user
         self._timeout_s = timeout_s
-        self._mark = mark or {}
         self._changing = threading.RLock()
 
     def start(self) -> None:
@@ -144,7 +140,7 @@ class MpsDaemon:
 
     def health(self) -> MpsHealth:
         """Ask the daemon and the servers it started; a server at fault makes it FAULT."""
-        pid = self._pid()
+        pid = self.pid()
         if pid is None:
             return MpsHealth(MpsState.DOWN, None)
         try:
@@ -162,7 +158,7 @@ class MpsDaemon:
 
     def serves_many(self) -> bool:
         """Whether clients of several users may meet in it: as it was started where it runs, else as it would be."""
-        pid = self._pid()
+        pid = self.pid()
         if pid is None or not self._multi_user:
             return self._multi_user
         try:
@@ -176,7 +172,7 @@ class MpsDaemon:
             self._stop()
 
     def _stop(self) -> None:
-        pid = self._pid()
+        pid = self.pid()
         if pid is None:
             return
         servers: list[int] = []
@@ -187,8 +183,8 @@ class MpsDaemon:
             pass  # what does not answer is killed below
         if self._gone(pid, _QUITS_WITHIN_S):
             return
-        for victim in (*servers, pid):
-            if self._is_ours(victim):
+        for victim in (*(server for server in servers if _parent_of(server) == pid), pid):
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(victim, signal.SIGKILL)
         if not self._gone(pid, _DIES_WITHIN_S):
             raise BackendFailed(f"MPS on {self._uuid} (process {pid}) cannot be killed; the device may need a reset")
@@ -202,13 +198,13 @@ class MpsDaemon:
     def _environment(self) -> dict[str, str]:
         return {
             **os.environ,
-            **self._mark,
             "CUDA_VISIBLE_DEVICES": self._uuid,
             "CUDA_MPS_PIPE_DIRECTORY": str(self._paths.pipe),
             "CUDA_MPS_LOG_DIRECTORY": str(self._paths.log),
         }
 
-    def _pid(self) -> int | None:
+    def pid(self) -> int | None:
+        """The control daemon's process, None when it is not running."""
         try:
             pid = int((self._paths.pipe / _PID_FILE).read_text())
         except (OSError, ValueError):
@@ -216,12 +212,16 @@ class MpsDaemon:
         return pid if self._is_ours(pid) else None
 
     def _is_ours(self, pid: int) -> bool:
-        """Whether the process was started for this pipe directory: a pid alone may be another's by now."""
+        """Whether this server's user started the process for this pipe directory.
+
+        A pid alone may be another's by now, and clients, who may write beside the pid file, have the directory too.
+        """
         try:
+            owner = os.stat(f"/proc/{pid}").st_uid
             environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
         except OSError:
             return False
-        return b"CUDA_MPS_PIPE_DIRECTORY=" + os.fsencode(self._paths.pipe) in environment
+        return owner == os.geteuid() and b"CUDA_MPS_PIPE_DIRECTORY=" + os.fsencode(self._paths.pipe) in environment
 
     def _gone(self, pid: int, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
@@ -239,6 +239,14 @@ class MpsDaemon:
         lines = text.split("\n")
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
         return f" (its log ends: {last})" if last else ""
+
+
+def _parent_of(pid: int) -> int | None:
+    try:
+        # The name before it stands in parentheses and may hold anything.
+        return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[1])
+    except OSError:
+        return None
 
 
 def _make_for_clients(directory: Path) -> None:

@@ -4,32 +4,35 @@ import os
 import pwd
 import re
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from corral.clock import Clock
 from corral.model.device import DeviceProcess, DeviceSample
+from corral.ports import Origin
 from corral.telemetry.processes import PROC, read_stat, real_uid
 
 SERVICE = "mps"
-"""What Corral runs for all jobs on a device (the daemon they meet in) is marked with this in place of a job's id."""
+"""What Corral runs for all jobs on a device (the daemon they meet in) belongs to this in place of a job's id."""
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _COMMAND_CHARS = 256
 _CACHED_PROCESSES = 1024
-_MAX_ANCESTORS = 64
-_OWNERS_AGE_S = 5.0
+_MAX_ANCESTORS = 1024
+"""So long a line of descent is followed: longer than any but one made to lose the follower."""
 _CONTAINER_ID = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessFacts:
-    """What the host knows of a process. `marked_job` is the job that the process's environment names."""
+    """What the host knows of a process. `marked_job` is the job that its environment names, true or not."""
 
+    uid: int | None
     user: str | None
     command: str | None
     started_at: float
     cgroup: str | None
+    unified_cgroup: str | None
     container: str | None
     marked_job: str | None
 
@@ -37,53 +40,39 @@ class ProcessFacts:
 class Attribution:
     """Joins the processes on devices to what the host and Corral know of them.
 
-    A process belongs to a job when it or one of its ancestors carries the mark that Corral puts into a job's
-    environment, CORRAL_JOB_ID with CORRAL_HOME naming this server's `home`, or when `owners` says so of one of them.
+    A process belongs to the job that it descends from, whatever it says of itself; else to the job in whose cgroup it
+    is. The mark in its environment or an ancestor's (CORRAL_JOB_ID with CORRAL_HOME naming this server's `home`) can be
+    set by anybody. It is believed only of a process of the job's own user, and only where the job has no living
+    supervisor, below which all of its processes would be. `origins` tells the jobs, and what runs for several of them.
     A pid that the host does not know (it lives in another container) keeps only what the driver said.
     """
 
     def __init__(
-        self, clock: Clock, *, owners: Callable[[], Mapping[int, str]] = dict, home: str | None = None
+        self, clock: Clock, *, origins: Callable[[], Sequence[Origin]] = tuple, home: str | None = None
     ) -> None:
         self._clock = clock
-        self._owners = owners
+        self._origins = origins
         self._home = home
         self._facts: dict[tuple[int, int], ProcessFacts] = {}
         self._start_ticks: dict[int, int] = {}
-        self._told_owners: Mapping[int, str] = {}
-        self._owners_wanted = False
-        self._owners_asked_at: float | None = None
-        self._adopted: frozenset[str] = frozenset()
-
-    def learn_owners(self, adopted: Collection[str] = ()) -> None:
-        """Ask `owners`, if there was a process without a mark since, and not again for a few seconds.
-
-        `adopted` are the allocations of processes that were not started with a mark: when they are others than before,
-        it is asked at once, so that nobody is told of a stranger who is a job by now.
-
-        Apart from `attribute` because `owners` may have to walk all processes of the host, which takes its time.
-        """
-        now = self._clock.monotonic()
-        known = self._owners_asked_at is not None and now - self._owners_asked_at < _OWNERS_AGE_S
-        if self._owners_wanted and not (known and frozenset(adopted) == self._adopted):
-            self._owners_wanted, self._owners_asked_at, self._adopted = False, now, frozenset(adopted)
-            self._told_owners = self._owners()
 
     def attribute(self, samples: Sequence[DeviceSample]) -> tuple[DeviceSample, ...]:
         """The samples with their processes joined; a process that was known here and has ended is left out."""
         if not any(sample.processes for sample in samples):
             return tuple(samples)
+        jobs = _Jobs(self._origins())
         return tuple(
-            replace(sample, processes=self._join_all(sample.processes)) if sample.processes else sample
+            replace(sample, processes=self._join_all(sample.processes, jobs)) if sample.processes else sample
             for sample in samples
         )
 
-    def _join_all(self, processes: Sequence[DeviceProcess]) -> tuple[DeviceProcess, ...]:
-        joined = (self._join(process) for process in processes)
+    def _join_all(self, processes: Sequence[DeviceProcess], jobs: "_Jobs") -> tuple[DeviceProcess, ...]:
+        joined = (self._join(process, jobs) for process in processes)
         return tuple(process for process in joined if process is not None)
 
-    def _join(self, process: DeviceProcess) -> DeviceProcess | None:
-        facts = self._facts_of(process.pid)
+    def _join(self, process: DeviceProcess, jobs: "_Jobs") -> DeviceProcess | None:
+        line = _line_of_descent(process.pid)
+        facts = self._facts_of(*line[0]) if line else None
         if facts is None:
             return None if process.pid in self._start_ticks else process
         if process.user is not None and process.user != facts.user:
@@ -96,56 +85,101 @@ class Attribution:
             started_at=facts.started_at,
             cgroup=facts.cgroup,
             container=facts.container,
-            job_id=self._job_of(process.pid),
+            job_id=jobs.of_line(line) or jobs.of_cgroup(facts.unified_cgroup) or self._marked_job(line, jobs),
         )
 
-    def _job_of(self, pid: int) -> str | None:
-        line = list(_line_of_descent(pid))
-        for ancestor in line:
-            facts = self._facts_of(ancestor)
-            if facts is not None and facts.marked_job is not None:
-                return facts.marked_job
-        self._owners_wanted = True
-        return next((self._told_owners[ancestor] for ancestor in line if ancestor in self._told_owners), None)
+    def _marked_job(self, line: Sequence[tuple[int, int]], jobs: "_Jobs") -> str | None:
+        relatives = (self._facts_of(*member) for member in line)
+        return next((one.marked_job for one in relatives if one is not None and jobs.may_bear_mark(one)), None)
 
-    def _facts_of(self, pid: int) -> ProcessFacts | None:
-        stat = read_stat(pid)
-        if stat is None or stat.dead:
-            return None
-        key = (pid, stat.start_ticks)
+    def _facts_of(self, pid: int, start_ticks: int) -> ProcessFacts | None:
+        key = (pid, start_ticks)
         facts = self._facts.get(key)
         if facts is None:
+            uptime_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+            started_at = self._clock.now() - uptime_s + start_ticks / _TICKS_PER_S
+            facts = _read_facts(pid, started_at, self._home)
+            stat = read_stat(pid)
+            if stat is None or stat.start_ticks != start_ticks:
+                # What was read may be another's that has got the pid meanwhile.
+                return None
             if len(self._facts) >= _CACHED_PROCESSES:
                 self._facts.clear()
                 self._start_ticks.clear()
-            uptime_s = time.clock_gettime(time.CLOCK_BOOTTIME)
-            started_at = self._clock.now() - uptime_s + stat.start_ticks / _TICKS_PER_S
-            facts = self._facts[key] = _read_facts(pid, started_at, self._home)
-        self._start_ticks[pid] = stat.start_ticks
+            self._facts[key] = facts
+        self._start_ticks[pid] = start_ticks
         return facts
 
 
-def _line_of_descent(pid: int) -> Iterator[int]:
-    """The process, its parent, and so on, up to but without init."""
-    for _ in range(_MAX_ANCESTORS):
-        if pid <= 1:
-            return
-        yield pid
-        stat = read_stat(pid)
-        if stat is None:
-            return
-        pid = stat.parent_pid
+class _Jobs:
+    """Which job a process is of, by what cannot be forged; what came first wins where two claim the same."""
+
+    def __init__(self, origins: Sequence[Origin]) -> None:
+        self._by_root: dict[tuple[int, int], str] = {}
+        self._by_cgroup: dict[str, str] = {}
+        self._by_id: dict[str, Origin] = {}
+        for origin in origins:
+            lineage = origin.lineage
+            if lineage.root is not None:
+                self._by_root.setdefault((lineage.root.pid, lineage.root.start_ticks), origin.job_id)
+            if lineage.cgroup is not None:
+                self._by_cgroup.setdefault(lineage.cgroup, origin.job_id)
+            self._by_id.setdefault(origin.job_id, origin)
+
+    def of_line(self, line: Sequence[tuple[int, int]]) -> str | None:
+        """The nearest job that the process descends from, else what serves all jobs and it descends from."""
+        found = [self._by_root[member] for member in line if member in self._by_root]
+        return next((job for job in found if job != SERVICE), SERVICE if found else None)
+
+    def of_cgroup(self, path: str | None) -> str | None:
+        """The job in whose cgroup, or in one below it, the process is."""
+        while path:
+            if path in self._by_cgroup:
+                return self._by_cgroup[path]
+            path = path.rpartition("/")[0]
+        return None
+
+    def may_bear_mark(self, process: ProcessFacts) -> bool:
+        """Whether the mark of a process that descends from no job may be true."""
+        origin = self._by_id.get(process.marked_job or "")
+        if origin is None or origin.uid is None or origin.uid != process.uid:
+            return False
+        root = origin.lineage.root
+        if root is None or not origin.lineage.adopts:
+            return True
+        stat = read_stat(root.pid)
+        return stat is None or stat.dead or stat.start_ticks != root.start_ticks
+
+
+def _line_of_descent(pid: int) -> list[tuple[int, int]]:
+    """The process, its parent, and so on, up to but without init, each as pid and start; () when it is not there."""
+    line: list[tuple[int, int]] = []
+    stat = read_stat(pid)
+    if stat is None or stat.dead:
+        return line
+    while pid > 1 and len(line) < _MAX_ANCESTORS:
+        line.append((pid, stat.start_ticks))
+        parent = read_stat(stat.parent_pid)
+        if parent is None or parent.start_ticks > stat.start_ticks:
+            # The parent has ended since, and its pid is nobody's or that of a younger process.
+            break
+        pid, stat = stat.parent_pid, parent
+    return line
 
 
 def _read_facts(pid: int, started_at: float, home: str | None) -> ProcessFacts:
     uid = real_uid(pid)
     command = _read(pid, "cmdline").replace("\0", " ").strip() or _read(pid, "comm").strip()
-    cgroup = next((line.split(":", 2)[2] for line in _read(pid, "cgroup").splitlines() if line.count(":") >= 2), None)
+    # Each line is HIERARCHY:CONTROLLERS:PATH; hierarchy 0 is the unified one.
+    cgroups = [line.split(":", 2) for line in _read(pid, "cgroup").splitlines() if line.count(":") >= 2]
+    cgroup = cgroups[0][2] if cgroups else None
     return ProcessFacts(
+        uid=uid,
         user=None if uid is None else _user_name(uid),
         command=command[:_COMMAND_CHARS] or None,
         started_at=started_at,
         cgroup=cgroup,
+        unified_cgroup=next((path for number, _, path in cgroups if number == "0"), None),
         container=container_in(cgroup or ""),
         marked_job=_marked_job(_read(pid, "environ"), home),
     )

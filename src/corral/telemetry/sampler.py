@@ -11,7 +11,6 @@ from corral.config import Settings
 from corral.model.device import Device, DeviceCondition, DeviceSample, Node
 from corral.model.errors import BackendFailed
 from corral.model.fact import ConditionObserved, NodeObserved, Observation
-from corral.model.job import JobKind
 from corral.model.view import View
 from corral.ports import Source
 from corral.telemetry.attribution import SERVICE, Attribution
@@ -124,7 +123,6 @@ class Sampler:
         """One pass over all devices: read, judge, tell what is news."""
         view = self._view()
         try:
-            self._attribution.learn_owners(_adopted(view))
             reading = self._driver.run(self._read, timeout_s)
         except Exception as error:
             reading = _Reading(None, self._failed(tuple(self._devices), error))
@@ -183,14 +181,6 @@ class Sampler:
                 self._told[uuid] = standing.condition
                 news.append(ConditionObserved(standing.condition))
         return news
-
-
-def _adopted(view: View) -> tuple[str, ...]:
-    return tuple(
-        allocation.id
-        for allocation in view.allocations.values()
-        if allocation.job_id in view.jobs and view.jobs[allocation.job_id].spec.kind is JobKind.ADOPT
-    )
 
 
 def _jobs_on(view: View, uuid: str) -> frozenset[str]:

@@ -159,7 +159,7 @@ class Machine:
         for name in self.backend.list_launches():
             if self.backend.status(name).phase != LaunchPhase.UNKNOWN:
                 self.wait(name)
-            assert killing.orphans(self.backend._mark(name), self.backend._cgroup(name)) == []
+            assert killing.orphans(self.backend._left(name)) == []
         # A supervisor has the log of errors open, and perhaps a cgroup, a little longer than its job has a record.
         until(lambda: not self.backend._watcher._supervisors, "the end of every supervisor")
         base = self.backend._cgroup_base

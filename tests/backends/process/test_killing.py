@@ -1,14 +1,17 @@
 import os
 import signal
+import subprocess
 import sys
 import textwrap
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from corral.backends.process import killing, procfs
-from tests.backends.process.conftest import EVENT_S, Machine, alive, stopped, until
+from corral.ports import LaunchPhase
+from tests.backends.process.conftest import EVENT_S, PATH, Machine, alive, root_only, stopped, until
 
 DAEMONISE_TWICE = textwrap.dedent("""
     import os, signal, sys, time
@@ -106,16 +109,79 @@ def test_what_shows_no_mark_any_more_and_is_not_dead_yet_counts_as_left(monkeypa
     child = os.posix_spawn("/bin/sleep", ["sleep", "60"], {})
     sights = [[child], [], []]
     monkeypatch.setattr(killing, "marked", lambda mark: sights.pop(0))
-    monkeypatch.setattr(killing, "_signal", lambda pid, signum: None)
+    monkeypatch.setattr(killing, "_signal_exactly", lambda process, signum: None)
     dying: dict[procfs.ProcessIdentity, None] = {}
+    left = killing.Left("MARK=1", None, os.getuid())
     try:
-        assert killing.kill_orphans("MARK=1", None, dying)
-        assert killing.kill_orphans("MARK=1", None, dying)
+        assert killing.kill_orphans(left, dying)
+        assert killing.kill_orphans(left, dying)
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
-    assert not killing.kill_orphans("MARK=1", None, dying)
+    assert not killing.kill_orphans(left, dying)
     os.waitpid(child, 0)
+
+
+def bearer(machine: Machine, name: str, **more: Any) -> "subprocess.Popen[bytes]":
+    """A process that Corral did not start and that says it is of this launch."""
+    variable, _, value = machine.backend._mark(name).partition("=")
+    process = subprocess.Popen(["sleep", "60"], env={**PATH, variable: value}, **more)
+    until(lambda: procfs.carries_mark(process.pid, f"{variable}={value}".encode()), "the mark")
+    return process
+
+
+def lose_supervisor(machine: Machine, name: str) -> None:
+    os.kill(machine.supervisor(name), signal.SIGKILL)
+    assert machine.wait(name).phase is LaunchPhase.DEAD
+
+
+@root_only()
+def test_who_says_of_himself_that_he_is_anothers_orphan_is_not_killed_for_it(machine: Machine) -> None:
+    name = machine.launch("sh", "-c", "echo up; sleep 60")
+    machine.wait_for_log(name, "up")
+    with bearer(machine, name, user=1) as stranger:
+        lose_supervisor(machine, name)
+        assert alive(stranger.pid)
+        assert machine.backend.pids(name) == []
+        stranger.kill()
+
+
+def test_a_job_that_says_it_is_anothers_orphan_is_not_killed_for_it(machine: Machine) -> None:
+    name = machine.launch("sh", "-c", "echo up; sleep 60")
+    machine.wait_for_log(name, "up")
+    mark = machine.backend._mark(name)
+    other = machine.launch("sh", "-c", f"{mark} sleep 60 & echo $!; wait")
+    wearer = int(until_written(machine, other))
+    until(lambda: procfs.carries_mark(wearer, mark.encode()), "the mark of the other")
+    lose_supervisor(machine, name)
+    assert alive(wearer)
+    assert machine.backend.status(other).phase is LaunchPhase.RUNNING
+
+
+def test_an_orphan_that_left_its_parent_and_kept_its_mark_is_killed(machine: Machine) -> None:
+    name = machine.launch("sh", "-c", "(setsid sleep 60 & echo $!); echo up; sleep 60")
+    machine.wait_for_log(name, "up")
+    orphan = int(machine.log(name).split()[0])
+    lose_supervisor(machine, name)
+    assert not alive(orphan)
+
+
+def test_a_server_that_was_started_by_a_job_does_not_end_itself_or_its_jobs_with_it(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, other = machine.launch("sh", "-c", "echo up; sleep 60"), machine.launch("sh", "-c", "echo up; sleep 60")
+    for one in (name, other):
+        machine.wait_for_log(one, "up")
+    carries = procfs.carries_mark
+    monkeypatch.setattr(procfs, "carries_mark", lambda pid, mark: pid == os.getpid() or carries(pid, mark))
+    lose_supervisor(machine, name)
+    assert machine.backend.status(other).phase is LaunchPhase.RUNNING
+    assert alive(machine.zygote())
+
+
+def until_written(machine: Machine, name: str) -> bytes:
+    until(lambda: machine.log(name).endswith(b"\n"), f"a line in the log of {name}")
+    return machine.log(name)
 
 
 def test_orphans_of_a_long_running_job_are_reaped(machine: Machine) -> None:

@@ -16,10 +16,10 @@ from corral.ports import LaunchPhase
 
 from . import cgroup, roll
 from .claim import Claim
-from .killing import kill_orphans, orphans
+from .killing import Left, kill_orphans, orphans
 from .launch import ALLOCATION_ID, LaunchError, LaunchSpec
 from .limits import lowered
-from .procfs import ProcessIdentity, descendants
+from .procfs import ProcessIdentity, boot_id, descendants
 from .records import ROLL, Exit, LaunchRecords
 from .watcher import Watcher
 
@@ -77,6 +77,8 @@ class ProcessBackend:
         self._use_cgroup = use_cgroup
         self._tag = hashlib.sha256(os.fsencode(self._home)).hexdigest()[:12]
         self._cgroup_base: str | None = None
+        self._cgroup_shown: str | None = None
+        self._claimants: dict[str, ProcessIdentity] = {}
         self._watcher = Watcher(self._home, self._on_supervisor_event, self._on_launch_failed)
         self._lock = threading.Lock()
         self._deciding: set[str] = set()
@@ -96,6 +98,7 @@ class ProcessBackend:
             raise LaunchError(f"cannot keep jobs under {self._home}: {error}") from error
         if self._use_cgroup:
             self._cgroup_base = cgroup.make_base(f"corral-{self._tag}")
+            self._cgroup_shown = self._cgroup_base and cgroup.shown(self._cgroup_base)
         for name in os.listdir(self._launches):
             if not ALLOCATION_ID.fullmatch(name):
                 shutil.rmtree(self._launches / name, ignore_errors=True)
@@ -215,6 +218,7 @@ class ProcessBackend:
             raise LaunchError(f"cannot remove the record of allocation {allocation_id}: {error}") from error
         with self._lock:
             self._swept.discard(allocation_id)
+            self._claimants.pop(allocation_id, None)
 
     # Looking
 
@@ -256,8 +260,22 @@ class ProcessBackend:
             return descendants(claim.holder.pid)
         return self._orphans(allocation_id)
 
+    def supervisor(self, allocation_id: str) -> ProcessIdentity | None:
+        """The process that claimed the launch in this boot, alive or not. Read from disk until it is known."""
+        known = self._claimants.get(allocation_id)
+        if known is None:
+            claim = self._records(allocation_id).claim.read()
+            if claim is None or claim.holder is None or claim.holder.boot_id != boot_id():
+                return None
+            known = self._claimants[allocation_id] = claim.holder
+        return known
+
+    def cgroup_of(self, allocation_id: str) -> str | None:
+        """The job's cgroup as /proc/PID/cgroup names it, None where jobs have none."""
+        return f"{self._cgroup_shown}/{allocation_id}" if self._cgroup_shown else None
+
     def _orphans(self, allocation_id: str) -> list[int]:
-        return orphans(self._mark(allocation_id), self._recorded_cgroup(allocation_id))
+        return [process.pid for process in orphans(self._left(allocation_id))]
 
     # What the watcher tells
 
@@ -305,14 +323,14 @@ class ProcessBackend:
 
     def _sweep(self, allocation_id: str) -> None:
         pause_s = _SWEEP_RETRY_S
-        path = self._recorded_cgroup(allocation_id)
+        left = self._left(allocation_id)
         dying: dict[ProcessIdentity, None] = {}
-        while kill_orphans(self._mark(allocation_id), path, dying) or self._watcher.end_supervisor(allocation_id):
+        while kill_orphans(left, dying) or self._watcher.end_supervisor(allocation_id):
             if self._closed.wait(pause_s):
                 return
             pause_s = min(pause_s * 2, _SWEEP_RETRY_LIMIT_S)
-        if path:
-            cgroup.remove(path)
+        if left.cgroup:
+            cgroup.remove(left.cgroup)
         with self._lock:
             self._sweeping.discard(allocation_id)
             self._swept.add(allocation_id)
@@ -330,12 +348,26 @@ class ProcessBackend:
         # With the home in it: two servers on one machine may both have an allocation 1.
         return f"{_MARK_NAME}={self._tag}/{allocation_id}"
 
-    def _recorded_cgroup(self, allocation_id: str) -> str | None:
-        # Rather than this server's place for cgroups: the one that launched it may have been started elsewhere.
+    def _left(self, allocation_id: str) -> Left:
+        """By what the processes of the launch are known once its supervisor is gone."""
+        mark = self._mark(allocation_id)
+
+        def others() -> frozenset[ProcessIdentity]:
+            return self._living_supervisors() - {self.supervisor(allocation_id)}
+
         try:
-            return self._records(allocation_id).read_spec()[0].cgroup
+            orders = self._records(allocation_id).read_spec()[0]
         except (OSError, ValueError, TypeError):
-            return self._cgroup(allocation_id)
+            # A job that runs as another user than the server's cannot have removed it.
+            return Left(mark, self._cgroup(allocation_id), None, others)
+        # The cgroup rather than this server's place for them: the one that launched it may have been started elsewhere.
+        recorded = orders.cgroup or ""
+        group = recorded if recorded.endswith(f"/corral-{self._tag}/{allocation_id}") else None
+        return Left(mark, group, os.geteuid() if orders.uid == -1 else orders.uid, others)
+
+    def _living_supervisors(self) -> frozenset[ProcessIdentity]:
+        known = (self.supervisor(allocation_id) for allocation_id in self.list_launches())
+        return frozenset(process for process in known if process is not None and process.is_alive())
 
     def _cgroup(self, allocation_id: str) -> str | None:
         return f"{self._cgroup_base}/{allocation_id}" if self._cgroup_base else None

@@ -56,6 +56,11 @@ def make_base(name: str) -> str | None:
     return None
 
 
+def shown(path: str) -> str:
+    """The cgroup at `path` as /proc/PID/cgroup names it."""
+    return path.removeprefix(_unified_mount() or "")
+
+
 def create(path: str) -> None:
     """Make an empty cgroup, or leave the one that is there. Raises OSError."""
     try:

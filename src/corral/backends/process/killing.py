@@ -6,14 +6,29 @@ moved to init, and only the cgroup and the mark in their environment still tell 
 that cleared its environment is then out of reach.
 """
 
+import contextlib
 import os
 import signal
+from collections.abc import Callable
+from typing import NamedTuple
 
 from . import cgroup
-from .procfs import ProcessIdentity, boot_id, descendants, marked, start_ticks
+from .procfs import ProcessIdentity, ancestry, boot_id, descendants, marked, start_ticks, uid_of
 
 # Each round can only miss what was forked during the round before; what forks faster is met again by the caller.
 _FREEZE_ROUNDS = 10
+
+
+class Left(NamedTuple):
+    """By what the processes are known that a dead supervisor may have left.
+
+    `uid` is whom the job runs as, None where that is not known. `others` gives the living supervisors of other jobs.
+    """
+
+    mark: str
+    cgroup: str | None
+    uid: int | None
+    others: Callable[[], frozenset[ProcessIdentity]] = frozenset
 
 
 def _signal(pid: int, signum: int) -> None:
@@ -21,6 +36,17 @@ def _signal(pid: int, signum: int) -> None:
         os.kill(pid, signum)
     except (ProcessLookupError, PermissionError):
         return
+
+
+def _signal_exactly(process: ProcessIdentity, signum: int) -> None:
+    """Signal this process and never another that got its pid."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        handle = os.pidfd_open(process.pid)
+        try:
+            if process.is_alive():
+                signal.pidfd_send_signal(handle, signum)
+        finally:
+            os.close(handle)
 
 
 def terminate_descendants(root: int) -> None:
@@ -44,31 +70,36 @@ def kill_descendants(root: int) -> None:
         _signal(pid, signal.SIGKILL)
 
 
-def orphans(mark: str, cgroup_path: str | None) -> list[int]:
-    """The processes of a job whose supervisor is gone; never the caller itself."""
-    found = dict.fromkeys(marked(mark.encode()))
-    if cgroup_path:
-        found.update(dict.fromkeys(cgroup.pids(cgroup_path)))
+def orphans(left: Left) -> list[ProcessIdentity]:
+    """The processes of a job whose supervisor is gone; never the caller itself, or what another job can claim.
+
+    An environment is what its process says of itself, so the mark counts only for a process of the job's own user, and
+    of none that descends from a living supervisor of another job.
+    """
+    found = dict.fromkeys(cgroup.pids(left.cgroup)) if left.cgroup else {}
+    bearers = [pid for pid in marked(left.mark.encode()) if left.uid is None or uid_of(pid) == left.uid]
+    others = left.others() if bearers else frozenset()
+    for pid in bearers:
+        if others.isdisjoint(ancestry(pid)):
+            found.update(dict.fromkeys([pid, *descendants(pid)]))
     found.pop(os.getpid(), None)
-    return list(found)
+    ticks = {pid: start_ticks(pid) for pid in found}
+    return [ProcessIdentity(pid, start, boot_id()) for pid, start in ticks.items() if start is not None]
 
 
-def kill_orphans(mark: str, cgroup_path: str | None, dying: dict[ProcessIdentity, None]) -> bool:
+def kill_orphans(left: Left, dying: dict[ProcessIdentity, None]) -> bool:
     """Kill what a dead supervisor left behind; False when nothing is left.
 
     `dying` is the caller's, empty at first and handed in again each time: a process that is being killed loses its
     mark with its memory, before it has let go of the devices it has open.
     """
-    if cgroup_path:
-        cgroup.kill(cgroup_path)
-    found = orphans(mark, cgroup_path)
-    for pid in found:
-        ticks = start_ticks(pid)
-        if ticks is not None:
-            dying[ProcessIdentity(pid, ticks, boot_id())] = None
+    if left.cgroup:
+        cgroup.kill(left.cgroup)
+    found = orphans(left)
+    dying.update(dict.fromkeys(found))
     for signum in (signal.SIGSTOP, signal.SIGKILL):
-        for pid in found:
-            _signal(pid, signum)
+        for process in found:
+            _signal_exactly(process, signum)
     for process in [process for process in dying if not process.is_alive()]:
         del dying[process]
     return bool(found or dying)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 _READ_BYTES = 65536
 _PORTION_BYTES = 4096
 _LINKS_OF_ONE_THREAD = 3
+_LONGEST_LINE = 1024
 
 
 def read_file(path: str) -> bytes:
@@ -137,10 +138,25 @@ def carries_mark(pid: int, mark: bytes) -> bool:
 
 
 def marked(mark: bytes) -> list[int]:
-    """Every process of the machine that carries the environment entry `mark`, and whatever descends from one."""
-    found: dict[int, None] = {}
-    for pid in _all_pids():
-        if pid not in found and carries_mark(pid, mark):
-            found[pid] = None
-            found.update(dict.fromkeys(descendants(pid)))
-    return list(found)
+    """Every process of the machine that carries the environment entry `mark`; the caller is none."""
+    return [pid for pid in _all_pids() if pid != os.getpid() and carries_mark(pid, mark)]
+
+
+def uid_of(pid: int) -> int | None:
+    """The real user id of a process, None when it does not exist. (Its entry in /proc may be root's all the same.)"""
+    try:
+        status = read_file(f"/proc/{pid}/status")
+    except OSError:
+        return None
+    return next((int(line.split()[1]) for line in status.splitlines() if line.startswith(b"Uid:")), None)
+
+
+def ancestry(pid: int) -> list[ProcessIdentity]:
+    """The process, its parent, and so on, without init."""
+    line: list[ProcessIdentity] = []
+    fields = _stat_fields(pid)
+    while fields and pid > 1 and len(line) < _LONGEST_LINE:
+        line.append(ProcessIdentity(pid, int(fields[19]), boot_id()))
+        pid = int(fields[1])
+        fields = _stat_fields(pid)
+    return line
