@@ -17,8 +17,10 @@ from typing import Any
 
 import corral
 from corral.api.app import create_app
-from corral.api.auth import Authenticator, ensure_token
-from corral.api.server import ApiServer, tcp_socket, unix_socket
+from corral.api.auth import Authenticator, ensure_token, find_account
+from corral.api.listening import Listening, TcpListener
+from corral.api.server import ApiServer, unix_socket
+from corral.api.tls import TlsAcceptor
 from corral.api.waiting import EndSignal
 from corral.backends.local import LocalBackend
 from corral.backends.process.backend import ProcessBackend
@@ -30,18 +32,19 @@ from corral.config import Settings, load_settings
 from corral.control.guarding import DaemonWatch, MemoryGuard, Patrol, Stopper
 from corral.control.house import House
 from corral.control.idling import IdleWatch
+from corral.control.issuing import Issuing
 from corral.control.reloading import SiteSettings
 from corral.control.tenancy import Tenancy
-from corral.ledger.store import open_ledger
+from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.device import Node
-from corral.model.errors import BackendFailed, Conflict, CorralError
+from corral.model.errors import BackendFailed, Conflict, CorralError, Refused
 from corral.model.home import Home, find_home
 from corral.model.job import JobKind
 from corral.model.means import Means
 from corral.model.printable import printable
 from corral.model.rows import ServerInfo
 from corral.model.view import View
-from corral.ports import Backend, Decided, Ledger, Lineage, Origin
+from corral.ports import Backend, Decided, Lineage, Origin
 from corral.scheduling.idle import IdlePolicy
 from corral.scheduling.policy import placed_by
 from corral.scheduling.site import site_policies
@@ -60,6 +63,9 @@ log = logging.getLogger("corral")
 MPS_INTERVAL_S = 2.0
 """The MPS daemons of shared devices are looked at so often."""
 
+TOKEN_USES_INTERVAL_S = 60.0
+"""When tokens were used last is brought to disk so often."""
+
 IDLE_INTERVAL_S = 5.0
 """How often it is looked whether held GPUs are used: often enough that none is missed that works now and then."""
 
@@ -76,7 +82,7 @@ class Server:
         settings: Settings,
         *,
         mock: Path | None,
-        listen: str | None,
+        listen: Listening | None,
         on_ready: Callable[["Server"], None],
     ) -> None:
         self._home = home
@@ -84,7 +90,7 @@ class Server:
         self._clock = SystemClock()
         self._started_at = self._clock.now()
         policies = placed_by(settings.placement, site_policies())
-        self._ledger: Ledger = open_ledger(home.ledger_url, View(usage_half_life_s=settings.fair_share_half_life_s))
+        self._ledger: SqlLedger = open_ledger(home.ledger_url, View(usage_half_life_s=settings.fair_share_half_life_s))
         self._source = discover(self._clock, mock=mock, held=self._held_milli, labels=dict(settings.labels))
         self._described = self._source.name == "mock"
         self._processes = HostProcesses()
@@ -116,12 +122,9 @@ class Server:
         self._patrols = self._make_patrols(mps)
         self._ends = EndSignal()
         self._ledger.subscribe(self._ends.on_change)
-        self._listeners = [unix_socket(home.socket, for_everyone=_by_root())]
-        token = ensure_token(home.token_file)
-        if listen is not None:
-            self._listeners.append(tcp_socket(listen, token=token))
-        app = create_app(self._house.service, Authenticator(token=token), self._ends)
-        self._api = ApiServer(app, self._listeners, self._ends, on_ready=lambda: on_ready(self))
+        self._unix = unix_socket(home.socket, for_everyone=_by_root())
+        self._tcp = None if listen is None else TcpListener(listen)
+        self._api = self._make_api(on_ready)
 
     def run(self) -> None:
         """Bring ledger and machine together, then decide, act and answer until `stop` is called."""
@@ -146,14 +149,15 @@ class Server:
         self._api.stop()
 
     def reload(self) -> None:
-        """Read the settings again, as far as a running server takes them on. Safe from a signal handler."""
+        """Read settings and certificate again, as far as a running server takes them on. Safe from a signal handler."""
         self._site.reload_soon()
+        if self._tcp is not None:
+            threading.Thread(target=self._tcp.renew_certificate, name="renew-certificate", daemon=True).start()
 
     @property
     def addresses(self) -> tuple[str, ...]:
         """Where the server answers, for a person."""
-        names = [listener.getsockname() for listener in self._listeners]
-        return tuple(name if isinstance(name, str) else f"http://{name[0]}:{name[1]}" for name in names)
+        return (str(self._home.socket), *([] if self._tcp is None else [self._tcp.url]))
 
     def _close(self) -> None:
         for patrol in self._patrols:
@@ -183,13 +187,34 @@ class Server:
         local = LocalBackend(processes, home.logs, home.scratch)
         return {JobKind.RUN: local, JobKind.RESERVE: watch, JobKind.ADOPT: watch}
 
+    def _make_api(self, on_ready: Callable[["Server"], None]) -> ApiServer:
+        token = ensure_token(self._home.token_file)
+        authenticator = Authenticator(token=token, tokens=self._ledger.tokens, clock=self._clock)
+        issuing = Issuing(
+            self._ledger.tokens,
+            self._clock,
+            account=find_account,
+            is_admin=authenticator.is_admin,
+            only_user=None if _by_root() else pwd.getpwuid(os.geteuid()).pw_name,
+        )
+        app = create_app(self._house.service, authenticator, issuing, self._ends)
+        plain, tls = [self._unix], None
+        if self._tcp is not None and self._tcp.certificate is not None:
+            tls = TlsAcceptor(self._tcp.socket, self._tcp.certificate)
+        elif self._tcp is not None:
+            plain.append(self._tcp.socket)
+        return ApiServer(app, plain, self._ends, on_ready=lambda: on_ready(self), tls=tls)
+
     def _make_patrols(self, mps: Mps) -> tuple[Patrol, ...]:
         settings, ledger = self._settings, self._ledger
         stopper = Stopper(ledger, self._clock, self._house.dispatcher.stop)
         policy = GuardPolicy(settings.guard_grace_s, settings.guard_reserve_mib)
         guard = MemoryGuard(ledger, self._sampler, self._clock, policy=policy, tell=self._tell, stopper=stopper)
         # Twice as often as samples are taken, so that none waits for long to be judged.
-        patrols = [Patrol("memory-guard", guard.look, settings.sample_interval_s / 2)]
+        patrols = [
+            Patrol("memory-guard", guard.look, settings.sample_interval_s / 2),
+            Patrol("token-uses", ledger.tokens.write_uses, TOKEN_USES_INTERVAL_S),
+        ]
         if any(means is Means.MPS for _, means in settings.sharing):
             patrols.append(Patrol("mps-watch", DaemonWatch(ledger, mps, self._tell, stopper).look, MPS_INTERVAL_S))
         if settings.reclaim_idle_after_s is not None:
@@ -322,7 +347,7 @@ def _serve(home: Home, settings: Settings, options: argparse.Namespace) -> None:
         log.info("serving on %s", " and ".join(running.addresses))
         _tell(options.ready_fd, "ready")
 
-    server = Server(home, settings, mock=options.mock, listen=options.listen, on_ready=on_ready)
+    server = Server(home, settings, mock=options.mock, listen=_listening(options), on_ready=on_ready)
     threading.excepthook = _crash
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: server.stop())
@@ -345,6 +370,14 @@ def _tell(fd: int | None, line: str) -> None:
             os.close(fd)
 
 
+def _listening(options: argparse.Namespace) -> Listening | None:
+    if options.listen is None:
+        if options.tls_cert or options.tls_key or options.insecure:
+            raise Refused("--tls-cert, --tls-key and --insecure say how --listen HOST:PORT is answered; give it, too")
+        return None
+    return Listening(options.listen, options.tls_cert, options.tls_key, options.insecure)
+
+
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m corral.daemon", description="The Corral server, in the foreground."
@@ -353,7 +386,10 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--mock", type=Path, help="describe devices in this mock-accelerator.toml instead of finding them"
     )
-    parser.add_argument("--listen", metavar="HOST:PORT", help="answer on TCP too, to holders of the token")
+    parser.add_argument("--listen", metavar="HOST:PORT", help="answer on TCP too, to holders of tokens")
+    parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="encrypt TCP with this certificate (PEM)")
+    parser.add_argument("--tls-key", type=Path, metavar="FILE", help="the certificate's key (PEM)")
+    parser.add_argument("--insecure", action="store_true", help="listen beyond this machine without encryption")
     parser.add_argument("--ready-fd", type=int, help="write 'ready' or 'error: ...' to this descriptor")
     return parser.parse_args(argv)
 

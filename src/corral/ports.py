@@ -11,6 +11,7 @@ from corral.model.device import DeviceSample, Node
 from corral.model.fact import Delta, Fact, Observation
 from corral.model.job import Job, Phase, ProcessIdentity
 from corral.model.past import HeldTime
+from corral.model.token import Token
 from corral.model.view import View
 
 T = TypeVar("T")
@@ -104,6 +105,30 @@ class Ledger(Protocol):
 
     def close(self) -> None:
         """Finish what was accepted, then stop."""
+        ...
+
+
+class Tokens(Protocol):
+    """Tokens by the digest of their secret. Looking costs no disk; safe from any thread."""
+
+    def find(self, digest: str) -> Token | None:
+        """The token whose secret has this SHA-256, also one that is over; None when there is none."""
+        ...
+
+    def all(self) -> tuple[Token, ...]:
+        """Every token that is kept, oldest first: those that are good, and the last that are over."""
+        ...
+
+    def add(self, token: Token, digest: str) -> Token:
+        """Keep a token on disk, and return it with its id. Raises LedgerFailed."""
+        ...
+
+    def revoke(self, token_ids: Collection[str], at: float) -> None:
+        """Let these be good for nothing from now on. Raises LedgerFailed when that may be forgotten at a restart."""
+        ...
+
+    def used(self, token_id: str, at: float) -> None:
+        """Note that it was used; on disk a minute later."""
         ...
 
 

@@ -2,6 +2,7 @@ import asyncio
 import grp
 import os
 import pwd
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,16 @@ import pytest
 from starlette.requests import Request
 
 from corral.access.caller import Caller
-from corral.api.auth import Authenticator, ensure_token, look_up
+from corral.api import auth
+from corral.api.auth import Authenticator, ensure_token, find_account, look_up
 from corral.api.errors import Unauthenticated
 from corral.api.peer import Peer
+from corral.clock import ManualClock
+from corral.control.issuing import digest_of
 from corral.model.errors import Forbidden, Refused
+from corral.model.token import Scope, Token
 
+NOBODY = pwd.getpwuid(65534)
 TOKEN = "a-token-of-sufficient-length"
 
 
@@ -34,7 +40,7 @@ def test_on_the_socket_the_caller_is_who_the_kernel_says() -> None:
 def test_a_callers_groups_are_all_groups_of_that_user() -> None:
     found = look_up(0, 0, True)
     assert grp.getgrgid(found.groups[0]).gr_gid in os.getgrouplist("root", 0)
-    assert found == Caller("root", 0, 0, tuple(sorted(os.getgrouplist("root", 0))), True)
+    assert found == Caller("root", 0, 0, tuple(sorted(os.getgrouplist("root", 0))), True, overseer=True)
 
 
 def test_a_user_that_has_no_name_goes_by_the_number() -> None:
@@ -72,22 +78,125 @@ def test_the_holder_of_the_token_is_the_servers_own_user() -> None:
     ("authorization", "said"),
     [
         (None, "Authorization: Bearer TOKEN"),
-        ("", "set CORRAL_TOKEN to what the file"),
+        ("", "corral token create"),
         ("Basic abc", "Authorization: Bearer TOKEN"),
-        ("Bearer", "not the token"),
-        (f"Bearer {TOKEN}x", "not the token"),
-        (f"Bearer {TOKEN[:-1]}", "not the token"),
-        ("Bearer \xff\xfe", "not the token"),
+        ("Bearer", "Authorization: Bearer TOKEN"),
+        (f"Bearer {TOKEN}x", "no such token"),
+        (f"Bearer {TOKEN[:-1]}", "no such token"),
+        ("Bearer \xff\xfe", "no such token"),
+        ("Bearer " + "x" * 60_000, "more than 1024 characters"),
     ],
 )
-def test_on_tcp_nobody_is_answered_without_the_token(authorization: str | None, said: str) -> None:
-    with pytest.raises(Unauthenticated, match=said):
+def test_on_tcp_nobody_is_answered_without_a_token(authorization: str | None, said: str) -> None:
+    with pytest.raises(Unauthenticated, match=said) as refused:
         caller(Authenticator(token=TOKEN), {"peer": None}, authorization)
+    assert TOKEN[:-1] not in str(refused.value)
 
 
 def test_a_server_without_a_token_answers_nobody_on_tcp() -> None:
-    with pytest.raises(Unauthenticated, match="no token"):
-        caller(Authenticator(token=None), {"peer": None}, "Bearer ")
+    with pytest.raises(Unauthenticated, match="no such token"):
+        caller(Authenticator(token=None), {"peer": None}, f"Bearer {TOKEN}")
+
+
+class OneToken:
+    """A token of nobody's, whose secret is TOKEN."""
+
+    def __init__(self, **differently: Any) -> None:
+        given = {"id": "7", "user": NOBODY.pw_name, "uid": NOBODY.pw_uid, "scope": Scope.SUBMIT}
+        self.token = Token(**{**given, "created_at": 0.0, "created_by": "root", **differently})
+        self.uses: list[tuple[str, float]] = []
+
+    def find(self, digest: str) -> Token | None:
+        return self.token if digest == digest_of(TOKEN) else None
+
+    def all(self) -> tuple[Token, ...]:
+        return (self.token,)
+
+    def add(self, token: Token, digest: str) -> Token:
+        raise NotImplementedError
+
+    def revoke(self, token_ids: Collection[str], at: float) -> None:
+        raise NotImplementedError
+
+    def used(self, token_id: str, at: float) -> None:
+        self.uses.append((token_id, at))
+
+
+def holder(tokens: OneToken, *, at: float = 50.0, server_uid: int = 0) -> Caller:
+    server = Authenticator(token=None, tokens=tokens, clock=ManualClock(at), server_uid=server_uid)
+    return caller(server, {"peer": None}, f"Bearer {TOKEN}")
+
+
+def test_the_holder_of_a_users_token_is_that_user_with_all_groups_and_no_more() -> None:
+    tokens = OneToken()
+    found = holder(tokens)
+    groups = tuple(sorted(os.getgrouplist(NOBODY.pw_name, NOBODY.pw_gid)))
+    assert (found.user, found.uid, found.gid, found.groups) == (NOBODY.pw_name, NOBODY.pw_uid, NOBODY.pw_gid, groups)
+    assert (found.admin, found.overseer, found.scope, found.token) == (False, False, Scope.SUBMIT, tokens.token)
+    assert tokens.uses == [("7", 50.0)]
+
+
+@pytest.mark.parametrize(("scope", "admin"), [(Scope.READ, False), (Scope.SUBMIT, False), (Scope.ADMIN, True)])
+def test_an_administrators_token_administers_only_with_that_scope(scope: Scope, admin: bool) -> None:
+    found = holder(OneToken(user="root", uid=0, scope=scope))
+    assert (found.admin, found.overseer) == (admin, True)
+
+
+def test_an_administrators_scope_makes_nobody_an_administrator() -> None:
+    assert not holder(OneToken(scope=Scope.ADMIN)).admin
+
+
+@pytest.mark.parametrize(
+    ("differently", "said"),
+    [
+        ({"expires_at": 50.0}, "token 7 expired at 1970-01-01"),
+        ({"revoked_at": 10.0, "expires_at": 20.0}, "token 7 was revoked"),
+        ({"uid": 54321}, r"made for nobody \(user id 54321\), and there is no such user any more"),
+        ({"user": "ghost"}, r"made for ghost \(user id 65534\), and there is no such user any more"),
+    ],
+)
+def test_a_token_that_is_over_or_whose_user_is_gone_is_refused_saying_which(
+    differently: dict[str, Any], said: str
+) -> None:
+    tokens = OneToken(**differently)
+    with pytest.raises(Unauthenticated, match=said):
+        holder(tokens)
+    assert tokens.uses == []
+
+
+def test_a_token_is_good_until_the_moment_it_expires() -> None:
+    assert holder(OneToken(expires_at=50.1)).user == NOBODY.pw_name
+
+
+def test_a_server_that_is_not_roots_takes_its_own_users_tokens_only() -> None:
+    assert holder(OneToken(), server_uid=NOBODY.pw_uid).overseer
+    with pytest.raises(Unauthenticated, match="token 7 is root's, and this server runs jobs as nobody only"):
+        holder(OneToken(user="root", uid=0), server_uid=NOBODY.pw_uid)
+
+
+def test_a_change_of_the_users_of_this_machine_counts_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "passwd").write_text("a change")
+    monkeypatch.setattr(auth, "_USER_FILES", (str(tmp_path / "passwd"), str(tmp_path / "group")))
+    looked: list[int] = []
+
+    def look(uid: int, gid: int, admin: bool) -> Caller:
+        looked.append(uid)
+        return look_up(uid, gid, admin)
+
+    monkeypatch.setattr(auth, "look_up", look)
+    server = Authenticator(token=None, server_uid=0)
+    for _ in range(2):
+        caller(server, {"peer": Peer(1, 65534, 65534)})
+    assert looked == [65534]
+    (tmp_path / "group").write_text("a group")
+    caller(server, {"peer": Peer(1, 65534, 65534)})
+    assert looked == [65534, 65534]
+
+
+def test_an_account_goes_by_the_first_name_of_its_number() -> None:
+    assert find_account("nobody") == ("nobody", 65534)
+    assert find_account("no-such-user") is None
+    assert find_account("nul\0") is None
 
 
 def test_the_token_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:

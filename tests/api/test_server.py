@@ -11,6 +11,8 @@ import pytest
 
 from corral.api.server import ApiServer, tcp_socket, unix_socket
 from corral.api.waiting import LONGEST_WAIT_S
+from corral.clock import ManualClock
+from corral.control.issuing import Issuing
 from corral.model.errors import Conflict, Refused
 from tests.api.world import PATIENCE_S, TOKEN, Served, World
 
@@ -49,28 +51,27 @@ def test_the_socket_lets_in_whom_the_server_is_for(home: Path, for_everyone: boo
         assert stat.S_IMODE((home / "corral.sock").stat().st_mode) == mode
 
 
-@pytest.mark.parametrize("token", [None, ""])
-def test_listening_on_tcp_without_a_token_is_refused(token: str | None) -> None:
-    with pytest.raises(Refused, match="needs a token"):
-        tcp_socket("127.0.0.1:0", token=token)
-
-
 @pytest.mark.parametrize("address", ["7070", ":7070", "localhost", "localhost:", "127.0.0.1:99999", "::1:70", "a b:1"])
 def test_what_is_no_address_is_refused_with_an_example(address: str) -> None:
     with pytest.raises(Refused, match=r"write HOST:PORT, such as 127\.0\.0\.1:7070"):
-        tcp_socket(address, token=TOKEN)
+        tcp_socket(address)
 
 
 def test_a_port_that_is_taken_is_refused_saying_so() -> None:
-    with tcp_socket("127.0.0.1:0", token=TOKEN) as taken, pytest.raises(Refused, match="Address already in use"):
-        tcp_socket(f"127.0.0.1:{taken.getsockname()[1]}", token=TOKEN)
+    with tcp_socket("127.0.0.1:0") as taken, pytest.raises(Refused, match="Address already in use"):
+        tcp_socket(f"127.0.0.1:{taken.getsockname()[1]}")
 
 
-def test_listening_beyond_this_machine_warns_that_the_token_can_be_read(caplog: pytest.LogCaptureFixture) -> None:
-    with tcp_socket("0.0.0.0:0", token=TOKEN):
+@pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0"])
+def test_listening_beyond_this_machine_without_encryption_is_refused_unless_wished_for(
+    address: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(Refused, match=r"other machines reach .*--tls-cert and --tls-key.*--insecure"):
+        tcp_socket(address)
+    with tcp_socket(address, insecure=True):
         assert "without encryption" in caplog.text
     caplog.clear()
-    with tcp_socket("127.0.0.1:0", token=TOKEN):
+    with tcp_socket(address, encrypted=True), tcp_socket("127.0.0.1:0"), tcp_socket("localhost:0"):
         assert not caplog.text
 
 
@@ -124,7 +125,10 @@ def test_a_stop_before_the_start_is_a_start_that_ends_at_once(world: World) -> N
     from corral.api.app import create_app
     from corral.api.auth import Authenticator
 
-    app = create_app(world.service, Authenticator(token=None), world.ends)
+    issuing = Issuing(
+        world.ledger.tokens, ManualClock(), account=lambda name: None, is_admin=lambda uid: False, only_user=None
+    )
+    app = create_app(world.service, Authenticator(token=None), issuing, world.ends)
     listener = unix_socket(world.home.socket, for_everyone=False)
     server = ApiServer(app, [listener], world.ends, on_ready=lambda: None)
     server.stop()

@@ -3,20 +3,24 @@
 import http.client
 import json
 import os
+import pwd
 import socket
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from corral.api.app import create_app
-from corral.api.auth import Authenticator
+from corral.api.auth import Authenticator, find_account
 from corral.api.server import ApiServer, tcp_socket, unix_socket
+from corral.api.tls import Certificate, TlsAcceptor
 from corral.api.waiting import EndSignal
-from corral.clock import SystemClock
+from corral.clock import ManualClock, SystemClock
 from corral.config import Settings
 from corral.control.house import House
+from corral.control.issuing import Issuing
 from corral.control.tenancy import Tenancy
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.device import Device, DeviceCondition, DeviceSample, Node
@@ -99,18 +103,26 @@ class World:
 
 
 class Served:
-    """A world that answers on a Unix socket and over TCP."""
+    """A world that answers on a Unix socket and over TCP, encrypted where it is given a certificate."""
 
-    def __init__(self, world: World, *, server_uid: int | None = None) -> None:
+    def __init__(self, world: World, *, server_uid: int | None = None, certificate: Certificate | None = None) -> None:
         self.world = world
         self.path = world.home.socket
-        authenticator = Authenticator(token=TOKEN, server_uid=server_uid)
-        tcp = tcp_socket("127.0.0.1:0", token=TOKEN)
+        uid = os.geteuid() if server_uid is None else server_uid
+        self.clock = ManualClock(time.time())
+        tokens = world.ledger.tokens
+        authenticator = Authenticator(token=TOKEN, tokens=tokens, clock=self.clock, server_uid=uid)
+        only_user = pwd.getpwuid(uid).pw_name if uid else None
+        issuing = Issuing(
+            tokens, self.clock, account=find_account, is_admin=authenticator.is_admin, only_user=only_user
+        )
+        tcp = tcp_socket("127.0.0.1:0")
         self.port: int = tcp.getsockname()[1]
-        sockets = [unix_socket(self.path, for_everyone=True), tcp]
+        sockets = [unix_socket(self.path, for_everyone=True), *([] if certificate else [tcp])]
+        tls = None if certificate is None else TlsAcceptor(tcp, certificate)
         self.ready = threading.Event()
-        app = create_app(world.service, authenticator, world.ends)
-        self.server = ApiServer(app, sockets, world.ends, on_ready=self.ready.set)
+        app = create_app(world.service, authenticator, issuing, world.ends)
+        self.server = ApiServer(app, sockets, world.ends, on_ready=self.ready.set, tls=tls)
         self.thread = threading.Thread(target=self.server.run)
         self.thread.start()
         assert self.ready.wait(PATIENCE_S)

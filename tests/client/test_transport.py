@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.client import Client, NoServer, find_address
+from corral.client import Client, NoServer, find_address, transport
 from corral.model.errors import BackendFailed, Conflict, CorralError, Forbidden, LedgerFailed, NotFound, Refused
 from tests.client.conftest import Script
 
@@ -27,13 +27,16 @@ def test_the_arguments_win_over_the_environment_and_that_over_the_default(
     assert find_address(url="http://other:1").url == "http://other:1"
 
 
-def test_a_token_is_the_one_given_else_of_the_environment_else_of_the_home(
+def test_a_token_is_the_one_given_else_of_the_environment_else_for_a_server_here_of_the_home(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("CORRAL_HOME", str(tmp_path))
-    assert find_address(url="http://h:1").token is None
+    assert find_address(url="http://localhost:1").token is None
     (tmp_path / "token").write_text("of-the-home\n")
-    assert find_address(url="http://h:1").token == "of-the-home"
+    for here in ("http://localhost:1", "https://127.0.0.1:1", "[::1]:1"):
+        assert find_address(url=here).token == "of-the-home"
+    for elsewhere in ("https://h:1", "https://127.example.org:1", "http://10.0.0.1:1"):
+        assert find_address(url=elsewhere).token is None
     monkeypatch.setenv("CORRAL_TOKEN", "of-the-environment")
     assert find_address(url="http://h:1").token == "of-the-environment"
     assert find_address(url="http://h:1", token="given").token == "given"
@@ -65,10 +68,43 @@ def test_no_server_over_tcp_names_the_address() -> None:
             Client(url=address).server()
 
 
-@pytest.mark.parametrize("address", ["https://h:1", "http://h", "h:port", "ftp://h:1"])
+@pytest.mark.parametrize("address", ["http://h", "h:port", "ftp://h:1", "https://h:0x1"])
 def test_an_address_that_is_none_is_refused_with_the_right_form(address: str) -> None:
     with pytest.raises(Refused, match="http://HOST:PORT"):
         Client(url=address).server()
+
+
+@pytest.mark.parametrize(
+    "address", ["http://:corral_abc@h:1", "https://corral_abc@h:1", "http://h:1/?token=corral_abc"]
+)
+def test_a_token_in_an_address_is_refused_and_not_repeated(address: str) -> None:
+    with pytest.raises(Refused, match="set CORRAL_TOKEN") as refused:
+        Client(url=address).server()
+    assert "corral_abc" not in str(refused.value)
+
+
+@pytest.mark.parametrize("token", ["corral_ab\nHost: evil", "corral_a b", "corral_é", "corral_\0"])
+def test_what_cannot_be_a_token_is_refused_and_not_repeated(token: str) -> None:
+    with pytest.raises(Refused, match="CORRAL_TOKEN") as refused:
+        Client(url="http://127.0.0.1:1", token=token)
+    assert "corral_" not in str(refused.value)
+
+
+def test_a_token_is_not_in_what_a_traceback_shows_of_an_address() -> None:
+    assert "corral_abc" not in repr(find_address(url="http://127.0.0.1:1", token="corral_abc"))
+
+
+def test_nothing_is_sent_to_another_machine_in_plain_http_unless_wished_for(
+    monkeypatch: pytest.MonkeyPatch, url: str, script: Script
+) -> None:
+    script.answers["GET /server"] = 200, {"version": "9"}
+    monkeypatch.setattr(transport, "is_loopback", lambda host: False)  # as if it were far away
+    with Client(url=url, token="secret") as client, pytest.raises(Refused, match=r"https://, or set CORRAL_INSECURE=1"):
+        client.server()
+    assert script.asked == []
+    monkeypatch.setenv("CORRAL_INSECURE", "1")
+    with Client(url=url, token="secret") as client:
+        assert client.server().version == "9"
 
 
 def test_over_tcp_the_token_is_sent(url: str, script: Script) -> None:

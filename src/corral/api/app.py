@@ -4,19 +4,20 @@ from fastapi import FastAPI, Request, Response
 from fastapi.routing import APIRoute
 
 import corral
-from corral.api import jobs, shapes, site
+from corral.api import jobs, shapes, site, token_routes
 from corral.api.auth import Authenticator
 from corral.api.desk import Ask, Desk, answer, json_response
 from corral.api.errors import add_error_handlers
 from corral.api.openapi import describer, gives
 from corral.api.submitting import Submitter
 from corral.api.waiting import EndSignal
+from corral.control.issuing import Issuing
 from corral.control.service import Service
 
 PREFIX = "/api/v1"
 
 
-def create_app(service: Service, authenticator: Authenticator, ends: EndSignal) -> FastAPI:
+def create_app(service: Service, authenticator: Authenticator, issuing: Issuing, ends: EndSignal) -> FastAPI:
     """The ASGI application. `ends.on_change` must be subscribed to the ledger that the service writes.
 
     It is to be served by `corral.api.server`, whose connections say who asks; elsewhere nobody is answered.
@@ -30,10 +31,10 @@ def create_app(service: Service, authenticator: Authenticator, ends: EndSignal) 
         redoc_url=None,
         redirect_slashes=False,
     )
-    app.state.desk = Desk(service, Submitter(service), authenticator, ends)
+    app.state.desk = Desk(service, Submitter(service), authenticator, issuing, ends)
     app.openapi = describer(app)  # type: ignore[method-assign]
     paths = []
-    for router in (jobs.router, site.router):
+    for router in (jobs.router, site.router, token_routes.router):
         app.include_router(router, prefix=PREFIX)
         paths += [PREFIX + route.path for route in router.routes if isinstance(route, APIRoute)]
     app.include_router(site.graph_router)

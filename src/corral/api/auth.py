@@ -1,4 +1,7 @@
-"""Who asks: the kernel says it of a Unix socket's peer, a token says it on TCP."""
+"""Who asks: the kernel says it of a Unix socket's peer, a token says it on TCP.
+
+A token names a user; who that is, with which groups, is looked up when it is shown.
+"""
 
 import hmac
 import os
@@ -6,6 +9,7 @@ import pwd
 import secrets
 import stat
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from anyio import to_thread
@@ -14,23 +18,40 @@ from starlette.requests import Request
 from corral.access.caller import Caller
 from corral.api.errors import Unauthenticated
 from corral.api.peer import Peer
+from corral.clock import Clock, SystemClock
+from corral.control.issuing import digest_of
 from corral.model.errors import Forbidden, Refused
+from corral.model.token import Scope, Token
+from corral.ports import Tokens
 
 TOKEN_LEAST_LENGTH = 16
+TOKEN_MOST_LENGTH = 1024
 _REMEMBER_USER_S = 60.0
+_USER_FILES = ("/etc/passwd", "/etc/group")
+
+Stamp = tuple[tuple[int, int] | None, ...]
 
 
 class Authenticator:
     """Tells the `Caller` of a request, or refuses it.
 
-    A server that is not root's cannot run work as anyone else, so it listens to its own user and to root only.
-    `token` None answers nobody on TCP.
+    A server that is not root's cannot run work as anyone else, so it listens to its own user and to root only, and
+    takes no other user's token. `token` is the server's own, whose holder is its owner; None is held by nobody.
     """
 
-    def __init__(self, *, token: str | None, server_uid: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        token: str | None,
+        tokens: Tokens | None = None,
+        clock: Clock | None = None,
+        server_uid: int | None = None,
+    ) -> None:
         self._server_uid = os.geteuid() if server_uid is None else server_uid
-        self._token = None if token is None else token.encode()
-        self._known: dict[tuple[int, int], tuple[float, Caller]] = {}
+        self._own_digest = None if token is None else digest_of(token)
+        self._tokens = tokens
+        self._clock = clock or SystemClock()
+        self._known: dict[tuple[int, int], tuple[float, Stamp, Caller]] = {}
 
     async def caller_of(self, request: Request) -> Caller:
         """Who asks. Raises Unauthenticated when nobody is known to, Forbidden when this server is not for them."""
@@ -39,8 +60,7 @@ class Authenticator:
             raise Unauthenticated("this server cannot tell who asks, so it answers nobody; use its Unix socket")
         peer: Peer | None = state["peer"]
         if peer is None:
-            self._check_token(request.headers.get("authorization", ""))
-            return await self._caller(self._server_uid, os.getegid())
+            return await self._holder(_secret_in(request.headers.get("authorization", "")))
         if self._server_uid not in (0, peer.uid) and peer.uid != 0:
             mine = _user_name(self._server_uid)
             raise Forbidden(
@@ -49,26 +69,82 @@ class Authenticator:
             )
         return await self._caller(peer.uid, peer.gid)
 
+    def is_admin(self, uid: int) -> bool:
+        """Whether this user administers the server."""
+        return uid in (0, self._server_uid)
+
+    async def _holder(self, secret: str) -> Caller:
+        """Whoever holds the secret of a token."""
+        digest = digest_of(secret)
+        if self._own_digest is not None and hmac.compare_digest(digest, self._own_digest):
+            return await self._caller(self._server_uid, os.getegid())
+        token = None if self._tokens is None else self._tokens.find(digest)
+        if self._tokens is None or token is None:
+            raise Unauthenticated("this server knows no such token; on its machine, `corral token create` makes one")
+        now = self._clock.now()
+        if not token.live(now):
+            raise Unauthenticated(f"{_ended(token)}; on the server's machine, `corral token create` makes another")
+        if self._server_uid not in (0, token.uid):
+            raise Unauthenticated(
+                f"token {token.id} is {token.user}'s, and this server runs jobs as {_user_name(self._server_uid)} only"
+            )
+        caller = await self._caller(token.uid, os.getegid())
+        if caller.user != token.user:
+            raise Unauthenticated(
+                f"token {token.id} was made for {token.user} (user id {token.uid}), and there is no such user any more"
+            )
+        self._tokens.used(token.id, now)
+        return replace(caller, admin=caller.admin and token.scope is Scope.ADMIN, token=token)
+
     async def _caller(self, uid: int, gid: int) -> Caller:
-        known = self._known.get((uid, gid))
-        if known is not None and time.monotonic() - known[0] < _REMEMBER_USER_S:
-            return known[1]
+        known, stamp = self._known.get((uid, gid)), _stamp_of_users()
+        if known is not None and known[1] == stamp and time.monotonic() - known[0] < _REMEMBER_USER_S:
+            return known[2]
         # Users and groups may live in a directory service that takes its time to answer.
-        caller = await to_thread.run_sync(look_up, uid, gid, uid in (0, self._server_uid))
-        self._known[uid, gid] = (time.monotonic(), caller)
+        caller = await to_thread.run_sync(look_up, uid, gid, self.is_admin(uid))
+        self._known[uid, gid] = (time.monotonic(), stamp, caller)
         return caller
 
-    def _check_token(self, authorization: str) -> None:
-        scheme, _, given = authorization.partition(" ")
-        if self._token is None:
-            raise Unauthenticated("this server has no token and answers nobody on TCP; use its Unix socket")
-        if scheme.lower() != "bearer":
-            raise Unauthenticated(
-                "on TCP a token is needed: set CORRAL_TOKEN to what the file `token` of the server's home holds, "
-                "or send it in the header `Authorization: Bearer TOKEN`"
-            )
-        if not hmac.compare_digest(given.strip().encode(errors="surrogateescape"), self._token):
-            raise Unauthenticated("this is not the token of this server; it is in the file `token` of its home")
+
+def _secret_in(authorization: str) -> str:
+    scheme, _, secret = authorization.partition(" ")
+    if scheme.lower() != "bearer" or not secret.strip():
+        raise Unauthenticated(
+            "on TCP a token is needed: make one on the server's machine (corral token create) and set CORRAL_TOKEN to "
+            "it, or send it in the header `Authorization: Bearer TOKEN`"
+        )
+    if len(secret) > TOKEN_MOST_LENGTH:
+        raise Unauthenticated(f"no token has more than {TOKEN_MOST_LENGTH} characters")
+    return secret.strip()
+
+
+def _ended(token: Token) -> str:
+    if token.revoked_at is not None:
+        return f"token {token.id} was revoked"
+    assert token.expires_at is not None
+    return f"token {token.id} expired at {time.strftime('%Y-%m-%d %H:%M', time.localtime(token.expires_at))}"
+
+
+def _stamp_of_users() -> Stamp:
+    """What changes with every change of this machine's own users and groups."""
+    return tuple(map(_stamp, _USER_FILES))
+
+
+def _stamp(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_ino
+
+
+def find_account(name: str) -> tuple[str, int] | None:
+    """The user of this name on this machine: the first name of the same number, and the number. None for nobody."""
+    try:
+        uid = pwd.getpwnam(name).pw_uid
+        return pwd.getpwuid(uid).pw_name, uid
+    except (KeyError, ValueError):
+        return None
 
 
 def look_up(uid: int, gid: int, admin: bool) -> Caller:
@@ -76,9 +152,9 @@ def look_up(uid: int, gid: int, admin: bool) -> Caller:
     try:
         user = pwd.getpwuid(uid)
     except KeyError:
-        return Caller(str(uid), uid, gid, (gid,), admin)
+        return Caller(str(uid), uid, gid, (gid,), admin, overseer=admin)
     groups = tuple(sorted(os.getgrouplist(user.pw_name, user.pw_gid)))
-    return Caller(user.pw_name, uid, user.pw_gid, groups, admin)
+    return Caller(user.pw_name, uid, user.pw_gid, groups, admin, overseer=admin)
 
 
 def ensure_token(path: Path) -> str:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from anyio import to_thread
 from fastapi import Depends
@@ -12,12 +12,16 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.access.caller import Caller
+from corral.access.caller import Caller, must_reach
 from corral.api.auth import Authenticator
 from corral.api.submitting import Submitter
 from corral.api.waiting import EndSignal
+from corral.control.issuing import Issuing
 from corral.control.service import Service
+from corral.model.token import Scope
 from corral.wire import to_plain
+
+Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,7 @@ class Desk:
     service: Service
     submitter: Submitter
     authenticator: Authenticator
+    issuing: Issuing
     ends: EndSignal
 
 
@@ -36,6 +41,7 @@ class Asked:
 
     service: Service
     submitter: Submitter
+    issuing: Issuing
     caller: Caller
     ends: EndSignal
 
@@ -43,15 +49,25 @@ class Asked:
 async def asked(request: Request) -> Asked:
     """The dependency of every route that is not for all."""
     desk: Desk = request.app.state.desk
-    return Asked(desk.service, desk.submitter, await desk.authenticator.caller_of(request), desk.ends)
+    caller = await desk.authenticator.caller_of(request)
+    return Asked(desk.service, desk.submitter, desk.issuing, caller, desk.ends)
 
 
 Ask = Annotated[Asked, Depends(asked)]
 """How an endpoint says, in the description too, that it wants to know who asks."""
 
 
+_LOOKING: set[Callable[..., Any]] = set()
+
+
+def only_looks(endpoint: Endpoint) -> Endpoint:
+    """Marks a POST that changes nothing, so that a token of scope read is enough for it."""
+    _LOOKING.add(endpoint)
+    return endpoint
+
+
 class AskedRoute(APIRoute):
-    """Calls `endpoint(request, ask, **path parameters)` directly.
+    """Calls `endpoint(request, ask, **path parameters)` directly, for callers whose scope reaches so far.
 
     The signature serves the description only: resolving it anew for each request would take as long as reading and
     checking a submission.
@@ -59,9 +75,13 @@ class AskedRoute(APIRoute):
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         endpoint = self.endpoint
+        looks = self.methods == {"GET"} or endpoint in _LOOKING
+        least = Scope.READ if looks else Scope.SUBMIT
 
         async def handle(request: Request) -> Response:
-            response: Response = await endpoint(request, await asked(request), **request.path_params)
+            ask = await asked(request)
+            must_reach(ask.caller, least)
+            response: Response = await endpoint(request, ask, **request.path_params)
             return response
 
         return handle

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from corral.api import shapes
-from corral.api.desk import Ask, Asked, AskedRoute, answer, json_response, to_json
+from corral.api.desk import Ask, Asked, AskedRoute, answer, json_response, only_looks, to_json
 from corral.api.logs import LogResponse, follow_log, read_log
 from corral.api.openapi import gives, takes, takes_query
 from corral.api.reading import read_body, read_query
@@ -58,6 +58,7 @@ async def submit_batch(request: Request, ask: Ask) -> Response:
 
 
 @router.post("/jobs/dry-run", openapi_extra=takes(Submission), responses=gives(DryRun))
+@only_looks
 async def dry_run(request: Request, ask: Ask) -> Response:
     """Tell what would become of a job, and submit nothing."""
     return await answer(ask.service.dry_run, await read_body(request, Submission), ask.caller)
@@ -75,6 +76,7 @@ async def adopt(request: Request, ask: Ask) -> Response:
 
 
 @router.post("/jobs/wait", openapi_extra=takes(shapes.WaitFor), responses=gives(shapes.Waiting))
+@only_looks
 async def wait(request: Request, ask: Ask) -> Response:
     """Answer when all of these have ended, or when the time is up."""
     asked_for = await read_body(request, shapes.WaitFor)

@@ -14,7 +14,9 @@ import uvicorn
 from fastapi import FastAPI
 
 from corral.api.peer import PeerProtocol
+from corral.api.tls import TlsAcceptor
 from corral.api.waiting import EndSignal
+from corral.model.address import is_loopback
 from corral.model.errors import Conflict, Refused
 
 KEEP_ALIVE_S = 30
@@ -24,7 +26,6 @@ GRACE_S = 5
 _BACKLOG = 1024
 _SPARE_DESCRIPTORS = 128
 _ADDRESS = re.compile(r"(?P<host>\[[0-9a-fA-F:.%\w]+\]|[^\s:\[\]]+):(?P<port>\d{1,5})")
-_LOOPBACK = re.compile(r"127\.|::1$|localhost$")
 
 log = logging.getLogger(__name__)
 
@@ -32,11 +33,17 @@ log = logging.getLogger(__name__)
 class ApiServer:
     """Serves an application on sockets until it is told to stop.
 
-    `on_ready` is called from `run` once requests are answered.
+    `on_ready` is called from `run` once requests are answered. What comes through `tls` is encrypted.
     """
 
     def __init__(
-        self, app: FastAPI, sockets: Sequence[socket.socket], ends: EndSignal, *, on_ready: Callable[[], None]
+        self,
+        app: FastAPI,
+        sockets: Sequence[socket.socket],
+        ends: EndSignal,
+        *,
+        on_ready: Callable[[], None],
+        tls: TlsAcceptor | None = None,
     ) -> None:
         self._sockets = list(sockets)
         self._ends = ends
@@ -57,7 +64,7 @@ class ApiServer:
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=GRACE_S,
         )
-        self._server = _Server(config, on_ready)
+        self._server = _Server(config, on_ready, tls)
 
     def run(self) -> None:
         """Serve; returns after `stop`, when the requests that were being answered are done."""
@@ -72,8 +79,9 @@ class ApiServer:
 class _Server(uvicorn.Server):
     """uvicorn without its ticking and its signal handlers, which belong to the whole process."""
 
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None], tls: TlsAcceptor | None) -> None:
         super().__init__(config)
+        self._tls = tls
         self._on_ready = on_ready
         self._stopping: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -91,7 +99,17 @@ class _Server(uvicorn.Server):
         self._stopping = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
+        if self._tls is not None:
+            self._tls.start(self._make_protocol)
         self._on_ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._tls is not None:
+            self._tls.close()
+        await super().shutdown(sockets)
+
+    def _make_protocol(self) -> PeerProtocol:
+        return PeerProtocol(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
     async def main_loop(self) -> None:
         # The tick would keep the date header and look for the end ten times a second; neither is wanted.
@@ -129,24 +147,33 @@ def unix_socket(path: Path, *, for_everyone: bool) -> socket.socket:
     return listener
 
 
-def tcp_socket(address: str, *, token: str | None) -> socket.socket:
+def tcp_socket(address: str, *, encrypted: bool = False, insecure: bool = False) -> socket.socket:
     """A listening TCP socket at HOST:PORT; port 0 takes a free one, which `getsockname` tells.
 
-    Raises Refused without a token, for an address that is none, and for one that cannot be listened on.
+    Raises Refused for an address that is none, for one that cannot be listened on, and for one that other machines
+    reach when what goes through it is to be neither `encrypted` nor knowingly `insecure`.
     """
-    if not token:
-        raise Refused("a server that listens on TCP needs a token, or anyone could run anything on it", field="listen")
     match = _ADDRESS.fullmatch(address)
     if match is None or int(match["port"]) > 65535:
         raise Refused(f"listen: {address!r} is no address; write HOST:PORT, such as 127.0.0.1:7070", field="listen")
     host = match["host"].strip("[]")
-    if not _LOOPBACK.match(host):
-        log.warning("listening on %s without encryption: whoever can read the network can read the token", address)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return socket.create_server((host, int(match["port"])), family=family, backlog=_BACKLOG)
+        listener = socket.create_server((host, int(match["port"])), family=family, backlog=_BACKLOG)
     except OSError as error:
         raise Refused(f"cannot listen on {address}: {error.strerror or error}", field="listen") from None
+    # What was bound is judged: a name may mean any address.
+    if not encrypted and not is_loopback(listener.getsockname()[0]):
+        if not insecure:
+            listener.close()
+            raise Refused(
+                f"other machines reach {address}, and without encryption whoever can read the network can read tokens "
+                "and act with them: give a certificate and its key with --tls-cert and --tls-key, listen on 127.0.0.1, "
+                "or say --insecure where the network itself can be trusted",
+                field="listen",
+            )
+        log.warning("listening on %s without encryption: whoever can read the network can read tokens", address)
+    return listener
 
 
 def _answers(path: Path) -> bool:

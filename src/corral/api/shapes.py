@@ -9,8 +9,9 @@ from typing import Any
 
 from corral.model.job import Phase
 from corral.model.past import UsageBy
-from corral.model.rows import DeviceRow, JobRow, MappedDevice
+from corral.model.rows import DeviceRow, JobRow, MappedDevice, TokenRow
 from corral.model.submission import Submission
+from corral.model.token import Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,36 @@ class Cut:
     profile: str
     count: int = 1
     apply: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NewToken:
+    """A token to be made: for whom (the asker), how much it lets its holder do, and for how long (null: for ever)."""
+
+    user: str | None = None
+    scope: Scope = Scope.SUBMIT
+    expires_in_s: float | None = 30 * 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class TokensQuery:
+    """Which tokens: those that are good for something, or all that are kept."""
+
+    all: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TokenList:
+    """Tokens, oldest first."""
+
+    tokens: tuple[TokenRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenIds:
+    """The tokens that are concerned."""
+
+    ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.api import shapes
-from corral.api.desk import Ask, AskedRoute, answer, json_response
+from corral.api.desk import Ask, AskedRoute, answer, json_response, only_looks
 from corral.api.openapi import gives, takes, takes_query
 from corral.api.reading import read_body, read_query
 from corral.model.rows import ServerInfo, SlicePlan, Usage
@@ -67,6 +67,7 @@ async def usage(request: Request, ask: Ask) -> Response:
 
 
 @graph_router.post("/graphql", include_in_schema=False)
+@only_looks
 async def graphql(request: Request, ask: Ask) -> Response:
     """Answer a GraphQL query about the allocation map."""
     query = await read_body(request, shapes.GraphQuery)

@@ -37,6 +37,7 @@ COMMANDS = {
     "check": "check",
     "estimate": "estimate",
     "config": "config",
+    "token": "token_command",
     "simulate": "simulate",
 }
 """Each command and the module of this package that defines it."""
@@ -79,5 +80,6 @@ app = typer.Typer(
 def corral() -> None:
     """Share the GPUs of this machine: queue work, run it on the right GPUs, see why it waits.
 
-    The server is the one of $CORRAL_HOME (~/.corral), or of $CORRAL_URL with $CORRAL_TOKEN.
+    The server is the one of $CORRAL_HOME (~/.corral), or of $CORRAL_URL with $CORRAL_TOKEN
+    ("corral token" makes one).
     """

@@ -28,19 +28,29 @@ DAEMON = "corral.daemon"
 app = command_group()
 
 
-@app.command(epilog=example("corral up --detach", "corral up --listen 127.0.0.1:7878"))
+@app.command(epilog=example("corral up --detach", "corral up --listen 0.0.0.0:7878 --tls-cert c.pem --tls-key k.pem"))
 def up(
+    *,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Come back when the server answers.")] = False,
     mock: Annotated[
         Path | None, typer.Option("--mock", metavar="FILE", help="Devices described in a file, instead of real ones.")
     ] = None,
     listen: Annotated[
-        str | None, typer.Option("--listen", metavar="HOST:PORT", help="Also answer over TCP, with the home's token.")
+        str | None, typer.Option("--listen", metavar="HOST:PORT", help="Also answer over TCP, to who has a token.")
     ] = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option("--tls-cert", metavar="FILE", help="Certificate (PEM) with which TCP is encrypted.")
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key (PEM).")] = None,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Let other machines come over TCP without encryption.")
+    ] = False,
 ) -> None:
     """Start the server of this home, $CORRAL_HOME or ~/.corral.
 
     It answers on a Unix socket there. Jobs outlive it: when it is up again, it takes them on as they are then.
+
+    Over TCP it answers to who shows a token: see "corral token".
 
     The site's settings are lines in its config.yaml, such as "kill_grace: 30s": docs/settings.md lists them, and
     docs/mock-devices.md what a file for --mock may say.
@@ -48,6 +58,9 @@ def up(
     home = _local_home()
     refuse_home_of_another(home)
     command = daemon_command(home, mock, listen)
+    for option, file in (("--tls-cert", tls_cert), ("--tls-key", tls_key)):
+        command += [] if file is None else [option, str(file.absolute())]
+    command += ["--insecure"] if insecure else []
     if not detach:
         os.execv(command[0], command)
     pid = start_detached(home, command)

@@ -11,8 +11,8 @@
 connection and belongs to one thread.
 """
 
-from corral.client.client import Client, Devices, JobHandle, Jobs, WaitTimedOut
-from corral.client.transport import Address, NoServer, find_address
+from corral.client.client import Client, Devices, JobHandle, Jobs, Tokens, WaitTimedOut
+from corral.client.transport import Address, NoServer, UntrustedServer, find_address
 from corral.model.rows import (
     DeviceChoice,
     DeviceRow,
@@ -22,11 +22,13 @@ from corral.model.rows import (
     HolderRow,
     JobRow,
     LinkRow,
+    MadeToken,
     MappedDevice,
     NearestRequest,
     ProcessRow,
     ServerInfo,
     SlicePlan,
+    TokenRow,
     Usage,
     UsageRow,
     WaitPart,
@@ -46,12 +48,16 @@ __all__ = [
     "JobRow",
     "Jobs",
     "LinkRow",
+    "MadeToken",
     "MappedDevice",
     "NearestRequest",
     "NoServer",
     "ProcessRow",
     "ServerInfo",
     "SlicePlan",
+    "TokenRow",
+    "Tokens",
+    "UntrustedServer",
     "Usage",
     "UsageRow",
     "WaitPart",

@@ -8,7 +8,19 @@ from urllib.parse import quote
 
 from corral.client.transport import NoServer, ServerWentAway, Transport, find_address
 from corral.model.errors import CorralError, NotFound
-from corral.model.rows import DeviceRow, DryRun, Explanation, JobRow, MappedDevice, ServerInfo, SlicePlan, Usage
+from corral.model.rows import (
+    DeviceRow,
+    DryRun,
+    Explanation,
+    JobRow,
+    MadeToken,
+    MappedDevice,
+    ServerInfo,
+    SlicePlan,
+    TokenRow,
+    Usage,
+)
+from corral.model.token import Scope
 from corral.wire import to_plain, told
 
 if TYPE_CHECKING:
@@ -45,6 +57,7 @@ class Client:
     Attributes:
         jobs: look at jobs and act on them.
         devices: look at devices and set them apart.
+        tokens: make, list and revoke tokens for TCP.
         address: which server this is.
     """
 
@@ -55,6 +68,7 @@ class Client:
         self._transport = Transport(self.address)
         self.jobs = Jobs(self._transport)
         self.devices = Devices(self._transport)
+        self.tokens = Tokens(self._transport)
 
     def __enter__(self) -> Self:
         return self
@@ -244,6 +258,29 @@ class Devices:
     def give_up(self, device: str | int, *, apply: bool = False) -> SlicePlan:
         """How its MIG slices would be given up; with `apply`, they are. No job may have one."""
         return told(SlicePlan, self._transport.post(_device(device, "slices", "give-up"), {"apply": apply}))
+
+
+class Tokens:
+    """Make, list and revoke tokens, with which the server is used over TCP."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def create(
+        self, user: str | None = None, *, scope: Scope = Scope.SUBMIT, expires_in_s: float | None = 30 * 86400.0
+    ) -> MadeToken:
+        """A token for a user (the asking one), good for so long (None: until it is revoked), with its secret."""
+        body = {"user": user, "scope": scope.value, "expires_in_s": expires_in_s}
+        return told(MadeToken, self._transport.post("/tokens", body))
+
+    def list(self, *, all: bool = False) -> tuple[TokenRow, ...]:
+        """Tokens that are good for something, with `all` also the last that are over: one's own, or everybody's."""
+        return tuple(told(TokenRow, row) for row in self._transport.get("/tokens", all=all)["tokens"])
+
+    def revoke(self, token_id: str) -> tuple[str, ...]:
+        """End a token at once, and those that were made with it. Returns their ids."""
+        path = "/".join(["/tokens", quote(token_id, safe=""), "revoke"])
+        return tuple(self._transport.post(path, repeatable=True)["ids"])
 
 
 class JobHandle:

@@ -1,15 +1,20 @@
-"""HTTP to one Corral server, over its Unix socket or over TCP with a token, and its errors as Corral's own."""
+"""HTTP to one Corral server, over its Unix socket or over TCP with a token, and its errors as Corral's own.
+
+A token is a secret: it is in no message, and goes over plain HTTP only where no other machine can read it.
+"""
 
 import http.client
 import json
 import os
 import select
 import socket
+import ssl
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+from corral.model.address import is_loopback
 from corral.model.errors import BackendFailed, Conflict, CorralError, Forbidden, LedgerFailed, NotFound, Refused
 from corral.model.home import Home, find_home
 
@@ -29,6 +34,10 @@ class ServerWentAway(NoServer):
     """A server was there, and went away before it had answered."""
 
 
+class UntrustedServer(CorralError):
+    """What answers at the address has a certificate that is not trusted; it was told nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Address:
     """Where a server is: the socket in its home, or a host and port with a token.
@@ -37,11 +46,15 @@ class Address:
         home: the server's paths, as far as the client knows them.
         url: None for the socket in `home`.
         token: sent over TCP only; the socket's caller is who the kernel says.
+        ca_file: certificates to trust over https instead of the system's; None for the system's.
+        insecure: plain HTTP may go to other machines.
     """
 
     home: Home
     url: str | None = None
-    token: str | None = None
+    token: str | None = field(default=None, repr=False)
+    ca_file: str | None = None
+    insecure: bool = False
 
     def __str__(self) -> str:
         return self.url or str(self.home.socket)
@@ -52,7 +65,8 @@ def find_address(
 ) -> Address:
     """The server meant by the arguments, else by CORRAL_URL and CORRAL_TOKEN, else by CORRAL_HOME, else ~/.corral.
 
-    The token of a TCP address is looked for in the home's `token` file when it is not given.
+    When no token is given for an address of this machine, it is the home's own. CORRAL_CA_FILE names certificates to
+    trust, CORRAL_INSECURE=1 allows plain HTTP to other machines. Raises Refused.
     """
     environ = os.environ if home is None else {**os.environ, "CORRAL_HOME": os.fspath(home)}
     place = find_home(environ, _working_dir())
@@ -60,7 +74,21 @@ def find_address(
         url = environ.get("CORRAL_URL") or None
     if url is None:
         return Address(place)
-    return Address(place, url, token or environ.get("CORRAL_TOKEN") or _token_in(place))
+    token = token or environ.get("CORRAL_TOKEN") or (_token_in(place) if _is_here(url) else None)
+    ca_file, insecure = environ.get("CORRAL_CA_FILE") or None, environ.get("CORRAL_INSECURE") == "1"
+    return Address(place, url, None if token is None else _checked(token.strip()), ca_file, insecure)
+
+
+def _is_here(url: str) -> bool:
+    """Whether the address is this machine's: the home's token is for nobody else's server."""
+    host = _parts(url)[1]
+    return host == "localhost" or is_loopback(host)
+
+
+def _checked(token: str) -> str:
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise Refused("CORRAL_TOKEN: there are characters in it that no token has; copy it again", field="CORRAL_TOKEN")
+    return token
 
 
 def _working_dir() -> str:
@@ -183,15 +211,18 @@ class Transport:
 
     def _open(self, timeout_s: float) -> http.client.HTTPConnection:
         address = self.address
-        connection = (
-            _tcp(address.url, timeout_s) if address.url else _UnixConnection(str(address.home.socket), timeout_s)
-        )
+        connection = _tcp(address) if address.url else _UnixConnection(str(address.home.socket), timeout_s)
         try:
             connection.connect()
         except PermissionError as error:
             raise Forbidden(f"you may not use the socket {address}; ask its owner, or set CORRAL_HOME") from error
+        except ssl.SSLError as error:
+            raise _mistrust(address, error) from error
         except OSError as error:
             raise NoServer(self._absence(error)) from error
+        if address.url:
+            _check_private(address, connection)
+            connection.sock.settimeout(timeout_s)
         return connection
 
     def _absence(self, error: OSError) -> str:
@@ -205,9 +236,10 @@ class Transport:
     def _broken(self, error: Exception) -> NoServer:
         if isinstance(error, TimeoutError):
             return NoServer(f"the server at {self.address} did not answer in time; `corral doctor` looks for the cause")
+        tls = "; where it is served with a certificate, write https://" if "http://" in str(self.address) else ""
         return ServerWentAway(
             f"the server at {self.address} went away before it had answered ({str(error) or type(error).__name__}); "
-            "whether it did what was asked shows in `corral ps --all`"
+            f"whether it did what was asked shows in `corral ps --all`{tls}"
         )
 
     def _error(self, status: int, payload: bytes) -> CorralError:
@@ -226,15 +258,61 @@ class Transport:
         return failures.get(kind, CorralError)(message)
 
 
-def _tcp(url: str, timeout_s: float) -> http.client.HTTPConnection:
-    parts = urlsplit(url if "://" in url else f"http://{url}")
+def _tcp(address: Address) -> http.client.HTTPConnection:
+    """A connection that is not open yet."""
+    scheme, host, port = _parts(address.url or "")
+    if scheme == "http":
+        return http.client.HTTPConnection(host, port, timeout=CONNECT_TIMEOUT_S)
     try:
-        port = parts.port
+        context = ssl.create_default_context(cafile=address.ca_file)
+    except OSError as error:
+        why = "it holds no certificates in PEM form" if isinstance(error, ssl.SSLError) else error.strerror
+        raise Refused(f"CORRAL_CA_FILE: {address.ca_file} cannot be used: {why}", field="CORRAL_CA_FILE") from None
+    return http.client.HTTPSConnection(host, port, timeout=CONNECT_TIMEOUT_S, context=context)
+
+
+def _parts(url: str) -> tuple[str, str, int]:
+    """Scheme, host and port of a server's address. Raises Refused for what is none."""
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    if parts.username or parts.password or parts.query:
+        # Not repeated here: it may be the token.
+        raise Refused("CORRAL_URL: a token does not belong in the address; set CORRAL_TOKEN", field="CORRAL_URL")
+    try:
+        port = parts.port or (443 if parts.scheme == "https" else None)
     except ValueError:
         port = None
-    if parts.scheme != "http" or not parts.hostname or port is None:
-        raise Refused(f"CORRAL_URL: {url!r} is no address of a server; write http://HOST:PORT", field="CORRAL_URL")
-    return http.client.HTTPConnection(parts.hostname, port, timeout=timeout_s)
+    if parts.scheme not in ("http", "https") or not parts.hostname or port is None:
+        raise Refused(
+            f"CORRAL_URL: {url!r} is no address of a server; write https://HOST:PORT, or http://HOST:PORT",
+            field="CORRAL_URL",
+        )
+    return parts.scheme, parts.hostname, port
+
+
+def _check_private(address: Address, connection: http.client.HTTPConnection) -> None:
+    """Raises Refused before anything is said that others could read: who is there decides, whatever the name was."""
+    if isinstance(connection, http.client.HTTPSConnection) or address.insecure:
+        return
+    if not is_loopback(connection.sock.getpeername()[0]):
+        connection.close()
+        raise Refused(
+            f"{address} is another machine and not encrypted, so whoever can read the network could act with your "
+            "token; write https://, or set CORRAL_INSECURE=1 where the network itself can be trusted",
+            field="CORRAL_URL",
+        )
+
+
+def _mistrust(address: Address, error: ssl.SSLError) -> CorralError:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        trusted = f"those in {address.ca_file}" if address.ca_file else "those of this system"
+        return UntrustedServer(
+            f"the certificate of {address} is not to be trusted ({error.verify_message}; trusted are {trusted}), so it "
+            "was told nothing; if it is the server's own, set CORRAL_CA_FILE to a copy of it that you trust"
+        )
+    return NoServer(
+        f"what answers at {address} does not speak TLS as this client does ({error.reason or error}); "
+        "where it is served without a certificate, write http://"
+    )
 
 
 def _with_query(path: str, query: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from corral.access.caller import Caller, may_change, must_be_admin
+from corral.access.caller import Caller, may_change, may_read_log, must_be_admin
 from corral.clock import Clock
 from corral.control import submit, transitions
 from corral.control.accounts import Accounts
@@ -20,7 +20,7 @@ from corral.control.inspection import Inspection
 from corral.control.site_rules import obey
 from corral.control.slicing import Slicing
 from corral.model.device import Node
-from corral.model.errors import Conflict, Forbidden, NotFound, Refused
+from corral.model.errors import Conflict, NotFound, Refused
 from corral.model.fact import AllocationEnded, DeviceCordoned, DeviceUncordoned, Fact
 from corral.model.job import Job, JobKind, JobSpec, Phase, ProcessIdentity, Request
 from corral.model.queue import Pool
@@ -183,8 +183,7 @@ class Service:
     def log_path(self, job_id: str, caller: Caller) -> tuple[Path, bool]:
         """Where the job's log is, and whether the job has ended. Raises Forbidden for another user's."""
         job = self.inquiry.find(job_id)
-        if not caller.admin and caller.user != job.spec.user:
-            raise Forbidden(f"the log of job {job_id} is {job.spec.user}'s; ask them, or an administrator")
+        may_read_log(caller, job)
         return self.inquiry.log_path(job.id), job.phase.terminal
 
     def _device_facts(self, fact: Callable[[float], Fact], uuid: str) -> tuple[DeviceRow, ...]:

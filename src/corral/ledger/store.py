@@ -9,6 +9,7 @@ from corral.ledger.database import Database
 from corral.ledger.ids import IdCounter
 from corral.ledger.reader import Reader
 from corral.ledger.schema import prepare
+from corral.ledger.tokens import TokenTable
 from corral.ledger.writer import Listener, Writer
 from corral.model.allocation import Allocation
 from corral.model.fact import Observation
@@ -41,6 +42,9 @@ class SqlLedger:
 
     `decide` may be run again when another operation of its batch turns out not to be writable; only its last run
     counts. It may read through the ledger, which answers with what is committed, but must not wait for a commit.
+
+    Attributes:
+        tokens: see `corral.ports.Tokens`.
     """
 
     def __init__(self, database: Database, empty: View) -> None:
@@ -49,6 +53,7 @@ class SqlLedger:
         boot = self._reader.boot(empty)
         self._ids = IdCounter(boot.next_id)
         self._writer = Writer(database, boot.view, boot.last_entry, self._ids)
+        self.tokens = TokenTable(database)
 
     def view(self) -> View:
         """The newest published view."""
@@ -108,5 +113,6 @@ class SqlLedger:
 
     def close(self) -> None:
         """Finish what was accepted, then stop."""
+        self.tokens.write_uses()
         self._writer.close()
         self._database.close()

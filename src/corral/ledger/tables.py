@@ -1,7 +1,7 @@
 """What is on disk: the tables as they are now. `migrations` holds the steps that led here.
 
-Retention: nothing is deleted. A job that starts once costs about 1.6 KiB, its five journal entries included; an
-environment is kept once, however many jobs share it.
+Retention: nothing is deleted but tokens that are long over. A job that starts once costs about 1.6 KiB, its five
+journal entries included; an environment is kept once, however many jobs share it.
 """
 
 from sqlalchemy import (
@@ -17,7 +17,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-REVISION = "0003"
+REVISION = "0004"
 """The newest migration; a ledger that says anything else must be migrated, or is from a newer Corral."""
 
 metadata = MetaData()
@@ -106,6 +106,22 @@ journal = Table(
     Column("environment", Text, comment="of the job's spec, as in jobs"),
     Column("spec", Text, comment="of the job, as in jobs"),
     Index("journal_by_job", "job_id", "sequence"),
+)
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("id", _RowNumber, primary_key=True),
+    Column("digest", Text, nullable=False, unique=True, comment="SHA-256 of the secret, in hex"),
+    Column("user", Text, nullable=False),
+    Column("uid", BigInteger, nullable=False),
+    Column("scope", Text, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("created_by", Text, nullable=False),
+    Column("expires_at", Float, comment="null is never"),
+    Column("revoked_at", Float),
+    Column("last_used_at", Float, comment="written now and then"),
+    Column("parent", BigInteger, comment="the token that it was made with"),
 )
 
 meta = Table(

@@ -41,7 +41,7 @@ class Home:
 
     @property
     def token_file(self) -> Path:
-        """The bearer token for TCP, readable by the server's user alone."""
+        """The server owner's own token for TCP, readable by that user alone."""
         return self.root / "token"
 
     @property

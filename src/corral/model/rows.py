@@ -9,6 +9,7 @@ from typing import Any
 
 from corral.model.job import TERMINAL_PHASES, JobKind, Phase
 from corral.model.means import Enforcement
+from corral.model.token import Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,3 +318,29 @@ class ServerInfo:
     mock: bool = False
     uptime_s: float | None = None
     devices: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MadeToken:
+    """A token that was just made: the only time that its secret is told. `expires_at` None is never."""
+
+    id: str
+    token: str
+    user: str
+    scope: Scope
+    expires_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRow:
+    """A token as `token list` shows it. `state` is good, expired or revoked; `last_used_at` None is never."""
+
+    id: str
+    user: str = ""
+    scope: Scope = Scope.READ
+    state: str = ""
+    created_at: float | None = None
+    created_by: str = ""
+    expires_at: float | None = None
+    revoked_at: float | None = None
+    last_used_at: float | None = None

@@ -1,0 +1,46 @@
+"""The TCP address that a server answers on beside its Unix socket."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from corral.api.server import tcp_socket
+from corral.api.tls import Certificate
+from corral.model.errors import Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """HOST:PORT to answer on, with a certificate and its key, or `insecure` where other machines may come without."""
+
+    address: str
+    certificate: Path | None = None
+    key: Path | None = None
+    insecure: bool = False
+
+
+class TcpListener:
+    """A listening TCP socket, and the certificate with which what comes through it is encrypted; None for plain HTTP.
+
+    Raises Refused as `tcp_socket` and `Certificate` do.
+    """
+
+    def __init__(self, listening: Listening) -> None:
+        self.certificate: Certificate | None = None
+        if (listening.certificate is None) != (listening.key is None):
+            raise Refused("a certificate goes with its key: give both --tls-cert and --tls-key", field="--tls-cert")
+        if listening.certificate is not None and listening.key is not None:
+            self.certificate = Certificate(listening.certificate, listening.key)
+        encrypted = self.certificate is not None
+        self.socket = tcp_socket(listening.address, encrypted=encrypted, insecure=listening.insecure)
+
+    @property
+    def url(self) -> str:
+        """The address as clients name it, once it is bound."""
+        host, port = self.socket.getsockname()[:2]
+        scheme = "http" if self.certificate is None else "https"
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+    def renew_certificate(self) -> None:
+        """Read the certificate again, if there is one."""
+        if self.certificate is not None:
+            self.certificate.renew()

@@ -1,0 +1,127 @@
+"""TLS for the TCP socket: the server's certificate, and connections whose handshakes nobody else waits for."""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from corral.model.errors import Refused
+
+HANDSHAKE_TIMEOUT_S = 10.0
+MOST_HANDSHAKES = 256
+"""Handshakes at once; one more ends the oldest, for those that mean it take milliseconds."""
+
+_ACCEPT_AGAIN_S = 0.1
+
+log = logging.getLogger(__name__)
+
+
+class Certificate:
+    """A certificate with its key, read from two PEM files, and again when they have been renewed.
+
+    Raises Refused when they cannot be used, or when others may read the key.
+    """
+
+    def __init__(self, certificate: Path, key: Path) -> None:
+        self._paths = certificate, key
+        self.context = _context(certificate, key)
+
+    def renew(self) -> None:
+        """Read the files again, for connections to come; where they cannot be used, those before go on, logged."""
+        try:
+            self.context = _context(*self._paths)
+        except Refused as error:
+            log.error("the certificate was not read again, the one before holds: %s", error)
+
+
+class TlsAcceptor:
+    """Accepts on a listening socket, and hands over the connections whose handshake is done."""
+
+    def __init__(self, listener: socket.socket, certificate: Certificate) -> None:
+        self._listener = listener
+        self._certificate = certificate
+        self._accepting: asyncio.Task[None] | None = None
+        self._handshakes: dict[asyncio.Task[None], None] = {}
+
+    def start(self, make_protocol: Callable[[], asyncio.Protocol]) -> None:
+        """Begin to accept, on the running loop."""
+        self._listener.setblocking(False)
+        self._accepting = asyncio.get_running_loop().create_task(self._accept(make_protocol))
+
+    def close(self) -> None:
+        """Accept no more, and give up the handshakes that are not done."""
+        for task in (*self._handshakes, *([self._accepting] if self._accepting else [])):
+            task.cancel()
+        self._listener.close()
+
+    async def _accept(self, make_protocol: Callable[[], asyncio.Protocol]) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, _ = await loop.sock_accept(self._listener)
+            except OSError as error:
+                log.warning("a connection could not be accepted: %s", error.strerror)
+                await asyncio.sleep(_ACCEPT_AGAIN_S)
+                continue
+            if len(self._handshakes) >= MOST_HANDSHAKES:
+                next(iter(self._handshakes)).cancel()
+            task = loop.create_task(self._shake_hands(connection, make_protocol))
+            self._handshakes[task] = None
+            task.add_done_callback(self._handshakes.pop)
+            # Accepting what waits does not give way by itself: everybody else has a turn, and the task begins.
+            await asyncio.sleep(0)
+
+    async def _shake_hands(self, connection: socket.socket, make_protocol: Callable[[], asyncio.Protocol]) -> None:
+        # A client that speaks no TLS, trusts another certificate or goes away is no news.
+        with contextlib.suppress(OSError), contextlib.ExitStack() as unfinished:
+            unfinished.callback(connection.close)
+            await asyncio.get_running_loop().connect_accepted_socket(
+                make_protocol,
+                connection,
+                ssl=self._certificate.context,
+                ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S,
+            )
+            unfinished.pop_all()
+
+
+def _context(certificate: Path, key: Path) -> ssl.SSLContext:
+    _check_file(certificate, "--tls-cert")
+    mode, by_root = _check_file(key, "--tls-key")
+    # As PostgreSQL has it: a group that root has chosen may hold keys.
+    if mode & (0o007 if by_root else 0o077):
+        raise Refused(f"others may read the key {key} (mode {mode:o}); chmod 600 {key}", field="--tls-key")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate, key, password=_no_password)
+    except (ssl.SSLError, ValueError) as error:
+        raise Refused(f"{_unusable(certificate, key, error)}", field="--tls-cert") from None
+    return context
+
+
+def _check_file(path: Path, option: str) -> tuple[int, bool]:
+    """Mode of a file that can be read, and whether it is root's. Raises Refused."""
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise Refused(f"{option}: {path} is no file", field=option)
+        path.open("rb").close()
+    except OSError as error:
+        raise Refused(f"{option}: {path} cannot be read: {error.strerror}", field=option) from None
+    return stat.S_IMODE(status.st_mode), status.st_uid == 0
+
+
+def _no_password() -> str:
+    raise ValueError("the key is encrypted, and a server has nobody to ask for the passphrase")
+
+
+def _unusable(certificate: Path, key: Path, error: Exception) -> str:
+    if isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH":
+        return f"the key {key} does not belong to the certificate {certificate}; give the two that were made together"
+    if isinstance(error, ssl.SSLError):
+        return f"{certificate} and {key} are no certificate and key in PEM form ({error.reason or error})"
+    return f"{key}: {error}; give one without: openssl pkey -in {key} -out KEY"

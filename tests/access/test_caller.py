@@ -1,0 +1,44 @@
+from dataclasses import replace
+
+import pytest
+
+from corral.access.caller import Caller, may_change, may_read_log, must_be_admin, must_reach
+from corral.model.errors import Forbidden
+from corral.model.job import Job, JobSpec
+from corral.model.token import Scope, Token
+
+ALICE, BOB = Caller("alice", 1000), Caller("bob", 1001)
+ROOT = Caller("root", 0, admin=True, overseer=True)
+READER = replace(ROOT, admin=False, token=Token("9", "root", 0, Scope.READ, 0.0, "root"))
+OF_ALICE = Job("1", 1, JobSpec("alice", command=("true",)), 0.0)
+
+
+def test_a_job_is_changed_by_its_user_and_by_administrators() -> None:
+    may_change(ALICE, OF_ALICE)
+    may_change(ROOT, OF_ALICE)
+    with pytest.raises(Forbidden, match="belongs to alice"):
+        may_change(BOB, OF_ALICE)
+
+
+def test_an_administrator_whose_token_is_too_small_is_told_that() -> None:
+    too_small = "needs a token of scope admin, and token 9 has scope read"
+    with pytest.raises(Forbidden, match=too_small):
+        may_change(READER, OF_ALICE)
+    with pytest.raises(Forbidden, match=too_small):
+        must_be_admin(READER, "setting a device apart")
+    with pytest.raises(Forbidden, match=r"setting a device apart is for administrators .* you are bob"):
+        must_be_admin(BOB, "setting a device apart")
+
+
+def test_an_administrator_sees_every_log_with_any_token_and_others_only_theirs() -> None:
+    for caller in (ALICE, ROOT, READER):
+        may_read_log(caller, OF_ALICE)
+    with pytest.raises(Forbidden, match="the log of job 1 is alice's"):
+        may_read_log(BOB, OF_ALICE)
+
+
+def test_who_needs_no_token_reaches_every_scope() -> None:
+    must_reach(BOB, Scope.ADMIN)
+    must_reach(READER, Scope.READ)
+    with pytest.raises(Forbidden, match="corral token create --scope submit"):
+        must_reach(READER, Scope.SUBMIT)

@@ -1,0 +1,241 @@
+"""TCP with a real certificate, and with real clients that trust it or not."""
+
+import os
+import socket
+import ssl
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from corral.api import tls
+from corral.api.listening import Listening, TcpListener
+from corral.api.tls import Certificate
+from corral.client import Client, NoServer, UntrustedServer
+from corral.model.errors import Refused
+from tests.api.world import PATIENCE_S, TOKEN, Served, World
+from tests.certificates import make_certificate, needs_openssl
+
+pytestmark = needs_openssl
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return make_certificate(tmp_path_factory.mktemp("tls"))
+
+
+@pytest.fixture
+def serve(world: World, files: tuple[Path, Path]) -> Iterator[Callable[[], Served]]:
+    """Serves over TLS, with the settings that the test has made before."""
+    begun: list[Served] = []
+
+    def begin() -> Served:
+        begun.append(Served(world, certificate=Certificate(*files)))
+        return begun[-1]
+
+    yield begin
+    for served in begun:
+        served.stop()
+
+
+def client_of(served: Served, host: str = "127.0.0.1") -> Client:
+    return Client(url=f"https://{host}:{served.port}", token=TOKEN)
+
+
+def test_a_client_that_trusts_the_certificate_is_served(
+    serve: Callable[[], Served], files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = serve()
+    monkeypatch.setenv("CORRAL_CA_FILE", str(files[0]))
+    for host in ("127.0.0.1", "localhost"):
+        with client_of(served, host) as client:
+            job = client.submit(["true"])
+            assert client.jobs.get(job.id).id == job.id
+            assert b"".join(client.jobs.logs(job.id)) == b""
+
+
+def test_a_certificate_that_is_not_trusted_is_told_nothing_and_the_message_says_what_to_set(
+    serve: Callable[[], Served], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = serve()
+    with client_of(served) as client, pytest.raises(UntrustedServer, match=r"self-signed certificate.*CORRAL_CA_FILE"):
+        client.server()
+    other, _ = make_certificate(tmp_path, "other")
+    monkeypatch.setenv("CORRAL_CA_FILE", str(other))
+    with client_of(served) as client, pytest.raises(UntrustedServer, match=f"trusted are those in {other}"):
+        client.server()
+
+
+def test_a_certificate_for_another_name_is_not_trusted(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate, key = make_certificate(tmp_path, names="DNS:gpu-07")
+    monkeypatch.setenv("CORRAL_CA_FILE", str(certificate))
+    served = Served(world, certificate=Certificate(certificate, key))
+    try:
+        with client_of(served) as client, pytest.raises(UntrustedServer, match=r"not valid for '127\.0\.0\.1'"):
+            client.server()
+    finally:
+        served.stop()
+
+
+@pytest.mark.parametrize("content", [None, "no certificate"])
+def test_trusted_certificates_that_cannot_be_read_are_told(
+    content: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "ca.pem"
+    if content is not None:
+        path.write_text(content)
+    monkeypatch.setenv("CORRAL_CA_FILE", str(path))
+    with Client(url="https://127.0.0.1:1") as client, pytest.raises(Refused, match=f"{path} cannot be used"):
+        client.server()
+
+
+def test_who_takes_one_protocol_for_the_other_is_told_which_to_write(
+    serve: Callable[[], Served],
+) -> None:
+    served = serve()
+    with Client(url=f"http://127.0.0.1:{served.port}") as client, pytest.raises(NoServer, match="write https://"):
+        client.server()
+    with socket.create_server(("127.0.0.1", 0)) as plain:
+        port = plain.getsockname()[1]
+
+        def answer() -> None:
+            connection, _ = plain.accept()
+            with connection:
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                connection.recv(4096)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with Client(url=f"https://127.0.0.1:{port}") as client, pytest.raises(NoServer, match="write http://"):
+            client.server()
+        thread.join(PATIENCE_S)
+
+
+def test_handshakes_that_never_finish_delay_nobody_and_are_ended(
+    serve: Callable[[], Served], files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tls, "MOST_HANDSHAKES", 8)
+    monkeypatch.setenv("CORRAL_CA_FILE", str(files[0]))
+    served = serve()
+    silent = [socket.create_connection(("127.0.0.1", served.port), PATIENCE_S) for _ in range(50)]
+    try:
+        with client_of(served) as client:
+            began = time.monotonic()
+            client.server()
+            assert time.monotonic() - began < tls.HANDSHAKE_TIMEOUT_S
+        # The oldest were ended to make room; the last are still patiently waited for.
+        assert silent[0].recv(1) == b""
+        silent[-1].settimeout(0.01)
+        with pytest.raises(TimeoutError):
+            silent[-1].recv(1)
+    finally:
+        for connection in silent:
+            connection.close()
+
+
+def test_a_handshake_has_so_much_time(serve: Callable[[], Served], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tls, "HANDSHAKE_TIMEOUT_S", 0.1)
+    served = serve()
+    with socket.create_connection(("127.0.0.1", served.port), PATIENCE_S) as connection:
+        assert connection.recv(1) == b""
+
+
+def test_old_versions_of_tls_are_not_spoken(serve: Callable[[], Served]) -> None:
+    served = serve()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with pytest.warns(DeprecationWarning, match="TLSv1_1"):
+        context.maximum_version = ssl.TLSVersion.TLSv1_1
+    with socket.create_connection(("127.0.0.1", served.port), PATIENCE_S) as raw, pytest.raises(OSError):
+        context.wrap_socket(raw)
+
+
+def test_a_renewed_certificate_serves_the_connections_to_come(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    certificate, key = make_certificate(tmp_path)
+    held = Certificate(certificate, key)
+    served = Served(world, certificate=held)
+    try:
+        new = make_certificate(tmp_path, "new")
+        key.write_bytes(new[1].read_bytes())
+        held.renew()
+        assert "does not belong to the certificate" in caplog.text
+        certificate.write_bytes(new[0].read_bytes())
+        held.renew()
+        monkeypatch.setenv("CORRAL_CA_FILE", str(new[0]))
+        with client_of(served) as client:
+            assert client.server().version == "1"
+    finally:
+        served.stop()
+
+
+def test_a_certificate_goes_with_its_key(files: tuple[Path, Path]) -> None:
+    for certificate, key in ((files[0], None), (None, files[1])):
+        with pytest.raises(Refused, match="give both --tls-cert and --tls-key"):
+            TcpListener(Listening("127.0.0.1:0", certificate, key))
+
+
+def test_the_address_says_how_it_is_spoken_to(files: tuple[Path, Path]) -> None:
+    plain, encrypted = TcpListener(Listening("[::1]:0")), TcpListener(Listening("0.0.0.0:0", *files))
+    with plain.socket, encrypted.socket:
+        assert plain.url == f"http://[::1]:{plain.socket.getsockname()[1]}"
+        assert encrypted.url == f"https://0.0.0.0:{encrypted.socket.getsockname()[1]}"
+
+
+def test_a_key_of_another_certificate_is_refused(files: tuple[Path, Path], tmp_path: Path) -> None:
+    _, other = make_certificate(tmp_path, "other")
+    with pytest.raises(Refused, match=f"the key {other} does not belong to the certificate {files[0]}"):
+        Certificate(files[0], other)
+
+
+@pytest.mark.parametrize(("mode", "owner"), [(0o604, 0), (0o640, 65534), (0o644, 0)])
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_key_that_others_may_read_is_refused_with_the_way_out(
+    mode: int, owner: int, files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    key = tmp_path / "key.pem"
+    key.write_bytes(files[1].read_bytes())
+    os.chown(key, owner, 0)
+    key.chmod(mode)
+    with pytest.raises(Refused, match=rf"others may read the key {key} \(mode {mode:o}\); chmod 600 {key}"):
+        Certificate(files[0], key)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
+def test_a_key_of_roots_may_be_a_groups_too(files: tuple[Path, Path], tmp_path: Path) -> None:
+    key = tmp_path / "key.pem"
+    key.write_bytes(files[1].read_bytes())
+    key.chmod(0o640)
+    Certificate(files[0], key)
+
+
+def test_an_encrypted_key_is_refused_with_the_way_out_and_nobody_is_asked(
+    files: tuple[Path, Path], tmp_path: Path
+) -> None:
+    key = tmp_path / "key.pem"
+    command = ["openssl", "pkey", "-in", str(files[1]), "-aes256", "-passout", "pass:secret", "-out", str(key)]
+    subprocess.run(command, check=True, capture_output=True)
+    key.chmod(0o600)
+    with pytest.raises(Refused, match=r"the key is encrypted.*openssl pkey -in"):
+        Certificate(files[0], key)
+
+
+def test_what_is_no_certificate_or_no_file_is_told(files: tuple[Path, Path], tmp_path: Path) -> None:
+    text, pipe = tmp_path / "text.pem", tmp_path / "pipe"
+    text.write_text("hello")
+    text.chmod(0o600)
+    os.mkfifo(pipe, 0o600)
+    with pytest.raises(Refused, match="no certificate and key in PEM form"):
+        Certificate(text, files[1])
+    with pytest.raises(Refused, match="no certificate and key in PEM form"):
+        Certificate(files[0], text)
+    with pytest.raises(Refused, match=f"--tls-key: {pipe} is no file"):
+        Certificate(files[0], pipe)
+    with pytest.raises(Refused, match=r"--tls-cert: .*missing\.pem cannot be read: No such file"):
+        Certificate(tmp_path / "missing.pem", files[1])
