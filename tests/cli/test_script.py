@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from corral.cli.flags import SubmitFlags, parse_words
-from corral.cli.script import read_script, translate_sbatch
+from corral.cli.flags import SubmitFlags, filled, parse_words
+from corral.cli.sbatch import Translated, read_options, translate
+from corral.cli.script import read_script
 from corral.model.errors import Refused
 
 
@@ -16,9 +17,16 @@ def write(path: Path, text: str, mode: int = 0o644) -> str:
 
 
 def flags_of(line: str) -> SubmitFlags:
-    ours, ignored = translate_sbatch(line.split(), "line 1")
-    assert not ignored
-    return parse_words(SubmitFlags, ours, "line 1")
+    translated = translated_line(line)
+    assert not translated.ignored
+    flags = SubmitFlags()
+    for words, where in translated.flags:
+        flags = filled(flags, parse_words(SubmitFlags, words, where))
+    return flags
+
+
+def translated_line(line: str) -> Translated:
+    return translate(read_options(line.split(), "job.sh", 1))
 
 
 def test_header_lines_hold_our_own_flags(tmp_path: Path) -> None:
@@ -70,7 +78,7 @@ def test_our_lines_win_over_slurms_and_later_ones_over_earlier(tmp_path: Path) -
         ("-D /data", "workdir", "/data"),
         ("-c 4", "cpus", 4.0),
         ("--mem=4000", "host_memory", "4000M"),
-        ("--mem=16G", "host_memory", "16G"),
+        ("--mem=16G", "host_memory", "16384M"),
         ("--mem=0", "host_memory", None),
         ("--nice", "priority", 6),
         ("--nice=250", "priority", 8),
@@ -87,19 +95,89 @@ def test_slurms_lines_mean_here_what_they_mean_there(line: str, field: str, valu
 
 
 @pytest.mark.parametrize(
-    ("line", "named"),
+    "line",
+    ["--partition=gpu", "-p gpu", "--priority=100", "--mail-type=ALL", "--qos=high", "-A lab", "--export=NONE", "-s"],
+)
+def test_what_means_nothing_here_is_named(line: str) -> None:
+    assert translated_line(line) == Translated((), (f"{line} (line 1)",), 1)
+
+
+@pytest.mark.parametrize(
+    ("line", "flags"),
     [
-        ("--partition=gpu", "--partition=gpu"),
-        ("-p gpu", "-p gpu"),
-        ("--exclusive", "--exclusive"),
-        ("-N 4", "-N 4"),
-        ("--gres=shard:2", "--gres=shard:2"),
-        ("--priority=100", "--priority=100"),
-        ("-o out.txt", "-o out.txt"),
+        ("--ntasks=4 --gpus-per-task=1", {"gpus": 4}),
+        ("--gpus=8 --gpus-per-task=2 -c 4", {"gpus": 8, "cpus": 16.0}),
+        ("-n 2 --gpus-per-task=a100:2 --cpus-per-task=3", {"gpus": 4, "gpu_model": "a100", "cpus": 6.0}),
+        ("-N 2 --gpus-per-node=4", {"gpus": 4, "gang": 2, "spread": True}),
+        ("-N 2-4 --gres=gpu:h100:8", {"gpus": 8, "gpu_model": "h100", "gang": 2, "spread": True}),
+        ("-N 2 --ntasks-per-node=4 --gpus-per-task=1 -c 2", {"gpus": 4, "gang": 2, "spread": True, "cpus": 8.0}),
+        ("-N 2 --gpus=8 --gpus-per-node=4", {"gpus": 4, "gang": 2, "spread": True}),
+        ("-n 8 --ntasks-per-node=4 --gpus-per-node=4", {"gpus": 4, "gang": 2, "spread": True}),
+        ("--gpus=4 --cpus-per-gpu=8 --mem-per-gpu=32G", {"gpus": 4, "cpus": 32.0, "host_memory": "131072M"}),
+        ("-n 4 -c 2 --mem-per-cpu=1G", {"cpus": 8.0, "host_memory": "8192M"}),
+        ("-c 2 --mincpus=6", {"cpus": 6.0}),
+        ("--gres=gpu:0", {"gpus": 0}),
+        ("--gres=none", {}),
+        ("--exclusive", {"exclusive": True}),
+        ("--exclusive --gres=gpu:a100:2", {"exclusive": True, "gpu_model": "a100"}),
+        ("--constraint=a100|h100", {"gpu_model": "a100,h100"}),
+        ("-C a100&80gb", {"gpu_model": "a100-80gb"}),
+        ("-C [a100|h100]&zone=b", {"gpu_model": "a100,h100", "label": ["zone=b"]}),
+        ("--gpus=a100:2 -C 40gb|80gb", {"gpus": 2, "gpu_model": "a100-40gb,a100-80gb"}),
+        ("--export=ALL,SEED=3", {"env": ["SEED=3"]}),
+        ("--requeue", {}),
+        ("--no-requeue", {"retries": 0}),
     ],
 )
-def test_what_means_nothing_here_is_named(line: str, named: str) -> None:
-    assert translate_sbatch(line.split(), "line 1") == ([], [named])
+def test_lines_about_resources_are_understood_together(line: str, flags: dict[str, object]) -> None:
+    assert flags_of(line) == SubmitFlags(**flags)  # type: ignore[arg-type]
+
+
+def test_the_tasks_of_a_script_are_counted() -> None:
+    lines = ("--gpus=2", "-n 4", "-N 2 --ntasks-per-node=4", "--gpus=4 --gpus-per-task=2", "-N 2")
+    assert [translated_line(line).tasks for line in lines] == [1, 4, 8, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("--gpus=4 -N 2 --gpus-per-node=4", "--gpus and --gpus-per-node .* one comes to 4 GPUs and the other to 8"),
+        ("-n 4 --gpus-per-task=1 --gres=gpu:2", "one comes to 2 GPUs and the other to 4"),
+        ("--gpus=5 -N 2", "5 GPUs cannot be shared out evenly to 2 nodes; ask for a multiple of 2"),
+        ("--gpus=5 --gpus-per-task=2", "no multiple"),
+        ("-N 2 -n 1", "1 task cannot be on 2 nodes"),
+        ("-N 1 -n 8 --ntasks-per-node=4", "4 tasks fit on 1 node"),
+        ("--gres=gpu:a100:1,gpu:h100:1", "all GPUs of a job are alike"),
+        ("--gres=gpu:a100:1 --gpus=h100:1", "all GPUs of a job are alike"),
+        ("--gres=gpu:1,shard:2", "'shard:2' is not to be had here; write #CORRAL --gpus 0.5"),
+        ("--gres=nvme:1", "'nvme:1' is not to be had"),
+        ("--exclusive=user", "leave 'user' out"),
+        ("--exclusive --gpus=0", "takes every GPU, and .* takes none"),
+        ("--cpus-per-task=2 --cpus-per-gpu=4", "cores go with tasks or with GPUs"),
+        ("--mem=1G --mem-per-cpu=1G", "memory goes with"),
+        ("--mem=lots", "no amount of memory"),
+        ("-N none", "no number of nodes"),
+        ("-N 4-2", "no number of nodes"),
+        ("-n 0", "from 1 up"),
+        ("--constraint=a100*2", "cannot be had"),
+        ("-C (a100|h100)&ib", "cannot be had"),
+        ("-C a100|zone=b", "labels are no alternatives"),
+        ("--gpus-per-socket=1", "--gpus-per-socket cannot be had here; GPUs are counted by node"),
+        ("--licenses=matlab:1", "leave it out"),
+        ("--wrap=hostname", "this is a script"),
+        ("--gpu-per-node=2", r"no option of sbatch; did you mean '--gpus-per-node'\?"),
+        ("hetjob", "hetjob is no option of sbatch"),
+    ],
+)
+def test_what_contradicts_itself_or_cannot_be_meant_is_refused_with_its_line(line: str, said: str) -> None:
+    with pytest.raises(Refused, match=f"^job.sh, line 1: .*{said}"):
+        translated_line(line)
+
+
+def test_lines_that_contradict_each_other_are_both_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "job.sh", "#!/bin/bash\n#SBATCH --gpus=4\n#SBATCH -N 2\n#SBATCH --gpus-per-node=4\n")
+    with pytest.raises(Refused, match=r"^job.sh, line 2: --gpus and --gpus-per-node \(line 4\) contradict each other"):
+        read_script(path)
 
 
 def test_ignored_lines_are_named_with_their_number(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from corral.control.asking import Asking, with_profile_named
+from corral.control.asking import Asking, with_profile_named, with_whole_node
 from corral.model.device import Device, Node
 from corral.model.errors import Refused
 from corral.model.job import JobKind, Request
@@ -50,6 +50,23 @@ def test_a_slice_that_is_asked_for_by_its_memory_is_named_where_one_profile_alon
     devices = tuple(Device(f"MIG-{n}", n, "A100", 9728, mig_profile=one) for n, one in enumerate(profiles))
     asked = Submission(command=("true",), request=Request(mig_profile=wanted))
     assert with_profile_named(asked, [Node("here", devices, 0, 0)]).request.mig_profile == named
+
+
+def test_an_exclusive_job_takes_every_gpu_of_the_machine_that_it_may_use() -> None:
+    a100 = tuple(Device(f"GPU-{n}", n, "NVIDIA A100", 81920) for n in range(4))
+    t4 = (Device("GPU-9", 9, "Tesla T4", 15360), Device("GPU-8", 8, "Tesla T4", 15360, means=Means.MIG))
+    nodes = [Node("small", a100[:1], 0, 0), Node("large", a100 + t4, 0, 0)]
+    for models, count in (((), 5), (("A100",), 4), (("T4",), 1), (("H100",), 1)):
+        asked = Submission(("true",), request=Request(models=models), exclusive=True)
+        whole = with_whole_node(asked, nodes)
+        assert (whole.request.devices, whole.exclusive) == (count, False)
+    assert with_whole_node(Submission(("true",)), nodes).request.devices == 1
+
+
+@pytest.mark.parametrize("request_", [Request(devices=2), Request(share_milli=500), Request(device_uuids=("GPU-1",))])
+def test_an_exclusive_job_that_says_how_many_gpus_is_refused(request_: Request) -> None:
+    with pytest.raises(Refused, match="leave out how many"):
+        with_whole_node(Submission(("true",), request=request_, exclusive=True), [])
 
 
 def test_devices_asked_for_twice_are_refused() -> None:

@@ -57,6 +57,19 @@ def test_an_element_of_an_array_is_told_which_it_is_and_in_slurms_words_where_it
     assert [name for name in environment() if "ARRAY" in name] == []
 
 
+def test_a_script_for_slurm_finds_its_nodes_and_tasks_and_what_is_each_ones() -> None:
+    view, allocation = held("GPU-0", "GPU-1", "GPU-2", "GPU-3")
+    alone = view.jobs["1"]
+    request = replace(alone.spec.request, devices=2, gang_size=2, cpu_milli=8000)
+    for mark, tasks, cpus in (("4", "4", "4"), ("1", "2", "8"), ("many", "2", "8"), ("9" * 4000, "2", "8")):
+        job_ = replace(alone, spec=replace(alone.spec, request=request, env=((SLURM_MARK, mark),)))
+        told = dict(launch_of(job_, allocation, {}, "/h", "/h/scratch/1").env)
+        assert (told["SLURM_NNODES"], told["SLURM_JOB_NUM_NODES"], told["SLURM_GPUS_ON_NODE"]) == ("2", "2", "2")
+        assert (told["SLURM_NTASKS"], told["SLURM_CPUS_PER_TASK"]) == (tasks, cpus)
+    one = replace(alone, spec=replace(alone.spec, env=((SLURM_MARK, "1"),)))
+    assert "SLURM_NTASKS" not in dict(launch_of(one, allocation, {}, "/h", "/h/scratch/1").env)
+
+
 def test_a_job_without_devices_sees_none() -> None:
     assert environment()["CUDA_VISIBLE_DEVICES"] == ""
 

@@ -112,6 +112,16 @@ SPLIT_LACK = (
             {"devices": 2, "gang_size": 5},
             "all nodes together can hold 4 such members at once; the most you can ask for is 4",
         ),
+        (
+            HERE,
+            {"devices": 2, "gang_size": 2, "spread": True},
+            "2 nodes are asked for, a member of the gang on each, and one node is here; ask for one node and --gpus 4",
+        ),
+        (
+            HERE,
+            {"devices": 8, "gang_size": 2, "spread": True},
+            "2 nodes are asked for, a member of the gang on each, and one node is here; the most you can ask for is 1",
+        ),
     ],
 )
 def test_what_can_never_start_is_said_with_the_most_there_is(view: View, request_: dict[str, Any], words: str) -> None:

@@ -126,6 +126,9 @@ class JobFlags(DeviceFlags):
             help="M times --gpus, all or none; on one machine a single process, which sees them all.",
         ),
     ] = None
+    exclusive: Annotated[bool, typer.Option("--exclusive", help="Every GPU of the machine, however many it has.")] = (
+        False
+    )
     one_node: Annotated[bool, typer.Option("--one-node", help="All members of the gang on one node.")] = False
     spread: Annotated[bool, typer.Option("--spread", help="Each member of the gang on a node of its own.")] = False
     avoid: Annotated[

@@ -60,13 +60,16 @@ def submit(
     command = list(words)
     if not ctx.meta[_AFTER_DASHES]:
         script = read_script(words[0], words[1:])
-        command, flags = list(script.command), filled(flags, script.flags)
+        own = script.flags if flags.gpus is None else replace(script.flags, exclusive=False)
+        command, flags = list(script.command), filled(flags, own)
         if script.ignored:
             say(f"{words[0]}: ignored, as they mean nothing here: {', '.join(script.ignored)}")
         if any(option.startswith(_OUTPUTS) for option in script.ignored):
             say("what the job writes goes to its log, and `corral logs ID` prints it")
-        if script.for_slurm:
-            flags = replace(flags, env=[*(flags.env or []), "CORRAL_SBATCH=1"])
+        for warning in script.warnings:
+            say(warning)
+        if script.slurm_tasks is not None:
+            flags = replace(flags, env=[*(flags.env or []), f"CORRAL_SBATCH={script.slurm_tasks}"])
     with Client() as client:
         request = submission(command, flags.options(client), spell=spell)
         if dry_run:

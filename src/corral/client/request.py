@@ -53,6 +53,7 @@ class RequestOptions(TypedDict, total=False):
         avoid: names of jobs that must not run on the same node.
         gang: members that start together or not at all, each with `gpus` whole GPUs. On one machine they are a single
             process, which sees the GPUs of all and finds their number in CORRAL_GANG_SIZE.
+        exclusive: every GPU of the machine (of each member's, in a gang), in place of `gpus`.
         one_node, spread: all of the gang on one node, or each member on a node of its own.
         checkpoint_signal: sent before the job is stopped to make room for others, and so long before: "USR1@60s".
         speed: how fast it runs on each model, 1 where nothing is said, 0 is cannot: {"v100": 1, "k80": 0.2}, or
@@ -88,6 +89,7 @@ class RequestOptions(TypedDict, total=False):
     label: Mapping[str, str]
     avoid: Sequence[str]
     gang: int | None
+    exclusive: bool
     one_node: bool
     spread: bool
     speed: str | Mapping[str, float] | None
@@ -156,6 +158,7 @@ def submission(
         owner_pid=owner_pid,
         resources=_resources(options, spell),
         force=options.get("force", False),
+        exclusive=_exclusive(options, spell),
         speeds=parse_speeds(options.get("speed"), field=spell("speed")),
         checkpoint_signal=signal_name,
         checkpoint_grace_s=signal_grace_s,
@@ -232,6 +235,19 @@ def _respelled(refused: Refused, spell: Callable[[str], str]) -> Refused:
         message = message.replace(flag, spell(option))
         field = spell(option) if field == flag else field
     return Refused(message, field=field)
+
+
+def _exclusive(options: RequestOptions, spell: Callable[[str], str]) -> bool:
+    """Whether every GPU of a machine is wanted. Raises Refused beside what says how many."""
+    if not options.get("exclusive"):
+        return False
+    for other in ("gpus", "gpu_mem", "gpu_cores", "mig", "device", "resource"):
+        if options.get(other):
+            raise Refused(
+                f"{spell('exclusive')} takes every GPU of the machine, whole; leave {spell(other)} out",
+                field=spell(other),
+            )
+    return True
 
 
 def _resources(options: RequestOptions, spell: Callable[[str], str]) -> dict[str, str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from corral.model.ask import Ask
 from corral.model.device import Node
 from corral.model.errors import Refused
-from corral.model.fit import profile_matches
+from corral.model.fit import model_matches, profile_matches
 from corral.model.job import JobKind, Request
 from corral.model.means import Means
 from corral.model.split import Strategy
@@ -77,6 +77,27 @@ def with_profile_named(submission: Submission, nodes: Iterable[Node]) -> Submiss
     if len(meant) != 1 or meant[0] == wanted:
         return submission
     return replace(submission, request=replace(submission.request, mig_profile=meant[0]))
+
+
+def with_whole_node(submission: Submission, nodes: Iterable[Node]) -> Submission:
+    """An exclusive submission as one for every device of the node that has most of those it may use.
+
+    Raises Refused where it says how many, too.
+    """
+    if not submission.exclusive:
+        return submission
+    request = submission.request
+    if request.devices != 1 or not request.whole or request.mig_profile or request.device_uuids or submission.resources:
+        raise Refused("exclusive: it takes every GPU of a node, whole; leave out how many", field="exclusive")
+    counts = [
+        sum(
+            device.means is not Means.MIG and device.mig_profile is None and model_matches(request.models, device.model)
+            for device in node.devices
+        )
+        for node in nodes
+    ]
+    request = replace(request, devices=max(1, *counts) if counts else 1)
+    return replace(submission, request=request, exclusive=False)
 
 
 def _reserved(request: Request) -> Request:

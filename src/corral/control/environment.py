@@ -10,7 +10,7 @@ from corral.model.view import View
 from corral.ports import Launch
 
 SLURM_MARK = "CORRAL_SBATCH"
-"""The client sets it for scripts with #SBATCH lines."""
+"""The client sets it for scripts with #SBATCH lines, to the number of their tasks."""
 
 
 def stale_notes(view: View, allocation: Allocation) -> tuple[str, ...]:
@@ -30,15 +30,21 @@ def stale_notes(view: View, allocation: Allocation) -> tuple[str, ...]:
 
 def _slurm_names(job: Job, given: Mapping[str, str], devices: int) -> dict[str, str]:
     """Output variables of sbatch(1), but none by which MPI and its kind would take this for a Slurm cluster."""
-    spec = job.spec
+    spec, nodes = job.spec, job.spec.request.gang_size
+    marked = given.get(SLURM_MARK, "")
+    tasks = max(nodes, int(marked) if marked.isdecimal() and len(marked) < 10 else 1)
     names = {
         "SLURM_JOB_ID": job.id,
         "SLURM_JOB_NAME": spec.name,
         "SLURM_SUBMIT_DIR": given.get("PWD", spec.workdir),
-        "SLURM_GPUS_ON_NODE": str(devices),
+        "SLURM_GPUS_ON_NODE": str(devices // nodes),
+        "SLURM_JOB_NUM_NODES": str(nodes),
+        "SLURM_NNODES": str(nodes),
     }
+    if tasks > 1:  # of one, some frameworks would conclude that srun starts their processes
+        names["SLURM_NTASKS"] = str(tasks)
     if spec.request.cpu_milli:
-        names["SLURM_CPUS_PER_TASK"] = str(-(-spec.request.cpu_milli // 1000))
+        names["SLURM_CPUS_PER_TASK"] = str(-(-spec.request.cpu_milli * nodes // (1000 * tasks)))
     if job.array_id is not None:
         names |= {"SLURM_ARRAY_JOB_ID": job.array_id, "SLURM_ARRAY_TASK_ID": str(job.array_index)}
     return names

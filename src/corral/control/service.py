@@ -12,7 +12,7 @@ from corral.clock import Clock
 from corral.control import submit, transitions
 from corral.control.accounts import Accounts
 from corral.control.adopting import Adopting
-from corral.control.asking import Asking, with_profile_named
+from corral.control.asking import Asking, with_profile_named, with_whole_node
 from corral.control.checks import check
 from corral.control.holdings import Holdings
 from corral.control.inquiry import Inquiry
@@ -104,7 +104,7 @@ class Service:
         """The specification of a submission in which nothing is amiss. Raises Refused, Forbidden."""
         if asked.kind is JobKind.ADOPT:
             raise Refused("a process is adopted with `corral adopt PID`, not submitted", field="kind")
-        submission, notes = self._asking.settle(asked, caller.user)
+        submission, notes = self._asking.settle(with_whole_node(asked, view.nodes.values()), caller.user)
         submission = with_profile_named(submission, view.nodes.values())
         check(submission)
         obey(view, submission, caller.user)
@@ -116,6 +116,7 @@ class Service:
 
     def dry_run(self, submission: Submission, caller: Caller) -> DryRun:
         """What would become of the submission, as `Inquiry.dry_run` and preflight say. Raises as `submit`."""
+        submission = with_whole_node(submission, self._ledger.view().nodes.values())
         told = self.inquiry.dry_run(submission, caller.user)
         settled, _ = self._asking.settle(submission, caller.user)
         return replace(told, notes=(*told.notes, *self._inspection.notes(self._ledger.view(), settled, caller)))

@@ -26,6 +26,7 @@ class Submission:
         resources: amounts by a neighbour's resource name ("cuda.shares": "0.5"), in place of devices in `request`.
         speeds: how fast the job runs on each device model, as `JobSpec` has it: (("V100", 1.0), ("K80", 0.2)); 0 is
             cannot.
+        exclusive: every device of a node, in place of the number in `request`.
         force: let it in although preflight says that it cannot run.
         checkpoint_signal, checkpoint_grace_s: as in `JobSpec`.
         owner_pid: for a reservation, the session leader whose end releases it; for an adoption, the process.
@@ -53,4 +54,5 @@ class Submission:
     owner_pid: int | None = None
     resources: Mapping[str, str] = field(default_factory=dict)
     force: bool = False
+    exclusive: bool = False
     speeds: tuple[tuple[str, float], ...] = ()

@@ -109,6 +109,8 @@ def impossible(
         return _too_slow(view, empty, ask) or _set_apart(empty, replace(ask, shut=shut))
     member = replace(request, gang_size=1)
     if request.gang_size > 1 and isinstance(choose(empty, Ask(member)), Placement):
+        if request.spread and request.gang_size > len(view.nodes):
+            return _too_few_nodes(view, empty, request)
         most = _largest_gang(empty, request)
         return f"all nodes together can hold {most} such members at once; the most you can ask for is {most}"
     return _lacking(view, empty, member)
@@ -196,6 +198,15 @@ def _emptied(view: View) -> View:
     return bare.advance(
         ConditionObserved(DeviceCondition(device.uuid)) for node in view.nodes.values() for device in node.devices
     )
+
+
+def _too_few_nodes(view: View, empty: Draft, request: Request) -> str:
+    """What to say of a gang whose members want a node each, of more than there are."""
+    on_one = replace(request, gang_size=1, spread=False, devices=request.gang_size * request.devices)
+    nodes = f"{len(view.nodes)} nodes are" if len(view.nodes) > 1 else "one node is"
+    fits = isinstance(choose(empty, Ask(on_one)), Placement)
+    instead = f"ask for one node and {flags_of(on_one)}" if fits else f"the most you can ask for is {len(view.nodes)}"
+    return f"{request.gang_size} nodes are asked for, a member of the gang on each, and {nodes} here; {instead}"
 
 
 def _largest_gang(empty: Draft, request: Request) -> int:

@@ -1,0 +1,78 @@
+"""Commands of clusters that scripts for Slurm call, where the machine has none: told before the job runs into it."""
+
+import re
+import shlex
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+
+_INSTEAD = {
+    "srun": "leave srun out: the job has its GPUs already, and torchrun or mpirun starts a process for each",
+    "mpirun": "have it in your PATH when you submit, for the job gets your environment",
+    "module": "load what you need before you submit, for the job gets your environment",
+}
+_OPENERS = frozenset(
+    {"if", "then", "else", "elif", "while", "until", "do", "{", "(", "!", "time", "exec", "nohup", "env"}
+)
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
+_HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?")
+_BETWEEN = frozenset(";|&()")
+
+
+def missing_commands(lines: Sequence[str], where: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """A warning for each command of a cluster that the script calls and that is neither in PATH nor a function.
+
+    `environ` is what the job will find. Said once of each, with its first line.
+    """
+    calls: dict[str, int] = {}
+    for number, line in _logical(lines):
+        for name in _called(line):
+            calls.setdefault(name, number)
+    return tuple(
+        f"{where}, line {number}: there is no {name} here, so that line ends with 127 (command not found); "
+        f"{_INSTEAD[name]}"
+        for name, number in calls.items()
+        if name in _INSTEAD and not _is_there(name, lines, environ)
+    )
+
+
+def _is_there(name: str, lines: Sequence[str], environ: Mapping[str, str]) -> bool:
+    if shutil.which(name, path=environ.get("PATH")) is not None:
+        return True
+    if any(variable.startswith(f"BASH_FUNC_{name}") for variable in environ):
+        return True
+    # A login shell or a file that is sourced may define it, and so may the script.
+    login = re.match(r"#!.*sh\s+(?:-\w*l|--login)", lines[0]) is not None if lines else False
+    defines = re.compile(rf"\s*(?:(?:source|\.)\s|(?:function\s+)?{name}\s*\(\)|alias\s+{name}=)")
+    return login or any(defines.match(line) for line in lines)
+
+
+def _logical(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Lines with their numbers, continued ones joined, without comments and the text of here-documents."""
+    left = iter(enumerate(lines, start=1))
+    for number, first in left:
+        line = first
+        while line.endswith("\\"):
+            line = line[:-1] + " " + next(left, (0, ""))[1]
+        if line.lstrip().startswith("#"):
+            continue
+        yield number, line
+        for end in _HEREDOC.findall(line):
+            for _, text in left:
+                if text.strip() == end:
+                    break
+
+
+def _called(line: str) -> Iterator[str]:
+    """The words of a line that stand where a command does."""
+    lexer = shlex.shlex(line.replace("$(", ";").replace("`", ";"), posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    first = True
+    try:
+        for word in lexer:
+            if set(word) <= _BETWEEN:
+                first = True
+            elif first and word not in _OPENERS and not _ASSIGNMENT.fullmatch(word):
+                yield word
+                first = False
+    except ValueError:  # a quote that goes on in the next line
+        return

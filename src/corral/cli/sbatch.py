@@ -1,0 +1,184 @@
+"""The options of sbatch(1) in Corral's flags: understood, passed over by name, or refused with their line."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from corral.cli.sbatch_resources import Said, resource_flags
+from corral.model.errors import Refused, nearest
+from corral.model.units import parse_slurm_time_s
+
+_NICE_PER_STEP = 100  # what a bare --nice means in Slurm is one step of priority here
+_DEFAULT_PRIORITY = 5
+_CONDITION = re.compile(r"afterok((?::\w+)+)")
+
+
+@dataclass(frozen=True)
+class Translated:
+    """What options of sbatch come to.
+
+    Attributes:
+        flags: Corral's flags, with the place to name should they not do.
+        ignored: options that mean nothing here, as "--partition=gpu (line 3)".
+        tasks: how many tasks the job has, on all of its nodes.
+    """
+
+    flags: tuple[tuple[list[str], str], ...]
+    ignored: tuple[str, ...]
+    tasks: int
+
+
+def read_options(words: Sequence[str], file: str, line: int) -> dict[str, Said]:
+    """The options of one #SBATCH line by their long names. Raises Refused for what sbatch does not have."""
+    said = {}
+    for option, value in _options(words):
+        name = _SHORT.get(option, option.removeprefix("--"))
+        where = f"{file}, line {line}: {option}"
+        if name not in _KNOWN or not option.startswith("-"):
+            raise Refused(f"{where} is no option of sbatch; {nearest(f'--{name}', [f'--{one}' for one in _KNOWN])}")
+        said[name] = Said(value, option, where, line)
+    return said
+
+
+def translate(said: Mapping[str, Said]) -> Translated:
+    """Corral's flags for these options. Raises Refused for those that matter and cannot be had, or contradict."""
+    flags: list[tuple[list[str], str]] = []
+    ignored = []
+    for name, one in said.items():
+        if name in _REFUSED:
+            raise Refused(f"{one.where} cannot be had here; {_REFUSED[name]}")
+        ours = _MEANINGS[name](one.value, one.where) if name in _MEANINGS else None
+        if ours:
+            flags.append((ours, one.where))
+        elif ours is None and name not in RESOURCES:
+            ignored.append(f"{one.text} (line {one.line})")
+    resources, tasks = resource_flags(said)
+    return Translated((*flags, *resources), tuple(ignored), tasks)
+
+
+def _options(words: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+    """Options with their values: --name=value, --name value, -Nvalue, -N value."""
+    left = list(words)
+    while left:
+        word = left.pop(0)
+        if word.startswith("--") or not word.startswith("-"):
+            option, equals, given = word.partition("=")
+        else:
+            option, equals, given = word[:2], word[2:], word[2:].removeprefix("=")
+        value: str | None = given if equals else None
+        takes_one = _SHORT.get(option, option.removeprefix("--")) not in _BARE
+        if value is None and takes_one and left and not left[0].startswith("-") and option.startswith("-"):
+            value = left.pop(0)
+        yield option, value
+
+
+def _passing(flag: str) -> "_Meaning":
+    return lambda value, where: [flag, _required(value, where)]
+
+
+def _required(value: str | None, where: str) -> str:
+    if not value:
+        raise Refused(f"{where} needs a value")
+    return value
+
+
+def _time(value: str | None, where: str) -> list[str]:
+    text = _required(value, where)
+    if text.lower() in ("0", "-1", "infinite", "unlimited"):
+        return []
+    return ["--time", f"{parse_slurm_time_s(text, field=where):.0f}s"]
+
+
+def _dependency(value: str | None, where: str) -> list[str]:
+    flags = []
+    for condition in _required(value, where).split(","):
+        found = _CONDITION.fullmatch(condition)
+        if found is None:
+            raise Refused(f"{where}: {condition!r} cannot be had; only afterok:ID[:ID...] can")
+        for job_id in found[1].split(":")[1:]:
+            flags += ["--after", job_id]
+    return flags
+
+
+def _nice(value: str | None, where: str) -> list[str]:
+    try:
+        nice = int(value or _NICE_PER_STEP)
+    except ValueError as error:
+        raise Refused(f"{where}: {value!r} is no number") from error
+    steps = -(-nice // _NICE_PER_STEP) if nice > 0 else nice // _NICE_PER_STEP
+    return ["--priority", str(_DEFAULT_PRIORITY + steps)]
+
+
+def _export(value: str | None, where: str) -> list[str] | None:
+    """ALL is what a job here has anyway, and variables may be set beside it; to leave some out means nothing here."""
+    first, *rest = _required(value, where).split(",")
+    if first.upper() != "ALL" or not all("=" in one for one in rest):
+        return None
+    return [word for one in rest for word in ("--env", one)]
+
+
+_Meaning = Callable[[str | None, str], list[str] | None]
+
+_SHORT = {
+    "-A": "account", "-a": "array", "-b": "begin", "-B": "extra-node-info", "-C": "constraint", "-c": "cpus-per-task",
+    "-D": "chdir", "-d": "dependency", "-e": "error", "-F": "nodefile", "-G": "gpus", "-H": "hold", "-i": "input",
+    "-J": "job-name", "-k": "no-kill", "-L": "licenses", "-M": "clusters", "-m": "distribution", "-N": "nodes",
+    "-n": "ntasks", "-O": "overcommit", "-o": "output", "-p": "partition", "-Q": "quiet", "-q": "qos",
+    "-S": "core-spec", "-s": "oversubscribe", "-t": "time", "-v": "verbose", "-W": "wait", "-w": "nodelist",
+    "-x": "exclude",
+}  # fmt: skip
+
+_BARE = frozenset(
+    {"contiguous", "hold", "ignore-pbs", "no-requeue", "overcommit", "parsable", "quiet", "reboot", "requeue",
+     "spread-job", "test-only", "use-min-nodes", "verbose", "wait"}
+)  # fmt: skip
+"""Options that take no value."""
+
+_MEANINGS: dict[str, _Meaning] = {
+    "array": _passing("--array"),
+    "begin": _passing("--begin"),
+    "chdir": _passing("--workdir"),
+    "dependency": _dependency,
+    "export": _export,
+    "hold": lambda value, where: ["--hold"],
+    "job-name": _passing("--name"),
+    "nice": _nice,
+    "no-requeue": lambda value, where: ["--retries", "0"],
+    "requeue": lambda value, where: [],
+    "time": _time,
+}
+"""Corral's flags for an option that stands by itself; None for a value that means nothing here."""
+
+RESOURCES = frozenset(
+    {"constraint", "cpus-per-gpu", "cpus-per-task", "exclusive", "gpus", "gpus-per-node", "gpus-per-task", "gres",
+     "mem", "mem-per-cpu", "mem-per-gpu", "mincpus", "nodes", "ntasks", "ntasks-per-node"}
+)  # fmt: skip
+"""Options that together say how much a job needs, and where."""
+
+_REFUSED = {
+    "bb": "there are no burst buffers; leave it out",
+    "bbf": "there are no burst buffers; leave it out",
+    "deadline": "write --time, and --begin if it is to start later",
+    "gpus-per-socket": "GPUs are counted by node or task; write --gpus-per-node or --gpus-per-task",
+    "licenses": "licenses are not counted here; leave it out",
+    "ntasks-per-gpu": "write --ntasks, and --gpus for all of them together",
+    "tmp": "room on disks is not counted here; leave it out",
+    "tres-per-task": "write --gpus-per-task and --cpus-per-task",
+    "wrap": "it is a command in place of a script, and this is a script; submit it as: corral submit -- sh -c '...'",
+}
+"""Options that would give a job less than it asked for if they were passed over, and what to write."""
+
+_IGNORED = frozenset(
+    {"account", "acctg-freq", "batch", "cluster-constraint", "clusters", "comment", "container", "container-id",
+     "contiguous", "core-spec", "cores-per-socket", "cpu-freq", "delay-boot", "distribution", "error", "exclude",
+     "export-file", "extra", "extra-node-info", "get-user-env", "gid", "gpu-bind", "gpu-freq", "gres-flags", "hint",
+     "ignore-pbs", "input", "kill-on-invalid-dep", "mail-type", "mail-user", "mcs-label", "mem-bind", "network",
+     "no-kill", "nodefile", "nodelist", "ntasks-per-core", "ntasks-per-socket", "open-mode", "output", "overcommit",
+     "oversubscribe", "parsable", "partition", "power", "prefer", "priority", "profile", "propagate", "qos", "quiet",
+     "reboot", "reservation", "segment", "share", "signal", "sockets-per-node", "spread-job", "switches", "test-only",
+     "thread-spec", "threads-per-core", "time-min", "uid", "use-min-nodes", "verbose", "wait", "wait-all-nodes",
+     "wckey"}
+)  # fmt: skip
+"""Options that change neither what a job gets nor how long it may run here."""
+
+_KNOWN = sorted({*_MEANINGS, *RESOURCES, *_REFUSED, *_IGNORED})

@@ -1,0 +1,252 @@
+"""How much a job needs by its #SBATCH lines, which speak of tasks and nodes, in Corral's flags.
+
+The tasks of a node are one member of a gang, with the GPUs, cores and memory of all of them; so many nodes, so many
+members, each on a node of its own. A job on one node is no gang.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from corral.model.errors import Refused
+from corral.model.units import count_of
+
+Flags = tuple[list[str], str]
+"""Flags, and the place that says so."""
+
+_GPUS = re.compile(r"(?:([A-Za-z][\w.-]*):)?(\d+)")
+_GRES = re.compile(r"(?:gres[:/])?gpu(?:[:=]([A-Za-z][\w.-]*))?(?:[:=](\d+))?(?:\(.*\))?")
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
+_MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KMGTkmgt]?)[Bb]?")
+_FEATURE = re.compile(r"[\w.-]+(?:=[\w.-]+)?")
+_MIB_PER_UNIT = {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024 * 1024}
+
+
+@dataclass(frozen=True)
+class Said:
+    """An option as a script has it: `option` is how it is spelt, `where` says file and line too."""
+
+    value: str | None
+    option: str
+    where: str
+    line: int
+
+    @property
+    def text(self) -> str:
+        """The option with its value, as it was written."""
+        if self.value is None:
+            return self.option
+        return f"{self.option}{'=' if self.option.startswith('--') else ' '}{self.value}"
+
+
+def resource_flags(said: Mapping[str, Said]) -> tuple[tuple[Flags, ...], int]:
+    """The flags for all that is said of resources, and how many tasks there are.
+
+    Raises Refused for numbers that contradict each other, naming both, and for what one machine cannot mean.
+    """
+    layout = _layout(said)
+    gpus = _gpus(said, layout)
+    if gpus is not None and not layout.counted and "gpus-per-task" in said:
+        each = _gpu_count(said["gpus-per-task"])[1]
+        if not each or gpus.on_node % each:
+            raise _contradiction(said["gpus"], said["gpus-per-task"], "the one is no multiple of the other")
+        layout = replace(layout, tasks=layout.nodes * gpus.on_node // each)
+    flags: list[Flags] = []
+    if "exclusive" in said:
+        flags.append((_exclusive(said["exclusive"], gpus), said["exclusive"].where))
+    elif gpus is not None:
+        flags.append((["--gpus", str(gpus.on_node)], gpus.where))
+    if gpus is not None and gpus.model is not None and "constraint" not in said:
+        flags.append((["--gpu-model", gpus.model], gpus.where))
+    if layout.nodes > 1:
+        flags.append((["--gang", str(layout.nodes), "--spread"], layout.where))
+    on_node = 1 if gpus is None else gpus.on_node
+    flags += _host(said, layout, on_node)
+    if "constraint" in said:
+        flags.append((_features(said["constraint"], gpus), said["constraint"].where))
+    return tuple(flags), layout.tasks
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Nodes, and tasks on all of them; `counted` where the script has said how many tasks."""
+
+    nodes: int
+    tasks: int
+    counted: bool
+    where: str
+
+    @property
+    def tasks_on_node(self) -> int:
+        return -(-self.tasks // self.nodes)
+
+
+def _layout(said: Mapping[str, Said]) -> _Layout:
+    nodes, tasks, each = _nodes(said.get("nodes")), _count(said.get("ntasks")), _count(said.get("ntasks-per-node"))
+    if nodes is None:
+        nodes = -(-tasks // each) if tasks and each else 1
+    total = tasks or nodes * (each or 1)
+    if tasks and each and tasks > nodes * each:
+        raise _contradiction(said["ntasks"], said["ntasks-per-node"], f"{nodes * each} tasks fit on {_on(nodes)}")
+    if total < nodes:
+        raise _contradiction(said["ntasks"], said["nodes"], f"{count_of(total, 'task')} cannot be on {nodes} nodes")
+    where = said["nodes"].where if "nodes" in said else said["ntasks"].where if nodes > 1 else ""
+    return _Layout(nodes, total, bool(tasks or each), where)
+
+
+def _nodes(one: Said | None) -> int | None:
+    """The least number of a range: what is submitted here does not grow."""
+    if one is None:
+        return None
+    found = _RANGE.fullmatch(one.value or "")
+    if found is None or int(found[1]) < 1 or int(found[2] or found[1]) < int(found[1]):
+        raise Refused(f"{one.where}: {one.value!r} is no number of nodes; write such as 2 or 2-4")
+    return int(found[1])
+
+
+def _count(one: Said | None) -> int | None:
+    if one is None:
+        return None
+    if not (one.value or "").isdecimal() or int(one.value or "") < 1:
+        raise Refused(f"{one.where}: {one.value!r} is no number of them; write one from 1 up")
+    return int(one.value or "")
+
+
+@dataclass(frozen=True)
+class _Gpus:
+    """GPUs of a node, their model, and the option that says so."""
+
+    on_node: int
+    model: str | None
+    where: str
+
+
+def _gpus(said: Mapping[str, Said], layout: _Layout) -> _Gpus | None:
+    """What all that is said of GPUs comes to on one node, None when nothing is."""
+    totals: list[tuple[int, Said]] = []
+    models: dict[str, Said] = {}
+    times = {"gpus": 1, "gpus-per-node": layout.nodes, "gres": layout.nodes, "gpus-per-task": layout.tasks}
+    if "gpus-per-task" in said and "gpus" in said and not layout.counted:
+        times["gpus-per-task"] = 0  # then the number of GPUs says how many tasks there are
+    for name, factor in times.items():
+        found = None if name not in said else _gres(said[name]) if name == "gres" else _gpu_count(said[name])
+        if found is None:
+            continue
+        model, count = found
+        if factor:
+            totals.append((count * factor, said[name]))
+        if model is not None:
+            models[model] = said[name]
+    if len(models) > 1:
+        raise Refused(f"{next(iter(models.values())).where}: all GPUs of a job are alike; ask for one model")
+    if not totals:
+        return None
+    total, first = totals[0]
+    for other, one in totals[1:]:
+        if other != total:
+            raise _contradiction(first, one, f"one comes to {count_of(total, 'GPU')} and the other to {other}")
+    if total % layout.nodes:
+        raise Refused(
+            f"{first.where}: {count_of(total, 'GPU')} cannot be shared out evenly to {layout.nodes} nodes; ask for a "
+            f"multiple of {layout.nodes}"
+        )
+    return _Gpus(total // layout.nodes, next(iter(models), None), first.where)
+
+
+def _gpu_count(one: Said) -> tuple[str | None, int]:
+    match = _GPUS.fullmatch(one.value or "")
+    if match is None:
+        raise Refused(f"{one.where}: {one.value!r} is no number of GPUs; write such as 2 or a100:2")
+    return match[1], int(match[2])
+
+
+def _gres(one: Said) -> tuple[str | None, int] | None:
+    """The GPUs of a list of generic resources; no other kind is to be had."""
+    found = None
+    for kind in re.split(r",(?![^(]*\))", one.value or ""):
+        match = _GRES.fullmatch(kind)
+        if match is None and kind.lower() == "none":
+            continue
+        if match is None:
+            shared = kind.partition(":")[0] in ("shard", "mps")
+            instead = "write #CORRAL --gpus 0.5 for a part of a GPU" if shared else "only gpu[:MODEL][:NUMBER] is"
+            raise Refused(f"{one.where}: {kind!r} is not to be had here; {instead}")
+        if found is not None:
+            raise Refused(f"{one.where}: all GPUs of a job are alike; ask for one model")
+        found = match[1], int(match[2] or 1)
+    return found
+
+
+def _exclusive(one: Said, gpus: "_Gpus | None") -> list[str]:
+    """The whole machine, whatever less is asked for beside it."""
+    if one.value is not None:
+        raise Refused(f"{one.where}: a node is had with nobody else on it, or shared; leave {one.value!r} out")
+    if gpus is not None and not gpus.on_node:
+        raise Refused(f"{one.where} takes every GPU, and {gpus.where} takes none; leave one of them out")
+    return ["--exclusive"]
+
+
+def _host(said: Mapping[str, Said], layout: _Layout, gpus: int) -> list[Flags]:
+    """Cores and memory of one node."""
+    flags: list[Flags] = []
+    by_task, by_gpu = _count(said.get("cpus-per-task")), _count(said.get("cpus-per-gpu"))
+    if by_task and by_gpu:
+        raise _contradiction(said["cpus-per-task"], said["cpus-per-gpu"], "cores go with tasks or with GPUs")
+    cores = by_gpu * gpus if by_gpu else (by_task or 1) * layout.tasks_on_node
+    cores = max(cores, _count(said.get("mincpus")) or 0)
+    for name in ("cpus-per-task", "cpus-per-gpu", "mincpus"):
+        if name in said:
+            flags.append((["--cpus", str(cores)], said[name].where))
+            break
+    memory = [said[name] for name in ("mem", "mem-per-cpu", "mem-per-gpu") if name in said]
+    if len(memory) > 1:
+        raise _contradiction(memory[0], memory[1], "memory goes with the node, its cores or its GPUs")
+    times = cores if "mem-per-cpu" in said else gpus if "mem-per-gpu" in said else 1
+    for one in memory:
+        if mib := _mib(one) * times:
+            flags.append((["--host-memory", f"{mib}M"], one.where))
+    return flags
+
+
+def _mib(one: Said) -> int:
+    match = _MEMORY.fullmatch(one.value or "")
+    if match is None:
+        raise Refused(f"{one.where}: {one.value!r} is no amount of memory; write such as 4000 (MB) or 16G")
+    return round(float(match[1]) * _MIB_PER_UNIT[match[2].upper()])
+
+
+def _features(one: Said, gpus: "_Gpus | None") -> list[str]:
+    """Features of nodes: words of GPU models, of which any alternative will do, and labels as KEY=VALUE.
+
+    sbatch reads & and | from left to right.
+    """
+    bare = re.sub(r"^\[([^\[\]]*)\]", r"\1", (one.value or "").replace(" ", ""))
+    parts = re.split(r"([&|])", bare)
+    models: list[list[str]] = [[]]
+    labels: list[str] = []
+    for joint, word in zip(["&", *parts[1::2]], parts[::2], strict=True):
+        if not _FEATURE.fullmatch(word):
+            raise Refused(f"{one.where}: {one.value!r} cannot be had; write models and labels, such as a100|h100")
+        if "=" in word and joint == "|":
+            raise Refused(f"{one.where}: {word} is a label, and labels are no alternatives; join it with &")
+        if "=" in word:
+            labels += ["--label", word]
+        elif joint == "|":
+            models.append([word])
+        else:
+            models = [[*words, word] for words in models]
+    if gpus is not None and gpus.model is not None:
+        models = [[gpus.model, *words] for words in models]
+    named = ",".join("-".join(words) for words in models if words)
+    return [*(["--gpu-model", named] if named else []), *labels]
+
+
+def _contradiction(first: Said, second: Said, why: str) -> Refused:
+    return Refused(
+        f"{first.where} and {second.option} (line {second.line}) contradict each other: {why}; "
+        "leave one of them out, or make them agree"
+    )
+
+
+def _on(nodes: int) -> str:
+    return count_of(nodes, "node")

@@ -1,0 +1,68 @@
+"""What a script for a cluster calls that this machine does not have."""
+
+from pathlib import Path
+
+import pytest
+
+from corral.cli.foreign_commands import missing_commands
+
+NOWHERE = {"PATH": "/nowhere"}
+
+
+def missing(*body: str, shebang: str = "#!/bin/bash", **environ: str) -> list[str]:
+    lines = [shebang, "#SBATCH --gpus=1", *body]
+    return [warning.split(" here", 1)[0] for warning in missing_commands(lines, "job.sh", {**NOWHERE, **environ})]
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("srun python train.py", "srun"),
+        ("  srun --mpi=pmix ./app", "srun"),
+        ("time mpirun -np 4 ./app", "mpirun"),
+        ("OMP_NUM_THREADS=4 srun ./app", "srun"),
+        ("module load cuda/12", "module"),
+        ("module purge && module load gcc", "module"),
+        ("cd /data && srun ./app &", "srun"),
+        ("if srun ./probe; then", "srun"),
+        ("NODES=$(srun hostname)", "srun"),
+        ("cat input | srun ./filter", "srun"),
+    ],
+)
+def test_a_line_that_calls_what_is_not_there_is_named_with_what_happens_and_what_to_do(line: str, name: str) -> None:
+    (warning,) = missing_commands(["#!/bin/bash", line], "job.sh", NOWHERE)
+    assert warning.startswith(f"job.sh, line 2: there is no {name} here, so that line ends with 127")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# srun python train.py",
+        "echo srun",
+        "python train.py --launcher srun",
+        "torchrun train.py \\\n  srun",
+        "echo 'module load cuda'",
+        "srun_all ./app",
+        "cat <<END\nsrun ./app\nEND",
+        "echo 'a quote\n that goes on'",
+    ],
+)
+def test_a_word_that_is_no_command_is_no_matter(line: str) -> None:
+    assert missing(*line.splitlines()) == []
+
+
+def test_each_is_told_once_with_its_first_line() -> None:
+    assert missing("module load a", "srun ./a", "module load b", "srun ./b") == [
+        "job.sh, line 3: there is no module", "job.sh, line 4: there is no srun",
+    ]  # fmt: skip
+
+
+def test_what_the_job_will_find_is_not_missing(tmp_path: Path) -> None:
+    program = tmp_path / "srun"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    assert missing("srun ./app", PATH=str(tmp_path)) == []
+    assert missing("module load cuda", **{"BASH_FUNC_module%%": "() { true; }"}) == []
+    assert missing("module load cuda", shebang="#!/bin/bash -l") == []
+    assert missing("source /etc/profile.d/modules.sh", "module load cuda") == []
+    assert missing('srun() { "$@"; }', "srun ./app") == []
