@@ -40,7 +40,7 @@ from corral.model.device import Node
 from corral.model.errors import BackendFailed, Conflict, CorralError, Refused
 from corral.model.home import Home, find_home
 from corral.model.job import JobKind
-from corral.model.means import Means
+from corral.model.means import Level, Means
 from corral.model.printable import printable
 from corral.model.rows import ServerInfo
 from corral.model.view import View
@@ -114,7 +114,11 @@ class Server:
             self._clock,
             home=home,
             settings=settings,
-            tenancy=Tenancy(make_drivers(settings, mps, described=self._described, by_root=_by_root()), home.scratch),
+            tenancy=Tenancy(
+                make_drivers(settings, mps, described=self._described, by_root=_by_root()),
+                home.scratch,
+                self._host_means,
+            ),
             about=self._about,
             policies=policies,
         )
@@ -182,6 +186,10 @@ class Server:
             processes.start()
         except LaunchError as error:
             raise BackendFailed(str(error)) from error
+        self._host_means = processes.host_means
+        for what, level in (("--cpus", self._host_means.cpus), ("--host-memory", self._host_means.memory)):
+            if level is Level.ADVISORY:
+                log.info("no cgroup here holds jobs to their %s: it is counted, and advisory", what)
         _allow_many_files()
         watch = WatchBackend(self._processes, self._clock, self._look, kill_grace_s=settings.kill_grace_s)
         local = LocalBackend(processes, home.logs, home.scratch)

@@ -163,12 +163,17 @@ class LaunchReport:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What a backend needs to run a job once. `env` is complete."""
+    """What a backend needs to run a job once. `env` is complete.
+
+    `cpu_milli` and `host_memory_mib` are the job's part of the host, 0 being all, and it is held to it where possible.
+    """
 
     allocation_id: str
     job: Job
     env: tuple[tuple[str, str], ...]
     notes: tuple[str, ...] = ()
+    cpu_milli: int = 0
+    host_memory_mib: int = 0
 
 
 @dataclass(frozen=True, slots=True)

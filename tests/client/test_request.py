@@ -72,6 +72,9 @@ def test_parts_of_a_gpu_can_be_asked_for_as_numbers_and_as_words() -> None:
     assert (half.memory_mib, half.cores_percent) == (20480, 30)
     assert submission(["true"], {"gpus": "1.2"}).request.split_milli == 1200
     assert submission(["true"], {"resource": {"cuda.shares": 0.2}}).resources == {"cuda.shares": "0.2"}
+    of_host = submission(["true"], {"gpus": 2, "resource": {"cpu": 2, "mem": "4g"}})
+    asked = of_host.request
+    assert (of_host.resources, asked.devices, asked.cpu_milli, asked.host_memory_mib) == ({}, 2, 2000, 4096)
 
 
 def test_every_option_finds_its_place(tmp_path: Path) -> None:
@@ -103,6 +106,7 @@ def test_every_option_finds_its_place(tmp_path: Path) -> None:
         ({"mig": "1g.10gb", "gpu_mem": "5G"}, r"--gpu-mem: the profile 1g.10gb fixes"),
         ({"gpus": 0.5, "share": "exclusive"}, r"--share exclusive: an exclusive device is given whole"),
         ({"gpus": 1, "resource": {"cuda.shares": "0.5"}}, r"--resource cuda.shares and --gpus both"),
+        ({"gpus": 1, "cpus": 1, "resource": {"cpu": 2}}, r"--resource and --cpus both"),
         ({"min_memory": "20"}, r"--min-memory: '20' is not a memory size"),
         ({"min_compute": "8"}, r"--min-compute: '8' is no compute capability"),
         ({"time": "90"}, r"--time: '90' is not a duration"),

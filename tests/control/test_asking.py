@@ -22,6 +22,13 @@ def test_a_neighbours_words_keep_the_other_conditions() -> None:
     assert (request.split_milli, request.models, request.cpu_milli) == (1200, ("A100",), 2000)
 
 
+def test_a_neighbours_words_for_the_host_are_heard_and_not_twice() -> None:
+    request = settled(Request(models=("A100",)), cpu="2", mem="4g")
+    assert (request.devices, request.cpu_milli, request.host_memory_mib) == (0, 2000, 4096)
+    with pytest.raises(Refused, match="cpu_milli is asked for twice"):
+        settled(Request(cpu_milli=1000), cpu="2")
+
+
 def test_who_asks_for_a_part_is_its_tenant_and_who_asks_for_a_whole_device_is_not() -> None:
     assert settled(cuda_shares="0.5").tenant == "alice"
     assert settled(cuda_device="1").tenant is None

@@ -13,8 +13,8 @@ from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.device import Device, Node
 from corral.model.errors import BackendFailed
 from corral.model.fact import AllocationEnded, AllocationMade, JobSubmitted, NodeObserved
-from corral.model.job import Job, JobSpec, Request
-from corral.model.means import Enforcement, Level, Means
+from corral.model.job import Job, JobKind, JobSpec, Request
+from corral.model.means import Enforcement, HostMeans, Level, Means
 from corral.model.view import View
 from corral.sharing.driver import SharingDriver, Tenant
 from corral.sharing.exclusive import Exclusive
@@ -107,13 +107,28 @@ def test_who_has_a_device_whole_has_it_exclusively_whatever_its_means(
     housed_, job, allocation = housed(view, 1, Grant("GPU-m", 1000))
     tenancy.enter(job, allocation, housed_, never)
     assert (driver.done, tenancy.environment(allocation, housed_)) == ([], ())
-    assert tenancy.enforcement(allocation.placement, housed_) == Enforcement(Level.ENFORCED, Level.ENFORCED)
+    assert tenancy.enforcement(job, allocation.placement, housed_) == Enforcement(Level.ENFORCED, Level.ENFORCED)
 
 
 def test_the_weakest_device_says_what_stands_behind_a_placement(tenancy: Tenancy, view: View) -> None:
+    _, job, _ = housed(view, 1)
     placement = Placement((Member("here", (Grant("GPU-m", 500), Grant("GPU-t", 500))),))
-    assert tenancy.enforcement(placement, view) == Enforcement(Level.GUARDED, Level.ADVISORY)
-    assert tenancy.enforcement(Placement((Member("here", ()),)), view) is None
+    assert tenancy.enforcement(job, placement, view) == Enforcement(Level.GUARDED, Level.ADVISORY)
+    assert tenancy.enforcement(job, Placement((Member("here", ()),)), view) is None
+
+
+def test_what_is_asked_of_the_host_is_held_to_where_the_host_can_and_corral_runs_the_job(
+    driver: Recording, view: View, tmp_path: Path
+) -> None:
+    tenancy = Tenancy({Means.EXCLUSIVE: Exclusive()}, tmp_path, HostMeans(cpus=Level.ENFORCED))
+    _, job, _ = housed(view, 1)
+    both = Placement((Member("here", (), cpu_milli=500, host_memory_mib=64),))
+    assert tenancy.enforcement(job, both, view) == Enforcement(cpus=Level.ENFORCED, host_memory=Level.ADVISORY)
+    one = Placement((Member("here", (Grant("GPU-t", 1000),), cpu_milli=500),))
+    assert tenancy.enforcement(job, one, view) == Enforcement(Level.ENFORCED, Level.ENFORCED, cpus=Level.ENFORCED)
+    session = replace(job, spec=replace(job.spec, kind=JobKind.RESERVE))
+    assert tenancy.enforcement(session, both, view) == Enforcement(cpus=Level.ADVISORY, host_memory=Level.ADVISORY)
+    tenancy.close()
 
 
 def test_a_part_brings_the_variables_of_its_means(tenancy: Tenancy, view: View) -> None:

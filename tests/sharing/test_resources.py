@@ -11,8 +11,13 @@ from corral.sharing.resources import to_ask
 
 CONVERSIONS: list[tuple[dict[str, str], Ask]] = [
     ({}, Ask(devices=0, share_milli=1000)),
-    ({"cpu": "4", "mem": "8g"}, Ask(devices=0, share_milli=1000)),
-    ({"cuda.shares": "0.2", "cpu": "1"}, Ask(total_milli=200)),
+    ({"cpu": "4", "mem": "8g"}, Ask(devices=0, share_milli=1000, cpu_milli=4000, host_memory_mib=8192)),
+    ({"cuda.shares": "0.2", "cpu": "1"}, Ask(total_milli=200, cpu_milli=1000)),
+    ({"cuda.device": "1", "cpu": "0.5", "memory": "2Gi"}, Ask(1, 1000, cpu_milli=500, host_memory_mib=2048)),
+    (
+        {"cpu": "500m", "shmem": "1g"},
+        Ask(0, 1000, cpu_milli=500, notes=("shmem means nothing here and is passed over",)),
+    ),
     ({"cuda.shares": "1.2"}, Ask(total_milli=1200)),
     ({"cuda.device": "2"}, Ask(devices=2, share_milli=1000)),
     ({"cuda.device:10g-mig": "1"}, Ask(devices=1, share_milli=1000, profile="10g", means=Means.MIG)),
@@ -46,6 +51,10 @@ def test_neighbours_words_are_understood(limits: dict[str, str], asked: Ask) -> 
 
 
 REFUSALS: list[tuple[dict[str, str], str, str]] = [
+    ({"cpu": "two"}, "cpu", "cpu: 'two' is not a number"),
+    ({"cpu": "0"}, "cpu", "cpu: 0 is not above zero"),
+    ({"mem": "4096"}, "mem", "mem: '4096' is not a memory size"),
+    ({"mem": "4g", "memory": "4g"}, "memory", "mem and memory both say how much"),
     (
         {"tencent.com/vcuda-core": "150"},
         "tencent.com/vcuda-core",

@@ -44,6 +44,8 @@ class LocalBackend:
                     time_limit_s=spec.time_limit_s,
                     rlimits={f"RLIMIT_{name}": soft for name, soft in spec.rlimits},
                     notes=launch.notes,
+                    cpu_milli=launch.cpu_milli,
+                    host_memory_mib=launch.host_memory_mib,
                 )
             )
         except (LaunchError, ValueError) as error:

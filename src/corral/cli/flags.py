@@ -52,7 +52,7 @@ class DeviceFlags:
     ] = None
     resource: Annotated[
         list[str] | None,
-        typer.Option("--resource", metavar="KEY=N", help="In other words: cuda.shares=0.5; may be repeated."),
+        typer.Option("--resource", metavar="KEY=N,..", help="In other words: cuda.shares=0.5,cpu=2,mem=4g."),
     ] = None
     min_memory: Annotated[
         str | None, typer.Option("--min-memory", metavar="SIZE", help="Least memory of each GPU: 20G (G is GiB).")
@@ -92,7 +92,7 @@ class DeviceFlags:
         if self.device:
             options["device"] = [_uuid(client, named) for named in self.device]
         if self.resource:
-            options["resource"] = _by_key(self.resource, "--resource", "KEY=N")
+            options["resource"] = _by_key(",".join(self.resource).split(","), "--resource", "KEY=N,..")
         if self.label:
             options["label"] = _by_key(self.label, "--label", "KEY=VALUE")
         return options  # type: ignore[no-any-return]

@@ -175,7 +175,7 @@ def job_place(row: JobRow, index_of: Mapping[str, int | None]) -> str:
 
 def _share(row: JobRow) -> str:
     """What it has of its devices, where that is not all of them: " 0.6+0.6, 2.4G guarded, cores advisory"."""
-    if row.enforcement is None or all(grant.share_milli == MILLI_PER_DEVICE for grant in row.grants):
+    if row.enforcement is None or not row.grants or all(grant.share_milli == MILLI_PER_DEVICE for grant in row.grants):
         return ""
     shares = "+".join(format_share(grant.share_milli) for grant in row.grants)
     memory = format_memory(sum(grant.memory_mib or 0 for grant in row.grants))

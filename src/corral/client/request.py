@@ -5,11 +5,12 @@ import re
 import resource
 import time as clock
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypedDict, TypeVar
 
 from corral.client.begin import parse_begin
 from corral.client.where import parse_cuda, parse_labels, parse_speeds, parse_version
-from corral.model.ask import Ask, ask
+from corral.model.ask import HOST_RESOURCES, Ask, ask, host_amounts
 from corral.model.errors import Refused, nearest
 from corral.model.job import JobKind, Request
 from corral.model.submission import ArraySpec, Submission
@@ -43,7 +44,8 @@ class RequestOptions(TypedDict, total=False):
         gpu_cores: percent of each GPU's compute.
         mig: a MIG slice of this profile instead of a GPU: "1g.10gb"; `gpus` counts slices then.
         share: how the GPU must be shared: mps, mig, timeslice or exclusive.
-        resource: the same in a neighbour's words, amounts by name: {"cuda.shares": "0.5"}.
+        resource: the same in a neighbour's words, amounts by name: {"cuda.shares": "0.5"}; `cpu` and
+            `mem` are of the host.
         force: submit although preflight says that it cannot run; the ledger keeps who insisted.
         min_memory: the least memory a GPU must have in all, with a unit: "20G" (G is GiB).
         gpu_model: models that will do, as a list or with commas: "A100,H100".
@@ -196,7 +198,17 @@ def device_request(options: RequestOptions, spell: Callable[[str], str] = str) -
         host_memory_mib=0 if host_memory is None else parse_memory_mib(host_memory, field=spell("host_memory")),
         accept_in_use=None if accept_in_use is None else parse_memory_mib(accept_in_use, field=spell("accept_in_use")),
     )
-    return conditions if options.get("resource") else _asked(options, spell).request(conditions)
+    if _resources(options, spell):
+        return conditions
+    asked = _asked(options, spell)
+    cpu_milli, host_memory_mib = host_amounts(_texts(options))
+    for other, twice in (("cpus", cpu_milli and cpus), ("host_memory", host_memory_mib and host_memory)):
+        if twice:
+            raise Refused(
+                f"{spell('resource')} and {spell(other)} both say how much of the host; leave one of them out",
+                field=spell(other),
+            )
+    return replace(asked, cpu_milli=cpu_milli, host_memory_mib=host_memory_mib).request(conditions)
 
 
 def _asked(options: RequestOptions, spell: Callable[[str], str]) -> Ask:
@@ -251,15 +263,25 @@ def _exclusive(options: RequestOptions, spell: Callable[[str], str]) -> bool:
 
 
 def _resources(options: RequestOptions, spell: Callable[[str], str]) -> dict[str, str]:
-    """Amounts by resource name, which say all that is asked of devices. Raises Refused beside flags that do so too."""
-    given = options.get("resource") or {}
+    """Amounts by resource name for the server, where they say all that is asked of devices: none is asked for unnamed.
+
+    Empty where flags say what GPUs, and the names only what of the host. Raises Refused where both say what GPUs.
+    """
+    given = _texts(options)
+    of_devices = [name for name in given if name not in HOST_RESOURCES]
     for other in ("gpus", "gpu_mem", "gpu_cores", "mig", "share"):
         if given and options.get(other) is not None:
+            if not of_devices:
+                return {}
             raise Refused(
-                f"{spell('resource')} {next(iter(given))} and {spell(other)} both say what GPUs; leave one of them out",
+                f"{spell('resource')} {of_devices[0]} and {spell(other)} both say what GPUs; leave one of them out",
                 field=spell(other),
             )
-    return {name: str(amount) for name, amount in given.items()}
+    return given
+
+
+def _texts(options: RequestOptions) -> dict[str, str]:
+    return {name: str(amount) for name, amount in (options.get("resource") or {}).items()}
 
 
 def parse_array(text: str, *, field: str = "array") -> ArraySpec:

@@ -61,7 +61,13 @@ class Asking:
                     "use either --resource or the flags about GPUs",
                     field=field,
                 )
-        return to_ask(submission.resources, catalogue=self.catalogue)
+        asked = to_ask(submission.resources, catalogue=self.catalogue)
+        for field in ("cpu_milli", "host_memory_mib"):
+            if getattr(submission.request, field) and getattr(asked, field):
+                raise Refused(
+                    f"{field} is asked for twice, by name among the resources too; leave one of them out", field=field
+                )
+        return asked
 
 
 def with_profile_named(submission: Submission, nodes: Iterable[Node]) -> Submission:

@@ -14,7 +14,7 @@ from corral.ports import Decided
 
 Verify = Callable[[View, Start], Misfit | None]
 Describe = Callable[[View, Start], GpuInfo | None]
-Enforce = Callable[[Placement, View], Enforcement | None]
+Enforce = Callable[[Job, Placement, View], Enforcement | None]
 Waited = Callable[[Job], tuple[tuple[str, float], ...]]
 
 
@@ -36,7 +36,7 @@ def commit_starts(
         job = draft.view.jobs.get(start.job_id)
         if job is None or not _may_start(job) or verify(draft.view, start) is not None:
             continue
-        enforcement = enforce(start.placement, draft.view)
+        enforcement = enforce(job, start.placement, draft.view)
         step = transitions.start(
             job, start.placement, describe(draft.view, start), waited(job), at, enforcement=enforcement
         )

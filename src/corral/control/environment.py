@@ -78,4 +78,12 @@ def launch_of(job: Job, allocation: Allocation, devices: Mapping[str, Device], h
     if SLURM_MARK in given:
         own |= _slurm_names(job, given, len(uuids))
     environment = {**given, **own}
-    return Launch(allocation.id, job, tuple(sorted(environment.items())), job.spec.notes)
+    members = allocation.placement.members
+    return Launch(
+        allocation.id,
+        job,
+        tuple(sorted(environment.items())),
+        job.spec.notes,
+        cpu_milli=sum(member.cpu_milli for member in members),
+        host_memory_mib=sum(member.host_memory_mib for member in members),
+    )

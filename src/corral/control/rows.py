@@ -9,6 +9,7 @@ from corral.model.plan import WaitReason
 from corral.model.rows import DeviceRow, GrantRow, HolderRow, JobRow, LinkRow, ProcessRow
 from corral.model.units import MILLI_PER_DEVICE, format_memory, format_share
 from corral.model.view import View
+from corral.scheduling.words import count_of_cpus
 
 
 def job_row(
@@ -119,14 +120,24 @@ def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample
 def holding(view: View, allocation: Allocation) -> str | None:
     """What a job holds of devices, and what stands behind that; None when it has none, or it was not recorded.
 
-    "holds 0.6 of GPU 0 with 1.2G, 0.6 of GPU 1 with 1.2G; memory guarded, compute advisory".
+    "holds 0.6 of GPU 0 with 1.2G, 2 CPUs; memory guarded, compute advisory, CPUs enforced".
     """
     if allocation.enforcement is None:
         return None
     known = {device.uuid: device for node in view.nodes.values() for device in node.devices}
-    parts = ", ".join(_part(known.get(grant.uuid), grant) for grant in allocation.placement.grants)
-    behind = allocation.enforcement
-    return f"holds {parts}; memory {behind.memory}, compute {behind.compute}"
+    parts = [_part(known.get(grant.uuid), grant) for grant in allocation.placement.grants]
+    members, behind = allocation.placement.members, allocation.enforcement
+    cpu_milli, memory_mib = sum(m.cpu_milli for m in members), sum(m.host_memory_mib for m in members)
+    if cpu_milli:
+        parts.append(count_of_cpus(cpu_milli))
+    if memory_mib:
+        parts.append(f"{format_memory(memory_mib)} of host memory")
+    levels = (
+        ("memory", behind.memory), ("compute", behind.compute),
+        ("CPUs", behind.cpus), ("host memory", behind.host_memory),
+    )  # fmt: skip
+    told = ", ".join(f"{what} {level}" for what, level in levels if level is not None)
+    return f"holds {', '.join(parts)}; {told}"
 
 
 def _part(device: Device | None, grant: Grant) -> str:

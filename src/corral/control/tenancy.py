@@ -15,8 +15,8 @@ from corral.control.lanes import Lanes
 from corral.model.allocation import Allocation, Grant, Placement
 from corral.model.device import Device
 from corral.model.errors import BackendFailed, CorralError
-from corral.model.job import Job
-from corral.model.means import Enforcement, Level, Means
+from corral.model.job import Job, JobKind
+from corral.model.means import Enforcement, HostMeans, Level, Means
 from corral.model.units import MILLI_PER_DEVICE
 from corral.model.view import View
 from corral.sharing.alloc_map import disagreements
@@ -36,8 +36,9 @@ class Tenancy:
     takes NVIDIA's programs is done on threads of its own, in order for each device.
     """
 
-    def __init__(self, drivers: Mapping[Means, SharingDriver], scratch: Path) -> None:
+    def __init__(self, drivers: Mapping[Means, SharingDriver], scratch: Path, host: HostMeans | None = None) -> None:
         self._drivers = drivers
+        self._host = host or HostMeans()
         self._scratch = scratch
         self._chown = os.geteuid() == 0
         self._prepared: dict[str, tuple[Device, SharingDriver]] = {}
@@ -113,20 +114,26 @@ class Tenancy:
                 variables.update(self._driver(device, grant.share_milli).environment(device, tenant))
         return tuple(sorted(variables.items()))
 
-    def enforcement(self, placement: Placement, view: View) -> Enforcement | None:
-        """What holds a job to this placement: the weakest that any of its devices offers; None without devices."""
+    def enforcement(self, job: Job, placement: Placement, view: View) -> Enforcement | None:
+        """What holds a job to this placement: of devices the weakest that any offers, of the host what was asked for.
+
+        None when it has neither. Work that Corral does not start is held to nothing of the host.
+        """
+        host = self._host if job.spec.kind is JobKind.RUN else HostMeans()
+        members = placement.members
+        cpus = host.cpus if any(member.cpu_milli for member in members) else None
+        host_memory = host.memory if any(member.host_memory_mib for member in members) else None
         devices = _devices(view)
         found = [
             self._driver(devices[grant.uuid], grant.share_milli).enforcement()
             for grant in placement.grants
             if grant.uuid in devices
         ]
-        if not found:
+        memory = min((one.memory for one in found if one.memory), key=_WEAKEST.index, default=None)
+        compute = min((one.compute for one in found if one.compute), key=_WEAKEST.index, default=None)
+        if (memory, compute, cpus, host_memory) == (None, None, None, None):
             return None
-        return Enforcement(
-            min((one.memory for one in found), key=_WEAKEST.index),
-            min((one.compute for one in found), key=_WEAKEST.index),
-        )
+        return Enforcement(memory, compute, cpus, host_memory)
 
     def recover(self, view: View) -> tuple[str, ...]:
         """After a boot: take over what a former server prepared, release what nobody has; then as `rescan`."""

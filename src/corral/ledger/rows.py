@@ -146,7 +146,7 @@ def allocation_row(allocation: Allocation, entry: int, ended_at: float | None, j
         "ended_at": ended_at,
         "placement": _encode(to_plain(allocation.placement, compact=True)),
         "gpu_info": None if info is None else _encode(to_plain(info, compact=True)),
-        "enforcement": None if enforcement is None else _encode(to_plain(enforcement)),
+        "enforcement": None if enforcement is None else _encode(to_plain(enforcement, compact=True)),
         "project": stored_text(None if spec is None else spec.project),
         "queue": stored_text(None if spec is None else spec.queue),
         "mig_profile": stored_text(None if spec is None else spec.request.mig_profile),

@@ -81,7 +81,7 @@ class Allocation:
     """A placement committed to a job: who holds what since when.
 
     `attempt` counts the job's launches from 1. `reserved` marks one that a person's session holds. `enforcement` is
-    what holds the job to its grants, the weakest of its devices; None without devices.
+    what holds the job to its grants, the weakest of its devices, and to its part of the host; None when it has neither.
     """
 
     id: str

@@ -1,5 +1,6 @@
 """What is asked of devices: whole ones, a part, memory, cores, a hardware slice; and the request that this makes."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from corral.model.errors import Refused, nearest
@@ -26,6 +27,7 @@ class Ask:
         cores_percent: compute granted on each device; None is the share's part.
         profile: of a MIG instance.
         means: how the device must be shared; None is as the device is configured.
+        cpu_milli, host_memory_mib: of the host; 0 asks for no amount.
         notes: what was rounded or left out, for the user.
     """
 
@@ -38,6 +40,8 @@ class Ask:
     profile: str | None = None
     means: Means | None = None
     notes: tuple[str, ...] = ()
+    cpu_milli: int = 0
+    host_memory_mib: int = 0
 
     def request(self, conditions: Request) -> Request:
         """The request for this under the conditions (models, host, gang, and the like) of another."""
@@ -48,6 +52,8 @@ class Ask:
             cores_percent=self.cores_percent,
             mig_profile=self.profile,
             means=self.means,
+            cpu_milli=self.cpu_milli or conditions.cpu_milli,
+            host_memory_mib=self.host_memory_mib or conditions.host_memory_mib,
         )
         if self.total_milli is not None:
             most = min(self.total_milli, MILLI_PER_DEVICE)
@@ -56,6 +62,28 @@ class Ask:
         if self.share_milli is None:
             return replace(asked, devices=devices, share_milli=SHARE_QUANTUM_MILLI, share_of_memory=True)
         return replace(asked, devices=devices, share_milli=self.share_milli)
+
+
+HOST_RESOURCES = ("cpu", "mem", "memory")
+"""What Backend.ai and Kubernetes call CPUs and memory of the host; everything else that they name is of devices."""
+
+
+def host_amounts(resources: Mapping[str, str]) -> tuple[int, int]:
+    """Thousandths of a CPU and MiB of the host's memory that resources by name ask for, 0 where they do not.
+
+    "2", "0.5" and "500m" are amounts of `cpu`; "4g" and "4Gi" of `mem` or `memory`. Raises Refused for others.
+    """
+    cpu_milli = host_memory_mib = 0
+    if "cpu" in resources:
+        text = resources["cpu"].strip()
+        number = parse_amount(text.removesuffix("m"), field="cpu")
+        cpu_milli = max(1, int(number if text.endswith("m") else 1000 * number))
+    if "mem" in resources and "memory" in resources:
+        raise Refused("mem and memory both say how much of the host's memory; leave one of them out", field="memory")
+    for name in ("mem", "memory"):
+        if name in resources:
+            host_memory_mib = parse_memory_mib(resources[name], field=name)
+    return cpu_milli, host_memory_mib
 
 
 def ask(

@@ -23,7 +23,20 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Enforcement:
-    """What stands behind an allocation's memory and compute. Compute is never GUARDED."""
+    """What stands behind an allocation's memory and compute on devices, and its CPUs and memory of the host.
 
-    memory: Level
-    compute: Level
+    None where it has nothing of the kind, or asked for no amount of it. Only memory of devices is ever GUARDED.
+    """
+
+    memory: Level | None = None
+    compute: Level | None = None
+    cpus: Level | None = None
+    host_memory: Level | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostMeans:
+    """Who holds the jobs that Corral runs to their CPUs and their memory of the host."""
+
+    cpus: Level = Level.ADVISORY
+    memory: Level = Level.ADVISORY

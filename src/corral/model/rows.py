@@ -33,7 +33,7 @@ class JobRow:
         gpus: devices asked for, of all members of a gang.
         gpus_milli: thousandths of a GPU that it holds, or asks for; None where it asks for memory and holds none.
         grants: what it holds of each device now.
-        enforcement: what stands behind that; None when it holds none.
+        enforcement: what stands behind that, and behind its CPUs and memory of the host; None when it holds none.
         begin_at: it is not to start before.
     """
 
@@ -184,8 +184,8 @@ class Explanation:
         position: place among the waiting jobs, from 1; None when it does not wait.
         expected_start: None when nobody can know; `reason` then says what it depends on.
         starts_now_with: flags with which it would start at once, if there are such.
-        holds: what it has of shared devices, and what stands behind that.
-        enforcement: the same for programs; None when it holds no device.
+        holds: what it has of devices and of the host, and what stands behind that.
+        enforcement: the same for programs; None when it holds neither.
     """
 
     id: str

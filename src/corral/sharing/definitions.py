@@ -8,6 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from corral.model.ask import HOST_RESOURCES
 from corral.model.errors import Refused, nearest
 from corral.model.means import Means
 
@@ -75,7 +76,10 @@ class Catalogue:
             matched = resource.match(key)
             if matched is not None:
                 return resource, matched
-        raise Refused(f"{key}: no such GPU resource is defined here; {nearest(key, self.resources)}", field=key)
+        raise Refused(
+            f"{key}: no such resource is defined here; {nearest(key, [*HOST_RESOURCES, *self.resources])}",
+            field=key,
+        )
 
 
 _CHOICES = {

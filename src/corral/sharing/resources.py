@@ -1,12 +1,12 @@
 """From a neighbour's resource names to what is asked of Corral. What each name means is data (`resources.toml`)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from functools import cache
 
-from corral.model.ask import Ask
+from corral.model.ask import HOST_RESOURCES, Ask, host_amounts
 from corral.model.errors import Refused
 from corral.model.means import Means
 from corral.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI, format_share, parse_amount
@@ -38,16 +38,25 @@ def to_ask(
 ) -> Ask:
     """What a workload's resources ask for; everything is rounded down, and `notes` says where.
 
-    A workload that names no GPU resource asks for none. Keys about CPU and the like are passed over.
+    A workload that names no GPU resource asks for none. What is passed over is said in the notes.
     Raises Refused, naming the key, for unknown keys, amounts that make no sense, and keys that contradict each other.
     """
     known = catalogue or _own_catalogue()
-    stated = _stated(limits, requests or {}, known)
+    every = {**(requests or {}), **limits}
+    cpu_milli, host_memory_mib = host_amounts(every)
+    stated = _stated(_of_devices(limits), _of_devices(requests or {}), known)
     amounts = {key: _amount(key, text, known) for key, text in sorted(stated.items())}
-    if not amounts:
-        return Ask(devices=0, share_milli=MILLI_PER_DEVICE)
-    _refuse_contradictions(amounts)
-    return _combine({amount.resource.grants.quantity: amount for amount in amounts.values()})
+    asked = Ask(devices=0, share_milli=MILLI_PER_DEVICE)
+    if amounts:
+        _refuse_contradictions(amounts)
+        asked = _combine({amount.resource.grants.quantity: amount for amount in amounts.values()})
+    passed_over = tuple(f"{key} means nothing here and is passed over" for key in sorted(known.ignored & every.keys()))
+    notes = (*asked.notes, *passed_over)
+    return replace(asked, cpu_milli=cpu_milli, host_memory_mib=host_memory_mib, notes=notes)
+
+
+def _of_devices(amounts: Mapping[str, str]) -> dict[str, str]:
+    return {key: text for key, text in amounts.items() if key not in HOST_RESOURCES}
 
 
 @cache

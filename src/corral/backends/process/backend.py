@@ -12,9 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from corral.model.means import HostMeans, Level
 from corral.ports import LaunchPhase
 
 from . import cgroup, roll
+from .cgroup_limits import CgroupLimits
 from .claim import Claim
 from .killing import Left, kill_orphans, orphans
 from .launch import ALLOCATION_ID, LaunchError, LaunchSpec
@@ -67,6 +69,7 @@ class ProcessBackend:
         kill_grace_s: float,
         on_event: Callable[[str], None],
         use_cgroup: bool = True,
+        root: str = "",
     ) -> None:
         self._home = home.resolve()
         self._launches = self._home / "launches"
@@ -75,9 +78,11 @@ class ProcessBackend:
         self._kill_grace_s = kill_grace_s
         self._on_event = on_event
         self._use_cgroup = use_cgroup
+        self._root = root
         self._tag = hashlib.sha256(os.fsencode(self._home)).hexdigest()[:12]
         self._cgroup_base: str | None = None
         self._cgroup_shown: str | None = None
+        self._limits: CgroupLimits | None = None
         self._claimants: dict[str, ProcessIdentity] = {}
         self._watcher = Watcher(self._home, self._on_supervisor_event, self._on_launch_failed)
         self._lock = threading.Lock()
@@ -97,8 +102,11 @@ class ProcessBackend:
         except OSError as error:
             raise LaunchError(f"cannot keep jobs under {self._home}: {error}") from error
         if self._use_cgroup:
-            self._cgroup_base = cgroup.make_base(f"corral-{self._tag}")
+            name = f"corral-{self._tag}"
+            self._cgroup_base = cgroup.make_base(name, self._root)
             self._cgroup_shown = self._cgroup_base and cgroup.shown(self._cgroup_base)
+            self._limits = CgroupLimits(name, self._cgroup_base, self._root)
+            self._limits.keep(self.list_launches())
         for name in os.listdir(self._launches):
             if not ALLOCATION_ID.fullmatch(name):
                 shutil.rmtree(self._launches / name, ignore_errors=True)
@@ -116,6 +124,8 @@ class ProcessBackend:
         """Let go: no more events, the jobs run on."""
         self._closed.set()
         self._watcher.close()
+        if self._limits:
+            self._limits.close()
         if self._cgroup_base:
             # Stays while a job is inside.
             with contextlib.suppress(OSError):
@@ -125,6 +135,14 @@ class ProcessBackend:
     def means_of_killing(self) -> str:
         """How every process of a job is found at its end: "cgroup" or "subreaper"."""
         return "cgroup" if self._cgroup_base else "subreaper"
+
+    @property
+    def host_means(self) -> HostMeans:
+        """Who holds jobs to their CPUs and their memory of the host; to be asked after `start`."""
+        if self._limits is None:
+            return HostMeans()
+        levels = {True: Level.ENFORCED, False: Level.ADVISORY}
+        return HostMeans(levels[self._limits.holds_cpus], levels[self._limits.holds_memory])
 
     # Doing
 
@@ -136,11 +154,16 @@ class ProcessBackend:
         allocation_id = launch.allocation_id
         records = self._records(allocation_id)
         rlimits, lines = lowered(launch.rlimits)
+        try:
+            limits = self._hold(launch)
+        except OSError as error:
+            raise LaunchError(f"the limits of job {launch.job_id} cannot be set: {error}") from error
         orders = launch.orders(
             kill_grace_s=self._kill_grace_s,
             log_max_bytes=self._log_max_bytes,
             notes=lines,
             cgroup=self._cgroup(allocation_id),
+            limits=limits,
             notify_path=self._watcher.notify_path,
         )
         command = launch.command(dict([self._mark(allocation_id).split("=")]), rlimits)
@@ -151,6 +174,12 @@ class ProcessBackend:
         except OSError as error:
             raise LaunchError(f"cannot write down the launch of job {launch.job_id}: {error}") from error
         self._watcher.request(allocation_id)
+
+    def _hold(self, launch: LaunchSpec) -> list[str]:
+        """The cgroups that hold the job to its part of the host, made now."""
+        if self._limits is None or not (launch.cpu_milli or launch.host_memory_mib):
+            return []
+        return self._limits.prepare(launch.allocation_id, launch.cpu_milli, launch.host_memory_mib)
 
     def stop(self, allocation_id: str, *, reason: str = "cancelled") -> None:
         """Ask the job to end: SIGTERM to all of it, the grace, SIGKILL. The exit record will give `reason`.
@@ -216,6 +245,9 @@ class ProcessBackend:
             return
         except OSError as error:
             raise LaunchError(f"cannot remove the record of allocation {allocation_id}: {error}") from error
+        if self._limits:
+            # Those of a launch that nobody claimed are still there.
+            self._limits.discard(allocation_id)
         with self._lock:
             self._swept.discard(allocation_id)
             self._claimants.pop(allocation_id, None)
@@ -331,6 +363,8 @@ class ProcessBackend:
             pause_s = min(pause_s * 2, _SWEEP_RETRY_LIMIT_S)
         if left.cgroup:
             cgroup.remove(left.cgroup)
+        if self._limits:
+            self._limits.discard(allocation_id)
         with self._lock:
             self._sweeping.discard(allocation_id)
             self._swept.add(allocation_id)

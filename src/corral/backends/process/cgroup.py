@@ -1,50 +1,73 @@
 """A cgroup per job, where this process may make one: everything in it can be killed in one write, whoever forked it.
 
-Only the unified hierarchy (cgroup v2) of Linux 5.14 or newer will do: it has `cgroup.kill`. On hybrid machines it is
-mounted beside the old one, and a process is in both.
+For killing only the unified hierarchy (cgroup v2) of Linux 5.14 or newer will do: it has `cgroup.kill`. On hybrid
+machines it is mounted beside the old ones (v1), a hierarchy or more for each controller, and a process is in all.
 """
 
 import functools
 import os
 
+from .procfs import read_file
 
-def _unified_mount() -> str | None:
-    try:
-        with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as mounts:
-            for line in mounts:
-                _, where, kind, *_ = line.split(" ")
-                if kind == "cgroup2":
-                    return where
-    except OSError:
-        pass
+
+def _mount_of(controller: str, root: str) -> str | None:
+    """Where the hierarchy of a v1 controller is mounted, "" being the unified one."""
+    for line in _lines(f"{root}/proc/self/mounts"):
+        _, where, kind, options, *_ = line.split(" ")
+        if kind == ("cgroup" if controller else "cgroup2") and controller in ("", *options.split(",")):
+            return f"{root}{where}"
     return None
 
 
-def _own_path() -> str | None:
-    try:
-        with open("/proc/self/cgroup", encoding="utf-8", errors="surrogateescape") as own:
-            for line in own:
-                if line.startswith("0::/") and "/.." not in line:
-                    return line[3:].strip()
-    except OSError:
-        pass
+def _own_path(controller: str, root: str) -> str | None:
+    """This process's path in that hierarchy, None when it lies outside of what can be seen from here."""
+    for line in _lines(f"{root}/proc/self/cgroup"):
+        _, controllers, path = line.split(":", 2)
+        if controller in controllers.split(",") and "/.." not in path:
+            return path
     return None
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return read_file(path).decode(errors="surrogateescape").splitlines()
+    except OSError:
+        return []
 
 
 @functools.cache
 def own_directory() -> str:
     """Where this process, or the one it was forked from, was when first asked."""
-    return f"{_unified_mount()}{_own_path()}"
+    return f"{_mount_of('', '')}{_own_path('', '')}"
 
 
-def make_base(name: str) -> str | None:
-    """A cgroup `name` to keep jobs in: below this process's own, which a service manager may have delegated, else at
-    the root. None when neither can be written.
+def places(controller: str = "", root: str = "") -> list[str]:
+    """Where a group of one's own may go, the best first: in what a service manager has delegated, else at the top.
+
+    `controller` names a v1 hierarchy, "" the unified one. A service's own group may be a leaf below the one that was
+    delegated (DelegateSubgroup= of systemd.exec), for only a group without processes hands controllers down.
     """
-    mount, own = _unified_mount(), _own_path()
+    mount, own = _mount_of(controller, root), _own_path(controller, root)
     if mount is None or own is None:
-        return None
-    for parent in dict.fromkeys((f"{mount}{own.rstrip('/')}", mount)):
+        return []
+    here = f"{mount}{own.rstrip('/')}"
+    above = [os.path.dirname(here)] if here != mount and _is_delegated(os.path.dirname(here)) else []
+    return list(dict.fromkeys((*above, here, mount)))
+
+
+def _is_delegated(directory: str) -> bool:
+    for name in ("user.delegate", "trusted.delegate"):
+        try:
+            if os.getxattr(directory, name) == b"1":
+                return True
+        except OSError:
+            continue
+    return False
+
+
+def make_base(name: str, root: str = "") -> str | None:
+    """A cgroup `name` to keep jobs in. None when there can be none."""
+    for parent in places(root=root):
         base = f"{parent}/{name}"
         try:
             os.makedirs(base, exist_ok=True)
@@ -58,7 +81,7 @@ def make_base(name: str) -> str | None:
 
 def shown(path: str) -> str:
     """The cgroup at `path` as /proc/PID/cgroup names it."""
-    return path.removeprefix(_unified_mount() or "")
+    return path.removeprefix(_mount_of("", "") or "")
 
 
 def create(path: str) -> None:
@@ -69,7 +92,8 @@ def create(path: str) -> None:
         return
 
 
-def _write(path: str, data: bytes) -> None:
+def write(path: str, data: bytes) -> None:
+    """Write to a file of a cgroup. Raises OSError."""
     fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(fd, data)
@@ -79,13 +103,13 @@ def _write(path: str, data: bytes) -> None:
 
 def join(path: str) -> None:
     """Move the calling process in. Raises OSError."""
-    _write(f"{path}/cgroup.procs", b"0")
+    write(f"{path}/cgroup.procs", b"0")
 
 
 def kill(path: str) -> None:
     """Kill every process inside and below; a cgroup that is not there holds none."""
     try:
-        _write(f"{path}/cgroup.kill", b"1")
+        write(f"{path}/cgroup.kill", b"1")
     except OSError:
         return
 
@@ -112,3 +136,15 @@ def remove(path: str) -> bool:
         except OSError:
             return False
     return True
+
+
+def kills_for_memory(path: str) -> tuple[int, int]:
+    """How many processes inside the kernel has killed because they reached the group's limit, and that limit in MiB."""
+    for events, limit in (("memory.events", "memory.max"), ("memory.oom_control", "memory.limit_in_bytes")):
+        try:
+            lines = read_file(f"{path}/{events}").split(b"\n")
+            kills = sum(int(line.split()[1]) for line in lines if line.startswith(b"oom_kill "))
+            return kills, int(read_file(f"{path}/{limit}")) // 1024 // 1024
+        except (OSError, ValueError):
+            continue
+    return 0, 0

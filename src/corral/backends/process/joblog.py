@@ -117,8 +117,8 @@ class JobLog:
         del self._tail[:surplus]
         self.dropped_bytes += surplus
 
-    def close(self) -> None:
-        """Write the end of the output. Afterwards `dropped_bytes` and `error` are final."""
+    def close(self, last_line: str = "") -> None:
+        """Write the end of the output, and a line of Corral's own. Afterwards `dropped_bytes` and `error` are final."""
         if self._fd < 0:
             self.dropped_bytes += len(self._tail)
             return
@@ -130,4 +130,6 @@ class JobLog:
             self.note(f"{self.dropped_bytes} bytes of output are missing here ({why}); what follows is its end")
         if self._tail and not self._write(bytes(self._tail)):
             self.dropped_bytes += len(self._tail)
+        if last_line:
+            self.note(last_line)
         os.close(self._fd)

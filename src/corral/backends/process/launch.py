@@ -20,8 +20,9 @@ class LaunchSpec:
 
     `uid`, `gid` and `groups` together name the user to become, which only a server that runs as root can do; without
     them the job stays with the server's own. `rlimits` maps names such as "RLIMIT_NOFILE" to soft limits, which can
-    only lower what the server has. `notes` are lines written at the head of the log. None in `kill_grace_s` and
-    `log_max_bytes` takes the backend's default.
+    only lower what the server has. `cpu_milli` and `host_memory_mib` are what the job may have of the host, 0 being as
+    much as there is; it is held to that where the backend can. `notes` are lines written at the head of the log. None
+    in `kill_grace_s` and `log_max_bytes` takes the backend's default.
 
     Raises ValueError for values that no process could be started with.
     """
@@ -42,6 +43,8 @@ class LaunchSpec:
     log_max_bytes: int | None = None
     rlimits: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    cpu_milli: int = 0
+    host_memory_mib: int = 0
 
     def __post_init__(self) -> None:
         if not ALLOCATION_ID.fullmatch(self.allocation_id):
@@ -91,6 +94,7 @@ class LaunchSpec:
         log_max_bytes: int,
         notes: tuple[str, ...],
         cgroup: str | None,
+        limits: list[str],
         notify_path: str | None,
     ) -> Orders:
         """What the supervisor has to know; the arguments are what the backend decides or defaults."""
@@ -105,5 +109,6 @@ class LaunchSpec:
             log_max_bytes=log_max_bytes if self.log_max_bytes is None else self.log_max_bytes,
             notes=[*self.notes, *notes],
             cgroup=cgroup,
+            limits=limits,
             notify_path=notify_path,
         )

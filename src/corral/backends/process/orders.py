@@ -15,7 +15,10 @@ def decode(text: str, start: int = 0) -> Any:
 
 
 class Orders(NamedTuple):
-    """What the supervisor keeps in mind while the job runs; a user or group of -1 means the server's own."""
+    """What the supervisor keeps in mind while the job runs; a user or group of -1 means the server's own.
+
+    `cgroup` is what the job is killed by, and tolerated to be missing; `limits` are those that it must not run outside.
+    """
 
     allocation_id: str
     log_path: str
@@ -27,6 +30,7 @@ class Orders(NamedTuple):
     log_max_bytes: int
     notes: list[str]
     cgroup: str | None
+    limits: list[str]
     notify_path: str | None
 
 

@@ -19,23 +19,24 @@ _SHOWN_CHARACTERS = 400
 
 
 class StartFailed(Exception):
-    """The program was not executed; `exit_code` is what a shell would give."""
+    """The program was not executed; `exit_code` is what a shell would give, None when it is the machine's failure."""
 
-    def __init__(self, exit_code: int, message: str) -> None:
+    def __init__(self, exit_code: int | None, message: str) -> None:
         super().__init__(message)
         self.exit_code = exit_code
         self.message = message
 
 
-def start(command: Command, output: int, cgroup_path: str | None) -> int:
+def start(command: Command, output: int, cgroup_path: str | None, groups: list[str]) -> int:
     """Execute the program with `output` as its stdout and stderr; its pid, once it surely runs. Raises StartFailed.
 
     A job of the server's own user is spawned, at a third of what a fork costs: the supervisor wears the job's
     directory, umask, limits and cgroup for a moment, and the new process inherits them. To become another user it takes
-    a process that gives up its rights for good, so then one is forked.
+    a process that gives up its rights for good, so then one is forked; and so it is to enter `groups`, cgroups that the
+    job must not run outside of.
     """
-    if command.uid is not None:
-        return _fork(command, output, cgroup_path)
+    if command.uid is not None or groups:
+        return _fork(command, output, cgroup_path, groups)
     usual_umask = os.umask(command.umask)
     usual_limits = _lower_limits(command)
     joined = cgroup_path is not None and _join(cgroup_path)
@@ -113,11 +114,11 @@ def _candidates(command: Command) -> list[str]:
     return [path for path in [f"{directory or '.'}/{program}" for directory in directories] if os.path.exists(path)]
 
 
-def _fork(command: Command, output: int, cgroup_path: str | None) -> int:
+def _fork(command: Command, output: int, cgroup_path: str | None, groups: list[str]) -> int:
     report_reader, report = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if pid == 0:
-        _become(command, output, report, cgroup_path)
+        _become(command, output, report, cgroup_path, groups)
     os.close(report)
     # Ends without a word when the program is executed, for then the child's end closes.
     failure = b""
@@ -131,19 +132,23 @@ def _fork(command: Command, output: int, cgroup_path: str | None) -> int:
     return pid
 
 
-def _become(command: Command, output: int, report: int, cgroup_path: str | None) -> NoReturn:
+def _become(command: Command, output: int, report: int, cgroup_path: str | None, groups: list[str]) -> NoReturn:
     """Turn a forked supervisor into the job, or say on `report` why not."""
-    step = "limits"
+    step = "cgroup"
     try:
         signal.set_wakeup_fd(-1)
         os.setsid()
         if cgroup_path:
             _join(cgroup_path)
+        for path in groups:
+            cgroup.join(path)
         os.dup2(output, 1)
         os.dup2(output, 2)
+        step = "limits"
         _lower_limits(command)
         step = "identity"
-        _become_user(command)
+        if command.uid is not None:
+            _become_user(command)
         os.umask(command.umask)
         step = "workdir"
         os.chdir(command.workdir)
@@ -168,6 +173,8 @@ def _become_user(command: Command) -> None:
 def _explain(step: str, error: OSError, command: Command) -> StartFailed:
     """What a person reads when the job's program could not be started; long names of the user's are cut."""
     program, why = _shown(command.argv[0]), error.strerror
+    if step == "cgroup":
+        return StartFailed(None, f"cannot hold the job to its part of the host: {why}")
     if step == "identity":
         return StartFailed(CANNOT_RUN, f"cannot become user {command.uid}, group {command.gid}: {why}; only root can")
     if step == "workdir":

@@ -165,10 +165,11 @@ class Supervision:
         if stop_reason is not None:
             raise NotStarted(None, stop_reason, "stopped before it began")
         try:
-            self._main_pid = start(command, output_writer, orders.cgroup)
+            self._main_pid = start(command, output_writer, orders.cgroup, orders.limits)
         except StartFailed as error:
             self._log.note(error.message)
-            raise NotStarted(error.exit_code, "exec_failed", error.message) from error
+            reason = "launch_failed" if error.exit_code is None else "exec_failed"
+            raise NotStarted(error.exit_code, reason, error.message) from error
         os.close(output_writer)
         self._on_started()
 
@@ -289,14 +290,23 @@ class Supervision:
             if not (select.select([self._output], [], [], 0)[0] and self._log.drain(self._output)):
                 break
         os.close(self._output)
-        self._log.close()
+        killed = self._killed_for_memory()
+        self._log.close(killed)
         status = self._main_status or 0
         signum = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
         code = 128 + signum if signum else os.WEXITSTATUS(status)
-        message = ""
+        messages = [killed] if killed and code else []
         if self._log.error:
-            message = f"{self._log.error}; {self._log.dropped_bytes} bytes of output were dropped"
-        self.record(code, signum, self._stop_reason, message)
+            messages.append(f"{self._log.error}; {self._log.dropped_bytes} bytes of output were dropped")
+        self.record(code, signum, self._stop_reason, "; ".join(messages))
+
+    def _killed_for_memory(self) -> str:
+        for path in self._orders.limits:
+            kills, limit_mib = cgroup.kills_for_memory(path)
+            if kills:
+                whom = "a process" if kills == 1 else f"{kills} processes"
+                return f"the kernel killed {whom} of it for memory: the job may have {limit_mib} MiB (--host-memory)"
+        return ""
 
     def record(self, code: int | None, signum: int | None, reason: str | None, message: str) -> None:
         """Write the exit record; waits for room on the disk as long as it takes, for nobody else knows how it ended."""
@@ -305,6 +315,8 @@ class Supervision:
             ended_at = self._started_at + _now() - self._began_at
         if self._orders.cgroup:
             cgroup.remove(self._orders.cgroup)
+        for path in self._orders.limits:
+            cgroup.remove(path)
         exit_ = Exit(code, signum, reason, message[:MESSAGE_LIMIT], self._started_at, ended_at)
         while True:
             try:

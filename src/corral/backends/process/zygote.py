@@ -49,7 +49,7 @@ def _rehearse(launches: str) -> None:
     """
     directory = f"{launches}/.rehearsal-{os.getpid()}"
     log, scratch, group, nobody = (f"{directory}/{name}" for name in ("log", "scratch", "group", "nobody"))
-    orders = Orders("0", log, scratch, -1, -1, None, 0.0, 1, [], group, nobody)
+    orders = Orders("0", log, scratch, -1, -1, None, 0.0, 1, [], group, [], nobody)
     command = Command(["true"], {"PATH": os.defpath}, "/", 0o022, None, None, None, {})
     for _ in range(_REHEARSALS):
         try:

@@ -1,0 +1,141 @@
+"""How many CPUs and how much memory of the host a job may have, kept by the kernel in a cgroup of the job's.
+
+Where the unified hierarchy has the controller, that is the group by which the job is killed, too; else it is one in the
+controller's own (v1) hierarchy. Where neither can be written, nobody holds the job to the amount.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from . import cgroup
+from .procfs import read_file
+
+PERIOD_US = 100_000
+"""CPU time is dealt out anew so often, as the kernel does by itself."""
+
+LEAST_QUOTA_US = 1_000
+"""The kernel refuses less in one period."""
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """A controller's files: by which of them it is known, and what to write where, of which the last may be missing."""
+
+    name: str
+    unified: bool
+    limit: str
+    also: tuple[tuple[str, str], ...] = ()
+
+
+_CPU = (Controller("cpu", True, "cpu.max"), Controller("cpu", False, "cpu.cfs_quota_us"))
+# A job is ended rather than swapped out, and as a whole where the kernel can do that.
+_MEMORY = (
+    Controller("memory", True, "memory.max", (("memory.swap.max", "0"), ("memory.oom.group", "1"))),
+    Controller("memory", False, "memory.limit_in_bytes", (("memory.memsw.limit_in_bytes", "{limit}"),)),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Keeper:
+    """A controller, and the group that jobs' groups are made in."""
+
+    controller: Controller
+    base: str
+
+    def hold(self, group: str, limit: str) -> None:
+        directory = f"{self.base}/{group}"
+        cgroup.create(directory)
+        cgroup.write(f"{directory}/{self.controller.limit}", limit.encode())
+        for name, text in self.controller.also:
+            with contextlib.suppress(FileNotFoundError):
+                cgroup.write(f"{directory}/{name}", text.format(limit=limit).encode())
+
+
+class CgroupLimits:
+    """What this machine offers for holding jobs to their CPUs and their memory of the host."""
+
+    def __init__(self, name: str, unified_base: str | None, root: str = "") -> None:
+        self._cpu = _keeper(_CPU, name, unified_base, root)
+        self._memory = _keeper(_MEMORY, name, unified_base, root)
+
+    @property
+    def holds_cpus(self) -> bool:
+        return self._cpu is not None
+
+    @property
+    def holds_memory(self) -> bool:
+        return self._memory is not None
+
+    def prepare(self, group: str, cpu_milli: int, memory_mib: int) -> list[str]:
+        """Make the groups that a job has to be in to be held to its amounts, 0 being none. Raises OSError."""
+        made: dict[str, None] = {}
+        try:
+            if cpu_milli and self._cpu:
+                made[f"{self._cpu.base}/{group}"] = None
+                self._cpu.hold(group, _cpu_text(cpu_milli, self._cpu.controller))
+            if memory_mib and self._memory:
+                made[f"{self._memory.base}/{group}"] = None
+                self._memory.hold(group, str(memory_mib * 1024 * 1024))
+        except OSError:
+            self.discard(group)
+            raise
+        return list(made)
+
+    def discard(self, group: str) -> None:
+        """Remove the groups of a job of which nothing runs."""
+        for base in self._bases():
+            cgroup.remove(f"{base}/{group}")
+
+    def keep(self, groups: Iterable[str]) -> None:
+        """Remove every job's groups but these, as far as they are empty: those of launches that are over."""
+        kept = set(groups)
+        for base in self._bases():
+            for entry in os.scandir(base):
+                if entry.is_dir(follow_symlinks=False) and entry.name not in kept:
+                    cgroup.remove(entry.path)
+
+    def close(self) -> None:
+        """Remove the groups that jobs' groups were made in; each stays while a job is inside."""
+        for base in self._bases():
+            with contextlib.suppress(OSError):
+                os.rmdir(base)
+
+    def _bases(self) -> list[str]:
+        return list(dict.fromkeys(keeper.base for keeper in (self._cpu, self._memory) if keeper))
+
+
+def _cpu_text(cpu_milli: int, controller: Controller) -> str:
+    quota_us = max(LEAST_QUOTA_US, cpu_milli * PERIOD_US // 1000)
+    return f"{quota_us} {PERIOD_US}" if controller.unified else str(quota_us)
+
+
+def _keeper(controllers: tuple[Controller, ...], name: str, unified_base: str | None, root: str) -> _Keeper | None:
+    for controller in controllers:
+        if controller.unified:
+            if unified_base and _hands_down(os.path.dirname(unified_base), unified_base, controller.name):
+                return _Keeper(controller, unified_base)
+            continue
+        for place in cgroup.places(controller.name, root):
+            base = f"{place}/{name}"
+            with contextlib.suppress(OSError):
+                cgroup.create(base)
+            if os.access(f"{base}/{controller.limit}", os.W_OK):
+                return _Keeper(controller, base)
+    return None
+
+
+def _hands_down(parent: str, base: str, controller: str) -> bool:
+    """Have the groups below `base` under a controller. False where the kernel refuses: one with processes cannot."""
+    try:
+        if not _has(base, controller):
+            cgroup.write(f"{parent}/cgroup.subtree_control", f"+{controller}".encode())
+        cgroup.write(f"{base}/cgroup.subtree_control", f"+{controller}".encode())
+        return _has(base, controller)
+    except OSError:
+        return False
+
+
+def _has(group: str, controller: str) -> bool:
+    return controller.encode() in read_file(f"{group}/cgroup.controllers").split()
