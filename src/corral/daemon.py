@@ -6,6 +6,7 @@ import fcntl
 import gc
 import logging
 import os
+import pwd
 import resource
 import signal
 import sys
@@ -16,7 +17,7 @@ from typing import Any
 
 import corral
 from corral.api.app import create_app
-from corral.api.auth import Authenticator, ensure_token, find_account, user_name
+from corral.api.auth import Authenticator, ensure_token, find_account
 from corral.api.listening import Listening, TcpListener
 from corral.api.server import ApiServer, unix_socket
 from corral.api.tls import TlsAcceptor
@@ -43,7 +44,6 @@ from corral.model.means import Level, Means
 from corral.model.printable import printable
 from corral.model.rows import ServerInfo
 from corral.model.view import View
-from corral.node.looks import HostLooks
 from corral.ports import Backend, Decided, Lineage, Origin
 from corral.scheduling.idle import IdlePolicy
 from corral.scheduling.policy import placed_by
@@ -94,7 +94,6 @@ class Server:
         self._source = discover(self._clock, mock=mock, held=self._held_milli, labels=dict(settings.labels))
         self._described = self._source.name == "mock"
         self._processes = HostProcesses()
-        self._looks = HostLooks()
         self._backends = self._make_backends()
         self._mps = mps = make_mps(home.root, settings)
         self._arrangement = Arrangement(settings.sharing, one_user=mps.one_user, unfit=mps.unfit)
@@ -113,7 +112,6 @@ class Server:
             self._sampler,
             self._processes,
             self._clock,
-            looks=self._looks,
             home=home,
             settings=settings,
             tenancy=Tenancy(
@@ -140,7 +138,6 @@ class Server:
                 if warning is not None:
                     log.warning("%s", warning)
             self._sampler.start()
-            self._looks.start()
             # Behind the first observations in the ledger's queue: nobody is answered before the devices are known.
             self._ledger.commit(lambda _: Decided((), None)).result()
             self._site.begin()
@@ -170,7 +167,6 @@ class Server:
         for patrol in self._patrols:
             patrol.close()
         self._house.close()
-        self._looks.close()
         for backend in dict.fromkeys(self._backends.values()):
             backend.close()
         self._sampler.stop()
@@ -207,7 +203,7 @@ class Server:
             self._clock,
             account=find_account,
             is_admin=authenticator.is_admin,
-            only_user=None if _by_root() else user_name(os.geteuid()),
+            only_user=None if _by_root() else pwd.getpwuid(os.geteuid()).pw_name,
         )
         app = create_app(self._house.service, authenticator, issuing, self._ends)
         plain, tls = [self._unix], None
@@ -268,7 +264,7 @@ class Server:
             version=corral.__version__,
             pid=os.getpid(),
             home=str(self._home.root),
-            user=user_name(os.geteuid()),
+            user=pwd.getpwuid(os.geteuid()).pw_name,
             node=nodes[0].name if nodes else None,
             source=self._source.name,
             driver_version=nodes[0].driver_version if nodes else None,

@@ -18,6 +18,11 @@ T = TypeVar("T")
 Plain = Any
 Reader = Callable[[Any, str], Any]
 
+MAX_INTEGER = 2**63 - 1
+"""Larger ones fit nowhere: not into the ledger, and at some point not into a float."""
+
+MAX_FLOAT = 1e300
+
 _MISSING = object()
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
@@ -167,15 +172,27 @@ def _enum_reader(kind: type[Enum]) -> Reader:
 
 
 def _scalar_reader(kind: type[Any]) -> Reader:
-    words = {str: "a string", int: "an integer", float: "a number", bool: "true or false"}[kind]
+    words = {str: "a string", bool: "true or false"}.get(kind, "")
 
     def read(data: Any, field: str) -> Any:
-        if kind is float and type(data) is int:
-            return float(data)
         _expect(type(data) is kind, words, data, field)
         return data
 
-    return read
+    return {int: _read_int, float: _read_float}.get(kind, read)
+
+
+def _read_int(data: Any, field: str) -> int:
+    _expect(type(data) is int, "an integer", data, field)
+    if not -MAX_INTEGER <= data <= MAX_INTEGER:
+        raise Refused(f"{field} must be from {-MAX_INTEGER} to {MAX_INTEGER}, not {data!r:.40}...", field=field)
+    return cast(int, data)
+
+
+def _read_float(data: Any, field: str) -> float:
+    _expect(type(data) in (int, float), "a number", data, field)
+    if not -MAX_FLOAT <= data <= MAX_FLOAT:
+        raise Refused(f"{field} must be a number of ordinary size, not {data!r:.40}", field=field)
+    return float(data)
 
 
 @cache

@@ -17,6 +17,28 @@ def test_a_method_that_a_path_does_not_have_names_the_one_it_has(served: Served)
 
 
 @pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/jobs", "GET, POST"),
+        ("/jobs/17", "GET"),
+        ("/jobs/batch", "POST"),
+        ("/health", "GET"),
+        ("/devices/MIG-1%2F2/cordon", "POST"),
+    ],
+)
+def test_every_method_of_a_path_is_told(served: Served, path: str, allowed: str) -> None:
+    options = served.call("OPTIONS", path)
+    assert (options.status, options.headers["allow"], options.body) == (204, allowed, b"")
+    refused = served.call("DELETE", path)
+    assert (refused.status, refused.headers["allow"]) == (405, allowed)
+    assert refused.error["message"].endswith(f"; {allowed.replace(', ', ' and ')} {'are' if ',' in allowed else 'is'}")
+
+
+def test_the_options_of_what_is_not_there_are_not_told(served: Served) -> None:
+    assert served.call("OPTIONS", "/job").status == 404
+
+
+@pytest.mark.parametrize(
     ("error", "status", "kind"),
     [
         (Conflict("moved on"), 409, "conflict"),

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import deque
 from contextlib import suppress
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 from corral.api import peer
 from corral.api.peer import Peer, peer_of
-from tests.api.world import PATIENCE_S, Served, World
+from tests.api.world import PATIENCE_S, TOKEN, Served, World
 
 CALL = """
 import http.client, os, socket, sys
@@ -102,3 +103,59 @@ def test_who_does_not_finish_a_request_is_not_waited_for(
     finally:
         served.stop()
     assert not caplog.records
+
+
+ENDLESS = {
+    "head": [b"GET /api/v1/health HTTP/1.1\r\n", *[b"x-%d: v\r\n" % i for i in range(200_000)]],
+    "header": [b"GET /api/v1/health HTTP/1.1\r\nx: ", *[b"x" * 1000] * 2000],
+    "path": [b"GET /api/v1/health", *[b"x" * 1000] * 2000],
+    "trailer": [
+        b"POST /api/v1/jobs HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n0\r\n",
+        *[b"x-%d: v\r\n" % i for i in range(200_000)],
+    ],
+    "chunk size": [
+        b"POST /api/v1/jobs HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n1;",
+        *[b"x" * 1000] * 2000,
+    ],
+}
+
+
+@pytest.mark.parametrize("part", sorted(ENDLESS))
+def test_a_request_without_end_is_refused_after_so_much(served: Served, part: str) -> None:
+    with served.raw_connection() as connection:
+        # It hangs up long before all is sent.
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):
+            deque(map(connection.sendall, ENDLESS[part]), maxlen=0)
+        with suppress(ConnectionResetError):
+            assert connection.recv(1000).startswith(b"HTTP/1.1 431 ")
+
+
+def test_a_large_head_and_many_requests_in_one_go_are_answered(served: Served) -> None:
+    large = b"GET /api/v1/health HTTP/1.1\r\nhost: x\r\nx-large: %b\r\n\r\n" % (b"x" * 60_000)
+    with served.raw_connection() as connection:
+        connection.sendall(large * 20)
+        received = b""
+        while received.count(b'{"status":"ok"}') < 20:
+            received += connection.recv(65536)
+
+
+def test_a_trailer_is_no_header(served: Served) -> None:
+    body = b"POST /api/v1/jobs HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
+    with socket.create_connection(("127.0.0.1", served.port), PATIENCE_S) as connection:
+        connection.sendall(body + b"authorization: Bearer " + TOKEN.encode() + b"\r\n\r\n")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 401 ")
+
+
+def test_who_does_not_read_a_large_answer_is_let_go(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer, "REQUEST_TIMEOUT_S", 0.2)
+    monkeypatch.setattr(peer, "MAX_UNREAD_BYTES", 1000)
+    for _ in range(40):
+        served.submit(env={"LARGE": "x"}, name="n" * 200, command=["x" * 20_000])
+    with served.raw_connection() as connection:
+        connection.sendall(b"GET /api/v1/jobs?all=1 HTTP/1.1\r\nhost: x\r\n\r\n")
+        received = connection.recv(1)
+        # It is let go while no more is read; then there is less than all to read.
+        while served.server._server.server_state.connections:
+            time.sleep(0.01)
+        received += b"".join(iter(lambda: connection.recv(65536), b""))
+    assert 0 < len(received) < 800_000

@@ -14,6 +14,7 @@ from typing import Any
 
 from corral.api.app import create_app
 from corral.api.auth import Authenticator, find_account
+from corral.api.desk import Desk
 from corral.api.server import ApiServer, tcp_socket, unix_socket
 from corral.api.tls import Certificate, TlsAcceptor
 from corral.api.waiting import EndSignal
@@ -29,9 +30,7 @@ from corral.model.home import Home
 from corral.model.job import ProcessIdentity
 from corral.model.means import Means
 from corral.model.rows import ServerInfo
-from corral.node.looks import OwnLooks
-from corral.ports import Decided, Looks
-from corral.preflight.looking import FileFacts
+from corral.ports import Decided
 from corral.sharing.exclusive import Exclusive
 from corral.sharing.timeslice import Timeslice
 
@@ -71,7 +70,7 @@ class OwnProcesses:
 class World:
     """One home with its ledger and service; nothing decides, so jobs wait until they are cancelled."""
 
-    def __init__(self, root: Path, looks: Looks[FileFacts] | None = None) -> None:
+    def __init__(self, root: Path) -> None:
         self.home = Home(root)
         self.home.logs.mkdir(exist_ok=True)
         self.home.scratch.mkdir(exist_ok=True)
@@ -91,7 +90,6 @@ class World:
             StillTelemetry(),
             OwnProcesses(),
             SystemClock(),
-            looks=OwnLooks() if looks is None else looks,
             home=self.home,
             settings=Settings(),
             tenancy=self.tenancy,
@@ -125,6 +123,7 @@ class Served:
         tls = None if certificate is None else TlsAcceptor(tcp, certificate)
         self.ready = threading.Event()
         app = create_app(world.service, authenticator, issuing, world.ends)
+        self.desk: Desk = app.state.desk
         self.server = ApiServer(app, sockets, world.ends, on_ready=self.ready.set, tls=tls)
         self.thread = threading.Thread(target=self.server.run)
         self.thread.start()

@@ -28,6 +28,7 @@ class Script:
     connections: int = 0
     drop_after_answer: bool = False
     drop_before_answer: int = 0
+    retry_after: str | None = None
     log_blocks: tuple[bytes, ...] = ()
     break_log_off: bool = False
     hung_up: threading.Event = field(default_factory=threading.Event)
@@ -69,6 +70,8 @@ class _Handler(BaseHTTPRequestHandler):
         payload = value if isinstance(value, bytes) else json.dumps(value).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(payload)))
+        if status == 503 and self.script.retry_after is not None:
+            self.send_header("Retry-After", self.script.retry_after)
         self.end_headers()
         self.wfile.write(payload)
         self.wfile.flush()

@@ -222,3 +222,21 @@ def test_a_socket_that_one_may_not_use_says_so(home: Path) -> None:
     (home / "corral.sock").chmod(0)
     with Client(home) as client, pytest.raises(Forbidden, match="may not use"):
         client.server()
+
+
+def test_a_busy_server_is_asked_again_when_it_says_so(url: str, script: Script) -> None:
+    answers = [(503, error("backend")), (503, error("backend")), (201, {"id": "7"})]
+    script.answers["POST /jobs"] = lambda body: answers.pop(0)
+    script.retry_after = "0"
+    with Client(url=url, token="t") as client:
+        assert client.submit(["true"]).id == "7"
+    assert [path for _, path, _ in script.asked] == ["/api/v1/jobs"] * 3
+
+
+@pytest.mark.parametrize("retry_after", [None, "soon", "9" * 400, "100000"])
+def test_a_failure_that_does_not_pass_soon_is_told(url: str, script: Script, retry_after: str | None) -> None:
+    script.answers["POST /jobs"] = 503, error("backend", "driver gone")
+    script.retry_after = retry_after
+    with Client(url=url, token="t") as client, pytest.raises(BackendFailed, match="driver gone"):
+        client.submit(["true"])
+    assert len(script.asked) == 1

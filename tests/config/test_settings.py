@@ -184,3 +184,18 @@ def test_a_site_gives_its_host_labels(path: Path) -> None:
 )
 def test_labels_that_nobody_could_ask_for_are_refused_with_their_line(path: Path, text: str, words: str) -> None:
     assert words in refusal(path, text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "max_running_jobs: {}", "log_max: {}G", "kill_grace: {}s", "user_quota: {{gpus: {}}}",
+        "placement: {{pack: {}}}",
+        "queues: [{{name: a, weight: {}}}]", "policies: {{max_job_duration_hours: {}}}", "max_temperature: {}",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("digits", [400, 5000])
+def test_a_number_of_hundreds_of_digits_is_refused_with_its_line(path: Path, text: str, digits: int) -> None:
+    said = refusal(path, text.format("9" * digits))
+    assert said.startswith(f"{path}, line 1: ")
+    assert len(said) < 400

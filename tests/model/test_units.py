@@ -5,11 +5,13 @@ from hypothesis import strategies as st
 from corral.model.errors import Refused
 from corral.model.units import (
     count_of,
+    format_bytes,
     format_duration,
     format_memory,
     format_share,
     parse_duration_s,
     parse_memory_mib,
+    parse_share_milli,
     parse_slurm_time_s,
 )
 
@@ -72,3 +74,32 @@ def test_what_is_shown_of_a_memory_size_is_right_to_a_twentieth(mib: int) -> Non
 def test_shares_and_counts_read_like_words() -> None:
     assert [format_share(milli) for milli in (1000, 250, 333, 10)] == ["1", "0.25", "0.333", "0.01"]
     assert [count_of(1, "GPU"), count_of(3, "GPU")] == ["1 GPU", "3 GPUs"]
+
+
+@pytest.mark.parametrize("digits", ["9" * 400, "9" * 5000, "0." + "9" * 400, "²", "٣"])
+def test_what_no_person_means_by_a_number_is_refused_before_it_overflows(digits: str) -> None:
+    for read, text in (
+        (parse_memory_mib, f"{digits}G"),
+        (parse_duration_s, f"{digits}h"),
+        (parse_slurm_time_s, digits),
+        (parse_slurm_time_s, f"{digits}-01:00"),
+        (parse_share_milli, digits),
+    ):
+        with pytest.raises(Refused) as refused:
+            read(text, field="--flag")
+        assert len(str(refused.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (1, "1 byte"),
+        (1023, "1023 bytes"),
+        (65536, "64 KiB"),
+        (1536, "1.5 KiB"),
+        (4 * 2**20, "4 MiB"),
+        (2**30, "1024 MiB"),
+    ],
+)
+def test_a_number_of_bytes_is_told_in_the_largest_unit(count: int, text: str) -> None:
+    assert format_bytes(count) == text

@@ -87,3 +87,8 @@ json_values = st.recursive(
 )
 def test_no_config_at_all_raises(config: dict[str, Any]) -> None:
     assert isinstance(shape_of({**LLAMA_3_8B, **config}), ModelShape | str)
+
+
+@pytest.mark.parametrize("field", ["hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size"])
+def test_a_number_that_no_model_has_is_taken_for_missing(field: str) -> None:
+    assert field in str(shape_of({**LLAMA_3_8B, field: 10**400}))

@@ -33,13 +33,18 @@ def create_app(service: Service, authenticator: Authenticator, issuing: Issuing,
     )
     app.state.desk = Desk(service, Submitter(service), authenticator, issuing, ends)
     app.openapi = describer(app)  # type: ignore[method-assign]
-    paths = []
-    for router in (jobs.router, site.router, token_routes.router):
-        app.include_router(router, prefix=PREFIX)
-        paths += [PREFIX + route.path for route in router.routes if isinstance(route, APIRoute)]
-    app.include_router(site.graph_router)
-    paths.append("/graphql")
-    add_error_handlers(app, paths)
+    methods: dict[str, set[str]] = {f"{PREFIX}/health": {"GET"}, f"{PREFIX}/openapi.json": {"GET"}}
+    for router, prefix in (
+        (jobs.router, PREFIX),
+        (site.router, PREFIX),
+        (token_routes.router, PREFIX),
+        (site.graph_router, ""),
+    ):
+        app.include_router(router, prefix=prefix)
+        for route in router.routes:
+            if isinstance(route, APIRoute):
+                methods.setdefault(prefix + route.path, set()).update(route.methods or ())
+    add_error_handlers(app, methods)
 
     @app.get(f"{PREFIX}/health", tags=["devices and server"], responses=gives(shapes.Health))
     async def health() -> Response:

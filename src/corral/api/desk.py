@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from corral.access.caller import Caller, must_reach
 from corral.api.auth import Authenticator
+from corral.api.bodies import MAX_BODY_BYTES, InFlight, Intake
 from corral.api.submitting import Submitter
 from corral.api.waiting import EndSignal
 from corral.control.issuing import Issuing
@@ -33,6 +34,7 @@ class Desk:
     authenticator: Authenticator
     issuing: Issuing
     ends: EndSignal
+    in_flight: InFlight = field(default_factory=InFlight)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,9 @@ Ask = Annotated[Asked, Depends(asked)]
 """How an endpoint says, in the description too, that it wants to know who asks."""
 
 
+MOST_BYTES = "x-max-bytes"
+"""The key by which the description of a body says how large it may be."""
+
 _LOOKING: set[Callable[..., Any]] = set()
 
 
@@ -69,6 +74,8 @@ def only_looks(endpoint: Endpoint) -> Endpoint:
 class AskedRoute(APIRoute):
     """Calls `endpoint(request, ask, **path parameters)` directly, for callers whose scope reaches so far.
 
+    The request has its `Intake` in its state.
+
     The signature serves the description only: resolving it anew for each request would take as long as reading and
     checking a submission.
     """
@@ -77,11 +84,18 @@ class AskedRoute(APIRoute):
         endpoint = self.endpoint
         looks = self.methods == {"GET"} or endpoint in _LOOKING
         least = Scope.READ if looks else Scope.SUBMIT
+        most_bytes = (self.openapi_extra or {}).get("requestBody", {}).get(MOST_BYTES, MAX_BODY_BYTES)
 
         async def handle(request: Request) -> Response:
             ask = await asked(request)
             must_reach(ask.caller, least)
-            response: Response = await endpoint(request, ask, **request.path_params)
+            desk: Desk = request.app.state.desk
+            request.scope["state"]["intake"] = intake = Intake(desk.in_flight, ask.caller.user, most_bytes)
+            try:
+                intake.refuse_announced(request)
+                response: Response = await endpoint(request, ask, **request.path_params)
+            finally:
+                intake.close()
             return response
 
         return handle

@@ -2,12 +2,13 @@
 
 import json
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from fastapi import FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import compile_path
 
 from corral.model.errors import (
     BackendFailed,
@@ -20,6 +21,8 @@ from corral.model.errors import (
     nearest,
 )
 
+RETRY_AFTER_S = "1"
+
 log = logging.getLogger(__name__)
 
 
@@ -27,11 +30,20 @@ class Unauthenticated(Forbidden):
     """Nobody is known to be asking: the token is missing or wrong."""
 
 
+class TooLarge(Refused):
+    """More was sent than is taken at once."""
+
+
+class Busy(BackendFailed):
+    """There is no room for the request now, and nothing of it was done."""
+
+
 # The first class that an error is an instance of gives its status and kind.
 _ANSWERS: tuple[tuple[type[CorralError], int, str], ...] = (
     (Unauthenticated, 401, "forbidden"),
     (NotFound, 404, "not_found"),
     (Forbidden, 403, "forbidden"),
+    (TooLarge, 413, "refused"),
     (Refused, 422, "refused"),
     (Conflict, 409, "conflict"),
     (BackendFailed, 503, "backend"),
@@ -45,12 +57,21 @@ def error_body(message: str, *, kind: str, field: str | None = None) -> bytes:
     return json.dumps({"error": {"message": message, "field": field, "kind": kind}}).encode()
 
 
-def add_error_handlers(app: FastAPI, paths: Collection[str]) -> None:
-    """Let every failure of the application, expected or not, be answered in the one form; `paths` are what it has."""
+Methods = Mapping[str, Collection[str]]
+"""The methods of each path, such as {"/jobs/{job_id}": ["GET"]}; of two that match, the first is meant."""
+
+
+def add_error_handlers(app: FastAPI, methods: Methods) -> None:
+    """Let every failure of the application, expected or not, be answered in the one form; `methods` are what it has."""
+    patterns = [(compile_path(path)[0], sorted(methods[path])) for path in methods]
 
     async def answer_http_exception(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
-        return _answer_http_exception(request, error, paths)
+        if error.status_code == 405:
+            # The router names the methods of the first route alone, and a path has several.
+            at_path = next(known for pattern, known in patterns if pattern.match(request.url.path))
+            return _answer_other_method(request, at_path)
+        return _answer_http_exception(request, error, methods)
 
     app.add_exception_handler(CorralError, _answer_corral_error)
     app.add_exception_handler(HTTPException, answer_http_exception)
@@ -60,19 +81,26 @@ def add_error_handlers(app: FastAPI, paths: Collection[str]) -> None:
 async def _answer_corral_error(request: Request, error: Exception) -> Response:
     status, kind = next((status, kind) for cls, status, kind in _ANSWERS if isinstance(error, cls))
     headers = {"www-authenticate": "Bearer"} if status == 401 else None
+    if isinstance(error, Busy):
+        headers = {"retry-after": RETRY_AFTER_S}
     return _answer(str(error), status, kind, field=getattr(error, "field", None), headers=headers)
 
 
 def _answer_http_exception(request: Request, error: HTTPException, paths: Collection[str]) -> Response:
-    path, method = request.url.path, request.method
     if error.status_code == 404:
+        path = request.url.path
         hint = nearest(path, paths)
         return _answer(f"there is nothing at {path}; {hint}", 404, "not_found")
-    if error.status_code == 405:
-        allowed = (error.headers or {}).get("Allow", "")
-        said = f"{method} is not possible on {path}" + (f"; {allowed} is" if allowed else "")
-        return _answer(said, 405, "refused", headers=error.headers)
     return _answer(str(error.detail), error.status_code, "refused", headers=error.headers)
+
+
+def _answer_other_method(request: Request, known: Sequence[str]) -> Response:
+    headers = {"allow": ", ".join(known)}
+    if request.method == "OPTIONS":
+        return Response(status_code=204, headers=headers)
+    others = f"{' and '.join(known)} {'is' if len(known) == 1 else 'are'}"
+    said = f"{request.method} is not possible on {request.url.path}; {others}"
+    return _answer(said, 405, "refused", headers=headers)
 
 
 async def _answer_fault(request: Request, error: Exception) -> Response:

@@ -5,8 +5,10 @@ from typing import Any
 
 import strawberry
 from graphql import GraphQLError
+from strawberry.exceptions import MissingQueryError
 from strawberry.extensions import MaxTokensLimiter
 from strawberry.schema.config import StrawberryConfig
+from strawberry.schema.exceptions import CannotGetOperationTypeError
 from strawberry.types import Info
 
 from corral.access.caller import Caller
@@ -130,27 +132,41 @@ def execute(
     query: str, variables: Mapping[str, Any] | None, operation: str | None, service: Service, caller: Caller
 ) -> dict[str, Any]:
     """The answer to a query: `data`, and `errors` with what was refused and why."""
-    result = SCHEMA.execute_sync(
-        query,
-        variable_values=None if variables is None else dict(variables),
-        operation_name=operation,
-        context_value={"service": service, "caller": caller},
-    )
+    try:
+        result = SCHEMA.execute_sync(
+            query,
+            variable_values=None if variables is None else dict(variables),
+            operation_name=operation,
+            context_value={"service": service, "caller": caller},
+        )
+    except MissingQueryError:
+        return _refused("the query is empty; write one such as { agents { id gpu_alloc_map } }")
+    except CannotGetOperationTypeError:
+        named = "no operation" if operation is None else f"no operation {operation!r:.60}"
+        return _refused(f"there is {named} in the query")
     answer: dict[str, Any] = {"data": result.data}
     if result.errors:
+        # What is wrong with a query or its variables is told by GraphQL itself; any other cause is a fault of ours.
+        for error in result.errors:
+            if not isinstance(error.original_error, CorralError | GraphQLError | None):
+                raise error.original_error
         answer["errors"] = [
             {
-                "message": str(error.original_error or error.message),
+                "message": error.message,
                 "path": error.path,
-                "extensions": {"kind": type(error.original_error).__name__ if error.original_error else "Refused"},
+                "extensions": {"kind": _kind_of(error.original_error)},
             }
             for error in result.errors
-            if error.original_error is None or isinstance(error.original_error, CorralError)
         ]
-        unforeseen = [e.original_error for e in result.errors if not isinstance(e.original_error, CorralError | None)]
-        if unforeseen:
-            raise unforeseen[0]
     return answer
+
+
+def _kind_of(cause: Exception | None) -> str:
+    return type(cause).__name__ if isinstance(cause, CorralError) else Refused.__name__
+
+
+def _refused(message: str) -> dict[str, Any]:
+    return {"data": None, "errors": [{"message": message, "path": None, "extensions": {"kind": "Refused"}}]}
 
 
 def _device(held: HeldDevice) -> AgentDevice:

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from corral.api import shapes
+from corral.api.bodies import MAX_BATCH_BYTES, MAX_SUBMIT_BYTES
 from corral.api.desk import Ask, Asked, AskedRoute, answer, json_response, only_looks, to_json
 from corral.api.logs import LogResponse, follow_log, read_log
 from corral.api.openapi import gives, takes, takes_query
@@ -30,7 +31,12 @@ _STREAMED_PAGE = 1000
 router = APIRouter(tags=["jobs"], route_class=AskedRoute)
 
 
-@router.post("/jobs", status_code=201, openapi_extra=takes(Submission), responses=gives(shapes.JobId, status=201))
+@router.post(
+    "/jobs",
+    status_code=201,
+    openapi_extra=takes(Submission, most_bytes=MAX_SUBMIT_BYTES),
+    responses=gives(shapes.JobId, status=201),
+)
 async def submit(request: Request, ask: Ask) -> Response:
     """Accept one job or array; the answer is sent when it is on disk."""
     submission = await read_body(request, Submission)
@@ -46,7 +52,10 @@ async def submit(request: Request, ask: Ask) -> Response:
 
 
 @router.post(
-    "/jobs/batch", status_code=201, openapi_extra=takes(shapes.Batch), responses=gives(shapes.JobIds, status=201)
+    "/jobs/batch",
+    status_code=201,
+    openapi_extra=takes(shapes.Batch, most_bytes=MAX_BATCH_BYTES),
+    responses=gives(shapes.JobIds, status=201),
 )
 async def submit_batch(request: Request, ask: Ask) -> Response:
     """Accept all of these jobs or none of them."""
@@ -57,13 +66,11 @@ async def submit_batch(request: Request, ask: Ask) -> Response:
     return json_response({"ids": ids}, 201)
 
 
-@router.post("/jobs/dry-run", openapi_extra=takes(Submission), responses=gives(DryRun))
+@router.post("/jobs/dry-run", openapi_extra=takes(Submission, most_bytes=MAX_SUBMIT_BYTES), responses=gives(DryRun))
 @only_looks
 async def dry_run(request: Request, ask: Ask) -> Response:
     """Tell what would become of a job, and submit nothing."""
-    submission = await read_body(request, Submission)
-    (sight,) = await ask.submitter.look([submission], ask.caller)
-    return await answer(ask.service.dry_run, submission, ask.caller, sight)
+    return await answer(ask.service.dry_run, await read_body(request, Submission), ask.caller)
 
 
 @router.post(

@@ -10,6 +10,8 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from corral.api import shapes
+from corral.api.bodies import MAX_BODY_BYTES
+from corral.api.desk import MOST_BYTES
 from corral.model import rows
 from corral.model.submission import Submission
 
@@ -17,9 +19,9 @@ _REF = "#/components/schemas/"
 _QUERY_TYPES = {str: "string", int: "integer", bool: "boolean"}
 
 
-def takes(cls: type[Any]) -> dict[str, Any]:
-    """`openapi_extra` of a route whose JSON body is a `cls`."""
-    return {"requestBody": {"required": True, "content": _json_of(cls)}}
+def takes(cls: type[Any], *, most_bytes: int = MAX_BODY_BYTES) -> dict[str, Any]:
+    """`openapi_extra` of a route whose JSON body is a `cls` of at most so many bytes."""
+    return {"requestBody": {"required": True, "content": _json_of(cls), MOST_BYTES: most_bytes}}
 
 
 def takes_query(cls: type[Any]) -> dict[str, Any]:

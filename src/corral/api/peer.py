@@ -19,6 +19,13 @@ from corral.api.errors import error_body
 REQUEST_TIMEOUT_S = 30.0
 """A request must have arrived within so long of its first byte, and a new connection must send one."""
 
+MAX_HEAD_BYTES = 64 * 1024
+"""Of what a request sends beside its body: its head, and what comes between and behind the chunks of a body."""
+
+MAX_UNREAD_BYTES = 512 * 1024
+"""A client that has not read more than this of its answer in REQUEST_TIMEOUT_S is let go. Blocks of logs are smaller:
+whoever reads one as a person does may take any time."""
+
 _UCRED = struct.Struct("3i")
 
 
@@ -37,6 +44,11 @@ class PeerProtocol(HttpToolsProtocol):
     """
 
     _deadline: asyncio.TimerHandle | None = None
+    _reading_deadline: asyncio.TimerHandle | None = None
+    _in_head = False
+    _began_here = False
+    _beside_body = 0
+    _body = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -50,21 +62,65 @@ class PeerProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._expect_nothing()
+        self.resume_writing()
         super().connection_lost(exc)
 
+    def data_received(self, data: bytes) -> None:
+        self._began_here, body_before = False, self._body
+        super().data_received(data)
+        # The parser keeps what it has not handed on. Of a request that began here there cannot be much yet.
+        if not self._began_here:
+            self._beside_body += len(data) - (self._body - body_before)
+            if self._beside_body > MAX_HEAD_BYTES + self._body and not self.transport.is_closing():
+                self._refuse(431, f"a request has at most {MAX_HEAD_BYTES // 1024} KiB beside its body")
+
     def on_message_begin(self) -> None:
+        self._began_here = self._in_head = True
+        self._beside_body = self._body = 0
         self._expect_a_request()
         super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        # What is not in the head is a trailer, and would be taken for a header of a request that is being answered.
+        if self._in_head:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        self._in_head = False
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._body += len(body)
+        super().on_body(body)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self._reading_deadline is None:
+            self._reading_deadline = self.loop.call_later(REQUEST_TIMEOUT_S, self._drop_unread)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._reading_deadline is not None:
+            self._reading_deadline.cancel()
+            self._reading_deadline = None
 
     def on_message_complete(self) -> None:
         self._expect_nothing()
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        body = error_body(f"{msg.rstrip('.')}; this server speaks HTTP/1.1", kind="refused")
-        head = f"HTTP/1.1 400 {http.HTTPStatus.BAD_REQUEST.phrase}\r\ncontent-type: application/json\r\n"
+        self._refuse(400, f"{msg.rstrip('.')}; this server speaks HTTP/1.1")
+
+    def _refuse(self, status: int, message: str) -> None:
+        body = error_body(message, kind="refused")
+        head = f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}\r\ncontent-type: application/json\r\n"
         self.transport.write(f"{head}content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode() + body)
         self.transport.close()
+
+    def _drop_unread(self) -> None:
+        self._reading_deadline = None
+        if self.transport.get_write_buffer_size() > MAX_UNREAD_BYTES:
+            self.transport.abort()
 
     def _expect_a_request(self) -> None:
         self._expect_nothing()

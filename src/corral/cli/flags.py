@@ -11,7 +11,7 @@ import typer
 from corral.client import Client
 from corral.client.request import RequestOptions
 from corral.model.errors import Refused
-from corral.model.units import MILLI_PER_DEVICE, parse_share_milli
+from corral.model.units import MILLI_PER_DEVICE, is_whole, parse_share_milli
 
 F = TypeVar("F", bound="DeviceFlags")
 
@@ -255,7 +255,7 @@ def _by_key(given: Sequence[str], flag: str, form: str) -> dict[str, str]:
 
 
 def _uuid(client: Client, named: str) -> str:
-    if not named.isdigit():
+    if not is_whole(named):
         return named
     devices = client.devices.list()
     for device in devices:

@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from corral.model.errors import Refused
-from corral.model.units import count_of
+from corral.model.units import DECIMAL, WHOLE, count_of, is_whole
 
 Flags = tuple[list[str], str]
 """Flags, and the place that says so."""
 
-_GPUS = re.compile(r"(?:([A-Za-z][\w.-]*):)?(\d+)")
-_GRES = re.compile(r"(?:gres[:/])?gpu(?:[:=]([A-Za-z][\w.-]*))?(?:[:=](\d+))?(?:\(.*\))?")
-_RANGE = re.compile(r"(\d+)(?:-(\d+))?")
-_MEMORY = re.compile(r"(\d+(?:\.\d+)?)([KMGTkmgt]?)[Bb]?")
+_GPUS = re.compile(rf"(?:([A-Za-z][\w.-]*):)?({WHOLE})")
+_GRES = re.compile(rf"(?:gres[:/])?gpu(?:[:=]([A-Za-z][\w.-]*))?(?:[:=]({WHOLE}))?(?:\(.*\))?")
+_RANGE = re.compile(rf"({WHOLE})(?:-({WHOLE}))?")
+_MEMORY = re.compile(rf"({DECIMAL})([KMGTkmgt]?)[Bb]?")
 _FEATURE = re.compile(r"[\w.-]+(?:=[\w.-]+)?")
 _MIB_PER_UNIT = {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024 * 1024}
 
@@ -107,7 +107,7 @@ def _nodes(one: Said | None) -> int | None:
 def _count(one: Said | None) -> int | None:
     if one is None:
         return None
-    if not (one.value or "").isdecimal() or int(one.value or "") < 1:
+    if not is_whole(one.value or "") or int(one.value or "") < 1:
         raise Refused(f"{one.where}: {one.value!r} is no number of them; write one from 1 up")
     return int(one.value or "")
 

@@ -9,6 +9,7 @@ import typer
 
 from corral.cli.screen import example, print_json, write_lines
 from corral.model.errors import Refused
+from corral.model.units import is_whole
 
 if TYPE_CHECKING:
     from corral.sim.history import History
@@ -240,7 +241,7 @@ def scale(
 
 def _range(text: str, flag: str) -> tuple[int, int]:
     first, _, last = text.partition("-")
-    if not (first.isdigit() and last.isdigit() and int(first) <= int(last)):
+    if not (is_whole(first) and is_whole(last) and int(first) <= int(last)):
         raise Refused(f"{flag}: {text!r} is no range; write FIRST-LAST, such as 4000-4999", field=flag)
     return int(first), int(last)
 
@@ -256,7 +257,7 @@ def _cluster(text: str) -> dict[str, int]:
     counts = {}
     for part in text.split(","):
         model, _, count = part.partition("=")
-        if not model or not count.isdigit():
+        if not model or not is_whole(count):
             raise Refused(f"--cluster: {part!r} is not MODEL=COUNT; write such as v100=36,k80=8", field="--cluster")
         counts[model.strip()] = int(count)
     return counts

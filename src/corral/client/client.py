@@ -88,7 +88,10 @@ class Client:
         return self._submitted(self._transport.post("/jobs", _plain(work, options)))
 
     def submit_many(self, submissions: "Iterable[Submission]") -> tuple["JobHandle", ...]:
-        """Queue many at once, all or none, far faster than one by one; `request.submission` makes them."""
+        """Queue many at once, all or none, far faster than one by one; `request.submission` makes them.
+
+        A server takes 10,000 and 32 MiB at once, and refuses more, saying by how much; what is more is sent in parts.
+        """
         answer = self._transport.post("/jobs/batch", {"jobs": [_plain(work, {}) for work in submissions]})
         return tuple(JobHandle(self, job_id) for job_id in answer["ids"])
 

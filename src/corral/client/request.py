@@ -6,6 +6,7 @@ import resource
 import time as clock
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any, TypedDict, TypeVar
 
 from corral.client.begin import parse_begin
@@ -14,7 +15,7 @@ from corral.model.ask import HOST_RESOURCES, Ask, ask, host_amounts
 from corral.model.errors import Refused, nearest
 from corral.model.job import JobKind, Request
 from corral.model.submission import ArraySpec, Submission
-from corral.model.units import count_of, parse_duration_s, parse_memory_mib
+from corral.model.units import WHOLE, count_of, is_whole, parse_duration_s, parse_memory_mib
 
 MAX_ARRAY_SIZE = 10_000
 CHECKPOINT_GRACE_S = 60.0
@@ -31,8 +32,8 @@ _FLAGS = {
 N = TypeVar("N", int, float)
 
 _SECRET = "CORRAL_TOKEN"
-_ELEMENTS = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
-_COMPUTE = re.compile(r"(\d+)\.(\d+)")
+_ELEMENTS = re.compile(rf"({WHOLE})(?:-({WHOLE})(?::({WHOLE}))?)?")
+_COMPUTE = re.compile(rf"({WHOLE})\.({WHOLE})")
 
 
 class RequestOptions(TypedDict, total=False):
@@ -290,8 +291,8 @@ def parse_array(text: str, *, field: str = "array") -> ArraySpec:
     Raises Refused for other forms, and for more than `MAX_ARRAY_SIZE` elements.
     """
     body, percent, limit = text.strip().partition("%")
-    if percent and not (limit.isdigit() and int(limit) > 0):
-        raise Refused(f"{field}: {limit!r} after % is no number of elements; write such as 0-9%2", field=field)
+    if percent and not (is_whole(limit) and int(limit) > 0):
+        raise Refused(f"{field}: {limit!r:.60} after % is no number of elements; write such as 0-9%2", field=field)
     indices: set[int] = set()
     for part in body.split(","):
         indices.update(_span(part.strip(), field))
@@ -361,6 +362,8 @@ def _compute(text: str | None, field: str) -> tuple[int, int] | None:
 
 
 def _at_least(least: N, value: N, field: str) -> N:
+    if not value < inf:
+        raise Refused(f"{field}: {value} is no number of anything; the least is {least}", field=field)
     if value < least:
         raise Refused(f"{field}: {value} is too few; the least is {least}", field=field)
     return value

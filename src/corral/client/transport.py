@@ -9,6 +9,7 @@ import os
 import select
 import socket
 import ssl
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +18,7 @@ from urllib.parse import urlencode, urlsplit
 from corral.model.address import is_loopback
 from corral.model.errors import BackendFailed, Conflict, CorralError, Forbidden, LedgerFailed, NotFound, Refused
 from corral.model.home import Home, find_home
+from corral.model.units import is_whole
 
 CONNECT_TIMEOUT_S = 5.0
 ANSWER_TIMEOUT_S = 60.0
@@ -36,6 +38,14 @@ class ServerWentAway(NoServer):
 
 class UntrustedServer(CorralError):
     """What answers at the address has a certificate that is not trusted; it was told nothing."""
+
+
+class ServerBusy(BackendFailed):
+    """The server has no room for the request now, and nothing of it was done; it may have some in `retry_after_s`."""
+
+    def __init__(self, message: str, retry_after_s: int) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +176,16 @@ class Transport:
 
     def _call(self, method: str, target: str, body: Any, repeatable: bool, timeout_s: float) -> Any:
         data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
+        give_up_at = time.monotonic() + timeout_s
+        while True:
+            try:
+                return self._ask(method, target, data, repeatable, timeout_s)
+            except ServerBusy as busy:
+                if time.monotonic() + busy.retry_after_s > give_up_at:
+                    raise
+                time.sleep(busy.retry_after_s)
+
+    def _ask(self, method: str, target: str, data: bytes | None, repeatable: bool, timeout_s: float) -> Any:
         kept = self._kept_connection()
         try:
             return self._exchange(kept or self._open(timeout_s), method, target, data, timeout_s)
@@ -193,7 +213,9 @@ class Transport:
         response = connection.getresponse()
         payload = response.read()
         if response.status >= 300:
-            raise self._error(response.status, payload)
+            error = self._error(response.status, payload)
+            retry_after = response.headers.get("retry-after", "")
+            raise ServerBusy(str(error), int(retry_after)) if is_whole(retry_after) else error
         try:
             return json.loads(payload)
         except ValueError as error:

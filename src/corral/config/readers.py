@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from corral.model.errors import Refused, nearest
-from corral.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI, parse_duration_s, parse_memory_mib
+from corral.model.units import DECIMAL, MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI, WHOLE, parse_duration_s, parse_memory_mib
 
 if TYPE_CHECKING:
     from yaml.nodes import ScalarNode
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 E = TypeVar("E", bound=StrEnum)
 Reader = Callable[["ScalarNode"], Any]
 
-_INTEGER = re.compile(r"[+-]?\d+")
-_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
+_INTEGER = re.compile(rf"[+-]?{WHOLE}")
+_NUMBER = re.compile(rf"[+-]?{DECIMAL}")
 _PREFIX = "value"
 """What the parsers of units call the value; the line and the key say it better and replace it."""
 
@@ -26,7 +26,7 @@ def duration(least_s: float, most_s: float) -> Reader:
     def read(node: "ScalarNode") -> float:
         seconds = 0.0 if node.value == "0s" else parse_duration_s(node.value, field=_PREFIX)
         if not least_s <= seconds <= most_s:
-            raise Refused(f"{node.value} is out of bounds; from {least_s:g}s to {most_s:g}s is accepted")
+            raise Refused(f"{node.value:.60} is out of bounds; from {least_s:g}s to {most_s:g}s is accepted")
         return seconds
 
     return read
@@ -38,7 +38,7 @@ def memory(least_mib: int, most_mib: int) -> Reader:
     def read(node: "ScalarNode") -> int:
         mib = parse_memory_mib(node.value, field=_PREFIX)
         if not least_mib <= mib <= most_mib:
-            raise Refused(f"{node.value} is out of bounds; from {least_mib}M to {most_mib}M is accepted")
+            raise Refused(f"{node.value:.60} is out of bounds; from {least_mib}M to {most_mib}M is accepted")
         return mib
 
     return read
@@ -49,7 +49,7 @@ def integer(least: int, most: int) -> Reader:
 
     def read(node: "ScalarNode") -> int:
         if not _INTEGER.fullmatch(node.value) or not least <= int(node.value) <= most:
-            raise Refused(f"{node.value!r} will not do; a whole number from {least} to {most} is accepted")
+            raise Refused(f"{node.value!r:.60} will not do; a whole number from {least} to {most} is accepted")
         return int(node.value)
 
     return read
@@ -60,7 +60,7 @@ def number(least: float, most: float, *, factor: float = 1.0) -> Reader:
 
     def read(node: "ScalarNode") -> float:
         if not _NUMBER.fullmatch(node.value) or not least <= float(node.value) <= most:
-            raise Refused(f"{node.value!r} will not do; a number from {least:g} to {most:g} is accepted")
+            raise Refused(f"{node.value!r:.60} will not do; a number from {least:g} to {most:g} is accepted")
         return float(node.value) * factor
 
     return read
@@ -69,7 +69,7 @@ def number(least: float, most: float, *, factor: float = 1.0) -> Reader:
 def above_zero(node: "ScalarNode") -> float:
     """A weight."""
     if not _NUMBER.fullmatch(node.value) or not float(node.value) > 0:
-        raise Refused(f"{node.value!r} will not do; a number above 0 is accepted")
+        raise Refused(f"{node.value!r:.60} will not do; a number above 0 is accepted")
     return float(node.value)
 
 
@@ -77,14 +77,14 @@ def gpus(node: "ScalarNode") -> int:
     """A number of GPUs, in hundredths, as milli-GPU."""
     milli = float(node.value) * MILLI_PER_DEVICE if _NUMBER.fullmatch(node.value) else -1.0
     if milli < 0 or milli > 1e9 or milli % SHARE_QUANTUM_MILLI:
-        raise Refused(f"{node.value!r} will not do; a number of GPUs from 0, such as 8 or 0.5, is accepted")
+        raise Refused(f"{node.value!r:.60} will not do; a number of GPUs from 0, such as 8 or 0.5, is accepted")
     return int(milli)
 
 
 def yes_or_no(node: "ScalarNode") -> bool:
     """true or false."""
     if node.value.lower() not in ("true", "false"):
-        raise Refused(f"{node.value!r} will not do; true or false is accepted")
+        raise Refused(f"{node.value!r:.60} will not do; true or false is accepted")
     return bool(node.value.lower() == "true")
 
 
@@ -94,7 +94,7 @@ def one_of(kind: type[E]) -> Reader:
     def read(node: "ScalarNode") -> E:
         known = {str(member.value): member for member in kind}
         if node.value not in known:
-            raise Refused(f"{node.value!r} will not do; {nearest(node.value, known)}")
+            raise Refused(f"{node.value!r:.60} will not do; {nearest(node.value, known)}")
         return known[node.value]
 
     return read

@@ -1,5 +1,6 @@
 """What a submission must be like to make sense to any cluster; what this one cannot serve is the planner's to say."""
 
+import os
 import resource
 from collections import Counter
 from math import isfinite
@@ -36,6 +37,8 @@ def check(submission: Submission) -> None:
         raise Refused(
             "there is no command to run; write it after --, such as: corral run -- python train.py", field="command"
         )
+    if submission.command and not submission.command[0]:
+        raise Refused("command[0] is empty; it is the program to run, by its name or its path", field="command[0]")
     if submission.kind is JobKind.RESERVE and submission.command:
         raise Refused("a reservation runs no command; submit a job for that", field="command")
     if submission.kind is not JobKind.RUN and request.devices == 0:
@@ -206,9 +209,10 @@ def _check_surroundings(submission: Submission) -> None:
         if name not in _LIMITS:
             raise Refused(f"rlimits: {name!r:.60} is no limit; {nearest(name, _LIMITS)}", field="rlimits")
         _between(limit, -1, 2**63 - 1, "rlimits", f"{name}; -1 is no limit")
-    if submission.kind is JobKind.RUN and not submission.workdir.startswith("/"):
+    workdir = submission.workdir
+    if submission.kind is JobKind.RUN and not (workdir.startswith("/") and os.path.isdir(workdir)):
         raise Refused(
-            f"the working directory {submission.workdir!r:.200} is no whole path; write one from / on",
+            f"the working directory {workdir!r:.200} is no directory on this machine; name another with --workdir",
             field="workdir",
         )
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from corral.model.errors import Refused
+from corral.model.units import DECIMAL, WHOLE, is_whole
 
 UNKNOWN_MODEL_MB = 8_000
 _MB_BY_BILLIONS = ((Fraction(13), 12_000), (Fraction(70), 20_000))
@@ -22,7 +23,7 @@ _SPELLINGS = {
     "dcp": ("decode-context-parallel-size", "dcp-size", "dcp"),
 }
 _AXIS_OF = {spelling: axis for axis, spellings in _SPELLINGS.items() for spelling in spellings}
-_SIZE = re.compile(r"(?<![a-z0-9])(?<!\d\.)(?P<word>[a-z]*)(?:(?P<experts>\d+)x)?(?P<n>\d+(?:\.\d+)?)b(?![a-z0-9])")
+_SIZE = re.compile(rf"(?<![a-z0-9])(?<!\d\.)(?P<word>[a-z]*)(?:(?P<experts>{WHOLE})x)?(?P<n>{DECIMAL})b(?![a-z0-9])")
 _MOST_COMBINATIONS = 100_000
 _MOST_GPUS = 4_096
 Combination = Mapping[str, int]
@@ -131,7 +132,7 @@ def _values(key: str, value: Any) -> list[Any]:
 
 
 def _size(key: str, value: Any) -> int:
-    number = int(value) if isinstance(value, str) and value.strip().isdigit() else value
+    number = int(value) if isinstance(value, str) and is_whole(value.strip()) else value
     if isinstance(number, bool) or not isinstance(number, int) or not 1 <= number <= _MOST_GPUS:
         raise Refused(f"{key}: {value!r} must be a whole number from 1 to {_MOST_GPUS}", field=key)
     return number

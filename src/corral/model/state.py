@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from corral.model.device import Device, DeviceCondition, DeviceState
 from corral.model.means import Means
-from corral.model.units import MILLI_PER_DEVICE
+from corral.model.units import MILLI_PER_DEVICE, is_whole
 from corral.model.view import View
 
 
@@ -108,7 +108,7 @@ def version_tuple(version: str | None) -> tuple[int, ...] | None:
     """The leading integers of a dotted version, "580.159.03" -> (580, 159, 3); None when there are none."""
     numbers = []
     for part in (version or "").split("."):
-        if not part.isdigit():
+        if not is_whole(part):
             break
         numbers.append(int(part))
     return tuple(numbers) or None

@@ -14,11 +14,23 @@ MILLI_PER_DEVICE = 1000
 SHARE_QUANTUM_MILLI = 10
 """Shares are handed out in hundredths of a device."""
 
+WHOLE = r"[0-9]{1,15}"
+"""A whole number as a person writes one; longer ones mean nothing here, and overflow what they are turned into."""
+
+DECIMAL = rf"{WHOLE}(?:\.[0-9]{{1,20}})?"
+"""The same, with or without a fraction."""
+
 _MIB_PER_UNIT = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
 _SECONDS_PER_UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT])(?:iB?|B)?", re.IGNORECASE)
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-_DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
+_MEMORY = re.compile(rf"({DECIMAL})\s*([KMGT])(?:iB?|B)?", re.IGNORECASE)
+_WHOLE = re.compile(WHOLE)
+_NUMBER = re.compile(rf"-?{DECIMAL}")
+_DURATION_PART = re.compile(rf"({DECIMAL})\s*([smhdw])")
+
+
+def is_whole(text: str) -> bool:
+    """Whether the text is a whole number that can be read."""
+    return _WHOLE.fullmatch(text) is not None
 
 
 def parse_memory_mib(text: str, *, field: str = "memory") -> int:
@@ -29,11 +41,11 @@ def parse_memory_mib(text: str, *, field: str = "memory") -> int:
     match = _MEMORY.fullmatch(text.strip())
     if match is None:
         raise Refused(
-            f"{field}: {text!r} is not a memory size; write a number and a unit, such as 512M or 20G", field=field
+            f"{field}: {text!r:.60} is not a memory size; write a number and a unit, such as 512M or 20G", field=field
         )
     mib = round(float(match[1]) * _MIB_PER_UNIT[match[2].upper()])
     if mib <= 0:
-        raise Refused(f"{field}: {text!r} is less than 1 MiB; the least that can be asked for is 1M", field=field)
+        raise Refused(f"{field}: {text!r:.60} is less than 1 MiB; the least that can be asked for is 1M", field=field)
     return mib
 
 
@@ -47,6 +59,14 @@ def format_memory(mib: int | None) -> str:
     return f"{gib:.0f}G" if abs(gib - round(gib)) < 0.05 else f"{gib:.1f}G"
 
 
+def format_bytes(count: int) -> str:
+    """A number of bytes as people write it: 1 byte, 64 KiB, 4.5 MiB."""
+    if count < 1024:
+        return count_of(count, "byte")
+    amount, unit = (count / 1024, "KiB") if count < 1024**2 else (count / 1024**2, "MiB")
+    return f"{amount:.1f}".removesuffix(".0") + f" {unit}"
+
+
 def parse_duration_s(text: str, *, field: str = "time") -> float:
     """Seconds of a duration with units: "90s", "2h", "1d12h", "1h30m".
 
@@ -56,12 +76,12 @@ def parse_duration_s(text: str, *, field: str = "time") -> float:
     parts = _DURATION_PART.findall(compact)
     if not parts or "".join(number + unit for number, unit in parts) != compact:
         raise Refused(
-            f"{field}: {text!r} is not a duration; write a number and a unit, such as 90s, 30m, 2h or 1d12h",
+            f"{field}: {text!r:.60} is not a duration; write a number and a unit, such as 90s, 30m, 2h or 1d12h",
             field=field,
         )
     seconds = sum(float(number) * _SECONDS_PER_UNIT[unit] for number, unit in parts)
     if seconds <= 0:
-        raise Refused(f"{field}: {text!r} is no time at all; the least is a moment above 0s", field=field)
+        raise Refused(f"{field}: {text!r:.60} is no time at all; the least is a moment above 0s", field=field)
     return seconds
 
 
@@ -72,9 +92,9 @@ def parse_slurm_time_s(text: str, *, field: str = "--time") -> float:
     """
     days, dash, clock = text.strip().rpartition("-")
     numbers = clock.split(":")
-    if not all(n.isdigit() for n in [*numbers, *([days] if dash else [])]) or len(numbers) > 3:
+    if not all(map(is_whole, [*numbers, *([days] if dash else [])])) or len(numbers) > 3:
         raise Refused(
-            f"{field}: {text!r} is not a Slurm time; write minutes, MM:SS, HH:MM:SS or D-HH:MM:SS", field=field
+            f"{field}: {text!r:.60} is not a Slurm time; write minutes, MM:SS, HH:MM:SS or D-HH:MM:SS", field=field
         )
     values = [int(n) for n in numbers]
     if dash:
@@ -86,7 +106,7 @@ def parse_slurm_time_s(text: str, *, field: str = "--time") -> float:
         hours, minutes, seconds = [0] * (3 - len(values)) + values
         total = hours * 3600 + minutes * 60 + seconds
     if total <= 0:
-        raise Refused(f"{field}: {text!r} is no time at all; the least is 00:01", field=field)
+        raise Refused(f"{field}: {text!r:.60} is no time at all; the least is 00:01", field=field)
     return float(total)
 
 
@@ -115,7 +135,7 @@ def format_share(milli: int) -> str:
 def parse_amount(text: str, *, field: str) -> Fraction:
     """The exact number that a person wrote, above zero. Raises Refused for anything else."""
     if not _NUMBER.fullmatch(text.strip()):
-        raise Refused(f"{field}: {text!r} is not a number; write one such as 2 or 0.5", field=field)
+        raise Refused(f"{field}: {text!r:.60} is not a number; write one such as 2 or 0.5", field=field)
     amount = Fraction(text.strip())
     if amount <= 0:
         raise Refused(f"{field}: {text} is not above zero; ask for more, or leave {field} out", field=field)

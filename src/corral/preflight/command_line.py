@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from corral.model.units import is_whole
 from corral.preflight.estimate import Load
 
-_MOST_DIGITS = 9
 _SHELLS = ("bash", "sh", "zsh", "dash")
 _MODULES = {
     "vllm": "vllm",
@@ -182,9 +182,7 @@ def _precision_switch(arguments: Sequence[str]) -> str | None:
 
 
 def _count(text: str | None) -> int | None:
-    if text is None or not text.isdecimal() or len(text) > _MOST_DIGITS:
-        return None
-    return int(text) or None
+    return int(text) if text is not None and is_whole(text) and int(text) > 0 else None
 
 
 def _fraction(text: str | None) -> float | None:
@@ -197,7 +195,6 @@ def _fraction(text: str | None) -> float | None:
 
 def _tokens(text: str | None) -> int | None:
     """A context length as the servers read it: "8192", "32k" (thousands), "32K" (of 1024)."""
-    if text and text[-1] in "kK":
-        thousands = _count(text[:-1])
-        return None if thousands is None else thousands * (1024 if text[-1] == "K" else 1000)
+    if text and is_whole(text[:-1]) and text[-1] in "kK":
+        return int(text[:-1]) * (1024 if text[-1] == "K" else 1000)
     return _count(text)

@@ -7,6 +7,7 @@ overhead are rules of thumb: see `_activation_bytes` and the constants.
 from dataclasses import dataclass
 
 from corral.model.errors import Refused
+from corral.model.units import is_whole
 from corral.preflight.model_config import ModelShape
 from corral.preflight.model_name import billions_in, quantization_in, typical_shape
 from corral.preflight.model_source import LocalModel
@@ -82,7 +83,7 @@ def estimate_local(model: LocalModel, load: Load) -> Estimate:
     shape = model.shape
     stored = shape.quantization or shape.dtype or "float16"
     asked = _quantization(load, shape.quantization) or canonical(load.dtype) or stored
-    source = f"{model.path}/config.json"
+    source = f"{model.path / 'config.json'}"
     if model.weight_bytes is not None and (shape.quantization or _same_width(asked, stored)):
         source += " and the size of its weight files"
         weight_bytes = model.weight_bytes / load.world_size
@@ -108,9 +109,9 @@ def estimate_named(name: str, load: Load) -> Estimate:
 def parse_context(text: str) -> int:
     """Tokens of a context length: "32768" or "32k" (1024 each). Raises Refused for anything else."""
     digits = text.strip().lower().removesuffix("k")
-    if not digits.isdigit() or int(digits) == 0:
+    if not is_whole(digits) or int(digits) == 0:
         raise Refused(
-            f"--context: {text!r} is not a number of tokens; write one such as 8192 or 32k", field="--context"
+            f"--context: {text!r:.60} is not a number of tokens; write one such as 8192 or 32k", field="--context"
         )
     return int(digits) * (1024 if text.strip().lower().endswith("k") else 1)
 

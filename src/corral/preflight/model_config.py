@@ -6,9 +6,6 @@ from typing import Any
 
 from corral.preflight.precision import canonical
 
-MOST = 2**53
-"""A larger number in a model's files describes no model, and may break the arithmetic on it."""
-
 _UNGATED = frozenset(
     {
         "bloom",
@@ -28,6 +25,10 @@ _UNGATED = frozenset(
 """Families whose feed-forward layers have two matrices; the others gate, with three."""
 _TIED = frozenset({"bloom", "falcon", "gemma", "gemma2", "gemma3_text", "gpt2", "gpt_bigcode", "gpt_neo", "opt"})
 """Families that use one matrix for input and output unless their config says otherwise."""
+
+
+_LARGEST = 10**9
+"""No number of a model is larger; one that is has been made up, and what is computed of it would overflow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,8 @@ def shape_of(config: Mapping[str, Any]) -> ModelShape | str:
 
 
 def _int(config: Mapping[str, Any], *names: str) -> int | None:
-    return next((value for name in names if type(value := config.get(name)) is int and 0 < value <= MOST), None)
+    found = (value for name in names if type(value := config.get(name)) is int)
+    return next((value for value in found if 0 < value <= _LARGEST), None)
 
 
 def _text(config: Mapping[str, Any], *names: str) -> str | None:
@@ -173,12 +175,10 @@ def _quantization(config: Any) -> str | None:
         return "int8" if config.get("load_in_8bit") else "bitsandbytes"
     groups = config.get("config_groups")
     if isinstance(groups, dict):
-        weights = next((group.get("weights") for group in groups.values() if isinstance(group, dict)), None)
-        if not isinstance(weights, dict):
-            return None
+        weights = next((group.get("weights") or {} for group in groups.values() if isinstance(group, dict)), {})
         floats = weights.get("type") == "float"
         names = {8: "fp8" if floats else "int8", 4: "fp4" if floats else "int4"}
-        return names.get(_int(weights, "num_bits") or 0)
+        return names.get(weights.get("num_bits", 0))
     if config.get("bits") == 8:
         return "int8"
     algorithm = str(config.get("quant_algo", "")).lower()

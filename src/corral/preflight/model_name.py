@@ -2,11 +2,12 @@
 
 import re
 
+from corral.model.units import DECIMAL, WHOLE
 from corral.preflight.model_config import ModelShape
 
-_MIXTURE = re.compile(r"(?<![a-z0-9.])(\d{1,6})x(\d{1,6}(?:\.\d{1,6})?)b(?![a-z0-9])")
-_BILLIONS = re.compile(r"(?<![a-z0-9.])(\d{1,6}(?:\.\d{1,6})?)b(?![a-z0-9])")
-_MILLIONS = re.compile(r"(?<![a-z0-9.])(\d{1,6})m(?![a-z0-9])")
+_MIXTURE = re.compile(rf"(?<![a-z0-9.])({WHOLE})x({DECIMAL})b(?![a-z0-9])")
+_BILLIONS = re.compile(rf"(?<![a-z0-9.])({DECIMAL})b(?![a-z0-9])")
+_MILLIONS = re.compile(rf"(?<![a-z0-9.])({WHOLE})m(?![a-z0-9])")
 _MIXTURE_SHARED = 0.83
 """Experts share attention: Mixtral 8x7B has 46.7 billion parameters, 0.83 of 56."""
 

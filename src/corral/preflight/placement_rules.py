@@ -12,6 +12,9 @@ _MPS_COMPUTE = (7, 0)
 _MPS_CUDA = (11, 5)
 _PADDLE_ALLOCATOR = "naive_best_fit"
 
+MAX_RANKS = 4096
+"""Nobody splits a layer over more GPUs, and no better size is looked for above."""
+
 
 def device_count(work: Work, place: Place) -> Iterator[Finding]:
     """A program that starts a rank per device must have them all, and leave none idle."""
@@ -31,7 +34,7 @@ def head_division(work: Work, place: Place) -> Iterator[Finding]:
     ranks, heads = work.tensor_parallel, work.heads
     if ranks is None or not heads or heads % ranks == 0:
         return
-    fits = next(one for one in range(min(ranks, heads), 0, -1) if heads % one == 0)
+    fits = next(one for one in range(min(ranks, heads, MAX_RANKS), 0, -1) if heads % one == 0)
     what = f"the model has {heads} attention heads and they are to be split over {ranks} GPUs"
     why = "each GPU takes as many as the others, so the server ends at once where that does not come out even"
     yield Finding(Severity.BLOCK, "head-division", what, why, f"tensor parallel size {fits} and --gpus {fits}")

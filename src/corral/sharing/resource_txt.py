@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from corral.model.allocation import Grant
-from corral.model.units import MILLI_PER_DEVICE, format_share
+from corral.model.units import DECIMAL, MILLI_PER_DEVICE, format_share
 
 SHARES_SLOT = "cuda.shares"
 DEVICE_SLOT = "cuda.device"
@@ -17,7 +17,7 @@ _MIG_SLOT = "cuda.device:"
 _SHARES_SUFFIX = "_SHARES"
 _REQUIRED = ("SCRATCH_SIZE", "MOUNTS", "SLOTS")
 _OPTIONAL = ("UNIFIED_DEVICES",)
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_NUMBER = re.compile(DECIMAL)
 
 
 @dataclass(frozen=True, slots=True)
