@@ -20,7 +20,8 @@ SITE = SiteArranged(
     queues=(
         Queue("default"),
         Queue("research", quota=Quota(share_milli=6000)),
-        Queue("night", parent="research", quota=Quota(share_milli=2000, borrow_milli=3000, memory_mib=4096)),
+        Queue("night", parent="research", quota=Quota(share_milli=2000, borrow_milli=3000)),
+        Queue("small", quota=Quota(share_milli=500, memory_mib=4096)),
         Queue("day", parent="research", quota=Quota(share_milli=4000)),
         Queue("dusk", parent="default", quota=Quota(share_milli=2000, borrow_milli=3000)),
     ),
@@ -64,9 +65,26 @@ def test_a_project_holds_its_users_to_its_quota() -> None:
 
 
 def test_memory_is_counted_over_all_devices() -> None:
-    asked = Submission(("true",), request=Request(devices=2, memory_mib=4096), queue="night")
-    with pytest.raises(Refused, match="queue night may hold at most 4G of GPU memory at once and this job asks for 8G"):
+    asked = Submission(("true",), request=Request(devices=2, share_milli=100, memory_mib=4096), queue="small")
+    with pytest.raises(Refused, match="queue small may hold at most 4G of GPU memory at once and this job asks for 8G"):
         obey(VIEW, asked, "bob")
+
+
+@pytest.mark.parametrize(
+    ("request_", "asked"),
+    [
+        (Request(share_milli=10, share_of_memory=True, memory_mib=81920), "1"),
+        (Request(share_milli=10, memory_mib=61440), "0.75"),
+        (Request(share_milli=10, memory_percent=60), "0.6"),
+        (Request(share_milli=10, cores_percent=70), "0.7"),
+        (Request(share_milli=1000, split_milli=1200), "1.2"),
+    ],
+)
+def test_a_request_counts_as_what_it_would_be_granted_in_whatever_words(request_: Request, asked: str) -> None:
+    with pytest.raises(
+        Refused, match=rf"queue small may hold at most 0\.5 GPUs at once and this job asks for {asked};"
+    ):
+        obey(VIEW, Submission(("true",), request=request_, queue="small"), "bob")
 
 
 def test_a_site_that_has_set_up_nothing_takes_any_queue_and_project() -> None:

@@ -38,6 +38,24 @@ def test_a_restart_forgets_neither_usage_nor_service_nor_run_times(tmp_path: Pat
     assert before.usage["nlp", "alice"].gpu_s > 1999
 
 
+def test_use_is_remembered_as_it_counted_and_an_older_record_by_its_share(tmp_path: Path) -> None:
+    spec = JobSpec(user="alice")
+    facts: list[Fact] = []
+    for number, grant in enumerate((Grant("GPU-0", 100, 61_440, counts_milli=750), Grant("GPU-0", 100, 61_440)), 1):
+        placement = Placement((Member("box", (grant,)),))
+        made = AllocationMade(Allocation(f"{number}.1", str(number), "alice", placement, T0), T0)
+        facts += [JobSubmitted(Job(str(number), number, spec, T0), T0), made]
+        facts += [AllocationEnded(f"{number}.1", str(number), T0 + 100)]
+    ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    ledger.commit(lambda _: Decided(tuple(facts), None)).result()
+    used, (held,) = ledger.view().usage, ledger.held(T0, T0 + 1000)
+    ledger.close()
+    again = open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
+    assert again.view().usage == used
+    again.close()
+    assert used["default", "alice"].gpu_s == held.gpu_s == 85.0
+
+
 def test_what_was_used_is_forgiven_as_fast_as_the_server_is_told(tmp_path: Path) -> None:
     job = Job("1", 1, JobSpec(user="alice"), T0)
     facts = [JobSubmitted(job, T0), *attempt(job, 1, T0, T0 + 100, Phase.PENDING)]

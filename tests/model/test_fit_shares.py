@@ -112,11 +112,31 @@ def test_a_device_for_one_user_at_a_time_serves_the_others_afterwards() -> None:
     assert grants_on(replace(HALF, tenant="alice"), state(mps), (0,), ("GPU-a",))[0].tenant == "alice"
 
 
-@pytest.mark.parametrize(("memory_mib", "milli"), [(20480, 250), (100, 10), (81920, 1000), (27000, 320)])
-def test_memory_alone_comes_to_its_part_of_the_device_rounded_down(memory_mib: int, milli: int) -> None:
+@pytest.mark.parametrize(
+    ("memory_mib", "milli", "counted"), [(20480, 250, 250), (100, 10, 10), (81920, 1000, 1000), (27000, 320, 330)]
+)
+def test_memory_alone_comes_to_its_part_of_the_device_rounded_down_and_counts_rounded_up(
+    memory_mib: int, milli: int, counted: int
+) -> None:
     request = Request(share_milli=10, share_of_memory=True, memory_mib=memory_mib)
     assert share_milli_of(request, A100) == milli
-    assert grants_on(request, state(A100), (0,), ("GPU-a",)) == (Grant("GPU-a", milli, memory_mib),)
+    (grant,) = grants_on(request, state(A100), (0,), ("GPU-a",))
+    assert (grant.share_milli, grant.memory_mib, grant.counted_milli) == (milli, memory_mib, counted)
+
+
+@pytest.mark.parametrize(
+    ("asked", "counted"),
+    [
+        (Request(share_milli=100, memory_mib=61440), 750),
+        (Request(share_milli=100, memory_percent=40), 400),
+        (Request(share_milli=100, cores_percent=80), 800),
+        (Request(share_milli=500), 500),
+        (Request(), 1000),
+    ],
+)
+def test_a_grant_counts_as_the_largest_part_of_the_device_that_it_has(asked: Request, counted: int) -> None:
+    (grant,) = grants_on(asked, state(A100), (0,), ("GPU-a",))
+    assert grant.counted_milli == counted
 
 
 def test_a_split_share_takes_memory_with_each_part() -> None:

@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from corral.model.job import Job
 from corral.model.queue import Project
 from corral.model.view import View
-from corral.scheduling.order import AGE_LIMIT_S, ORDERS, Order, Ranking, Standing, gpus_of, service_level
+from corral.scheduling.order import AGE_LIMIT_S, ORDERS, Order, Ranking, Standing, asked_gpus, service_level
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import Policy
 from tests.scheduling.lab import T0, box, ended, job, observed, started, started_ids, submitted
@@ -59,9 +60,9 @@ def test_corral_takes_a_job_without_estimate_to_last_as_it_has_been_served() -> 
 
 
 def test_a_share_counts_as_its_part_and_a_cpu_job_by_its_cpus() -> None:
-    assert gpus_of(job(1, 2, share_milli=250)) == 0.5
-    assert gpus_of(job(1, 0, cpu_milli=16_000)) == 16
-    assert gpus_of(job(1, 2, gang_size=3)) == 6
+    assert asked_gpus(job(1, 2, share_milli=250)) == 0.5
+    assert asked_gpus(job(1, 0, cpu_milli=16_000)) == 16
+    assert asked_gpus(job(1, 2, gang_size=3)) == 6
 
 
 @pytest.mark.parametrize("rank", [(math.nan,), ("a",), None, 3])
@@ -81,6 +82,33 @@ def test_fair_share_starts_those_who_have_had_less() -> None:
     view = view.advance(started(Planner(view).plan(T0).starts[0])).advance(ended("1", at=T0 + 500))
     view = view.advance(submitted(job(2, user="alice"), job(3, user="bob")))
     assert fair(view, T0 + 500) == ["3"]
+
+
+ALL_THE_MEMORY: dict[str, Any] = {"share_milli": 10, "share_of_memory": True, "memory_mib": 81_920}
+
+
+def test_who_had_all_memory_of_a_device_had_the_device() -> None:
+    view = View().advance(observed(box(gpus=1)) + submitted(job(1, user="alice", **ALL_THE_MEMORY)))
+    view = view.advance(started(Planner(view).plan(T0).starts[0])).advance(ended("1", at=T0 + 500))
+    view = view.advance(submitted(job(2, user="bob", share_milli=500)))
+    view = view.advance(started(Planner(view).plan(T0 + 500).starts[0], at=T0 + 500, user="bob"))
+    view = view.advance(ended("2", at=T0 + 1000)).advance(submitted(job(3, user="alice"), job(4, user="bob")))
+    assert fair(view, T0 + 1000) == ["4"]
+
+
+def test_fair_share_counts_what_is_held_as_it_was_granted() -> None:
+    jobs = [job(n, user="alice", **ALL_THE_MEMORY) for n in (1, 2)]
+    jobs += [job(n, user="bob", share_milli=500) for n in (3, 4)]
+    view = View().advance(observed(box(gpus=4)) + submitted(*jobs))
+    view = view.advance(started(next(s for s in Planner(view).plan(T0).starts if s.job_id == "1")))
+    assert fair(view)[:3] == ["3", "4", "2"]
+
+
+def test_a_job_that_takes_all_the_memory_is_no_smaller_than_one_that_takes_the_device() -> None:
+    for order in ("saf", "slowdown", "corral"):
+        jobs = [job(1, time_limit_s=90.0), job(2, time_limit_s=100.0, **ALL_THE_MEMORY)]
+        view = View().advance(observed(box(gpus=1)) + submitted(*jobs))
+        assert started_ids(Planner(view, policy=Policy(ORDERS[order])).plan(T0 + 10)) == ["1"]
 
 
 def test_fair_share_hands_free_gpus_out_in_turn() -> None:

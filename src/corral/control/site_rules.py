@@ -6,9 +6,11 @@ from dataclasses import replace
 from corral.model.errors import Forbidden, Refused, nearest
 from corral.model.job import Job, JobKind, Phase
 from corral.model.queue import Queue, Quota
+from corral.model.quota import Held
 from corral.model.submission import Submission
 from corral.model.units import format_duration, format_memory, format_share
 from corral.model.view import View
+from corral.scheduling.demand import least_held
 from corral.scheduling.sound import DEFAULT_PROJECT
 
 
@@ -32,8 +34,9 @@ def obey(view: View, submission: Submission, user: str) -> None:
             "allows a job; ask for less, and go on from a checkpoint in a job that follows (--after)",
             field="time_limit_s",
         )
+    least = least_held(submission.request, (device for node in view.nodes.values() for device in node.devices))
     for kind, name, quota in _quotas(view, user, project, queue):
-        _refuse_above(f"{kind} {name}", quota, submission)
+        _refuse_above(f"{kind} {name}", quota, least)
 
 
 def refuse_full(view: View, jobs: Sequence[Job]) -> None:
@@ -95,26 +98,24 @@ def _with_loans(view: View, queue: Queue) -> Quota:
     return replace(queue.quota, borrow_milli=min(queue.quota.borrow_milli, lendable_milli))
 
 
-def _refuse_above(who: str, quota: Quota, submission: Submission) -> None:
-    request = submission.request
-    devices = request.gang_size * request.devices
+def _refuse_above(who: str, quota: Quota, least: Held) -> None:
     if quota.share_milli is not None:
         most_milli = quota.share_milli + (quota.borrow_milli or 0)
-        if devices and request.total_milli > most_milli:
+        if least.milli > most_milli:
             raise Refused(
                 f"{who} may hold at most {format_share(most_milli)} GPUs at once and this job asks for "
-                f"{format_share(request.total_milli)}; ask for no more",
+                f"{format_share(least.milli)}; ask for no more",
                 field="gpus",
             )
-    if quota.devices is not None and devices > quota.devices:
+    if quota.devices is not None and least.devices > quota.devices:
         raise Refused(
-            f"{who} may hold at most {quota.devices} GPUs at once and this job asks for {devices}; ask for no more",
+            f"{who} may hold at most {quota.devices} GPUs at once and this job asks for {least.devices}; "
+            "ask for no more",
             field="gpus",
         )
-    memory_mib = devices * (request.memory_mib or 0)
-    if quota.memory_mib is not None and memory_mib > quota.memory_mib:
+    if quota.memory_mib is not None and least.memory_mib > quota.memory_mib:
         raise Refused(
             f"{who} may hold at most {format_memory(quota.memory_mib)} of GPU memory at once and this job asks for "
-            f"{format_memory(memory_mib)}; ask for no more",
+            f"{format_memory(least.memory_mib)}; ask for no more",
             field="gpu_mem",
         )

@@ -150,8 +150,14 @@ def allocation_row(allocation: Allocation, entry: int, ended_at: float | None, j
         "project": stored_text(None if spec is None else spec.project),
         "queue": stored_text(None if spec is None else spec.queue),
         "mig_profile": stored_text(None if spec is None else spec.request.mig_profile),
-        "gpu_milli": sum(grant.share_milli for grant in allocation.placement.grants),
+        "gpu_milli": _used_milli(allocation, sliced=spec is not None and spec.request.mig_profile is not None),
     }
+
+
+def _used_milli(allocation: Allocation, *, sliced: bool) -> int:
+    """What it comes to as use. Slices are counted whole: their hours are summed apart, by profile."""
+    grants = allocation.placement.grants
+    return sum(grant.share_milli if sliced else grant.counted_milli for grant in grants)
 
 
 def allocation_of(row: Stored) -> Allocation:
@@ -195,7 +201,8 @@ def past_run_of(row: Stored) -> PastRun:
     try:
         spec = json.loads(row["spec"])
         members = json.loads(row["placement"])["members"]
-        milli = sum(grant["share_milli"] for member in members for grant in member.get("grants", ()))
+        grants = [grant for member in members for grant in member.get("grants", ())]
+        milli = sum(grant.get("counts_milli") or grant["share_milli"] for grant in grants)
         ran_from, ran_until = row["ran_from"], row["ran_until"]
         succeeded = row["phase"] == Phase.SUCCEEDED.value and ran_from is not None and ran_until is not None
         last = succeeded and row["created_at"] <= ran_from <= row["ended_at"]

@@ -10,13 +10,20 @@ from corral.model.units import MILLI_PER_DEVICE
 class Grant:
     """So much of one device: a share in milli and, where granted, memory in MiB.
 
-    `tenant` is the user whom a device that serves one at a time then serves, None on every other device.
+    `tenant` is the user whom a device that serves one at a time then serves, None on every other device. `counts_milli`
+    is what it counts as against quotas and as use, None where that is its share.
     """
 
     uuid: str
     share_milli: int
     memory_mib: int | None = None
     tenant: str | None = None
+    counts_milli: int | None = None
+
+    @property
+    def counted_milli(self) -> int:
+        """What it counts as: the largest part of the device that is had by it (`corral.model.quota`)."""
+        return self.share_milli if self.counts_milli is None else self.counts_milli
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,5 +103,5 @@ class Allocation:
 
     @property
     def gpus(self) -> float:
-        """How many GPUs it holds, shares as fractions."""
-        return sum(grant.share_milli for grant in self.placement.grants) / MILLI_PER_DEVICE
+        """How many GPUs it counts as, parts as fractions."""
+        return sum(grant.counted_milli for grant in self.placement.grants) / MILLI_PER_DEVICE

@@ -45,6 +45,7 @@ class Device:
         means: how jobs meet on it, as the site has configured.
         one_user: several jobs meet on it only while they are one Unix user's.
         mig_profile, parent_uuid: of a slice, and the device that it is cut from; None for a physical device.
+        slice_milli: what a slice counts as of that device.
     """
 
     uuid: str
@@ -64,6 +65,7 @@ class Device:
     one_user: bool = False
     mig_profile: str | None = None
     parent_uuid: str | None = None
+    slice_milli: int | None = None
 
 
 VERSION_LABELS = ("driver-version", "cuda-major-version", "cuda-minor-version")

@@ -12,6 +12,7 @@ from corral.model.allocation import Grant
 from corral.model.device import DeviceState
 from corral.model.job import Request
 from corral.model.means import Means
+from corral.model.quota import counted_milli
 from corral.model.split import NoRoom, split
 from corral.model.state import NodeState, Slot, node_state, slot_of, version_tuple
 from corral.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI
@@ -302,15 +303,21 @@ def grants_on(request: Request, state: NodeState, slots: Sequence[int], uuids: S
         found = _split(request, wanted_milli, [_room_milli(_part_of(request), slot) for slot in chosen])
         assert not isinstance(found, NoRoom), "the request was said to fit on these slots"
         parts = found
-    return tuple(
-        Grant(
-            uuid,
-            share_milli_of(request, slot) if part is None else part,
-            grant_memory_mib(request, slot, part),
-            request.tenant if slot.one_user and not request.whole else None,
-        )
-        for slot, uuid, part in zip(chosen, uuids, parts, strict=True)
+    return tuple(_grant(request, *one) for one in zip(chosen, uuids, parts, strict=True))
+
+
+def _grant(request: Request, slot: Slot, uuid: str, part_milli: int | None) -> Grant:
+    share_milli = share_milli_of(request, slot) if part_milli is None else part_milli
+    memory_mib = grant_memory_mib(request, slot, part_milli)
+    tenant = request.tenant if slot.one_user and not request.whole else None
+    counts_milli = counted_milli(
+        share_milli,
+        memory_mib=memory_mib,
+        device_mib=slot.memory_mib,
+        cores_percent=request.cores_percent,
+        slice_milli=slot.slice_milli,
     )
+    return Grant(uuid, share_milli, memory_mib, tenant, None if counts_milli == share_milli else counts_milli)
 
 
 def could_use(request: Request, slot: Slot, *, named: bool = True) -> bool:

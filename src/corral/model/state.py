@@ -20,6 +20,7 @@ class Slot(NamedTuple):
         left_mib: memory really free on a device that strangers use, None when it is not lent out.
         means: how jobs meet on it.
         profile: of a hardware slice, None for a device.
+        slice_milli: what a slice counts as of its device, None for a device.
         one_user, tenant: whether its jobs must be one user's, and whose they are while there are any.
     """
 
@@ -34,6 +35,7 @@ class Slot(NamedTuple):
     profile: str | None = None
     one_user: bool = False
     tenant: str | None = None
+    slice_milli: int | None = None
 
 
 class NodeState(NamedTuple):
@@ -71,6 +73,7 @@ def slot_of(
         profile=device.mig_profile,
         one_user=device.one_user,
         tenant=tenant if device.one_user else None,
+        slice_milli=device.slice_milli,
     )
 
 

@@ -1,15 +1,18 @@
 """Whether a job may start at all now, before anyone looks for a place: holds, dependencies, backoff, limits, quotas."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import NamedTuple
 
-from corral.model.job import Job, JobKind
+from corral.model.allocation import Placement
+from corral.model.job import Job, JobKind, Request
 from corral.model.past import HOUR_S
 from corral.model.plan import WaitReason
 from corral.model.queue import Limits, Project, Queue, Quota
+from corral.model.quota import NOTHING, Held, least_device_mib
 from corral.model.units import MILLI_PER_DEVICE, count_of, format_duration, format_memory, format_share
+from corral.scheduling.demand import Demands
 
 
 class Scope(NamedTuple):
@@ -22,25 +25,6 @@ class Scope(NamedTuple):
 SITE = Scope("site", "")
 
 
-class Held(NamedTuple):
-    """What is held: started jobs, devices (shared ones too), milli-GPU, and MiB granted by name."""
-
-    running: int = 0
-    devices: int = 0
-    milli: int = 0
-    memory_mib: int = 0
-
-    def plus(self, other: "Held", sign: int = 1) -> "Held":
-        """The sum, or with `sign` -1 the difference."""
-        return Held(
-            self.running + sign * other.running,
-            self.devices + sign * other.devices,
-            self.milli + sign * other.milli,
-            self.memory_mib + sign * other.memory_mib,
-        )
-
-
-NOTHING = Held()
 UNLIMITED = Quota()
 
 
@@ -78,14 +62,6 @@ def parked(job: Job, now: float) -> Barrier | None:
     return None
 
 
-def demand_of(job: Job) -> Held:
-    """What the job holds once it runs."""
-    request = job.spec.request
-    devices = request.gang_size * request.devices
-    running = 1 if job.spec.kind is JobKind.RUN else 0
-    return Held(running, devices, request.total_milli, devices * (request.memory_mib or 0))
-
-
 @dataclass(slots=True)
 class Books:
     """What everybody holds, kept current job by job."""
@@ -93,11 +69,10 @@ class Books:
     queues: Mapping[str, Queue]
     held: dict[Scope, Held] = field(default_factory=dict)
 
-    def book(self, job: Job, sign: int) -> None:
-        """The job holds what it asked for from now on (`sign` 1), or no longer (-1)."""
-        demand = demand_of(job)
+    def book(self, job: Job, held: Held, sign: int) -> None:
+        """The job holds so much from now on (`sign` 1), or no longer (-1)."""
         for scope in self.scopes(job):
-            left = self.held.get(scope, NOTHING).plus(demand, sign)
+            left = self.held.get(scope, NOTHING).plus(held, sign)
             if left == NOTHING:
                 self.held.pop(scope, None)
             else:
@@ -128,25 +103,32 @@ UsedSeconds = Callable[[Scope, float], float]
 class Admission:
     """Limits and quotas over the books, and over what was started since in this cycle."""
 
-    def __init__(self, books: Books, limits: Limits, projects: Mapping[str, Project], used_s: UsedSeconds) -> None:
+    def __init__(
+        self, books: Books, demands: Demands, limits: Limits, projects: Mapping[str, Project], used_s: UsedSeconds
+    ) -> None:
         self._books = books
+        self._demands = demands
         self._limits = limits
         self._projects = projects
         self._used_s = used_s
         self._since = Books(books.queues)
         self._kept: dict[Scope, tuple[str, float]] = {}
 
-    def without(self, jobs: Iterable[Job]) -> "Admission":
-        """A copy to try things on, in which these jobs hold nothing."""
-        copy = Admission(self._books, self._limits, self._projects, self._used_s)
+    def without(self, held: Iterable[tuple[Job, Placement]]) -> "Admission":
+        """A copy to try things on, in which these jobs hold nothing of what they have."""
+        copy = Admission(self._books, self._demands, self._limits, self._projects, self._used_s)
         copy._since.held.update(self._since.held)
-        for job in jobs:
-            copy._since.book(job, -1)
+        for job, placement in held:
+            copy._since.book(job, self._demands.of(job, placement), -1)
         return copy
 
-    def started(self, job: Job) -> None:
+    def started(self, job: Job, placement: Placement) -> None:
         """Count a job that starts in this cycle."""
-        self._since.book(job, 1)
+        self._since.book(job, self._demands.of(job, placement), 1)
+
+    def least(self, job: Job) -> Held:
+        """The least that the job will hold once it runs."""
+        return self._demands.least(job)
 
     def held(self, scope: Scope) -> Held:
         """What is held in the scope's name, this cycle's starts included."""
@@ -181,20 +163,45 @@ class Admission:
         most = self._limits.max_running_jobs
         if most is not None and job.spec.kind is JobKind.RUN and (running := self.held(SITE).running) >= most:
             return Barrier(WaitReason.LIMIT, f"{running} of at most {most} jobs run")
+        return self._exceeded(job, self._demands.least(job))
+
+    def exceeded(self, job: Job, placement: Placement) -> Barrier | None:
+        """The quota that the job would exceed there, though it might not elsewhere; None when it may start there."""
+        return self._exceeded(job, self._demands.of(job, placement))
+
+    def _exceeded(self, job: Job, more: Held) -> Barrier | None:
         for scope, quota, borrowable_milli in self._quotas(job):
-            broken = self._broken(scope, quota, job, borrowable_milli)
+            broken = self._broken(scope, quota, more, borrowable_milli)
             if broken is not None:
                 shared = scope if scope.kind in ("queue", "project") and quota.gpu_hours is None else None
-                excess = _excess(self.held(scope).plus(demand_of(job)), quota, borrowable_milli)
+                excess = _excess(self.held(scope).plus(more), quota, borrowable_milli)
                 return Barrier(WaitReason.LIMIT, broken, scope=shared, excess=excess)
         return None
 
-    def loan_milli(self, job: Job) -> int:
-        """How much above its queue's own quota the queue stands once the job has started."""
+    def request_within(self, job: Job) -> Request:
+        """The job's request, but only of devices on which it stays within every quota: on larger ones it is less."""
+        request = job.spec.request
+        if request.memory_mib is None or (request.split_milli or 0) > MILLI_PER_DEVICE:
+            return request
+        rooms = [
+            quota.share_milli + borrowable_milli - self.held(scope).milli
+            for scope, quota, borrowable_milli in self._quotas(job)
+            if quota.share_milli is not None
+        ]
+        if not rooms:
+            return request
+        most_milli = min(rooms) // (request.gang_size * request.devices)
+        if most_milli >= MILLI_PER_DEVICE:
+            return request
+        least_mib = least_device_mib(request.memory_mib, most_milli)
+        return replace(request, min_memory_mib=max(request.min_memory_mib or 0, least_mib))
+
+    def loan_milli(self, job: Job, placement: Placement) -> int:
+        """How much above its queue's own quota the queue stands once the job has started there."""
         queue = self._books.queues.get(job.spec.queue)
         if queue is None or queue.quota.share_milli is None:
             return 0
-        held = self.held(Scope("queue", queue.name)).milli + demand_of(job).milli
+        held = self.held(Scope("queue", queue.name)).milli + self._demands.of(job, placement).milli
         return max(0, held - queue.quota.share_milli)
 
     def _quotas(self, job: Job) -> Iterator[tuple[Scope, Quota, int]]:
@@ -225,10 +232,10 @@ class Admission:
         )
         return max(0, min(queue.quota.borrow_milli, idle - borrowed))
 
-    def _broken(self, scope: Scope, quota: Quota, job: Job, borrowable_milli: int) -> str | None:
+    def _broken(self, scope: Scope, quota: Quota, more: Held, borrowable_milli: int) -> str | None:
         if quota == UNLIMITED:
             return None
-        held, more = self.held(scope), demand_of(job)
+        held = self.held(scope)
         who = f"{scope.kind} {scope.name}"
         if quota.running is not None and held.running + more.running > quota.running:
             return f"{who} runs {held.running} of at most {count_of(quota.running, 'job')}"

@@ -8,7 +8,8 @@ from corral.model.allocation import Placement, Reserve
 from corral.model.fit import Misfit
 from corral.model.job import Job, Phase, Request
 from corral.model.plan import Evict, Hold, Plan, Start, WaitReason
-from corral.scheduling.admit import Admission, Held, Scope, parked
+from corral.model.quota import Held
+from corral.scheduling.admit import Admission, Scope, parked
 from corral.scheduling.backfill import promise, still_there
 from corral.scheduling.choose import choose
 from corral.scheduling.draft import HOST_CAUSES, Ask, Choose, Draft, Keeping
@@ -127,17 +128,20 @@ class Cycle:
         before = self._take_back(job.id)
         run_s = self.standing.estimate_s(job)
         duration_s = inf if run_s is None else run_s
-        ask = self.preemption.pools.ask(job, self.standing.now + duration_s)
+        ask = self._within_quotas(job, self.preemption.pools.ask(job, self.standing.now + duration_s))
         placement = self._full.get(_shape(ask)) or self._choose(ask, policy)
         if isinstance(placement, Misfit) and before is not None and self._is_due(ask, before):
             placement = before.placement  # a promise that is due goes before what was kept since for others
         if isinstance(placement, Misfit) and self._break_promises(job):
             placement = self._choose(ask, policy)
         if isinstance(placement, Placement):
-            loan_milli = self.admission.loan_milli(job)
+            barrier = self.admission.exceeded(job, placement)
+            if barrier is not None:
+                return Hold(job.id, barrier.reason, self.turns.position(), detail=barrier.detail)
+            loan_milli = self.admission.loan_milli(job, placement)
             self.draft.take(placement.members, ask.until, job)
-            self.admission.started(job)
-            self.fair.started(job)
+            self.admission.started(job, placement)
+            self.fair.started(job, placement)
             self.starts.append(Start(job.id, placement, policy.method, loan_milli))
             return None
         hold = self._hold(job, ask, placement, policy)
@@ -153,6 +157,10 @@ class Cycle:
             return self._promise(job, ask, duration_s, hold, before)
         return hold
 
+    def _within_quotas(self, job: Job, ask: Ask) -> Ask:
+        request = self.admission.request_within(job)
+        return ask if request is job.spec.request else replace(ask, request=request)
+
     def _make_room(self, job: Job, ask: Ask, duration_s: float) -> bool:
         """Whether the job has a place once others are gone, who are ended for it; that is its own from here on.
 
@@ -165,7 +173,7 @@ class Cycle:
         if room is None:
             return False
         self._clear(job, room, duration_s)
-        self.admission.started(job)
+        self.admission.started(job, room.placement)
         return True
 
     def _take_back_quota(self, job: Job, duration_s: float) -> None:

@@ -28,6 +28,14 @@ SERVICE_STEP = 4.0
 """Each level of attained service is so many times as wide as the one before; the first is three GPU-hours."""
 
 
+def asked_gpus(job: Job) -> float:
+    """GPUs asked for in all, shares as fractions; a CPU job counts its CPUs."""
+    request = job.spec.request
+    if request.devices:
+        return request.total_milli / MILLI_PER_DEVICE
+    return max(1.0, request.gang_size * request.cpu_milli / 1000)
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
     """What an order may know besides the job itself.
@@ -36,6 +44,7 @@ class Standing:
         now: Unix seconds.
         estimate_s: how long a job will run, by job, None where nobody knows.
         served_s: GPU-seconds that a job got so far.
+        gpus: how many GPUs a job will count as at least; a CPU job counts its CPUs.
         over_use: how much of its fair share the job's project, and in it the user, has had; 1.0 is just the share.
     """
 
@@ -43,6 +52,7 @@ class Standing:
     estimate_s: Callable[[Job], float | None] = lambda job: job.spec.time_limit_s
     served_s: Callable[[Job], float] = lambda _: 0.0
     over_use: Callable[[Job], Rank] = lambda _: ()
+    gpus: Callable[[Job], float] = asked_gpus
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +63,6 @@ class Order:
     rank: Callable[[Job, Standing], Rank]
     settled: bool = False
     alike: bool = False
-
-
-def gpus_of(job: Job) -> float:
-    """GPUs asked for in all, shares as fractions; a CPU job counts its CPUs."""
-    request = job.spec.request
-    if request.devices:
-        return request.total_milli / MILLI_PER_DEVICE
-    return max(1.0, request.gang_size * request.cpu_milli / 1000)
 
 
 def fcfs(_job: Job, _standing: Standing) -> Rank:
@@ -94,12 +96,12 @@ def shortest(job: Job, standing: Standing) -> Rank:
 
 def smallest_area(job: Job, standing: Standing) -> Rank:
     """Least GPU-seconds first; jobs without an estimate last."""
-    return (_known(standing.estimate_s(job)) * gpus_of(job),)
+    return (_known(standing.estimate_s(job)) * standing.gpus(job),)
 
 
 def slowdown(job: Job, standing: Standing) -> Rank:
     """Smith's rule (1956) for slowdown, where a job weighs 1 / its run time: run^2 x GPUs, here its square root."""
-    return (max(_known(standing.estimate_s(job)), SHORTEST_S) * sqrt(gpus_of(job)),)
+    return (max(_known(standing.estimate_s(job)), SHORTEST_S) * sqrt(standing.gpus(job)),)
 
 
 def least_served(job: Job, standing: Standing) -> Rank:
@@ -124,7 +126,7 @@ def corral(job: Job, standing: Standing) -> Rank:
     run_s = standing.estimate_s(job)
     if run_s is None:
         return (HOUR_S * SERVICE_STEP ** service_level(standing.served_s(job)),)
-    return (max(run_s, SHORTEST_S) * sqrt(gpus_of(job)) * (1 - age),)
+    return (max(run_s, SHORTEST_S) * sqrt(standing.gpus(job)) * (1 - age),)
 
 
 def _known(estimate_s: float | None) -> float:

@@ -11,10 +11,12 @@ from corral.model.job import Job, Phase, Request
 from corral.model.past import spent_since
 from corral.model.plan import Evict, Plan
 from corral.model.queue import Limits
+from corral.model.quota import Held
 from corral.model.view import View, ViewDraft
-from corral.scheduling.admit import Admission, Books, Held, Scope, UsedSeconds, demand_of, weighted_holding
+from corral.scheduling.admit import Admission, Books, Scope, UsedSeconds, weighted_holding
 from corral.scheduling.capacity import Capacity
 from corral.scheduling.cycle import Cycle
+from corral.scheduling.demand import Demands
 from corral.scheduling.draft import Choose, Draft, FitMemo
 from corral.scheduling.estimate import expected_end, run_estimate_s
 from corral.scheduling.evict import Running
@@ -62,10 +64,14 @@ class Planner:
         self._prices = prices
         self._mix = Mix()
         self._capacity = Capacity(self._source)
+        self._demands = Demands(self._capacity)
         self._memo = FitMemo()
         self._packers: dict[tuple[tuple[str, float], ...], Packer] = {}
         self._settled = Standing(
-            now=0.0, estimate_s=self._estimate_s, served_s=lambda job: self.view.served.get(job.id, 0.0)
+            now=0.0,
+            estimate_s=self._estimate_s,
+            served_s=lambda job: self.view.served.get(job.id, 0.0),
+            gpus=self._demands.gpus,
         )
         self._line_up()
 
@@ -96,6 +102,7 @@ class Planner:
         self._source.apply(batch)
         for delta in batch:
             self._capacity.follow(delta)
+            self._demands.follow(delta)
             match delta:
                 case JobSubmitted(job=job) | JobRequeued(job=job):
                     self._follow(self.view.jobs[job.id])
@@ -115,6 +122,7 @@ class Planner:
         self._waiting = Waiting(self._ranking_of)
         self._books = Books(self.view.queues)
         self._live: dict[str, Job] = {}
+        self._booked: dict[str, tuple[str | None, Held]] = {}
         for job in self.view.jobs.values():
             self._follow(job)
 
@@ -124,7 +132,9 @@ class Planner:
         fair = FairShare(view, now)
         standing = self._standing(now, fair)
         self._waiting.wake(standing)
-        admission = Admission(self._books, self._limits or view.limits, view.projects, self._used_s_at(now))
+        admission = Admission(
+            self._books, self._demands, self._limits or view.limits, view.projects, self._used_s_at(now)
+        )
         draft = Draft(self._capacity, self._memo)
         pools = self._pools(admission)
         evictions = self._rotations(draft, standing, admission, pools)
@@ -205,7 +215,8 @@ class Planner:
         return next((packer.prices for packer in self._packers.values() if packer.prices is not None), self._prices)
 
     def _standing(self, now: float, fair: FairShare) -> Standing:
-        return Standing(now, self._estimate_s, lambda job: self._served_s(job, now), fair.over_use)
+        served_s, gpus = (lambda job: self._served_s(job, now)), self._demands.gpus
+        return Standing(now, self._estimate_s, served_s, fair.over_use, gpus)
 
     def _estimate_s(self, job: Job) -> float | None:
         return run_estimate_s(job, self.view.durations)
@@ -250,7 +261,7 @@ class Planner:
     def _ends_of(self, scope: Scope, now: float) -> list[tuple[float, Held]]:
         """When each running job of the scope is expected to end, and what it gives back."""
         return [
-            (self._end(one.allocation, now), demand_of(one.job))
+            (self._end(one.allocation, now), self._demands.of(one.job, one.allocation.placement))
             for one in self._running()
             if scope in self._books.scopes(one.job)
         ]
@@ -278,8 +289,16 @@ class Planner:
 
     def _follow(self, job: Job) -> None:
         self._waiting.follow(job, self._settled)
-        before, live = self._live.pop(job.id, None), job.phase in _LIVE
+        self._live.pop(job.id, None)
+        live = job.phase in _LIVE
         if live:
             self._live[job.id] = job
-        if live is not (before is not None):
-            self._books.book(job, 1 if live else -1)
+        booked = self._booked.get(job.id)
+        if booked is not None and not (live and booked[0] == job.allocation_id):
+            self._books.book(job, booked[1], -1)
+            del self._booked[job.id]
+        if live and job.id not in self._booked:
+            allocation = self.view.allocations.get(job.allocation_id or "")
+            held = self._demands.least(job) if allocation is None else self._demands.of(job, allocation.placement)
+            self._booked[job.id] = (job.allocation_id, held)
+            self._books.book(job, held, 1)

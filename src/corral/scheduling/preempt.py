@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from corral.model.job import Job, Phase
 from corral.model.view import View
-from corral.scheduling.admit import Admission, Scope, demand_of
+from corral.scheduling.admit import Admission, Scope
 from corral.scheduling.draft import Ask, Draft
 from corral.scheduling.evict import Room, Running, harm, room, without
 from corral.scheduling.policy import Policy
@@ -79,7 +79,7 @@ class Preemption:
     def _without(self, some: Sequence[Running]) -> "Preemption":
         """The rules if these jobs were not there."""
         ids = frozenset(one.job.id for one in some)
-        left = self.admission.without(one.job for one in some)
+        left = self.admission.without((one.job, one.allocation.placement) for one in some)
         return replace(self, admission=left, running=lambda: [one for one in self.running() if one.job.id not in ids])
 
     def _bars(self, job: Job) -> bool:
@@ -121,7 +121,7 @@ class Preemption:
         if queue is None or queue.parent is None or queue.quota.share_milli is None:
             return False
         held = self.admission.held(Scope("queue", queue.name)).milli
-        return held + demand_of(job).milli <= queue.quota.share_milli
+        return held + self.admission.least(job).milli <= queue.quota.share_milli
 
     def _borrows(self, job: Job, lender: str) -> bool:
         """Whether the job's queue stands beside the lender and above its own quota."""

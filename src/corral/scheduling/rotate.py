@@ -52,7 +52,7 @@ class Rotation:
         ideal = self.draft.branch()
         for one in had:
             ideal.give(one.allocation.placement.members)
-        admission = self.admission.without(one.job for one in had)
+        admission = self.admission.without((one.job, one.allocation.placement) for one in had)
         running = {one.job.id: one for one in had}
         ranked = sorted((self.ranking.rank(one.job, self.standing), one.job.id) for one in had)
         evictions: list[Evict] = []
@@ -63,8 +63,9 @@ class Rotation:
             if any(self.pools.owns_any(one.job, ask.lent) for one in had):
                 ask = ask.firmly()  # an owner who makes room waits for what is lent
             if job_id in running:
-                if admission.barrier(job) is None and _stays(ideal, running[job_id], ask, self.policy):
-                    admission.started(job)
+                placement = running[job_id].allocation.placement
+                if admission.exceeded(job, placement) is None and _stays(ideal, running[job_id], ask, self.policy):
+                    admission.started(job, placement)
                 else:
                     evictions.append(self._evict(job_id, winner))
                 continue
@@ -73,7 +74,7 @@ class Rotation:
             found = choose(ideal, ask, self.policy.prefer)
             if isinstance(found, Placement):
                 ideal.take(found.members, inf, job)
-                admission.started(job)
+                admission.started(job, found)
                 winner = winner or job_id
         return evictions
 

@@ -1,5 +1,6 @@
 """Fair share: how much of what was due to them each project, and each user in it, has had."""
 
+from corral.model.allocation import Placement
 from corral.model.job import Job
 from corral.model.units import MILLI_PER_DEVICE
 from corral.model.view import View
@@ -32,10 +33,11 @@ class FairShare:
         had = projects.get(job.spec.project, 0.0) / (1.0 if known is None else known.weight)
         return had, self._of_user.get(member, 0.0) / self._weight_of_user.get(member, 1.0)
 
-    def started(self, job: Job) -> None:
+    def started(self, job: Job, placement: Placement) -> None:
         """A job starts in this cycle: what it will hold counts at once."""
         if self._of_project is not None:
-            self._add(self._of_project, job, job.spec.request.total_milli / MILLI_PER_DEVICE * HORIZON_S)
+            milli = sum(grant.counted_milli for grant in placement.grants)
+            self._add(self._of_project, job, milli / MILLI_PER_DEVICE * HORIZON_S)
 
     def _read(self) -> dict[str, float]:
         if self._of_project is None:

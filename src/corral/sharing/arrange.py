@@ -1,15 +1,19 @@
 """How the site shares its devices: the means of each, and slices that are handed out like devices of their own."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from corral.model.device import Device, Node
 from corral.model.fit import model_matches
 from corral.model.means import Means
+from corral.model.units import MILLI_PER_DEVICE
 from corral.sharing.mps import mps_unfit
 
 ANY = "*"
 """The rule for every device that no other names."""
+
+_COMPUTE_SLICES = re.compile(r"(\d+)g\.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,20 @@ def _is_model(which: str, device: Device) -> bool:
     return not which.isdigit() and model_matches((which,), device.model)
 
 
+def slice_milli(profile: str, memory_mib: int | None, device_mib: int | None) -> int:
+    """What a slice counts as of its device: of compute, in sevenths, or memory, in eighths, the larger part.
+
+    NVIDIA cuts all its devices so, but for some with four slices, whose memory is in quarters. What tells neither is
+    taken for all of the device.
+    """
+    compute, memory_eighths = _COMPUTE_SLICES.match(profile), 0
+    if memory_mib is not None and device_mib:
+        memory_eighths = round(8 * memory_mib / device_mib)
+    sevenths = int(compute[1]) if compute else 0
+    parts = (sevenths * MILLI_PER_DEVICE // 7, memory_eighths * MILLI_PER_DEVICE // 8)
+    return min(MILLI_PER_DEVICE, max(parts)) or MILLI_PER_DEVICE
+
+
 def _slices(devices: Sequence[Device]) -> list[Device]:
     """The partitions of sliced devices as devices, numbered after the last index."""
     index = max((device.index for device in devices), default=-1)
@@ -107,6 +125,7 @@ def _slices(devices: Sequence[Device]) -> list[Device]:
                     power_limit_mw=None,
                     mig_profile=partition.profile,
                     parent_uuid=device.uuid,
+                    slice_milli=slice_milli(partition.profile, partition.memory_mib, device.memory_mib),
                 )
             )
     return slices
