@@ -7,8 +7,7 @@ import pytest
 from corral.access.caller import Caller
 from corral.api import jobs
 from corral.api.waiting import LONGEST_WAIT_S
-from corral.control import service
-from corral.model.fact import Fact, SiteArranged
+from corral.model.fact import SiteArranged
 from corral.model.job import Job
 from corral.model.queue import Limits, Queue
 from corral.model.rows import JobRow
@@ -206,18 +205,20 @@ def test_a_job_that_ends_just_before_it_is_cancelled_is_a_conflict_like_any_that
     assert (answer.status, answer.error["kind"]) == (409, "conflict")
 
 
-def test_cancelling_an_array_looks_at_each_of_its_facts_once(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    identity = service._identity
-    looked_at: list[Fact] = []
-
-    def counted(fact: Fact) -> tuple[Any, ...]:
-        looked_at.append(fact)
-        return identity(fact)
-
-    monkeypatch.setattr(service, "_identity", counted)
-    parent = served.submit(array={"indices": list(range(100))})
+def test_whoever_waits_for_the_end_of_an_array_goes_on_once_all_of_it_is_cancelled(served: Served) -> None:
+    parent = served.submit(array={"indices": list(range(100))}, held=True)
+    child, hopeless = (served.submit(after=[f"{what}:{parent}"], held=True) for what in ("any", "ok"))
+    assert len(served.call("GET", f"/jobs/{child}").data["waits_for"]) == 100
     assert len(served.call("POST", f"/jobs/{parent}/cancel").data["ids"]) == 100
-    assert len(looked_at) == 100
+    row = served.call("GET", f"/jobs/{child}").data
+    assert (row["phase"], row["waits_for"]) == ("PENDING", [])
+    assert served.call("GET", f"/jobs/{hopeless}").data["phase"] == "CANCELLED"
+
+
+@pytest.mark.parametrize("after", ["soon:1", "any:", "1:2", "", "any:1?", "any", "singleton:1"])
+def test_a_dependency_that_makes_no_sense_is_refused_by_name(served: Served, after: str) -> None:
+    answer = served.call("POST", "/jobs", {"command": ["true"], "workdir": "/", "after": [after]})
+    assert (answer.status, answer.error["field"]) == (422, "after")
 
 
 @pytest.mark.parametrize("timeout_s", [-1, "soon"])

@@ -88,6 +88,10 @@ def test_our_lines_win_over_slurms_and_later_ones_over_earlier(tmp_path: Path) -
         ("-b 16:00", "begin", "16:00"),
         ("--nodes=1 -n 1", "gpus", None),
         ("--dependency=afterok:7:9,afterok:11", "after", ["7", "9", "11"]),
+        ("-d afterany:7,afternotok:8:9", "after", ["any:7", "notok:8", "notok:9"]),
+        ("-d afterok:7?afternotok:8", "after", ["7?notok:8"]),
+        ("-d after:7,aftercorr:8_*,afterok:9_2", "after", ["start:7", "corr:8", "9_2"]),
+        ("-d singleton", "after", ["singleton"]),
     ],
 )
 def test_slurms_lines_mean_here_what_they_mean_there(line: str, field: str, value: object) -> None:
@@ -193,7 +197,10 @@ def test_ignored_lines_are_named_with_their_number(tmp_path: Path) -> None:
         ("#CORRAL --name 'open", r"job.sh, line 2: .*quot"),
         ("#SBATCH --time=soon", r"job.sh, line 2: --time: 'soon' is not a Slurm time"),
         ("#SBATCH --gpus=a100:1,v100:2", r"job.sh, line 2: --gpus: .* no number of GPUs"),
-        ("#SBATCH -d afterany:7", r"job.sh, line 2: -d: 'afterany:7' cannot be had; only afterok"),
+        ("#SBATCH -d after:7+10", r"job.sh, line 2: -d: 'after:7\+10' cannot be had; write afterok:ID, afterany:ID"),
+        ("#SBATCH -d expand:7", r"job.sh, line 2: -d: 'expand:7' cannot be had"),
+        ("#SBATCH -d 7", r"job.sh, line 2: -d: '7' cannot be had"),
+        ("#SBATCH -d afterok:7,afterany:8?afterany:9", r"job.sh, line 2: .* takes one of the two"),
         ("#SBATCH --job-name", r"job.sh, line 2: --job-name needs a value"),
     ],
 )

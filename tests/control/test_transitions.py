@@ -157,7 +157,7 @@ def test_each_launch_has_an_allocation_of_its_own_and_only_what_ran_counts_as_an
     view = view.advance(transitions.never_ran(view, view.jobs["1"], 201.0))
     assert (view.jobs["1"].phase, view.jobs["1"].attempts, dict(view.holders)) == (Phase.PENDING, 0, {})
     view = started(view, "1", 0)
-    view = view.advance(transitions.running(view.jobs["1"], 201.0, 201.0))
+    view = view.advance(transitions.running(view, view.jobs["1"], 201.0, 201.0))
     allocation = view.allocations[view.jobs["1"].allocation_id or ""]
     assert (first, allocation.id, allocation.attempt, allocation.reserved) == ("1.1", "1.2", 1, False)
     view = view.advance(transitions.ended(view, view.jobs["1"], exited("1", code=3), 203.0, BACKOFF))
@@ -176,7 +176,7 @@ def test_a_reservation_that_is_released_has_ended_well_and_holds_nothing() -> No
     session = job(1)
     session = replace(session, spec=replace(session.spec, kind=JobKind.RESERVE))
     view = started(with_jobs(box(), session, job(2, after=("1",))), "1", 0)
-    view = view.advance(transitions.running(view.jobs["1"], 201.0, 201.0))
+    view = view.advance(transitions.running(view, view.jobs["1"], 201.0, 201.0))
     facts = transitions.release(view, view.jobs["1"], "alice", 202.0)
     outcome = facts[0]
     assert isinstance(outcome, JobChanged)
@@ -189,7 +189,7 @@ def test_a_reservation_that_is_released_has_ended_well_and_holds_nothing() -> No
 def test_a_job_that_ran_out_of_time_says_how_much_it_had() -> None:
     limited = replace(job(1), spec=replace(job(1).spec, time_limit_s=5400.0))
     view = started(with_jobs(box(), limited), "1", 0)
-    view = view.advance(transitions.running(view.jobs["1"], 201.0, 201.0))
+    view = view.advance(transitions.running(view, view.jobs["1"], 201.0, 201.0))
     report = exited("1", code=143, ending=Phase.TIMED_OUT)
     (outcome, *_) = transitions.ended(view, view.jobs["1"], report, 202.0, BACKOFF)
     assert isinstance(outcome, JobChanged)
@@ -198,7 +198,7 @@ def test_a_job_that_ran_out_of_time_says_how_much_it_had() -> None:
 
 def test_only_a_reservation_can_be_released_while_it_runs() -> None:
     view = started(with_jobs(box(), job(1)), "1", 0)
-    view = view.advance(transitions.running(view.jobs["1"], 201.0, 201.0))
+    view = view.advance(transitions.running(view, view.jobs["1"], 201.0, 201.0))
     with pytest.raises(Conflict, match="only a job that waits can be released"):
         transitions.release(view, view.jobs["1"], "alice", 202.0)
 
@@ -285,7 +285,7 @@ class JobLife(RuleBasedStateMachine):
     @rule(data=st.data())
     def run(self, data: st.DataObject) -> None:
         if chosen := self.some(data, Phase.STARTING, Phase.RUNNING, Phase.STOPPING):
-            self.take(transitions.running(chosen, 2.0, 2.0))
+            self.take(transitions.running(self.view, chosen, 2.0, 2.0))
 
     @rule(data=st.data(), code=st.sampled_from([0, 1]), how=st.sampled_from([None, Phase.TIMED_OUT, Phase.CANCELLED]))
     def exit(self, data: st.DataObject, code: int, how: Phase | None) -> None:

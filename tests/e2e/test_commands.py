@@ -182,6 +182,26 @@ def test_a_failed_parent_cancels_those_that_follow_and_they_say_so(box: Box, tmp
     assert parent in row["reason"]
 
 
+def test_what_has_to_become_of_a_job_before_another_starts_can_be_said(box: Box, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    parent = box.submit("--name", "first", "--", "sh", "-c", f"{until_there(gate)}; exit 1")
+    words = ("any:{}", "notok:{}", "{}?any:{}", "start:{}", "{}")
+    ended, failed, either, begun, hopeless = (
+        box.submit("--after", word.format(parent, parent), "--", "true") for word in words
+    )
+    assert box.ended(begun)["phase"] == "SUCCEEDED"
+    one_at_a_time = box.submit("--name", "first", "--after", "singleton", "--", "true")
+    assert "it starts after that ends" in box.ok("why", one_at_a_time)
+    assert f"{parent} succeeds or {parent} ends" in box.ok("why", either)
+    gate.touch()
+    for job_id in (ended, failed, either, one_at_a_time):
+        assert box.ended(job_id)["phase"] == "SUCCEEDED"
+    assert box.ended(hopeless)["phase"] == "CANCELLED"
+    late = box.submit("--after", f"notok:{ended}", "--", "true")
+    assert box.ended(late)["reason"] == f"job {ended}, whose failure it was to follow, succeeded"
+    assert "'sometime' is no condition" in box.run("submit", "--after", f"sometime:{ended}", "--", "true").stderr
+
+
 def test_a_failed_job_can_be_queued_again(box: Box, tmp_path: Path) -> None:
     job_id = box.submit("--", "test", "-e", str(tmp_path / "data"))
     assert box.ended(job_id)["phase"] == "FAILED"

@@ -110,7 +110,7 @@ def test_a_ledger_of_a_newer_version_is_refused_and_untouched(tmp_path: Path) ->
     open_ledger(url_of(tmp_path)).close()
     with closing(sqlite3.connect(tmp_path / "ledger.db")) as raw, raw:
         raw.execute("UPDATE alembic_version SET version_num = '9999'")
-    with pytest.raises(LedgerFailed, match=r"newer Corral .*9999.*0004"):
+    with pytest.raises(LedgerFailed, match=rf"newer Corral .*9999.*{tables.REVISION}"):
         open_ledger(url_of(tmp_path))
     with pytest.raises(LedgerFailed, match="format 9999"):
         check(url_of(tmp_path))

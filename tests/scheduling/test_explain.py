@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from corral.model.device import DeviceCondition, DeviceProcess
 from corral.model.fact import ConditionObserved, Delta
 from corral.model.job import Job, JobKind, Phase, Request
@@ -139,6 +141,32 @@ def test_holds_dependencies_pauses_and_limits_are_said_in_words() -> None:
             "When it starts depends on job 3, which has no time limit."
         ),
     ]
+
+
+@pytest.mark.parametrize(
+    ("after", "said"),
+    [
+        (("1",), "job 1, which is waiting; it starts after that succeeds."),
+        (("any:1",), "job 1, which is waiting; it starts after that ends."),
+        (("notok:1",), "job 1, which is waiting; it starts after that ends otherwise than well."),
+        (
+            ("any:1", "singleton", "any:2"),
+            "job 1, which is waiting; job 2, which is waiting; it starts after they end.",
+        ),
+        (
+            ("1", "start:2"),
+            "job 1, which is waiting; job 2, which is waiting; it starts after 1 succeeds and 2 starts.",
+        ),
+        (
+            ("1?any:2",),
+            "job 1, which is waiting; job 2, which is waiting; it starts after 1 succeeds or 2 ends.",
+        ),
+    ],
+)
+def test_what_has_to_become_of_other_jobs_is_said_in_words(after: tuple[str, ...], said: str) -> None:
+    parents = tuple(n for n in "12" if n in " ".join(after))
+    view = running().advance(submitted(job(1, 9), job(2, 9), job(3, after=after, waits_for=parents)))
+    assert told(view, 3).sentence == f"job 3 waits for {said}"
 
 
 def test_a_begin_time_is_told_with_what_is_left_until_it_and_what_comes_then() -> None:

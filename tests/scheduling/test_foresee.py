@@ -45,6 +45,19 @@ def test_a_dependant_starts_after_its_parents_estimated_end() -> None:
     assert starts(view, "2") == {"2": (T0 + 100, None)}
 
 
+def test_starts_and_failures_that_are_waited_for_are_foreseen_as_far_as_they_can_be() -> None:
+    begun = job(3, after=("start:2",), waits_for=("2",))
+    ended = job(4, after=("any:2?notok:1",), waits_for=("1", "2"))
+    failed = job(5, after=("notok:1",), waits_for=("1",))
+    view = busy(100, gpus=2).advance(submitted(job(2, 2, time_limit_s=50), begun, ended, failed))
+    assert starts(view, "2", "3", "4", "5") == {
+        "2": (T0 + 100, None),
+        "3": (T0 + 150, None),
+        "4": (T0 + 150, None),
+        "5": (None, None),
+    }
+
+
 def test_a_held_job_has_no_start_to_tell() -> None:
     view = busy().advance(submitted(job(1, held=True)))
     assert starts(view, "1") == {"1": (None, None)}

@@ -148,7 +148,12 @@ class JobFlags(DeviceFlags):
         str | None, typer.Option("--project", metavar="NAME", help="Whose share it uses.  [default: default]")
     ] = None
     after: Annotated[
-        list[str] | None, typer.Option("--after", metavar="ID", help="Start after this job succeeds; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--after",
+            metavar="[WHAT:]ID",
+            help="Not before job ID succeeds; any:ID ends, notok:ID fails, start:ID starts; singleton.",
+        ),
     ] = None
     env: Annotated[
         list[str] | None,

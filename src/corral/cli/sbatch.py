@@ -10,7 +10,8 @@ from corral.model.units import parse_slurm_time_s
 
 _NICE_PER_STEP = 100  # what a bare --nice means in Slurm is one step of priority here
 _DEFAULT_PRIORITY = 5
-_CONDITION = re.compile(r"afterok((?::\w+)+)")
+_CONDITION = re.compile(r"(after(?:any|ok|notok|corr)?)((?::\d+(?:_(?:\d+|\*))?)+)")
+_CONDITIONS = {"after": "start:", "afterany": "any:", "afterok": "", "afternotok": "notok:", "aftercorr": "corr:"}
 
 
 @dataclass(frozen=True)
@@ -90,14 +91,27 @@ def _time(value: str | None, where: str) -> list[str]:
 
 
 def _dependency(value: str | None, where: str) -> list[str]:
-    flags = []
-    for condition in _required(value, where).split(","):
-        found = _CONDITION.fullmatch(condition)
-        if found is None:
-            raise Refused(f"{where}: {condition!r} cannot be had; only afterok:ID[:ID...] can")
-        for job_id in found[1].split(":")[1:]:
-            flags += ["--after", job_id]
-    return flags
+    """Dependencies, all with commas between them or any with question marks."""
+    text = _required(value, where)
+    if "," in text and "?" in text:
+        raise Refused(f"{where}: {text!r} has commas (all) and question marks (any); sbatch takes one of the two")
+    terms = [term for condition in re.split("[,?]", text) for term in _terms(condition, where)]
+    if "?" in text:
+        return ["--after", "?".join(terms)]
+    return [word for term in terms for word in ("--after", term)]
+
+
+def _terms(condition: str, where: str) -> list[str]:
+    found = _CONDITION.fullmatch(condition)
+    if condition == "singleton":
+        return [condition]
+    if found is None:
+        raise Refused(
+            f"{where}: {condition!r} cannot be had; write afterok:ID, afterany:ID, afternotok:ID, aftercorr:ID, "
+            "after:ID or singleton"
+        )
+    ids = [job_id.removesuffix("_*") for job_id in found[2].split(":")[1:]]
+    return [f"{_CONDITIONS[found[1]]}{job_id}" for job_id in ids]
 
 
 def _nice(value: str | None, where: str) -> list[str]:

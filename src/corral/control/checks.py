@@ -5,6 +5,7 @@ import resource
 from collections import Counter
 from math import isfinite
 
+from corral.model.dependency import clauses_of
 from corral.model.errors import Refused, nearest
 from corral.model.job import JobKind, Request
 from corral.model.means import Means
@@ -79,6 +80,7 @@ def check(submission: Submission) -> None:
             f"{MAX_CHECKPOINT_GRACE_S:g} s will",
             field="checkpoint_grace_s",
         )
+    clauses_of(submission.after)
     _check_surroundings(submission)
     if submission.array is not None:
         _check_array(submission.array)

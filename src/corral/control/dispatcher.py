@@ -208,7 +208,9 @@ class Dispatcher:
             report = backend.report(allocation_id)
         match report.phase:
             case LaunchPhase.RUNNING if job.phase is Phase.STARTING:
-                return self._record(allocation_id, lambda _, j, at: transitions.running(j, report.started_at, at))
+                return self._record(
+                    allocation_id, lambda view, j, at: transitions.running(view, j, report.started_at, at)
+                )
             case LaunchPhase.EXITED | LaunchPhase.DEAD | LaunchPhase.DECLARED_LOST:
                 return self._record(allocation_id, lambda view, j, at: self._outcome(view, j, report, at))
         return None

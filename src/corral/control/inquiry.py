@@ -11,10 +11,10 @@ from corral.control.checks import check
 from corral.control.controller import Controller
 from corral.control.rows import device_rows, grant_rows, holding, job_row
 from corral.control.site_rules import obey
-from corral.control.submit import completed, still_to_follow
+from corral.control.submit import completed, program_of, still_to_follow
 from corral.control.transitions import follows_no_more
 from corral.model.errors import NotFound
-from corral.model.job import Job, Phase
+from corral.model.job import Job, JobSpec, Phase
 from corral.model.plan import Plan
 from corral.model.rows import (
     DeviceChoice,
@@ -183,17 +183,17 @@ class Inquiry:
         view = self._ledger.view()
         obey(view, submission, user)
         submission = completed(submission, view.limits)
-        waits_for, hopeless = still_to_follow(view, submission.after, self.named)
-        if hopeless is not None:
+        stands = still_to_follow(view, _stand_in(submission, user), self.named)
+        if stands.lost is not None:
             return DryRun(
-                starts_now=False, possible=False, reason=f"it would be cancelled: {follows_no_more(hopeless)}"
+                starts_now=False, possible=False, reason=f"it would be cancelled: {follows_no_more(stands.lost)}"
             )
         told = forecast(
             view,
             submission,
             user,
             self._clock.now(),
-            waits_for=waits_for,
+            waits_for=stands.waits_for,
             plan=self._controller.plan,
             planner=self._planner,
         )
@@ -243,6 +243,14 @@ class Inquiry:
         if index is None or index[0] is not plan:
             index = self._index = (plan, HoldIndex(plan, self._ledger.view()))
         return index[1]
+
+
+def _stand_in(submission: Submission, user: str) -> Job:
+    """The submission as a job, or as the first element of its array."""
+    name = submission.name or (program_of(submission.command) if submission.command else "")
+    spec = JobSpec(user=user, name=name, after=submission.after)
+    index = submission.array.indices[0] if submission.array is not None else None
+    return Job("", 0, spec, 0.0, array_index=index)
 
 
 def _standing(phase: Phase) -> str:

@@ -5,7 +5,6 @@ from concurrent.futures import Future
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from corral.access.caller import Caller, may_change, may_read_log, must_be_admin
 from corral.clock import Clock
@@ -26,7 +25,7 @@ from corral.model.job import Job, JobKind, JobSpec, Phase, ProcessIdentity, Requ
 from corral.model.queue import Pool
 from corral.model.rows import DeviceRow, DryRun
 from corral.model.submission import Submission
-from corral.model.view import View
+from corral.model.view import View, ViewDraft
 from corral.ports import Decided, Ledger, Processes
 from corral.scheduling.feasible import refuse_impossible, shut_pools
 
@@ -209,21 +208,22 @@ class Service:
 
         def decide(view: View) -> Decided[tuple[list[str], list[str]]]:
             at = self._clock.now()
-            # Keyed, because what an earlier element's step said is said once: two cancelled parents cancel a common
-            # follower once.
-            facts: dict[tuple[Any, ...], Fact] = {}
+            draft = ViewDraft(view)
+            facts: list[Fact] = []
             touched: list[str] = []
             for found in named:
-                job = view.jobs.get(found.id) or self._as_it_ended(found)
+                job = draft.view.jobs.get(found.id) or self._as_it_ended(found)
                 if whole_array and (job.phase.terminal if skip_ended else job.phase is Phase.PENDING):
                     continue
-                for fact in step(view, job, at):
-                    facts.setdefault(_identity(fact), fact)
+                # Each element's step stands on those before it: what two of them mean for a follower is one decision.
+                taken = step(draft.view, job, at)
+                draft.apply(taken)
+                facts += taken
                 touched.append(job.id)
             if not touched:
                 raise Conflict(f"array {job_id}: every element has ended or is past that; nothing was changed")
-            over = [fact.allocation_id for fact in facts.values() if isinstance(fact, AllocationEnded)]
-            return Decided(tuple(facts.values()), (touched, over))
+            over = [fact.allocation_id for fact in facts if isinstance(fact, AllocationEnded)]
+            return Decided(tuple(facts), (touched, over))
 
         touched, over = self._ledger.commit(decide).result()
         jobs = self._ledger.view().jobs
@@ -238,8 +238,3 @@ class Service:
     def _as_it_ended(self, found: Job) -> Job:
         """A job that is not in the view: it had ended when it was looked for, or it has since."""
         return found if found.phase.terminal else self._ledger.find_job(found.id) or found
-
-
-def _identity(fact: Fact) -> tuple[Any, ...]:
-    changes = getattr(fact, "changes", {})
-    return (type(fact), getattr(fact, "job_id", None), tuple(sorted(changes)), changes.get("phase"))

@@ -8,7 +8,16 @@ from functools import lru_cache
 
 from corral.access.caller import Caller
 from corral.control.site_rules import refuse_full
-from corral.control.transitions import follow_no_more, unmet
+from corral.control.transitions import follow_no_more
+from corral.model.dependency import (
+    Condition,
+    Dependency,
+    Settled,
+    clauses_of,
+    conditions_to_keep,
+    covers,
+    settle,
+)
 from corral.model.errors import Refused
 from corral.model.fact import Fact, JobSubmitted
 from corral.model.job import Job, JobKind, JobSpec, ProcessIdentity
@@ -106,7 +115,7 @@ def jobs_of(submission: Submission, spec: JobSpec, ids: Sequence[str], now: floa
             eligible_at=begin_at,
             array_id=ids[0],
             array_index=index,
-            array_limit=submission.array.limit,
+            array_limit=1 if single(spec.after) else submission.array.limit,
         )
         for index, number in zip(submission.array.indices, ids[1:], strict=True)
     )
@@ -115,38 +124,69 @@ def jobs_of(submission: Submission, spec: JobSpec, ids: Sequence[str], now: floa
 def admit(view: View, jobs: Sequence[Job], find: Callable[[str], tuple[Job, ...]], at: float) -> Decided[None]:
     """The facts of accepting `jobs` whole. `find` gives the jobs that an id names: one, or an array's elements.
 
-    A job that is to follow one that can no longer succeed is cancelled at once: its fate must not hang on whether its
-    parent failed a moment before or after. Raises Refused for an unknown parent or a full queue.
+    A job that is to follow what can no longer come is cancelled at once: its fate must not hang on whether its parent
+    failed a moment before or after. Raises Refused for an unknown parent or a full queue.
     """
     refuse_full(view, jobs)
-    waits: dict[tuple[str, ...], tuple[tuple[str, ...], Job | None]] = {}
+    settled: dict[object, Settled] = {}
+    earlier: list[Job] = []
     facts: list[Fact] = []
     for job in jobs:
         after = job.spec.after
-        if after not in waits:
-            waits[after] = still_to_follow(view, after, find)
-        waits_for, hopeless = waits[after]
-        facts.append(JobSubmitted(replace(job, waits_for=waits_for) if waits_for else job, at))
-        if hopeless is not None:
-            facts.append(follow_no_more(job, hopeless, hopeless.phase, at))
+        if not after:
+            facts.append(JobSubmitted(job, at))
+            continue
+        # Alike for all elements of an array, unless each follows one of its own.
+        key = (
+            after,
+            job.array_id or job.id if single(after) else None,
+            job.array_index if _by_element(after) else None,
+        )
+        if key not in settled:
+            settled[key] = still_to_follow(view, job, find, earlier)
+        stands = settled[key]
+        kept = conditions_to_keep(stands, after)
+        facts.append(JobSubmitted(replace(job, waits_for=stands.waits_for, conditions=kept), at))
+        if stands.lost is not None:
+            facts.append(follow_no_more(job, stands.lost, at))
+        elif single(after):
+            earlier.append(job)
     return Decided(tuple(facts), None)
 
 
 def still_to_follow(
-    view: View, after: tuple[str, ...], find: Callable[[str], tuple[Job, ...]]
-) -> tuple[tuple[str, ...], Job | None]:
-    """Of the jobs and arrays in `after`: the ids still to succeed, and the first that never will.
+    view: View, job: Job, find: Callable[[str], tuple[Job, ...]], earlier: Sequence[Job] = ()
+) -> Settled:
+    """How the dependencies of a job that is submitted now stand; `earlier` are those submitted with it before it.
 
-    `find` is as for `admit`. Raises Refused for an unknown one.
+    `find` is as for `admit`. Raises Refused for a dependency on what does not exist.
     """
-    return unmet(_parents(view, after, find))
+    return settle(clauses_of(job.spec.after), lambda term: _parents(view, term, job, find, earlier))
 
 
-def _parents(view: View, after: tuple[str, ...], find: Callable[[str], tuple[Job, ...]]) -> list[Job]:
-    parents: list[Job] = []
-    for parent_id in after:
-        found = (view.jobs[parent_id],) if parent_id in view.jobs else find(parent_id)
-        if not found:
-            raise Refused(f"--after {parent_id}: there is no job {parent_id}", field="after")
-        parents.extend(view.jobs.get(parent.id, parent) for parent in found)
+def single(after: tuple[str, ...]) -> bool:
+    """Whether no two jobs of the name and user are to run at once."""
+    return any(term.condition is Condition.SINGLETON for clause in clauses_of(after) for term in clause)
+
+
+def _by_element(after: tuple[str, ...]) -> bool:
+    return any(term.condition is Condition.CORR for clause in clauses_of(after) for term in clause)
+
+
+def _parents(
+    view: View, term: Dependency, job: Job, find: Callable[[str], tuple[Job, ...]], earlier: Sequence[Job]
+) -> list[Job]:
+    if term.condition is Condition.SINGLETON:
+        waiting = (*view.jobs.values(), *earlier)
+        return [one for one in waiting if covers(term, job, one) and not one.phase.terminal]
+    found = (view.jobs[term.job_id],) if term.job_id in view.jobs else find(term.job_id)
+    if not found:
+        raise Refused(f"--after {term}: there is no job {term.job_id}", field="after")
+    parents = [view.jobs.get(parent.id, parent) for parent in found]
+    if term.condition is Condition.CORR:
+        if job.array_index is None:
+            raise Refused(f"--after {term}: only elements of an array follow one each; add --array", field="after")
+        parents = [parent for parent in parents if covers(term, job, parent)]
+        if not parents:
+            raise Refused(f"--after {term}: {term.job_id} has no element {job.array_index} to follow", field="after")
     return parents

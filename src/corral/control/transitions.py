@@ -3,11 +3,21 @@
 Every function here returns the facts of one step; none reads a clock, a disk or a driver.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from corral.model.allocation import Allocation, GpuInfo, Placement
+from corral.model.dependency import (
+    Condition,
+    Dependency,
+    Settled,
+    clauses_of,
+    conditions_to_keep,
+    covers,
+    settled_by,
+    wait_for_ends_alone,
+)
 from corral.model.errors import Conflict
 from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobRequeued
 from corral.model.job import NEXT_PHASES, Job, JobKind, Phase
@@ -78,10 +88,12 @@ def start(
     return [moved, AllocationMade(allocation, at)]
 
 
-def running(job: Job, started_at: float | None, at: float) -> list[Fact]:
+def running(view: View, job: Job, started_at: float | None, at: float) -> list[Fact]:
     """STARTING -> RUNNING, by the supervisor's word; nothing when the job is past that."""
     if job.phase is Phase.STARTING:
-        return [change(job, Phase.RUNNING, at, started_at=started_at, attempts=job.attempts + 1, launch_failures=0)]
+        first = change(job, Phase.RUNNING, at, started_at=started_at, attempts=job.attempts + 1, launch_failures=0)
+        begun = replace(job, started_at=at if started_at is None else started_at)
+        return [first, *_followers(view, begun, Phase.RUNNING, at)]
     if job.started_at is None and started_at is not None:
         return [JobChanged(job.id, {"started_at": started_at}, at)]
     return []
@@ -165,47 +177,79 @@ def _freed(view: View, job: Job, at: float) -> list[Fact]:
 
 
 def _followers(view: View, job: Job, phase: Phase, at: float) -> list[Fact]:
-    """What an end means for the jobs that wait for it: one parent fewer, or cancelled, and so on down the line."""
+    """What a start or an end means for the jobs that wait for it: one parent fewer, or cancelled; and so on down the
+    line.
+    """
+    if job.id not in view.dependants:
+        return []
     facts: list[Fact] = []
-    pending = [(job, phase)]
-    gone: set[str] = set()
+    moved = {job.id: replace(job, phase=phase)}
+    pending = [moved[job.id]]
+    told: set[str] = set()
     while pending:
-        parent, ending = pending.pop(0)
+        parent = pending.pop(0)
+        told.add(parent.id)
         for child_id in view.dependants.get(parent.id, ()):
-            child = view.jobs[child_id]
-            if child.phase is not Phase.PENDING or child_id in gone:
+            child = moved.get(child_id) or view.jobs[child_id]
+            if child.phase is not Phase.PENDING or parent.id not in child.waits_for:
                 continue
-            if ending is Phase.SUCCEEDED:
-                left = _waited_for(view, child, besides=parent.id)
-                if len(child.waits_for) <= LONG_WAIT or 2 * len(left) <= len(child.waits_for):
-                    facts.append(JobChanged(child_id, {"waits_for": left}, at))
-                continue
-            facts.append(follow_no_more(child, parent, ending, at))
-            gone.add(child_id)
-            pending.append((child, Phase.CANCELLED))
+            settled = _settled(view, child, parent, moved, told)
+            if settled.lost is not None:
+                moved[child_id] = replace(child, phase=Phase.CANCELLED)
+                facts.append(follow_no_more(child, settled.lost, at))
+                pending.append(moved[child_id])
+            elif changes := _to_wait_for(child, settled):
+                moved[child_id] = replace(child, **changes)
+                facts.append(JobChanged(child_id, changes, at))
     return facts
 
 
-def follow_no_more(job: Job, parent: Job, ending: Phase, at: float) -> JobChanged:
-    """PENDING -> CANCELLED, as a job that it was to follow ended otherwise than well."""
-    return change(job, Phase.CANCELLED, at, ended_at=at, reason=follows_no_more(parent, ending))
+def _settled(view: View, child: Job, parent: Job, moved: Mapping[str, Job], told: Collection[str]) -> Settled:
+    """How the dependencies of `child` stand with `parent` as it is now.
 
-
-def follows_no_more(parent: Job, ending: Phase | None = None) -> str:
-    """Why a job cannot start that was to follow `parent`, which has ended, or is `ending`, otherwise than well."""
-    return f"job {parent.id}, which it was to follow, {_how_it_ended(ending or parent.phase)}"
-
-
-def _waited_for(view: View, job: Job, *, besides: str) -> tuple[str, ...]:
-    """Those that the job has to wait for still."""
+    Others that change in the same step are in `moved`, those of them that the child was told of in `told`.
+    """
+    clauses = clauses_of(child.spec.after)
+    if not wait_for_ends_alone(clauses):
+        known = [moved.get(one) or view.jobs.get(one) for one in child.waits_for]
+        return settled_by(child, [one for one in known if one is not None])
+    if not parent.phase.terminal:
+        return Settled(child.waits_for)
+    if parent.phase is not Phase.SUCCEEDED:
+        for (term,) in clauses:
+            if term.condition in (Condition.OK, Condition.CORR) and covers(term, child, parent):
+                return Settled(lost=(term, parent))
     jobs = view.jobs
-    return tuple(
-        parent for parent in job.waits_for if parent != besides and parent in jobs and not jobs[parent].phase.terminal
+    return Settled(
+        tuple(one for one in child.waits_for if one not in told and one in jobs and not jobs[one].phase.terminal)
     )
+
+
+def _to_wait_for(child: Job, settled: Settled) -> dict[str, Any]:
+    """What changes of a job that waits on; nothing where its list is long and little shorter."""
+    left = settled.waits_for
+    if wait_for_ends_alone(clauses_of(child.spec.after)) and len(child.waits_for) > LONG_WAIT:
+        return {"waits_for": left} if 2 * len(left) <= len(child.waits_for) else {}
+    conditions = conditions_to_keep(settled, child.spec.after) if left else ()
+    changes = {"waits_for": left, "conditions": conditions}
+    return {name: value for name, value in changes.items() if value != getattr(child, name)}
+
+
+def follow_no_more(job: Job, lost: tuple[Dependency, Job], at: float) -> JobChanged:
+    """PENDING -> CANCELLED, as what the job was to follow can no longer come."""
+    return change(job, Phase.CANCELLED, at, ended_at=at, reason=follows_no_more(lost))
+
+
+def follows_no_more(lost: tuple[Dependency, Job]) -> str:
+    """Why a job cannot start that depends on what can no longer come."""
+    term, parent = lost
+    which = "whose failure it was to follow" if term.condition is Condition.NOT_OK else "which it was to follow"
+    return f"job {parent.id}, {which}, {_how_it_ended(parent.phase)}"
 
 
 def _how_it_ended(phase: Phase) -> str:
     return {
+        Phase.SUCCEEDED: "succeeded",
         Phase.FAILED: "failed",
         Phase.CANCELLED: "was cancelled",
         Phase.TIMED_OUT: "ran into its time limit",
@@ -280,14 +324,3 @@ def live(view: View) -> tuple[Job, ...]:
 
 def _sequence(job: Job) -> int:
     return job.sequence
-
-
-def unmet(parents: Iterable[Job]) -> tuple[tuple[str, ...], Job | None]:
-    """Of the jobs to follow: the ids still to succeed, and the first that never will."""
-    waiting: list[str] = []
-    for parent in parents:
-        if not parent.phase.terminal:
-            waiting.append(parent.id)
-        elif parent.phase is not Phase.SUCCEEDED:
-            return (), parent
-    return tuple(dict.fromkeys(waiting)), None

@@ -17,7 +17,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-REVISION = "0004"
+REVISION = "0005"
 """The newest migration; a ledger that says anything else must be migrated, or is from a newer Corral."""
 
 metadata = MetaData()

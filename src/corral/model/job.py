@@ -147,7 +147,7 @@ class JobSpec:
         priority: a lower number runs first; 5 is the default.
         time_limit_s: the job is ended after so long; None is no limit.
         retries: further attempts after a failure or a loss.
-        after: ids of jobs that must succeed first.
+        after: what must have become of other jobs first, as `corral.model.dependency` writes it.
         begin_at: not to be started before, in Unix seconds; None is at once.
         speeds: how fast the job runs on each device model, (model, speed) pairs; 0 is cannot.
         checkpoint_signal: sent to the job's processes before it is stopped to make room, such as "USR1"; None is none.
@@ -200,8 +200,9 @@ class Job:
             attempt; None is at once.
         held: the user's hold; a held job stays PENDING.
         stop_reason: while STOPPING, the phase it is to end in.
-        waits_for: ids of the jobs of `spec.after` that have not succeeded yet; in a long list also of some that have,
-            until the last has.
+        waits_for: ids of the jobs of `spec.after` that it still depends on; in a long list also of some that it no
+            longer does, until the last is done with.
+        conditions: what is left of `spec.after`, where `waits_for` does not tell; () is all of it.
         reason: why it ended as it did, for a person.
         devices: UUIDs of the last allocation, kept after the end.
         waited: how the wait before the last start was spent, (reason, seconds) pairs in the order they first came.
@@ -218,6 +219,7 @@ class Job:
     launch_failures: int = 0
     eligible_at: float | None = None
     waits_for: tuple[str, ...] = ()
+    conditions: tuple[str, ...] = ()
     stop_reason: Phase | None = None
     reason: str | None = None
     exit_code: int | None = None

@@ -85,7 +85,7 @@ class JobDetail(JobRow):
     Attributes:
         spec: what was submitted, without the environment.
         gpu_info: the record of the devices it got last.
-        waits_for: jobs that have to succeed before it starts.
+        waits_for: jobs that it waits for, as its spec's `after` says.
     """
 
     spec: Mapping[str, Any]

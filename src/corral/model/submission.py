@@ -20,6 +20,9 @@ class Submission:
 
     Attributes:
         env: the complete environment of the job, to which the server adds its own variables.
+        after: what must have become of other jobs first: "17" succeeded, "any:17" ended, "notok:17" did not end well,
+            "start:17" started, "corr:17" the same element of that array succeeded, "singleton" no earlier job of this
+            name and user is left; alternatives as "17?any:18".
         begin_at: not to be started before (Unix seconds); None, or a moment that is past, is at once.
         priority, retries: None takes the site's default.
         rlimits: soft limits by name of `resource` without the prefix ("NOFILE"); lowered to the server's, never raised.

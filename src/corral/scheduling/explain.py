@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from corral.model.allocation import Placement
+from corral.model.dependency import Condition, clauses_of
 from corral.model.fact import JobSubmitted
 from corral.model.fit import Misfit
 from corral.model.job import DEFAULT_PRIORITY, Job, JobSpec, Phase, Request
@@ -143,6 +144,7 @@ def _as_last(view: View, submission: Submission, user: str, now: float) -> Job:
         project=submission.project,
         time_limit_s=submission.time_limit_s,
         speeds=submission.speeds,
+        after=submission.after,
     )
     last = max((job.sequence for job in view.jobs.values()), default=0)
     return Job("the one asked about", last + 1, spec, now, eligible_at=submission.begin_at)
@@ -242,8 +244,35 @@ def _parents(view: View, job: Job) -> str:
     more = len(waited_for) - 3
     if more > 0:
         words.append(f"{more} more")
-    end = "that succeeds" if len(waited_for) == 1 else "they succeed"
-    return f"{'; '.join(words)}; it starts after {end}"
+    return f"{'; '.join(words)}; it starts {_after_what(job, len(waited_for))}"
+
+
+_PLAINLY = {
+    Condition.OK: ("that succeeds", "they succeed"),
+    Condition.CORR: ("that succeeds", "they succeed"),
+    Condition.ANY: ("that ends", "they end"),
+    Condition.SINGLETON: ("that ends", "they end"),
+    Condition.NOT_OK: ("that ends otherwise than well", "they end otherwise than well"),
+    Condition.START: ("that starts", "they start"),
+}
+_OF_ONE = {
+    Condition.OK: "{} succeeds",
+    Condition.CORR: "its element of {} succeeds",
+    Condition.ANY: "{} ends",
+    Condition.SINGLETON: "every earlier job of its name ends",
+    Condition.NOT_OK: "{} ends otherwise than well",
+    Condition.START: "{} starts",
+}
+
+
+def _after_what(job: Job, count: int) -> str:
+    """What has to become of those it waits for: "after they succeed", "after 3 ends and 4 starts or 5 succeeds"."""
+    clauses = clauses_of(job.conditions or job.spec.after)
+    wanted = {term.condition for clause in clauses for term in clause} or {Condition.OK}
+    if all(len(clause) == 1 for clause in clauses) and len({_PLAINLY[one] for one in wanted}) == 1:
+        return f"after {_PLAINLY[wanted.pop()][count > 1]}"
+    some = [" or ".join(_OF_ONE[term.condition].format(term.job_id) for term in clause) for clause in clauses[:3]]
+    return f"after {' and '.join(some)}" + (f" and {len(clauses) - 3} more" if len(clauses) > 3 else "")
 
 
 def _behind(view: View, job: Job, hold: Hold) -> str:

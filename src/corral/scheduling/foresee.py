@@ -1,11 +1,13 @@
 """When each waiting job will start: the planner is asked, and asked again at each moment at which a job should end."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from math import inf
+from typing import Any
 
 from corral.model.allocation import Allocation, Placement
+from corral.model.dependency import conditions_to_keep, settled_by
 from corral.model.fact import AllocationEnded, AllocationMade, Delta, JobChanged, StartsPromised
 from corral.model.job import Job, Phase
 from corral.model.plan import Start
@@ -130,16 +132,28 @@ class _Future:
         )
         self._expect(inf if run_s is None else self._now + run_s, job, allocation.id)
         changes = {"phase": Phase.RUNNING, "started_at": self._now, "allocation_id": allocation.id}
-        self._planner.advance([JobChanged(job.id, changes, self._now), AllocationMade(allocation, self._now)])
+        followers = self._followers(self._planner.view, replace(job, phase=Phase.RUNNING, started_at=self._now))
+        self._planner.advance(
+            [JobChanged(job.id, changes, self._now), AllocationMade(allocation, self._now), *followers]
+        )
 
     def _end(self, job: Job, allocation_id: str) -> list[Delta]:
         view = self._planner.view
-        deltas: list[Delta] = []
-        for child in view.dependants.get(job.id, ()):
-            left = tuple(p for p in view.jobs[child].waits_for if p != job.id and p in view.jobs)
-            deltas.append(JobChanged(child, {"waits_for": left}, self._now))
+        deltas = self._followers(view, replace(job, phase=Phase.SUCCEEDED))
         deltas.append(JobChanged(job.id, {"phase": Phase.SUCCEEDED, "allocation_id": None}, self._now))
         return [*deltas, AllocationEnded(allocation_id, job.id, self._now)]
+
+    def _followers(self, view: View, parent: Job) -> list[Delta]:
+        """What becomes of those that wait for a job that has started, or ended well; who waits in vain is held."""
+        deltas: list[Delta] = []
+        for child_id in view.dependants.get(parent.id, ()):
+            child = view.jobs[child_id]
+            known = [parent if one == parent.id else view.jobs[one] for one in child.waits_for if one in view.jobs]
+            settled = settled_by(child, known)
+            changes: dict[str, Any] = {"held": True} if settled.lost is not None else {"waits_for": settled.waits_for}
+            kept = conditions_to_keep(settled, child.spec.after)
+            deltas.append(JobChanged(child_id, {**changes, "conditions": kept}, self._now))
+        return deltas
 
     def _put_back(self, job_id: str) -> None:
         """The job makes room for another, and waits again."""
