@@ -111,6 +111,13 @@ def test_a_job_that_takes_all_the_memory_is_no_smaller_than_one_that_takes_the_d
         assert started_ids(Planner(view, policy=Policy(ORDERS[order])).plan(T0 + 10)) == ["1"]
 
 
+@pytest.mark.parametrize("share_milli", [500, 1000])
+def test_a_job_without_devices_and_without_an_estimate_has_a_rank_in_every_order(share_milli: int) -> None:
+    for order in ORDERS.values():
+        view = View().advance(observed(box()) + submitted(job(1, 0, share_milli=share_milli, cpu_milli=500)))
+        assert Planner(view, policy=Policy(order)).plan(T0).faults == ()
+
+
 def test_fair_share_hands_free_gpus_out_in_turn() -> None:
     jobs = [job(n, user="alice") for n in (1, 2, 3)] + [job(n, user="bob") for n in (4, 5, 6)]
     view = View().advance(observed(box(gpus=4)) + submitted(*jobs))

@@ -88,9 +88,11 @@ class Demands:
     def gpus(self, job: Job) -> float:
         """GPUs that the job counts as at least; a job without any counts its CPUs."""
         request = job.spec.request
+        if not request.devices:
+            return asked_gpus(job)
         # Of ten thousand jobs that are ranked in a cycle most ask for whole devices: nothing else is looked at.
         if request.share_milli == MILLI_PER_DEVICE and request.split_milli is None and request.mig_profile is None:
-            return request.gang_size * request.devices or asked_gpus(job)
+            return request.gang_size * request.devices
         return self.least(job).milli / MILLI_PER_DEVICE
 
     def _whole_mib(self, uuid: str) -> int:
