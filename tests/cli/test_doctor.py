@@ -1,3 +1,4 @@
+import re
 import sqlite3
 import threading
 from contextlib import closing
@@ -15,7 +16,10 @@ from corral.cli.doctor import (
     check_ledger,
     check_settings,
 )
+from corral.cli.doctor_devices import devices_finding
 from corral.cli.finding import Finding
+from corral.cli.screen import clock_time
+from corral.client import DeviceRow
 from corral.ledger.store import open_ledger
 from corral.model.home import Home
 from tests.nvml_stub import NvmlStub, nvml_library, nvml_stub, stubbed_nvml
@@ -32,6 +36,31 @@ def test_the_gpus_that_a_driver_names_are_counted(home: Home, stubbed_nvml: Nvml
     stubbed_nvml.say("devices 2")
     found = check_devices(home)
     assert (found.state, found.found.startswith("2 GPUs through nvml, driver ")) == ("ok", True)
+
+
+def test_gpus_that_are_not_well_are_named_with_what_to_do(home: Home, stubbed_nvml: NvmlStub) -> None:
+    home.config_file.write_text("max_temperature: 40\n")
+    stubbed_nvml.say("devices 3", "gpu 0 lost 1", "gpu 1 temp 41", "gpu 2 temp 39")
+    found = check_devices(home)
+    assert found.state == "warning"
+    assert re.match(r"2 GPUs through nvml, driver \S+; GPU 1 .* is unhealthy: it is at 41°C, and 40°C is", found.found)
+    assert "; GPU 0 cannot be opened: " in found.found
+    assert "sudo dmesg | grep -i xid" in found.advice
+    assert "see to its cooling" in found.advice
+
+
+def test_the_gpus_of_a_server_are_told_as_the_server_sees_them() -> None:
+    rows = [
+        DeviceRow("GPU-0", 0, "Mock", "cordoned", state_reason="fan"),
+        DeviceRow("MIG-1", 1, "Mock", "unreadable", parent="GPU-1"),
+        DeviceRow("GPU-1", 1, "Mock", "allocated"),
+    ]
+    found = devices_finding(rows, "described to the server by --mock", described=True)
+    assert (found.state, found.found) == ("ok", "2 GPUs described to the server by --mock; set apart: GPU 0")
+    lost = DeviceRow("GPU-2", 2, "Mock", "unreadable", state_reason="it is lost", state_since=1_800_000_000.0)
+    found = devices_finding([*rows, lost], "through nvml")
+    told = f"GPU 2 (Mock) is unreadable since {clock_time(1_800_000_000.0)}: it is lost"
+    assert (found.state, found.found) == ("warning", f"3 GPUs through nvml; {told}")
 
 
 def test_a_driver_that_hangs_does_not_hold_up_the_doctor(

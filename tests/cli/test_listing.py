@@ -101,8 +101,8 @@ def test_every_table_fits_eighty_columns() -> None:
 
 def test_models_have_the_room_of_what_is_the_same_of_all_devices() -> None:
     uuid, model = "GPU-c0ffee00-0000-4000-8000-00000000000", "NVIDIA A100-SXM4-80GB"
-    first = DeviceRow(uuid=f"{uuid}0", index=0, name=model, memory_total_mib=81920, means="timeslice")
-    second = DeviceRow(uuid=f"{uuid}1", index=1, name=model, memory_total_mib=81920, means="mps")
+    first = DeviceRow(uuid=f"{uuid}0", index=0, name=model, memory_total_mib=81920, means="timeslice", state="free")
+    second = DeviceRow(uuid=f"{uuid}1", index=1, name=model, memory_total_mib=81920, means="mps", state="free")
     same = device_lines([first, first])
     assert same[1].endswith("  A100-SXM4-80GB")
     assert same[-1] == "shared: timeslice"
@@ -203,3 +203,10 @@ def test_a_moment_has_its_date_only_when_it_is_not_today() -> None:
     twice = [clock_time(time.time()) for _ in "ab"]  # midnight may come between one look at the clock and the next
     assert len("14:20") in map(len, twice)
     assert len(clock_time(0.0)) == len("1970-01-01 00:00")
+
+
+def test_a_device_that_is_not_well_is_told_with_why_and_since_when() -> None:
+    hot = DeviceRow("GPU-1", 1, "Mock", "unhealthy", state_reason="it is at 99°C", state_since=NOW)
+    told = f"unhealthy since {clock_time(NOW)}: it is at 99°C"
+    assert f"      {told}" in status_lines(ServerInfo(), [hot])
+    assert device_lines([DeviceRow("GPU-0", 0, "Mock", "free"), hot])[-1] == f"GPU 1 is {told}"

@@ -1,7 +1,7 @@
 """What listings show of devices."""
 
 from corral.control.rows import device_rows
-from corral.model.device import DeviceCondition, DeviceSample
+from corral.model.device import DeviceCondition, DeviceProcess, DeviceSample
 from corral.model.fact import ConditionObserved, DeviceCordoned
 from corral.model.rows import DeviceRow
 from tests.control.strategies import box
@@ -28,3 +28,14 @@ def test_a_cordon_without_a_reason_has_none() -> None:
     view = box(1).advance([DeviceCordoned("GPU-0", "", "alice", 1.0)])
     (shown,) = device_rows(view, {})
     assert (shown.state, shown.state_reason) == ("cordoned", None)
+
+
+def test_since_when_a_device_is_in_its_state_is_told_where_it_is_known() -> None:
+    stranger = DeviceProcess(7)
+    ill = row(
+        DeviceCondition("GPU-0", unhealthy="hot", ill_since=5.0, strangers=(stranger,), strangers_since=3.0), None
+    )
+    assert (ill.state, ill.state_since, ill.since) == ("unhealthy", 5.0, 3.0)
+    used = row(DeviceCondition("GPU-0", strangers=(stranger,), strangers_since=3.0), None)
+    assert (used.state, used.state_since) == ("in_use", 3.0)
+    assert row(DeviceCondition("GPU-0"), None).state_since is None

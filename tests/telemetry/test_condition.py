@@ -165,3 +165,16 @@ def test_a_device_is_free_only_when_its_use_is_known_and_nobody_elses(
         assert total is not None
         assert running is not None
         assert all(process.job_id in jobs for process in running)
+
+
+def test_a_device_is_ill_since_it_was_first_seen_so_and_each_illness_has_its_own_beginning() -> None:
+    def ill_since(*samples: DeviceSample) -> list[float | None]:
+        before, since = None, []
+        for sample in samples:
+            before = standing(sample, before)
+            since.append(before.condition.ill_since)
+        return since
+
+    hot, lost = replace(IDLE, temperature_c=95), replace(without("temperature_c"), fault="it is lost")
+    days = [replace(sample, taken_at=float(at)) for at, sample in enumerate((IDLE, hot, hot, lost, lost, hot, IDLE))]
+    assert ill_since(*days) == [None, 1.0, 1.0, 3.0, 3.0, 5.0, None]

@@ -180,3 +180,21 @@ def test_a_real_gpu_is_inventoried_and_read() -> None:
         assert sample.memory_used_mib is not None
         assert sample.processes is not None
     source.close()
+
+
+def test_a_device_that_cannot_be_opened_is_told_once_however_often_it_is_tried(
+    stubbed_nvml: NvmlStub, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = ManualClock(1.0)
+    source = NvmlSource(clock)
+    source.node()
+    stubbed_nvml.say("devices 2", "gpu 1 lost 1")
+    for _ in range(5):
+        source.sample()
+        clock.advance(61.0)
+    (told,) = source.unopened
+    assert told.startswith("GPU 1 cannot be opened: ")
+    assert [record.getMessage() for record in caplog.records].count(told) == 1
+    stubbed_nvml.say("devices 2")
+    source.sample()
+    assert source.unopened == ()

@@ -1,5 +1,6 @@
 """The sampler on the stub driver and on mock devices: what it tells and what not, and how it bears a hang."""
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -81,6 +82,13 @@ def eventually(holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < deadline, "it did not come to hold"
         time.sleep(0.005)
+
+
+def rewrite(path: Path, text: str) -> None:
+    """In one step: whoever reads meanwhile finds no half of it."""
+    draft = path.with_suffix(".draft")
+    draft.write_text(text)
+    draft.rename(path)
 
 
 def passes(sampler: Sampler, uuid: str = "a") -> None:
@@ -272,3 +280,25 @@ def test_a_stopped_sampler_tells_nothing_more(start: Start, listener: Listener, 
 def test_no_driver_is_called_before_the_sampler_asks(stubbed_nvml: NvmlStub) -> None:
     stubbed_nvml.say("gpu 0 hang 1")
     assert discover(ManualClock()).name == "none"
+
+
+def test_what_becomes_of_a_device_is_logged_once(start: Start, path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    def said() -> list[str]:
+        return [record.getMessage() for record in caplog.records if record.name.endswith("state_log")]
+
+    sampler = start(MockSource(path, SystemClock()))
+    passes(sampler)
+    assert said() == []
+    rewrite(path, ROW.format(uuid="a", extra="lost = true") + ROW.format(uuid="b", extra="ecc_errors = 2"))
+    eventually(lambda: len(said()) == 2)
+    passes(sampler)
+    lost, sick = said()
+    assert lost == "GPU 0 (a): unreadable: the device is lost: it has fallen off the bus; nothing starts on it"
+    assert sick.startswith("GPU 1 (b): unhealthy: 2 memory errors beyond correction since the driver was loaded")
+    rewrite(path, ROW.format(uuid="a", extra=""))
+    eventually(lambda: len(said()) == 4)
+    assert {line.partition(" after")[0] for line in said()[2:]} == {
+        "GPU 0 (a): can be read again", "GPU 1 (b) is gone: the driver no longer names it",
+    }  # fmt: skip

@@ -6,11 +6,11 @@ import os
 import shutil
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -18,9 +18,9 @@ import corral
 from corral.cli.finding import FAILURE, OK, WARNING, Finding
 from corral.cli.screen import command_group, example, painted, print_json, width, wrapped, write_painted
 from corral.cli.server import another_owner, answering
-from corral.client import Client, NoServer, find_address
-from corral.config import load_settings
-from corral.model.device import Device, Node
+from corral.client import Client, DeviceRow, NoServer, find_address
+from corral.config import Settings, load_settings
+from corral.model.device import Device, DeviceSample, Node
 from corral.model.errors import CorralError, Refused
 from corral.model.home import Home
 from corral.model.printable import printable
@@ -173,14 +173,28 @@ def devices_here() -> tuple[int, str]:
 
 def node_here() -> tuple[Node | None, str]:
     """This machine as its driver tells it, and through what; or None and the reason, be it that the driver hangs."""
-    answers: list[tuple[Node | None, str]] = []
+    here = _driver_here()
+    return here.node, here.told
+
+
+class _DriverHere(NamedTuple):
+    """What a driver of this machine tells; `told` is through what, or why there is no node."""
+
+    node: Node | None
+    told: str
+    samples: tuple[DeviceSample, ...] = ()
+    unopened: tuple[str, ...] = ()
+
+
+def _driver_here() -> _DriverHere:
+    answers: list[_DriverHere] = []
     asking = threading.Thread(target=lambda: answers.append(_ask_driver()), name="driver", daemon=True)
     asking.start()
     asking.join(DRIVER_PATIENCE_S)
-    return answers[0] if answers else (None, f"the driver has not answered for {DRIVER_PATIENCE_S:g} s")
+    return answers[0] if answers else _DriverHere(None, f"the driver has not answered for {DRIVER_PATIENCE_S:g} s")
 
 
-def _ask_driver() -> tuple[Node | None, str]:
+def _ask_driver() -> _DriverHere:
     from corral.clock import SystemClock
     from corral.telemetry.discover import discover
 
@@ -188,28 +202,50 @@ def _ask_driver() -> tuple[Node | None, str]:
     try:
         source = discover(SystemClock())
         node = source.node()
-        source.sample()
+        samples = source.sample()
         source.close()
     except CorralError as error:
-        return None, str(error)
+        return _DriverHere(None, str(error))
     finally:
         logging.disable(logging.NOTSET)
+    unopened: tuple[str, ...] = getattr(source, "unopened", ())
     if not node.devices:
-        return None, getattr(source, "reason", "the driver names no GPU")
-    return node, f"through {source.name}, driver {node.driver_version}"
+        return _DriverHere(None, getattr(source, "reason", None) or "; ".join(unopened) or "the driver names no GPU")
+    return _DriverHere(node, f"through {source.name}, driver {node.driver_version}", samples, unopened)
 
 
 def check_devices(home: Home) -> Finding:
-    """A driver answers and has GPUs, or the server has described ones."""
+    """A driver answers and has GPUs, or the server has described ones; and all of them are well."""
+    from corral.cli.doctor_devices import devices_finding
+
+    rows: Sequence[DeviceRow] | None = None
     with suppress(CorralError), Client(home.root) as client:
+        rows = client.devices.list()
         if client.server().mock:
-            return Finding(
-                "GPUs", OK, f"{count_of(len(client.devices.list()), 'GPU')}, described to the server by --mock"
+            return devices_finding(rows, "described to the server by --mock", described=True)
+    here = _driver_here()
+    if here.node is None:
+        return Finding("GPUs", WARNING, here.told, "make nvidia-smi work; without a GPU, try `corral demo`")
+    return devices_finding(rows or _judged(home, here.node, here.samples), here.told, unopened=here.unopened)
+
+
+def _judged(home: Home, node: Node, samples: Sequence[DeviceSample]) -> list[DeviceRow]:
+    """The devices as a server would take them that looked now."""
+    from corral.telemetry.condition import judge
+
+    settings = Settings()
+    with suppress(CorralError):  # what is wrong with those of the home is another check's business
+        settings = load_settings(home.config_file)
+    devices = {device.uuid: device for device in node.devices}
+    rows = []
+    for sample in samples:
+        if (device := devices.get(sample.uuid)) is not None:
+            condition = judge(device, sample, None, (), settings, now_s=0.0).condition
+            state = condition.state()
+            rows.append(
+                DeviceRow(device.uuid, device.index, device.model, state.value, state_reason=condition.reason(state))
             )
-    count, told = devices_here()
-    if not count:
-        return Finding("GPUs", WARNING, told, "make nvidia-smi work; without a GPU, try `corral demo`")
-    return Finding("GPUs", OK, f"{count_of(count, 'GPU')} {told}")
+    return rows
 
 
 def check_killing(home: Home) -> Finding:

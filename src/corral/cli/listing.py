@@ -217,7 +217,21 @@ def device_lines(rows: Sequence[DeviceRow]) -> list[str]:
     for row, shared in zip(rows, means, strict=True):
         cells = (_or(row.index, "?"), row.uuid, format_memory(row.memory_total_mib), row.compute_capability or "?")
         table.add(*cells, *([shared] if mixed else []), _short_model(row.name))
-    return table.lines() + ([] if mixed or not rows else [f"shared: {means[0]}"])
+    below = [] if mixed or not rows else [f"shared: {means[0]}"]
+    return (
+        table.lines() + below + [clipped_line(f"GPU {_or(row.index, '?')} is {amiss(row)}") for row in rows if ill(row)]
+    )
+
+
+def ill(device: DeviceRow) -> bool:
+    """Whether nothing can start on it for what it is itself."""
+    return device.state in ("unreadable", "unhealthy")
+
+
+def amiss(device: DeviceRow) -> str:
+    """What is the matter with it, since when and why: "unhealthy since 14:20: it is at 97°C, and ..."."""
+    since = "" if device.state_since is None else f" since {clock_time(device.state_since)}"
+    return f"{device.state}{since}" + (f": {device.state_reason}" if device.state_reason else "")
 
 
 def clipped_line(line: str) -> str:
@@ -246,7 +260,9 @@ def _holder(device: DeviceRow, number: int) -> str:
 def _notes(device: DeviceRow) -> list[str]:
     """Who uses it beside the jobs that hold it, and what is wrong with it."""
     notes = []
-    if device.state_reason and device.state not in ("free", "allocated", "reserved", "in_use"):
+    if ill(device):
+        notes.append(amiss(device))
+    elif device.state_reason and device.state not in ("free", "allocated", "reserved", "in_use"):
         notes.append(device.state_reason)
     holders = [holder.job for holder in device.holders]
     for process in device.processes:

@@ -103,6 +103,7 @@ def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample
             for process in seen.processes or ()
         ),
         state_reason=condition.reason(state),
+        state_since=condition.since(state),
         since=condition.strangers_since,
         node=node_name,
         compute_capability=_dotted(device.compute_capability),

@@ -131,6 +131,7 @@ class DeviceCondition:
     Attributes:
         unreadable: why it cannot be read (or its sample is too old), None when it can.
         unhealthy: why it is taken for sick, None when it is well.
+        ill_since: when it was first seen to be so, unreadable or unhealthy; None when it is neither.
         cordoned: the administrator's reason for setting it apart, None when it is not.
         strangers: processes on it that Corral did not start.
         stale: strangers hold memory but have not used the device for the site's `stale_after`.
@@ -148,6 +149,7 @@ class DeviceCondition:
     lendable: bool = False
     memory_free_mib: int | None = None
     utilization_pct: int | None = None
+    ill_since: float | None = None
 
     def state(self, *, allocated: bool = False, reserved: bool = False) -> DeviceState:
         """The first state that applies; `allocated` and `reserved` say what Corral has handed out."""
@@ -170,6 +172,12 @@ class DeviceCondition:
             DeviceState.UNHEALTHY: self.unhealthy,
             DeviceState.CORDONED: self.cordoned or None,
         }.get(state)
+
+    def since(self, state: DeviceState) -> float | None:
+        """Since when the device is in `state`, Unix seconds, where the condition knows it."""
+        if state in (DeviceState.UNREADABLE, DeviceState.UNHEALTHY):
+            return self.ill_since
+        return self.strangers_since if state in (DeviceState.IN_USE, DeviceState.STALE) else None
 
 
 def availability_score(memory_free_mib: int | None, memory_total_mib: int | None, utilization_pct: int | None) -> float:

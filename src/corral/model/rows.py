@@ -132,6 +132,7 @@ class DeviceRow:
         index: in PCI bus order, as nvidia-smi counts.
         state: unreadable, unhealthy, cordoned, allocated, reserved, in_use, stale or free.
         state_reason: why that, for a person.
+        state_since: since when, where that is known: of what is unreadable, unhealthy, in_use or stale.
         since: when strangers were first seen on it.
         means: how it is shared: exclusive, mps, mig or timeslice.
         mig_profile, parent: of a MIG slice, and the UUID of the device that it is cut from.
@@ -150,6 +151,7 @@ class DeviceRow:
     holders: tuple[HolderRow, ...] = ()
     processes: tuple[ProcessRow, ...] = ()
     state_reason: str | None = None
+    state_since: float | None = None
     since: float | None = None
     node: str | None = None
     compute_capability: str | None = None

@@ -37,13 +37,18 @@ def judge(
     unreadable = _unreadable(device, sample)
     if unreadable is not None:
         since = was.strangers_since if was is not None else None
-        return Standing(DeviceCondition(device.uuid, unreadable=unreadable, strangers_since=since))
+        ill_since = was.ill_since if was is not None and was.unreadable is not None else sample.taken_at
+        return Standing(DeviceCondition(device.uuid, unreadable=unreadable, ill_since=ill_since, strangers_since=since))
     strangers = tuple(process for process in sample.processes or () if process.job_id not in jobs)
     unused_since_s = _unused_since(sample, strangers, before, now_s)
     stale = unused_since_s is not None and now_s - unused_since_s >= settings.stale_after_s
+    ill_before = was is not None and was.unhealthy is not None
+    unhealthy = illness(sample, settings.max_temperature_c, ill_before=ill_before)
+    ill_since = was.ill_since if was is not None and was.unhealthy is not None else sample.taken_at
     condition = DeviceCondition(
         uuid=device.uuid,
-        unhealthy=illness(sample, settings.max_temperature_c, ill_before=was is not None and was.unhealthy is not None),
+        unhealthy=unhealthy,
+        ill_since=None if unhealthy is None else ill_since,
         strangers=strangers,
         strangers_since=_strangers_since(strangers, was, sample.taken_at),
         stale=stale,

@@ -74,6 +74,12 @@ class AnyDriver:
             self._look()
         return host_node(labels=self._labels) if self._found is None else self._found.node()
 
+    @property
+    def unopened(self) -> tuple[str, ...]:
+        """Devices that the driver counts and that cannot be opened, in words, where it tells."""
+        found: tuple[str, ...] = getattr(self._found, "unopened", ())
+        return found
+
     def sample(self, uuids: Sequence[str] | None = None) -> tuple[DeviceSample, ...]:
         """Samples of the devices, none while there is no driver."""
         return () if self._found is None else self._found.sample(uuids)

@@ -120,6 +120,7 @@ def _sample(mock: MockDevice, now: float, held_milli: int) -> DeviceSample:
         temperature_c=mock.temperature_c + round(_BUSY_TEMPERATURE_C * load) if readable("temperature_c") else None,
         power_mw=mock.power_mw + round(_BUSY_POWER_MW * load) if readable("power_w") else None,
         processes=mock.processes if readable("processes") else None,
+        ecc_errors=mock.ecc_errors,
     )
 
 

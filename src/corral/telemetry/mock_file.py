@@ -22,7 +22,7 @@ _FILE_KEYS = ("slot_name", "device_plugin_name", "devices", "attributes", "forma
 _DEVICE_KEYS = (
     *("mother_uuid", "model_name", "numa_node", "subproc_count", "memory_size", "is_mig_device"),
     *("utilization_pct", "memory_used", "temperature_c", "power_w", "compute_capability"),
-    *("links", "processes", "unreadable", "lost", "load"),
+    *("links", "processes", "unreadable", "lost", "load", "ecc_errors"),
 )
 _PROFILE = re.compile(r"-(?=\d+g\b)")
 """Before a slice's profile, 1g.10gb or 20g; models have hyphens, too."""
@@ -53,6 +53,7 @@ class MockDevice:
     unreadable: frozenset[str] = frozenset()
     lost: bool = False
     load: Load = Load.IDLE
+    ecc_errors: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,7 @@ def _read_device(row: Table, number: int) -> MockDevice:
         unreadable=_read_unreadable(row),
         lost=row.get("lost", False, a_bool, "true or false"),
         load=row.get("load", Load.IDLE, Load, f"one of {', '.join(Load)}"),
+        ecc_errors=row.get("ecc_errors", None, an_int(0, 2**31 - 1), "a number of memory errors"),
     )
 
 
@@ -176,6 +178,7 @@ def _join_slices(whole: MockDevice, part: MockDevice) -> MockDevice:
         unreadable=whole.unreadable | part.unreadable,
         lost=whole.lost or part.lost,
         load=part.load if whole.load is Load.IDLE else whole.load,
+        ecc_errors=max((e for e in (whole.ecc_errors, part.ecc_errors) if e is not None), default=None),
     )
 
 

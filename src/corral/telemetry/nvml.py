@@ -36,6 +36,10 @@ class NvmlSource:
 
     Safe to call again from another thread while a call hangs. The session is reopened after a driver reload, and now
     and then while a device is lost.
+
+    Attributes:
+        unopened: devices that the driver counts and does not let anybody open, with its reason; without a UUID they
+            cannot be in the inventory.
     """
 
     name = "nvml"
@@ -43,6 +47,7 @@ class NvmlSource:
     def __init__(self, clock: Clock, *, labels: Mapping[str, str] | None = None) -> None:
         self._clock = clock
         self._labels = labels
+        self.unopened: tuple[str, ...] = ()
         self._session: _Session | None = None
         self._known: dict[str, Device] = {}
         self._node: Node | None = None
@@ -95,16 +100,20 @@ class NvmlSource:
 
     def _open(self) -> _Session:
         open_session()
-        handles, indices = {}, {}
+        handles, indices, unopened = {}, {}, []
         for index in range(ask(pynvml.nvmlDeviceGetCount) or 0):
             try:
                 handle = ask(pynvml.nvmlDeviceGetHandleByIndex, index)
                 uuid = None if handle is None else ask(pynvml.nvmlDeviceGetUUID, handle)
             except DeviceLost as error:
-                logger.warning("GPU %d cannot be opened: %s", index, error)
+                unopened.append(f"GPU {index} cannot be opened: {error}")
                 continue
             if uuid is not None:
                 handles[uuid], indices[uuid] = handle, index
+        for words in unopened:
+            if words not in self.unopened:
+                logger.warning("%s", words)
+        self.unopened = tuple(unopened)
         try:
             links = read_links(handles)
         except DeviceLost:

@@ -17,6 +17,7 @@ from corral.telemetry.attribution import SERVICE, Attribution
 from corral.telemetry.condition import Standing, is_news, judge
 from corral.telemetry.driver_thread import DriverThread
 from corral.telemetry.host import host_node
+from corral.telemetry.state_log import StateLog
 
 logger = logging.getLogger(__name__)
 
@@ -70,6 +71,7 @@ class Sampler:
         self._samples: dict[str, DeviceSample] = {}
         self._standings: dict[str, Standing] = {}
         self._told: dict[str, DeviceCondition] = {}
+        self._state_log = StateLog()
 
     def start(self) -> None:
         """Look once, so that the server knows its devices when it opens, then go on in a thread."""
@@ -132,6 +134,9 @@ class Sampler:
             observations += self._news()
             if observations and not self._stopping.is_set():
                 self._observe(observations)
+            devices = self._devices
+            conditions = {uuid: standing.condition for uuid, standing in self._standings.items()}
+        self._state_log.look(devices, conditions, self._clock.monotonic())
 
     def _read(self) -> _Reading:
         try:
