@@ -50,7 +50,7 @@ def test_a_gang_on_one_machine_is_one_process_that_sees_the_gpus_of_all_members(
         (["--min-driver", "550.60"], "no node has driver 550.60 or newer; the newest is 550.54.15"),
         (["--min-cuda", "12.5"], "no node has CUDA 12.5 or newer; the newest is 12.4"),
         (["--speed", "a100=0"], "it runs on no model that is here"),
-        (["--gang", "2", "--spread"], "all nodes together can hold 1 such members"),
+        (["--gang", "2", "--spread"], "2 nodes are asked for, a member of the gang on each, and one node is here"),
         (["--gang", "2", "--gpus", "0.5"], "would hold parts of GPUs"),
     ],
 )

@@ -1,6 +1,7 @@
 """The `corral` command. It speaks through `corral.client` only; what a command needs is imported when it runs."""
 
 import os
+import signal
 import sys
 
 from corral.model.errors import CorralError
@@ -26,6 +27,8 @@ def main() -> int:
         return 1
     finally:
         _flush()
+        # How this ends is settled: one more Ctrl-C while the interpreter shuts down would make it another end.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     return 0
 
 

@@ -1,6 +1,8 @@
 import os
 import pwd
 import signal
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,12 +32,11 @@ def user(request: pytest.FixtureRequest) -> dict[str, object]:
 
 
 @pytest.fixture
-def shared(tmp_path: Path) -> Path:
-    """A directory that every user can enter."""
-    for directory in (tmp_path, *tmp_path.parents):
-        if directory.stat().st_uid == os.geteuid() and directory != Path("/"):
-            directory.chmod(directory.stat().st_mode | 0o055)
-    return tmp_path
+def shared() -> Iterator[Path]:
+    """A directory that every user can enter, as they cannot where pytest keeps a test's own."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
 
 
 def _refusal(machine: Machine, state: LaunchState) -> tuple[int | None, str]:
