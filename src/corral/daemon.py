@@ -6,7 +6,6 @@ import fcntl
 import gc
 import logging
 import os
-import pwd
 import resource
 import signal
 import sys
@@ -17,7 +16,7 @@ from typing import Any
 
 import corral
 from corral.api.app import create_app
-from corral.api.auth import Authenticator, ensure_token, find_account
+from corral.api.auth import Authenticator, ensure_token, find_account, user_name
 from corral.api.listening import Listening, TcpListener
 from corral.api.server import ApiServer, unix_socket
 from corral.api.tls import TlsAcceptor
@@ -203,7 +202,7 @@ class Server:
             self._clock,
             account=find_account,
             is_admin=authenticator.is_admin,
-            only_user=None if _by_root() else pwd.getpwuid(os.geteuid()).pw_name,
+            only_user=None if _by_root() else user_name(os.geteuid()),
         )
         app = create_app(self._house.service, authenticator, issuing, self._ends)
         plain, tls = [self._unix], None
@@ -264,7 +263,7 @@ class Server:
             version=corral.__version__,
             pid=os.getpid(),
             home=str(self._home.root),
-            user=pwd.getpwuid(os.geteuid()).pw_name,
+            user=user_name(os.geteuid()),
             node=nodes[0].name if nodes else None,
             source=self._source.name,
             driver_version=nodes[0].driver_version if nodes else None,

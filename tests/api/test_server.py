@@ -75,6 +75,13 @@ def test_listening_beyond_this_machine_without_encryption_is_refused_unless_wish
         assert not caplog.text
 
 
+def test_an_answer_over_tcp_does_not_wait_for_an_acknowledgement() -> None:
+    with tcp_socket("127.0.0.1:0") as listener, socket.create_connection(listener.getsockname(), PATIENCE_S):
+        connection, _ = listener.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 def test_socket_and_tcp_are_served_alike(served: Served) -> None:
     job_id = served.submit()
     assert served.call_tcp("GET", f"/jobs/{job_id}").data == served.call("GET", f"/jobs/{job_id}").data

@@ -15,6 +15,8 @@ import pytest
 from corral.cli import main
 from corral.client import Client
 from corral.model.errors import CorralError
+from corral.model.token import Scope
+from corral.wire import to_plain
 from tests.e2e.box import PATIENCE_S, Box, described, uuid
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may act as two other users")
@@ -175,3 +177,17 @@ def test_its_owner_stops_a_server_whose_pid_file_is_gone(shared: Box) -> None:
     pid = (shared.home / "corral.pid").read_text().strip()
     (shared.home / "corral.pid").unlink()
     assert f"server {pid} has stopped" in shared.ok("down")
+
+
+def test_a_user_makes_tokens_for_nobody_else_and_sees_and_revokes_no_others(shared: Box) -> None:
+    mine = as_user(ONE, shared, lambda client: to_plain(client.tokens.create()))
+    assert (mine["user"], mine["scope"]) == (ONE.pw_name, "submit")
+    assert f"makes tokens for {ONE.pw_name}" in as_user(
+        OTHER, shared, lambda client: client.tokens.create(ONE.pw_name).token
+    )
+    assert "scope admin is for administrators" in as_user(
+        ONE, shared, lambda client: client.tokens.create(scope=Scope.ADMIN).token
+    )
+    assert as_user(OTHER, shared, lambda client: [row.id for row in client.tokens.list()]) == []
+    assert f"you have no token {mine['id']}" in as_user(OTHER, shared, lambda client: client.tokens.revoke(mine["id"]))
+    assert as_user(ONE, shared, lambda client: client.tokens.revoke(mine["id"])) == [mine["id"]]

@@ -62,7 +62,7 @@ class Authenticator:
         if peer is None:
             return await self._holder(_secret_in(request.headers.get("authorization", "")))
         if self._server_uid not in (0, peer.uid) and peer.uid != 0:
-            mine = _user_name(self._server_uid)
+            mine = user_name(self._server_uid)
             raise Forbidden(
                 f"this server is {mine}'s and runs jobs as {mine} only; ask an administrator for a server that runs "
                 f"as root, or start your own with corral up"
@@ -86,7 +86,7 @@ class Authenticator:
             raise Unauthenticated(f"{_ended(token)}; on the server's machine, `corral token create` makes another")
         if self._server_uid not in (0, token.uid):
             raise Unauthenticated(
-                f"token {token.id} is {token.user}'s, and this server runs jobs as {_user_name(self._server_uid)} only"
+                f"token {token.id} is {token.user}'s, and this server runs jobs as {user_name(self._server_uid)} only"
             )
         caller = await self._caller(token.uid, os.getegid())
         if caller.user != token.user:
@@ -182,7 +182,8 @@ def ensure_token(path: Path) -> str:
     return token
 
 
-def _user_name(uid: int) -> str:
+def user_name(uid: int) -> str:
+    """The name of a user, or the number where it has none, as in many a container."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

@@ -162,6 +162,8 @@ def tcp_socket(address: str, *, encrypted: bool = False, insecure: bool = False)
         listener = socket.create_server((host, int(match["port"])), family=family, backlog=_BACKLOG)
     except OSError as error:
         raise Refused(f"cannot listen on {address}: {error.strerror or error}", field="listen") from None
+    # What is accepted inherits it: else a body that follows its head waits 40 ms for the client to acknowledge that.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     # What was bound is judged: a name may mean any address.
     if not encrypted and not is_loopback(listener.getsockname()[0]):
         if not insecure:
