@@ -43,6 +43,7 @@ from corral.model.means import Level, Means
 from corral.model.printable import printable
 from corral.model.rows import ServerInfo
 from corral.model.view import View
+from corral.node.looks import HostLooks
 from corral.ports import Backend, Decided, Lineage, Origin
 from corral.scheduling.idle import IdlePolicy
 from corral.scheduling.policy import placed_by
@@ -93,6 +94,7 @@ class Server:
         self._source = discover(self._clock, mock=mock, held=self._held_milli, labels=dict(settings.labels))
         self._described = self._source.name == "mock"
         self._processes = HostProcesses()
+        self._looks = HostLooks()
         self._backends = self._make_backends()
         self._mps = mps = make_mps(home.root, settings)
         self._arrangement = Arrangement(settings.sharing, one_user=mps.one_user, unfit=mps.unfit)
@@ -111,6 +113,7 @@ class Server:
             self._sampler,
             self._processes,
             self._clock,
+            looks=self._looks,
             home=home,
             settings=settings,
             tenancy=Tenancy(
@@ -137,6 +140,7 @@ class Server:
                 if warning is not None:
                     log.warning("%s", warning)
             self._sampler.start()
+            self._looks.start()
             # Behind the first observations in the ledger's queue: nobody is answered before the devices are known.
             self._ledger.commit(lambda _: Decided((), None)).result()
             self._site.begin()
@@ -166,6 +170,7 @@ class Server:
         for patrol in self._patrols:
             patrol.close()
         self._house.close()
+        self._looks.close()
         for backend in dict.fromkeys(self._backends.values()):
             backend.close()
         self._sampler.stop()

@@ -1,10 +1,10 @@
 """The few Protocols between the house and its edges. `control` knows these and nothing concrete behind them."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from corral.model.allocation import Allocation
 from corral.model.device import DeviceSample, Node
@@ -15,6 +15,7 @@ from corral.model.token import Token
 from corral.model.view import View
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,4 +295,37 @@ class Processes(Protocol):
 
     def family(self, pid: int) -> frozenset[int]:
         """The pids of a process and of all its living descendants."""
+        ...
+
+
+class Credentials(NamedTuple):
+    """Whose rights a process has."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...] = ()
+
+
+class Look(NamedTuple):
+    """What is to be found out from a user's files: whether a job can work in `directory`, or what a program brings.
+
+    Attributes:
+        program: the first word of a command, a path or a name to be looked for on PATH.
+        model: directory or cached name of the model that the program is to load.
+        workdir: what relative paths start from.
+        variables: those of the job's environment that say where to look, by name.
+    """
+
+    directory: str | None = None
+    program: str | None = None
+    model: str | None = None
+    workdir: str = "/"
+    variables: tuple[tuple[str, str], ...] = ()
+
+
+class Looks(Protocol[T_co]):
+    """Looks at files of users, who may change them, or let a reader wait for ever, as they like."""
+
+    def at(self, looks: Sequence[Look], who: Credentials | None) -> Mapping[Look, T_co]:
+        """What was found with the rights of `who`, None being the server's own; what took too long is left out."""
         ...

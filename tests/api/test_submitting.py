@@ -1,74 +1,83 @@
-import asyncio
-import os
+"""Submitting waits for files on threads, of which nobody gets all."""
+
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 
 from corral.access.caller import Caller
 from corral.api import submitting
 from corral.api.submitting import Submitter
-from corral.model.submission import Submission
+from corral.control import sights
+from corral.node.looks import OwnLooks
+from corral.ports import Credentials, Look
+from corral.preflight.looking import FileFacts
 from tests.api.world import PATIENCE_S, Served, World
 
 HUNG = "/hung/file/server"
 
 
-class HungDirectory:
-    """A directory whose file server does not answer until `answers` is set; `looks` counts who waits for it."""
+class HungLooks(OwnLooks):
+    """Looks at a directory whose file server does not answer until `answers` is set; `begun` counts who waits."""
 
     def __init__(self) -> None:
         self.answers = threading.Event()
-        self.looks = threading.Semaphore(0)
-        self._isdir = os.path.isdir
+        self.begun = threading.Semaphore(0)
 
-    def isdir(self, path: str) -> bool:
-        if path != HUNG:
-            return self._isdir(path)
-        self.looks.release()
-        return self.answers.wait(PATIENCE_S)
+    def at(self, looks: Sequence[Look], who: Credentials | None) -> dict[Look, FileFacts]:
+        if Look(directory=HUNG) not in looks:
+            return super().at(looks, who)
+        self.begun.release()
+        self.answers.wait(PATIENCE_S)
+        return {}
 
 
 @pytest.fixture
-def hung(monkeypatch: pytest.MonkeyPatch) -> Iterator[HungDirectory]:
-    hung = HungDirectory()
-    monkeypatch.setattr(os.path, "isdir", hung.isdir)
+def hung() -> Iterator[HungLooks]:
+    hung = HungLooks()
     yield hung
     hung.answers.set()
 
 
-def test_a_directory_that_hangs_holds_up_nobody_else(served: Served, hung: HungDirectory) -> None:
+@pytest.fixture
+def world(home: Path, hung: HungLooks) -> Iterator[World]:
+    world = World(home, hung)
+    yield world
+    world.close()
+
+
+def test_a_directory_that_hangs_holds_up_nobody_else(served: Served, hung: HungLooks) -> None:
     held_up = [threading.Thread(target=served.submit, kwargs={"workdir": HUNG}) for _ in range(30)]
     for thread in held_up:
         thread.start()
-    for _ in range(submitting._THREADS):
-        assert hung.looks.acquire(timeout=PATIENCE_S)
+    for _ in range(submitting._THREADS_OF_A_USER):
+        assert hung.begun.acquire(timeout=PATIENCE_S)
     assert served.call("GET", "/jobs").data["jobs"] == []
     assert served.call("GET", "/devices").status == 200
     assert not hung.answers.is_set()
     assert all(thread.is_alive() for thread in held_up)
+    assert not hung.begun.acquire(blocking=False), "one user has no more threads than these"
     hung.answers.set()
     for thread in held_up:
         thread.join(PATIENCE_S)
     assert len(served.call("GET", "/jobs").data["jobs"]) == 30
 
 
-def test_a_directory_that_has_gone_is_noticed_although_it_was_there_a_moment_ago(served: Served) -> None:
+def test_each_user_has_threads_of_their_own(world: World) -> None:
+    submitter = Submitter(world.service)
+    ann, bob = submitter._limit_of(Caller("ann")), submitter._limit_of(Caller("bob"))
+    assert ann is not bob
+    assert ann is submitter._limit_of(Caller("ann"))
+
+
+def test_a_directory_that_has_gone_is_noticed_once_what_was_seen_is_old(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
     directory = served.world.home.root / "work"
     directory.mkdir()
     served.submit(workdir=str(directory))
-    served.submit(workdir=str(directory))
     directory.rmdir()
+    monkeypatch.setattr(sights, "TRUST_S", 0.0)
     answer = served.call("POST", "/jobs", {"command": ["true"], "workdir": str(directory)})
     assert (answer.status, answer.error["field"]) == (422, "workdir")
-
-
-def test_many_directories_are_not_remembered_for_ever(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submitting, "_REMEMBERED", 2)
-    submitter = Submitter(world.service)
-    for number in range(5):
-        directory = world.home.root / str(number)
-        directory.mkdir()
-        submission = Submission(("true",), workdir=str(directory))
-        asyncio.run(submitter.submit([submission], Caller("ann")))
-    assert len(submitter._found_at) <= 2

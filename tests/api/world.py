@@ -30,7 +30,9 @@ from corral.model.home import Home
 from corral.model.job import ProcessIdentity
 from corral.model.means import Means
 from corral.model.rows import ServerInfo
-from corral.ports import Decided
+from corral.node.looks import OwnLooks
+from corral.ports import Decided, Looks
+from corral.preflight.looking import FileFacts
 from corral.sharing.exclusive import Exclusive
 from corral.sharing.timeslice import Timeslice
 
@@ -70,7 +72,7 @@ class OwnProcesses:
 class World:
     """One home with its ledger and service; nothing decides, so jobs wait until they are cancelled."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, looks: Looks[FileFacts] | None = None) -> None:
         self.home = Home(root)
         self.home.logs.mkdir(exist_ok=True)
         self.home.scratch.mkdir(exist_ok=True)
@@ -90,6 +92,7 @@ class World:
             StillTelemetry(),
             OwnProcesses(),
             SystemClock(),
+            looks=OwnLooks() if looks is None else looks,
             home=self.home,
             settings=Settings(),
             tenancy=self.tenancy,

@@ -1,21 +1,21 @@
 """What is known to go wrong is told at the door, for the devices that the job may get."""
 
 import os
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from corral.access.caller import Caller
 from corral.clock import ManualClock
-from corral.control.inspection import TRUST_S, Inspection, places_of
+from corral.control.inspection import Inspection, places_of
+from corral.control.sights import Sight, Sights
 from corral.model.device import Device, Node
 from corral.model.errors import Refused
 from corral.model.fact import NodeObserved
 from corral.model.job import Request
 from corral.model.submission import Submission
 from corral.model.view import View
+from corral.node.looks import OwnLooks
 
 T4 = Device("GPU-t", 0, "Tesla T4", 15360, compute_capability=(7, 5))
 A100 = Device("GPU-a", 1, "NVIDIA A100-SXM4-80GB", 81920, compute_capability=(8, 0))
@@ -28,38 +28,48 @@ def with_devices(*devices: Device) -> View:
     return View().advance([NodeObserved(node)])
 
 
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
+def inspected(view: View, submission: Submission) -> tuple[str, ...]:
+    (sight,) = Sights(OwnLooks(), ManualClock()).look([submission], ALICE)
+    return Inspection().notes(view, submission, ALICE, sight)
 
 
-@pytest.fixture
-def inspection(clock: ManualClock) -> Inspection:
-    return Inspection(clock)
+def overridden(view: View, submission: Submission) -> bool:
+    (sight,) = Sights(OwnLooks(), ManualClock()).look([submission], ALICE)
+    return Inspection().overrides(view, submission, sight)
 
 
-def test_what_no_device_can_run_is_refused_and_force_lets_it_in(inspection: Inspection) -> None:
+def test_what_no_device_can_run_is_refused_and_force_lets_it_in() -> None:
     with pytest.raises(Refused, match=r"bfloat16.*--dtype=half.*--force"):
-        inspection.notes(with_devices(T4), BF16, ALICE)
+        inspected(with_devices(T4), BF16)
     forced = replace(BF16, force=True)
-    assert "bfloat16" in inspection.notes(with_devices(T4), forced, ALICE)[0]
-    assert inspection.overrides(with_devices(T4), forced, ALICE)
+    assert "bfloat16" in inspected(with_devices(T4), forced)[0]
+    assert overridden(with_devices(T4), forced)
 
 
-def test_force_overrides_nothing_where_nothing_is_wrong(inspection: Inspection) -> None:
-    assert inspection.notes(with_devices(A100), BF16, ALICE) == ()
-    assert not inspection.overrides(with_devices(A100), replace(BF16, force=True), ALICE)
+def test_force_overrides_nothing_where_nothing_is_wrong() -> None:
+    assert inspected(with_devices(A100), BF16) == ()
+    assert not overridden(with_devices(A100), replace(BF16, force=True))
 
 
-def test_what_only_some_devices_cannot_run_is_told_with_their_model(inspection: Inspection) -> None:
-    (note,) = inspection.notes(with_devices(T4, A100), BF16, ALICE)
+def test_what_only_some_devices_cannot_run_is_told_with_their_model() -> None:
+    (note,) = inspected(with_devices(T4, A100), BF16)
     assert note.startswith("preflight: on Tesla T4: ")
 
 
-def test_devices_that_the_job_cannot_get_do_not_count(inspection: Inspection) -> None:
+def test_devices_that_the_job_cannot_get_do_not_count() -> None:
     wanting = replace(BF16, request=Request(models=("T4",)))
     with pytest.raises(Refused):
-        inspection.notes(with_devices(T4, A100), wanting, ALICE)
+        inspected(with_devices(T4, A100), wanting)
+
+
+def test_a_working_directory_that_is_none_is_refused_and_one_that_does_not_answer_is_told() -> None:
+    with pytest.raises(Refused, match="'/no/such' is no directory on this machine that alice can work in"):
+        inspected(with_devices(A100), replace(BF16, workdir="/no/such"))
+    notes = Inspection().notes(with_devices(T4), BF16, ALICE, Sight(enterable=None))
+    assert notes == (
+        "the working directory '/' did not answer in time; the job fails if it is not there",
+        "preflight: the files of the command did not answer in time, so nothing is said of them",
+    )
 
 
 def test_the_memory_that_counts_is_what_is_granted() -> None:
@@ -68,29 +78,3 @@ def test_the_memory_that_counts_is_what_is_granted() -> None:
     spread = Request(share_milli=1000, split_milli=1200)
     (place,) = places_of(with_devices(A100, replace(A100, uuid="GPU-b")), spread)
     assert (place.devices, place.share_milli) == (2, 600)
-
-
-def test_a_command_that_was_inspected_is_known_for_a_while(inspection: Inspection, clock: ManualClock) -> None:
-    assert not inspection.is_known(BF16, ALICE)
-    inspection.notes(with_devices(A100), BF16, ALICE)
-    assert inspection.is_known(BF16, ALICE)
-    assert not inspection.is_known(replace(BF16, workdir="/tmp"), ALICE)
-    assert inspection.is_known(replace(BF16, request=Request(devices=0)), ALICE)
-    clock.advance(TRUST_S)
-    assert not inspection.is_known(BF16, ALICE)
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can take on another user's rights")
-def test_what_a_user_may_not_read_is_not_read_for_them(inspection: Inspection, tmp_path: Path) -> None:
-    site = tmp_path / "env" / "lib" / "python3.11" / "site-packages" / "torch"
-    site.mkdir(parents=True)
-    (site / "version.py").write_text("cuda: Optional[str] = '13.0'\n")
-    (tmp_path / "env" / "bin").mkdir()
-    (tmp_path / "env" / "bin" / "python").symlink_to(sys.executable)
-    (tmp_path / "env").chmod(0o700)
-    job = Submission((str(tmp_path / "env" / "bin" / "python"), "train.py"), workdir="/")
-    with pytest.raises(Refused, match=r"CUDA 13\.0"):
-        inspection.notes(with_devices(A100), job, ALICE)
-    nobody = Caller("nobody", 65534, 65534)
-    assert inspection.notes(with_devices(A100), job, nobody) == ()
-    assert os.access(tmp_path / "env" / "bin", os.R_OK), "the thread has its own rights again"

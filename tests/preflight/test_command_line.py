@@ -57,3 +57,9 @@ def test_a_command_is_understood(command: str, fields: dict[str, Any]) -> None:
 )
 def test_no_command_at_all_raises(command: list[str]) -> None:
     read_command(command)
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "9" * 5000 + "k", "0", "-1", "1.5"])
+def test_a_number_that_is_none_for_a_flag_is_not_known(number: str) -> None:
+    line = read_command(["vllm", "serve", "m", "-tp", number, "--max-model-len", number])
+    assert (line.tensor, line.context) == (None, None)

@@ -1,6 +1,7 @@
 """What a model needs is estimated from its config, else from its name, else from the least, and the source is said."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tests.preflight.test_weights import DEEPSEEK_V3, LLAMA_2_70B, LLAMA_3_8B, s
 
 
 def model(config: dict[str, Any], weight_bytes: int | None = None) -> LocalModel:
-    return LocalModel(Path("/m"), shape(config), weight_bytes)
+    return LocalModel("/m", shape(config), weight_bytes)
 
 
 def test_an_8b_model_in_16_bits_weighs_15_gib_and_caches_128_kib_a_token() -> None:
@@ -155,3 +156,37 @@ def test_a_directory_without_a_config_is_named(tmp_path: Path) -> None:
     (tmp_path / "m").mkdir()
     with pytest.raises(Refused, match=r"has no config\.json"):
         find_model("m", {}, tmp_path)
+
+
+@pytest.mark.timeout(10)
+def test_a_pipe_in_the_place_of_a_config_is_named_and_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "m").mkdir()
+    os.mkfifo(tmp_path / "m" / "config.json")
+    with pytest.raises(Refused, match=r"config\.json cannot be read: it is not a regular file"):
+        find_model("m", {}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"hidden_size": 10**400},
+        {"num_hidden_layers": 10**400, "num_attention_heads": 2**60},
+        {"vocab_size": 2**53, "intermediate_size": 2**53, "hidden_size": 2**53, "num_hidden_layers": 2**53},
+        {"quantization_config": {"config_groups": {"a": {"weights": ["int4"]}}}},
+        {"quantization_config": {"config_groups": {"a": {"weights": {"num_bits": [4]}}}}},
+        {"sliding_window": 10**400, "max_position_embeddings": 10**400},
+    ],
+)
+def test_no_number_in_a_config_breaks_the_estimate(tmp_path: Path, change: dict[str, Any]) -> None:
+    write_model(tmp_path / "m", {**LLAMA_3_8B, **change})
+    try:
+        found = find_model("m", {}, tmp_path)
+    except Refused:
+        return
+    assert found is not None
+    assert estimate_local(found, Load(tensor_parallel=2)).total_mib > 0
+
+
+@pytest.mark.parametrize("name", ["9" * 400 + "b", "9" * 400 + "x7b", "1x" + "9" * 400 + "b", "9" * 400 + "m"])
+def test_no_number_in_a_name_breaks_the_estimate(name: str) -> None:
+    assert estimate_named(name, Load()).total_mib > 0

@@ -1,9 +1,11 @@
 """The runtime that a program will load is found where its packages say, without running any of them."""
 
+import os
 from pathlib import Path
 
 import pytest
 
+from corral.preflight import runtime
 from corral.preflight.runtime import (
     PythonEnvironment,
     python_environment,
@@ -148,3 +150,22 @@ def test_other_programs_have_no_python_environment(tmp_path: Path) -> None:
     (tmp_path / "script").write_text("#!/bin/sh\n")
     for program in (["./binary"], ["./script"], ["./missing"], ["nowhere"], []):
         assert python_environment(program, {"PATH": str(tmp_path)}, tmp_path) is None
+
+
+def test_a_name_that_lies_across_two_readings_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime, "_CHUNK_BYTES", 70)
+    for at in range(40, 80):
+        (tmp_path / "program").write_bytes(b"\x7fELF".ljust(at) + b"\0libcudart.so.12.4\0".ljust(100))
+        found = runtime_of_binary(["./program"], {}, tmp_path)
+        assert found is not None
+        assert found.version == (12, 4)
+
+
+@pytest.mark.timeout(10)
+def test_a_pipe_in_the_place_of_a_program_or_a_package_is_not_waited_for(site: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "program")
+    (site / "torch").mkdir()
+    os.mkfifo(site / "torch" / "version.py")
+    assert runtime_of_binary(["./program"], {}, tmp_path) is None
+    assert python_environment(["./program"], {}, tmp_path) is None
+    assert find(tmp_path) is None

@@ -70,7 +70,9 @@ async def submit_batch(request: Request, ask: Ask) -> Response:
 @only_looks
 async def dry_run(request: Request, ask: Ask) -> Response:
     """Tell what would become of a job, and submit nothing."""
-    return await answer(ask.service.dry_run, await read_body(request, Submission), ask.caller)
+    submission = await read_body(request, Submission)
+    (sight,) = await ask.submitter.look([submission], ask.caller)
+    return await answer(ask.service.dry_run, submission, ask.caller, sight)
 
 
 @router.post(

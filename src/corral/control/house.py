@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from corral.clock import Clock
 from corral.config import Settings
@@ -14,6 +15,7 @@ from corral.control.holdings import Holdings
 from corral.control.inquiry import Inquiry
 from corral.control.inspection import Inspection
 from corral.control.service import Service
+from corral.control.sights import Sights
 from corral.control.slicing import Slicing
 from corral.control.tenancy import Tenancy
 from corral.control.transitions import Backoff
@@ -21,10 +23,13 @@ from corral.model.home import Home
 from corral.model.job import Job, JobKind
 from corral.model.rows import ServerInfo
 from corral.model.view import View
-from corral.ports import Backend, JobQuery, Launch, Ledger, Processes, Telemetry
+from corral.ports import Backend, JobQuery, Launch, Ledger, Looks, Processes, Telemetry
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import DEFAULT, POLICIES, Policy
 from corral.sharing.definitions import load_catalogue
+
+if TYPE_CHECKING:
+    from corral.preflight.looking import FileFacts
 
 RECALLED_JOBS = 1_000
 """So many of the newest jobs tell a new server what to expect; reading them takes some 50 ms."""
@@ -47,6 +52,7 @@ class House:
         processes: Processes,
         clock: Clock,
         *,
+        looks: "Looks[FileFacts]",
         home: Home,
         settings: Settings,
         tenancy: Tenancy,
@@ -88,7 +94,8 @@ class House:
             slicing=Slicing(ledger, inquiry, allowed=settings.mig_changes),
             adopting=Adopting(ledger, telemetry, processes, clock, watch=self.dispatcher.launch),
             asking=asking,
-            inspection=Inspection(clock, strict=settings.strict_cuda),
+            inspection=Inspection(strict=settings.strict_cuda),
+            sights=Sights(looks, clock),
             stop=self.dispatcher.stop,
         )
 

@@ -1,20 +1,13 @@
 """Preflight at the door: what is known to go wrong is told before the job has waited for it.
 
-The job's files are read with its owner's rights: what a user may not read, a root server does not read for them. The
-rules are loaded with the first job that asks for a GPU, so that a server starts without them.
+The rules are loaded with the first job that asks for a GPU, so that a server starts without them.
 """
 
-import ctypes
-import os
-import threading
-from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from corral.access.caller import Caller
-from corral.clock import Clock
+from corral.control.sights import Sight
 from corral.model.device import Device, Node
 from corral.model.errors import Refused
 from corral.model.fit import could_use, grant_memory_mib, slot_of
@@ -28,95 +21,80 @@ if TYPE_CHECKING:
     from corral.preflight.detect import Detection
     from corral.preflight.subject import Finding, Place
 
-TRUST_S = 5.0
-"""What was found out about a command is taken to hold for so long: a thousand submissions read its files once."""
-_REMEMBERED = 256
-
-Key = tuple[tuple[str, ...], str, int, int | None]
+_MOST_WISHES = 256
+_UNSEEN_DIRECTORY = "the working directory {!r:.200} did not answer in time; the job fails if it is not there"
+_UNSEEN_FILES = "preflight: the files of the command did not answer in time, so nothing is said of them"
 
 
 class Inspection:
     """Inspects submissions. Safe from any thread."""
 
-    def __init__(self, clock: Clock, *, strict: bool = False) -> None:
-        self._clock = clock
+    def __init__(self, *, strict: bool = False) -> None:
         self._strict = strict
-        self._switch = os.geteuid() == 0
-        self._lock = threading.Lock()
-        self._known: OrderedDict[Key, tuple[float, Detection]] = OrderedDict()
         self._places: tuple[Mapping[str, Node] | None, dict[Request, tuple[Place, ...]]] = (None, {})
 
-    def notes(self, view: View, submission: Submission, caller: Caller) -> tuple[str, ...]:
+    def notes(self, view: View, submission: Submission, caller: Caller, sight: Sight) -> tuple[str, ...]:
         """What the job's owner should be told; () when nothing speaks against the job.
 
-        Raises Refused, with the fixes, when it could run on none of the devices that it may get, unless it is forced.
+        Raises Refused for a working directory that the caller cannot work in, and, with the fixes, when the job could
+        run on none of the devices that it may get, unless it is forced.
         """
-        if submission.kind is not JobKind.RUN or not submission.request.devices:
+        if submission.kind is not JobKind.RUN:
             return ()
-        from corral.preflight.rules import blocking, check
+        notes = _directory_notes(submission, caller, sight)
+        if not submission.request.devices:
+            return notes
+        from corral.preflight.rules import blocking
 
-        places = self._places_of(view, submission.request)
-        found = self._detection(submission, caller)
-        results = [(place, check(found.work_in(place), place, strict=self._strict)) for place in places]
+        if sight.detection is None:
+            return (*notes, _UNSEEN_FILES)
+        results = self._results(view, submission, sight.detection)
         if results and all(blocking(findings) for _, findings in results) and not submission.force:
             told = _sentences([(place, blocking(findings)) for place, findings in results])
             raise Refused(
                 f"preflight: {'; '.join(told)}. `corral check` says more; --force submits it all the same",
                 field="command",
             )
-        return tuple(f"preflight: {sentence}" for sentence in _sentences(results))
+        return (*notes, *(f"preflight: {sentence}" for sentence in _sentences(results)))
 
-    def overrides(self, view: View, submission: Submission, caller: Caller) -> bool:
+    def overrides(self, view: View, submission: Submission, sight: Sight) -> bool:
         """Whether `force` is what lets the submission in."""
         if not submission.force or submission.kind is not JobKind.RUN or not submission.request.devices:
             return False
-        from corral.preflight.rules import blocking, check
+        from corral.preflight.rules import blocking
 
-        found = self._detection(submission, caller)
+        results = [] if sight.detection is None else self._results(view, submission, sight.detection)
+        return bool(results) and all(blocking(findings) for _, findings in results)
+
+    def _results(
+        self, view: View, submission: Submission, found: "Detection"
+    ) -> "list[tuple[Place, tuple[Finding, ...]]]":
+        """What is found for each kind of device that the job may get."""
+        from corral.preflight.rules import check
+
         places = self._places_of(view, submission.request)
-        blocked = [blocking(check(found.work_in(place), place, strict=self._strict)) for place in places]
-        return bool(blocked) and all(blocked)
-
-    def is_known(self, submission: Submission, caller: Caller) -> bool:
-        """Whether `notes` would read no file."""
-        if submission.kind is not JobKind.RUN or not submission.request.devices:
-            return True
-        with self._lock:
-            known = self._known.get(_key(submission, caller))
-        return known is not None and self._clock.monotonic() - known[0] < TRUST_S
+        return [(place, check(found.work_in(place), place, strict=self._strict)) for place in places]
 
     def _places_of(self, view: View, request: Request) -> "tuple[Place, ...]":
         """As `places_of`; an answer holds while the nodes stay the same."""
         nodes, places = self._places
-        if nodes is not view.nodes or len(places) >= _REMEMBERED:
+        if nodes is not view.nodes or len(places) >= _MOST_WISHES:
             nodes, places = self._places = view.nodes, {}
         if request not in places:
             places[request] = places_of(view, request)
         return places[request]
 
-    def _detection(self, submission: Submission, caller: Caller) -> "Detection":
-        key, now = _key(submission, caller), self._clock.monotonic()
-        with self._lock:
-            known = self._known.get(key)
-        if known is not None and now - known[0] < TRUST_S:
-            return known[1]
-        found = self._detect(submission.command, submission.env, submission.workdir, caller)
-        with self._lock:
-            self._known[key] = (now, found)
-            self._known.move_to_end(key)
-            if len(self._known) > _REMEMBERED:
-                self._known.popitem(last=False)
-        return found
 
-    def _detect(self, command: Sequence[str], env: Mapping[str, str], workdir: str, caller: Caller) -> "Detection":
-        """What the job's files tell; those that its owner may not read tell nothing."""
-        from corral.preflight.detect import detect
-
-        try:
-            with _rights_of(caller if self._switch else None):
-                return detect(command, env, Path(workdir))
-        except OSError:
-            return detect((), {}, Path("/"))
+def _directory_notes(submission: Submission, caller: Caller, sight: Sight) -> tuple[str, ...]:
+    if sight.enterable is None:
+        return (_UNSEEN_DIRECTORY.format(submission.workdir),)
+    if not sight.enterable:
+        raise Refused(
+            f"the working directory {submission.workdir!r:.200} is no directory on this machine that {caller.user} "
+            "can work in; name another with --workdir",
+            field="workdir",
+        )
+    return ()
 
 
 def places_of(view: View, request: Request) -> "tuple[Place, ...]":
@@ -167,25 +145,3 @@ def _sentences(results: "Sequence[tuple[Place, tuple[Finding, ...]]]") -> list[s
 
 def _on(models: Sequence[str], of: int) -> str:
     return "" if len(models) == of else f"on {', '.join(dict.fromkeys(models))}: "
-
-
-def _key(submission: Submission, caller: Caller) -> Key:
-    return submission.command, submission.workdir, hash(frozenset(submission.env.items())), caller.uid
-
-
-@contextmanager
-def _rights_of(caller: Caller | None) -> Iterator[None]:
-    """Let this thread, and no other, see files as the caller does; nothing for None, or a caller who is nobody here.
-
-    Linux keeps the ids that file access is judged by for each thread; the groups besides the first are not taken on.
-    """
-    if caller is None or caller.uid is None or caller.gid is None:
-        yield
-        return
-    libc = ctypes.CDLL(None)
-    own_gid, own_uid = libc.setfsgid(caller.gid), libc.setfsuid(caller.uid)
-    try:
-        yield
-    finally:
-        libc.setfsuid(own_uid)
-        libc.setfsgid(own_gid)

@@ -16,6 +16,7 @@ from corral.control.checks import check
 from corral.control.holdings import Holdings
 from corral.control.inquiry import Inquiry
 from corral.control.inspection import Inspection
+from corral.control.sights import Sight, Sights
 from corral.control.site_rules import obey
 from corral.control.slicing import Slicing
 from corral.model.device import Node
@@ -55,6 +56,7 @@ class Service:
         adopting: Adopting,
         asking: Asking,
         inspection: Inspection,
+        sights: Sights,
         stop: Callable[[str], None],
     ) -> None:
         self.inquiry = inquiry
@@ -66,23 +68,26 @@ class Service:
         self._processes = processes
         self._clock = clock
         self._asking = asking
+        self.sights = sights
         self._inspection = inspection
         self._stop = stop
         self._possible: tuple[tuple[Mapping[str, Node], Mapping[str, Pool]] | None, set[Wish]] = (None, set())
 
     def submit(self, submissions: Sequence[Submission], caller: Caller) -> tuple[str, ...]:
         """Accept all or none; the id of each, once on disk. Raises Refused, Forbidden, Conflict, LedgerFailed."""
-        return self.submit_future(submissions, caller).result()
+        return self.submit_seen(submissions, caller, self.sights.look(submissions, caller)).result()
 
-    def submit_future(self, submissions: Sequence[Submission], caller: Caller) -> "Future[tuple[str, ...]]":
-        """As `submit`, without waiting for the disk."""
+    def submit_seen(
+        self, submissions: Sequence[Submission], caller: Caller, sights: Sequence[Sight]
+    ) -> "Future[tuple[str, ...]]":
+        """As `submit`, of which the files were looked at, without waiting for the disk."""
         view = self._ledger.view()
         now = self._clock.now()
         specs: list[JobSpec] = []
         before: Submission | None = None
-        for asked in submissions:
+        for asked, sight in zip(submissions, sights, strict=True):
             # Many a batch is one submission over and over; its jobs share a spec.
-            specs.append(specs[-1] if asked == before else self._checked(view, asked, caller))
+            specs.append(specs[-1] if asked == before else self._checked(view, asked, caller, sight))
             before = asked
         # All at once, for each taking of more numbers than are at hand waits for the disk.
         numbers = iter(self._ledger.next_ids(sum(map(submit.ids_needed, submissions))))
@@ -99,7 +104,7 @@ class Service:
 
         return self._ledger.commit(decide)
 
-    def _checked(self, view: View, asked: Submission, caller: Caller) -> JobSpec:
+    def _checked(self, view: View, asked: Submission, caller: Caller, sight: Sight) -> JobSpec:
         """The specification of a submission in which nothing is amiss. Raises Refused, Forbidden."""
         if asked.kind is JobKind.ADOPT:
             raise Refused("a process is adopted with `corral adopt PID`, not submitted", field="kind")
@@ -108,21 +113,18 @@ class Service:
         check(submission)
         obey(view, submission, caller.user)
         self._check_possible(view, submission, caller.user)
-        notes += self._inspection.notes(view, submission, caller)
+        notes += self._inspection.notes(view, submission, caller, sight)
         spec = submit.spec_of(submission, caller, view.limits, self._owner(submission))
-        forced_by = caller.user if self._inspection.overrides(view, submission, caller) else None
+        forced_by = caller.user if self._inspection.overrides(view, submission, sight) else None
         return replace(spec, notes=notes, forced_by=forced_by) if notes else spec
 
-    def dry_run(self, submission: Submission, caller: Caller) -> DryRun:
+    def dry_run(self, submission: Submission, caller: Caller, sight: Sight) -> DryRun:
         """What would become of the submission, as `Inquiry.dry_run` and preflight say. Raises as `submit`."""
         submission = with_whole_node(submission, self._ledger.view().nodes.values())
         told = self.inquiry.dry_run(submission, caller.user)
         settled, _ = self._asking.settle(submission, caller.user)
-        return replace(told, notes=(*told.notes, *self._inspection.notes(self._ledger.view(), settled, caller)))
-
-    def is_quick(self, submission: Submission, caller: Caller) -> bool:
-        """Whether submitting it reads nothing from a disk but its own working directory."""
-        return self._inspection.is_known(submission, caller)
+        notes = self._inspection.notes(self._ledger.view(), settled, caller, sight)
+        return replace(told, notes=(*told.notes, *notes))
 
     def _check_possible(self, view: View, submission: Submission, user: str) -> None:
         """Raises Refused for what no node here could serve; an answer holds while nodes and pools stay the same."""

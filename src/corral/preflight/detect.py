@@ -4,14 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from corral.model.errors import Refused
 from corral.preflight.command_line import CommandLine, read_command
 from corral.preflight.compatibility import Version, dotted
 from corral.preflight.estimate import Estimate, estimate_local, estimate_named
+from corral.preflight.looking import FileFacts, look, look_of
 from corral.preflight.memory_rules import granted_mib
-from corral.preflight.model_source import LocalModel, find_model
+from corral.preflight.model_source import LocalModel
 from corral.preflight.precision import canonical
-from corral.preflight.runtime import python_environment, runtime_of_binary, runtime_of_python
 from corral.preflight.subject import Place, Work
 
 
@@ -46,24 +45,26 @@ class Detection:
 
 def detect(command: Sequence[str], env: Mapping[str, str], workdir: Path, stated: Stated | None = None) -> Detection:
     """Everything that the command, its environment and its model tell. Files that cannot be read tell nothing."""
-    said = stated or Stated()
     line = read_command(command)
+    return detection(line, env, look(look_of(line, env, str(workdir))), stated)
+
+
+def detection(line: CommandLine, env: Mapping[str, str], files: FileFacts, stated: Stated | None = None) -> Detection:
+    """What the command and its environment tell, together with what its files do."""
+    said = stated or Stated()
     sources = []
-    python = python_environment(line.program, env, workdir)
     runtime = said.cuda
-    if runtime is None:
-        found = runtime_of_python(python, env) if python else runtime_of_binary(line.program, env, workdir)
-        if found is not None:
-            runtime = found.version
-            sources.append(f"CUDA {dotted(found.version)}: {found.source}")
+    if runtime is None and files.runtime is not None:
+        runtime = files.runtime.version
+        sources.append(f"CUDA {dotted(runtime)}: {files.runtime.source}")
     framework = line.framework
-    if framework is None and python is not None and python.has("paddle") and not python.has("torch"):
+    if framework is None and files.paddle is not None:
         framework = "paddle"
-        sources.append(f"PaddlePaddle: {python.root}")
-    model, trouble = _model(line, env, workdir)
+        sources.append(f"PaddlePaddle: {files.paddle}")
+    model = files.model
     estimate = _estimate(line, model)
-    if trouble:
-        sources.append(f"model: {trouble}")
+    if files.model_trouble:
+        sources.append(f"model: {files.model_trouble}")
     if estimate is not None:
         sources.append(f"memory: {estimate.source}")
     work = Work(
@@ -78,15 +79,6 @@ def detect(command: Sequence[str], env: Mapping[str, str], workdir: Path, stated
         allocator=env.get("FLAGS_allocator_strategy"),
     )
     return Detection(work, estimate, tuple(sources))
-
-
-def _model(line: CommandLine, env: Mapping[str, str], workdir: Path) -> tuple[LocalModel | None, str | None]:
-    if line.model is None:
-        return None, None
-    try:
-        return find_model(line.model, env, workdir), None
-    except Refused as refused:
-        return None, str(refused)
 
 
 def _estimate(line: CommandLine, model: LocalModel | None) -> Estimate | None:

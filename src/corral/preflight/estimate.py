@@ -83,7 +83,7 @@ def estimate_local(model: LocalModel, load: Load) -> Estimate:
     shape = model.shape
     stored = shape.quantization or shape.dtype or "float16"
     asked = _quantization(load, shape.quantization) or canonical(load.dtype) or stored
-    source = f"{model.path / 'config.json'}"
+    source = f"{model.path}/config.json"
     if model.weight_bytes is not None and (shape.quantization or _same_width(asked, stored)):
         source += " and the size of its weight files"
         weight_bytes = model.weight_bytes / load.world_size

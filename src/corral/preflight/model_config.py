@@ -27,7 +27,7 @@ _TIED = frozenset({"bloom", "falcon", "gemma", "gemma2", "gemma3_text", "gpt2", 
 """Families that use one matrix for input and output unless their config says otherwise."""
 
 
-_LARGEST = 10**9
+LARGEST = 10**9
 """No number of a model is larger; one that is has been made up, and what is computed of it would overflow."""
 
 
@@ -119,7 +119,7 @@ def shape_of(config: Mapping[str, Any]) -> ModelShape | str:
 
 def _int(config: Mapping[str, Any], *names: str) -> int | None:
     found = (value for name in names if type(value := config.get(name)) is int)
-    return next((value for value in found if 0 < value <= _LARGEST), None)
+    return next((value for value in found if 0 < value <= LARGEST), None)
 
 
 def _text(config: Mapping[str, Any], *names: str) -> str | None:
@@ -175,10 +175,12 @@ def _quantization(config: Any) -> str | None:
         return "int8" if config.get("load_in_8bit") else "bitsandbytes"
     groups = config.get("config_groups")
     if isinstance(groups, dict):
-        weights = next((group.get("weights") or {} for group in groups.values() if isinstance(group, dict)), {})
+        weights = next((group.get("weights") for group in groups.values() if isinstance(group, dict)), None)
+        if not isinstance(weights, dict):
+            return None
         floats = weights.get("type") == "float"
         names = {8: "fp8" if floats else "int8", 4: "fp4" if floats else "int4"}
-        return names.get(weights.get("num_bits", 0))
+        return names.get(_int(weights, "num_bits") or 0)
     if config.get("bits") == 8:
         return "int8"
     algorithm = str(config.get("quant_algo", "")).lower()

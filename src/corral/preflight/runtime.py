@@ -3,27 +3,29 @@
 Only names of files and a few words in them are read; nothing is executed.
 """
 
-import mmap
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from corral.preflight.compatibility import Version, version_of
+from corral.preflight.files import chunks, names_in, read_start
 
-_TAG = re.compile(r"\+cu(\d+)(\d)\b")
-_TORCH_CUDA = re.compile(r"^cuda\b[^=]*=\s*['\"](\d+\.\d+)", re.MULTILINE)
-_WHEEL = re.compile(r"nvidia_cuda_runtime(?:_cu\d+)?-(\d+\.\d+)[\d.]*\.dist-info")
-_CONDA = re.compile(r"(?:cuda-cudart|cudatoolkit)-(\d+\.\d+)[\d.]*-[^-]*\.json")
-_PADDLE = re.compile(r"paddlepaddle_gpu-[\d.]+\.post(\d+)(\d)")
-_LIBRARY = re.compile(r"libcudart\.so\.(\d+\.\d+)[\d.]*")
-_MAJOR_LIBRARY = re.compile(r"libcudart\.so\.(\d+)")
-_LINKED = re.compile(rb"\0libcudart\.so\.(\d+(?:\.\d+)?)\0")
+_TAG = re.compile(r"\+cu(\d{1,3})(\d)\b")
+_TORCH_CUDA = re.compile(r"^cuda\b[^=\n]*=\s*['\"](\d{1,3}\.\d{1,3})\b", re.MULTILINE)
+_WHEEL = re.compile(r"nvidia_cuda_runtime(?:_cu\d+)?-(\d{1,3}\.\d{1,3})\b[\d.]*\.dist-info")
+_CONDA = re.compile(r"(?:cuda-cudart|cudatoolkit)-(\d{1,3}\.\d{1,3})\b[\d.]*-[^-]*\.json")
+_PADDLE = re.compile(r"paddlepaddle_gpu-[\d.]+\.post(\d{1,3})(\d)\b")
+_LIBRARY = re.compile(r"libcudart\.so\.(\d{1,3}\.\d{1,3})\b[\d.]*")
+_MAJOR_LIBRARY = re.compile(r"libcudart\.so\.(\d{1,3})")
+_LINKED = re.compile(rb"\0libcudart\.so\.(\d{1,3}(?:\.\d{1,3})?)\0")
 _LINKED_BYTES = 1 << 24
 """Linkers write the names of libraries near the start of a file."""
+_CHUNK_BYTES = 1 << 20
+_LONGEST_NAME_BYTES = 64
+_SHEBANG_BYTES = 512
 _ELF = b"\x7fELF"
-_LIBRARIES_IN = ("nvidia/*/lib", "torch/lib")
-"""Where wheels keep a runtime's libraries, below the packages."""
 _VERSION_FILE_BYTES = 4096
 
 
@@ -42,13 +44,13 @@ class PythonEnvironment:
     root: Path
 
     def site_packages(self) -> list[Path]:
-        return sorted(self.root.glob("lib/python3*/site-packages")) + sorted(
-            self.root.glob("lib/python3*/dist-packages")
-        )
+        pythons = [self.root / "lib" / name for name in names_in(self.root / "lib", "python3*")]
+        sites = [python / kind for kind in ("site-packages", "dist-packages") for python in pythons]
+        return [site for site in sites if os.path.isdir(site)]
 
     def has(self, package: str) -> bool:
         """Whether a package of this import name is installed."""
-        return any((site / package).is_dir() for site in self.site_packages())
+        return any(os.path.isdir(site / package) for site in self.site_packages())
 
 
 def python_environment(program: Sequence[str], env: Mapping[str, str], workdir: Path) -> PythonEnvironment | None:
@@ -80,15 +82,24 @@ def runtime_of_binary(program: Sequence[str], env: Mapping[str, str], workdir: P
     What lies on the library path or in the machine's toolkit says nothing of a program: a shell has them too.
     """
     path = _which(program[0], env, workdir) if program else None
+    version = None if path is None else _linked(path)
+    return None if version is None else FoundRuntime(version, str(path))
+
+
+def _linked(path: Path) -> Version | None:
+    """The version in the name of the runtime's library that an ELF file states."""
+    before = b""
     try:
-        if path is None or path.stat().st_size < len(_ELF):
-            return None
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-            linked = _LINKED.search(text, 0, _LINKED_BYTES) if text[: len(_ELF)] == _ELF else None
-            version = version_of(linked[1].decode()) if linked else None
+        for chunk in chunks(path, _LINKED_BYTES, _CHUNK_BYTES):
+            if not before and not chunk.startswith(_ELF):
+                return None
+            found = _LINKED.search(before + chunk)
+            if found:
+                return version_of(found[1].decode())
+            before = (before + chunk)[-_LONGEST_NAME_BYTES:]
     except OSError:
         return None
-    return None if version is None else FoundRuntime(version, str(path))
+    return None
 
 
 def runtime_of_machine(env: Mapping[str, str], toolkit: Path = Path("/usr/local/cuda")) -> FoundRuntime | None:
@@ -104,36 +115,34 @@ def _on_library_path(env: Mapping[str, str]) -> FoundRuntime | None:
 def _in_environment(python: PythonEnvironment) -> Iterator[FoundRuntime]:
     for site in python.site_packages():
         yield from _torch(site)
-        names = sorted(entry.name for entry in site.glob("*.dist-info"))
+        names = names_in(site, "*.dist-info")
         for name in names:
             tagged = _TAG.search(name) if name.startswith("torch-") else _PADDLE.match(name)
             if tagged:
                 yield FoundRuntime((int(tagged[1]), int(tagged[2])), str(site / name))
         for name in names:
             yield from _version(_WHEEL.fullmatch(name), site / name)
-    for entry in sorted((python.root / "conda-meta").glob("cud*.json")):
-        yield from _version(_CONDA.fullmatch(entry.name), entry)
+    for name in names_in(python.root / "conda-meta", "cud*.json"):
+        yield from _version(_CONDA.fullmatch(name), python.root / "conda-meta" / name)
     for site in python.site_packages():
-        for pattern in _LIBRARIES_IN:
-            for directory in sorted(site.glob(pattern)):
-                yield from _libraries(directory, major=True)
+        for package in names_in(site / "nvidia"):
+            yield from _libraries(site / "nvidia" / package / "lib", major=True)
+        yield from _libraries(site / "torch" / "lib", major=True)
     yield from _libraries(python.root / "lib", major=True)
 
 
 def _torch(site: Path) -> Iterator[FoundRuntime]:
     path = site / "torch" / "version.py"
-    if path.is_file():
-        with path.open("rb") as file:
-            text = file.read(_VERSION_FILE_BYTES).decode(errors="replace")
-        yield from _version(_TORCH_CUDA.search(text), path)
+    try:
+        text = read_start(path, _VERSION_FILE_BYTES).decode(errors="replace")
+    except OSError:
+        return
+    yield from _version(_TORCH_CUDA.search(text), path)
 
 
 def _libraries(directory: Path, *, major: bool = False) -> Iterator[FoundRuntime]:
     """The runtimes in a directory; `major`: then those whose library states a major version alone, as its first."""
-    try:
-        names = sorted(entry.name for entry in directory.iterdir())
-    except OSError:
-        return
+    names = names_in(directory, "libcudart.so.*")
     for pattern in (_LIBRARY, _MAJOR_LIBRARY) if major else (_LIBRARY,):
         for name in names:
             yield from _version(pattern.fullmatch(name), directory / name)
@@ -148,17 +157,16 @@ def _version(match: re.Match[str] | None, path: Path) -> Iterator[FoundRuntime]:
 def _which(word: str, env: Mapping[str, str], workdir: Path) -> Path | None:
     if "/" in word:
         path = workdir / word
-        return path if path.is_file() else None
+        return path if os.path.isfile(path) else None
     for directory in env.get("PATH", "").split(":"):
-        if directory and (Path(directory) / word).is_file():
-            return Path(directory) / word
+        if directory and os.path.isfile(path := workdir / directory / word):
+            return path
     return None
 
 
 def _shebang(path: Path) -> Path | None:
     try:
-        with path.open("rb") as file:
-            line = file.read(512).split(b"\n", 1)[0]
+        line = read_start(path, _SHEBANG_BYTES).split(b"\n", 1)[0]
     except OSError:
         return None
     if not line.startswith(b"#!"):

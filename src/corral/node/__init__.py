@@ -1,0 +1,1 @@
+"""What is done on a host for the server: looking at files of users, as they would."""

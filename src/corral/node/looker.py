@@ -1,0 +1,174 @@
+"""The process that looks at files of users: it forks a child for each order, which becomes the user and may die.
+
+An order is a JSON object in one message, with the pipe for its answer attached. The first byte into the pipe says that
+the order was taken; then the child writes the answers, one a line. The process ends when the server does.
+"""
+
+import contextlib
+import ctypes
+import gc
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+import time
+from typing import Any, NoReturn
+
+from corral.ports import Credentials, Look
+from corral.preflight import looking
+from corral.wire import to_plain
+
+MOST_ORDER_BYTES = 128 * 1024
+TAKEN = b"+"
+_MOST_CHILDREN = 64
+_MOST_OF_A_USER = 16
+"""A child that hangs in the kernel cannot be killed; so many of them may wait there."""
+_MEMORY_BYTES = 1024**3
+_FILES = 32
+_ANSWER_FD = 3
+_MOST_DESCRIPTORS = 1024
+"""More than this process ever has."""
+_PR_SET_PDEATHSIG = 1
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def main(server_fd: int) -> None:
+    """Take orders until the server closes its end."""
+    server = socket.socket(fileno=server_fd)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    # What is loaded on first use is loaded here, for all children.
+    looking.look(Look(program=sys.executable, model="/", variables=(("PATH", os.defpath),)))
+    gc.collect()
+    gc.freeze()
+    nursery = _Nursery()
+    poll = select.poll()
+    poll.register(server, select.POLLIN)
+    while True:
+        ready = [fd for fd, _ in poll.poll(nursery.pause_ms())]
+        nursery.tend(poll, ready)
+        if server.fileno() in ready and not _take(server, nursery, poll):
+            return
+
+
+def _take(server: socket.socket, nursery: "_Nursery", poll: select.poll) -> bool:
+    """Take an order; False when the server has gone."""
+    message, pipes, _, _ = socket.recv_fds(server, MOST_ORDER_BYTES, 1)
+    if not message:
+        return False
+    for pipe in pipes:
+        # The server may have given up on it.
+        with contextlib.suppress(BrokenPipeError):
+            os.write(pipe, TAKEN)
+            nursery.fork(json.loads(message), pipe, poll)
+        os.close(pipe)
+    return True
+
+
+class _Nursery:
+    """The children at work: each is killed at its deadline, and reaped when it has ended."""
+
+    def __init__(self) -> None:
+        self._children: dict[int, tuple[int, float, int | None]] = {}
+
+    def pause_ms(self) -> int | None:
+        """Until the next deadline of a child that was not killed yet."""
+        deadlines = [deadline for _, deadline, _ in self._children.values() if deadline < float("inf")]
+        return max(0, int((min(deadlines) - time.monotonic()) * 1000) + 1) if deadlines else None
+
+    def fork(self, order: dict[str, Any], pipe: int, poll: select.poll) -> None:
+        """Have an order answered, unless too many children hang already."""
+        who = order["who"]
+        uid = None if who is None else who[0]
+        of_user = sum(1 for _, _, other in self._children.values() if other == uid)
+        if len(self._children) >= _MOST_CHILDREN or of_user >= _MOST_OF_A_USER:
+            return
+        parent = os.getpid()
+        try:
+            pid = os.fork()
+        except OSError:
+            return
+        if pid == 0:
+            _answer(order, pipe, parent)
+        handle = os.pidfd_open(pid)
+        self._children[handle] = pid, time.monotonic() + order["within_s"], uid
+        poll.register(handle, select.POLLIN)
+
+    def tend(self, poll: select.poll, ready: list[int]) -> None:
+        """Reap who has ended, and kill who is late."""
+        for handle in ready:
+            if handle in self._children:
+                pid, _, _ = self._children.pop(handle)
+                os.waitpid(pid, 0)
+                poll.unregister(handle)
+                os.close(handle)
+        now = time.monotonic()
+        for handle, (pid, deadline, uid) in self._children.items():
+            if deadline <= now:
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+                self._children[handle] = pid, float("inf"), uid
+
+
+def _answer(order: dict[str, Any], pipe: int, parent: int) -> NoReturn:
+    """The child's life: with no rights but the user's, no file but the pipe, and little of anything."""
+    try:
+        os.dup2(pipe, _ANSWER_FD)
+        os.closerange(_ANSWER_FD + 1, _MOST_DESCRIPTORS)
+        os.dup2(0, 2)
+        _limit(order["within_s"])
+        if order["who"] is not None:
+            _become(Credentials(*order["who"]))
+        # Becoming another clears it.
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+        for asked in order["looks"]:
+            line = json.dumps(_look(Look(*asked)))
+            _write(f"{line}\n".encode())
+    finally:
+        os._exit(0)
+
+
+def _limit(within_s: float) -> None:
+    cpu_s = int(within_s) + 1
+    for kind, most in (
+        (resource.RLIMIT_AS, _MEMORY_BYTES),
+        (resource.RLIMIT_CPU, cpu_s),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_NOFILE, _FILES),
+    ):
+        _, hard = resource.getrlimit(kind)
+        least = most if hard == resource.RLIM_INFINITY else min(most, hard)
+        resource.setrlimit(kind, (least, least))
+
+
+def _become(who: Credentials) -> None:
+    os.setgroups(who.groups)
+    os.setresgid(who.gid, who.gid, who.gid)
+    os.setresuid(who.uid, who.uid, who.uid)
+
+
+def _look(asked: Look) -> Any:
+    """The plain form of what is found, None where looking fails."""
+    try:
+        return to_plain(looking.look(asked))
+    except Exception:
+        # A user's files may bring about anything, a lack of memory too: what they say is then not known.
+        return None
+
+
+def _write(data: bytes) -> None:
+    while data:
+        data = data[os.write(_ANSWER_FD, data) :]
+
+
+def command(server_fd: int) -> list[str]:
+    """The command line that runs `main`."""
+    here = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    boot = f"import sys; sys.path.append({here!r}); from corral.node import looker; looker.main({server_fd})"
+    return [sys.executable, "-I", "-S", "-X", "utf8", "-c", boot]

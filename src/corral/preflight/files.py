@@ -1,0 +1,49 @@
+"""Reading what its owner may change at any moment: regular files only, up to a bound, never waiting for a pipe."""
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from itertools import islice
+from pathlib import Path
+
+MOST_NAMES = 20_000
+"""A directory with more entries is none that packages or models lie in."""
+
+
+def read_start(path: Path, most_bytes: int) -> bytes:
+    """The first bytes of a file, all of them where it has no more. Raises OSError, also for what is no regular file."""
+    return b"".join(chunks(path, most_bytes, most_bytes))
+
+
+def chunks(path: Path, most_bytes: int, chunk_bytes: int) -> Iterator[bytes]:
+    """The first bytes of a file, in pieces of at most `chunk_bytes`. Raises as `read_start`."""
+    # To open some devices is to do something with them, so it is looked before and, as it may change, after.
+    _must_be_regular(os.stat(path), path)
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        _must_be_regular(os.fstat(fd), path)
+        left = most_bytes
+        while left and (chunk := os.read(fd, min(left, chunk_bytes))):
+            yield chunk
+            left -= len(chunk)
+    finally:
+        os.close(fd)
+
+
+def _must_be_regular(found: os.stat_result, path: Path) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+
+
+def names_in(directory: Path, pattern: str = "*") -> list[str]:
+    """The names in a directory that match, sorted; [] where it cannot be read, or has more than `MOST_NAMES`."""
+    try:
+        with os.scandir(directory) as entries:
+            names = [entry.name for entry in islice(entries, MOST_NAMES + 1)]
+    except (OSError, ValueError):
+        return []
+    if len(names) > MOST_NAMES:
+        return []
+    return sorted(name for name in names if fnmatchcase(name, pattern))

@@ -1,0 +1,134 @@
+"""What a user does to files that a submission names reaches nobody else: not the server, not another's secrets."""
+
+import os
+import shutil
+import signal
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from corral.client import Client
+from tests.e2e.box import PATIENCE_S, Box, described
+from tests.e2e.test_users import ONE, OTHER, as_user
+
+by_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may act as two other users")
+
+
+@pytest.fixture
+def shared(new_box: Callable[[str], Box]) -> Box:
+    box = new_box(described(2))
+    box.home.chmod(0o755)
+    box.up()
+    return box
+
+
+@pytest.fixture
+def work() -> Iterator[Path]:
+    """A directory that all users may work in."""
+    path = Path(tempfile.mkdtemp(prefix="work-"))
+    path.chmod(0o777)
+    yield path
+    shutil.rmtree(path)
+
+
+def server_of(box: Box) -> psutil.Process:
+    return psutil.Process(int((box.home / "corral.pid").read_text()))
+
+
+def looker_of(box: Box) -> psutil.Process:
+    (found,) = [child for child in server_of(box).children() if "looker" in " ".join(child.cmdline())]
+    return found
+
+
+def submitted(box: Box, command: list[str], workdir: Path) -> dict[str, Any]:
+    """The server's answer to the submission of a job that will not start."""
+    body = {"command": command, "workdir": str(workdir), "held": True, "env": {"PATH": "/usr/bin:/bin"}}
+    answer: dict[str, Any] = box.api("/api/v1/jobs", body)
+    return answer
+
+
+def test_a_program_that_is_cut_while_it_is_looked_at_ends_no_server(box: Box, work: Path) -> None:
+    program = work / "program"
+    program.write_bytes(b"\x7fELF")
+    program.chmod(0o755)
+    stop = threading.Event()
+
+    def cut_and_grow() -> None:
+        while not stop.is_set():
+            os.truncate(program, 1 << 24)
+            os.truncate(program, 4)
+
+    cutting = threading.Thread(target=cut_and_grow)
+    cutting.start()
+    try:
+        server = server_of(box)
+        for number in range(8):
+            (work / str(number)).symlink_to("program")
+            assert "id" in submitted(box, [f"{work}/{number}"], work)
+    finally:
+        stop.set()
+        cutting.join()
+    assert server_of(box) == server
+
+
+def test_pipes_in_the_place_of_files_hang_neither_a_submission_nor_the_end_of_the_server(
+    new_box: Callable[[str], Box], work: Path
+) -> None:
+    box = new_box(described(2))
+    box.up()
+    for name in ("a", "b", "c"):
+        (work / name).mkdir()
+        os.mkfifo(work / name / "config.json")
+        os.mkfifo(work / name / "python")
+    with ThreadPoolExecutor(24) as threads:
+        for name in ("a", "b", "c"):
+            for command in (["vllm", "serve", name], ["./python", "train.py"]):
+                for _ in range(4):
+                    threads.submit(submitted, box, command, work / name if "/" in command[0] else work)
+    begun = time.monotonic()
+    assert len(box.json("ps", "--json")) == 24
+    box.down()
+    assert time.monotonic() - begun < PATIENCE_S
+
+
+def test_whoever_stops_the_process_that_looks_holds_up_neither_submissions_nor_the_end_of_the_server(
+    new_box: Callable[[str], Box], work: Path
+) -> None:
+    box = new_box(described(2))
+    box.up()
+    assert "id" in submitted(box, ["true"], work)
+    looker = looker_of(box)
+    looker.send_signal(signal.SIGSTOP)
+    (work / "new").mkdir()
+    answer = submitted(box, ["true"], work / "new")
+    assert "notes" not in answer, "it was looked at by another process"
+    assert not looker.is_running()
+    looker_of(box).send_signal(signal.SIGSTOP)
+    box.down()
+
+
+@by_root
+def test_nobody_learns_from_an_answer_whether_anothers_private_directory_exists(shared: Box, work: Path) -> None:
+    private = work / "private"
+    (private / "there").mkdir(parents=True)
+    os.chown(private, ONE.pw_uid, ONE.pw_gid)
+    private.chmod(0o700)
+
+    def submit(name: str) -> Callable[[Client], str]:
+        return lambda client: client.submit(["true"], workdir=f"{private}/{name}", hold=True).id
+
+    def try_out(name: str) -> Callable[[Client], str]:
+        return lambda client: client.dry_run(["true"], workdir=f"{private}/{name}").reason
+
+    for ask in (submit, try_out):
+        there, nowhere = (as_user(OTHER, shared, ask(name)) for name in ("there", "nowhere"))
+        assert there.replace("there", "nowhere") == nowhere
+        assert f"is no directory on this machine that {OTHER.pw_name} can work in" in there
+        assert "Refused" not in as_user(ONE, shared, ask("there"))

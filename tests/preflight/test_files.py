@@ -1,0 +1,58 @@
+"""What its owner changes while it is read is read as far as it goes, and never waited for."""
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from corral.preflight import files
+from corral.preflight.files import chunks, names_in, read_start
+
+
+def test_a_file_is_read_up_to_a_bound(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"0123456789")
+    assert read_start(path, 4) == b"0123"
+    assert read_start(path, 100) == b"0123456789"
+    assert list(chunks(path, 7, 3)) == [b"012", b"345", b"6"]
+
+
+def test_a_file_that_is_cut_or_grows_under_its_reader_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(3000))
+    reading = chunks(path, 1 << 20, 1000)
+    assert len(next(reading)) == 1000
+    os.truncate(path, 500)
+    assert list(reading) == []
+    reading = chunks(path, 2000, 1000)
+    assert len(next(reading)) == 500
+    os.truncate(path, 1 << 30)
+    assert sum(map(len, reading)) == 1500
+
+
+@pytest.mark.timeout(10)
+def test_what_is_no_file_is_not_read_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "directory").mkdir()
+    (tmp_path / "link").symlink_to("fifo")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "socket"))
+        for name in ("fifo", "directory", "link", "socket", "/dev/zero", "/dev/tty"):
+            with pytest.raises(OSError, match="not a regular file"):
+                read_start(tmp_path / name, 10)
+
+
+def test_a_link_to_a_file_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"text")
+    (tmp_path / "link").symlink_to("file")
+    assert read_start(tmp_path / "link", 10) == b"text"
+
+
+def test_names_are_sorted_and_an_endless_directory_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("b.json", "a.json", "c.txt"):
+        (tmp_path / name).touch()
+    assert names_in(tmp_path, "*.json") == ["a.json", "b.json"]
+    monkeypatch.setattr(files, "MOST_NAMES", 2)
+    assert names_in(tmp_path) == []
+    assert names_in(tmp_path / "nowhere") == []
