@@ -171,7 +171,7 @@ def test_a_pipe_in_the_place_of_a_config_is_named_and_not_waited_for(tmp_path: P
     [
         {"hidden_size": 10**400},
         {"num_hidden_layers": 10**400, "num_attention_heads": 2**60},
-        {"vocab_size": 2**53, "intermediate_size": 2**53, "hidden_size": 2**53, "num_hidden_layers": 2**53},
+        {"vocab_size": 10**9, "intermediate_size": 10**9, "hidden_size": 10**9, "num_hidden_layers": 10**9},
         {"quantization_config": {"config_groups": {"a": {"weights": ["int4"]}}}},
         {"quantization_config": {"config_groups": {"a": {"weights": {"num_bits": [4]}}}}},
         {"sliding_window": 10**400, "max_position_embeddings": 10**400},

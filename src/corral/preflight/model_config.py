@@ -27,7 +27,7 @@ _TIED = frozenset({"bloom", "falcon", "gemma", "gemma2", "gemma3_text", "gpt2", 
 """Families that use one matrix for input and output unless their config says otherwise."""
 
 
-LARGEST = 10**9
+_LARGEST = 10**9
 """No number of a model is larger; one that is has been made up, and what is computed of it would overflow."""
 
 
@@ -119,7 +119,7 @@ def shape_of(config: Mapping[str, Any]) -> ModelShape | str:
 
 def _int(config: Mapping[str, Any], *names: str) -> int | None:
     found = (value for name in names if type(value := config.get(name)) is int)
-    return next((value for value in found if 0 < value <= LARGEST), None)
+    return next((value for value in found if 0 < value <= _LARGEST), None)
 
 
 def _text(config: Mapping[str, Any], *names: str) -> str | None:

@@ -9,9 +9,10 @@ from typing import Any
 
 from corral.model.errors import Refused
 from corral.preflight.files import names_in, read_start
-from corral.preflight.model_config import LARGEST, ModelShape, shape_of
+from corral.preflight.model_config import ModelShape, shape_of
 
 _MOST_CONFIG_BYTES = 1024 * 1024
+_MOST_WEIGHT_BYTES = 2**53
 _MOST_INDEX_BYTES = 32 * 1024 * 1024
 """An index names every tensor; that of a model with 256 experts in each layer has 9 MB."""
 
@@ -57,7 +58,7 @@ def _weight_bytes(path: Path) -> int | None:
     index = _read_json(path / "model.safetensors.index.json", _MOST_INDEX_BYTES)
     metadata = (index or {}).get("metadata")
     total = metadata.get("total_size") if isinstance(metadata, dict) else None
-    if type(total) is int and 0 < total <= LARGEST:
+    if type(total) is int and 0 < total <= _MOST_WEIGHT_BYTES:
         return total
     try:
         return sum(os.stat(path / name).st_size for name in names_in(path, "*.safetensors")) or None
