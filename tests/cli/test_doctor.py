@@ -55,10 +55,10 @@ def test_the_gpus_of_a_server_are_told_as_the_server_sees_them() -> None:
         DeviceRow("MIG-1", 1, "Mock", "unreadable", parent="GPU-1"),
         DeviceRow("GPU-1", 1, "Mock", "allocated"),
     ]
-    found = devices_finding(rows, "described to the server by --mock", described=True)
-    assert (found.state, found.found) == ("ok", "2 GPUs described to the server by --mock; set apart: GPU 0")
+    found = devices_finding(rows, ", described to the server by --mock", described=True)
+    assert (found.state, found.found) == ("ok", "2 GPUs, described to the server by --mock; set apart: GPU 0")
     lost = DeviceRow("GPU-2", 2, "Mock", "unreadable", state_reason="it is lost", state_since=1_800_000_000.0)
-    found = devices_finding([*rows, lost], "through nvml")
+    found = devices_finding([*rows, lost], " through nvml")
     told = f"GPU 2 (Mock) is unreadable since {clock_time(1_800_000_000.0)}: it is lost"
     assert (found.state, found.found) == ("warning", f"3 GPUs through nvml; {told}")
 

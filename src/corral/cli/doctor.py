@@ -222,11 +222,11 @@ def check_devices(home: Home) -> Finding:
     with suppress(CorralError), Client(home.root) as client:
         rows = client.devices.list()
         if client.server().mock:
-            return devices_finding(rows, "described to the server by --mock", described=True)
+            return devices_finding(rows, ", described to the server by --mock", described=True)
     here = _driver_here()
     if here.node is None:
         return Finding("GPUs", WARNING, here.told, "make nvidia-smi work; without a GPU, try `corral demo`")
-    return devices_finding(rows or _judged(home, here.node, here.samples), here.told, unopened=here.unopened)
+    return devices_finding(rows or _judged(home, here.node, here.samples), f" {here.told}", unopened=here.unopened)
 
 
 def _judged(home: Home, node: Node, samples: Sequence[DeviceSample]) -> list[DeviceRow]:

@@ -13,11 +13,12 @@ def devices_finding(
 ) -> Finding:
     """All GPUs are well, or which are not and what to do.
 
-    `told` is where they are known from, `unopened` tells of those that are not among them, for nobody can open them.
+    `told` follows their number and says where they are known from. `unopened` tells of those that are not among them,
+    for nobody can open them.
     """
     whole = [row for row in rows if row.parent is None]
     sick = [row for row in whole if ill(row)]
-    found = f"{count_of(len(whole), 'GPU')} {told}"
+    found = f"{count_of(len(whole), 'GPU')}{told}"
     if not sick and not unopened:
         apart = [row for row in whole if row.state == "cordoned"]
         return Finding("GPUs", OK, found + (f"; set apart: GPU {_indices(apart)}" if apart else ""))

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from corral.cli.screen import Table, clock_time, example, print_json, say
+from corral.cli.screen import Table, clock_time, example, print_json, say, write_lines, write_painted
 from corral.client import Client
 from corral.model.rows import TokenRow
 from corral.model.token import Scope
@@ -51,7 +51,7 @@ def create(
     if json:
         print_json(made)
         return
-    sys.stdout.write(f"{made.token}\n")
+    write_lines(made.token)
     sys.stdout.flush()
     until = f"until {clock_time(made.expires_at)}" if made.expires_at else "until it is revoked"
     say(
@@ -74,7 +74,7 @@ def list_tokens(
     table = Table(("ID", "USER", "SCOPE", "CREATED", "EXPIRES", "LAST USED", "STATE"), limits={"USER": 16})
     for one in tokens:
         table.add(*_cells(one))
-    sys.stdout.write("".join(f"{line}\n" for line in table.lines()))
+    write_painted(*table.lines())
 
 
 @app.command(epilog=example("corral token revoke 3"))
@@ -82,7 +82,7 @@ def revoke(token_id: Annotated[str, typer.Argument(metavar="ID", help="As `corra
     """End a token at once, and those that were made with it. What it has submitted runs on."""
     with Client() as client:
         for one in client.tokens.revoke(token_id):
-            sys.stdout.write(f"token {one} is revoked\n")
+            write_lines(f"token {one} is revoked")
 
 
 def _cells(one: TokenRow) -> tuple[str, ...]:
