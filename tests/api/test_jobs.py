@@ -1,3 +1,4 @@
+import os
 import threading
 import time
 from typing import Any
@@ -239,6 +240,18 @@ def test_a_log_is_sent_byte_by_byte_as_it_was_written(served: Served) -> None:
     assert answer.body == written
     assert served.call("GET", f"/jobs/{job_id}/logs?offset=1000000").body == written[1000000:]
     assert served.call("GET", f"/jobs/{job_id}/logs?offset=-1").status == 422
+
+
+@pytest.mark.parametrize("query", ["", "?follow=1"])
+def test_what_a_job_put_in_the_place_of_its_log_is_told_and_not_read(served: Served, query: str) -> None:
+    job_id = served.submit()
+    log = served.world.home.log_of(job_id)
+    for put in (os.mkfifo, os.mkdir, lambda path: os.symlink("/etc/passwd", path)):
+        put(log)
+        answer = served.call("GET", f"/jobs/{job_id}/logs{query}")
+        assert answer.status == 503
+        assert f"cannot read the log {log}" in answer.error["message"]
+        log.rmdir() if put is os.mkdir else log.unlink()
 
 
 def test_a_followed_log_comes_as_it_grows_and_ends_with_the_job(served: Served) -> None:

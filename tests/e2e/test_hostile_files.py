@@ -17,6 +17,7 @@ import pytest
 from corral.client import Client
 from tests.e2e.box import PATIENCE_S, Box, described
 from tests.e2e.test_users import ONE, OTHER, as_user
+from tests.hung_mount import hung_mount
 
 by_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may act as two other users")
 
@@ -132,3 +133,19 @@ def test_nobody_learns_from_an_answer_whether_anothers_private_directory_exists(
         assert there.replace("there", "nowhere") == nowhere
         assert f"is no directory on this machine that {OTHER.pw_name} can work in" in there
         assert "Refused" not in as_user(ONE, shared, ask("there"))
+
+
+@by_root
+def test_a_user_whose_files_never_answer_is_told_and_holds_up_no_other(shared: Box, work: Path) -> None:
+    (work / "hung").mkdir()
+
+    def submit(client: Client) -> list[str]:
+        return list(client.submit(["true"], workdir=f"{work}/hung", hold=True).notes)
+
+    with hung_mount(work / "hung", uid=ONE.pw_uid), ThreadPoolExecutor(12) as threads:
+        hanging = [threads.submit(as_user, ONE, shared, submit) for _ in range(12)]
+        other = as_user(OTHER, shared, lambda client: client.submit(["true"], workdir="/", hold=True).id)
+        assert other.isdecimal()
+        for done in hanging:
+            assert done.result(PATIENCE_S)[0].startswith(f"the working directory '{work}/hung' did not answer in time")
+        shared.down()

@@ -14,6 +14,7 @@ import pytest
 
 from corral.node.looks import HostLooks
 from corral.ports import Credentials, Look
+from tests.hung_mount import hung_mount
 
 PATIENCE_S = 60.0
 ROOT = os.geteuid() == 0
@@ -168,3 +169,20 @@ def test_it_ends_when_its_server_does() -> None:
 def test_a_question_that_is_too_long_is_not_known(looks: HostLooks) -> None:
     long, short = Look(directory="/" + "x" * 200_000), Look(directory="/")
     assert list(looks.at([long, short], None)) == [short]
+
+
+@by_root
+def test_a_file_system_that_never_answers_is_given_up_and_nothing_waits_for_it(open_path: Path) -> None:
+    looks = HostLooks(deadline_s=0.5)
+    hung, fine = (Look(directory=str(open_path / name)) for name in ("hung", "fine"))
+    for asked in (hung, fine):
+        Path(asked.directory or "").mkdir()
+    try:
+        until(lambda: looks.at([fine], None))
+        with hung_mount(open_path / "hung", uid=NOBODY.uid):
+            for _ in range(3):
+                assert looks.at([hung], NOBODY) == {}
+            until(lambda: not children(looks.pid))
+            assert looks.at([fine], NOBODY)[fine].enterable
+    finally:
+        looks.close()

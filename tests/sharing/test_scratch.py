@@ -9,6 +9,7 @@ from corral.model.allocation import Grant
 from corral.model.errors import BackendFailed, Refused
 from corral.sharing.resource_txt import render, resource_file
 from corral.sharing.scratch import drop, put, scan, tidy
+from tests.hung_mount import hung_mount
 
 
 def kernel(root: Path, name: str, content: bytes | None) -> Path:
@@ -95,3 +96,46 @@ def test_a_file_that_is_a_link_is_not_read(tmp_path: Path) -> None:
     path.symlink_to(secret)
     (bad,) = scan(tmp_path / "scratch").bad
     assert bad.reason == "is a symbolic link, which is not followed"
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_in_the_place_of_the_file_is_named_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(kernel(tmp_path, "7", None))
+    (bad,) = scan(tmp_path).bad
+    assert bad.reason == "is not a regular file"
+    put(tmp_path, "7", resource_file([Grant("a", 600)]))
+    assert scan(tmp_path).files["7"].held_milli() == {"a": 600}
+
+
+def test_a_directory_that_is_a_link_is_not_gone_through_to_read(tmp_path: Path) -> None:
+    kernel(tmp_path / "elsewhere", "7", b"root:hash")
+    (tmp_path / "scratch" / "7").mkdir(parents=True)
+    (tmp_path / "scratch" / "7" / "config").symlink_to(tmp_path / "elsewhere" / "7" / "config")
+    found = scan(tmp_path / "scratch")
+    assert (dict(found.files), found.bad) == ({}, ())
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("place", ["7", "7/config", "7/config/resource.txt"])
+def test_a_file_system_of_the_jobs_own_need_not_answer(tmp_path: Path, place: str) -> None:
+    kernel(tmp_path, "7", None)
+    if place.endswith(".txt"):
+        (tmp_path / place).mkdir()
+    with hung_mount(tmp_path / place):
+        (bad,) = scan(tmp_path).bad
+        assert "another file system is mounted there" in bad.reason
+        with pytest.raises(BackendFailed, match="cannot be written"):
+            put(tmp_path, "7", resource_file([Grant("a", 600)]))
+        with pytest.raises(BackendFailed, match="cannot be removed"):
+            drop(tmp_path, "7")
+        tidy(tmp_path, "7")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives directories away")
+def test_the_directory_is_its_users_and_the_file_in_it_is_not(tmp_path: Path) -> None:
+    (tmp_path / "8").mkdir()  # as a server that was killed on the way leaves it
+    for name in ("7", "8"):
+        put(tmp_path, name, resource_file([Grant("a", 600)]), owner=(1234, 5678))
+        home = (tmp_path / name).stat()
+        assert (home.st_uid, home.st_gid) == (1234, 5678)
+        assert {path.stat().st_uid for path in (tmp_path / name).rglob("*")} == {0}

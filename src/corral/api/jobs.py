@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from corral.api import shapes
 from corral.api.bodies import MAX_BATCH_BYTES, MAX_SUBMIT_BYTES
 from corral.api.desk import Ask, Asked, AskedRoute, answer, json_response, only_looks, to_json
-from corral.api.logs import LogResponse, follow_log, read_log
+from corral.api.logs import LogResponse, check_log, follow_log, read_log
 from corral.api.openapi import gives, takes, takes_query
 from corral.api.reading import read_body, read_query
 from corral.api.waiting import LONGEST_WAIT_S, Roll, wait_until
@@ -146,6 +146,7 @@ async def logs(request: Request, ask: Ask, job_id: str) -> Response:
     if asked_for.offset < 0:
         raise Refused(f"offset must be 0 or more, not {asked_for.offset}", field="offset")
     path, _ = await to_thread.run_sync(ask.service.log_path, job_id, ask.caller)
+    check_log(path)
 
     async def has_ended() -> bool:
         return (await to_thread.run_sync(ask.service.log_path, job_id, ask.caller))[1]

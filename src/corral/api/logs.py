@@ -18,6 +18,13 @@ _SOONEST_S = 0.02
 _LATEST_S = 0.05
 
 
+def check_log(path: Path) -> None:
+    """Raises BackendFailed where something else is in the place of a log: once an answer has begun it is too late."""
+    fd = _open_log(path)
+    if fd >= 0:
+        os.close(fd)
+
+
 async def read_log(path: Path, offset: int) -> AsyncIterator[bytes]:
     """The bytes of the log from `offset` on that are there now; none when there is no log (yet)."""
     with _LogFile(path, offset) as log:

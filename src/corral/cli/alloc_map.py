@@ -103,7 +103,7 @@ def _show_scan(root: Path, *, json: bool) -> None:
     from corral.sharing.alloc_map import alloc_map_of_files
     from corral.sharing.scratch import scan
 
-    found = scan(root)
+    found = scan(root, mounts=True)
     for bad in found.bad:
         say(str(bad))
     amounts = alloc_map_of_files(found.files.values())

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from corral.files import names_in, read_start
 from corral.model.errors import Refused
-from corral.preflight.files import names_in, read_start
 from corral.preflight.model_config import ModelShape, shape_of
 
 _MOST_CONFIG_BYTES = 1024 * 1024

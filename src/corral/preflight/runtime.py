@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from corral.files import chunks, names_in, read_start
 from corral.preflight.compatibility import Version, version_of
-from corral.preflight.files import chunks, names_in, read_start
 
 _TAG = re.compile(r"\+cu(\d{1,3})(\d)\b")
 _TORCH_CUDA = re.compile(r"^cuda\b[^=\n]*=\s*['\"](\d{1,3}\.\d{1,3})\b", re.MULTILINE)

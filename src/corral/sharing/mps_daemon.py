@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from corral.files import read_own_end
 from corral.model.errors import BackendFailed, Refused
 from corral.sharing.command import ToolHung, run_tool
 
 _MULTI_USER = "-multiuser-server"
 _PROGRAM_MAX_BYTES = 64 * 1024 * 1024
 _PID_FILE = "nvidia-cuda-mps-control.pid"
+_PID_BYTES = 32
 _LONGEST_SOCKET = len("/control_privileged")
 _SUN_PATH_MAX = 107
 _LOG_TAIL_BYTES = 4096
@@ -206,7 +208,7 @@ class MpsDaemon:
     def pid(self) -> int | None:
         """The control daemon's process, None when it is not running."""
         try:
-            pid = int((self._paths.pipe / _PID_FILE).read_text())
+            pid = int(read_own_end(self._paths.pipe / _PID_FILE, _PID_BYTES))
         except (OSError, ValueError):
             return None
         return pid if self._is_ours(pid) else None
@@ -217,11 +219,13 @@ class MpsDaemon:
         A pid alone may be another's by now, and clients, who may write beside the pid file, have the directory too.
         """
         try:
-            owner = os.stat(f"/proc/{pid}").st_uid
+            # Another's environment may be made such that reading it never ends.
+            if os.stat(f"/proc/{pid}").st_uid != os.geteuid():
+                return False
             environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
         except OSError:
             return False
-        return owner == os.geteuid() and b"CUDA_MPS_PIPE_DIRECTORY=" + os.fsencode(self._paths.pipe) in environment
+        return b"CUDA_MPS_PIPE_DIRECTORY=" + os.fsencode(self._paths.pipe) in environment
 
     def _gone(self, pid: int, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
@@ -233,7 +237,7 @@ class MpsDaemon:
 
     def _last_words(self) -> str:
         try:
-            text = (self._paths.log / "control.log").read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace")
+            text = read_own_end(self._paths.log / "control.log", _LOG_TAIL_BYTES).decode(errors="replace")
         except OSError:
             return ""
         lines = text.split("\n")

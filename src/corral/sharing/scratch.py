@@ -1,4 +1,9 @@
-"""A scratch root: one `resource.txt` per running job, some gone or damaged by the time they are read."""
+"""A scratch root: one `resource.txt` per running job, some gone or damaged by the time they are read.
+
+A job's directory is its user's, who may put anything in the place of anything at any moment. So every step is taken
+from the descriptor of the last, follows no symbolic link, waits for no pipe, and does not go into another file system:
+one of the user's own need never answer.
+"""
 
 import contextlib
 import errno
@@ -13,6 +18,7 @@ from corral.sharing.resource_txt import BadText, ResourceFile, parse, render
 
 _NAME, _FRESH = "resource.txt", "resource.new"
 _MOST_BYTES = 1024 * 1024
+_INFO_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +40,8 @@ class Scan:
     bad: tuple[BadFile, ...]
 
 
-def scan(root: Path) -> Scan:
-    """Read `<root>/<kernel>/config/resource.txt` of every kernel.
+def scan(root: Path, *, mounts: bool = False) -> Scan:
+    """Read `<root>/<kernel>/config/resource.txt` of every kernel; with `mounts` also on file systems mounted there.
 
     A kernel without the file has just ended and is passed over; any other trouble is reported by name and hides
     nothing else. Raises Refused when the root itself cannot be read.
@@ -49,7 +55,8 @@ def scan(root: Path) -> Scan:
     for kernel in kernels:
         path = root / kernel / "config" / "resource.txt"
         try:
-            text = _read(path)
+            with _opened(root, kernel, mounts=mounts) as config:
+                text = _read(config, mounts=mounts)
         except (FileNotFoundError, NotADirectoryError):
             continue
         except OSError as error:
@@ -75,26 +82,45 @@ def put(root: Path, kernel: str, file: ResourceFile, owner: tuple[int, int] | No
         if not root.is_dir():
             root.mkdir()
             root.chmod(0o755 if os.geteuid() == 0 else 0o700)
-        with contextlib.suppress(FileExistsError):
-            home.mkdir(mode=0o700)
-            if owner is not None:
-                os.chown(home, *owner)
-        with _opened(home, make=True) as config:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(_FRESH, dir_fd=config)
-            fd = os.open(_FRESH, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644, dir_fd=config)
-            with open(fd, "w") as text:
-                os.fchmod(fd, 0o644)
-                text.write(render(file))
-            os.replace(_FRESH, _NAME, src_dir_fd=config, dst_dir_fd=config)
+        fresh = _make(home)
+        # Nobody else has been in a fresh one, so there is nothing to look out for; it is given away when all is done.
+        with _descriptor(root) as top, _descriptor(kernel, top, mounts=fresh) as above:
+            with contextlib.suppress(FileExistsError):
+                os.mkdir("config", 0o755, dir_fd=above)
+            with _descriptor("config", above, mounts=fresh) as config:
+                if os.fstat(config).st_uid == os.geteuid():
+                    # Whatever this process's umask left of the mode.
+                    os.chmod(f"/proc/self/fd/{config}", 0o755)
+                _write(config, render(file))
+            if owner is not None and (fresh or os.fstat(above).st_uid == os.geteuid()):
+                os.chown(f"/proc/self/fd/{above}", *owner)
     except OSError as error:
         raise BackendFailed(f"{home / 'config' / _NAME} cannot be written: {error.strerror}") from error
+
+
+def _make(home: Path) -> bool:
+    """Make a kernel's directory; whether it was not there."""
+    try:
+        home.mkdir(mode=0o700)
+    except FileExistsError:
+        return False
+    return True
+
+
+def _write(config: int, text: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(_FRESH, dir_fd=config)
+    fd = os.open(_FRESH, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644, dir_fd=config)
+    with open(fd, "w") as file:
+        os.fchmod(fd, 0o644)
+        file.write(text)
+    os.replace(_FRESH, _NAME, src_dir_fd=config, dst_dir_fd=config)
 
 
 def drop(root: Path, kernel: str) -> None:
     """Remove a kernel's file. Raises BackendFailed."""
     try:
-        with _opened(root / kernel) as config:
+        with _opened(root, kernel) as config:
             os.unlink(_NAME, dir_fd=config)
     except (FileNotFoundError, NotADirectoryError):
         return
@@ -102,45 +128,62 @@ def drop(root: Path, kernel: str) -> None:
         raise BackendFailed(f"{root / kernel / 'config' / _NAME} cannot be removed: {error.strerror}") from error
 
 
-@contextlib.contextmanager
-def _opened(home: Path, *, make: bool = False) -> Iterator[int]:
-    """The directory that a kernel's file is in. Its owner may move things about: no symbolic link is followed."""
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-    above = os.open(home, flags)
-    try:
-        if make:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir("config", 0o755, dir_fd=above)
-        config = os.open("config", flags, dir_fd=above)
-    finally:
-        os.close(above)
-    try:
-        if make and os.fstat(config).st_uid == os.geteuid():
-            # Whatever this process's umask left of the mode.
-            os.fchmod(config, 0o755)
-        yield config
-    finally:
-        os.close(config)
-
-
 def tidy(root: Path, kernel: str) -> None:
     """Remove a kernel's directories as far as nothing is in them."""
-    with contextlib.suppress(OSError):
-        (root / kernel / "config").rmdir()
-        (root / kernel).rmdir()
+    with contextlib.suppress(OSError), _descriptor(root) as top:
+        with _descriptor(kernel, top) as home:
+            os.rmdir("config", dir_fd=home)
+        os.rmdir(kernel, dir_fd=top)
 
 
-def _read(path: Path) -> str | BadText:
-    """The text; a link is not followed, for its owner may not be allowed to read what a root server reads."""
+@contextlib.contextmanager
+def _opened(root: Path, kernel: str, *, mounts: bool = False) -> Iterator[int]:
+    """The directory that a kernel's file is in. Raises OSError."""
+    with (
+        _descriptor(root) as top,
+        _descriptor(kernel, top, mounts=mounts) as home,
+        _descriptor("config", home, mounts=mounts) as config,
+    ):
+        yield config
+
+
+@contextlib.contextmanager
+def _descriptor(
+    name: str | Path, above: int | None = None, *, mounts: bool = False, kind: int = os.O_DIRECTORY
+) -> Iterator[int]:
+    """The place of a name, in the directory `above` if there is one; it cannot be read through, and asked nobody.
+
+    Raises OSError.
+    """
+    nofollow = 0 if above is None else os.O_NOFOLLOW
+    fd = os.open(name, os.O_PATH | kind | nofollow | os.O_CLOEXEC, dir_fd=above)
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        if error.errno == errno.ELOOP:
+        if above is not None and not mounts and _mount_of(fd) != _mount_of(above):
+            raise OSError(errno.EXDEV, "another file system is mounted there")
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _mount_of(fd: int) -> bytes:
+    """The mount that a descriptor is on. To ask for the device would be to ask the file system."""
+    info = os.open(f"/proc/self/fdinfo/{fd}", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return next(line for line in os.read(info, _INFO_BYTES).splitlines() if line.startswith(b"mnt_id:"))
+    finally:
+        os.close(info)
+
+
+def _read(config: int, *, mounts: bool) -> str | BadText:
+    """The text of the file; a link is not followed, for its owner may not be allowed to read what it names."""
+    with _descriptor(_NAME, config, mounts=mounts, kind=0) as found:
+        mode = os.fstat(found).st_mode
+        if stat.S_ISLNK(mode):
             return BadText("is a symbolic link, which is not followed")
-        raise
-    try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+        if not stat.S_ISREG(mode):
             return BadText("is not a regular file")
+        fd = os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
         content = os.read(fd, _MOST_BYTES + 1)
     finally:
         os.close(fd)

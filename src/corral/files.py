@@ -4,6 +4,7 @@ import errno
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
@@ -19,15 +20,33 @@ def read_start(path: Path, most_bytes: int) -> bytes:
 
 def chunks(path: Path, most_bytes: int, chunk_bytes: int) -> Iterator[bytes]:
     """The first bytes of a file, in pieces of at most `chunk_bytes`. Raises as `read_start`."""
-    # To open some devices is to do something with them, so it is looked before and, as it may change, after.
-    _must_be_regular(os.stat(path), path)
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    try:
-        _must_be_regular(os.fstat(fd), path)
+    with _opened(path) as fd:
         left = most_bytes
         while left and (chunk := os.read(fd, min(left, chunk_bytes))):
             yield chunk
             left -= len(chunk)
+
+
+def read_own_end(path: Path, most_bytes: int) -> bytes:
+    """The last bytes of a file of this process's user, in a directory that others may write to.
+
+    Raises OSError, also for a symbolic link, what is no regular file, and another's file.
+    """
+    with _opened(path, os.O_NOFOLLOW) as fd:
+        found = os.fstat(fd)
+        if found.st_uid != os.geteuid():
+            raise PermissionError(errno.EPERM, "it is another user's", str(path))
+        return os.pread(fd, most_bytes, max(0, found.st_size - most_bytes))
+
+
+@contextmanager
+def _opened(path: Path, flags: int = 0) -> Iterator[int]:
+    # To open some devices is to do something with them, so it is looked before and, as it may change, after.
+    _must_be_regular(os.stat(path, follow_symlinks=not flags & os.O_NOFOLLOW), path)
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | flags)
+    try:
+        _must_be_regular(os.fstat(fd), path)
+        yield fd
     finally:
         os.close(fd)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from corral.preflight import files
-from corral.preflight.files import chunks, names_in, read_start
+from corral import files
+from corral.files import chunks, names_in, read_own_end, read_start
 
 
 def test_a_file_is_read_up_to_a_bound(tmp_path: Path) -> None:
@@ -56,3 +56,22 @@ def test_names_are_sorted_and_an_endless_directory_has_none(tmp_path: Path, monk
     monkeypatch.setattr(files, "MOST_NAMES", 2)
     assert names_in(tmp_path) == []
     assert names_in(tmp_path / "nowhere") == []
+
+
+def test_the_end_of_an_own_file_is_read_and_nothing_else_in_its_place(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"first\nlast\n")
+    assert read_own_end(tmp_path / "log", 5) == b"last\n"
+    assert read_own_end(tmp_path / "log", 500) == b"first\nlast\n"
+    (tmp_path / "link").symlink_to("log")
+    os.mkfifo(tmp_path / "fifo")
+    for name in ("link", "fifo"):
+        with pytest.raises(OSError, match="not a regular file"):
+            read_own_end(tmp_path / name, 5)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+def test_anothers_file_is_not_taken_for_an_own_one(tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"text")
+    os.chown(tmp_path / "log", 65534, 65534)
+    with pytest.raises(PermissionError, match="another user's"):
+        read_own_end(tmp_path / "log", 5)
