@@ -125,14 +125,39 @@ def test_a_script_says_what_it_needs_and_flags_win(box: Box, tmp_path: Path) -> 
 def test_an_array_for_slurm_finds_its_numbers_and_is_told_where_its_output_goes(box: Box, tmp_path: Path) -> None:
     script = tmp_path / "sweep.sh"
     script.write_text(
-        "#!/bin/sh\n#SBATCH --array=3,5 -o out.%j\n#CORRAL --gpus 0\n"
+        "#!/bin/sh\n#SBATCH --array=3,5 -o out.%A_%3a\n#CORRAL --gpus 0\n"
         "echo $SLURM_ARRAY_JOB_ID $SLURM_ARRAY_TASK_ID $SLURM_SUBMIT_DIR $SLURM_JOB_NAME\n"
     )
     done = box.run("submit", str(script), cwd=tmp_path, PWD=str(tmp_path))
-    assert "corral logs ID" in done.stderr
     parent = done.stdout.strip()
     box.run("wait", parent)
-    assert box.ok("logs", f"{parent}_5") == f"{parent} 5 {tmp_path} sweep.sh\n"
+    written = tmp_path / f"out.{parent}_005"
+    assert written.read_text() == f"{parent} 5 {tmp_path} sweep.sh\n"
+    assert box.ok("logs", f"{parent}_5") == f"corral: standard output and error go to {written}\n"
+
+
+def test_a_file_for_output_is_emptied_at_first_and_goes_on_when_the_job_is_queued_again(
+    box: Box, tmp_path: Path
+) -> None:
+    (tmp_path / "x.out").write_text("of yesterday\n")
+    script = 'echo $CORRAL_ATTEMPT; test -e "$CORRAL_SCRATCH/../../nothing"'
+    words = ("--gpus", "0", "--name", "x", "--output", "%x.out", "--error", "%x.%j.err", "--workdir", str(tmp_path))
+    job_id = box.submit(*words, "--", "sh", "-c", script)
+    assert box.ended(job_id)["phase"] == "FAILED"
+    box.ok("requeue", job_id)
+    box.until(lambda: box.job(job_id)["attempts"] == 2 and box.job(job_id)["phase"] == "FAILED")
+    assert (tmp_path / "x.out").read_text() == "1\n2\n"
+    assert (tmp_path / f"x.{job_id}.err").read_text() == ""
+
+
+def test_a_file_for_output_that_cannot_be_written_fails_the_job_and_says_so(box: Box, tmp_path: Path) -> None:
+    job_id = box.submit("--gpus", "0", "--output", "no/such/%j.out", "--workdir", str(tmp_path), "--", "true")
+    row = box.ended(job_id)
+    assert (row["phase"], row["exit_code"]) == ("FAILED", 126)
+    why = f"cannot write the output to {tmp_path}/no/such/{job_id}.out: No such file or directory"
+    assert row["reason"] == why
+    assert why in box.ok("logs", job_id)
+    assert "--output: %q means nothing" in box.run("submit", "--output", "%q", "--", "true").stderr
 
 
 def test_logs_follow_a_job_to_its_end(box: Box) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 from corral.backends.process.backend import LaunchState, ProcessBackend
 from corral.backends.process.launch import LaunchError, LaunchSpec
 from corral.model.errors import BackendFailed
-from corral.model.job import Phase, ProcessIdentity
+from corral.model.job import Job, Phase, ProcessIdentity
+from corral.model.output import path_of
 from corral.ports import Launch, LaunchPhase, LaunchReport, Lineage
 
 _ENDING_BY_REASON = {"timed_out": Phase.TIMED_OUT, "cancelled": Phase.CANCELLED}
@@ -26,6 +27,7 @@ class LocalBackend:
         """Hand the job to a supervisor of its own. Raises BackendFailed when none could be asked."""
         spec = launch.job.spec
         self._ensure_logs()
+        output, error = (_file(pattern, launch.job) for pattern in (spec.output, spec.error))
         become = self._root and spec.uid not in (None, 0)
         try:
             self._processes.launch(
@@ -43,7 +45,10 @@ class LocalBackend:
                     groups=spec.groups if become else None,
                     time_limit_s=spec.time_limit_s,
                     rlimits={f"RLIMIT_{name}": soft for name, soft in spec.rlimits},
-                    notes=launch.notes,
+                    notes=(*launch.notes, *_where_output_goes(output, error)),
+                    output=output,
+                    error=error,
+                    append=spec.open_mode == "append" or (spec.open_mode is None and launch.job.attempts > 0),
                     cpu_milli=launch.cpu_milli,
                     host_memory_mib=launch.host_memory_mib,
                 )
@@ -102,6 +107,19 @@ class LocalBackend:
     def close(self) -> None:
         """Let go; the jobs run on under their supervisors."""
         self._processes.close()
+
+
+def _file(pattern: str | None, job: Job) -> str | None:
+    """The file that a pattern names, as seen from the job's directory."""
+    return None if pattern is None else os.path.join(job.spec.workdir, path_of(pattern, job, os.uname().nodename))
+
+
+def _where_output_goes(output: str | None, error: str | None) -> tuple[str, ...]:
+    """What the log says of output that it will not have."""
+    if output is not None and error in (None, output):
+        return (f"standard output and error go to {output}",)
+    both = (("output", output), ("error", error))
+    return tuple(f"standard {what} goes to {path}" for what, path in both if path is not None)
 
 
 def _report(allocation_id: str, state: LaunchState) -> LaunchReport:

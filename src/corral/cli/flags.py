@@ -185,6 +185,16 @@ class SubmitFlags(JobFlags):
         str | None,
         typer.Option("--begin", metavar="WHEN", help="Not before: 16:00, now+2hours, tomorrow, 2026-12-01T08:00."),
     ] = None
+    output: Annotated[
+        str | None,
+        typer.Option("--output", metavar="FILE", help="Output goes there, not to the log: %x-%j.out, %A_%a.out."),
+    ] = None
+    error: Annotated[
+        str | None, typer.Option("--error", metavar="FILE", help="Standard error goes there, not with the output.")
+    ] = None
+    open_mode: Annotated[
+        str | None, typer.Option("--open-mode", metavar="MODE", help="At each start: append, or truncate.")
+    ] = None
     hold: Annotated[bool, typer.Option("--hold", help="Wait until `corral release`.")] = False
 
 

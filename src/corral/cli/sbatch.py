@@ -123,6 +123,13 @@ def _nice(value: str | None, where: str) -> list[str]:
     return ["--priority", str(_DEFAULT_PRIORITY + steps)]
 
 
+def _open_mode(value: str | None, where: str) -> list[str]:
+    for mode in ("append", "truncate"):
+        if value and mode.startswith(value.lower()):
+            return ["--open-mode", mode]
+    raise Refused(f"{where}: {value!r} will not do; append or truncate will")
+
+
 def _export(value: str | None, where: str) -> list[str] | None:
     """ALL is what a job here has anyway, and variables may be set beside it; to leave some out means nothing here."""
     first, *rest = _required(value, where).split(",")
@@ -153,11 +160,14 @@ _MEANINGS: dict[str, _Meaning] = {
     "begin": _passing("--begin"),
     "chdir": _passing("--workdir"),
     "dependency": _dependency,
+    "error": _passing("--error"),
     "export": _export,
     "hold": lambda value, where: ["--hold"],
     "job-name": _passing("--name"),
     "nice": _nice,
     "no-requeue": lambda value, where: ["--retries", "0"],
+    "open-mode": _open_mode,
+    "output": _passing("--output"),
     "requeue": lambda value, where: [],
     "time": _time,
 }
@@ -184,10 +194,10 @@ _REFUSED = {
 
 _IGNORED = frozenset(
     {"account", "acctg-freq", "batch", "cluster-constraint", "clusters", "comment", "container", "container-id",
-     "contiguous", "core-spec", "cores-per-socket", "cpu-freq", "delay-boot", "distribution", "error", "exclude",
+     "contiguous", "core-spec", "cores-per-socket", "cpu-freq", "delay-boot", "distribution", "exclude",
      "export-file", "extra", "extra-node-info", "get-user-env", "gid", "gpu-bind", "gpu-freq", "gres-flags", "hint",
      "ignore-pbs", "input", "kill-on-invalid-dep", "mail-type", "mail-user", "mcs-label", "mem-bind", "network",
-     "no-kill", "nodefile", "nodelist", "ntasks-per-core", "ntasks-per-socket", "open-mode", "output", "overcommit",
+     "no-kill", "nodefile", "nodelist", "ntasks-per-core", "ntasks-per-socket", "overcommit",
      "oversubscribe", "parsable", "partition", "power", "prefer", "priority", "profile", "propagate", "qos", "quiet",
      "reboot", "reservation", "segment", "share", "signal", "sockets-per-node", "spread-job", "switches", "test-only",
      "thread-spec", "threads-per-core", "time-min", "uid", "use-min-nodes", "verbose", "wait", "wait-all-nodes",

@@ -14,7 +14,6 @@ from corral.client import Client
 from corral.client.request import submission
 from corral.model.units import count_of
 
-_OUTPUTS = ("--output", "--error", "-o", "-e")
 _AFTER_DASHES = "corral.after_dashes"
 
 app = command_group()
@@ -55,7 +54,7 @@ def submit(
     their like, too. Flags given here win over the script's. The script is read
     by its interpreter when the job starts, so leave it as it is until then.
 
-    The output goes to the job's log: see `corral logs`.
+    The output goes to the job's log (see `corral logs`), or to the files that --output and --error name.
     """
     command = list(words)
     if not ctx.meta[_AFTER_DASHES]:
@@ -64,8 +63,6 @@ def submit(
         command, flags = list(script.command), filled(flags, own)
         if script.ignored:
             say(f"{words[0]}: ignored, as they mean nothing here: {', '.join(script.ignored)}")
-        if any(option.startswith(_OUTPUTS) for option in script.ignored):
-            say("what the job writes goes to its log, and `corral logs ID` prints it")
         for warning in script.warnings:
             say(warning)
         if script.slurm_tasks is not None:

@@ -14,6 +14,7 @@ from corral.client.where import parse_cuda, parse_labels, parse_speeds, parse_ve
 from corral.model.ask import HOST_RESOURCES, Ask, ask, host_amounts
 from corral.model.errors import Refused, nearest
 from corral.model.job import JobKind, Request
+from corral.model.output import check_pattern
 from corral.model.submission import ArraySpec, Submission
 from corral.model.units import WHOLE, count_of, is_whole, parse_duration_s, parse_memory_mib
 
@@ -71,6 +72,9 @@ class RequestOptions(TypedDict, total=False):
         queue, project: where it waits and whose share it uses, "default" unless said otherwise.
         after: ids of jobs that must succeed first.
         begin: not before this moment: "16:00", "now+2hours", "tomorrow", "2026-12-01T08:00", or Unix seconds.
+        output, error: files for standard output and error in place of the log, seen from the working directory:
+            "train-%j.out" (%j id, %x name, %A array, %a element, %u user); error goes with output by itself.
+        open_mode: "append" to them or "truncate" them at each start; the first start truncates unless said otherwise.
         env: variables beside, or instead of, those of this process; None takes one away.
         workdir: where it runs, this process's directory unless said otherwise.
         array: indices and how many may run at once: "0-9%2", "0,3,5-7", "0-10:2".
@@ -109,6 +113,9 @@ class RequestOptions(TypedDict, total=False):
     project: str | None
     after: Sequence[str]
     begin: str | float | None
+    output: str | None
+    error: str | None
+    open_mode: str | None
     env: Mapping[str, str | None]
     workdir: str | os.PathLike[str] | None
     array: str | None
@@ -152,6 +159,9 @@ def submission(
         project=_text(options.get("project") or "default", spell("project")),
         after=tuple(options.get("after", ())),
         begin_at=parse_begin(options.get("begin"), clock.time(), field=spell("begin")),
+        output=_pattern(options.get("output"), spell("output")),
+        error=_pattern(options.get("error"), spell("error")),
+        open_mode=options.get("open_mode"),
         env=environment(options.get("env", {}), spell("env")),
         workdir=_directory(options.get("workdir"), spell("workdir")),
         umask=_umask(),
@@ -248,6 +258,13 @@ def _respelled(refused: Refused, spell: Callable[[str], str]) -> Refused:
         message = message.replace(flag, spell(option))
         field = spell(option) if field == flag else field
     return Refused(message, field=field)
+
+
+def _pattern(pattern: str | None, field: str) -> str | None:
+    """Where output goes, a pattern that means something. Raises Refused for another."""
+    if pattern is not None:
+        check_pattern(pattern, field)
+    return pattern
 
 
 def _exclusive(options: RequestOptions, spell: Callable[[str], str]) -> bool:

@@ -8,6 +8,7 @@ from corral.model.dependency import clauses_of
 from corral.model.errors import Refused, nearest
 from corral.model.job import JobKind, Request
 from corral.model.means import Means
+from corral.model.output import check_pattern
 from corral.model.submission import ArraySpec, Submission
 from corral.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI
 
@@ -80,9 +81,20 @@ def check(submission: Submission) -> None:
             field="checkpoint_grace_s",
         )
     clauses_of(submission.after)
+    _check_output(submission)
     _check_surroundings(submission)
     if submission.array is not None:
         _check_array(submission.array)
+
+
+def _check_output(submission: Submission) -> None:
+    for field, pattern in (("output", submission.output), ("error", submission.error)):
+        if pattern is not None:
+            check_pattern(pattern, field)
+    if submission.open_mode not in (None, "append", "truncate"):
+        raise Refused(
+            f"open_mode: {submission.open_mode!r:.40} will not do; append or truncate will", field="open_mode"
+        )
 
 
 def _check_request(request: Request) -> None:

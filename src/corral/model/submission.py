@@ -24,6 +24,9 @@ class Submission:
             "start:17" started, "corr:17" the same element of that array succeeded, "singleton" no earlier job of this
             name and user is left; alternatives as "17?any:18".
         begin_at: not to be started before (Unix seconds); None, or a moment that is past, is at once.
+        output, error: patterns of files for standard output and error in place of the log, as `corral.model.output`
+            has them, seen from `workdir`; error goes with output unless it has its own.
+        open_mode: "append" or "truncate" each time it starts; None truncates the first time and appends later.
         priority, retries: None takes the site's default.
         rlimits: soft limits by name of `resource` without the prefix ("NOFILE"); lowered to the server's, never raised.
         resources: amounts by a neighbour's resource name ("cuda.shares": "0.5"), in place of devices in `request`.
@@ -46,6 +49,9 @@ class Submission:
     retries: int | None = None
     after: tuple[str, ...] = ()
     begin_at: float | None = None
+    output: str | None = None
+    error: str | None = None
+    open_mode: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     workdir: str = "/"
     umask: int = 0o022

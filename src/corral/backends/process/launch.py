@@ -21,8 +21,9 @@ class LaunchSpec:
     `uid`, `gid` and `groups` together name the user to become, which only a server that runs as root can do; without
     them the job stays with the server's own. `rlimits` maps names such as "RLIMIT_NOFILE" to soft limits, which can
     only lower what the server has. `cpu_milli` and `host_memory_mib` are what the job may have of the host, 0 being as
-    much as there is; it is held to that where the backend can. `notes` are lines written at the head of the log. None
-    in `kill_grace_s` and `log_max_bytes` takes the backend's default.
+    much as there is; it is held to that where the backend can. `notes` are lines written at the head of the log.
+    `output` and `error` are files that get standard output and error in place of the log, emptied first unless
+    `append`. None in `kill_grace_s` and `log_max_bytes` takes the backend's default.
 
     Raises ValueError for values that no process could be started with.
     """
@@ -45,6 +46,9 @@ class LaunchSpec:
     notes: tuple[str, ...] = ()
     cpu_milli: int = 0
     host_memory_mib: int = 0
+    output: str | None = None
+    error: str | None = None
+    append: bool = False
 
     def __post_init__(self) -> None:
         if not ALLOCATION_ID.fullmatch(self.allocation_id):
@@ -56,7 +60,8 @@ class LaunchSpec:
         if None in (self.uid, self.gid, self.groups) and (self.uid, self.gid, self.groups) != (None, None, None):
             # With one of them missing the job would keep root's.
             raise ValueError(f"job {self.job_id}: uid, gid and groups go together; name all three or none")
-        for text in (*self.argv, *self.env, *self.env.values(), self.workdir):
+        files = (self.output or "", self.error or "")
+        for text in (*self.argv, *self.env, *self.env.values(), self.workdir, *files):
             if "\0" in text:
                 raise ValueError(
                     f"job {self.job_id}: a NUL byte in {text!r}; no command, variable or path can hold one"
@@ -85,6 +90,9 @@ class LaunchSpec:
             gid=gid,
             groups=None if groups is None else list(groups),
             rlimits=dict(rlimits),
+            output=self.output,
+            error=self.error,
+            append=self.append,
         )
 
     def orders(

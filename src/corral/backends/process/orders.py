@@ -37,7 +37,8 @@ class Orders(NamedTuple):
 class Command(NamedTuple):
     """What is executed, and as whom; `uid`, `gid` and `groups` are None together to stay who the server is.
 
-    `rlimits` are soft limits by name. `env` is all that the job gets.
+    `rlimits` are soft limits by name. `env` is all that the job gets. `output` and `error` are files in place of the
+    log, emptied first unless `append`.
     """
 
     argv: list[str]
@@ -48,6 +49,9 @@ class Command(NamedTuple):
     gid: int | None
     groups: list[int] | None
     rlimits: dict[str, int]
+    output: str | None = None
+    error: str | None = None
+    append: bool = False
 
 
 def encode(orders: Orders, command: Command) -> str:

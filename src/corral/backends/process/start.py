@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from . import cgroup
 from .orders import Command
+from .outputs import OutputFailed, close_outputs, open_outputs
 
 NOT_FOUND = 127
 CANNOT_RUN = 126
@@ -28,7 +29,9 @@ class StartFailed(Exception):
 
 
 def start(command: Command, output: int, cgroup_path: str | None, groups: list[str]) -> int:
-    """Execute the program with `output` as its stdout and stderr; its pid, once it surely runs. Raises StartFailed.
+    """Execute the program with `output` as its stdout and stderr, where it names no files for them.
+
+    The pid, once it surely runs. Raises StartFailed.
 
     A job of the server's own user is spawned, at a third of what a fork costs: the supervisor wears the job's
     directory, umask, limits and cgroup for a moment, and the new process inherits them. To become another user it takes
@@ -80,7 +83,11 @@ def _join(path: str) -> bool:
 
 
 def _spawn(command: Command, output: int) -> int:
-    actions = [(os.POSIX_SPAWN_DUP2, output, 1), (os.POSIX_SPAWN_DUP2, output, 2)]
+    try:
+        out, err = open_outputs(command.output, command.error, command.append, output)
+    except OutputFailed as failed:
+        raise StartFailed(CANNOT_RUN, str(failed)) from failed
+    actions = [(os.POSIX_SPAWN_DUP2, out, 1), (os.POSIX_SPAWN_DUP2, err, 2)]
     try:
         return _found(
             command,
@@ -90,6 +97,8 @@ def _spawn(command: Command, output: int) -> int:
         )
     except OSError as error:
         raise _explain("exec", error, command) from error
+    finally:
+        close_outputs(out, err, output)
 
 
 def _found(command: Command, execute: Callable[[str], int]) -> int:
@@ -142,8 +151,6 @@ def _become(command: Command, output: int, report: int, cgroup_path: str | None,
             _join(cgroup_path)
         for path in groups:
             cgroup.join(path)
-        os.dup2(output, 1)
-        os.dup2(output, 2)
         step = "limits"
         _lower_limits(command)
         step = "identity"
@@ -152,8 +159,13 @@ def _become(command: Command, output: int, report: int, cgroup_path: str | None,
         os.umask(command.umask)
         step = "workdir"
         os.chdir(command.workdir)
+        out, err = open_outputs(command.output, command.error, command.append, output)
+        os.dup2(out, 1)
+        os.dup2(err, 2)
         step = "exec"
         _found(command, lambda path: os.execve(path, command.argv, command.env))
+    except OutputFailed as failed:
+        os.write(report, json.dumps([CANNOT_RUN, str(failed)]).encode())
     except OSError as error:
         failure = _explain(step, error, command)
         os.write(report, json.dumps([failure.exit_code, failure.message]).encode())

@@ -1,4 +1,4 @@
-"""What jobs follow has conditions, and jobs have begin times: a server from before would misread both."""
+"""Dependencies have conditions, and jobs begin times and files for output: a server from before would misread them."""
 
 revision = "0005"
 down_revision = "0004"
