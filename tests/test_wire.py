@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from corral.model import allocation, device, job, queue, submission
 from corral.model.errors import Refused
 from corral.model.job import Job, JobSpec, Request
-from corral.wire import from_plain, to_plain
+from corral.wire import MAX_FLOAT, MAX_INTEGER, from_plain, to_plain
 
 VALUES = (
     Job,
@@ -23,7 +23,8 @@ VALUES = (
 )
 
 
-st.register_type_strategy(float, st.floats(allow_nan=False))
+st.register_type_strategy(float, st.floats(-MAX_FLOAT, MAX_FLOAT))
+st.register_type_strategy(int, st.integers(-MAX_INTEGER, MAX_INTEGER))
 
 
 @pytest.mark.parametrize("cls", VALUES, ids=lambda cls: cls.__name__)

@@ -69,3 +69,9 @@ def test_where_a_job_may_run_is_read_from_words() -> None:
 def test_a_label_has_a_key_and_one_value(given: list[str]) -> None:
     with pytest.raises(Refused, match=r"^--label: "):
         DeviceFlags(label=given).options(NOWHERE)
+
+
+def test_a_nice_value_that_was_given_goes_before_a_priority_that_was_not_and_the_other_way_round() -> None:
+    assert filled(SubmitFlags(nice=100), SubmitFlags(priority=3)).priority is None
+    assert filled(SubmitFlags(priority=3), SubmitFlags(nice=100)).nice is None
+    assert filled(SubmitFlags(), SubmitFlags(nice=100)).nice == 100

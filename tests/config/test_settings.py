@@ -38,7 +38,8 @@ def test_an_empty_file_changes_nothing(path: Path, text: str) -> None:
 def test_durations_and_sizes_have_units_and_the_rest_has_none(path: Path) -> None:
     path.write_text(
         "sample_interval: 0.5s\nstale_after: 1h30m\nlog_max: 2G\nlend_stale: true\n"
-        "max_running_jobs: 64\ndefault_priority: -3\nkill_grace: 0s\n"
+        "max_running_jobs: 64\ndefault_priority: -3\npriority_range: [-5, 7]\n"
+        "kill_grace: 0s\n"
     )
     assert load_settings(path) == Settings(
         sample_interval_s=0.5,
@@ -47,6 +48,7 @@ def test_durations_and_sizes_have_units_and_the_rest_has_none(path: Path) -> Non
         lend_stale=True,
         max_running_jobs=64,
         default_priority=-3,
+        priority_range=(-5, 7),
         kill_grace_s=0.0,
     )
 
@@ -199,3 +201,17 @@ def test_a_number_of_hundreds_of_digits_is_refused_with_its_line(path: Path, tex
     said = refusal(path, text.format("9" * digits))
     assert said.startswith(f"{path}, line 1: ")
     assert len(said) < 400
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("priority_range: 5\n", "takes the least and the greatest"),
+        ("priority_range: [10, 0]\n", "takes the least and the greatest"),
+        ("priority_range: [0, x]\n", "'x' will not do"),
+        ("priority_range: [6, 9]\n", r"default_priority (5) is outside priority_range (6 to 9)"),
+        ("default_priority: 11\n", r"default_priority (11) is outside priority_range (0 to 10)"),
+    ],
+)
+def test_a_range_of_priorities_has_two_ends_and_the_default_in_it(path: Path, text: str, said: str) -> None:
+    assert said in refusal(path, text)

@@ -138,6 +138,9 @@ class JobFlags(DeviceFlags):
     time: Annotated[
         str | None, typer.Option("--time", metavar="TIME", help="End it after so long: 90s, 30m, 2h, 1d12h.")
     ] = None
+    nice: Annotated[
+        int | None, typer.Option("--nice", metavar="N", help="In Slurm's words: 100 is one more than --priority.")
+    ] = None
     retries: Annotated[
         int | None, typer.Option("--retries", metavar="N", help="Attempts after a failure.  [default: the site's]")
     ] = None
@@ -240,8 +243,14 @@ def parse_words(flags: type[F], words: Sequence[str], where: str) -> F:
 
 def filled(flags: F, defaults: F) -> F:
     """`flags`, and what they leave unsaid as `defaults` say it."""
-    unsaid = [f.name for f in fields(flags) if not _said(getattr(flags, f.name))]
+    unsaid = {f.name for f in fields(flags) if not _said(getattr(flags, f.name))}
+    for one, other in _ALIKE:
+        # Who says the one has said the other.
+        unsaid -= {name for name in (one, other) if {one, other} - unsaid}
     return replace(flags, **{name: getattr(defaults, name) for name in unsaid})
+
+
+_ALIKE = (("priority", "nice"),)
 
 
 def _said(value: Any) -> bool:

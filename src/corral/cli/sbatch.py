@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from corral.cli.sbatch_resources import Said, resource_flags
 from corral.model.errors import Refused, nearest
-from corral.model.units import parse_slurm_time_s
+from corral.model.units import is_whole, parse_slurm_time_s
 
-_NICE_PER_STEP = 100  # what a bare --nice means in Slurm is one step of priority here
-_DEFAULT_PRIORITY = 5
+_BARE_NICE = "100"
 _CONDITION = re.compile(r"(after(?:any|ok|notok|corr)?)((?::\d+(?:_(?:\d+|\*))?)+)")
 _CONDITIONS = {"after": "start:", "afterany": "any:", "afterok": "", "afternotok": "notok:", "aftercorr": "corr:"}
 
@@ -115,12 +114,10 @@ def _terms(condition: str, where: str) -> list[str]:
 
 
 def _nice(value: str | None, where: str) -> list[str]:
-    try:
-        nice = int(value or _NICE_PER_STEP)
-    except ValueError as error:
-        raise Refused(f"{where}: {value!r} is no number") from error
-    steps = -(-nice // _NICE_PER_STEP) if nice > 0 else nice // _NICE_PER_STEP
-    return ["--priority", str(_DEFAULT_PRIORITY + steps)]
+    nice = value or _BARE_NICE
+    if not is_whole(nice.removeprefix("-")):
+        raise Refused(f"{where}: {nice!r:.60} is no number")
+    return ["--nice", nice]
 
 
 def _open_mode(value: str | None, where: str) -> list[str]:

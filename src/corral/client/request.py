@@ -66,7 +66,8 @@ class RequestOptions(TypedDict, total=False):
         accept_in_use: a GPU that others use will do while so much of its memory is free: "20G".
         cpus: cores of the host, in whole or part.
         host_memory: memory of the host: "16G".
-        name, priority: a lower number runs first; None takes the site's default.
+        name, priority: a lower number runs first; None takes the site's default, and users have a range.
+        nice: in place of it, as sbatch(1) has it: 100 is one step behind the site's default.
         time: the job is ended after so long: "2h", or seconds as a number.
         retries: further attempts after a failure; None takes the site's default.
         queue, project: where it waits and whose share it uses, "default" unless said otherwise.
@@ -107,6 +108,7 @@ class RequestOptions(TypedDict, total=False):
     host_memory: str | None
     name: str | None
     priority: int | None
+    nice: int | None
     time: str | float | None
     retries: int | None
     queue: str | None
@@ -153,6 +155,7 @@ def submission(
         kind=kind,
         request=device_request(options, spell),
         priority=options.get("priority"),
+        nice=options.get("nice"),
         time_limit_s=parse_duration_s(time, field=spell("time")) if isinstance(time, str) else time,
         retries=None if retries is None else _at_least(0, retries, spell("retries")),
         queue=_text(options.get("queue") or "default", spell("queue")),

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from corral.config.groups import Group, Key, NodeReader, Placed, line_of, lines_of, one, read_group
+from corral.config.groups import Group, Key, NodeReader, Placed, line_of, lines_of, one, read_group, several
 from corral.config.readers import duration, integer, memory, number, one_of, text, yes_or_no
 from corral.config.site import (
     SECTIONS,
@@ -48,6 +48,7 @@ class Settings:
         max_running_jobs: jobs that run at once on this machine.
         max_queue_size: jobs that may wait; further ones are refused.
         default_priority: of a job that names none; a lower number runs first.
+        priority_range: the least and the greatest that users may name; administrators may name any.
         log_max_mib: what one launch may write to its job's log.
         kill_grace_s: between SIGTERM and SIGKILL.
         retry_backoff_s, retry_backoff_max_s: the pause before the second attempt, doubled for each further one up to
@@ -89,6 +90,7 @@ class Settings:
     max_running_jobs: int = 512
     max_queue_size: int = 100_000
     default_priority: int = 5
+    priority_range: tuple[int, int] = (0, 10)
     log_max_mib: int = 100
     kill_grace_s: float = 10.0
     retry_backoff_s: float = 1.0
@@ -203,6 +205,14 @@ def _check_together(path: Path, settings: Settings, lines: dict[str, str]) -> No
             f"{path}, {where}: user_quota.gpus is set already as policies.max_gpus_per_user; keep one of the two",
             field="user_quota",
         )
+    least, most = settings.priority_range
+    if not least <= settings.default_priority <= most:
+        where = lines.get("priority_range") or lines["default_priority"]
+        raise Refused(
+            f"{path}, {where}: default_priority ({settings.default_priority}) is outside priority_range "
+            f"({least} to {most}), so that users could not name what they get",
+            field="priority_range",
+        )
     if settings.retry_backoff_max_s < settings.retry_backoff_s:
         where = lines.get("retry_backoff_max") or lines["retry_backoff"]
         raise Refused(
@@ -210,6 +220,14 @@ def _check_together(path: Path, settings: Settings, lines: dict[str, str]) -> No
             f"({settings.retry_backoff_s:g}s)",
             field="retry_backoff_max",
         )
+
+
+def _priority_range(path: Path, node: "Node") -> tuple[int, int]:
+    """The least and the greatest, such as `[0, 10]`."""
+    ends = several(integer(-MAX_PRIORITY, MAX_PRIORITY))(path, node)
+    if len(ends) != 2 or ends[0] > ends[1]:
+        raise Refused("takes the least and the greatest priority, such as [0, 10]")
+    return ends[0], ends[1]
 
 
 def _sharing(_path: Path, node: "Node") -> tuple[tuple[str, Means], ...]:
@@ -272,6 +290,7 @@ def _shared_means(node: "ScalarNode") -> Means:
 
 
 _LABEL_LENGTH = 200
+MAX_PRIORITY = 1_000_000
 _HOUR_S = 3600.0
 _SETTINGS: dict[str, tuple[str, NodeReader]] = {
     "sample_interval": ("sample_interval_s", one(duration(0.1, _HOUR_S))),
@@ -283,7 +302,8 @@ _SETTINGS: dict[str, tuple[str, NodeReader]] = {
     "max_temperature": ("max_temperature_c", one(integer(30, 150))),
     "max_running_jobs": ("max_running_jobs", one(integer(1, 1_000_000))),
     "max_queue_size": ("max_queue_size", one(integer(1, 10_000_000))),
-    "default_priority": ("default_priority", one(integer(-1_000_000, 1_000_000))),
+    "default_priority": ("default_priority", one(integer(-MAX_PRIORITY, MAX_PRIORITY))),
+    "priority_range": ("priority_range", _priority_range),
     "log_max": ("log_max_mib", one(memory(1, 1024 * 1024))),
     "kill_grace": ("kill_grace_s", one(duration(0.0, 24 * _HOUR_S))),
     "retry_backoff": ("retry_backoff_s", one(duration(0.0, 24 * _HOUR_S))),

@@ -7,6 +7,7 @@ from dataclasses import replace
 from corral.access.caller import Caller
 from corral.clock import Clock
 from corral.control import submit, transitions
+from corral.control.priorities import refuse_priority
 from corral.model.allocation import Grant, Member, Placement
 from corral.model.errors import Conflict, Forbidden, Refused
 from corral.model.fact import AllocationMade, JobSubmitted
@@ -42,6 +43,7 @@ class Adopting:
         Forbidden when it is not the caller's; Conflict when it is a job already, or another job holds a device that
         it uses.
         """
+        refuse_priority(self._ledger.view().limits, submission.priority, caller)
         identity = self._identity(pid, caller)
         family = self._processes.family(pid)
         if os.getpid() in family:

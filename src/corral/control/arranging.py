@@ -56,6 +56,7 @@ def arrange(settings: Settings, nodes: Iterable[Node] | None, policies: Mapping[
         max_time_limit_s=settings.max_job_duration_s,
         default_priority=settings.default_priority,
         default_retries=settings.default_retries,
+        priority_range=settings.priority_range,
     )
     observation = SiteArranged(tuple(queues.values()), settings.projects, pools, limits)
     return Arrangement(observation, tuple(_remarks(settings, devices)))

@@ -24,7 +24,8 @@ class Asking:
 
     Attributes:
         catalogue: the resource names that are understood here, None for those that come with Corral.
-        split, may_fragment: how a share that no device has room for is split, and whether into parts of several.
+        split, may_fragment: how a share that no device has room for is split, and whether into parts of several. A
+            request may say how it wants to be split, and that it will not do in parts.
     """
 
     catalogue: Catalogue | None = None
@@ -42,7 +43,9 @@ class Asking:
             asked = self._of_resources(submission)
             request, notes = asked.request(request), asked.notes
         if request.split_milli is not None:
-            request = replace(request, split=self.split, may_fragment=self.may_fragment)
+            request = replace(
+                request, split=request.split or self.split, may_fragment=request.may_fragment and self.may_fragment
+            )
         if submission.kind is not JobKind.RUN and request.devices and not request.whole:
             request = _reserved(request)
         tenant = user if request.devices and not request.whole else None

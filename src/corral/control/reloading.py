@@ -20,8 +20,8 @@ LIVE = frozenset(
     {
         "algorithm", "auto_retry_failed_jobs", "cluster_name", "default_priority", "enable_preemption",
         "expected_gpus", "max_job_duration_s", "max_milli_per_user", "max_queue_size", "max_retries",
-        "max_running_jobs", "places", "pools", "projects", "queues", "reserved_ratio", "strategy", "unbuilt",
-        "user_quota",
+        "max_running_jobs", "places", "pools", "priority_range", "projects", "queues", "reserved_ratio", "strategy",
+        "unbuilt", "user_quota",
     }
 )  # fmt: skip
 """Settings that a running server takes on; the others wait for its next start."""

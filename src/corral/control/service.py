@@ -16,6 +16,7 @@ from corral.control.checks import check
 from corral.control.holdings import Holdings
 from corral.control.inquiry import Inquiry
 from corral.control.inspection import Inspection
+from corral.control.priorities import refuse_priority, settle_priority
 from corral.control.sights import Sight, Sights
 from corral.control.site_rules import obey
 from corral.control.slicing import Slicing
@@ -108,23 +109,26 @@ class Service:
         """The specification of a submission in which nothing is amiss. Raises Refused, Forbidden."""
         if asked.kind is JobKind.ADOPT:
             raise Refused("a process is adopted with `corral adopt PID`, not submitted", field="kind")
+        asked, of_priority = settle_priority(view.limits, asked, caller)
         submission, notes = self._asking.settle(with_whole_node(asked, view.nodes.values()), caller.user)
         submission = with_profile_named(submission, view.nodes.values())
         check(submission)
         obey(view, submission, caller.user)
         self._check_possible(view, submission, caller.user)
-        notes += self._inspection.notes(view, submission, caller, sight)
+        notes += of_priority + self._inspection.notes(view, submission, caller, sight)
         spec = submit.spec_of(submission, caller, view.limits, self._owner(submission))
         forced_by = caller.user if self._inspection.overrides(view, submission, sight) else None
         return replace(spec, notes=notes, forced_by=forced_by) if notes else spec
 
     def dry_run(self, submission: Submission, caller: Caller, sight: Sight) -> DryRun:
         """What would become of the submission, as `Inquiry.dry_run` and preflight say. Raises as `submit`."""
-        submission = with_whole_node(submission, self._ledger.view().nodes.values())
+        view = self._ledger.view()
+        submission, of_priority = settle_priority(view.limits, submission, caller)
+        submission = with_whole_node(submission, view.nodes.values())
         told = self.inquiry.dry_run(submission, caller.user)
         settled, _ = self._asking.settle(submission, caller.user)
-        notes = self._inspection.notes(self._ledger.view(), settled, caller, sight)
-        return replace(told, notes=(*told.notes, *notes))
+        preflight = self._inspection.notes(view, settled, caller, sight)
+        return replace(told, notes=(*told.notes, *of_priority, *preflight))
 
     def _check_possible(self, view: View, submission: Submission, user: str) -> None:
         """Raises Refused for what no node here could serve; an answer holds while nodes and pools stay the same."""
@@ -165,10 +169,13 @@ class Service:
 
     def requeue(self, job_id: str, caller: Caller) -> tuple[str, ...]:
         """Have a live job stopped and run again, or one that failed or was lost run again."""
-        by = caller.user
-        return self._on_each(
-            job_id, caller, lambda view, job, at: transitions.requeue(view, job, by, at), skip_ended=False
-        )
+
+        def again(view: View, job: Job, at: float) -> list[Fact]:
+            # It was in order when it was submitted; the site may have narrowed its range since.
+            refuse_priority(view.limits, job.spec.priority, caller, whose=f" of job {job.id}")
+            return transitions.requeue(view, job, caller.user, at)
+
+        return self._on_each(job_id, caller, again, skip_ended=False)
 
     def cordon(self, device: str, reason: str, caller: Caller) -> tuple[DeviceRow, ...]:
         """Set a device apart (by UUID or index): nothing new starts on it, what runs there runs on."""

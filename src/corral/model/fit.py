@@ -13,7 +13,7 @@ from corral.model.device import DeviceState
 from corral.model.job import Request
 from corral.model.means import Means
 from corral.model.quota import counted_milli
-from corral.model.split import NoRoom, split
+from corral.model.split import NoRoom, Strategy, split
 from corral.model.state import NodeState, Slot, node_state, slot_of, version_tuple
 from corral.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI
 
@@ -173,7 +173,9 @@ def _split_fit(request: Request, wanted_milli: int, state: NodeState, named: Col
 
 
 def _split(request: Request, wanted_milli: int, room: Sequence[int]) -> tuple[int, ...] | NoRoom:
-    return split(wanted_milli, room, strategy=request.split, refuse_fragmenting=not request.may_fragment)
+    return split(
+        wanted_milli, room, strategy=request.split or Strategy.EVENLY, refuse_fragmenting=not request.may_fragment
+    )
 
 
 def _part_of(request: Request) -> Request:

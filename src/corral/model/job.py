@@ -79,7 +79,8 @@ class Request:
         share_milli: share of each device; 1000 is the whole. A share below 1000 may meet others on the device.
         split_milli: a share that one device gives (then `share_milli` is the same), or several of a node together
             where none has the room or it is above 1000; None is never split. Of such requests `devices` is 1.
-        split, may_fragment: how it is split, and whether it may take a part of more than one device.
+        split, may_fragment: how it is split (None: as the site does it), and whether it may take a part of more than
+            one device.
         share_of_memory: the share is what the memory granted comes to on the device, `share_milli` the least of it.
         memory_mib: memory granted on each device, None for the share's part of it.
         memory_percent: the same as a part of the device's, where `memory_mib` is None.
@@ -117,7 +118,7 @@ class Request:
     avoid_jobs: tuple[str, ...] = ()
     accept_in_use: int | None = None
     split_milli: int | None = None
-    split: Strategy = Strategy.EVENLY
+    split: Strategy | None = None
     may_fragment: bool = True
     share_of_memory: bool = False
     memory_percent: int | None = None

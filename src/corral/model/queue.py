@@ -30,6 +30,7 @@ class Limits:
         max_queue_size: jobs that may wait or run; further ones are refused.
         max_time_limit_s: the longest time limit; a job that names none has it.
         default_priority, default_retries: of a job that names none.
+        priority_range: the least and the greatest priority that a job may name; administrators may name any.
     """
 
     max_running_jobs: int | None = None
@@ -38,6 +39,7 @@ class Limits:
     max_time_limit_s: float | None = None
     default_priority: int = 5
     default_retries: int = 0
+    priority_range: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

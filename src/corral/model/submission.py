@@ -28,6 +28,7 @@ class Submission:
             has them, seen from `workdir`; error goes with output unless it has its own.
         open_mode: "append" or "truncate" each time it starts; None truncates the first time and appends later.
         priority, retries: None takes the site's default.
+        nice: in place of a priority, as sbatch(1) has it: 100 is one step behind the site's default.
         rlimits: soft limits by name of `resource` without the prefix ("NOFILE"); lowered to the server's, never raised.
         resources: amounts by a neighbour's resource name ("cuda.shares": "0.5"), in place of devices in `request`.
         speeds: how fast the job runs on each device model, as `JobSpec` has it: (("V100", 1.0), ("K80", 0.2)); 0 is
@@ -65,3 +66,4 @@ class Submission:
     force: bool = False
     exclusive: bool = False
     speeds: tuple[tuple[str, float], ...] = ()
+    nice: int | None = None
