@@ -121,6 +121,7 @@ class Server:
                 home.scratch,
                 self._host_means,
             ),
+            tell=self._tell,
             about=self._about,
             policies=policies,
         )

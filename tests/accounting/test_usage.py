@@ -53,6 +53,12 @@ def test_slices_are_no_gpus_and_are_told_by_their_profile() -> None:
     assert alice.slice_hours == {"1g.10gb": 6, "3g.40gb": 2}
 
 
+def test_hours_that_were_for_nothing_are_told_and_are_among_the_others() -> None:
+    lost = held("alice", 8, WHOLE)._replace(lost_gpu_s=2 * 3600.0)
+    (alice,) = usage([lost, held("alice", 3, SLICED_TIME)], UsageBy.USER)
+    assert (alice.gpu_hours, alice.lost_hours) == (11, 2)
+
+
 def test_without_anything_held_there_is_no_row() -> None:
     assert (usage([], UsageBy.USER), total([]).gpu_hours) == ((), 0)
 

@@ -146,7 +146,8 @@ def test_a_dry_run_submits_nothing(served: Served) -> None:
     answer = served.call("POST", "/jobs/dry-run", {"command": ["true"]})
     assert answer.status == 200
     assert sorted(answer.data) == [
-        *("devices", "expected_start", "grants", "nearest", "notes", "possible", "reason", "starts_now")
+        *("devices", "expected_start", "expected_start_is", "grants", "nearest", "notes", "possible", "reason"),
+        "starts_now",
     ]
     assert served.call("GET", "/jobs?all=1").data["jobs"] == []
 

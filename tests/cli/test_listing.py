@@ -12,6 +12,7 @@ from corral.cli.listing import device_lines, job_lines, job_place, start_lines, 
 from corral.cli.reserve import exports
 from corral.cli.screen import Table, clipped, clock_time, painted
 from corral.client import DeviceRow, Explanation, HolderRow, JobRow, ProcessRow, ServerInfo, WaitPart
+from corral.model.certainty import Certainty
 from corral.model.job import Phase
 
 NOW = 1_800_000_000.0
@@ -69,10 +70,15 @@ def test_who_asks_for_memory_has_a_part_until_a_device_says_which() -> None:
 
 
 def test_starts_are_listed_with_what_nobody_can_tell_marked() -> None:
-    soon = job(id="18", wait="Priority", expected_start=NOW, gpus_milli=500)
+    soon = job(id="18", wait="Priority", expected_start=NOW, expected_start_is=Certainty.PROMISE, gpus_milli=500)
     lines = [line.split() for line in start_lines([soon, job(held=True)])]
-    assert lines[1] == ["18", "sft", "alice", "0.5", *clock_time(NOW).split(), "Priority"]
-    assert lines[2] == ["17", "sft", "alice", "2", "?", "Held"]
+    assert lines[1] == ["18", "sft", "alice", "0.5", *clock_time(NOW).split(), "promise", "Priority"]
+    assert lines[2] == ["17", "sft", "alice", "2", "?", "-", "Held"]
+
+
+def test_who_is_being_stopped_is_shown_with_the_reason() -> None:
+    leaves = job(phase="STOPPING", reason="job 9 has priority 1 and goes before 5", devices=("GPU-a",))
+    assert job_place(leaves, {"GPU-a": 0}) == "job 9 has priority 1 and goes before 5"
 
 
 def test_ps_lists_the_oldest_first_and_how_long_each_took() -> None:

@@ -1,5 +1,7 @@
 """GPU-hours as a person reads them."""
 
+from dataclasses import replace
+
 from corral.cli.usage import usage_lines
 from corral.client import Usage, UsageRow
 
@@ -27,8 +29,16 @@ def test_each_row_says_what_stood_behind_its_hours() -> None:
     assert slices.startswith("alice: 2.50 h of 1g.10gb in MIG slices")
 
 
+def test_hours_that_were_for_nothing_have_a_column_where_there_are_any() -> None:
+    robbed = replace(BOB, lost_hours=1.25)
+    title, alice, bob, *_ = usage_lines(Usage("user", 0.0, 1.0, (ALICE, robbed), replace(TOTAL, lost_hours=1.25)))
+    assert title.split() == ["USER", "GPU-HOURS", "LOST", "COMPUTE", "MEMORY"]
+    assert (alice.split()[2], bob.split()[2]) == ("0.00", "1.25")
+
+
 def test_lines_fit_eighty_columns() -> None:
-    assert max(map(len, usage_lines(Usage("user", 0.0, 1.0, (ALICE, BOB), TOTAL)))) <= 80
+    for row in (BOB, replace(BOB, lost_hours=1.25)):
+        assert max(map(len, usage_lines(Usage("user", 0.0, 1.0, (ALICE, row), TOTAL)))) <= 80
 
 
 def test_one_alone_needs_no_total_and_nobody_is_said_to_be() -> None:

@@ -8,6 +8,7 @@ import pytest
 from corral.cli import waiting
 from corral.cli.waiting import ReasonLine, has_reason, in_full, in_short
 from corral.client import Explanation, WaitPart
+from corral.model.certainty import Certainty
 
 WAITS = Explanation("7", reason="sft waits: it needs 4 GPUs. It is expected to start in 59m 57s. --gpus 2 starts now.")
 
@@ -57,6 +58,9 @@ def test_a_terminal_gets_the_whole_reason_in_its_width_and_then_one_short_line(
 def test_the_short_line_has_the_time_on_the_clock() -> None:
     assert in_short(replace(WAITS, expected_start=1e9)).startswith("job 7 waits; starts about 2001-09-")
     assert in_full(replace(WAITS, expected_start=1e9)).startswith("job 7, expected at 2001-09-")
+    promised = replace(WAITS, expected_start=1e9, expected_start_is=Certainty.PROMISE)
+    assert in_short(promised).startswith("job 7 waits; starts by 2001-09-")
+    assert in_full(promised).startswith("job 7, starts at the latest at 2001-09-")
 
 
 def test_a_job_that_nobody_has_looked_at_yet_has_no_reason_to_tell() -> None:

@@ -15,6 +15,7 @@ from corral.model.dependency import Condition, clauses_of, covers
 from corral.model.errors import Refused
 from corral.model.fact import AllocationEnded, Fact, JobChanged, JobSubmitted
 from corral.model.job import Job, JobSpec, Phase, Request
+from corral.model.plan import Evict
 from corral.model.view import View, ViewDraft
 from corral.ports import LaunchPhase, LaunchReport
 from tests.control.strategies import box, job, with_jobs
@@ -138,7 +139,7 @@ class Followers(RuleBasedStateMachine):
     @rule(data=st.data())
     def make_room(self, data: st.DataObject) -> None:
         if chosen := self.some(data, Phase.STARTING, Phase.RUNNING):
-            self.take(transitions.evict(chosen, "room", 3.0))
+            self.take(transitions.evict(chosen, Evict(chosen.id, "0", "room"), 3.0))
 
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:

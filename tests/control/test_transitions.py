@@ -9,13 +9,16 @@ from corral.control import transitions
 from corral.control.transitions import Backoff
 from corral.model.allocation import Grant, Member, Placement
 from corral.model.errors import Conflict
-from corral.model.fact import Fact, JobChanged, JobRequeued, JobSubmitted
+from corral.model.eviction import Eviction, EvictionRule
+from corral.model.fact import AllocationEnded, Fact, JobChanged, JobRequeued, JobSubmitted
 from corral.model.job import NEXT_PHASES, Job, JobKind, Phase
+from corral.model.plan import Evict
 from corral.model.view import View, ViewDraft
 from corral.ports import LaunchPhase, LaunchReport
 from tests.control.strategies import box, job, with_jobs
 
 BACKOFF = Backoff()
+URGENT = Evict("1", "2", "taken back", EvictionRule.QUEUE_RECLAIM, "b")
 WHOLE = 1000
 
 
@@ -96,9 +99,64 @@ def test_a_cancelled_job_is_cancelled_whatever_its_exit_code_says() -> None:
 
 def test_an_evicted_job_keeps_its_place_and_waits_again() -> None:
     view = started(with_jobs(box(), job(1)), "1", 0)
-    view = view.advance(transitions.evict(view.jobs["1"], "job 2 is more urgent", 203.0))
+    view = view.advance(transitions.evict(view.jobs["1"], URGENT, 203.0))
     view = view.advance(transitions.ended(view, view.jobs["1"], exited("1", code=143), 204.0, BACKOFF))
     assert (view.jobs["1"].phase, view.jobs["1"].sequence, view.holders) == (Phase.PENDING, 1, {})
+
+
+def made_room(chosen: Job, told_at: float, ended_at: float) -> tuple[Job, AllocationEnded]:
+    """The job after it ran from 201 on and made room, and the end of what it held."""
+    view = started(with_jobs(box(), chosen), "1", 0)
+    view = view.advance(transitions.running(view, view.jobs["1"], 201.0, 201.0))
+    view = view.advance(transitions.evict(view.jobs["1"], URGENT, told_at))
+    report = replace(exited("1", code=143), ended_at=ended_at)
+    facts = transitions.ended(view, view.jobs["1"], report, ended_at, BACKOFF)
+    (freed,) = (fact for fact in facts if isinstance(fact, AllocationEnded))
+    return view.advance(facts).jobs["1"], freed
+
+
+def test_it_is_kept_for_whom_by_which_rule_and_at_what_loss_a_job_made_room() -> None:
+    after, freed = made_room(job(1), 211.0, 214.0)
+    assert after.evicted == Eviction(
+        EvictionRule.QUEUE_RECLAIM, "2", "taken back", 211.0, "1.1", lender="b", ran_s=13.0, lost_s=13.0
+    )
+    assert (after.evictions, after.lost_s, freed.lost_from) == (1, 13.0, 200.0)
+
+
+def test_of_a_job_that_is_signalled_first_only_what_it_ran_after_that_is_lost() -> None:
+    after, freed = made_room(replace(job(1), spec=replace(job(1).spec, checkpoint_signal="USR1")), 211.0, 214.0)
+    assert after.evicted is not None
+    assert (after.evicted.saves, after.evicted.ran_s, after.lost_s, freed.lost_from) == (True, 13.0, 3.0, 211.0)
+
+
+def test_the_record_stays_when_the_job_starts_again_and_the_losses_add_up() -> None:
+    first, _ = made_room(job(1), 211.0, 214.0)
+    view = started(with_jobs(box(), first), "1", 0)
+    assert (view.jobs["1"].evicted, view.jobs["1"].evicted_before) == (None, first.eviction)
+    view = view.advance(transitions.running(view, view.jobs["1"], 300.0, 300.0))
+    view = view.advance(transitions.evict(view.jobs["1"], URGENT, 310.0))
+    report = replace(exited("1", code=143), allocation_id="1.2", started_at=300.0, ended_at=310.0)
+    again = view.advance(transitions.ended(view, view.jobs["1"], report, 310.0, BACKOFF)).jobs["1"]
+    assert (again.evictions, again.lost_s) == (2, 23.0)
+
+
+def test_who_requeues_or_cancels_a_job_makes_it_lose_nothing_to_others() -> None:
+    view = started(with_jobs(box(), job(1)), "1", 0)
+    requeued = view.advance(transitions.requeue(view, view.jobs["1"], "bob", 203.0))
+    cancelled = view.advance(transitions.evict(view.jobs["1"], URGENT, 203.0))
+    cancelled = cancelled.advance(transitions.cancel(cancelled, cancelled.jobs["1"], "bob", 203.5))
+    for each in (requeued, cancelled):
+        facts = transitions.ended(each, each.jobs["1"], exited("1", code=143), 204.0, BACKOFF)
+        assert [fact.lost_from for fact in facts if isinstance(fact, AllocationEnded)] == [None]
+        assert not any("lost_s" in fact.changes for fact in facts if isinstance(fact, JobChanged))
+
+
+@pytest.mark.parametrize("rule_", [EvictionRule.IDLE, EvictionRule.MEMORY])
+def test_a_job_that_is_stopped_for_good_tells_by_which_rule(rule_: EvictionRule) -> None:
+    view = started(with_jobs(box(), job(1)), "1", 0)
+    (fact,) = transitions.stop(view.jobs["1"], Phase.CANCELLED, "unused", 203.0, rule=rule_, for_job_id="2")
+    assert isinstance(fact, JobChanged)
+    assert fact.changes["eviction"] == Eviction(rule_, "2", "unused", 203.0, "1.1")
 
 
 def test_a_lost_supervisor_loses_the_job_unless_it_may_be_tried_again() -> None:
@@ -222,7 +280,7 @@ def test_what_was_stopped_before_it_ran_ends_as_it_was_to_end(came_to_nothing: s
         return transitions.launch_failed(view, view.jobs["1"], "no", 204.0, BACKOFF)
 
     view = started(with_jobs(box(), job(1), job(2, after=("1",))), "1", 0)
-    evicted = view.advance(transitions.evict(view.jobs["1"], "room", 203.0))
+    evicted = view.advance(transitions.evict(view.jobs["1"], URGENT, 203.0))
     assert phases(nothing(evicted), "1") == [Phase.PENDING]
     cancelled = view.advance(transitions.cancel(view, view.jobs["1"], "bob", 203.0))
     facts = nothing(cancelled)
@@ -303,7 +361,7 @@ class JobLife(RuleBasedStateMachine):
             "failed": lambda: transitions.launch_failed(self.view, chosen, "no", 3.0, BACKOFF),
             "never": lambda: transitions.never_ran(self.view, chosen, 3.0),
             "cancel": lambda: transitions.cancel(self.view, chosen, "bob", 3.0),
-            "evict": lambda: transitions.evict(chosen, "room", 3.0),
+            "evict": lambda: transitions.evict(chosen, URGENT, 3.0),
         }
         self.take(facts[step]())
 

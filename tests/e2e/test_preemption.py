@@ -1,8 +1,9 @@
 """Urgent work has less urgent work make room, which may save what it has, and comes back to its place."""
 
+import time
 from collections.abc import Callable
 
-from tests.e2e.box import Box, described
+from tests.e2e.box import Box, described, until_there
 
 SETTINGS = """\
 kill_grace: 1s
@@ -22,6 +23,45 @@ def test_a_job_that_makes_room_is_told_first_and_comes_back(new_box: Callable[[s
     assert box.ended(urgent)["phase"] == "SUCCEEDED"
     assert "saved" in box.ok("logs", saver)
     box.until(lambda: box.job(saver)["attempts"] == 2 and box.job(saver)["phase"] == "RUNNING")
+
+
+LENDING = """\
+kill_grace: 1s
+queues:
+- {name: lab, quota: {gpus: 2}}
+- {name: a, parent: lab, quota: {gpus: 1, borrow: 1}, spared: 3s}
+- {name: b, parent: lab, quota: {gpus: 1, borrow: 1}}
+"""
+
+
+def test_what_is_taken_back_leaves_its_trace_with_everybody(new_box: Callable[[str], Box]) -> None:
+    box = new_box(described(2))
+    (box.home / "config.yaml").write_text(LENDING)
+    box.up()
+    stays, goes = (box.submit("--queue", "a", "--time", "48h", "--", "sh", "-c", "echo up; sleep 600") for _ in "12")
+    box.until(lambda: "up" in box.ok("logs", stays) and "up" in box.ok("logs", goes))
+    asked = box.json("submit", "--dry-run", "--json", "--queue", "b", "--", "true")
+    assert asked["expected_start"] < time.time() + 60, "the lender takes back"
+    lender = box.submit("--queue", "b", "--time", "1h", "--", "sh", "-c", until_there(box.home / "done"))
+    box.until_phase(lender, "RUNNING")
+    row = box.until(lambda: next((row for row in box.json("ps", "--json") if row["evictions"]), None))
+    eviction = row["eviction"]
+    assert (row["phase"], row["wait"]) == ("PENDING", "Reclaimed")
+    assert (eviction["rule"], eviction["for_job_id"], eviction["lender"]) == ("queue-reclaim", lender, "b")
+    assert row["lost_s"] == eviction["lost_s"] == eviction["ran_s"] > 2
+    words = f"queue b takes back for job {lender} what it had lent to a"
+    told = box.json("why", row["id"], "--json")
+    assert f"told to stop for job {lender}" in told["reason"]
+    assert words in told["reason"]
+    assert "that it had run are lost" in told["reason"]
+    assert (told["expected_start_is"], told["eviction"]) == ("expectation", eviction)
+    assert f"corral: told to stop for job {lender}: {words}" in box.ok("logs", row["id"])
+    assert f"job {row['id']}: told to stop for job {lender}: {words}" in (box.home / "server.log").read_text()
+    assert box.json("usage", "--json")["total"]["lost_hours"] > 2 / 3600
+    (box.home / "done").touch()
+    box.until_phase(row["id"], "RUNNING")
+    assert f"starts again after it made room for job {lender}" in box.ok("logs", row["id"])
+    assert f"told to stop for job {lender}" in box.ok("why", row["id"])
 
 
 def test_a_signal_that_is_none_is_refused(box: Box) -> None:

@@ -159,6 +159,16 @@ def test_what_was_held_counts_as_far_as_it_lies_in_the_period_live_or_ended(ledg
     }
 
 
+def test_what_was_lost_counts_as_far_as_it_lies_in_the_period(ledger: SqlLedger) -> None:
+    job = in_queue(1, "alice")
+    made, ended = held_by(job, 1, 0, 100)
+    assert isinstance(ended, AllocationEnded)
+    write(ledger, submitted(job), made, replace(ended, lost_from=20.0), *held_by(job, 2, 100, 300))
+    periods = ((0.0, 500.0), (50.0, 500.0), (0.0, 40.0), (0.0, 10.0), (100.0, 500.0))
+    lost = {period: sum(time.lost_gpu_s for time in ledger.held(*period)) for period in periods}
+    assert list(lost.values()) == [40.0, 25.0, 10.0, 0.0, 0.0]
+
+
 def test_what_is_alike_is_summed_and_the_rest_told_apart(ledger: SqlLedger) -> None:
     advisory = Enforcement(Level.GUARDED, Level.ADVISORY)
     one, two, night = in_queue(1, "alice"), in_queue(2, "alice"), in_queue(3, "bob", "night")

@@ -41,7 +41,8 @@ def test_the_sentence_names_the_need_the_rest_the_holders_and_what_starts_now() 
     answer = told(view, 3, T0 + 600)
     assert answer.sentence == (
         "sft waits: it needs 4 GPUs; box has 2 free, 6 held by jobs 1 and 2 (alice, bob); "
-        "bert (job 1) gives back 5 within 1h 50m (its time limit). It is expected to start in 1h 50m. "
+        "bert (job 1) gives back 5 within 1h 50m (its time limit). "
+        "It starts in 1h 50m at the latest, which is reserved for it. "
         "--gpus 2 starts now."
     )
     assert (answer.expected_start, answer.depends_on) == (T0 + 7200, None)

@@ -1,10 +1,19 @@
 """When waiting jobs will start, and what that depends on."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from corral.model.certainty import Certainty
+from corral.model.eviction import Eviction, EvictionRule
+from corral.model.fact import JobChanged
+from corral.model.job import Phase
 from corral.model.plan import WaitReason
-from corral.model.queue import Queue
+from corral.model.queue import Queue, Quota
 from corral.model.view import View
 from corral.scheduling.foresee import Expected, foresee
 from corral.scheduling.planner import Planner
@@ -111,3 +120,84 @@ def test_whoever_makes_room_is_put_back_and_foreseen_again() -> None:
 def test_a_job_behind_two_that_end_together_starts_then() -> None:
     view = busy(100, 100).advance(submitted(job(3, waits_for=("1", "2"))))
     assert starts(view, "3") == {"3": (T0 + 100, None)}
+
+
+HALVES = {
+    "lab": Queue("lab", quota=Quota(share_milli=2000)),
+    **{name: Queue(name, parent="lab", quota=Quota(share_milli=1000, borrow_milli=1000)) for name in ("a", "b")},
+}
+TWO_DAYS_S = 48 * 3600.0
+
+
+def lent(queues: Mapping[str, Queue] = HALVES, **options: Any) -> View:
+    """Two GPUs of which queue a holds its own and that of queue b, since T0, each for two days."""
+    jobs = [job(n, queue="a", time_limit_s=TWO_DAYS_S, **options) for n in (1, 2)]
+    view = View(queues=queues).advance(observed(box(gpus=2)) + submitted(*jobs))
+    for start in Planner(view).plan(T0).starts:
+        view = view.advance(started(start))
+    return view
+
+
+def spared(**options: Any) -> View:
+    """The same, where the jobs of queue a are spared for a minute."""
+    return lent({**HALVES, "a": replace(HALVES["a"], spared_s=60.0)}, **options)
+
+
+def test_a_lender_is_expected_to_take_back_as_soon_as_the_borrower_is_spared_no_longer() -> None:
+    view = spared().advance(submitted(job(3, queue="b", time_limit_s=3600.0)))
+    told = foresee(view, T0 + 1, ["3"])["3"]
+    assert told.start_at == pytest.approx(T0 + 60, abs=0.01)
+    assert told.certainty is Certainty.EXPECTATION
+    (eviction,) = told.evictions
+    assert (eviction.rule, eviction.lender, eviction.for_job_id) == (EvictionRule.QUEUE_RECLAIM, "b", "3")
+
+
+def test_more_urgent_work_is_expected_to_start_once_its_victim_is_spared_no_longer() -> None:
+    queues = {"default": Queue("default", preempts=True, spared_s=60.0)}
+    view = View(queues=queues).advance(observed(box(gpus=1)) + submitted(job(1, priority=9, time_limit_s=TWO_DAYS_S)))
+    view = view.advance(started(Planner(view).plan(T0).starts[0]))
+    view = view.advance(submitted(job(2, priority=1, time_limit_s=30.0)))
+    assert foresee(view, T0 + 1, ["2"])["2"].start_at == pytest.approx(T0 + 60, abs=0.01)
+
+
+def test_a_job_is_expected_to_start_when_another_has_had_its_turn() -> None:
+    queues = {"default": Queue("default", policy="las")}
+    view = View(queues=queues).advance(observed(box(gpus=1)) + submitted(job(1, time_limit_s=TWO_DAYS_S)))
+    view = view.advance(started(Planner(view).plan(T0).starts[0]))
+    view = view.advance(submitted(job(2, time_limit_s=30.0)))
+    told = foresee(view, T0 + 1, ["2"])["2"]
+    assert told.start_at == pytest.approx(T0 + 3600, abs=0.01)
+    assert [eviction.rule for eviction in told.evictions] == [EvictionRule.TIME_SLICE]
+
+
+def test_the_time_that_a_borrower_has_to_save_its_work_is_waited_for() -> None:
+    saving = {"checkpoint_signal": "USR1", "checkpoint_grace_s": 120.0}
+    view = spared(**saving).advance(submitted(job(3, queue="b", time_limit_s=3600.0)))
+    assert foresee(view, T0 + 1, ["3"])["3"].start_at == pytest.approx(T0 + 180, abs=0.01)
+
+
+def test_a_job_that_makes_room_is_told_when_it_goes_on() -> None:
+    view = lent().advance(submitted(job(3, queue="b", time_limit_s=600.0)))
+    (eviction,) = Planner(view).plan(T0 + 5).evictions
+    told = Eviction(eviction.rule, "3", eviction.reason, T0 + 5, f"{eviction.job_id}.0")
+    changes = {"phase": Phase.STOPPING, "stop_reason": Phase.PENDING, "eviction": told}
+    view = view.advance([JobChanged(eviction.job_id, changes, T0 + 5)])
+    foreseen = foresee(view, T0 + 6, ["3", eviction.job_id])
+    assert (foreseen["3"].start_at, foreseen["3"].at_once) == (T0 + 6, False)
+    assert foreseen[eviction.job_id].start_at == T0 + 606
+
+
+def test_a_reservation_is_a_promise_and_what_comes_of_estimates_an_expectation() -> None:
+    view = busy(100, 100).advance(submitted(job(3, 2, time_limit_s=10), job(4, 1, time_limit_s=200)))
+    told = foresee(view, T0, ["3", "4"])
+    assert [(told[n].start_at, told[n].certainty) for n in ("3", "4")] == [
+        (T0 + 100, Certainty.PROMISE),
+        (T0 + 110, Certainty.EXPECTATION),
+    ]
+
+
+def test_a_reservation_that_stands_on_a_history_is_no_promise() -> None:
+    view = replace(busy(100, 100), durations={("alice", "nightly"): (50.0,)})
+    view = view.advance([JobChanged("1", {"spec": replace(view.jobs["1"].spec, name="nightly")}, T0)])
+    told = foresee(view.advance(submitted(job(3, 1, time_limit_s=10))), T0, ["3"])["3"]
+    assert (told.start_at, told.certainty) == (T0 + 50, Certainty.EXPECTATION)

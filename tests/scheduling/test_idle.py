@@ -38,8 +38,11 @@ UNUSED = samples(0, 0)
 def test_an_unused_allocation_is_warned_and_then_released_while_others_wait() -> None:
     view = holding(job(1, 2, kind=JobKind.RESERVE)).advance(submitted(job(2)))
     assert story(view, *((at, UNUSED) for at in (0, 599, 600, 650, 660))) == [
-        (600, IdleVerdict("1", "2 GPUs unused for 10m while job 2 waits: use them within 1m, or they are released")),
-        (660, IdleVerdict("1", "2 GPUs unused for 11m while job 2 waits: released", release=True)),
+        (
+            600,
+            IdleVerdict("1", "2 GPUs unused for 10m while job 2 waits: use them within 1m, or they are released", "2"),
+        ),
+        (660, IdleVerdict("1", "2 GPUs unused for 11m while job 2 waits: released", "2", release=True)),
     ]
 
 

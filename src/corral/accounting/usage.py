@@ -48,6 +48,7 @@ def _row(name: str, times: list[HeldTime]) -> UsageRow:
         memory_advisory_hours=_hours(time for time in devices if _memory(time) is Level.ADVISORY),
         unrecorded_hours=_hours(time for time in devices if time.enforcement is None),
         slice_hours=slices,
+        lost_hours=sum(time.lost_gpu_s for time in devices) / HOUR_S,
         allocations=sum(time.allocations for time in times),
     )
 

@@ -1,6 +1,6 @@
 """What --dry-run prints."""
 
-from corral.cli.screen import USAGE, clock_time, print_json, say, write_lines
+from corral.cli.screen import USAGE, print_json, say, start_time, write_lines
 from corral.client import DryRun
 from corral.model.units import MILLI_PER_DEVICE, count_of, format_memory, format_share
 
@@ -21,7 +21,7 @@ def show_forecast(forecast: DryRun, *, json: bool = False) -> int:
     else:
         write_lines(f"{forecast.reason.removeprefix('it ')}")
     if forecast.expected_start is not None:
-        write_lines(f"expected start: {clock_time(forecast.expected_start)}")
+        write_lines(f"expected start: {start_time(forecast.expected_start, forecast.expected_start_is)}")
     if forecast.nearest and forecast.nearest.text:
         write_lines(f"starts now with: {forecast.nearest.text}")
     return code

@@ -8,12 +8,12 @@ import typer
 
 from corral.cli.endings import ending_of
 from corral.cli.screen import (
-    clock_time,
     command_group,
     example,
     exit_code_of,
     print_json,
     say,
+    start_time,
     width,
     wrapped,
     write_lines,
@@ -120,7 +120,9 @@ def explained(told: Explanation) -> list[str]:
     if told.position is not None:
         lines.append(f"place in the queue: {told.position}")
     if told.phase == "PENDING":
-        lines.append(f"expected start: {clock_time(told.expected_start) if told.expected_start else 'not known'}")
+        lines.append(f"expected start: {start_time(told.expected_start, told.expected_start_is)}")
+    elif told.phase == "STOPPING" and told.expected_start:
+        lines.append(f"goes on: {start_time(told.expected_start, told.expected_start_is)}")
     if told.starts_now_with and told.starts_now_with not in told.reason:
         lines.append(f"starts now with: {told.starts_now_with}")
     if told.waited:

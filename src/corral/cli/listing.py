@@ -131,10 +131,12 @@ def job_lines(rows: Sequence[JobRow], index_of: Mapping[str, int | None], now: f
 
 def start_lines(rows: Sequence[JobRow]) -> list[str]:
     """The table of `ps --start`, in the order given."""
-    table = Table(("ID", "NAME", "USER", "GPUS", "STARTS", "WHY"), limits={"ID": 12, "NAME": 14, "USER": 8})
+    titles = ("ID", "NAME", "USER", "GPUS", "STARTS", "THAT IS", "WHY")
+    table = Table(titles, limits={"ID": 12, "NAME": 14, "USER": 8})
     for row in rows:
         when = "?" if row.expected_start is None else clock_time(row.expected_start)
-        table.add(row.id, row.name or _command_name(row), row.user, _gpus(row), when, _wait(row))
+        what = row.expected_start_is or "-"
+        table.add(row.id, row.name or _command_name(row), row.user, _gpus(row), when, what, _wait(row))
     return table.lines()
 
 
@@ -163,6 +165,8 @@ def job_place(row: JobRow, index_of: Mapping[str, int | None]) -> str:
     if row.phase == "PENDING":
         start = "" if row.expected_start is None else f" starts {clock_time(row.expected_start)}"
         return f"({_wait(row)}){start}"
+    if row.phase == "STOPPING" and row.reason:
+        return row.reason
     if row.ended and not row.succeeded:
         return row.reason or (f"exit code {row.exit_code}" if row.exit_code is not None else row.phase.lower())
     if not row.devices:

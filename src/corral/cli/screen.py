@@ -123,6 +123,13 @@ def clock_time(at: float | None) -> str:
     return time.strftime("%H:%M" if moment[:3] == today[:3] else "%Y-%m-%d %H:%M", moment)
 
 
+def start_time(at: float | None, what: str | None) -> str:
+    """When a job starts, and what that is: "14:20 (promise)"."""
+    if at is None:
+        return "not known"
+    return f"{clock_time(at)} ({what})" if what else clock_time(at)
+
+
 class Table:
     """Rows in columns that are as wide as they need; the last takes what is left of the line.
 

@@ -25,7 +25,7 @@ def usage(
     """Show how many GPU-hours were held, and what stood behind them.
 
     Half a GPU for two hours is one. Where compute is advisory, nothing kept the job or its neighbours to their shares;
-    where memory is guarded, who took more was stopped.
+    where memory is guarded, who took more was stopped. Lost are the hours of jobs that were stopped to make room.
     """
     with Client() as client:
         used = client.usage(by.value, since=time.time() - parse_duration_s(since, field="--since"))
@@ -40,7 +40,9 @@ def usage_lines(used: Usage) -> list[str]:
     if not used.rows:
         return [f"no GPU was held since {clock_time(used.since)}"]
     title = used.by.upper()
-    table = Table([title, "GPU-HOURS", "COMPUTE", "MEMORY"], limits={title: NAME_COLUMNS}, numeric=["GPU-HOURS"])
+    lost = any(row.lost_hours for row in used.rows)
+    titles = [title, "GPU-HOURS", *(["LOST"] if lost else []), "COMPUTE", "MEMORY"]
+    table = Table(titles, limits={title: NAME_COLUMNS}, numeric=["GPU-HOURS", *(["LOST"] if lost else [])])
     for row in [*used.rows, used.total] if len(used.rows) > 1 else used.rows:
         hours = row.gpu_hours
         compute = _parts(hours, enforced=row.compute_enforced_hours, advisory=row.compute_advisory_hours)
@@ -50,7 +52,7 @@ def usage_lines(used: Usage) -> list[str]:
             guarded=row.memory_guarded_hours,
             advisory=row.memory_advisory_hours,
         )
-        table.add(row.name, f"{hours:.2f}", compute, memory)
+        table.add(row.name, f"{hours:.2f}", *([f"{row.lost_hours:.2f}"] if lost else []), compute, memory)
     return [*table.lines(), *(line for row in used.rows for line in _asides(row))]
 
 

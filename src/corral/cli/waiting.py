@@ -9,6 +9,7 @@ from typing import Self
 
 from corral.cli.screen import clipped, clock_time, say, width
 from corral.client import Client, Explanation
+from corral.model.certainty import Certainty
 from corral.model.errors import CorralError
 
 QUIET_S = 0.3
@@ -53,7 +54,8 @@ class ReasonLine:
 
 def in_full(told: Explanation) -> str:
     """The whole reason, with the job's id and the time on the clock at which it is expected to start."""
-    when = "" if told.expected_start is None else f", expected at {clock_time(told.expected_start)}"
+    word = "starts at the latest" if told.expected_start_is == Certainty.PROMISE else "expected"
+    when = "" if told.expected_start is None else f", {word} at {clock_time(told.expected_start)}"
     return f"job {told.id}{when}: {told.reason}"
 
 
@@ -66,7 +68,8 @@ def in_short(told: Explanation) -> str:
     """How it stands, in a few words."""
     parts = [f"job {told.id} waits"]
     if told.expected_start is not None:
-        parts.append(f"starts about {clock_time(told.expected_start)}")
+        promised = told.expected_start_is == Certainty.PROMISE
+        parts.append(f"starts {'by' if promised else 'about'} {clock_time(told.expected_start)}")
     if told.starts_now_with:
         parts.append(f"{told.starts_now_with} starts now")
     return "; ".join(parts)

@@ -56,7 +56,7 @@ def commit_evictions(view: View, evictions: Sequence[Evict], at: float) -> Decid
     stopping: list[str] = []
     for eviction in evictions:
         job = view.jobs.get(eviction.job_id)
-        step = [] if job is None else transitions.evict(job, eviction.reason, at)
+        step = [] if job is None else transitions.evict(job, eviction, at)
         if job is not None and step and job.allocation_id is not None:
             facts.extend(step)
             stopping.append(job.allocation_id)

@@ -16,6 +16,7 @@ from corral.clock import Clock
 from corral.control import transitions
 from corral.control.checkpointing import Checkpoints
 from corral.control.cleaning import PAUSE_S, Cleaner
+from corral.control.guarding import Tell
 from corral.control.tenancy import Tenancy
 from corral.control.transitions import Backoff
 from corral.model.errors import BackendFailed, CorralError, Refused
@@ -23,6 +24,7 @@ from corral.model.fact import Fact
 from corral.model.job import Job, JobKind, Phase
 from corral.model.view import View
 from corral.ports import Backend, Decided, Launch, LaunchPhase, LaunchReport, Ledger, Origin
+from corral.scheduling.displaced import goes_on, told_to_stop
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +47,7 @@ class Dispatcher:
         backoff: Backoff,
         *,
         tenancy: Tenancy,
+        tell: Tell,
     ) -> None:
         self._ledger = ledger
         self._backends = backends
@@ -52,6 +55,8 @@ class Dispatcher:
         self._launch_of = launch_of
         self._backoff = backoff
         self._tenancy = tenancy
+        self._tell = tell
+        self._told: set[str] = set()
         self._todo: queue.SimpleQueue[tuple[str, str] | None] = queue.SimpleQueue()
         self._started_at: dict[str, float] = {}
         self._checkpoints = Checkpoints(clock, self.stop)
@@ -166,6 +171,8 @@ class Dispatcher:
             if not ready:
                 return
             self._started_at[allocation_id] = self._clock.monotonic()
+            if job.evicted_before is not None:
+                log.info("job %s: %s", job.id, goes_on(job.evicted_before))
             self._backends[job.spec.kind].launch(self._launch_of(job, view))
         except (BackendFailed, Refused) as failure:
             self._started_at[allocation_id] = self._clock.monotonic()
@@ -180,8 +187,17 @@ class Dispatcher:
         if job is None and JobKind.RESERVE in self._backends:
             self._backends[JobKind.RESERVE].stop(allocation_id)
         elif job is not None and job.phase is Phase.STOPPING:
+            self._tell_of_eviction(job, allocation_id)
             self._end(self._backends[job.spec.kind], job, allocation_id)
             self._settle(allocation_id)
+
+    def _tell_of_eviction(self, job: Job, allocation_id: str) -> None:
+        """Say for whom the job is stopped, in its log and the server's, once."""
+        eviction = job.evicted
+        if eviction is not None and job.stop_reason is Phase.PENDING and allocation_id not in self._told:
+            self._told.add(allocation_id)
+            log.info("job %s: %s", job.id, told_to_stop(eviction))
+            self._tell(job.id, told_to_stop(eviction))
 
     def _end(self, backend: Backend, job: Job, allocation_id: str) -> None:
         """Stop a launch once the job has had time for its checkpoint, or see to it that it never runs."""
@@ -238,6 +254,7 @@ class Dispatcher:
     def _forget(self, allocation_id: str) -> None:
         self._started_at.pop(allocation_id, None)
         self._checkpoints.forget(allocation_id)
+        self._told.discard(allocation_id)
         view = self._ledger.view()
         if allocation_id in view.allocations:
             return

@@ -12,6 +12,7 @@ from corral.clock import Clock
 from corral.control import transitions
 from corral.model.device import Device
 from corral.model.errors import CorralError
+from corral.model.eviction import EvictionRule
 from corral.model.fact import Fact
 from corral.model.job import Job, Phase
 from corral.model.means import Level, Means
@@ -36,12 +37,26 @@ class Stopper:
         self._clock = clock
         self._stop = stop
 
-    def end(self, job_id: str, ending: Phase, reason: str) -> None:
-        """Have a live job stopped, to end in `ending`; FAILED and LOST follow its retries. Nothing if not live."""
+    def end(
+        self,
+        job_id: str,
+        ending: Phase,
+        reason: str,
+        *,
+        rule: EvictionRule | None = None,
+        for_job_id: str | None = None,
+    ) -> None:
+        """Have a live job stopped, to end in `ending`; FAILED and LOST follow its retries. Nothing if not live.
+
+        `rule` says by which rule that is for the sake of others, and `for_job_id` of whom.
+        """
 
         def decide(view: View) -> Decided[str | None]:
             job = view.jobs.get(job_id)
-            facts: list[Fact] = [] if job is None else transitions.stop(job, ending, reason, self._clock.now())
+            facts: list[Fact] = []
+            if job is not None:
+                at = self._clock.now()
+                facts = transitions.stop(job, ending, reason, at, rule=rule, for_job_id=for_job_id)
             return Decided(tuple(facts), job.allocation_id if job is not None and facts else None)
 
         allocation_id = self._ledger.commit(decide).result()
@@ -82,7 +97,7 @@ class MemoryGuard:
             log.warning("%s", verdict.message)
             self._tell(verdict.job_id, verdict.message)
             if verdict.action is Action.STOP:
-                self._stopper.end(verdict.job_id, Phase.FAILED, verdict.why)
+                self._stopper.end(verdict.job_id, Phase.FAILED, verdict.why, rule=EvictionRule.MEMORY)
 
 
 def guarded(view: View) -> list[Bound]:

@@ -11,6 +11,7 @@ from corral.control.asking import Asking
 from corral.control.controller import Controller
 from corral.control.dispatcher import Dispatcher
 from corral.control.environment import launch_of, stale_notes
+from corral.control.guarding import Tell
 from corral.control.holdings import Holdings
 from corral.control.inquiry import Inquiry
 from corral.control.inspection import Inspection
@@ -24,6 +25,7 @@ from corral.model.job import Job, JobKind
 from corral.model.rows import ServerInfo
 from corral.model.view import View
 from corral.ports import Backend, JobQuery, Launch, Ledger, Looks, Processes, Telemetry
+from corral.scheduling.displaced import goes_on
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import DEFAULT, POLICIES, Policy
 from corral.sharing.definitions import load_catalogue
@@ -58,13 +60,15 @@ class House:
         tenancy: Tenancy,
         about: Callable[[], ServerInfo],
         policies: Mapping[str, Policy] = POLICIES,
+        tell: Tell = lambda job_id, line: None,
     ) -> None:
+        """`tell` writes lines into the logs of jobs; left out, none is written."""
         self._home = home
         self._ledger = ledger
         self._policies = policies
         self._tenancy = tenancy
         backoff = Backoff(settings.retry_backoff_s, settings.retry_backoff_max_s)
-        self.dispatcher = Dispatcher(ledger, backends, clock, self._launch_of, backoff, tenancy=tenancy)
+        self.dispatcher = Dispatcher(ledger, backends, clock, self._launch_of, backoff, tenancy=tenancy, tell=tell)
         self.controller = Controller(
             ledger,
             self._experienced_planner,
@@ -126,7 +130,10 @@ class House:
         allocation = view.allocations[job.allocation_id or ""]
         devices = {device.uuid: device for node in view.nodes.values() for device in node.devices}
         launch = launch_of(job, allocation, devices, str(self._home.root), str(self._home.scratch_of(job.id)))
-        launch = replace(launch, notes=(*launch.notes, *stale_notes(view, allocation)))
+        notes = [*launch.notes, *stale_notes(view, allocation)]
+        if (eviction := job.evicted_before) is not None:
+            notes.append(goes_on(eviction))
+        launch = replace(launch, notes=tuple(notes))
         added = self._tenancy.environment(allocation, view)
         return replace(launch, env=tuple(sorted({**dict(launch.env), **dict(added)}.items()))) if added else launch
 

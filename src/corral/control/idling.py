@@ -4,6 +4,7 @@ import logging
 
 from corral.clock import Clock
 from corral.control.guarding import Stopper, Tell
+from corral.model.eviction import EvictionRule
 from corral.model.job import Phase
 from corral.ports import Ledger, Telemetry
 from corral.scheduling.idle import Idle, IdlePolicy, judge_idle
@@ -34,4 +35,10 @@ class IdleWatch:
             log.warning("job %s: %s", verdict.job_id, verdict.message)
             self._tell(verdict.job_id, verdict.message)
             if verdict.release:
-                self._stopper.end(verdict.job_id, Phase.CANCELLED, verdict.message)
+                self._stopper.end(
+                    verdict.job_id,
+                    Phase.CANCELLED,
+                    verdict.message,
+                    rule=EvictionRule.IDLE,
+                    for_job_id=verdict.for_job_id,
+                )

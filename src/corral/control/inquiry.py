@@ -32,7 +32,7 @@ from corral.model.units import count_of
 from corral.model.view import View
 from corral.ports import JobQuery, Ledger, Telemetry
 from corral.scheduling.explain import HoldIndex, ended_sentence, explain, forecast, wait_reason
-from corral.scheduling.foresee import MakePlanner, foresee
+from corral.scheduling.foresee import Expected, MakePlanner, foresee
 from corral.scheduling.planner import Planner
 from corral.wire import to_plain
 
@@ -91,11 +91,9 @@ class Inquiry:
         more = query.limit is not None and len(found) == query.limit
         rows = [self._row(job) for job in found]
         if starts:
-            waiting = [row.id for row in rows if row.phase is Phase.PENDING and row.expected_start is None]
+            waiting = [row.id for row in rows if row.phase is Phase.PENDING]
             expected = foresee(self._ledger.view(), self._clock.now(), waiting, planner=self._planner)
-            rows = [
-                replace(row, expected_start=expected[row.id].start_at) if row.id in expected else row for row in rows
-            ]
+            rows = [_expecting(row, expected[row.id]) if row.id in expected else row for row in rows]
         return rows, found[-1].sequence if more else None
 
     def job(self, job_id: str) -> JobDetail:
@@ -143,15 +141,7 @@ class Inquiry:
         waited = tuple(WaitPart(reason, seconds) for reason, seconds in self._controller.waited(job))
         view = self._ledger.view()
         if job.phase is not Phase.PENDING:
-            allocation = view.allocations.get(job.allocation_id or "")
-            return Explanation(
-                job.id,
-                job.phase,
-                ended_sentence(job, now),
-                holds=None if allocation is None else holding(view, allocation),
-                enforcement=None if allocation is None else allocation.enforcement,
-                waited=waited,
-            )
+            return self._why_not_waiting(view, job, now, waited)
         told = explain(view, job, self._holds().of(job), now, plan=self._controller.plan, planner=self._planner)
         return Explanation(
             job.id,
@@ -161,6 +151,31 @@ class Inquiry:
             expected_start=told.expected_start,
             starts_now_with=told.starts_now_with,
             waited=waited,
+            expected_start_is=told.certainty,
+            eviction=job.eviction,
+            evictions=job.evictions,
+            lost_s=job.lost_s,
+            makes_room=told.makes_room,
+        )
+
+    def _why_not_waiting(self, view: View, job: Job, now: float, waited: tuple[WaitPart, ...]) -> Explanation:
+        """What became of a job that waits no longer; when one that makes room for another goes on."""
+        allocation = view.allocations.get(job.allocation_id or "")
+        again = Expected()
+        if job.phase is Phase.STOPPING and job.stop_reason is Phase.PENDING:
+            again = foresee(view, now, [job.id], planner=self._planner)[job.id]
+        return Explanation(
+            job.id,
+            job.phase,
+            ended_sentence(job, now),
+            expected_start=again.start_at,
+            expected_start_is=again.certainty,
+            holds=None if allocation is None else holding(view, allocation),
+            enforcement=None if allocation is None else allocation.enforcement,
+            waited=waited,
+            eviction=job.eviction,
+            evictions=job.evictions,
+            lost_s=job.lost_s,
         )
 
     def _why_array(self, array_id: str, elements: Sequence[Job]) -> Explanation:
@@ -206,6 +221,7 @@ class Inquiry:
             notes=notes,
             reason=told.sentence,
             expected_start=told.expected_start,
+            expected_start_is=told.certainty,
             nearest=None if told.nearest is None else NearestRequest(told.nearest),
         )
 
@@ -234,8 +250,10 @@ class Inquiry:
         if job.phase is not Phase.PENDING:
             return job_row(job, None, None, self._ledger.view().allocations.get(job.allocation_id or ""))
         hold = self._holds().of(job)
+        now = self._clock.now()
         expected_start = None if hold is None else hold.expected_start
-        return job_row(job, wait_reason(job, hold, self._clock.now()), expected_start)
+        what = None if expected_start is None else self._holds().certainty(job.id, now)
+        return job_row(job, wait_reason(job, hold, now), expected_start, certainty=what)
 
     def _holds(self) -> HoldIndex:
         """The last plan's holds, indexed once a plan."""
@@ -251,6 +269,13 @@ def _stand_in(submission: Submission, user: str) -> Job:
     spec = JobSpec(user=user, name=name, after=submission.after)
     index = submission.array.indices[0] if submission.array is not None else None
     return Job("", 0, spec, 0.0, array_index=index)
+
+
+def _expecting(row: JobRow, expected: Expected) -> JobRow:
+    """The row with what was foreseen; what it has stays where nobody can tell more."""
+    if expected.start_at is None:
+        return row
+    return replace(row, expected_start=expected.start_at, expected_start_is=expected.certainty)
 
 
 def _standing(phase: Phase) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from corral.model.allocation import Allocation, Grant
+from corral.model.certainty import Certainty
 from corral.model.device import Device, DeviceCondition, DeviceSample
 from corral.model.job import Job, Request
 from corral.model.plan import WaitReason
@@ -13,9 +14,17 @@ from corral.scheduling.words import count_of_cpus
 
 
 def job_row(
-    job: Job, wait: WaitReason | None, expected_start: float | None, allocation: Allocation | None = None
+    job: Job,
+    wait: WaitReason | None,
+    expected_start: float | None,
+    allocation: Allocation | None = None,
+    *,
+    certainty: Certainty | None = None,
 ) -> JobRow:
-    """A job as `ps` lists it, with why it waits and until when, where it does, and what it holds, if known."""
+    """A job as `ps` lists it, with why it waits and until when, where it does, and what it holds, if known.
+
+    `certainty` says what the expected start is.
+    """
     spec = job.spec
     grants = () if allocation is None else allocation.placement.grants
     return JobRow(
@@ -47,6 +56,10 @@ def job_row(
         sequence=job.sequence,
         wait=None if wait is None else wait.value,
         expected_start=expected_start,
+        expected_start_is=certainty,
+        eviction=job.eviction,
+        evictions=job.evictions,
+        lost_s=job.lost_s,
         begin_at=spec.begin_at,
     )
 

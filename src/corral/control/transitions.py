@@ -19,9 +19,11 @@ from corral.model.dependency import (
     wait_for_ends_alone,
 )
 from corral.model.errors import Conflict
+from corral.model.eviction import Eviction, EvictionRule
 from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobRequeued
 from corral.model.job import NEXT_PHASES, Job, JobKind, Phase
 from corral.model.means import Enforcement
+from corral.model.plan import Evict
 from corral.model.units import format_duration
 from corral.model.view import View
 from corral.ports import LaunchPhase, LaunchReport
@@ -124,7 +126,7 @@ def _stopped_before_it_ran(view: View, job: Job, at: float) -> list[Fact]:
     ending = job.stop_reason or Phase.CANCELLED
     freed = _freed(view, job, at)
     if ending is Phase.PENDING:
-        return [_back_to_queue(job, at), *freed]
+        return [_back_to_queue(job, at, **_made_room(job, 0.0, at)), *freed]
     return [change(job, ending, at, ended_at=at, reason=job.reason), *freed, *_followers(view, job, ending, at)]
 
 
@@ -143,7 +145,9 @@ def ended(view: View, job: Job, report: LaunchReport, at: float, backoff: Backof
     outcome["attempts"] = attempts
     freed = _freed(view, job, at)
     if phase is Phase.PENDING:
-        return [_back_to_queue(job, at, attempts=attempts), *freed]
+        since = outcome.get("started_at", job.started_at)
+        ran_s = 0.0 if since is None else max(0.0, outcome["ended_at"] - since)
+        return [_back_to_queue(job, at, attempts=attempts, **_made_room(job, ran_s, outcome["ended_at"])), *freed]
     first = change(job, phase, at, **outcome)
     if phase in (Phase.FAILED, Phase.LOST) and attempts <= job.spec.retries:
         again = replace(job, phase=phase)
@@ -170,10 +174,26 @@ def _back_to_queue(job: Job, at: float, **changes: Any) -> JobChanged:
     return change(job, Phase.PENDING, at, **{"allocation_id": None, "stop_reason": None, "reason": None, **changes})
 
 
+def _made_room(job: Job, ran_s: float, ended_at: float) -> dict[str, Any]:
+    """What becomes of the record of an eviction once the launch that was stopped is over."""
+    eviction = job.evicted
+    if eviction is None:
+        return {}
+    lost_s = min(ran_s, max(0.0, ended_at - eviction.at)) if eviction.saves else ran_s
+    return {
+        "eviction": replace(eviction, ran_s=ran_s, lost_s=lost_s),
+        "evictions": job.evictions + 1,
+        "lost_s": job.lost_s + lost_s,
+    }
+
+
 def _freed(view: View, job: Job, at: float) -> list[Fact]:
     if job.allocation_id is None or job.allocation_id not in view.allocations:
         return []
-    return [AllocationEnded(job.allocation_id, job.id, at)]
+    eviction, lost_from = job.evicted, None
+    if eviction is not None and job.stop_reason is Phase.PENDING:
+        lost_from = eviction.at if eviction.saves else view.allocations[job.allocation_id].created_at
+    return [AllocationEnded(job.allocation_id, job.id, at, lost_from)]
 
 
 def _followers(view: View, job: Job, phase: Phase, at: float) -> list[Fact]:
@@ -270,16 +290,35 @@ def cancel(view: View, job: Job, by: str, at: float) -> list[Fact]:
     raise Conflict(f"job {job.id} has already ended ({job.phase}); there is nothing left to cancel")
 
 
-def stop(job: Job, ending: Phase, reason: str, at: float) -> list[Fact]:
-    """A live job -> STOPPING, to end in `ending`; nothing when it is no longer live."""
+def stop(
+    job: Job, ending: Phase, reason: str, at: float, *, rule: EvictionRule | None = None, for_job_id: str | None = None
+) -> list[Fact]:
+    """A live job -> STOPPING, to end in `ending`; nothing when it is no longer live.
+
+    With a `rule` it is stopped by that for the sake of others, and of one job where that is given.
+    """
     if job.phase not in (Phase.STARTING, Phase.RUNNING):
         return []
-    return [change(job, Phase.STOPPING, at, stop_reason=ending, reason=reason)]
+    changes: dict[str, Any] = {"stop_reason": ending, "reason": reason}
+    if rule is not None:
+        changes["eviction"] = Eviction(rule, for_job_id, reason, at, job.allocation_id or "")
+    return [change(job, Phase.STOPPING, at, **changes)]
 
 
-def evict(job: Job, reason: str, at: float) -> list[Fact]:
+def evict(job: Job, eviction: Evict, at: float) -> list[Fact]:
     """A live job -> STOPPING, on its way back to the queue; nothing when it is no longer live."""
-    return stop(job, Phase.PENDING, reason, at)
+    if job.phase not in (Phase.STARTING, Phase.RUNNING):
+        return []
+    told = Eviction(
+        eviction.rule,
+        None if eviction.for_job_id == job.id else eviction.for_job_id,
+        eviction.reason,
+        at,
+        job.allocation_id or "",
+        lender=eviction.lender,
+        saves=job.spec.checkpoint_signal is not None and job.phase is Phase.RUNNING,
+    )
+    return [change(job, Phase.STOPPING, at, stop_reason=Phase.PENDING, reason=eviction.reason, eviction=told)]
 
 
 def requeue(view: View, job: Job, by: str, at: float) -> list[Fact]:
@@ -287,7 +326,7 @@ def requeue(view: View, job: Job, by: str, at: float) -> list[Fact]:
     if job.spec.kind is not JobKind.RUN:
         raise Conflict(f"job {job.id} is {_article(job.spec.kind)}; only work that Corral runs can be run again")
     if job.phase in (Phase.STARTING, Phase.RUNNING):
-        return evict(job, f"requeued by {by}", at)
+        return stop(job, Phase.PENDING, f"requeued by {by}", at)
     if job.phase in (Phase.FAILED, Phase.LOST):
         again = replace(job, phase=Phase.PENDING, allocation_id=None, reason=None, eligible_at=None, launch_failures=0)
         return [JobRequeued(again, at)]

@@ -73,10 +73,10 @@ def _write_allocations(connection: Connection, facts: Iterable[Fact], entries: I
                 job = view.jobs.get(allocation.job_id)
                 active[allocation.id] = allocation_row(allocation, entry["sequence"], None, job)
                 made.append(active[allocation.id])
-            case AllocationEnded(allocation_id=allocation_id, at=at) if allocation_id in active:
-                active.pop(allocation_id)["ended_at"] = at
-            case AllocationEnded(allocation_id=allocation_id, at=at):
-                ended.append({"of_id": allocation_id, "ended_at": at})
+            case AllocationEnded(allocation_id=allocation_id, at=at, lost_from=lost_from) if allocation_id in active:
+                active.pop(allocation_id).update(ended_at=at, lost_from=lost_from)
+            case AllocationEnded(allocation_id=allocation_id, at=at, lost_from=lost_from):
+                ended.append({"of_id": allocation_id, "ended_at": at, "lost_from": lost_from})
     # The ended ones first: one that begins anew under its old id must find it free.
     if ended:
         connection.execute(_END_ALLOCATION, ended)

@@ -81,8 +81,8 @@ class _Folded:
                 job = self._draft.view.jobs.get(allocation.job_id)
                 row = allocation_row(allocation, entry.sequence, None, job)
                 self._allocations[entry.sequence] = self._active[allocation.id] = row
-            case AllocationEnded(allocation_id=allocation_id, at=at):
-                self._active.pop(allocation_id)["ended_at"] = at
+            case AllocationEnded(allocation_id=allocation_id, at=at, lost_from=lost_from):
+                self._active.pop(allocation_id).update(ended_at=at, lost_from=lost_from)
             case DeviceCordoned(uuid=uuid) as cordon:
                 self._cordons[uuid] = cordon_row(cordon)
             case DeviceUncordoned(uuid=uuid):

@@ -82,12 +82,15 @@ class Reader:
         ended, created = table.c.ended_at, table.c.created_at
         begin = case((created < since, since), else_=created)
         end = case((ended.is_(None), until), (ended > until, until), else_=ended)
+        lost_from = case((table.c.lost_from < begin, begin), else_=table.c.lost_from)
+        lost = case((lost_from < end, (end - lost_from) * table.c.gpu_milli), else_=0.0)
         alike = (table.c.user, table.c.project, table.c.queue, table.c.mig_profile, table.c.enforcement)
         question = (
             select(
                 *alike,
                 func.sum((end - begin) * table.c.gpu_milli).label("milli_s"),
                 func.count().label("allocations"),
+                func.sum(lost).label("lost_milli_s"),
             )
             .where(created < until, or_(ended.is_(None), and_(ended > since, ended > created)), table.c.gpu_milli > 0)
             .group_by(*alike)

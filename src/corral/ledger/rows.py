@@ -151,6 +151,7 @@ def allocation_row(allocation: Allocation, entry: int, ended_at: float | None, j
         "queue": stored_text(None if spec is None else spec.queue),
         "mig_profile": stored_text(None if spec is None else spec.request.mig_profile),
         "gpu_milli": _used_milli(allocation, sliced=spec is not None and spec.request.mig_profile is not None),
+        "lost_from": None,
     }
 
 
@@ -191,6 +192,7 @@ def held_time_of(row: Stored) -> HeldTime:
             enforcement=None if enforcement is None else from_plain(Enforcement, json.loads(enforcement)),
             gpu_s=row["milli_s"] / MILLI_PER_DEVICE,
             allocations=row["allocations"],
+            lost_gpu_s=row["lost_milli_s"] / MILLI_PER_DEVICE,
         )
     except (Refused, ValueError, TypeError) as error:
         raise _damaged(f"allocations of {row['user']}", error) from error

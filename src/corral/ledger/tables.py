@@ -17,7 +17,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-REVISION = "0005"
+REVISION = "0006"
 """The newest migration; a ledger that says anything else must be migrated, or is from a newer Corral."""
 
 metadata = MetaData()
@@ -74,6 +74,7 @@ allocations = Table(
     Column("queue", Text),
     Column("mig_profile", Text),
     Column("gpu_milli", BigInteger, comment="of all its devices together"),
+    Column("lost_from", Float, comment="what was done from then on is lost, as the job made room; null: nothing is"),
     Index("allocations_by_job", "job_id"),
     Index("allocations_by_end", "ended_at"),
 )

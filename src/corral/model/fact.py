@@ -48,11 +48,12 @@ class AllocationMade:
 
 @dataclass(frozen=True, slots=True)
 class AllocationEnded:
-    """Devices came back."""
+    """Devices came back. What was done on them from `lost_from` on is lost, as the job made room; None: nothing is."""
 
     allocation_id: str
     job_id: str
     at: float
+    lost_from: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

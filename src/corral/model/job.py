@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from corral.model.eviction import Eviction
 from corral.model.means import Means
 from corral.model.split import Strategy
 from corral.model.units import MILLI_PER_DEVICE
@@ -210,6 +211,8 @@ class Job:
         conditions: what is left of `spec.after`, where `waits_for` does not tell; () is all of it.
         reason: why it ended as it did, for a person.
         devices: UUIDs of the last allocation, kept after the end.
+        eviction: the last time it was stopped for others, None if it never was; `evictions` counts the times it went
+            back to its queue for that, and `lost_s` is the run time that it lost by them.
         waited: how the wait before the last start was spent, (reason, seconds) pairs in the order they first came.
     """
 
@@ -237,6 +240,21 @@ class Job:
     array_id: str | None = None
     array_index: int | None = None
     array_limit: int | None = None
+    eviction: Eviction | None = None
+    evictions: int = 0
+    lost_s: float = 0.0
+
+    @property
+    def evicted(self) -> Eviction | None:
+        """How its last launch was stopped for others, None where it was not."""
+        last = f"{self.id}.{self.launches}"
+        return self.eviction if self.eviction is not None and self.eviction.allocation_id == last else None
+
+    @property
+    def evicted_before(self) -> Eviction | None:
+        """How the launch before the last was stopped for others, None where it was not."""
+        before = f"{self.id}.{self.launches - 1}"
+        return self.eviction if self.eviction is not None and self.eviction.allocation_id == before else None
 
     @property
     def title(self) -> str:

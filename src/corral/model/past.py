@@ -68,7 +68,7 @@ class HeldTime(NamedTuple):
     """What the allocations of a user, project and queue came to within a period, those alike in the rest together.
 
     `gpu_s` are GPU-seconds, half a GPU counting half; of slices of `mig_profile` they are slice-seconds. `enforcement`
-    is None where it was not recorded.
+    is None where it was not recorded. `lost_gpu_s` of them were for nothing, as their jobs had to make room.
     """
 
     user: str
@@ -78,6 +78,7 @@ class HeldTime(NamedTuple):
     enforcement: Enforcement | None
     gpu_s: float
     allocations: int
+    lost_gpu_s: float = 0.0
 
 
 Spent = tuple[tuple[int, float], ...]

@@ -5,12 +5,16 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from corral.model.allocation import Placement, Reserve
+from corral.model.eviction import EvictionRule
 from corral.model.fit import Misfit
 from corral.model.job import Job, JobKind, Request
 
 
 class WaitReason(StrEnum):
-    """Why a job waits. The words in brackets are what `ps` shows, after Slurm's."""
+    """Why a job waits. The words in brackets are what `ps` shows, after Slurm's.
+
+    The last two are of listings alone: it made room for another, and waits to go on.
+    """
 
     RESOURCES = "Resources"
     PRIORITY = "Priority"
@@ -22,6 +26,8 @@ class WaitReason(StrEnum):
     LIMIT = "Limit"
     RESERVATION = "Reservation"
     NOT_REACHED = "NotReached"
+    PREEMPTED = "Preempted"
+    RECLAIMED = "Reclaimed"
 
 
 class Group(NamedTuple):
@@ -63,11 +69,16 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Evict:
-    """End the job to make room for another; it goes back to its queue."""
+    """End the job to make room for another; it goes back to its queue.
+
+    `lender` is the queue or pool that takes back, where one does.
+    """
 
     job_id: str
     for_job_id: str
     reason: str
+    rule: EvictionRule = EvictionRule.PRIORITY
+    lender: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from corral.model.certainty import Certainty
+from corral.model.eviction import Eviction
 from corral.model.job import TERMINAL_PHASES, JobKind, Phase
 from corral.model.means import Enforcement
 from corral.model.token import Scope
@@ -35,6 +37,9 @@ class JobRow:
         grants: what it holds of each device now.
         enforcement: what stands behind that, and behind its CPUs and memory of the host; None when it holds none.
         begin_at: it is not to start before.
+        expected_start_is: whether the expected start is promised, None when there is none to tell.
+        eviction: the last time it was stopped for others, with what it lost; None if it never was.
+        evictions, lost_s: how often it made room for others and went back to its queue, and the run time lost by that.
     """
 
     id: str
@@ -66,6 +71,10 @@ class JobRow:
     wait: str | None = None
     expected_start: float | None = None
     begin_at: float | None = None
+    expected_start_is: Certainty | None = None
+    eviction: Eviction | None = None
+    evictions: int = 0
+    lost_s: float = 0.0
 
     @property
     def ended(self) -> bool:
@@ -184,10 +193,15 @@ class Explanation:
 
     Attributes:
         position: place among the waiting jobs, from 1; None when it does not wait.
-        expected_start: None when nobody can know; `reason` then says what it depends on.
+        expected_start: None when nobody can know; `reason` then says what it depends on. Of a job that is being stopped
+            to make room it is when it goes on.
+        expected_start_is: whether that is promised, None when there is none to tell.
         starts_now_with: flags with which it would start at once, if there are such.
         holds: what it has of devices and of the host, and what stands behind that.
         enforcement: the same for programs; None when it holds neither.
+        eviction: the last time it was stopped for others, with what it lost; None if it never was.
+        evictions, lost_s: how often it made room for others and went back to its queue, and the run time lost by that.
+        makes_room: ids of the jobs that are being stopped for it.
     """
 
     id: str
@@ -199,6 +213,11 @@ class Explanation:
     holds: str | None = None
     enforcement: Enforcement | None = None
     waited: tuple[WaitPart, ...] = ()
+    expected_start_is: Certainty | None = None
+    eviction: Eviction | None = None
+    evictions: int = 0
+    lost_s: float = 0.0
+    makes_room: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +251,7 @@ class DryRun:
     reason: str = ""
     expected_start: float | None = None
     nearest: NearestRequest | None = None
+    expected_start_is: Certainty | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +288,8 @@ class UsageRow:
             guard stops who takes more.
         unrecorded_hours: those of allocations from before it was recorded.
         slice_hours: hours of MIG slices, by profile.
+        lost_hours: those that were for nothing, as their jobs were stopped to make room for others; of jobs that were
+            told by their checkpoint signal only those after it.
         allocations: how many times devices were handed out; a retry counts again.
     """
 
@@ -281,6 +303,7 @@ class UsageRow:
     unrecorded_hours: float = 0.0
     slice_hours: Mapping[str, float] = field(default_factory=dict)
     allocations: int = 0
+    lost_hours: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,13 @@ from dataclasses import replace
 from math import inf
 
 from corral.model.allocation import Member, Placement, Reserve
+from corral.model.certainty import Certainty
 from corral.model.fit import Cause, Fit, Misfit, NodeState, Slot
+from corral.model.job import Phase
+from corral.model.view import View
 from corral.scheduling.choose import choose, member_on, speed_on
 from corral.scheduling.draft import Ask, Draft
+from corral.scheduling.estimate import expected_end, run_estimate_s
 from corral.scheduling.reserve import Timeline, changed
 
 NODES_LOOKED_AT = 256
@@ -32,6 +36,23 @@ def promise(draft: Draft, timeline: Timeline, job_id: str, ask: Ask, duration_s:
         if isinstance(placed, Placement):
             return Reserve(job_id, placed, at)
     return None
+
+
+def certainty(view: View, reserve: Reserve, now: float) -> Certainty:
+    """What the start of a reservation is: a promise if what it waits for cannot last longer than it is taken to.
+
+    Who has a time limit is ended by it. Who has none, or is known to take less, is only expected to end.
+    """
+    for name in dict.fromkeys(member.node for member in reserve.placement.members):
+        for allocation_id in view.residents.get(name, ()):
+            allocation = view.allocations[allocation_id]
+            job = view.jobs.get(allocation.job_id)
+            if job is None or expected_end(job, allocation, now, view.durations) > reserve.start_at:
+                continue
+            limit = job.spec.time_limit_s
+            if job.phase is Phase.STOPPING or limit is None or run_estimate_s(job, view.durations) != limit:
+                return Certainty.EXPECTATION
+    return Certainty.PROMISE
 
 
 def still_there(draft: Draft, ask: Ask, placement: Placement, state_of: Callable[[str], NodeState]) -> bool:

@@ -193,7 +193,7 @@ class Cycle:
             self._hold_free(*before)
 
     def _clear(self, job: Job, room: Room, duration_s: float) -> None:
-        self.evictions += [Evict(one.job.id, job.id, why) for one, why in room.evicted]
+        self.evictions += [Evict(one.job.id, job.id, why.words, why.rule, why.lender) for one, why in room.evicted]
         reserve = Reserve(job.id, room.placement, self.standing.now)
         self._hold_free(reserve, duration_s)
         self.reservations.append(reserve)

@@ -23,12 +23,16 @@ def run_estimate_s(job: Job, durations: Durations) -> float | None:
 
 
 def expected_end(job: Job, allocation: Allocation, now: float, durations: Durations) -> float:
-    """When the job will give its devices back, in Unix seconds; infinity where nobody knows, now if it is stopping.
+    """When the job will give its devices back, in Unix seconds; infinity where nobody knows.
+
+    That is now if it is stopping, or when the time is up that it has to save its work.
 
     One that has outlived its estimate is expected to double it, then again, but never to pass its time limit.
     """
     if job.phase is Phase.STOPPING:
-        return now
+        eviction = job.evicted
+        saved_at = eviction.at + job.spec.checkpoint_grace_s if eviction is not None and eviction.saves else now
+        return max(now, saved_at)
     estimate = run_estimate_s(job, durations)
     if estimate is None:
         return inf

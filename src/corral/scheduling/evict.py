@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from corral.model.allocation import Allocation, Placement
+from corral.model.eviction import EvictionRule
 from corral.model.job import Job, JobKind, Phase
 from corral.scheduling.choose import choose
 from corral.scheduling.draft import Ask, Draft
@@ -22,8 +23,17 @@ class Running:
         return self.job.phase is Phase.RUNNING and self.job.spec.kind is JobKind.RUN
 
 
-Reason = Callable[[Running], str | None]
-"""Why a running job may be ended for the one that wants room, None when it may not."""
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """By which rule a running job may be ended for the one that wants room, and in words."""
+
+    rule: EvictionRule
+    words: str
+    lender: str | None = None
+
+
+ReasonFor = Callable[[Running], Reason | None]
+"""Why a running job may be ended, None when it may not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +41,10 @@ class Room:
     """The place that a job has once those evicted, each with the reason, and those that are stopping are gone."""
 
     placement: Placement
-    evicted: tuple[tuple[Running, str], ...] = ()
+    evicted: tuple[tuple[Running, Reason], ...] = ()
 
 
-def room(draft: Draft, ask: Ask, running: Iterable[Running], reason: Reason, now: float) -> Room | None:
+def room(draft: Draft, ask: Ask, running: Iterable[Running], reason: ReasonFor, now: float) -> Room | None:
     """Whom to end, and why, so that what is asked fits; None if it would not fit even so. Nobody is ended if it fits
     once those are gone that are stopping.
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from corral.model.allocation import Placement
+from corral.model.certainty import Certainty
 from corral.model.dependency import Condition, clauses_of
 from corral.model.fact import JobSubmitted
 from corral.model.fit import Misfit
@@ -12,6 +13,8 @@ from corral.model.submission import Submission
 from corral.model.units import count_of, format_duration
 from corral.model.view import View
 from corral.scheduling.admit import parked
+from corral.scheduling.backfill import certainty
+from corral.scheduling.displaced import eviction_sentence, room_is_made, room_to_make, stopped_for
 from corral.scheduling.feasible import impossible, nearest_that_starts, shut_pools
 from corral.scheduling.foresee import Expected, MakePlanner, foresee
 from corral.scheduling.planner import Planner
@@ -22,7 +25,10 @@ from corral.scheduling.words import flags_of, job_called, need_of, title_of
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a job waits. `starts_now_with` are the flags of the nearest request that would start at once."""
+    """Why a job waits. `starts_now_with` are the flags of the nearest request that would start at once.
+
+    `certainty` says what the expected start is, `makes_room` who is being stopped for the job.
+    """
 
     sentence: str
     reason: WaitReason
@@ -30,6 +36,8 @@ class Explanation:
     expected_start: float | None = None
     depends_on: str | None = None
     starts_now_with: str | None = None
+    certainty: Certainty | None = None
+    makes_room: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +52,7 @@ class Forecast:
     expected_start: float | None = None
     nearest: str | None = None
     possible: bool = True
+    certainty: Certainty | None = None
 
 
 def explain(
@@ -62,10 +71,13 @@ def explain(
     if hold.reason in (WaitReason.RESOURCES, WaitReason.PRIORITY, WaitReason.RESERVATION):
         smaller = nearest_that_starts(view, job.spec, plan, job)
         suggestion = _flags(smaller, job.spec.request)
+    leaving = stopped_for(view, job)
+    because = f": {room_is_made(leaving, now)}" if leaving else _because(view, job, hold, position, now)
     parts = [
-        f"{title_of(job)} waits{_because(view, job, hold, position, now)}.",
+        f"{title_of(job)} waits{because}.",
         "" if hold.reason in (WaitReason.DEPENDENCY, WaitReason.BACKOFF) else _when(view, expected, now),
         "" if suggestion is None else f"{suggestion} starts now.",
+        "" if job.evicted is None else eviction_sentence(job, job.evicted, now),
         *(f"{fault[0].upper()}{fault[1:]}." for fault in faults if fault.startswith(f"queue {job.spec.queue}: ")),
     ]
     return Explanation(
@@ -75,6 +87,8 @@ def explain(
         expected_start=expected.start_at,
         depends_on=expected.depends_on,
         starts_now_with=suggestion,
+        certainty=expected.certainty,
+        makes_room=tuple(one.id for one in leaving),
     )
 
 
@@ -110,7 +124,7 @@ def forecast(
         return Forecast(f"it would wait: for {_parents(view, replace(job, waits_for=waits_for))}")
     asked = view.advance([JobSubmitted(job, now)])
     expected = foresee(asked, now, [job.id], planner=planner)[job.id]
-    if expected.placement is not None and expected.start_at == now:
+    if expected.at_once:
         return Forecast("it would start now", placement=expected.placement, expected_start=now)
     when = _when(view, expected, now)
     smaller = None
@@ -119,6 +133,7 @@ def forecast(
     return Forecast(
         f"it would wait: {_in_the_way(asked, job, now, planner)}" + (f". {when}" if when else ""),
         expected_start=expected.start_at,
+        certainty=expected.certainty,
         nearest=_flags(smaller, request),
     )
 
@@ -157,8 +172,13 @@ def _shortage(view: View, job: Job, misfit: Misfit, now: float) -> str:
 def _when(view: View, expected: Expected, now: float) -> str:
     """When it starts, or which job without an end in sight that depends on."""
     if expected.start_at is not None:
-        wait_s = expected.start_at - now
-        return f"It is expected to start in {format_duration(wait_s)}." if wait_s > 0 else ""
+        wait_s = max(0.0, expected.start_at - now)
+        if expected.certainty is Certainty.PROMISE:
+            return f"It starts in {format_duration(wait_s)} at the latest, which is reserved for it."
+        if expected.evictions:
+            soon = f" in {format_duration(wait_s)}" if wait_s else ""
+            return f"It is expected to start{soon}{',' if soon else ''} {room_to_make(view, expected.evictions)}."
+        return f"It is expected to start in {format_duration(wait_s)}." if wait_s else ""
     if expected.depends_on is None or expected.depends_on not in view.jobs:
         return ""
     return f"When it starts depends on {job_called(view.jobs[expected.depends_on])}, which has no time limit."
@@ -169,14 +189,25 @@ def wait_reason(job: Job, hold: Hold | None, now: float) -> WaitReason:
     barrier = parked(job, now)
     if barrier is not None:
         return barrier.reason
+    if job.evicted is not None:
+        return WaitReason.RECLAIMED if job.evicted.rule.reclaims else WaitReason.PREEMPTED
     return WaitReason.NOT_REACHED if hold is None else hold.reason
 
 
 def ended_sentence(job: Job, now: float) -> str:
-    """What became of a job that waits no longer."""
+    """What became of a job that waits no longer, and how it once made room for others."""
+    ended = _how_it_stands(job, now)
+    if job.evictions and job.eviction is not None and job.evicted is None:
+        return f"{ended}. {eviction_sentence(job, job.eviction, now)}"
+    return ended
+
+
+def _how_it_stands(job: Job, now: float) -> str:
     ran = "" if job.started_at is None else f" after {format_duration((job.ended_at or now) - job.started_at)}"
     tail = f": {job.reason}" if job.reason else ""
     code = "" if job.exit_code is None else f" with exit code {job.exit_code}"
+    if job.phase is Phase.STOPPING and job.evicted is not None and job.stop_reason is Phase.PENDING:
+        return f"{job.title} is being stopped, and goes back to its queue. {eviction_sentence(job, job.evicted, now)}"
     match job.phase:
         case Phase.STARTING:
             return f"{job.title} has its devices and is being started"
@@ -305,8 +336,15 @@ class HoldIndex:
     """The holds of one plan, found by job: a hold stands for its whole group."""
 
     def __init__(self, plan: Plan, view: View) -> None:
+        self._view = view
+        self._reservations = {one.job_id: one for one in plan.reservations}
         self._by_job = {hold.job_id: hold for hold in plan.holds}
         self._by_group = {group_of(view.jobs[hold.job_id]): hold for hold in plan.holds if hold.job_id in view.jobs}
+
+    def certainty(self, job_id: str, now: float) -> Certainty | None:
+        """What the start is that is reserved for a job, None when none is."""
+        reserve = self._reservations.get(job_id)
+        return None if reserve is None else certainty(self._view, reserve, now)
 
     def of(self, job: Job) -> Hold | None:
         """The hold of the job or of its group, None when the plan did not come to it."""

@@ -30,10 +30,11 @@ class Idle:
 
 @dataclass(frozen=True, slots=True)
 class IdleVerdict:
-    """A word to the holder of an idle allocation; with `release`, its end."""
+    """A word to the holder of an idle allocation, for whom another waits; with `release`, its end."""
 
     job_id: str
     message: str
+    for_job_id: str
     release: bool = False
 
 
@@ -59,13 +60,13 @@ def judge_idle(
         if waiting is None:
             idle[allocation_id] = Idle(state.since)
         elif state.warned_at is None:
-            verdicts.append(IdleVerdict(job.id, _warning(allocation, waiting, now - state.since, policy)))
+            verdicts.append(IdleVerdict(job.id, _warning(allocation, waiting, now - state.since, policy), waiting.id))
             idle[allocation_id] = Idle(state.since, now)
         elif now - state.warned_at >= policy.grace_s:
             held = count_of(len(allocation.placement.grants), "GPU")
             unused = format_duration(now - state.since)
             message = f"{held} unused for {unused} while job {waiting.id} waits: released"
-            verdicts.append(IdleVerdict(job.id, message, release=True))
+            verdicts.append(IdleVerdict(job.id, message, waiting.id, release=True))
     return verdicts, idle
 
 

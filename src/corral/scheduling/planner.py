@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from corral.scheduling.packing import Packer, ScoreMaker
     from corral.scheduling.value import Prices
 
+A_MOMENT_S = 0.001
+"""So much later, no rounding of times can have it that the time has not come."""
+
 _LIVE = frozenset({Phase.STARTING, Phase.RUNNING, Phase.STOPPING})
 
 
@@ -180,6 +183,23 @@ class Planner:
         self._waiting.wake(standing)
         line = self._waiting.line(job.spec.queue)
         return line.place_of(job, self.view.jobs, standing)
+
+    def evictable_at(self, job: Job, since: float) -> tuple[float, ...]:
+        """When, by time alone, a job that was started then may come to be stopped for others (Unix seconds).
+
+        That is after its quantum, and once it is spared no longer where anybody might take its place.
+        """
+        policy = self._policy_of[job.spec.queue]
+        moments = [] if policy.quantum_s is None else [since + policy.quantum_s]
+        if policy.spared_s and self._evicts():
+            moments.append(since + policy.spared_s)
+        return tuple(moment + A_MOMENT_S for moment in moments)
+
+    def _evicts(self) -> bool:
+        """Whether there is a queue or a pool that may have jobs ended for its own."""
+        queues, pools = self.view.queues.values(), self.view.pools.values()
+        lend = any(queue.parent is not None and queue.quota.share_milli is not None for queue in queues)
+        return lend or any(queue.preempts for queue in queues) or any(pool.lends for pool in pools)
 
     def _used_s_at(self, now: float) -> UsedSeconds:
         """Counts GPU-seconds in a scope's name: those given back, to the hour, and those held at this moment."""

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from corral.model.eviction import EvictionRule
 from corral.model.job import Job, Phase
 from corral.model.view import View
 from corral.scheduling.admit import Admission, Scope
 from corral.scheduling.draft import Ask, Draft
-from corral.scheduling.evict import Room, Running, harm, room, without
+from corral.scheduling.evict import Reason, Room, Running, harm, room, without
 from corral.scheduling.policy import Policy
 from corral.scheduling.pools import Pools
 
@@ -30,16 +31,18 @@ class Preemption:
         if not preempts and not reclaims and not lends:
             return None
 
-        def reason(one: Running) -> str | None:
+        def reason(one: Running) -> Reason | None:
             if self._spared(one, now):
                 return None
             if preempts and one.job.spec.priority > job.spec.priority:
-                return f"job {job.id} has priority {job.spec.priority} and goes before {one.job.spec.priority}"
+                words = f"job {job.id} has priority {job.spec.priority} and goes before {one.job.spec.priority}"
+                return Reason(EvictionRule.PRIORITY, words)
             if reclaims and self._borrows(one.job, job.spec.queue):
                 return _takes_back(job, one)
             pool = self.pools.borrowed(one.job, one.allocation, lends)
             if pool is not None:
-                return f"pool {pool} takes back for job {job.id} what it had lent to {one.job.spec.user}"
+                words = f"pool {pool} takes back for job {job.id} what it had lent to {one.job.spec.user}"
+                return Reason(EvictionRule.POOL_RECLAIM, words, pool)
             return None
 
         running = self.running()
@@ -132,5 +135,6 @@ class Preemption:
         return beside and self.admission.held(Scope("queue", queue.name)).milli > queue.quota.share_milli
 
 
-def _takes_back(job: Job, one: Running) -> str:
-    return f"queue {job.spec.queue} takes back for job {job.id} what it had lent to {one.job.spec.queue}"
+def _takes_back(job: Job, one: Running) -> Reason:
+    words = f"queue {job.spec.queue} takes back for job {job.id} what it had lent to {one.job.spec.queue}"
+    return Reason(EvictionRule.QUEUE_RECLAIM, words, job.spec.queue)

@@ -6,8 +6,10 @@ from heapq import merge
 from math import inf
 
 from corral.model.allocation import Placement
+from corral.model.eviction import EvictionRule
 from corral.model.job import Job
 from corral.model.plan import Evict
+from corral.model.units import format_duration
 from corral.scheduling.admit import Admission
 from corral.scheduling.choose import choose, speed_on
 from corral.scheduling.draft import Ask, Draft
@@ -80,8 +82,10 @@ class Rotation:
 
     def _evict(self, job_id: str, winner: str | None) -> Evict:
         if winner is None:
-            return Evict(job_id, job_id, "it moves to faster GPUs")
-        return Evict(job_id, winner, f"it had its {self.policy.quantum_s:.0f}s and makes room for job {winner}")
+            return Evict(job_id, job_id, "it moves to faster GPUs", EvictionRule.FASTER_GPUS)
+        quantum = format_duration(self.policy.quantum_s or 0.0)
+        words = f"it had its turn of {quantum} and makes room for job {winner}"
+        return Evict(job_id, winner, words, EvictionRule.TIME_SLICE)
 
 
 def _stays(ideal: Draft, one: Running, ask: Ask, policy: Policy) -> bool:

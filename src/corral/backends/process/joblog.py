@@ -11,10 +11,10 @@ _SPLICE_BYTES = 1024 * 1024
 def append_note(path: str, line: str) -> None:
     """Write a line of Corral's own to the end of a job's log, from another process than the one that writes the log.
 
-    Nothing happens where there is no log. Raises OSError when it cannot be written.
+    Nothing happens where there is no log. Raises OSError when it cannot be written, as where the job has put a fifo.
     """
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return
     try:
