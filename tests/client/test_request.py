@@ -147,14 +147,18 @@ def test_a_word_that_json_cannot_carry_is_refused() -> None:
         submission(["cat", os.fsdecode(b"\xff")], {})
 
 
-def test_the_environment_is_the_callers_with_overrides_and_without_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_is_the_callers_with_overrides_and_without_the_way_to_the_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for own in ("CORRAL_URL", "CORRAL_CA_FILE", "CORRAL_INSECURE"):
+        monkeypatch.setenv(own, "x")
     monkeypatch.setenv("KEPT", "1")
     monkeypatch.setenv("DROPPED", "1")
     monkeypatch.setenv("CORRAL_TOKEN", "secret")
     monkeypatch.setenv("NOT_TEXT", os.fsdecode(b"\xff"))
     sent = environment({"NEW": "2", "DROPPED": None})
     assert (sent["KEPT"], sent["NEW"]) == ("1", "2")
-    assert not {"DROPPED", "CORRAL_TOKEN", "NOT_TEXT"} & set(sent)
+    assert not {"DROPPED", "CORRAL_TOKEN", "CORRAL_URL", "CORRAL_CA_FILE", "CORRAL_INSECURE", "NOT_TEXT"} & set(sent)
 
 
 def test_the_umask_and_the_soft_limits_of_the_caller_are_sent() -> None:

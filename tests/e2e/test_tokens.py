@@ -50,6 +50,9 @@ def test_a_job_submitted_over_https_runs_as_the_user_of_the_token_also_after_a_r
     expected = f"{NOBODY.pw_uid}\n{NOBODY.pw_gid}\n{' '.join(map(str, groups))}\n"
     identify = ("run", "--gpus", "1", "--workdir", "/", "--", "sh", "-c", "id -u; id -g; id -G")
     assert box.ok(*identify, **environ) == expected
+    env = box.ok("run", "--gpus", "0", "--workdir", "/", "--", "sh", "-c", "env", **environ)
+    assert made["token"] not in env
+    assert "CORRAL_URL" not in env
     box.down()
     shared.up()
     environ = shared.environ(made["token"])

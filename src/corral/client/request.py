@@ -32,7 +32,9 @@ _FLAGS = {
 
 N = TypeVar("N", int, float)
 
-_SECRET = "CORRAL_TOKEN"
+_OWN = frozenset({"CORRAL_URL", "CORRAL_TOKEN", "CORRAL_CA_FILE", "CORRAL_INSECURE"})
+"""How this process reaches the server: nothing for its jobs, which find the server's socket, and partly secret."""
+
 _ELEMENTS = re.compile(rf"({WHOLE})(?:-({WHOLE})(?::({WHOLE}))?)?")
 _COMPUTE = re.compile(rf"({WHOLE})\.({WHOLE})")
 
@@ -343,7 +345,7 @@ def environment(overrides: Mapping[str, str | None], field: str = "env") -> dict
 
     Variables that this process holds and that are not text (UTF-8) are left out: JSON cannot carry them.
     """
-    mine = {key: value for key, value in os.environ.items() if key != _SECRET and _is_text(key) and _is_text(value)}
+    mine = {key: value for key, value in os.environ.items() if key not in _OWN and _is_text(key) and _is_text(value)}
     for key, value in overrides.items():
         if not key or "=" in key or "\0" in key:
             raise Refused(f"{field}: {key!r} is no name of a variable", field=field)
