@@ -35,6 +35,10 @@ def exited(job_id: str, code: int = 0, ending: Phase | None = None) -> LaunchRep
     return LaunchReport(f"{job_id}.1", LaunchPhase.EXITED, 201.0, 202.0, exit_code=code, ending=how)
 
 
+def runs(job_id: str, started_at: float = 201.0) -> LaunchReport:
+    return LaunchReport(f"{job_id}.1", LaunchPhase.RUNNING, started_at)
+
+
 def phases(facts: list[Fact], job_id: str) -> list[Phase]:
     return [
         f.changes["phase"] for f in facts if isinstance(f, JobChanged) and f.job_id == job_id and "phase" in f.changes
@@ -47,6 +51,22 @@ def test_a_start_hands_the_devices_out_and_an_end_gives_them_back() -> None:
     view = view.advance(transitions.ended(view, view.jobs["1"], exited("1"), 203.0, BACKOFF))
     assert not view.holders
     assert "1" not in view.jobs
+
+
+LATE = 1e6
+
+
+@pytest.mark.parametrize("told", [0.0, 1e10, LATE - 90_000, LATE + 90_000])
+def test_a_time_that_no_clock_can_have_shown_is_not_believed(told: float) -> None:
+    view = with_jobs(box(), job(1))
+    view = view.advance(transitions.start(view.jobs["1"], place(0), None, (), LATE))
+    view = view.advance(transitions.running(view, view.jobs["1"], runs("1", told), LATE + 1))
+    assert view.jobs["1"].started_at == LATE + 1
+    report = LaunchReport("1.1", LaunchPhase.EXITED, told, told, exit_code=0, ending=Phase.SUCCEEDED)
+    changed = transitions.ended(view, view.jobs["1"], report, LATE + 3, BACKOFF)[0]
+    assert isinstance(changed, JobChanged)
+    assert "started_at" not in changed.changes
+    assert changed.changes["ended_at"] == LATE + 3
 
 
 def test_a_success_lets_its_followers_go_and_a_failure_cancels_them_all_the_way_down() -> None:
@@ -215,7 +235,7 @@ def test_each_launch_has_an_allocation_of_its_own_and_only_what_ran_counts_as_an
     view = view.advance(transitions.never_ran(view, view.jobs["1"], 201.0))
     assert (view.jobs["1"].phase, view.jobs["1"].attempts, dict(view.holders)) == (Phase.PENDING, 0, {})
     view = started(view, "1", 0)
-    view = view.advance(transitions.running(view, view.jobs["1"], 201.0, 201.0))
+    view = view.advance(transitions.running(view, view.jobs["1"], runs("1"), 201.0))
     allocation = view.allocations[view.jobs["1"].allocation_id or ""]
     assert (first, allocation.id, allocation.attempt, allocation.reserved) == ("1.1", "1.2", 1, False)
     view = view.advance(transitions.ended(view, view.jobs["1"], exited("1", code=3), 203.0, BACKOFF))
@@ -234,7 +254,7 @@ def test_a_reservation_that_is_released_has_ended_well_and_holds_nothing() -> No
     session = job(1)
     session = replace(session, spec=replace(session.spec, kind=JobKind.RESERVE))
     view = started(with_jobs(box(), session, job(2, after=("1",))), "1", 0)
-    view = view.advance(transitions.running(view, view.jobs["1"], 201.0, 201.0))
+    view = view.advance(transitions.running(view, view.jobs["1"], runs("1"), 201.0))
     facts = transitions.release(view, view.jobs["1"], "alice", 202.0)
     outcome = facts[0]
     assert isinstance(outcome, JobChanged)
@@ -247,7 +267,7 @@ def test_a_reservation_that_is_released_has_ended_well_and_holds_nothing() -> No
 def test_a_job_that_ran_out_of_time_says_how_much_it_had() -> None:
     limited = replace(job(1), spec=replace(job(1).spec, time_limit_s=5400.0))
     view = started(with_jobs(box(), limited), "1", 0)
-    view = view.advance(transitions.running(view, view.jobs["1"], 201.0, 201.0))
+    view = view.advance(transitions.running(view, view.jobs["1"], runs("1"), 201.0))
     report = exited("1", code=143, ending=Phase.TIMED_OUT)
     (outcome, *_) = transitions.ended(view, view.jobs["1"], report, 202.0, BACKOFF)
     assert isinstance(outcome, JobChanged)
@@ -256,7 +276,7 @@ def test_a_job_that_ran_out_of_time_says_how_much_it_had() -> None:
 
 def test_only_a_reservation_can_be_released_while_it_runs() -> None:
     view = started(with_jobs(box(), job(1)), "1", 0)
-    view = view.advance(transitions.running(view, view.jobs["1"], 201.0, 201.0))
+    view = view.advance(transitions.running(view, view.jobs["1"], runs("1"), 201.0))
     with pytest.raises(Conflict, match="only a job that waits can be released"):
         transitions.release(view, view.jobs["1"], "alice", 202.0)
 
@@ -343,7 +363,7 @@ class JobLife(RuleBasedStateMachine):
     @rule(data=st.data())
     def run(self, data: st.DataObject) -> None:
         if chosen := self.some(data, Phase.STARTING, Phase.RUNNING, Phase.STOPPING):
-            self.take(transitions.running(self.view, chosen, 2.0, 2.0))
+            self.take(transitions.running(self.view, chosen, runs(chosen.id, 2.0), 2.0))
 
     @rule(data=st.data(), code=st.sampled_from([0, 1]), how=st.sampled_from([None, Phase.TIMED_OUT, Phase.CANCELLED]))
     def exit(self, data: st.DataObject, code: int, how: Phase | None) -> None:

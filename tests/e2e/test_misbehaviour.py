@@ -1,6 +1,7 @@
 """Jobs that do not want to end, or print what no job should: through a whole server."""
 
 import os
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -120,6 +121,40 @@ def test_a_job_whose_record_was_destroyed_is_lost_and_not_run_twice(
     assert (row["phase"], row["exit_code"]) == ("LOST", None)
     assert "record" in row["reason"]
     assert runs.read_text() == "run\n"
+
+
+TAMPERED = {
+    "a claim of one number": """echo '{"claimed_at":1}' > claim""",
+    "a claim of nothing": ": > claim",
+    "a claim that is a fifo": "rm claim; mkfifo claim",
+    "a claim that is a directory": "rm claim; mkdir claim",
+    "a claim that declares it lost": "echo "
+    """'{"claimed_at": 1, "holder": null, "declared_lost": true, "message": "", "ran": false}' > claim""",
+    "an exit of nonsense": "echo '{\"exit_code\": 1e999}' > exit; kill -9 $PPID",
+    "an exit that is a fifo": "rm exit.room; mkfifo exit exit.room; kill -9 $PPID",
+}
+
+
+def test_jobs_that_tamper_with_their_records_are_lost_and_every_next_server_comes_up(
+    new_box: Callable[[str], Box], tmp_path: Path
+) -> None:
+    box = new_box(described(len(TAMPERED)))
+    box.up()
+    gate = tmp_path / "gate"
+    script = f"{until_there(gate)}; cd $CORRAL_HOME/launches/$CORRAL_JOB_ID.1; {{}}; sleep 300"
+    jobs = {what: box.submit("--", "sh", "-c", script.format(deed)) for what, deed in TAMPERED.items()}
+    for job in jobs.values():
+        box.until_phase(job, "RUNNING")
+    gate.touch()
+    for _ in range(2):
+        os.kill(int((box.home / "corral.pid").read_text()), signal.SIGKILL)
+        box.up()
+    for what, job in jobs.items():
+        row = box.ended(job)
+        assert (what, row["phase"]) == (what, "LOST")
+        assert f"launches/{job}.1/{'exit' if 'exit' in what else 'claim'}" in row["reason"]
+        assert marked(job, box) == []
+    assert box.ok("run", "--", "echo", "unharmed") == "unharmed\n"
 
 
 def test_a_job_that_removes_all_directories_of_its_server_costs_only_itself(new_box: Callable[[str], Box]) -> None:

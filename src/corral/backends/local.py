@@ -73,8 +73,11 @@ class LocalBackend:
             raise BackendFailed(str(error)) from error
 
     def report(self, allocation_id: str) -> LaunchReport:
-        """What the launch's records say."""
-        return _report(allocation_id, self._processes.status(allocation_id))
+        """What the launch's records say. Raises BackendFailed when the machine does not let them be read."""
+        try:
+            return _report(allocation_id, self._processes.status(allocation_id))
+        except OSError as error:
+            raise BackendFailed(f"the records of launch {allocation_id} cannot be read: {error.strerror}") from error
 
     def declare_lost(self, allocation_id: str, *, ran: bool = False) -> bool:
         """Take the launch's claim. False when a supervisor had it first; BackendFailed when the disk fails."""
@@ -95,12 +98,18 @@ class LocalBackend:
             raise BackendFailed(str(error)) from error
 
     def pids(self, allocation_id: str) -> frozenset[int]:
-        """The job's processes now."""
-        return frozenset(self._processes.pids(allocation_id))
+        """The job's processes now; none while the machine does not let its record be read."""
+        try:
+            return frozenset(self._processes.pids(allocation_id))
+        except OSError:
+            return frozenset()
 
     def lineage(self, allocation_id: str) -> Lineage:
         """All that descends from the supervisor, which adopts every orphan of its job, and what is in its cgroup."""
-        supervisor = self._processes.supervisor(allocation_id)
+        try:
+            supervisor = self._processes.supervisor(allocation_id)
+        except OSError:
+            supervisor = None
         root = None if supervisor is None else ProcessIdentity(*supervisor)
         return Lineage(root, adopts=True, cgroup=self._processes.cgroup_of(allocation_id))
 

@@ -109,11 +109,18 @@ class Dispatcher:
             log.warning("%s", sentence)
         for job in transitions.live(view):
             assert job.allocation_id is not None
-            self._readopt(job, job.allocation_id)
+            self._attempt(self._readopt, job, job.allocation_id)
         for kind, backend in self._backends.items():
             for allocation_id in backend.launches():
                 if allocation_id not in view.allocations:
-                    self._end_stranger(kind, allocation_id)
+                    self._attempt(self._end_stranger, kind, allocation_id)
+
+    @staticmethod
+    def _attempt(deed: Callable[[Any, str], None], what: Any, allocation_id: str) -> None:
+        try:
+            deed(what, allocation_id)
+        except CorralError as error:
+            log.error("launch %s cannot be looked at, which is tried again: %s", allocation_id, error)
 
     def _readopt(self, job: Job, allocation_id: str) -> None:
         backend = self._backends[job.spec.kind]
@@ -224,9 +231,7 @@ class Dispatcher:
             report = backend.report(allocation_id)
         match report.phase:
             case LaunchPhase.RUNNING if job.phase is Phase.STARTING:
-                return self._record(
-                    allocation_id, lambda view, j, at: transitions.running(view, j, report.started_at, at)
-                )
+                return self._record(allocation_id, lambda view, j, at: transitions.running(view, j, report, at))
             case LaunchPhase.EXITED | LaunchPhase.DEAD | LaunchPhase.DECLARED_LOST:
                 return self._record(allocation_id, lambda view, j, at: self._outcome(view, j, report, at))
         return None
@@ -274,10 +279,7 @@ class Dispatcher:
         """Look at every live launch again, take back the ones that nobody claimed in time, and repeat what failed."""
         for job in transitions.live(self._ledger.view()):
             assert job.allocation_id is not None
-            try:
-                self._look_again(job, job.allocation_id)
-            except CorralError as error:
-                log.error("launch %s cannot be looked at, which is tried again: %s", job.allocation_id, error)
+            self._attempt(self._look_again, job, job.allocation_id)
 
     def _look_again(self, job: Job, allocation_id: str) -> None:
         backend = self._backends[job.spec.kind]

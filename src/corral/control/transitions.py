@@ -36,6 +36,10 @@ MAX_LAUNCH_FAILURES = 5
 """So many launches in a row may fail on the machine's side before the job itself is failed."""
 
 
+CLOCK_SLACK_S = 86_400.0
+"""A wall clock that is set while a job runs moves less than this. A time that is further off was never measured."""
+
+
 @dataclass(frozen=True, slots=True)
 class Backoff:
     """The pause before trying again: `base_s` after the first failure in a row, doubling up to `max_s`."""
@@ -90,15 +94,28 @@ def start(
     return [moved, AllocationMade(allocation, at)]
 
 
-def running(view: View, job: Job, started_at: float | None, at: float) -> list[Fact]:
+def running(view: View, job: Job, report: LaunchReport, at: float) -> list[Fact]:
     """STARTING -> RUNNING, by the supervisor's word; nothing when the job is past that."""
+    started_at = _measured(view, report, at).started_at
     if job.phase is Phase.STARTING:
-        first = change(job, Phase.RUNNING, at, started_at=started_at, attempts=job.attempts + 1, launch_failures=0)
         begun = replace(job, started_at=at if started_at is None else started_at)
+        more = {"attempts": job.attempts + 1, "launch_failures": 0}
+        first = change(job, Phase.RUNNING, at, started_at=begun.started_at, **more)
         return [first, *_followers(view, begun, Phase.RUNNING, at)]
     if job.started_at is None and started_at is not None:
         return [JobChanged(job.id, {"started_at": started_at}, at)]
     return []
+
+
+def _measured(view: View, report: LaunchReport, at: float) -> LaunchReport:
+    """The report without times that no clock can have shown: a job of the server's own user can write its record."""
+    allocation = view.allocations.get(report.allocation_id)
+    since = 0.0 if allocation is None else allocation.created_at
+
+    def moment(told: float | None) -> float | None:
+        return told if told is None or since - CLOCK_SLACK_S <= told <= at + CLOCK_SLACK_S else None
+
+    return replace(report, started_at=moment(report.started_at), ended_at=moment(report.ended_at))
 
 
 def launch_failed(view: View, job: Job, message: str, at: float, backoff: Backoff) -> list[Fact]:
@@ -132,6 +149,7 @@ def _stopped_before_it_ran(view: View, job: Job, at: float) -> list[Fact]:
 
 def ended(view: View, job: Job, report: LaunchReport, at: float, backoff: Backoff) -> list[Fact]:
     """What a launch's end makes of its job: a terminal phase, or the queue again while attempts remain."""
+    report = _measured(view, report, at)
     phase, reason = _ending(job, report)
     outcome: dict[str, Any] = {
         "exit_code": report.exit_code,

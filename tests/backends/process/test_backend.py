@@ -258,7 +258,8 @@ def test_the_time_limit_holds_while_no_server_runs(machine: Machine) -> None:
     machine.backend.close()
     os.kill(supervisor, signal.SIGCONT)
     until((machine.home / "launches" / name / "exit").exists, "the end")
-    state = machine.start_backend().status(name)
+    machine.start_backend()
+    state = machine.wait(name)
     assert state.exit is not None
     assert (state.exit.reason, state.exit.signal) == ("timed_out", signal.SIGKILL)
 
@@ -275,7 +276,7 @@ def test_a_new_server_adopts_what_runs_and_learns_how_the_rest_ended(machine: Ma
     until((machine.home / "launches" / ended / "exit").exists, "the end of the first")
     machine.start_backend()
     assert machine.backend.list_launches() == sorted([ended, running])
-    state = machine.backend.status(ended)
+    state = machine.wait(ended)
     assert state.exit is not None
     assert state.exit.exit_code == 7
     assert machine.backend.status(running).phase == LaunchPhase.RUNNING

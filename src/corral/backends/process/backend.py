@@ -4,8 +4,6 @@ import contextlib
 import hashlib
 import logging
 import os
-import shutil
-import signal
 import threading
 import time
 from collections.abc import Callable
@@ -17,12 +15,14 @@ from corral.ports import LaunchPhase
 
 from . import cgroup, roll
 from .cgroup_limits import CgroupLimits
-from .claim import Claim
-from .killing import Left, kill_orphans, orphans
+from .claim import Claim, torn
+from .evidence import is_another, supervisors
+from .killing import Left, kill_orphans, kill_with_supervisor, orphans
 from .launch import ALLOCATION_ID, LaunchError, LaunchSpec
 from .limits import lowered
 from .procfs import ProcessIdentity, boot_id, descendants
 from .records import ROLL, Exit, LaunchRecords
+from .removal import remove_tree
 from .watcher import Watcher
 
 log = logging.getLogger(__name__)
@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 _SWEEP_RETRY_S = 0.02
 _SWEEP_RETRY_LIMIT_S = 1.0
 _MARK_NAME = "CORRAL_LAUNCH"
+_KILLED = "its supervisor was killed or the machine went down"
 _RECORD_GONE = "the record of its launch was removed, and with it how it ended"
 
 
@@ -80,6 +81,7 @@ class ProcessBackend:
         self._use_cgroup = use_cgroup
         self._root = root
         self._tag = hashlib.sha256(os.fsencode(self._home)).hexdigest()[:12]
+        self._cgroup_name = f"corral-{self._tag}"
         self._cgroup_base: str | None = None
         self._cgroup_shown: str | None = None
         self._limits: CgroupLimits | None = None
@@ -89,6 +91,7 @@ class ProcessBackend:
         self._deciding: set[str] = set()
         self._sweeping: set[str] = set()
         self._swept: set[str] = set()
+        self._believed: dict[str, Claim] = {}
         self._closed = threading.Event()
 
     # Life
@@ -102,22 +105,26 @@ class ProcessBackend:
         except OSError as error:
             raise LaunchError(f"cannot keep jobs under {self._home}: {error}") from error
         if self._use_cgroup:
-            name = f"corral-{self._tag}"
-            self._cgroup_base = cgroup.make_base(name, self._root)
+            self._cgroup_base = cgroup.make_base(self._cgroup_name, self._root)
             self._cgroup_shown = self._cgroup_base and cgroup.shown(self._cgroup_base)
-            self._limits = CgroupLimits(name, self._cgroup_base, self._root)
+            self._limits = CgroupLimits(self._cgroup_name, self._cgroup_base, self._root)
             self._limits.keep(self.list_launches())
         for name in os.listdir(self._launches):
             if not ALLOCATION_ID.fullmatch(name):
-                shutil.rmtree(self._launches / name, ignore_errors=True)
+                with contextlib.suppress(OSError):
+                    remove_tree(f"{self._launches}/{name}")
         self._watcher.start()
+        living = supervisors(str(self._launches))
         for allocation_id in self.list_launches():
-            self._adopt(allocation_id)
+            self._adopt(allocation_id, living.get(allocation_id, []))
 
-    def _adopt(self, allocation_id: str) -> None:
-        records = self._records(allocation_id)
-        claim = records.claim.read()
-        if claim and claim.holder and records.read_exit() is None:
+    def _adopt(self, allocation_id: str, living: list[ProcessIdentity]) -> None:
+        claim = self._claim(allocation_id)
+        if claim is None or claim.holder is None:
+            return
+        if claim.holder not in living and living:
+            self._watcher.watch(allocation_id, living[0])
+        elif living or self._records(allocation_id).read_exit() is None:
             self._watcher.watch(allocation_id, claim.holder)
 
     def close(self) -> None:
@@ -187,21 +194,24 @@ class ProcessBackend:
         A launch that nobody claimed yet will end, with that reason, before it runs anything. Raises LaunchError when
         the request cannot be written down.
         """
-        records = self._records(allocation_id)
+        failure: OSError | None = None
         try:
-            records.request_stop(reason)
+            self._records(allocation_id).request_stop(reason)
         except FileNotFoundError:
             return
         except OSError as error:
+            failure = error
+        if self._watcher.end_supervisor(allocation_id):
+            # It hears of it all the same, whatever a job did to its record.
+            return
+        claim = self._claim(allocation_id)
+        try:
+            if claim is None and failure is not None:
+                raise failure
+            if claim and claim.holder:
+                self._watcher.end_process(claim.holder)
+        except OSError as error:
             raise LaunchError(f"cannot ask allocation {allocation_id} to stop: {error}") from error
-        claim = records.claim.read()
-        if claim and claim.holder:
-            try:
-                self._watcher.send_signal(claim.holder, signal.SIGTERM)
-                # Its job may have stopped it.
-                self._watcher.send_signal(claim.holder, signal.SIGCONT)
-            except OSError as error:
-                raise LaunchError(f"cannot reach the supervisor of allocation {allocation_id}: {error}") from error
 
     def declare_lost(
         self, allocation_id: str, *, message: str = "declared lost by the server", ran: bool = False
@@ -217,12 +227,14 @@ class ProcessBackend:
             self._deciding.add(allocation_id)
         try:
             if not records.claim.take(Claim(time.time(), None, message=_RECORD_GONE, ran=True)):
-                found = records.claim.read()
+                found = self._claim(allocation_id)
                 return found is not None and found.declared_lost
             # Asked only now that no supervisor can claim it any more: one that had it is on the roll.
-            if ran or allocation_id in roll.names(self._roll) or self._orphans(allocation_id):
+            if ran or self._has_run(allocation_id):
                 return False
-            records.claim.amend(Claim(time.time(), None, declared_lost=True, message=message))
+            lost = Claim(time.time(), None, declared_lost=True, message=message)
+            records.claim.amend(lost)
+            self._believed[allocation_id] = lost
             return True
         finally:
             with self._lock:
@@ -236,11 +248,10 @@ class ProcessBackend:
         # Renamed first: a supervisor that is still on its way must find all of it or nothing.
         trash = f"{self._launches}/.{allocation_id}"
         try:
+            if os.path.lexists(trash):
+                remove_tree(trash)
             os.rename(records.directory, trash)
-            # By hand: a directory without directories is removed in half the time of rmtree.
-            for name in os.listdir(trash):
-                os.unlink(f"{trash}/{name}")
-            os.rmdir(trash)
+            remove_tree(trash)
         except FileNotFoundError:
             return
         except OSError as error:
@@ -248,6 +259,7 @@ class ProcessBackend:
         if self._limits:
             # Those of a launch that nobody claimed are still there.
             self._limits.discard(allocation_id)
+        self._believed.pop(allocation_id, None)
         with self._lock:
             self._swept.discard(allocation_id)
             self._claimants.pop(allocation_id, None)
@@ -260,32 +272,52 @@ class ProcessBackend:
 
     def status(self, allocation_id: str) -> LaunchState:
         """What is known of the launch now."""
-        records = self._records(allocation_id)
-        exit_, claim = records.read_exit(), records.claim.read()
-        # A supervisor whose record was removed may still write an end, which is that of its job being killed.
-        if exit_ and not (claim and claim.ran):
-            return _exited(exit_)
+        claim = self._claim(allocation_id)
         if claim is None:
             return LaunchState(LaunchPhase.UNKNOWN)
         if claim.declared_lost:
             return LaunchState(LaunchPhase.DECLARED_LOST, message=claim.message)
-        started = records.claim.read_started()
-        alive = claim.holder is not None and claim.holder.is_alive()
-        # Looked for again, because the supervisor may have written it and ended since the first time.
-        if not alive and not claim.ran and (exit_ := records.read_exit()):
+        records = self._records(allocation_id)
+        alive = self._is_supervised(allocation_id, claim)
+        # In this order: while its supervisor lives nothing has ended, whatever the record says.
+        exit_ = None if alive or claim.ran else records.read_exit()
+        if exit_:
             return _exited(exit_)
+        started = records.claim.read_started()
         pid, started_at = (started.process.pid, started.started_at) if started else (None, None)
         if not alive and not self._still_sweeping(allocation_id):
-            message = claim.message if claim.ran else "its supervisor was killed or the machine went down"
+            message = claim.message if claim.ran else records.exit_fault() or _KILLED
             return LaunchState(LaunchPhase.DEAD, pid, started_at, message=message)
         phase = LaunchPhase.RUNNING if started else LaunchPhase.CLAIMED
         return LaunchState(
             phase, pid, started_at, message="" if alive else "its supervisor died; its processes are being killed"
         )
 
+    def _claim(self, allocation_id: str) -> Claim | None:
+        """The claim, as far as it is to be believed: one that names somebody else's process is none."""
+        claim = self._records(allocation_id).claim.read()
+        if claim is None or claim.ran or self._believed.get(allocation_id) == claim:
+            return claim
+        if claim.holder is not None and is_another(claim.holder, str(self._launches), allocation_id):
+            return self._disbelieved(allocation_id, f"names process {claim.holder.pid}, which is not its supervisor")
+        if claim.declared_lost and self._has_run(allocation_id):
+            return self._disbelieved(allocation_id, "says that it never ran, and it did")
+        self._believed[allocation_id] = claim
+        return claim
+
+    def _disbelieved(self, allocation_id: str, why: str) -> Claim:
+        return torn(f"its record {self._launches / allocation_id / 'claim'} {why}")
+
+    def _is_supervised(self, allocation_id: str, claim: Claim) -> bool:
+        return claim.holder is not None and (self._watcher.watches(allocation_id) or claim.holder.is_alive())
+
+    def _has_run(self, allocation_id: str) -> bool:
+        """Whether a supervisor is known to have had this launch, although its claim is not there or says otherwise."""
+        return allocation_id in roll.names(self._roll) or bool(self._orphans(allocation_id))
+
     def pids(self, allocation_id: str) -> list[int]:
         """The job's processes now, its supervisor not among them."""
-        claim = self._records(allocation_id).claim.read()
+        claim = self._claim(allocation_id)
         if claim is None or claim.holder is None:
             return []
         if claim.holder.is_alive():
@@ -296,7 +328,7 @@ class ProcessBackend:
         """The process that claimed the launch in this boot, alive or not. Read from disk until it is known."""
         known = self._claimants.get(allocation_id)
         if known is None:
-            claim = self._records(allocation_id).claim.read()
+            claim = self._claim(allocation_id)
             if claim is None or claim.holder is None or claim.holder.boot_id != boot_id():
                 return None
             known = self._claimants[allocation_id] = claim.holder
@@ -320,7 +352,7 @@ class ProcessBackend:
         records = self._records(allocation_id)
         if records.read_exit() is not None:
             return False
-        claim = records.claim.read()
+        claim = self._claim(allocation_id)
         if claim is None:
             if not os.path.isdir(records.directory):
                 return False
@@ -357,7 +389,11 @@ class ProcessBackend:
         pause_s = _SWEEP_RETRY_S
         left = self._left(allocation_id)
         dying: dict[ProcessIdentity, None] = {}
-        while kill_orphans(left, dying) or self._watcher.end_supervisor(allocation_id):
+        while (
+            self._kill_supervisors(allocation_id)
+            or kill_orphans(left, dying)
+            or self._watcher.end_supervisor(allocation_id)
+        ):
             if self._closed.wait(pause_s):
                 return
             pause_s = min(pause_s * 2, _SWEEP_RETRY_LIMIT_S)
@@ -370,6 +406,13 @@ class ProcessBackend:
             self._swept.add(allocation_id)
         if not self._closed.is_set():
             self._on_event(allocation_id)
+
+    def _kill_supervisors(self, allocation_id: str) -> bool:
+        """Kill supervisors of a launch whose claim is not to be believed; False when there is none."""
+        found = supervisors(str(self._launches)).get(allocation_id, [])
+        for supervisor in found:
+            kill_with_supervisor(supervisor)
+        return bool(found)
 
     # Names
 
@@ -384,7 +427,7 @@ class ProcessBackend:
 
     def _left(self, allocation_id: str) -> Left:
         """By what the processes of the launch are known once its supervisor is gone."""
-        mark = self._mark(allocation_id)
+        mark, group, uid = self._mark(allocation_id), self._cgroup(allocation_id), os.geteuid() or None
 
         def others() -> frozenset[ProcessIdentity]:
             return self._living_supervisors() - {self.supervisor(allocation_id)}
@@ -393,11 +436,13 @@ class ProcessBackend:
             orders = self._records(allocation_id).read_spec()[0]
         except (OSError, ValueError, TypeError):
             # A job that runs as another user than the server's cannot have removed it.
-            return Left(mark, self._cgroup(allocation_id), None, others)
+            return Left(mark, group, uid, others)
         # The cgroup rather than this server's place for them: the one that launched it may have been started elsewhere.
-        recorded = orders.cgroup or ""
-        group = recorded if recorded.endswith(f"/corral-{self._tag}/{allocation_id}") else None
-        return Left(mark, group, os.geteuid() if orders.uid == -1 else orders.uid, others)
+        # It must be this launch's all the same, for what is in it is killed, and the job may have written the record.
+        if cgroup.is_place_of(orders.cgroup, self._cgroup_name, allocation_id, self._root):
+            group = orders.cgroup
+        # Only root's jobs are others', and its records are its own.
+        return Left(mark, group, uid or max(orders.uid, 0), others)
 
     def _living_supervisors(self) -> frozenset[ProcessIdentity]:
         known = (self.supervisor(allocation_id) for allocation_id in self.list_launches())

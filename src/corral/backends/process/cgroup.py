@@ -84,6 +84,18 @@ def shown(path: str) -> str:
     return path.removeprefix(_mount_of("", "") or "")
 
 
+def is_place_of(path: object, base_name: str, name: str, root: str = "") -> bool:
+    """Whether `path` is the cgroup `name` in a base of that name, wherever in the hierarchy that is."""
+    mount = _mount_of("", root)
+    return (
+        isinstance(path, str)
+        and mount is not None
+        and path == os.path.normpath(path)
+        and path.startswith(f"{mount}/")
+        and path.endswith(f"/{base_name}/{name}")
+    )
+
+
 def create(path: str) -> None:
     """Make an empty cgroup, or leave the one that is there. Raises OSError."""
     try:

@@ -6,16 +6,34 @@ program runs.
 
 import json
 import os
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .procfs import ProcessIdentity
-from .whole_files import read_json, sync_directory, temporary_beside, write_all
+from .whole_files import (
+    Unreadable,
+    a_count,
+    a_flag,
+    a_moment,
+    a_text,
+    decode_record,
+    open_regular,
+    read_record,
+    sync_directory,
+    temporary_beside,
+    write_all,
+)
+
+MESSAGE_LIMIT = 1000
+_PID_LIMIT = 1 << 22
+_TICKS_LIMIT = 1 << 63
+_BOOT_ID_LIMIT = 64
 
 
 class Claim(NamedTuple):
     """Who took the launch: the supervisor `holder`, or nobody because it was declared lost.
 
-    `ran` without a holder: a supervisor had claimed it, and the record of that was removed.
+    `ran` without a holder: a supervisor had claimed it, and the record of that was removed, or is `torn`: then
+    `message` says what stands in its place.
     """
 
     claimed_at: float
@@ -23,6 +41,7 @@ class Claim(NamedTuple):
     declared_lost: bool = False
     message: str = ""
     ran: bool = False
+    torn: bool = False
 
 
 class Started(NamedTuple):
@@ -51,6 +70,31 @@ def _encode_claim(claim: Claim) -> bytes:
 
 def _encode_started(started: Started) -> bytes:
     return f'\n{{"process": {_encode_process(started.process)}, "started_at": {started.started_at}}}'.encode()
+
+
+def _decode_process(data: Any) -> ProcessIdentity:
+    return ProcessIdentity(
+        a_count(data["pid"], 1, _PID_LIMIT),
+        a_count(data["start_ticks"], 0, _TICKS_LIMIT),
+        a_text(data["boot_id"], _BOOT_ID_LIMIT),
+    )
+
+
+def _decode_claim(data: Any) -> Claim:
+    claim = Claim(
+        a_moment(data["claimed_at"]),
+        None if data["holder"] is None else _decode_process(data["holder"]),
+        a_flag(data["declared_lost"]),
+        a_text(data["message"], MESSAGE_LIMIT),
+        a_flag(data.get("ran", False)),
+    )
+    if (claim.holder is not None) + claim.declared_lost + claim.ran != 1:
+        raise ValueError("it says nothing, or two things at once")
+    return claim
+
+
+def _decode_started(data: Any) -> Started:
+    return Started(_decode_process(data["process"]), a_moment(data["started_at"]))
 
 
 class ClaimFile:
@@ -100,26 +144,31 @@ class ClaimFile:
         return os.path.lexists(self._path)
 
     def read(self) -> Claim | None:
-        """Who claimed the launch. A claim torn by a crash of the machine is one of a process that is gone."""
-        data = read_json(self._path)
-        if data is None:
-            return Claim(0.0, None, message="the claim is unreadable") if self.is_taken() else None
-        holder = data["holder"]
-        return Claim(
-            data["claimed_at"],
-            ProcessIdentity(**holder) if holder else None,
-            data["declared_lost"],
-            data["message"],
-            data.get("ran", False),
-        )
+        """Who claimed the launch. One that makes no sense, as after a crash of the machine, is `torn`."""
+        try:
+            data = read_record(self._path)
+            if data is None:
+                return None
+            return decode_record(self._path, data.partition(b"\n")[0], _decode_claim)
+        except Unreadable as error:
+            return torn(f"its record {error}")
 
     def write_started(self, started: Started) -> None:
-        fd = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        fd = open_regular(self._path, os.O_WRONLY | os.O_APPEND)
         try:
             write_all(fd, _encode_started(started))
         finally:
             os.close(fd)
 
     def read_started(self) -> Started | None:
-        data = read_json(self._path, line=1)
-        return Started(ProcessIdentity(**data["process"]), data["started_at"]) if data else None
+        """What the supervisor added, None while it has not, and for what makes no sense."""
+        try:
+            lines = (read_record(self._path) or b"").split(b"\n", 2)
+            return decode_record(self._path, lines[1], _decode_started) if lines[1:] else None
+        except Unreadable:
+            return None
+
+
+def torn(message: str) -> Claim:
+    """What counts as a claim whose holder nobody knows; it can have run."""
+    return Claim(0.0, None, message=message[:MESSAGE_LIMIT], ran=True, torn=True)

@@ -3,6 +3,8 @@
 import errno
 import os
 
+from .whole_files import open_regular
+
 TAIL_BYTES = 64 * 1024
 _READ_BYTES = 64 * 1024
 _SPLICE_BYTES = 1024 * 1024
@@ -14,7 +16,7 @@ def append_note(path: str, line: str) -> None:
     Nothing happens where there is no log. Raises OSError when it cannot be written, as where the job has put a fifo.
     """
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = open_regular(path, os.O_WRONLY | os.O_APPEND)
     except FileNotFoundError:
         return
     try:
@@ -50,7 +52,7 @@ class JobLog:
         try:
             # A retry goes on in the same file. No O_APPEND: splice refuses it, so the end is looked for each time:
             # the server writes lines of its own to it.
-            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            self._fd = open_regular(path, os.O_WRONLY | os.O_CREAT)
             if owner != (-1, -1):
                 os.fchown(self._fd, *owner)
             os.lseek(self._fd, 0, os.SEEK_END)

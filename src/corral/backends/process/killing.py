@@ -70,6 +70,14 @@ def kill_descendants(root: int) -> None:
         _signal(pid, signal.SIGKILL)
 
 
+def kill_with_supervisor(supervisor: ProcessIdentity) -> None:
+    """Kill a supervisor that does not do its work, and before it every process of its job."""
+    _signal_exactly(supervisor, signal.SIGSTOP)
+    if supervisor.is_alive():
+        kill_descendants(supervisor.pid)
+    _signal_exactly(supervisor, signal.SIGKILL)
+
+
 def orphans(left: Left) -> list[ProcessIdentity]:
     """The processes of a job whose supervisor is gone; never the caller itself, or what another job can claim.
 

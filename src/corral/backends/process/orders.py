@@ -10,8 +10,14 @@ _decoder = json.JSONDecoder()
 
 
 def decode(text: str, start: int = 0) -> Any:
-    """The JSON value that begins at `start`. Straight to the scanner, which touches less memory than json.loads."""
-    return _decoder.raw_decode(text, start)[0]
+    """The JSON value that begins at `start`. Straight to the scanner, which touches less memory than json.loads.
+
+    Raises ValueError.
+    """
+    try:
+        return _decoder.raw_decode(text, start)[0]
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
 
 
 class Orders(NamedTuple):

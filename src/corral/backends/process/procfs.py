@@ -70,7 +70,8 @@ class ProcessIdentity(NamedTuple):
         return fields is not None and int(fields[19]) == self.start_ticks and fields[0] not in (b"Z", b"X")
 
 
-def _all_pids() -> list[int]:
+def all_pids() -> list[int]:
+    """Every process of the machine."""
     return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
 
 
@@ -100,7 +101,7 @@ def _kernel_lists_children() -> bool:
 def _children_by_parent() -> dict[int, list[int]]:
     """The whole machine's family tree, for kernels without CONFIG_PROC_CHILDREN."""
     tree: dict[int, list[int]] = {}
-    for pid in _all_pids():
+    for pid in all_pids():
         fields = _stat_fields(pid)
         if fields:
             tree.setdefault(int(fields[1]), []).append(pid)
@@ -139,7 +140,7 @@ def carries_mark(pid: int, mark: bytes) -> bool:
 
 def marked(mark: bytes) -> list[int]:
     """Every process of the machine that carries the environment entry `mark`; the caller is none."""
-    return [pid for pid in _all_pids() if pid != os.getpid() and carries_mark(pid, mark)]
+    return [pid for pid in all_pids() if pid != os.getpid() and carries_mark(pid, mark)]
 
 
 def uid_of(pid: int) -> int | None:

@@ -10,20 +10,35 @@ The claim and the exit are on disk before anything follows from them. `spec.json
 are not flushed: only a crash of the whole machine loses them, and after one nothing runs that they could describe.
 """
 
+import errno
 import json
 import os
-from typing import NamedTuple
+import stat
+from typing import Any, NamedTuple
 
 from . import roll
-from .claim import ClaimFile
+from .claim import MESSAGE_LIMIT, ClaimFile
 from .orders import Command, Orders, decode_command, decode_orders, encode
-from .procfs import read_file
-from .whole_files import read_json, sync_directory, temporary_beside, write_all, write_new
+from .whole_files import (
+    Unreadable,
+    a_count,
+    a_moment,
+    a_text,
+    decode_record,
+    open_regular,
+    read_record,
+    sync_directory,
+    temporary_beside,
+    write_all,
+    write_new,
+)
 
 # One block, written while there is room, so that a disk which fills up meanwhile cannot swallow the exit code.
 _EXIT_ROOM_BYTES = 4096
 _BLANK = b" " * _EXIT_ROOM_BYTES
-MESSAGE_LIMIT = 1000
+_REASON_LIMIT = 100
+# Far more than the kernel hands over to a program, escaped as JSON may have to be.
+_SPEC_LIMIT_BYTES = 64 * 1024 * 1024
 ROLL = "claims"
 """The roll, in the directory above the one that the launches are in."""
 
@@ -55,6 +70,24 @@ def _encode_exit(exit_: Exit) -> bytes:
     return data
 
 
+def _decode_exit(data: Any) -> Exit:
+    exit_ = Exit(
+        None if data["exit_code"] is None else a_count(data["exit_code"], 0, 255),
+        None if data["signal"] is None else a_count(data["signal"], 1, 64),
+        None if data["reason"] is None else a_text(data["reason"], _REASON_LIMIT),
+        a_text(data["message"], MESSAGE_LIMIT),
+        None if data["started_at"] is None else a_moment(data["started_at"]),
+        a_moment(data["ended_at"]),
+    )
+    if exit_.started_at is not None and exit_.ended_at < exit_.started_at:
+        raise ValueError("it ends before it begins")
+    return exit_
+
+
+def _decode_stop(data: Any) -> str:
+    return a_text(data["reason"], _REASON_LIMIT)
+
+
 class LaunchRecords:
     """The files of one launch. Every method may raise OSError when the disk does."""
 
@@ -72,7 +105,11 @@ class LaunchRecords:
         try:
             os.mkdir(self.directory, 0o700)
         except FileExistsError:
-            return False
+            if stat.S_ISDIR(os.lstat(self.directory).st_mode):
+                return False
+            # Nothing that was launched here, and nothing can be while it is in the way.
+            os.unlink(self.directory)
+            os.mkdir(self.directory, 0o700)
         except FileNotFoundError:
             # Somebody removed the directory of all launches under the running server.
             os.makedirs(self.directory, 0o700)
@@ -85,7 +122,10 @@ class LaunchRecords:
 
     def read_spec(self) -> tuple[Orders, Command]:
         """Raises OSError when there is none, ValueError or TypeError when it makes no sense."""
-        text = read_file(self._path(_SPEC)).decode()
+        data = read_record(self._path(_SPEC), _SPEC_LIMIT_BYTES)
+        if data is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._path(_SPEC))
+        text = data.decode()
         return decode_orders(text), decode_command(text)
 
     def enter_roll(self) -> None:
@@ -99,8 +139,13 @@ class LaunchRecords:
         os.rename(temporary, self._path(_STOP))
 
     def stop_reason(self) -> str | None:
-        data = read_json(self._path(_STOP))
-        return data["reason"] if data else None
+        """Why the server wants the job to end; None when it does not, or what it wrote was tampered with."""
+        path = self._path(_STOP)
+        try:
+            data = read_record(path)
+            return None if data is None else decode_record(path, data, _decode_stop)
+        except Unreadable:
+            return None
 
     def reserve_exit(self) -> None:
         """Take the room for the exit record now, while a full disk can still refuse the launch."""
@@ -109,7 +154,7 @@ class LaunchRecords:
     def write_exit(self, exit_: Exit) -> None:
         """Record the end, durably, in the room that was reserved."""
         data = _encode_exit(exit_)
-        fd = os.open(self._path(_EXIT_ROOM), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = open_regular(self._path(_EXIT_ROOM), os.O_WRONLY | os.O_CREAT)
         try:
             write_all(fd, data.ljust(_EXIT_ROOM_BYTES))
             os.rename(self._path(_EXIT_ROOM), self._path(_EXIT))
@@ -119,5 +164,21 @@ class LaunchRecords:
             os.close(fd)
 
     def read_exit(self) -> Exit | None:
-        data = read_json(self._path(_EXIT))
-        return Exit(**data) if data else None
+        """How it ended; None while nobody has recorded that, and for what makes no sense: see `exit_fault`."""
+        try:
+            return self._exit()
+        except Unreadable:
+            return None
+
+    def exit_fault(self) -> str:
+        """What is wrong with the exit record that is there, "" when nothing is."""
+        try:
+            self._exit()
+        except Unreadable as error:
+            return f"its record {error}"
+        return ""
+
+    def _exit(self) -> Exit | None:
+        path = self._path(_EXIT)
+        data = read_record(path)
+        return None if data is None else decode_record(path, data, _decode_exit)

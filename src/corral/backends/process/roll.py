@@ -5,36 +5,60 @@ stands here still says that it ran, so that it is not run again. Lines are not f
 and after a crash of the machine the claims, which are flushed, are enough.
 """
 
+import errno
 import os
 
-from .procfs import read_file
+from .whole_files import open_regular, temporary_beside, write_all, write_new
 
 _LINES_KEPT = 10_000
 """Far more than can be claimed before the ledger, too, says of the first of them that it runs."""
+_READ_LIMIT_BYTES = 1024 * 1024
+_NO_ROLL = (errno.EINVAL, errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.EACCES, errno.EPERM)
 
 
 def enter(path: str, name: str) -> None:
     """Add a launch. Raises OSError."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    fd = _open_for_all(path)
     try:
-        os.write(fd, f"{name}\n".encode())
+        # A line of its own, also after what a job may have left there.
+        write_all(fd, f"\n{name}\n".encode())
     finally:
         os.close(fd)
 
 
-def names(path: str) -> list[str]:
-    """Every launch on the roll, oldest first; none when there is no roll. Raises OSError."""
+def _open_for_all(path: str) -> int:
+    """Open the roll; what a job put in its place is moved aside, for every other job needs it."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     try:
-        return read_file(path).decode().split()
-    except FileNotFoundError:
-        return []
+        return open_regular(path, flags)
+    except OSError as error:
+        if error.errno not in _NO_ROLL:
+            raise
+    os.rename(path, temporary_beside(path))
+    return open_regular(path, flags)
+
+
+def names(path: str) -> list[str]:
+    """The launches on the roll, oldest first, as far as its last MiB tells; none when there is none. Raises OSError."""
+    try:
+        fd = open_regular(path, os.O_RDONLY)
+    except OSError as error:
+        if isinstance(error, FileNotFoundError) or error.errno in _NO_ROLL:
+            return []
+        raise
+    try:
+        skipped = max(0, os.fstat(fd).st_size - _READ_LIMIT_BYTES)
+        data = os.pread(fd, _READ_LIMIT_BYTES, skipped)
+    finally:
+        os.close(fd)
+    # The first line may have begun before.
+    return (data.partition(b"\n")[2] if skipped else data).decode(errors="replace").split()
 
 
 def shorten(path: str) -> None:
     """Drop the oldest lines of a long roll. Raises OSError."""
     known = names(path)
     if len(known) > _LINES_KEPT:
-        shorter = f"{path}.{os.getpid()}"
-        with open(shorter, "w", encoding="utf-8") as file:
-            file.writelines(f"{name}\n" for name in known[-_LINES_KEPT:])
+        shorter = temporary_beside(path)
+        write_new(shorter, "".join(f"{name}\n" for name in known[-_LINES_KEPT:]).encode())
         os.rename(shorter, path)

@@ -5,6 +5,7 @@ the log limit by itself. It is a single thread around one poll.
 """
 
 import ctypes
+import errno
 import functools
 import os
 import select
@@ -15,13 +16,16 @@ import traceback
 from typing import NoReturn
 
 from . import cgroup
-from .claim import Claim, Started
+from .claim import MESSAGE_LIMIT, Claim, Started
 from .joblog import JobLog
 from .killing import kill_descendants, terminate_descendants
 from .orders import Command, Orders
 from .procfs import ProcessIdentity
-from .records import MESSAGE_LIMIT, Exit, LaunchRecords
+from .records import Exit, LaunchRecords
 from .start import StartFailed, start
+
+NAME = b"corral-job"
+"""What every supervisor calls itself."""
 
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -29,6 +33,10 @@ _NOTIFY_TIMEOUT_S = 0.05
 _KILL_RETRY_S = 0.05
 _KILL_RETRY_LIMIT_S = 1.0
 _DISK_RETRY_S = 1.0
+_DISK_TROUBLES = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.ESTALE),
+    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM),
+)
 # A pipe holds at most 1 MiB unless root says more, and a portion is a page at least.
 _LAST_PORTIONS = 256
 _WAKE_BYTES = 65536
@@ -72,7 +80,7 @@ def supervise(directory: str) -> NoReturn:
     """
     try:
         os.setsid()
-        name_process(b"corral-job")
+        name_process(NAME)
         run_launch(LaunchRecords(directory))
     except BaseException:
         traceback.print_exc()
@@ -85,12 +93,15 @@ def run_launch(records: LaunchRecords) -> None:
     # Before the claim, because a stop comes as a signal to whoever holds the claim.
     wake, wake_writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     signal.set_wakeup_fd(wake_writer, warn_on_full_buffer=False)
+    # By it the server knows whose supervisor this is, whatever the job does to its record.
+    held = os.open(records.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         orders, command = records.read_spec()
         if records.claim.take(Claim(time.time(), ProcessIdentity.of(os.getpid()))):
             _supervise_claimed(Supervision(records, orders, wake), command)
     finally:
         signal.set_wakeup_fd(-1)
+        os.close(held)
         os.close(wake)
         os.close(wake_writer)
 
@@ -322,7 +333,8 @@ class Supervision:
             try:
                 self._records.write_exit(exit_)
                 return
-            except (FileNotFoundError, NotADirectoryError):
-                return
-            except OSError:
+            except OSError as error:
+                if error.errno not in _DISK_TROUBLES:
+                    # The record was removed, or something else put in its place: the server will say so.
+                    return
                 time.sleep(_DISK_RETRY_S)

@@ -11,7 +11,8 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from .launch import LaunchError
+from .evidence import is_another
+from .launch import ALLOCATION_ID, LaunchError
 from .link import ZygoteLink
 from .procfs import ProcessIdentity
 from .records import LaunchRecords
@@ -142,29 +143,28 @@ class Watcher:
             self._starting[allocation_id] = None
         self._add(pidfd, allocation_id)
 
-    def send_signal(self, supervisor: ProcessIdentity, signum: signal.Signals) -> None:
-        """Signal this supervisor and never another process that got its pid."""
+    def end_process(self, supervisor: ProcessIdentity) -> None:
+        """Have this supervisor end its job, and never another process that got its pid. Raises OSError."""
         pidfd = _open_process(supervisor)
-        if pidfd is None:
-            return
-        try:
-            signal.pidfd_send_signal(pidfd, signum)
-        except ProcessLookupError:
-            return
-        finally:
-            os.close(pidfd)
+        if pidfd is not None:
+            try:
+                _end(pidfd)
+            finally:
+                os.close(pidfd)
+
+    def watches(self, allocation_id: str) -> bool:
+        """Whether a supervisor that was forked for this launch is known to live."""
+        with self._lock:
+            return allocation_id in self._supervisors.values()
 
     def end_supervisor(self, allocation_id: str) -> bool:
         """Have the supervisor end its job, if it is watched and lives; False when there is none."""
+        found = False
         with self._lock:
             for pidfd, name in self._supervisors.items():
                 if name == allocation_id:
-                    try:
-                        signal.pidfd_send_signal(pidfd, signal.SIGTERM)
-                    except ProcessLookupError:
-                        return False
-                    return True
-        return False
+                    found |= _end(pidfd)
+        return found
 
     def _add(self, pidfd: int, allocation_id: str) -> None:
         with self._lock:
@@ -211,33 +211,55 @@ class Watcher:
     def _on_notices(self) -> None:
         try:
             while True:
-                self._on_start(self._notices.recv(_NOTICE_BYTES).decode())
+                self._on_notice(self._notices.recv(_NOTICE_BYTES))
         except BlockingIOError:
             pass
+
+    def _on_notice(self, notice: bytes) -> None:
+        """A supervisor says that its job runs. Where the server is not root's any of its jobs may say anything."""
+        allocation_id = notice.decode(errors="replace")
+        if ALLOCATION_ID.fullmatch(allocation_id):
+            self._on_start(allocation_id)
 
     def _on_start(self, allocation_id: str) -> None:
         with self._lock:
             asked_for = allocation_id in self._starting or allocation_id in self._supervisors.values()
             self._starting.pop(allocation_id, None)
-        if not asked_for:
-            # An earlier server asked for it, and it took its claim after this one had looked for those that run.
-            claim = LaunchRecords(f"{self._launches}/{allocation_id}").claim.read()
-            if claim and claim.holder:
-                self.watch(allocation_id, claim.holder)
-        self._on_supervisor(allocation_id, False)
+        # If not, an earlier server asked for it, and it took its claim after this one had looked for those that run.
+        if asked_for or self._watch_holder(allocation_id):
+            self._on_supervisor(allocation_id, False)
+
+    def _watch_holder(self, allocation_id: str) -> bool:
+        holder = self._holder(allocation_id)
+        if holder is not None:
+            self.watch(allocation_id, holder)
+        return holder is not None
+
+    def _holder(self, allocation_id: str) -> ProcessIdentity | None:
+        claim = self._records(allocation_id).claim.read()
+        if claim is None or claim.holder is None or is_another(claim.holder, self._launches, allocation_id):
+            return None
+        return claim.holder
 
     def _rescan(self) -> None:
         with self._lock:
             starting, unwatched = list(self._starting), list(self._unwatched)
         for allocation_id in starting:
-            if LaunchRecords(f"{self._launches}/{allocation_id}").claim.read_started():
+            if self._records(allocation_id).claim.read_started():
                 self._on_start(allocation_id)
         for allocation_id in unwatched:
-            claim = LaunchRecords(f"{self._launches}/{allocation_id}").claim.read()
-            if claim and not (claim.holder and claim.holder.is_alive()):
+            if self._is_left(allocation_id):
                 with self._lock:
                     del self._unwatched[allocation_id]
                 self._on_supervisor(allocation_id, True)
+
+    def _is_left(self, allocation_id: str) -> bool:
+        """Whether somebody took the claim, and no supervisor lives that could have."""
+        holder = self._holder(allocation_id)
+        return not (holder and holder.is_alive()) and self._records(allocation_id).claim.is_taken()
+
+    def _records(self, allocation_id: str) -> LaunchRecords:
+        return LaunchRecords(f"{self._launches}/{allocation_id}")
 
     def _on_zygote(self) -> None:
         zygote = self._zygote
@@ -283,6 +305,16 @@ class Watcher:
         log.warning("the process that launches jobs has died; %s", outcome)
         for allocation_id in failed:
             self._on_failed(allocation_id, outcome)
+
+
+def _end(pidfd: int) -> bool:
+    """Ask a supervisor to end its job, which may have stopped it; False when it has ended."""
+    try:
+        signal.pidfd_send_signal(pidfd, signal.SIGTERM)
+        signal.pidfd_send_signal(pidfd, signal.SIGCONT)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _open_process(process: ProcessIdentity) -> int | None:

@@ -1,16 +1,46 @@
-"""Files that appear whole, or count as absent while they do not parse."""
+"""Files that appear whole, or count as absent while they do not parse.
 
+Where the server is not root's its jobs can write them, too: whatever stands in a file's place, nobody waits for it,
+follows it, or reads more of it than such a file could hold.
+"""
+
+import errno
 import os
+import stat
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from .orders import decode
-from .procfs import read_file
+
+T = TypeVar("T")
+
+RECORD_LIMIT_BYTES = 64 * 1024
+TIME_LIMIT = 1e11
+"""No moment of a record is so late: Unix seconds of the year 5138."""
+
+_READ_BYTES = 65536
+# The machine's trouble; any other error tells what somebody has made of the file.
+_MACHINES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE)
+
+
+class Unreadable(ValueError):
+    """What stands in a record's place is none. The message begins with its path and says what is wrong with it."""
 
 
 def temporary_beside(path: str) -> str:
     """A name for what will become `path`, that no other writer of it uses."""
     return f"{path}.{os.getpid()}.{time.monotonic_ns()}"
+
+
+def open_regular(path: str, flags: int, mode: int = 0o600) -> int:
+    """A descriptor of the file. Raises OSError, also when it is anything but a regular file."""
+    # Without waiting, for nobody may ever open the other end of a fifo.
+    fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return fd
+    os.close(fd)
+    raise OSError(errno.EINVAL, "it is no regular file", path)
 
 
 def write_all(fd: int, data: bytes) -> None:
@@ -22,20 +52,76 @@ def write_all(fd: int, data: bytes) -> None:
 
 def write_new(path: str, data: bytes) -> None:
     """Write a file, not flushed."""
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    fd = open_regular(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     try:
         write_all(fd, data)
     finally:
         os.close(fd)
 
 
-def read_json(path: str, line: int = 0) -> dict[str, Any] | None:
-    """The object in a line of a file; None when it is not there, or was torn by a crash of the machine."""
+def read_record(path: str, limit_bytes: int = RECORD_LIMIT_BYTES) -> bytes | None:
+    """All of a record, None when there is none. Raises Unreadable, and OSError when the machine is in trouble."""
     try:
-        data = decode(read_file(path).split(b"\n")[line].decode())
-    except (FileNotFoundError, NotADirectoryError, ValueError, IndexError):
+        fd = open_regular(path, os.O_RDONLY)
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    return data if isinstance(data, dict) else None
+    except OSError as error:
+        if error.errno in _MACHINES:
+            raise
+        raise Unreadable(f"{path} cannot be read: {error.strerror}") from error
+    try:
+        return _read_to_end(fd, path, limit_bytes)
+    finally:
+        os.close(fd)
+
+
+def _read_to_end(fd: int, path: str, limit_bytes: int) -> bytes:
+    data = os.read(fd, _READ_BYTES)
+    if len(data) < _READ_BYTES:
+        return data
+    portions, size = [data], len(data)
+    while size <= limit_bytes and (data := os.read(fd, _READ_BYTES)):
+        portions.append(data)
+        size += len(data)
+    if size > limit_bytes:
+        raise Unreadable(f"{path} is larger than {limit_bytes} bytes, which no such record is")
+    return b"".join(portions)
+
+
+def decode_record(path: str, line: bytes, make: Callable[[Any], T]) -> T:
+    """What `make` makes of the JSON in a line; it may raise LookupError, TypeError or ValueError. Raises Unreadable."""
+    try:
+        return make(decode(line.decode()))
+    except (LookupError, TypeError, ValueError) as error:
+        raise Unreadable(f"{path} makes no sense") from error
+
+
+def a_moment(value: Any) -> float:
+    """A time of a record, in Unix seconds. Raises ValueError for what is none, as is what is not a number."""
+    if type(value) in (int, float) and 0 <= value < TIME_LIMIT:
+        return float(value)
+    raise ValueError("no moment")
+
+
+def a_count(value: Any, least: int, most: int) -> int:
+    """A whole number of a record. Raises ValueError."""
+    if type(value) is int and least <= value <= most:
+        return value
+    raise ValueError("no such number")
+
+
+def a_text(value: Any, longest: int) -> str:
+    """A text of a record, cut where it is longer. Raises ValueError."""
+    if type(value) is str:
+        return value[:longest]
+    raise ValueError("no text")
+
+
+def a_flag(value: Any) -> bool:
+    """Raises ValueError for anything but true and false."""
+    if type(value) is bool:
+        return value
+    raise ValueError("neither true nor false")
 
 
 def sync_directory(path: str) -> None:

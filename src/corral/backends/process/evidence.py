@@ -1,0 +1,52 @@
+"""Which process supervises which launch, by what cannot be written into a record: the directory that it holds open."""
+
+import os
+
+from .procfs import ProcessIdentity, all_pids, read_file
+from .supervisor import NAME
+
+_GONE = " (deleted)"
+
+
+def supervisors(launches: str) -> dict[str, list[ProcessIdentity]]:
+    """Every living supervisor of a launch below that directory, by the launch's name."""
+    found: dict[str, list[ProcessIdentity]] = {}
+    for pid in all_pids():
+        if not _is_supervisor(pid):
+            continue
+        launch = _launch_held(pid, launches)
+        if launch is not None:
+            try:
+                found.setdefault(launch, []).append(ProcessIdentity.of(pid))
+            except ProcessLookupError:
+                continue
+    return found
+
+
+def is_another(process: ProcessIdentity, launches: str, launch: str) -> bool:
+    """Whether the process is surely no supervisor of this launch.
+
+    One of an earlier version of Corral holds nothing open by which it could be known for certain.
+    """
+    if not process.is_alive():
+        return False
+    return not _is_supervisor(process.pid) or _launch_held(process.pid, launches) not in (None, launch)
+
+
+def _is_supervisor(pid: int) -> bool:
+    try:
+        return read_file(f"/proc/{pid}/comm").strip() == NAME
+    except OSError:
+        return False
+
+
+def _launch_held(pid: int, launches: str) -> str | None:
+    held = f"/proc/{pid}/fd"
+    try:
+        for fd in os.listdir(held):
+            directory, _, name = os.readlink(f"{held}/{fd}").rpartition("/")
+            if directory == launches:
+                return name.removesuffix(_GONE)
+    except OSError:
+        pass
+    return None
