@@ -149,7 +149,9 @@ class LaunchReport:
     """The state of one launch. Times by the supervisor's clock.
 
     `ending` is the phase the supervisor says the work ended in: SUCCEEDED, FAILED, CANCELLED or TIMED_OUT.
-    DECLARED_LOST never ran and is safe to try again; `reason` then says what failed, None when nothing did.
+    DECLARED_LOST never ran and is safe to try again; `reason` then says what failed, None when nothing did. `age_s` is
+    how long what sees to its time limit has done so, by a clock that nobody sets; None where nothing outside of this
+    server does.
     """
 
     allocation_id: str
@@ -160,6 +162,7 @@ class LaunchReport:
     signal: int | None = None
     ending: Phase | None = None
     reason: str | None = None
+    age_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +215,10 @@ class Backend(Protocol):
         ...
 
     def stop(self, allocation_id: str) -> None:
-        """Ask the work to end: the gentle signal, the grace, then every process of it is killed."""
+        """Ask the work to end: the gentle signal, the grace, then every process of it is killed.
+
+        To be asked again while it has not ended.
+        """
         ...
 
     def report(self, allocation_id: str) -> LaunchReport:

@@ -35,10 +35,6 @@ def exited(job_id: str, code: int = 0, ending: Phase | None = None) -> LaunchRep
     return LaunchReport(f"{job_id}.1", LaunchPhase.EXITED, 201.0, 202.0, exit_code=code, ending=how)
 
 
-def runs(job_id: str, started_at: float = 201.0) -> LaunchReport:
-    return LaunchReport(f"{job_id}.1", LaunchPhase.RUNNING, started_at)
-
-
 def phases(facts: list[Fact], job_id: str) -> list[Phase]:
     return [
         f.changes["phase"] for f in facts if isinstance(f, JobChanged) and f.job_id == job_id and "phase" in f.changes
@@ -53,6 +49,39 @@ def test_a_start_hands_the_devices_out_and_an_end_gives_them_back() -> None:
     assert "1" not in view.jobs
 
 
+@pytest.mark.parametrize(
+    ("age_s", "now", "ends"),
+    [(74.0, 274.0, False), (76.0, 276.0, True), (None, 900.0, False), (76.0, 210.0, False), (10.0, 90_000.0, False)],
+)
+def test_a_job_is_ended_for_its_time_limit_once_both_clocks_say_that_its_supervisor_did_not(
+    age_s: float | None, now: float, ends: bool
+) -> None:
+    limited = job(1)
+    limited = replace(limited, spec=replace(limited.spec, time_limit_s=60.0))
+    view = started(with_jobs(box(), limited), "1", 0)
+    view = view.advance(transitions.running(view, view.jobs["1"], 200.0, 200.0))
+    report = LaunchReport("1.1", LaunchPhase.RUNNING, 200.0, age_s=age_s)
+    facts = transitions.overdue(view.jobs["1"], report, 10.0, now)
+    assert phases(facts, "1") == ([Phase.STOPPING] if ends else [])
+    if ends:
+        view = view.advance(facts)
+        dead = LaunchReport("1.1", LaunchPhase.DEAD, 200.0)
+        ended = transitions.ended(view, view.jobs["1"], dead, now, BACKOFF)[0]
+        assert isinstance(ended, JobChanged)
+        assert ended.changes["phase"] is Phase.TIMED_OUT
+        assert "stopped or stuck" in ended.changes["reason"]
+
+
+@pytest.mark.parametrize(("age_s", "ends"), [(130.0, False), (136.0, True)])
+def test_a_job_whose_start_was_never_told_is_ended_for_its_time_limit_too(age_s: float, ends: bool) -> None:
+    limited = job(1)
+    limited = replace(limited, spec=replace(limited.spec, time_limit_s=60.0))
+    view = started(with_jobs(box(), limited), "1", 0)
+    report = LaunchReport("1.1", LaunchPhase.CLAIMED, age_s=age_s)
+    facts = transitions.overdue(view.jobs["1"], report, 10.0, 900.0)
+    assert phases(facts, "1") == ([Phase.STOPPING] if ends else [])
+
+
 LATE = 1e6
 
 
@@ -60,7 +89,7 @@ LATE = 1e6
 def test_a_time_that_no_clock_can_have_shown_is_not_believed(told: float) -> None:
     view = with_jobs(box(), job(1))
     view = view.advance(transitions.start(view.jobs["1"], place(0), None, (), LATE))
-    view = view.advance(transitions.running(view, view.jobs["1"], runs("1", told), LATE + 1))
+    view = view.advance(transitions.running(view, view.jobs["1"], told, LATE + 1))
     assert view.jobs["1"].started_at == LATE + 1
     report = LaunchReport("1.1", LaunchPhase.EXITED, told, told, exit_code=0, ending=Phase.SUCCEEDED)
     changed = transitions.ended(view, view.jobs["1"], report, LATE + 3, BACKOFF)[0]
@@ -235,7 +264,7 @@ def test_each_launch_has_an_allocation_of_its_own_and_only_what_ran_counts_as_an
     view = view.advance(transitions.never_ran(view, view.jobs["1"], 201.0))
     assert (view.jobs["1"].phase, view.jobs["1"].attempts, dict(view.holders)) == (Phase.PENDING, 0, {})
     view = started(view, "1", 0)
-    view = view.advance(transitions.running(view, view.jobs["1"], runs("1"), 201.0))
+    view = view.advance(transitions.running(view, view.jobs["1"], 201.0, 201.0))
     allocation = view.allocations[view.jobs["1"].allocation_id or ""]
     assert (first, allocation.id, allocation.attempt, allocation.reserved) == ("1.1", "1.2", 1, False)
     view = view.advance(transitions.ended(view, view.jobs["1"], exited("1", code=3), 203.0, BACKOFF))
@@ -254,7 +283,7 @@ def test_a_reservation_that_is_released_has_ended_well_and_holds_nothing() -> No
     session = job(1)
     session = replace(session, spec=replace(session.spec, kind=JobKind.RESERVE))
     view = started(with_jobs(box(), session, job(2, after=("1",))), "1", 0)
-    view = view.advance(transitions.running(view, view.jobs["1"], runs("1"), 201.0))
+    view = view.advance(transitions.running(view, view.jobs["1"], 201.0, 201.0))
     facts = transitions.release(view, view.jobs["1"], "alice", 202.0)
     outcome = facts[0]
     assert isinstance(outcome, JobChanged)
@@ -267,7 +296,7 @@ def test_a_reservation_that_is_released_has_ended_well_and_holds_nothing() -> No
 def test_a_job_that_ran_out_of_time_says_how_much_it_had() -> None:
     limited = replace(job(1), spec=replace(job(1).spec, time_limit_s=5400.0))
     view = started(with_jobs(box(), limited), "1", 0)
-    view = view.advance(transitions.running(view, view.jobs["1"], runs("1"), 201.0))
+    view = view.advance(transitions.running(view, view.jobs["1"], 201.0, 201.0))
     report = exited("1", code=143, ending=Phase.TIMED_OUT)
     (outcome, *_) = transitions.ended(view, view.jobs["1"], report, 202.0, BACKOFF)
     assert isinstance(outcome, JobChanged)
@@ -276,7 +305,7 @@ def test_a_job_that_ran_out_of_time_says_how_much_it_had() -> None:
 
 def test_only_a_reservation_can_be_released_while_it_runs() -> None:
     view = started(with_jobs(box(), job(1)), "1", 0)
-    view = view.advance(transitions.running(view, view.jobs["1"], runs("1"), 201.0))
+    view = view.advance(transitions.running(view, view.jobs["1"], 201.0, 201.0))
     with pytest.raises(Conflict, match="only a job that waits can be released"):
         transitions.release(view, view.jobs["1"], "alice", 202.0)
 
@@ -363,7 +392,7 @@ class JobLife(RuleBasedStateMachine):
     @rule(data=st.data())
     def run(self, data: st.DataObject) -> None:
         if chosen := self.some(data, Phase.STARTING, Phase.RUNNING, Phase.STOPPING):
-            self.take(transitions.running(self.view, chosen, runs(chosen.id, 2.0), 2.0))
+            self.take(transitions.running(self.view, chosen, 2.0, 2.0))
 
     @rule(data=st.data(), code=st.sampled_from([0, 1]), how=st.sampled_from([None, Phase.TIMED_OUT, Phase.CANCELLED]))
     def exit(self, data: st.DataObject, code: int, how: Phase | None) -> None:

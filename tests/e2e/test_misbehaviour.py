@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from corral.backends.process.procfs import descendants
 from tests.e2e.box import PATIENCE_S, Box, described, until_there
 
 IGNORES_SIGTERM = "trap '' TERM; echo up; while :; do sleep 1; done"
@@ -45,6 +46,42 @@ def test_a_job_that_ignores_sigterm_is_killed_after_the_grace(new_box: Callable[
 
 def test_a_time_limit_ends_a_job_and_says_so(box: Box) -> None:
     assert box.run("run", "--time", "0.2s", "--", "sleep", "60").returncode == 124
+
+
+def test_a_job_that_keeps_stopping_its_supervisor_does_not_outlive_its_time_limit(
+    new_box: Callable[[str], Box],
+) -> None:
+    box = new_box(described(1))
+    (box.home / "config.yaml").write_text("kill_grace: 0.2s\n")
+    box.up()
+    script = "trap '' TERM; while kill -STOP $PPID; do :; done & while :; do sleep 1; done"
+    row = box.ended(box.submit("--time", "1s", "--", "sh", "-c", script))
+    assert row["phase"] == "TIMED_OUT"
+    assert "its time limit of 1s" in row["reason"]
+    assert marked(row["id"], box) == []
+
+
+def test_a_server_comes_down_and_up_again_around_a_stopped_zygote(new_box: Callable[[str], Box]) -> None:
+    box = new_box(described(1))
+    box.up()
+    server = int((box.home / "corral.pid").read_text())
+    names = {pid: Path(f"/proc/{pid}/comm").read_text().strip() for pid in descendants(server)}
+    (zygote,) = (pid for pid, name in names.items() if name == "corral-zygote")
+    os.kill(zygote, signal.SIGSTOP)
+    jobs = [box.submit("--gpus", "0", "--", "echo", "ran") for _ in range(3)]
+    box.down()
+    box.up()
+    for job in jobs:
+        assert box.ended(job)["phase"] == "SUCCEEDED"
+        assert box.ok("logs", job) == "ran\n"
+
+
+@pytest.mark.parametrize("left", ["mkfifo", "mkdir", "ln -s /dev/zero"])
+def test_a_job_that_replaces_its_log_ends_as_it_would(box: Box, left: str) -> None:
+    job = box.submit(
+        "--", "sh", "-c", f"log=$CORRAL_HOME/logs/$CORRAL_JOB_ID.log; rm $log; {left} $log; echo x; exit 3"
+    )
+    assert (box.ended(job)["phase"], box.ended(job)["exit_code"]) == ("FAILED", 3)
 
 
 @pytest.mark.parametrize("end", ["by itself", "by cancel"])

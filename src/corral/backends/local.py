@@ -134,7 +134,9 @@ def _where_output_goes(output: str | None, error: str | None) -> tuple[str, ...]
 def _report(allocation_id: str, state: LaunchState) -> LaunchReport:
     record = state.exit
     if record is None:
-        return LaunchReport(allocation_id, state.phase, started_at=state.started_at, reason=state.message or None)
+        return LaunchReport(
+            allocation_id, state.phase, started_at=state.started_at, reason=state.message or None, age_s=state.age_s
+        )
     ending = _ENDING_BY_REASON.get(record.reason or "")
     if ending is None:
         ending = Phase.SUCCEEDED if record.exit_code == 0 and record.reason is None else Phase.FAILED

@@ -48,6 +48,7 @@ class Dispatcher:
         *,
         tenancy: Tenancy,
         tell: Tell,
+        kill_grace_s: float,
     ) -> None:
         self._ledger = ledger
         self._backends = backends
@@ -57,6 +58,7 @@ class Dispatcher:
         self._tenancy = tenancy
         self._tell = tell
         self._told: set[str] = set()
+        self._kill_grace_s = kill_grace_s
         self._todo: queue.SimpleQueue[tuple[str, str] | None] = queue.SimpleQueue()
         self._started_at: dict[str, float] = {}
         self._checkpoints = Checkpoints(clock, self.stop)
@@ -231,7 +233,13 @@ class Dispatcher:
             report = backend.report(allocation_id)
         match report.phase:
             case LaunchPhase.RUNNING if job.phase is Phase.STARTING:
-                return self._record(allocation_id, lambda view, j, at: transitions.running(view, j, report, at))
+                return self._record(
+                    allocation_id, lambda view, j, at: transitions.running(view, j, report.started_at, at)
+                )
+            case LaunchPhase.CLAIMED | LaunchPhase.RUNNING if self._overdue(job, report, self._clock.now()):
+                ending = self._record(allocation_id, lambda _, j, at: self._overdue(j, report, at))
+                ending.add_done_callback(lambda _: self.stop(allocation_id))
+                return ending
             case LaunchPhase.EXITED | LaunchPhase.DEAD | LaunchPhase.DECLARED_LOST:
                 return self._record(allocation_id, lambda view, j, at: self._outcome(view, j, report, at))
         return None
@@ -292,6 +300,9 @@ class Dispatcher:
         elif job.phase is Phase.STOPPING:
             self._end(backend, job, allocation_id)
         self._settle(allocation_id)
+
+    def _overdue(self, job: Job, report: LaunchReport, at: float) -> list[Fact]:
+        return transitions.overdue(job, report, self._kill_grace_s, at)
 
     def _outcome(self, view: View, job: Job, report: LaunchReport, at: float) -> list[Fact]:
         if report.phase is LaunchPhase.DECLARED_LOST:

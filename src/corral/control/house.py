@@ -68,7 +68,16 @@ class House:
         self._policies = policies
         self._tenancy = tenancy
         backoff = Backoff(settings.retry_backoff_s, settings.retry_backoff_max_s)
-        self.dispatcher = Dispatcher(ledger, backends, clock, self._launch_of, backoff, tenancy=tenancy, tell=tell)
+        self.dispatcher = Dispatcher(
+            ledger,
+            backends,
+            clock,
+            self._launch_of,
+            backoff,
+            tenancy=tenancy,
+            tell=tell,
+            kill_grace_s=settings.kill_grace_s,
+        )
         self.controller = Controller(
             ledger,
             self._experienced_planner,

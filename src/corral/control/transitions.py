@@ -36,6 +36,11 @@ MAX_LAUNCH_FAILURES = 5
 """So many launches in a row may fail on the machine's side before the job itself is failed."""
 
 
+OVERDUE_S = 5.0
+"""So long after its time limit and the grace a job must have ended; else the server ends it."""
+START_S = 60.0
+"""No program takes longer to be executed, even from a slow file server."""
+
 CLOCK_SLACK_S = 86_400.0
 """A wall clock that is set while a job runs moves less than this. A time that is further off was never measured."""
 
@@ -94,9 +99,9 @@ def start(
     return [moved, AllocationMade(allocation, at)]
 
 
-def running(view: View, job: Job, report: LaunchReport, at: float) -> list[Fact]:
+def running(view: View, job: Job, started_at: float | None, at: float) -> list[Fact]:
     """STARTING -> RUNNING, by the supervisor's word; nothing when the job is past that."""
-    started_at = _measured(view, report, at).started_at
+    started_at = _measured(view, job, started_at, at)
     if job.phase is Phase.STARTING:
         begun = replace(job, started_at=at if started_at is None else started_at)
         more = {"attempts": job.attempts + 1, "launch_failures": 0}
@@ -107,15 +112,11 @@ def running(view: View, job: Job, report: LaunchReport, at: float) -> list[Fact]
     return []
 
 
-def _measured(view: View, report: LaunchReport, at: float) -> LaunchReport:
-    """The report without times that no clock can have shown: a job of the server's own user can write its record."""
-    allocation = view.allocations.get(report.allocation_id)
+def _measured(view: View, job: Job, told: float | None, at: float) -> float | None:
+    """A time of a launch's report; None if no clock can have shown it: its job may have written the record itself."""
+    allocation = view.allocations.get(job.allocation_id or "")
     since = 0.0 if allocation is None else allocation.created_at
-
-    def moment(told: float | None) -> float | None:
-        return told if told is None or since - CLOCK_SLACK_S <= told <= at + CLOCK_SLACK_S else None
-
-    return replace(report, started_at=moment(report.started_at), ended_at=moment(report.ended_at))
+    return told if told is not None and since - CLOCK_SLACK_S <= told <= at + CLOCK_SLACK_S else None
 
 
 def launch_failed(view: View, job: Job, message: str, at: float, backoff: Backoff) -> list[Fact]:
@@ -149,16 +150,16 @@ def _stopped_before_it_ran(view: View, job: Job, at: float) -> list[Fact]:
 
 def ended(view: View, job: Job, report: LaunchReport, at: float, backoff: Backoff) -> list[Fact]:
     """What a launch's end makes of its job: a terminal phase, or the queue again while attempts remain."""
-    report = _measured(view, report, at)
     phase, reason = _ending(job, report)
+    started_at, ended_at = (_measured(view, job, told, at) for told in (report.started_at, report.ended_at))
     outcome: dict[str, Any] = {
         "exit_code": report.exit_code,
         "signal": report.signal,
         "reason": reason,
-        "ended_at": report.ended_at if report.ended_at is not None else at,
+        "ended_at": at if ended_at is None else ended_at,
     }
-    if report.started_at is not None:
-        outcome["started_at"] = report.started_at
+    if started_at is not None:
+        outcome["started_at"] = started_at
     attempts = job.attempts + (job.phase is Phase.STARTING or job.started_at is None)
     outcome["attempts"] = attempts
     freed = _freed(view, job, at)
@@ -175,7 +176,7 @@ def ended(view: View, job: Job, report: LaunchReport, at: float, backoff: Backof
 
 def _ending(job: Job, report: LaunchReport) -> tuple[Phase, str | None]:
     if report.phase in (LaunchPhase.DEAD, LaunchPhase.DECLARED_LOST):
-        if job.phase is Phase.STOPPING and job.stop_reason in (Phase.CANCELLED, Phase.FAILED):
+        if job.phase is Phase.STOPPING and job.stop_reason in (Phase.CANCELLED, Phase.FAILED, Phase.TIMED_OUT):
             return job.stop_reason, job.reason
         return Phase.LOST, report.reason or "its supervisor died and left no record of how the job ended"
     ending = report.ending or Phase.FAILED
@@ -321,6 +322,29 @@ def stop(
     if rule is not None:
         changes["eviction"] = Eviction(rule, for_job_id, reason, at, job.allocation_id or "")
     return [change(job, Phase.STOPPING, at, **changes)]
+
+
+def overdue(job: Job, report: LaunchReport, grace_s: float, at: float) -> list[Fact]:
+    """A job that has outlived its time limit -> STOPPING, to end TIMED_OUT; nothing while it need not have ended.
+
+    Its supervisor keeps the limit, unless its job has stopped it, or it is stuck.
+    """
+    limit_s = job.spec.time_limit_s
+    if limit_s is None or report.age_s is None:
+        return []
+    if job.started_at is None:
+        # What was to say that the program runs may have been stopped by it; or it has not come so far yet.
+        late_s = report.age_s - START_S - limit_s
+    else:
+        # A wall clock may have been set meanwhile, and a supervisor may have waited long before the program ran.
+        late_s = min(report.age_s, at - job.started_at) - limit_s
+    if late_s <= grace_s + OVERDUE_S:
+        return []
+    reason = (
+        f"its time limit of {format_duration(limit_s)}; the process that keeps it did not, being stopped or stuck, "
+        f"and the server ended the job {format_duration(late_s)} late"
+    )
+    return stop(job, Phase.TIMED_OUT, reason, at)
 
 
 def evict(job: Job, eviction: Evict, at: float) -> list[Fact]:

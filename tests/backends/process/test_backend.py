@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.backends.process import procfs
+from corral.backends.process import backend, procfs, watcher
 from corral.backends.process.backend import ProcessBackend
 from corral.backends.process.launch import LaunchError
 from corral.ports import LaunchPhase
@@ -192,6 +192,36 @@ def test_a_job_that_stopped_its_supervisor_is_ended_all_the_same(machine: Machin
     state = machine.wait(name)
     assert state.exit is not None
     assert state.exit.reason == "cancelled"
+
+
+def test_a_supervisor_that_ends_nothing_when_told_is_killed_with_its_job(
+    machine_of_each_kind: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = machine_of_each_kind
+    monkeypatch.setattr(backend, "OVERDUE_S", 0.2)
+    monkeypatch.setattr(watcher, "_end", lambda _: True)
+    name = machine.launch("sh", "-c", "env -i setsid sleep 61 & echo up; sleep 60")
+    machine.wait_for_log(name, "up")
+    supervisor = machine.supervisor(name)
+    members = procfs.descendants(supervisor)
+
+    def is_over() -> bool:
+        machine.backend.stop(name)
+        return machine.backend.status(name).phase == LaunchPhase.DEAD
+
+    until(is_over, "the end of the job")
+    assert len(members) >= 2
+    assert not any(map(alive, [supervisor, *members]))
+
+
+def test_how_long_a_supervisor_has_lived_is_told_by_the_clock_of_the_boot(machine: Machine) -> None:
+    before = time.monotonic()
+    name = machine.launch("sleep", "60")
+    machine.heard(name, LaunchPhase.RUNNING)
+    age_s = machine.backend.status(name).age_s
+    assert age_s is not None
+    # To a tick of the kernel's clock.
+    assert -0.02 <= age_s <= time.monotonic() - before + 0.02
 
 
 def test_the_end_of_a_job_whose_record_was_removed_is_news(machine: Machine) -> None:
@@ -433,6 +463,28 @@ def test_a_killed_zygote_in_the_middle_of_launches_loses_and_doubles_none(machin
     for index, name in enumerate(names):
         assert machine.wait(name).phase == LaunchPhase.EXITED
         assert (tmp_path / f"ran-{index}").read_text() == "ran\n"
+
+
+def test_a_stopped_zygote_is_replaced_and_every_launch_runs_exactly_once(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine.run("true")
+    monkeypatch.setattr(watcher, "ANSWER_S", 3.0)
+    stopped_one = machine.zygote()
+    os.kill(stopped_one, signal.SIGSTOP)
+    names = [machine.launch("sh", "-c", f"echo ran >> {tmp_path}/ran-{i}") for i in range(100)]
+    for name in names:
+        assert machine.wait(name).phase == LaunchPhase.EXITED
+    assert [(tmp_path / f"ran-{i}").read_text() for i in range(100)] == ["ran\n"] * 100
+    assert not alive(stopped_one)
+
+
+def test_a_zygote_that_is_stopped_holds_up_no_closing(machine: Machine) -> None:
+    machine.run("true")
+    zygote = machine.zygote()
+    os.kill(zygote, signal.SIGSTOP)
+    machine.backend.close()
+    assert not alive(zygote)
 
 
 def test_a_job_whose_zygote_died_before_it_answered_is_heard_to_its_end(

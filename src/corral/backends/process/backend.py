@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 
 _SWEEP_RETRY_S = 0.02
 _SWEEP_RETRY_LIMIT_S = 1.0
+OVERDUE_S = 10.0
+"""So long after the grace a job that was to end must have; else its supervisor is no longer relied on."""
 _MARK_NAME = "CORRAL_LAUNCH"
 _KILLED = "its supervisor was killed or the machine went down"
 _RECORD_GONE = "the record of its launch was removed, and with it how it ended"
@@ -41,7 +43,7 @@ class LaunchState:
     UNKNOWN: nobody claimed it, so nothing was run. CLAIMED: a supervisor has it, the program is not yet known to run.
     RUNNING: it runs as `pid`, or what is left of it is being killed. EXITED: `exit` says how. DEAD: the supervisor was
     killed or the machine went down; nothing of the job is left, how it ended is unknown. DECLARED_LOST: it never ran
-    and never will; `message` says why.
+    and never will; `message` says why. `age_s` is how long a living supervisor has lived by the clock of the boot.
     """
 
     phase: LaunchPhase
@@ -49,6 +51,13 @@ class LaunchState:
     started_at: float | None = None
     exit: Exit | None = None
     message: str = ""
+    age_s: float | None = None
+
+
+def _age_s(process: ProcessIdentity | None) -> float | None:
+    if process is None or not process.is_alive():
+        return None
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - process.start_ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _exited(record: Exit) -> LaunchState:
@@ -92,6 +101,7 @@ class ProcessBackend:
         self._sweeping: set[str] = set()
         self._swept: set[str] = set()
         self._believed: dict[str, Claim] = {}
+        self._asked_to_stop: dict[str, float] = {}
         self._closed = threading.Event()
 
     # Life
@@ -191,9 +201,14 @@ class ProcessBackend:
     def stop(self, allocation_id: str, *, reason: str = "cancelled") -> None:
         """Ask the job to end: SIGTERM to all of it, the grace, SIGKILL. The exit record will give `reason`.
 
-        A launch that nobody claimed yet will end, with that reason, before it runs anything. Raises LaunchError when
-        the request cannot be written down.
+        A launch that nobody claimed yet will end, with that reason, before it runs anything. To be asked again while it
+        has not ended: a supervisor that has not ended its job when it should have is killed with it. Raises LaunchError
+        when the request cannot be written down.
         """
+        asked_at = self._asked_to_stop.setdefault(allocation_id, time.monotonic())
+        if time.monotonic() - asked_at > self._kill_grace_s + OVERDUE_S:
+            self._force(allocation_id)
+            return
         failure: OSError | None = None
         try:
             self._records(allocation_id).request_stop(reason)
@@ -212,6 +227,15 @@ class ProcessBackend:
                 self._watcher.end_process(claim.holder)
         except OSError as error:
             raise LaunchError(f"cannot ask allocation {allocation_id} to stop: {error}") from error
+
+    def _force(self, allocation_id: str) -> None:
+        """End a job whose supervisor does not, and the supervisor; what is left then is swept up."""
+        claim = self._claim(allocation_id)
+        if claim is None or claim.holder is None or not self._is_supervised(allocation_id, claim):
+            return
+        log.warning("launch %s has not ended when it should have: its supervisor is killed", allocation_id)
+        self._kill_supervisors(allocation_id)
+        kill_with_supervisor(claim.holder)
 
     def declare_lost(
         self, allocation_id: str, *, message: str = "declared lost by the server", ran: bool = False
@@ -260,6 +284,7 @@ class ProcessBackend:
             # Those of a launch that nobody claimed are still there.
             self._limits.discard(allocation_id)
         self._believed.pop(allocation_id, None)
+        self._asked_to_stop.pop(allocation_id, None)
         with self._lock:
             self._swept.discard(allocation_id)
             self._claimants.pop(allocation_id, None)
@@ -289,9 +314,9 @@ class ProcessBackend:
             message = claim.message if claim.ran else records.exit_fault() or _KILLED
             return LaunchState(LaunchPhase.DEAD, pid, started_at, message=message)
         phase = LaunchPhase.RUNNING if started else LaunchPhase.CLAIMED
-        return LaunchState(
-            phase, pid, started_at, message="" if alive else "its supervisor died; its processes are being killed"
-        )
+        if not alive:
+            return LaunchState(phase, pid, started_at, message="its supervisor died; its processes are being killed")
+        return LaunchState(phase, pid, started_at, age_s=_age_s(claim.holder))
 
     def _claim(self, allocation_id: str) -> Claim | None:
         """The claim, as far as it is to be believed: one that names somebody else's process is none."""

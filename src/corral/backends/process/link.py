@@ -9,6 +9,7 @@ from .launch import LaunchError
 from .zygote import command
 
 _ANSWER_BYTES = 4096
+_END_S = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,15 @@ class ZygoteLink:
         error = f"cannot fork a supervisor: {rest[0]}" if verb == "failed" else ""
         return Answer(allocation_id, handles[0] if handles else None, verb == "gone", error)
 
+    def kill(self) -> None:
+        """End a zygote that does not answer, which is then gone like one that died."""
+        self._process.kill()
+
     def close(self) -> None:
-        """End the zygote and wait for it."""
+        """End the zygote and wait for it; one that a job has stopped is killed. No supervisor ends with it."""
         self._socket.close()
-        self._process.wait()
+        try:
+            self._process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()

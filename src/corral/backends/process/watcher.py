@@ -1,5 +1,6 @@
 """Hears about supervisors: one thread, one epoll over the zygote, the notice socket and a pidfd for each supervisor."""
 
+import contextlib
 import logging
 import os
 import select
@@ -22,13 +23,16 @@ log = logging.getLogger(__name__)
 _SOCKET_PATH_LIMIT_BYTES = 107
 _NOTICE_BYTES = 256
 _RESCAN_S = 0.5
+_WAKE_S = 2.0
 _RESTART_LIMIT = 5
 # Far below what the socket holds, so that neither side ever waits for the other to read.
 _IN_FLIGHT_LIMIT = 64
+ANSWER_S = 10.0
+"""A zygote answers within milliseconds, a fresh one within a second or two. One that does not is replaced."""
 
 
 class Watcher:
-    """Keeps a zygote running, and reports when a supervisor is up and when it has ended.
+    """Keeps a zygote running and supervisors awake, and reports when one is up and when it has ended.
 
     `on_supervisor(allocation_id, ended)` and `on_failed(allocation_id, message)` run on the watcher's thread. A notice
     that a job has started may be lost, and there may be no descriptor left to watch a supervisor with: such launches
@@ -48,6 +52,7 @@ class Watcher:
         self._zygote_failures = 0
         self._queued: deque[str] = deque()
         self._in_flight: dict[str, None] = {}
+        self._answer_due_at = 0.0
         self._starting: dict[str, None] = {}
         self._unwatched: dict[str, None] = {}
         self._supervisors: dict[int, str] = {}
@@ -85,6 +90,10 @@ class Watcher:
     def _start_zygote(self) -> None:
         self._zygote = ZygoteLink(self._launches, self._errors_path)
         self._epoll.register(self._zygote.fileno(), select.EPOLLIN)
+        self._await_answer()
+
+    def _await_answer(self) -> None:
+        self._answer_due_at = time.monotonic() + ANSWER_S
 
     def close(self) -> None:
         """Stop watching, end the zygote; supervisors go on."""
@@ -120,6 +129,8 @@ class Watcher:
     def _send_queued(self) -> None:
         while self._zygote and self._queued and len(self._in_flight) < _IN_FLIGHT_LIMIT:
             allocation_id = self._queued.popleft()
+            if not self._in_flight:
+                self._await_answer()
             self._in_flight[allocation_id] = None
             # A zygote that is gone is noticed by the thread, which asks the next one for all that is in flight.
             self._zygote.request(allocation_id)
@@ -174,14 +185,18 @@ class Watcher:
     # The thread
 
     def _run(self) -> None:
-        rescan_at = 0.0
+        rescan_at = wake_at = 0.0
         while not self._closing:
-            in_doubt = bool(self._starting or self._unwatched)
-            for fd, _ in self._epoll.poll(_RESCAN_S if in_doubt else None):
+            in_doubt = bool(self._starting or self._unwatched or self._in_flight)
+            for fd, _ in self._epoll.poll(_RESCAN_S if in_doubt else _WAKE_S):
                 self._safely(self._serve, fd)
             if in_doubt and time.monotonic() >= rescan_at:
                 self._safely(self._rescan)
+                self._safely(self._end_silent_zygote)
                 rescan_at = time.monotonic() + _RESCAN_S
+            if time.monotonic() >= wake_at:
+                self._safely(self._wake_stopped)
+                wake_at = time.monotonic() + _WAKE_S
 
     def _safely(self, act: Callable[..., None], *arguments: int) -> None:
         try:
@@ -189,6 +204,13 @@ class Watcher:
         except Exception:
             # One launch's trouble must not leave all others unwatched.
             log.exception("the process backend met an error and goes on")
+
+    def _wake_stopped(self) -> None:
+        """A job may have stopped its supervisor, which then neither keeps its time limit nor takes its output."""
+        with self._lock:
+            for pidfd in self._supervisors:
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(pidfd, signal.SIGCONT)
 
     def _serve(self, fd: int) -> None:
         if fd in self._supervisors:
@@ -270,6 +292,7 @@ class Watcher:
         self._zygote_failures = 0
         with self._lock:
             self._in_flight.pop(answer.allocation_id, None)
+            self._await_answer()
             self._send_queued()
         if answer.pidfd is not None:
             self._add(answer.pidfd, answer.allocation_id)
@@ -280,6 +303,14 @@ class Watcher:
         else:
             with self._lock:
                 self._unwatched[answer.allocation_id] = None
+
+    def _end_silent_zygote(self) -> None:
+        """Kill a zygote that owes an answer: a job may have stopped it. Then it is replaced like any that died."""
+        with self._lock:
+            if self._zygote and self._in_flight and time.monotonic() >= self._answer_due_at:
+                log.warning("the process that launches jobs has not answered for %g s and is killed", ANSWER_S)
+                self._await_answer()
+                self._zygote.kill()
 
     def _replace_zygote(self) -> None:
         """Start another, and ask it for all that the last one has not answered; the claim keeps each launch single."""
