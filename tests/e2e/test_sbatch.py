@@ -85,8 +85,10 @@ def with_programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, box: Box) -> 
 
 def submitted(box: Box, folder: Path, text: str) -> tuple[str, str]:
     """The id, and what was said."""
-    (folder / "job.sbatch").write_text(text)
-    done = box.run("submit", "job.sbatch", cwd=folder)
+    # A script is read when its job starts, so that each has a file of its own.
+    script = folder / f"{len(list(folder.iterdir()))}.sbatch"
+    script.write_text(text)
+    done = box.run("submit", str(script), cwd=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip(), done.stderr
 
@@ -130,3 +132,27 @@ def test_a_command_that_only_a_cluster_has_is_warned_of_and_the_job_is_taken(box
     assert "line 3: there is no module here" in said
     assert "line 4: there is no srun here, so that line ends with 127" in said
     assert box.ended(job_id)["exit_code"] == 127
+
+
+def test_a_chain_runs_in_order_and_its_output_is_where_it_was_asked_for(with_programs: Box, tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    head = "#!/bin/bash\n#SBATCH --gres=none\n#SBATCH --output=logs/%x-%j.out\n#SBATCH --job-name="
+    first, _ = submitted(with_programs, tmp_path, f"{head}prep\nsleep 0.3\necho prepared > data\n")
+    second, _ = submitted(
+        with_programs, tmp_path, f"{head}train\n#SBATCH --dependency=afterok:{first}\ncat data; false\n"
+    )
+    report = f"{head}report\n#SBATCH -d afterany:{second}\n#SBATCH --error=logs/%x.err\necho all over; echo oh >&2\n"
+    third, _ = submitted(with_programs, tmp_path, report)
+    rescue = f"{head}rescue\n#SBATCH -d afterok:{second}?afternotok:{second}\necho rescued\n"
+    fourth, _ = submitted(with_programs, tmp_path, rescue)
+    phases = [with_programs.ended(job_id)["phase"] for job_id in (first, second, third, fourth)]
+    assert phases == ["SUCCEEDED", "FAILED", "SUCCEEDED", "SUCCEEDED"]
+    written = {path.name: path.read_text() for path in (tmp_path / "logs").iterdir()}
+    assert written == {
+        f"prep-{first}.out": "",
+        f"train-{second}.out": "prepared\n",
+        f"report-{third}.out": "all over\n",
+        "report.err": "oh\n",
+        f"rescue-{fourth}.out": "rescued\n",
+    }
+    assert with_programs.job(first)["devices"] == []

@@ -1,6 +1,7 @@
 """The process backend as the house knows it: `corral.ports.Backend` over supervisors on this machine."""
 
 import os
+import signal
 from pathlib import Path
 
 from corral.backends.process.backend import LaunchState, ProcessBackend
@@ -49,6 +50,8 @@ class LocalBackend:
                     output=output,
                     error=error,
                     append=spec.open_mode == "append" or (spec.open_mode is None and launch.job.attempts > 0),
+                    checkpoint_signal=_number(spec.checkpoint_signal),
+                    checkpoint_grace_s=spec.checkpoint_grace_s,
                     cpu_milli=launch.cpu_milli,
                     host_memory_mib=launch.host_memory_mib,
                 )
@@ -116,6 +119,11 @@ class LocalBackend:
     def close(self) -> None:
         """Let go; the jobs run on under their supervisors."""
         self._processes.close()
+
+
+def _number(name: str | None) -> int:
+    """The number of a signal by its name without the prefix, 0 for none."""
+    return 0 if name is None else signal.Signals[f"SIG{name}"].value
 
 
 def _file(pattern: str | None, job: Job) -> str | None:

@@ -115,7 +115,7 @@ class JobFlags(DeviceFlags):
         typer.Option(
             "--checkpoint-signal",
             metavar="SIG@TIME",
-            help="Sent so long before it is stopped to make room: USR1@60s.",
+            help="Sent so long before it is stopped, to make room or at its limit: USR1@60s.",
         ),
     ] = None
     gang: Annotated[

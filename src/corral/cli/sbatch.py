@@ -10,6 +10,8 @@ from corral.model.units import is_whole, parse_slurm_time_s
 
 _BARE_NICE = "100"
 _CONDITION = re.compile(r"(after(?:any|ok|notok|corr)?)((?::\d+(?:_(?:\d+|\*))?)+)")
+_SIGNAL = re.compile(r"(?:[BR]+:)?(\w+)(?:@([1-9]\d*))?")
+_SIGNALS = {"1": "HUP", "2": "INT", "10": "USR1", "12": "USR2", "15": "TERM"}
 _CONDITIONS = {"after": "start:", "afterany": "any:", "afterok": "", "afternotok": "notok:", "aftercorr": "corr:"}
 
 
@@ -120,6 +122,15 @@ def _nice(value: str | None, where: str) -> list[str]:
     return ["--nice", nice]
 
 
+def _signal(value: str | None, where: str) -> list[str]:
+    """Whom B: and R: mean makes no difference: every process of the job is told."""
+    found = _SIGNAL.fullmatch(_required(value, where))
+    name = None if found is None else _SIGNALS.get(found[1].upper().removeprefix("SIG"), found[1])
+    if found is None or name is None or name.upper().removeprefix("SIG") not in _SIGNALS.values():
+        raise Refused(f"{where}: {value!r} cannot be had; write one of {', '.join(_SIGNALS.values())}, such as USR1@60")
+    return ["--checkpoint-signal", f"{name.upper().removeprefix('SIG')}@{found[2] or 60}s"]
+
+
 def _open_mode(value: str | None, where: str) -> list[str]:
     for mode in ("append", "truncate"):
         if value and mode.startswith(value.lower()):
@@ -166,6 +177,7 @@ _MEANINGS: dict[str, _Meaning] = {
     "open-mode": _open_mode,
     "output": _passing("--output"),
     "requeue": lambda value, where: [],
+    "signal": _signal,
     "time": _time,
 }
 """Corral's flags for an option that stands by itself; None for a value that means nothing here."""
@@ -196,7 +208,7 @@ _IGNORED = frozenset(
      "ignore-pbs", "input", "kill-on-invalid-dep", "mail-type", "mail-user", "mcs-label", "mem-bind", "network",
      "no-kill", "nodefile", "nodelist", "ntasks-per-core", "ntasks-per-socket", "overcommit",
      "oversubscribe", "parsable", "partition", "power", "prefer", "priority", "profile", "propagate", "qos", "quiet",
-     "reboot", "reservation", "segment", "share", "signal", "sockets-per-node", "spread-job", "switches", "test-only",
+     "reboot", "reservation", "segment", "share", "sockets-per-node", "spread-job", "switches", "test-only",
      "thread-spec", "threads-per-core", "time-min", "uid", "use-min-nodes", "verbose", "wait", "wait-all-nodes",
      "wckey"}
 )  # fmt: skip

@@ -162,11 +162,11 @@ def _gpu_count(one: Said) -> tuple[str | None, int]:
 
 def _gres(one: Said) -> tuple[str | None, int] | None:
     """The GPUs of a list of generic resources; no other kind is to be had."""
-    found = None
+    found: tuple[str | None, int] | None = None
     for kind in re.split(r",(?![^(]*\))", one.value or ""):
         match = _GRES.fullmatch(kind)
         if match is None and kind.lower() == "none":
-            continue
+            return None, 0
         if match is None:
             shared = kind.partition(":")[0] in ("shard", "mps")
             instead = "write #CORRAL --gpus 0.5 for a part of a GPU" if shared else "only gpu[:MODEL][:NUMBER] is"

@@ -61,7 +61,8 @@ class RequestOptions(TypedDict, total=False):
             process, which sees the GPUs of all and finds their number in CORRAL_GANG_SIZE.
         exclusive: every GPU of the machine (of each member's, in a gang), in place of `gpus`.
         one_node, spread: all of the gang on one node, or each member on a node of its own.
-        checkpoint_signal: sent before the job is stopped to make room for others, and so long before: "USR1@60s".
+        checkpoint_signal: sent so long before the job is stopped to make room for others, or at its time limit if that
+            is longer: "USR1@60s".
         speed: how fast it runs on each model, 1 where nothing is said, 0 is cannot: {"v100": 1, "k80": 0.2}, or
             "v100=1,k80=0.2".
         device: UUIDs of exactly the GPUs to use.

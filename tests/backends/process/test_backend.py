@@ -294,6 +294,23 @@ def test_the_time_limit_holds_while_no_server_runs(machine: Machine) -> None:
     assert (state.exit.reason, state.exit.signal) == ("timed_out", signal.SIGKILL)
 
 
+def test_a_job_is_told_so_long_before_its_time_limit_if_that_is_longer(machine: Machine) -> None:
+    script = "trap 'echo saved' USR1; while :; do sleep 0.05; done"
+    told = machine.launch(
+        "sh", "-c", script, time_limit_s=3.0, checkpoint_signal=int(signal.SIGUSR1), checkpoint_grace_s=1.5
+    )
+    untold = machine.launch(
+        "sleep", "60", time_limit_s=0.3, checkpoint_signal=int(signal.SIGUSR1), checkpoint_grace_s=0.3
+    )
+    for name in (told, untold):
+        state = machine.wait(name)
+        assert state.exit is not None
+        assert (state.exit.reason, state.exit.signal) == ("timed_out", signal.SIGTERM)
+        assert state.exit.started_at is not None
+        assert state.exit.ended_at - state.exit.started_at >= (3.0 if name == told else 0.3)
+    assert b"saved\n" in machine.log(told)
+
+
 def test_a_new_server_adopts_what_runs_and_learns_how_the_rest_ended(machine: Machine) -> None:
     signs = machine.home / "signs"
     waits = "while [ ! -e {}/{} ]; do sleep 0.02; done; exit {}"

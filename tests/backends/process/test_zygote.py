@@ -10,7 +10,9 @@ def test_the_zygote_loads_nothing_of_corral_but_its_own_few_modules() -> None:
     listing = boot.rpartition(";")[0] + ";print(*sorted(sys.modules))"
     modules = subprocess.run([*python, listing], capture_output=True, text=True, check=True).stdout.split()
     own = {name for name in modules if name.partition(".")[0] == "process"}
-    modules_of_ours = "cgroup claim joblog killing orders procfs records roll start supervisor whole_files zygote"
+    modules_of_ours = (
+        "cgroup claim joblog killing orders outputs procfs records roll start supervisor whole_files zygote"
+    )
     assert own == {"process"} | {f"process.{name}" for name in modules_of_ours.split()}
     assert not {"corral", "dataclasses", "inspect", "subprocess", "asyncio", "site", "shutil"} & set(modules)
 

@@ -56,6 +56,12 @@ def terminate_descendants(root: int) -> None:
         _signal(pid, signal.SIGCONT)
 
 
+def tell_descendants(root: int, signum: int) -> None:
+    """Send a signal to every process below `root`."""
+    for pid in descendants(root):
+        _signal(pid, signum)
+
+
 def kill_descendants(root: int) -> None:
     """Kill every process below `root`. They are stopped first, so that none forks while its siblings die."""
     frozen: dict[int, None] = {}

@@ -23,7 +23,8 @@ class LaunchSpec:
     only lower what the server has. `cpu_milli` and `host_memory_mib` are what the job may have of the host, 0 being as
     much as there is; it is held to that where the backend can. `notes` are lines written at the head of the log.
     `output` and `error` are files that get standard output and error in place of the log, emptied first unless
-    `append`. None in `kill_grace_s` and `log_max_bytes` takes the backend's default.
+    `append`. `checkpoint_signal` is the number of a signal that is sent `checkpoint_grace_s` before the time limit, if
+    that is longer; 0 is none. None in `kill_grace_s` and `log_max_bytes` takes the backend's default.
 
     Raises ValueError for values that no process could be started with.
     """
@@ -49,6 +50,8 @@ class LaunchSpec:
     output: str | None = None
     error: str | None = None
     append: bool = False
+    checkpoint_signal: int = 0
+    checkpoint_grace_s: float = 0.0
 
     def __post_init__(self) -> None:
         if not ALLOCATION_ID.fullmatch(self.allocation_id):
@@ -119,4 +122,6 @@ class LaunchSpec:
             cgroup=cgroup,
             limits=limits,
             notify_path=notify_path,
+            checkpoint_signal=self.checkpoint_signal,
+            checkpoint_grace_s=self.checkpoint_grace_s,
         )

@@ -24,6 +24,7 @@ class Orders(NamedTuple):
     """What the supervisor keeps in mind while the job runs; a user or group of -1 means the server's own.
 
     `cgroup` is what the job is killed by, and tolerated to be missing; `limits` are those that it must not run outside.
+    `checkpoint_signal` is sent to the job `checkpoint_grace_s` before its time limit, 0 being none.
     """
 
     allocation_id: str
@@ -38,6 +39,8 @@ class Orders(NamedTuple):
     cgroup: str | None
     limits: list[str]
     notify_path: str | None
+    checkpoint_signal: int = 0
+    checkpoint_grace_s: float = 0.0
 
 
 class Command(NamedTuple):

@@ -18,7 +18,7 @@ from typing import NoReturn
 from . import cgroup
 from .claim import MESSAGE_LIMIT, Claim, Started
 from .joblog import JobLog
-from .killing import kill_descendants, terminate_descendants
+from .killing import kill_descendants, tell_descendants, terminate_descendants
 from .orders import Command, Orders
 from .procfs import ProcessIdentity
 from .records import Exit, LaunchRecords
@@ -133,8 +133,22 @@ class Supervision:
     """The job from its claim to its exit record."""
 
     __slots__ = (
-        "_began_at", "_children_left", "_deadline", "_kill_retry_s", "_killing", "_log", "_main_pid", "_main_status",
-        "_orders", "_output", "_own_pid", "_records", "_started_at", "_stop_reason", "_wake",
+        "_began_at",
+        "_children_left",
+        "_deadline",
+        "_kill_retry_s",
+        "_killing",
+        "_log",
+        "_main_pid",
+        "_main_status",
+        "_orders",
+        "_output",
+        "_own_pid",
+        "_records",
+        "_started_at",
+        "_stop_reason",
+        "_to_be_told",
+        "_wake",
     )  # fmt: skip
 
     def __init__(self, records: LaunchRecords, orders: Orders, wake: int) -> None:
@@ -151,6 +165,7 @@ class Supervision:
         self._stop_reason: str | None = None
         self._killing = False
         self._kill_retry_s = _KILL_RETRY_S
+        self._to_be_told = False
 
     # Beginning
 
@@ -187,8 +202,11 @@ class Supervision:
     def _on_started(self) -> None:
         self._started_at = time.time()
         self._began_at = _now()
-        if self._orders.time_limit_s is not None:
-            self._deadline = self._began_at + self._orders.time_limit_s
+        limit_s, orders = self._orders.time_limit_s, self._orders
+        if limit_s is not None:
+            self._to_be_told = bool(orders.checkpoint_signal) and orders.checkpoint_grace_s < limit_s
+            told_before_s = orders.checkpoint_grace_s if self._to_be_told else 0.0
+            self._deadline = self._began_at + limit_s - told_before_s
         try:
             self._records.claim.write_started(Started(ProcessIdentity.of(self._main_pid), self._started_at))
         except OSError:
@@ -268,8 +286,16 @@ class Supervision:
                 self._kill()
         elif left_behind or (due and self._stop_reason is not None):
             self._kill()
+        elif due and self._to_be_told:
+            self._tell()
         elif due:
             self._stop("timed_out")
+
+    def _tell(self) -> None:
+        """Its time limit is near: let the job save what it has."""
+        self._to_be_told = False
+        self._deadline = _now() + self._orders.checkpoint_grace_s
+        tell_descendants(self._own_pid, self._orders.checkpoint_signal)
 
     def _stop(self, reason: str) -> None:
         if self._stop_reason is not None or self._main_status is not None:
