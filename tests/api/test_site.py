@@ -38,3 +38,13 @@ def test_usage_is_told_for_a_period_and_bad_questions_are_refused_by_field(serve
     for question, field in (("by=team", "by"), ("since=99999999999", "since"), ("since=soon", "since"), ("x=1", "x")):
         refused = served.call("GET", f"/usage?{question}")
         assert (refused.status, refused.error["field"]) == (422, field), question
+
+
+def test_a_second_cordon_keeps_the_reason_unless_it_has_one_of_its_own(served: Served) -> None:
+    def reason(given: str | None) -> str:
+        (row,) = served.call("POST", "/devices/1/cordon", {} if given is None else {"reason": given}).data["devices"]
+        return str(row["state_reason"])
+
+    assert [reason("fan"), reason(None), reason(""), reason("smoke"), reason(None)] == ["fan"] * 3 + ["smoke"] * 2
+    served.call("POST", "/devices/1/uncordon")
+    assert reason(None) == "None"

@@ -7,7 +7,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from corral.cli import doctor
 from corral.cli.config import app
+from corral.model.device import Device, Node
 from corral.model.errors import Refused
 
 
@@ -82,3 +84,54 @@ def test_what_contradicts_itself_is_told_in_words(path: Path, text: str, message
 def test_a_file_that_is_not_there_is_no_good_file(path: Path) -> None:
     with pytest.raises(Refused, match="there is no file"):
         typer.main.get_command(app).main(["check", str(path)], standalone_mode=False)
+
+
+@pytest.fixture
+def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No server, and a machine with two GPUs."""
+    monkeypatch.setenv("CORRAL_HOME", str(tmp_path))
+    node = Node("here", (Device("GPU-a", 0, "A100", 8), Device("GPU-b", 1, "A100", 8)), 0, 0)
+    monkeypatch.setattr(doctor, "driver_here", lambda: doctor.DriverHere(node, "NVML"))
+
+
+@pytest.mark.usefixtures("machine")
+@pytest.mark.parametrize(
+    ("text", "note"),
+    [
+        (
+            "pools:\n- {name: a, gpus: [0, 7], users: [root]}\n",
+            "pool a: GPU 7 is not here and is left out (there are 0, 1)",
+        ),
+        ("sharing:\n  9: exclusive\n", "sharing: no GPU here is 9"),
+        ("sharing:\n  H100: mps\n", "sharing: no GPU here is H100"),
+        ("cluster: {total_gpus: 8}\n", "cluster.total_gpus expects 8 GPUs, but there are 2"),
+        ("pools:\n- {name: a, gpus: 0, users: [nobody-such]}\n", "line 2: pool a: there is no user 'nobody-such'"),
+        ("projects:\n- {name: p, users: [root, no-such]}\n", "line 2: project p: there is no user 'no-such'"),
+        ("projects:\n- {name: p, user_weights: {no-such: 2}}\n", "line 2: project p: there is no user 'no-such'"),
+        ("pools:\n- {name: a, gpus: 0, projects: [nlp]}\n", "pool a: no projects are set up, so anybody may name"),
+    ],
+)
+def test_what_is_named_and_not_there_is_noted_and_the_file_is_good_all_the_same(
+    path: Path, text: str, note: str
+) -> None:
+    lines = told(path, text).splitlines()
+    assert [line for line in lines[:-1] if note in line], lines
+    assert lines[-1] == f"{path} is good: a server takes it"
+    assert any(note in remark for remark in json.loads(told(path, text, "--json"))["remarks"])
+
+
+@pytest.mark.usefixtures("machine")
+def test_what_is_there_is_not_noted(path: Path) -> None:
+    text = "sharing: {0: exclusive, A100: mps}\nprojects:\n- {name: p, users: [root]}\n"
+    text += "pools:\n- {name: a, gpus: GPU-b, projects: p}\n"
+    assert told(path, text) == f"{path} is good: a server takes it\n"
+
+
+def test_where_the_gpus_are_not_known_that_is_noted(
+    path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CORRAL_HOME", str(tmp_path))
+    monkeypatch.setattr(doctor, "driver_here", lambda: doctor.DriverHere(None, "no driver answers"))
+    assert "note: whether the GPUs that it names exist is not known: no driver answers" in told(
+        path, "sharing: {7: mps}\n"
+    )

@@ -249,6 +249,15 @@ def test_why_has_the_numbers_the_place_and_what_would_start_now(box: Box) -> Non
     assert re.search(r"waited .*: .*\bResources ", box.ok("why", first))
 
 
+def test_cordon_and_uncordon_say_what_was_kept_and_who_still_uses_the_gpu(box: Box) -> None:
+    job_id = box.ok("submit", "--device", "3", "--", "sleep", "600").strip()
+    box.until(lambda: states(box)[3] == "allocated")
+    assert "GPU 3 is cordoned (its fan is loud)" in box.ok("cordon", "3", "--reason", "its fan is loud")
+    assert "the reason given before is kept: its fan is loud" in box.ok("cordon", "3")
+    assert f"GPU 3 is no longer cordoned: it is allocated, and job {job_id} still uses it" in box.ok("uncordon", "3")
+    box.ok("cancel", job_id)
+
+
 def test_a_cordoned_gpu_gets_no_job_until_it_is_uncordoned(box: Box) -> None:
     try:
         assert "GPU 3 is cordoned" in box.ok("cordon", "3", "--reason", "its fan is loud")

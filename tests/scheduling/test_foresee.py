@@ -201,3 +201,12 @@ def test_a_reservation_that_stands_on_a_history_is_no_promise() -> None:
     view = view.advance([JobChanged("1", {"spec": replace(view.jobs["1"].spec, name="nightly")}, T0)])
     told = foresee(view.advance(submitted(job(3, 1, time_limit_s=10))), T0, ["3"])["3"]
     assert (told.start_at, told.certainty) == (T0 + 50, Certainty.EXPECTATION)
+
+
+def test_what_its_own_array_keeps_waiting_depends_on_the_array_and_on_nobody_else() -> None:
+    others = job(1)
+    elements = [job(2 + n, array_id="2", array_limit=1, array_index=n) for n in range(2)]
+    view = view_of(observed(box(gpus=4)) + submitted(others, *elements))
+    for start in Planner(view).plan(T0).starts:
+        view = view.advance(started(start))
+    assert starts(view, "3") == {"3": (None, "2")}

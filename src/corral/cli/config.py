@@ -1,15 +1,19 @@
 """`corral config check`: whether a server would take a file of settings, and what of it has an effect."""
 
+import pwd
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from corral.cli.screen import example, print_json, write_lines
-from corral.client import find_address
-from corral.config import load_settings
+from corral.client import Client, find_address
+from corral.config import Settings, load_settings
 from corral.control.arranging import arrange
-from corral.model.errors import Refused
+from corral.model.device import Device, Node
+from corral.model.errors import CorralError, Refused
+from corral.model.queue import Project
 from corral.scheduling.site import site_policies
 from corral.sharing.definitions import load_catalogue
 
@@ -38,7 +42,8 @@ def check(
 ) -> None:
     """Check settings before a server reads them.
 
-    Keys that Corral knows and does nothing with yet are listed. What is wrong is told with its line, and exits with 2.
+    Keys that Corral knows and does nothing with yet are listed, and GPUs, users and projects that are not there. What
+    is wrong is told with its line, and exits with 2.
     """
     path = find_address().home.config_file if file is None else file
     if not path.exists():
@@ -49,12 +54,55 @@ def check(
             load_catalogue([path.parent / settings.resource_names])
         except Refused as refused:
             raise Refused(f"{settings.places['resource_names']}: {refused}") from None
-    remarks = arrange(settings, None, site_policies()).remarks
+    node, unknown = _machine() if _names_gpus(settings) else (None, "")
+    arranged = arrange(settings, None if node is None else [node], site_policies())
+    remarks = [*arranged.remarks, *_unknown_names(settings), *([unknown] if unknown else [])]
     if json:
-        print_json({"file": str(path), "unbuilt": list(settings.unbuilt), "remarks": list(remarks)})
+        print_json({"file": str(path), "unbuilt": list(settings.unbuilt), "remarks": remarks})
         return
     for key in settings.unbuilt:
         write_lines(f"no effect yet: {key}")
     for remark in remarks:
         write_lines(f"note: {remark}")
     write_lines(f"{path} is good: a server takes it")
+
+
+def _names_gpus(settings: Settings) -> bool:
+    return bool(settings.expected_gpus or settings.sharing or any(pool.gpus for pool in settings.pools))
+
+
+def _machine() -> tuple[Node | None, str]:
+    """The GPUs of the server that runs, else those of this machine; or None and why they are not known."""
+    try:
+        with Client() as client:
+            rows = client.devices.list()
+    except CorralError:
+        from corral.cli.doctor import driver_here
+
+        here = driver_here()
+        return here.node, "" if here.node else f"whether the GPUs that it names exist is not known: {here.told}"
+    known = [Device(row.uuid, row.index or 0, row.name, row.memory_total_mib) for row in rows if not row.parent]
+    return Node("here", tuple(known), 0, 0), ""
+
+
+def _unknown_names(settings: Settings) -> Iterator[str]:
+    """Users that this machine does not have, and projects of pools where no project is set up."""
+    for kind, groups in (("project", settings.projects), ("pool", settings.pools)):
+        for group in groups:
+            weighed = group.user_weights if isinstance(group, Project) else ()
+            place = settings.places[f"{kind} {group.name}"]
+            for user in dict.fromkeys([*group.users, *(user for user, _ in weighed)]):
+                if not _is_user(user):
+                    yield f"{place}: {kind} {group.name}: there is no user {user!r} on this machine"
+    for pool in settings.pools:
+        for project in () if settings.projects else pool.projects:
+            place = settings.places[f"pool {pool.name}"]
+            yield f"{place}: pool {pool.name}: no projects are set up, so anybody may name its project {project!r}"
+
+
+def _is_user(name: str) -> bool:
+    try:
+        pwd.getpwnam(name)
+    except (KeyError, ValueError):
+        return False
+    return True

@@ -1,6 +1,5 @@
 """Setting devices apart: cordon, uncordon."""
 
-from collections.abc import Iterable
 from typing import Annotated
 
 import typer
@@ -20,17 +19,21 @@ def cordon(
 ) -> None:
     """Start nothing more on a GPU. What runs there goes on."""
     with Client() as client:
-        _show(client.devices.cordon(device, reason))
+        for row in client.devices.cordon(device, reason):
+            kept = not reason and row.state == "cordoned" and row.state_reason
+            words = f"; the reason given before is kept: {row.state_reason}" if kept else _why(row)
+            write_lines(f"GPU {row.index} is {row.state}{words}")
 
 
 @app.command(epilog=example("corral uncordon 3"))
 def uncordon(device: Device) -> None:
     """Let jobs start on a GPU again."""
     with Client() as client:
-        _show(client.devices.uncordon(device))
+        for row in client.devices.uncordon(device):
+            jobs = list(dict.fromkeys(holder.job for holder in row.holders))
+            used = f", and job{'s' if len(jobs) > 1 else ''} {', '.join(jobs)} still use{'s' * (len(jobs) == 1)} it"
+            write_lines(f"GPU {row.index} is no longer cordoned: it is {row.state}{_why(row)}{used if jobs else ''}")
 
 
-def _show(devices: Iterable[DeviceRow]) -> None:
-    for device in devices:
-        why = f" ({device.state_reason})" if device.state_reason else ""
-        write_lines(f"GPU {device.index} is {device.state}{why}")
+def _why(row: DeviceRow) -> str:
+    return f" ({row.state_reason})" if row.state_reason else ""

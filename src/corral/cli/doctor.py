@@ -173,11 +173,11 @@ def devices_here() -> tuple[int, str]:
 
 def node_here() -> tuple[Node | None, str]:
     """This machine as its driver tells it, and through what; or None and the reason, be it that the driver hangs."""
-    here = _driver_here()
+    here = driver_here()
     return here.node, here.told
 
 
-class _DriverHere(NamedTuple):
+class DriverHere(NamedTuple):
     """What a driver of this machine tells; `told` is through what, or why there is no node."""
 
     node: Node | None
@@ -186,15 +186,16 @@ class _DriverHere(NamedTuple):
     unopened: tuple[str, ...] = ()
 
 
-def _driver_here() -> _DriverHere:
-    answers: list[_DriverHere] = []
+def driver_here() -> DriverHere:
+    """What the driver tells, within DRIVER_PATIENCE_S."""
+    answers: list[DriverHere] = []
     asking = threading.Thread(target=lambda: answers.append(_ask_driver()), name="driver", daemon=True)
     asking.start()
     asking.join(DRIVER_PATIENCE_S)
-    return answers[0] if answers else _DriverHere(None, f"the driver has not answered for {DRIVER_PATIENCE_S:g} s")
+    return answers[0] if answers else DriverHere(None, f"the driver has not answered for {DRIVER_PATIENCE_S:g} s")
 
 
-def _ask_driver() -> _DriverHere:
+def _ask_driver() -> DriverHere:
     from corral.clock import SystemClock
     from corral.telemetry.discover import discover
 
@@ -205,13 +206,13 @@ def _ask_driver() -> _DriverHere:
         samples = source.sample()
         source.close()
     except CorralError as error:
-        return _DriverHere(None, str(error))
+        return DriverHere(None, str(error))
     finally:
         logging.disable(logging.NOTSET)
     unopened: tuple[str, ...] = getattr(source, "unopened", ())
     if not node.devices:
-        return _DriverHere(None, getattr(source, "reason", None) or "; ".join(unopened) or "the driver names no GPU")
-    return _DriverHere(node, f"through {source.name}, driver {node.driver_version}", samples, unopened)
+        return DriverHere(None, getattr(source, "reason", None) or "; ".join(unopened) or "the driver names no GPU")
+    return DriverHere(node, f"through {source.name}, driver {node.driver_version}", samples, unopened)
 
 
 def check_devices(home: Home) -> Finding:
@@ -223,7 +224,7 @@ def check_devices(home: Home) -> Finding:
         rows = client.devices.list()
         if client.server().mock:
             return devices_finding(rows, ", described to the server by --mock", described=True)
-    here = _driver_here()
+    here = driver_here()
     if here.node is None:
         return Finding("GPUs", WARNING, here.told, "make nvidia-smi work; without a GPU, try `corral demo`")
     return devices_finding(rows or _judged(home, here.node, here.samples), f" {here.told}", unopened=here.unopened)

@@ -178,16 +178,23 @@ class Service:
         return self._on_each(job_id, caller, again, skip_ended=False)
 
     def cordon(self, device: str, reason: str, caller: Caller) -> tuple[DeviceRow, ...]:
-        """Set a device apart (by UUID or index): nothing new starts on it, what runs there runs on."""
+        """Set a device apart (by UUID or index): nothing new starts on it, what runs there runs on.
+
+        One that is set apart already keeps its reason where none is given.
+        """
         must_be_admin(caller, "setting a device apart")
         uuid = self.inquiry.uuid_of(device)
-        return self._device_facts(lambda at: DeviceCordoned(uuid, reason, caller.user, at), uuid)
+
+        def apart(view: View, at: float) -> Fact:
+            return DeviceCordoned(uuid, reason or view.cordons.get(uuid, ""), caller.user, at)
+
+        return self._device_facts(apart, uuid)
 
     def uncordon(self, device: str, caller: Caller) -> tuple[DeviceRow, ...]:
         """Give a device back."""
         must_be_admin(caller, "giving a device back")
         uuid = self.inquiry.uuid_of(device)
-        return self._device_facts(lambda at: DeviceUncordoned(uuid, caller.user, at), uuid)
+        return self._device_facts(lambda _, at: DeviceUncordoned(uuid, caller.user, at), uuid)
 
     def log_path(self, job_id: str, caller: Caller) -> tuple[Path, bool]:
         """Where the job's log is, and whether the job has ended. Raises Forbidden for another user's."""
@@ -195,9 +202,9 @@ class Service:
         may_read_log(caller, job)
         return self.inquiry.log_path(job.id), job.phase.terminal
 
-    def _device_facts(self, fact: Callable[[float], Fact], uuid: str) -> tuple[DeviceRow, ...]:
+    def _device_facts(self, fact: Callable[[View, float], Fact], uuid: str) -> tuple[DeviceRow, ...]:
         at = self._clock.now()
-        self._ledger.commit(lambda _: Decided((fact(at),), None)).result()
+        self._ledger.commit(lambda view: Decided((fact(view, at),), None)).result()
         return tuple(row for row in self.inquiry.devices() if row.uuid == uuid)
 
     def _on_each(

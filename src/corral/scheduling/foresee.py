@@ -145,11 +145,15 @@ class _Future:
         if job.waits_for:
             return next((parent for parent in job.waits_for if parent in view.jobs), None)
         useful = useful_devices(view, job.spec.request)
+        running = [(a, view.jobs[a.job_id]) for a in view.allocations.values() if a.job_id in view.jobs]
+        of_array = [one for _, one in running if job.array_id is not None and one.array_id == job.array_id]
+        if of_array and job.array_limit is not None and len(of_array) >= job.array_limit:
+            # Whatever becomes free elsewhere, its own array lets no more of it run.
+            return min(of_array, key=lambda one: one.sequence).id
         holding = [
-            view.jobs[allocation.job_id]
-            for allocation in view.allocations.values()
-            if allocation.job_id in view.jobs
-            and (not job.spec.request.devices or any(uuid in useful for uuid in allocation.placement.uuids))
+            one
+            for allocation, one in running
+            if not job.spec.request.devices or any(uuid in useful for uuid in allocation.placement.uuids)
         ]
         return min(holding, key=lambda one: one.sequence).id if holding else None
 
