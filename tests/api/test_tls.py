@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.api import tls
+from corral.api import server, tls
 from corral.api.listening import Listening, TcpListener
 from corral.api.tls import Certificate
 from corral.client import Client, NoServer, UntrustedServer
@@ -143,6 +143,19 @@ def test_a_handshake_has_so_much_time(serve: Callable[[], Served], monkeypatch: 
     served = serve()
     with socket.create_connection(("127.0.0.1", served.port), PATIENCE_S) as connection:
         assert connection.recv(1) == b""
+
+
+def test_a_client_that_says_nothing_does_not_hold_up_a_stop(
+    serve: Callable[[], Served], files: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CORRAL_CA_FILE", str(files[0]))
+    served = serve()
+    with client_of(served) as client:
+        client.server()  # its connection is kept, and nobody reads from it
+        began = time.monotonic()
+        served.server.stop()
+        served.thread.join(PATIENCE_S)
+        assert time.monotonic() - began < server.GRACE_S / 2
 
 
 def test_old_versions_of_tls_are_not_spoken(serve: Callable[[], Served]) -> None:

@@ -12,6 +12,9 @@ from pathlib import Path
 from corral.model.errors import Refused
 
 HANDSHAKE_TIMEOUT_S = 10.0
+FAREWELL_TIMEOUT_S = 0.5
+"""A client that does not read would keep its connection, and a stop, waiting for its part of the closing."""
+
 MOST_HANDSHAKES = 256
 """Handshakes at once; one more ends the oldest, for those that mean it take milliseconds."""
 
@@ -84,6 +87,7 @@ class TlsAcceptor:
                 connection,
                 ssl=self._certificate.context,
                 ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S,
+                ssl_shutdown_timeout=FAREWELL_TIMEOUT_S,
             )
             unfinished.pop_all()
 
