@@ -54,3 +54,53 @@ def test_every_operation_can_say_no(description: Any) -> None:
     operations = [operation for methods in description["paths"].values() for operation in methods.values()]
     assert len(operations) >= 17
     assert all("default" in operation["responses"] for operation in operations)
+
+
+TAKEN = ("Submission", "Request", "ArraySpec", "Batch", "Adoption", "WaitFor", "Cordon", "Cut", "GiveUp", "NewToken")
+
+
+def test_what_is_read_strictly_is_described_as_closed_and_what_is_told_as_open(description: Any) -> None:
+    schemas = description["components"]["schemas"]
+    assert all(schemas[name]["additionalProperties"] is False for name in TAKEN)
+    assert not [name for name in ("JobRow", "DeviceRow", "ServerInfo") if "additionalProperties" in schemas[name]]
+
+
+def kinds(field: Any) -> list[Any]:
+    return [kind for kind in field.get("anyOf", [field]) if kind.get("type") != "null"]
+
+
+def test_every_whole_number_that_is_asked_has_its_bounds(description: Any) -> None:
+    schemas = description["components"]["schemas"]
+    numbers = [
+        (name, field, kind)
+        for name in TAKEN
+        for field, told in schemas[name]["properties"].items()
+        for kind in kinds(told)
+        if kind.get("type") == "integer"
+    ]
+    assert len(numbers) > 15
+    assert not [(name, field) for name, field, kind in numbers if not {"minimum", "maximum"} <= set(kind)]
+
+
+def test_what_the_description_rules_out_is_refused(served: Served, description: Any) -> None:
+    schemas = description["components"]["schemas"]
+    tried = 0
+    for above, name in (((), "Submission"), (("request",), "Request"), (("array",), "ArraySpec")):
+        for field, told in schemas[name]["properties"].items():
+            for kind in kinds(told):
+                outside = [kind[end] + step for end, step in (("minimum", -1), ("maximum", 1)) if end in kind]
+                outside += [kind[end] for end in ("exclusiveMinimum", "exclusiveMaximum") if end in kind]
+                outside += ["x" * (kind["maxLength"] + 1)] if "maxLength" in kind else []
+                for value in outside:
+                    group = {"indices": [0], field: value} if name == "ArraySpec" else {field: value}
+                    body = {"command": ["true"], **({above[0]: group} if above else group)}
+                    answer = served.call("POST", "/jobs", body)
+                    assert answer.status == 422, (field, value)
+                    tried += 1
+    assert tried > 30
+
+
+def test_the_query_of_a_list_of_jobs_has_its_bounds(description: Any) -> None:
+    parameters = description["paths"]["/api/v1/jobs"]["get"]["parameters"]
+    (limit,) = [one["schema"] for one in parameters if one["name"] == "limit"]
+    assert limit == {"type": "integer", "minimum": 0, "maximum": 10_000}

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from corral.control.checks import MAX_DEVICES, MAX_INDEX, check
+from corral.control.bounds import MAX_DEVICES
+from corral.control.checks import MAX_INDEX, check
 from corral.model.errors import Refused
 from corral.model.job import JobKind, Request
 from corral.model.means import Means

@@ -23,9 +23,6 @@ from corral.model.rows import DryRun, Explanation, JobDetail
 from corral.model.submission import Submission
 from corral.ports import JobQuery
 
-MAX_BATCH = 10_000
-MAX_PAGE = 10_000
-MAX_WAITED_FOR = 10_000
 _STREAMED_PAGE = 1000
 
 router = APIRouter(tags=["jobs"], route_class=AskedRoute)
@@ -60,8 +57,8 @@ async def submit(request: Request, ask: Ask) -> Response:
 async def submit_batch(request: Request, ask: Ask) -> Response:
     """Accept all of these jobs or none of them."""
     batch = await read_body(request, shapes.Batch)
-    if not 1 <= len(batch.jobs) <= MAX_BATCH:
-        raise Refused(f"a batch has from 1 to {MAX_BATCH} jobs, not {len(batch.jobs)}", field="jobs")
+    if not 1 <= len(batch.jobs) <= shapes.MAX_BATCH:
+        raise Refused(f"a batch has from 1 to {shapes.MAX_BATCH} jobs, not {len(batch.jobs)}", field="jobs")
     ids = await ask.submitter.submit(batch.jobs, ask.caller)
     return json_response({"ids": ids}, 201)
 
@@ -93,8 +90,10 @@ async def wait(request: Request, ask: Ask) -> Response:
     asked_for = await read_body(request, shapes.WaitFor)
     if not asked_for.timeout_s >= 0:
         raise Refused(f"timeout_s must be 0 or more, not {asked_for.timeout_s}", field="timeout_s")
-    if len(asked_for.ids) > MAX_WAITED_FOR:
-        raise Refused(f"ids: at most {MAX_WAITED_FOR} are waited for at once, not {len(asked_for.ids)}", field="ids")
+    if len(asked_for.ids) > shapes.MAX_WAITED_FOR:
+        raise Refused(
+            f"ids: at most {shapes.MAX_WAITED_FOR} are waited for at once, not {len(asked_for.ids)}", field="ids"
+        )
     inquiry = ask.service.inquiry
     with ask.ends.watch(asked_for.ids) as watch:
         done, rows = await to_thread.run_sync(inquiry.ended, asked_for.ids)
@@ -109,8 +108,8 @@ async def wait(request: Request, ask: Ask) -> Response:
 async def list_jobs(request: Request, ask: Ask) -> Response:
     """List jobs, newest first."""
     asked_for = read_query(request, shapes.JobsQuery)
-    if not 0 <= asked_for.limit <= MAX_PAGE:
-        raise Refused(f"limit must be from 0 (all) to {MAX_PAGE}, not {asked_for.limit}", field="limit")
+    if not 0 <= asked_for.limit <= shapes.MAX_PAGE:
+        raise Refused(f"limit must be from 0 (all) to {shapes.MAX_PAGE}, not {asked_for.limit}", field="limit")
     query = JobQuery(
         user=asked_for.user,
         phases=asked_for.phase,

@@ -1,7 +1,7 @@
 """The API's description. Each route names the shapes it takes and gives; their schemas are made when asked for."""
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields
 from enum import StrEnum
 from typing import Any, Union, get_args, get_origin, get_type_hints
@@ -12,15 +12,24 @@ from fastapi.openapi.utils import get_openapi
 from corral.api import shapes
 from corral.api.bodies import MAX_BODY_BYTES
 from corral.api.desk import MOST_BYTES
+from corral.control import checks
+from corral.control.bounds import BOUNDS, MAX_ARRAY_ELEMENTS, MAX_PID
+from corral.control.issuing import LONGEST_S
+from corral.control.slicing import MAX_SLICES
 from corral.model import rows
-from corral.model.submission import Submission
+from corral.model.job import Request
+from corral.model.submission import ArraySpec, Submission
 
 _REF = "#/components/schemas/"
+_TAKEN: set[type[Any]] = set()
+"""What bodies are described by."""
+
 _QUERY_TYPES = {str: "string", int: "integer", bool: "boolean"}
 
 
 def takes(cls: type[Any], *, most_bytes: int = MAX_BODY_BYTES) -> dict[str, Any]:
     """`openapi_extra` of a route whose JSON body is a `cls` of at most so many bytes."""
+    _TAKEN.add(cls)
     return {"requestBody": {"required": True, "content": _json_of(cls), MOST_BYTES: most_bytes}}
 
 
@@ -29,7 +38,12 @@ def takes_query(cls: type[Any]) -> dict[str, Any]:
     hints = get_type_hints(cls)
     return {
         "parameters": [
-            {"in": "query", "name": f.name, "required": f.default is MISSING, "schema": _query_schema(hints[f.name])}
+            {
+                "in": "query",
+                "name": f.name,
+                "required": f.default is MISSING,
+                "schema": _query_schema(hints[f.name], cls, f.name),
+            }
             for f in fields(cls)
         ]
     }
@@ -72,6 +86,10 @@ def _schemas() -> dict[str, Any]:
         [(index, "validation", adapter) for index, adapter in enumerate(inputs)], ref_template=f"{_REF}{{model}}"
     )
     schemas: dict[str, Any] = described["$defs"]
+    for cls, limits in _limits().items():
+        for name, limit in limits.items():
+            _narrow(schemas[cls.__name__]["properties"][name], limit)
+    _close(schemas, {cls.__name__ for cls in _TAKEN})
     for cls in told:
         # Defaults are for a client that asks an older server: this one tells every field.
         properties = schemas[cls.__name__]["properties"]
@@ -79,6 +97,62 @@ def _schemas() -> dict[str, Any]:
         for described_field in properties.values():
             described_field.pop("default", None)
     return schemas
+
+
+def _limits() -> dict[type[Any], dict[str, dict[str, Any]]]:
+    """What a schema of each class and field says beside its type: the bounds that are checked."""
+    limits: dict[type[Any], dict[str, dict[str, Any]]] = {
+        cls: {name: {"minimum": bound.least, "maximum": bound.most} for name, bound in bounds.items()}
+        for cls, bounds in BOUNDS.items()
+    }
+    priority = limits[Submission]["priority"]
+    limits[Submission] |= {
+        **{name: {"maxLength": checks.MAX_NAME_LENGTH} for name in ("name", "queue", "project")},
+        "time_limit_s": {"exclusiveMinimum": 0, "exclusiveMaximum": checks.MAX_TIME_LIMIT_S},
+        "begin_at": {"minimum": 0, "maximum": checks.MAX_BEGIN_AT},
+        "checkpoint_grace_s": {"exclusiveMinimum": 0, "maximum": checks.MAX_CHECKPOINT_GRACE_S},
+        "checkpoint_signal": {"enum": list(checks.CHECKPOINT_SIGNALS)},
+        "speeds": {"maxItems": checks.MAX_SPEEDS},
+    }
+    limits[Request]["labels"] = {"maxItems": checks.MAX_LABELS}
+    limits[ArraySpec]["indices"] = {
+        "minItems": 1,
+        "maxItems": MAX_ARRAY_ELEMENTS,
+        "items": {"type": "integer", "minimum": 0, "maximum": checks.MAX_INDEX},
+    }
+    limits[shapes.Batch] = {"jobs": {"minItems": 1, "maxItems": shapes.MAX_BATCH}}
+    limits[shapes.WaitFor] = {"ids": {"maxItems": shapes.MAX_WAITED_FOR}, "timeout_s": {"minimum": 0}}
+    limits[shapes.Adoption] = {"pid": {"minimum": 1, "maximum": MAX_PID}, "priority": priority}
+    limits[shapes.Cut] = {"count": {"minimum": 1, "maximum": MAX_SLICES}}
+    limits[shapes.NewToken] = {"expires_in_s": {"minimum": 1, "maximum": LONGEST_S}}
+    limits[shapes.JobsQuery] = {"limit": {"minimum": 0, "maximum": shapes.MAX_PAGE}}
+    limits[shapes.LogQuery] = {"offset": {"minimum": 0}}
+    return limits
+
+
+def _narrow(schema: dict[str, Any], limit: dict[str, Any]) -> None:
+    """Say the limit of what is not null."""
+    kinds = [kind for kind in schema.get("anyOf", [schema]) if kind.get("type") != "null"]
+    for kind in kinds:
+        kind.update(limit)
+
+
+def _close(schemas: dict[str, Any], names: set[str]) -> None:
+    """What is asked is read strictly: objects of these names, and those in them, have no other fields."""
+    for name in names:
+        schema = schemas[name]
+        if schema.get("type") == "object" and "additionalProperties" not in schema:
+            schema["additionalProperties"] = False
+            _close(schemas, {ref.rsplit("/", 1)[1] for ref in _references(schema["properties"])})
+
+
+def _references(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        if "$ref" in node:
+            yield node["$ref"]
+        node = list(node.values())
+    for value in node if isinstance(node, list) else ():
+        yield from _references(value)
 
 
 def _defined_in(module: types.ModuleType) -> list[type[Any]]:
@@ -89,11 +163,11 @@ def _json_of(cls: type[Any]) -> dict[str, Any]:
     return {"application/json": {"schema": {"$ref": _REF + cls.__name__}}}
 
 
-def _query_schema(kind: Any) -> dict[str, Any]:
+def _query_schema(kind: Any, cls: type[Any], name: str) -> dict[str, Any]:
     if get_origin(kind) in (Union, types.UnionType):
         (kind,) = (arg for arg in get_args(kind) if arg is not type(None))
     if get_origin(kind) is tuple:
         return {"type": "array", "items": {"type": "string", "enum": [member.value for member in get_args(kind)[0]]}}
     if issubclass(kind, StrEnum):
         return {"type": "string", "enum": [member.value for member in kind]}
-    return {"type": _QUERY_TYPES[kind]}
+    return {"type": _QUERY_TYPES[kind], **_limits().get(cls, {}).get(name, {})}

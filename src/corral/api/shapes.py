@@ -13,6 +13,10 @@ from corral.model.rows import DeviceRow, JobRow, MappedDevice, TokenRow
 from corral.model.submission import Submission
 from corral.model.token import Scope
 
+MAX_BATCH = 10_000
+MAX_PAGE = 10_000
+MAX_WAITED_FOR = 10_000
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:

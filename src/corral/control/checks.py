@@ -4,6 +4,7 @@ import resource
 from collections import Counter
 from math import isfinite
 
+from corral.control.bounds import MAX_ARRAY_ELEMENTS, MAX_DEVICES, between, check_bounds
 from corral.model.dependency import clauses_of
 from corral.model.errors import Refused, nearest
 from corral.model.job import JobKind, Request
@@ -12,21 +13,14 @@ from corral.model.output import check_pattern
 from corral.model.submission import ArraySpec, Submission
 from corral.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI
 
-MAX_ARRAY_ELEMENTS = 10_000
-MAX_DEVICES = 100_000
 MAX_NAME_LENGTH = 200
 MAX_SPEEDS = 100
 MAX_LABELS = 100
-MAX_PRIORITY = 1_000_000_000
 MAX_TIME_LIMIT_S = 1e10
 MAX_BEGIN_AT = 1e10
-MAX_MIB = 2**40
-MAX_CPU_MILLI = 10**9
 MAX_INDEX = 2**31 - 1
 CHECKPOINT_SIGNALS = ("USR1", "USR2", "HUP", "INT", "TERM")
 MAX_CHECKPOINT_GRACE_S = 3600.0
-MAX_PID = 2**22
-"""The largest pid there can be, PID_MAX_LIMIT of Linux."""
 
 _LIMITS = frozenset(name.removeprefix("RLIMIT_") for name in dir(resource) if name.startswith("RLIMIT_"))
 
@@ -47,10 +41,7 @@ def check(submission: Submission) -> None:
     _check_request(request)
     _check_gang(request)
     _check_speeds(submission.speeds)
-    _between(submission.retries, 0, 1000, "retries", "0 tries once")
-    _between(submission.priority, -MAX_PRIORITY, MAX_PRIORITY, "priority", "a lower number runs first")
-    _between(submission.umask, 0, 0o777, "umask")
-    _between(submission.owner_pid, 1, MAX_PID, "owner_pid")
+    check_bounds(submission)
     for field, word in (("name", submission.name), ("queue", submission.queue), ("project", submission.project)):
         if len(word) > MAX_NAME_LENGTH or not word.isprintable():
             raise Refused(
@@ -98,17 +89,8 @@ def _check_output(submission: Submission) -> None:
 
 
 def _check_request(request: Request) -> None:
-    _between(request.devices, 0, MAX_DEVICES, "gpus", "0 is a job without a GPU")
-    _between(request.gang_size, 1, MAX_DEVICES, "gang_size", "1 is a job that is no gang")
-    _between(request.share_milli, 1, MILLI_PER_DEVICE, "share_milli", "1000 is a whole device")
-    _between(request.memory_mib, 1, MAX_MIB, "memory_mib")
-    _between(request.memory_percent, 1, 100, "memory_percent")
-    _between(request.cores_percent, 1, 100, "cores_percent")
+    check_bounds(request)
     _check_share(request)
-    _between(request.min_memory_mib, 1, MAX_MIB, "min_memory_mib")
-    _between(request.accept_in_use, 0, MAX_MIB, "accept_in_use", "MiB that must be free")
-    _between(request.cpu_milli, 0, MAX_CPU_MILLI, "cpu_milli", "1000 is a whole core")
-    _between(request.host_memory_mib, 0, MAX_MIB, "host_memory_mib")
     _check_labels(request.labels)
     for field, version in (
         ("min_compute", request.min_compute),
@@ -146,7 +128,7 @@ def _check_gang(request: Request) -> None:
 
 
 def _check_labels(labels: tuple[tuple[str, str], ...]) -> None:
-    _between(len(labels), 0, MAX_LABELS, "labels", "how many there are")
+    between(len(labels), 0, MAX_LABELS, "labels", "how many there are")
     _refuse_twice([key for key, _ in labels], "labels")
     for word in (word for pair in labels for word in pair):
         if len(word) > MAX_NAME_LENGTH or not (word and word.isprintable()):
@@ -154,7 +136,7 @@ def _check_labels(labels: tuple[tuple[str, str], ...]) -> None:
 
 
 def _check_speeds(speeds: tuple[tuple[str, float], ...]) -> None:
-    _between(len(speeds), 0, MAX_SPEEDS, "speeds", "how many models they name")
+    between(len(speeds), 0, MAX_SPEEDS, "speeds", "how many models they name")
     _refuse_twice([model.lower() for model, _ in speeds], "speeds")
     for model, speed in speeds:
         if len(model) > MAX_NAME_LENGTH or not (model.isprintable() and any(map(str.isalnum, model))):
@@ -221,7 +203,7 @@ def _check_surroundings(submission: Submission) -> None:
     for name, limit in submission.rlimits:
         if name not in _LIMITS:
             raise Refused(f"rlimits: {name!r:.60} is no limit; {nearest(name, _LIMITS)}", field="rlimits")
-        _between(limit, -1, 2**63 - 1, "rlimits", f"{name}; -1 is no limit")
+        between(limit, -1, 2**63 - 1, "rlimits", f"{name}; -1 is no limit")
     if submission.kind is JobKind.RUN and not submission.workdir.startswith("/"):
         raise Refused(
             f"the working directory {submission.workdir!r:.200} is no whole path; write one from / on",
@@ -230,17 +212,10 @@ def _check_surroundings(submission: Submission) -> None:
 
 
 def _check_array(array: ArraySpec) -> None:
-    _between(len(array.indices), 1, MAX_ARRAY_ELEMENTS, "array", "how many elements it has")
-    _between(array.limit, 1, MAX_ARRAY_ELEMENTS, "array", "how many of its elements run at once")
+    between(len(array.indices), 1, MAX_ARRAY_ELEMENTS, "array", "how many elements it has")
+    check_bounds(array)
     if len(set(array.indices)) != len(array.indices):
         raise Refused("array: an index is named twice; each element runs once", field="array")
     for index in (min(array.indices), max(array.indices)):
         if not 0 <= index <= MAX_INDEX:
             raise Refused(f"array: {index} is no index; indices are from 0 to {MAX_INDEX}", field="array")
-
-
-def _between(value: int | None, least: int, most: int, field: str, hint: str = "") -> None:
-    if value is not None and not least <= value <= most:
-        raise Refused(
-            f"{field} must be from {least} to {most}, not {value}" + (f" ({hint})" if hint else ""), field=field
-        )

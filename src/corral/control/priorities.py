@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from corral.access.caller import Caller
+from corral.control.bounds import BOUNDS, between
 from corral.model.errors import Refused
 from corral.model.queue import Limits
 from corral.model.submission import Submission
@@ -20,6 +21,7 @@ def settle_priority(limits: Limits, asked: Submission, caller: Caller) -> tuple[
     if asked.nice is None:
         refuse_priority(limits, asked.priority, caller)
         return asked, ()
+    between(asked.nice, *BOUNDS[Submission]["nice"][:2], "nice")
     if asked.priority is not None:
         raise Refused("priority and nice both say how urgent it is; leave one of them out", field="nice")
     steps = -(-asked.nice // NICE_PER_STEP) if asked.nice > 0 else asked.nice // NICE_PER_STEP

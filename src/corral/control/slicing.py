@@ -21,6 +21,9 @@ from corral.sharing.mig_plan import (
 TOOL_TIMEOUT_S = 60.0
 
 
+MAX_SLICES = 100
+
+
 class Slicing:
     """For administrators. `allowed` says that plans may be carried out here; they may always be seen."""
 
@@ -36,8 +39,8 @@ class Slicing:
         Raises Refused when the device has no room for them, Forbidden, and BackendFailed when nvidia-smi fails.
         """
         must_be_admin(caller, "cutting slices")
-        if not 1 <= count <= 100:
-            raise Refused(f"count: {count} is no number of slices; from 1 to 100 is", field="count")
+        if not 1 <= count <= MAX_SLICES:
+            raise Refused(f"count: {count} is no number of slices; from 1 to {MAX_SLICES} is", field="count")
         found = self._device(device)
         offers = parse_offers(self._ask("-lgip", found)) if found.mig_enabled else ()
         return self._row(plan_create(found, profile, count, offers), apply=apply)

@@ -1,0 +1,66 @@
+"""The least and the greatest of each number in a submission: what is checked, and what the API's description tells."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from corral.model.errors import Refused
+from corral.model.job import Request
+from corral.model.submission import ArraySpec, Submission
+from corral.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI
+
+MAX_ARRAY_ELEMENTS = 10_000
+MAX_DEVICES = 100_000
+MAX_PRIORITY = 1_000_000_000
+MAX_NICE = 2**31
+MAX_MIB = 2**40
+MAX_CPU_MILLI = 10**9
+MAX_PID = 2**22
+"""The largest pid there can be, PID_MAX_LIMIT of Linux."""
+
+
+class Bound(NamedTuple):
+    """Both ends are allowed. `called` is the flag's name for the field, where it has another one."""
+
+    least: int
+    most: int
+    hint: str = ""
+    called: str | None = None
+
+
+BOUNDS: Mapping[type[Any], Mapping[str, Bound]] = {
+    Submission: {
+        "retries": Bound(0, 1000, "0 tries once"),
+        "priority": Bound(-MAX_PRIORITY, MAX_PRIORITY, "a lower number runs first"),
+        "nice": Bound(-MAX_NICE, MAX_NICE, "100 is one step of priority"),
+        "umask": Bound(0, 0o777),
+        "owner_pid": Bound(1, MAX_PID),
+    },
+    Request: {
+        "devices": Bound(0, MAX_DEVICES, "0 is a job without a GPU", "gpus"),
+        "gang_size": Bound(1, MAX_DEVICES, "1 is a job that is no gang"),
+        "share_milli": Bound(1, MILLI_PER_DEVICE, "1000 is a whole device"),
+        "split_milli": Bound(SHARE_QUANTUM_MILLI, MAX_DEVICES * MILLI_PER_DEVICE, "1000 is a whole device"),
+        "memory_mib": Bound(1, MAX_MIB),
+        "memory_percent": Bound(1, 100),
+        "cores_percent": Bound(1, 100),
+        "min_memory_mib": Bound(1, MAX_MIB),
+        "accept_in_use": Bound(0, MAX_MIB, "MiB that must be free"),
+        "cpu_milli": Bound(0, MAX_CPU_MILLI, "1000 is a whole core"),
+        "host_memory_mib": Bound(0, MAX_MIB),
+    },
+    ArraySpec: {"limit": Bound(1, MAX_ARRAY_ELEMENTS, "how many of its elements run at once", "array")},
+}
+
+
+def check_bounds(value: Submission | Request | ArraySpec) -> None:
+    """Raises Refused for a number of it that is out of bounds."""
+    for name, bound in BOUNDS[type(value)].items():
+        between(getattr(value, name), bound.least, bound.most, bound.called or name, bound.hint)
+
+
+def between(value: int | None, least: int, most: int, field: str, hint: str = "") -> None:
+    """Raises Refused for a number below `least` or above `most`; None is no number."""
+    if value is not None and not least <= value <= most:
+        raise Refused(
+            f"{field} must be from {least} to {most}, not {value}" + (f" ({hint})" if hint else ""), field=field
+        )
