@@ -90,14 +90,14 @@ class Server:
         self._clock = SystemClock()
         self._started_at = self._clock.now()
         policies = placed_by(settings.placement, site_policies())
-        self._ledger: SqlLedger = open_ledger(home.ledger_url, View(usage_half_life_s=settings.fair_share_half_life_s))
+        self._ledger: SqlLedger = open_ledger(home.ledger_url, _first_view(settings))
         self._source = discover(self._clock, mock=mock, held=self._held_milli, labels=dict(settings.labels))
         self._described = self._source.name == "mock"
         self._processes = HostProcesses()
         self._looks = HostLooks()
         self._backends = self._make_backends()
         self._mps = mps = make_mps(home.root, settings)
-        self._arrangement = Arrangement(settings.sharing, one_user=mps.one_user, unfit=mps.unfit)
+        self._arrangement = Arrangement(settings.sharing, settings.vgpu, one_user=mps.one_user, unfit=mps.unfit)
         self._sampler = Sampler(
             self._source,
             self._clock,
@@ -278,6 +278,14 @@ class Server:
             mock=self._described,
             uptime_s=self._clock.now() - self._started_at,
         )
+
+
+def _first_view(settings: Settings) -> View:
+    """An empty cluster, with what the site says of how it is counted."""
+    return View(
+        usage_half_life_s=settings.fair_share_half_life_s,
+        availability_memory_weight=settings.availability_memory_weight,
+    )
 
 
 def _by_root() -> bool:

@@ -8,6 +8,7 @@ import pytest
 
 from corral.config import Settings, load_settings, settings
 from corral.config.site import SECTIONS
+from corral.model.device import VirtualLayer
 from corral.model.errors import Refused
 from corral.model.means import Means
 from corral.model.split import Strategy
@@ -215,3 +216,45 @@ def test_a_number_of_hundreds_of_digits_is_refused_with_its_line(path: Path, tex
 )
 def test_a_range_of_priorities_has_two_ends_and_the_default_in_it(path: Path, text: str, said: str) -> None:
     assert said in refusal(path, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "vgpu"),
+    [
+        ("vgpu: {layer: gpu-manager, cuda: 12.2}\n", (("*", VirtualLayer("gpu-manager", (12, 2))),)),
+        (
+            "vgpu:\n  0: {layer: hami, cuda: 12.10}\n  A100: {layer: gpu-manager, cuda: 11.8}\n",
+            (("0", VirtualLayer("hami", (12, 10))), ("A100", VirtualLayer("gpu-manager", (11, 8)))),
+        ),
+    ],
+)
+def test_a_site_says_what_makes_virtual_gpus_of_its_devices(
+    path: Path, text: str, vgpu: tuple[tuple[str, VirtualLayer], ...]
+) -> None:
+    path.write_text(text)
+    assert load_settings(path).vgpu == vgpu
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("vgpu: {layer: hami}\n", "line 1: vgpu: takes a layer and the CUDA that it is built for"),
+        ("vgpu:\n  0: {layer: hami, cuda: 12}\n", "line 2: vgpu.cuda: '12' will not do; a version of two parts"),
+        ("vgpu:\n  0: hami\n", "line 1: vgpu: takes a group of lines"),
+        ("vgpu: {layer: hami, cuda: 12.2, on: 0}\n", "line 1: vgpu.on is not a setting"),
+        ("vgpu: hami\n", "line 1: vgpu: takes a group of lines"),
+        ("min_compute_capability: 8\n", "line 1: min_compute_capability: '8' will not do; a version of two parts"),
+        ("availability_memory_weight: 1.5\n", "line 1: availability_memory_weight: '1.5' will not do"),
+    ],
+)
+def test_what_is_no_layer_version_or_weight_is_refused_with_its_line(path: Path, text: str, words: str) -> None:
+    path.write_text(text)
+    with pytest.raises(Refused) as refused:
+        load_settings(path)
+    assert words in str(refused.value)
+
+
+def test_a_site_says_how_old_a_gpu_may_be_and_what_availability_is_weighed_by(path: Path) -> None:
+    path.write_text("min_compute_capability: 8.0\navailability_memory_weight: 0.25\n")
+    settings = load_settings(path)
+    assert (settings.min_compute, settings.availability_memory_weight) == ((8, 0), 0.25)

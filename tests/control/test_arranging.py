@@ -5,6 +5,7 @@ import pytest
 from corral.config import Settings
 from corral.config.site import PoolPlan, PoolStrategy
 from corral.control.arranging import arrange
+from corral.model.device import VirtualLayer
 from corral.model.errors import Refused
 from corral.model.means import Means
 from corral.model.queue import Pool, Project, Queue, Quota
@@ -96,3 +97,10 @@ def test_a_line_of_sharing_is_no_remark_where_the_gpus_are_not_known_or_it_is_fo
 def test_fewer_gpus_than_expected_are_reported() -> None:
     remarks = arrange(Settings(expected_gpus=32), NODES).remarks
     assert remarks == ("cluster.total_gpus expects 32 GPUs, but there are 10",)
+
+
+def test_a_minimum_that_no_gpu_here_meets_and_a_layer_for_none_are_reported() -> None:
+    settings = Settings(min_compute=(99, 0), vgpu=(("99", VirtualLayer("hami", (12, 2))),))
+    layer, least = arrange(settings, NODES).remarks
+    assert layer.startswith("vgpu: no GPU here is 99, by index, UUID or model")
+    assert least.startswith("min_compute_capability 99.0 keeps back every GPU here")

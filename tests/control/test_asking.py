@@ -97,3 +97,14 @@ def test_a_reserved_part_is_by_time_slices_for_nothing_holds_a_session_to_more()
     assert Asking().settle(reservation, "alice")[0].request.means is Means.TIMESLICE
     with pytest.raises(Refused, match="a reserved part of a GPU is shared by timeslice"):
         Asking().settle(Submission(kind=JobKind.RESERVE, resources={"nvidia.com/mps-core": "25"}), "alice")
+
+
+@pytest.mark.parametrize(("asked", "least"), [(None, (8, 0)), ((7, 5), (8, 0)), ((9, 0), (9, 0))])
+def test_what_the_site_keeps_back_no_request_gets(asked: tuple[int, int] | None, least: tuple[int, int]) -> None:
+    submission = Submission(command=("true",), request=Request(min_compute=asked))
+    assert Asking(min_compute=(8, 0)).settle(submission, "alice")[0].request.min_compute == least
+
+
+def test_a_job_without_gpus_is_asked_for_no_capability() -> None:
+    submission = Submission(command=("true",), request=Request(devices=0))
+    assert Asking(min_compute=(8, 0)).settle(submission, "alice")[0].request.min_compute is None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.box import Box
+from tests.e2e.box import SETTINGS, Box, described, serving
 
 
 def python_with_torch(root: Path, cuda: str) -> str:
@@ -68,3 +68,40 @@ def test_estimate_names_the_devices_here_that_would_hold_the_model(box: Box) -> 
 def test_a_dry_run_is_refused_as_the_submission_would_be(box: Box, too_new: str) -> None:
     done = box.run("submit", "--dry-run", "--", too_new, "train.py")
     assert (done.returncode, "CUDA 13.0" in done.stderr) == (2, True)
+
+
+SITE = f"""{SETTINGS}
+vgpu:
+  0: {{layer: gpu-manager, cuda: 12.4}}
+  1: {{layer: gpu-manager, cuda: 12.2}}
+"""
+
+
+def test_a_part_of_a_virtual_gpu_is_given_only_to_programs_that_its_layer_knows(tmp_path: Path) -> None:
+    of_12_4, of_11_8 = (python_with_torch(tmp_path / cuda, cuda) for cuda in ("12.4", "11.8"))
+    with serving(described(2), SITE) as box:
+        part = ("submit", "--gpus", "0.5", "--hold")
+        newer = box.run(*part, "--", of_12_4, "train.py")
+        assert newer.returncode == 2
+        assert "gpu-manager is built for CUDA 12.2" in newer.stderr
+        assert "its virtual GPUs support CUDA below 12.4 only" in newer.stderr
+        assert "must be of one major version; they are 11, 12 and 12" in box.run(*part, "--", of_11_8, "t.py").stderr
+        assert box.run("submit", "--gpus", "1", "--hold", "--", of_12_4, "train.py").returncode == 0
+        assert "below 12.4 only" in box.run("check", "--gpus", "0.5", "--", of_12_4, "train.py").stdout
+
+
+def test_a_site_hands_out_no_gpu_that_is_too_old_for_it() -> None:
+    with serving(described(2), f"{SETTINGS}min_compute_capability: 9.0\n") as box:
+        done = box.run("submit", "--", "true")
+        assert done.returncode == 2
+        assert "no such GPU has compute capability 9.0; the highest here is 8.0" in done.stderr
+        assert "this site hands out no GPU below compute capability 9.0" in " ".join(done.stderr.split())
+        assert "keeps back every GPU here" in box.run("config", "check").stdout + (box.home / "server.log").read_text()
+
+
+def test_a_site_weighs_availability_as_it_likes() -> None:
+    with serving(described(1, extra="utilization_pct = 40"), f"{SETTINGS}availability_memory_weight: 0.25\n") as box:
+        box.until(lambda: box.api("/api/v1/devices")["devices"][0]["availability"] is not None)
+        (device,) = box.api("/api/v1/devices")["devices"]
+        memory = device["memory_free_mib"] / device["memory_total_mib"]
+        assert device["availability"] == pytest.approx(0.25 * memory + 0.75 * (100 - device["utilization_pct"]) / 100)

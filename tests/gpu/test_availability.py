@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.gpu import check_gpu_availability, select_gpus_for_task, wait_for_gpu_availability
+from corral.gpu import check_gpu_availability, monitor, select_gpus_for_task, wait_for_gpu_availability
 from corral.model.errors import Refused
 from tests.nvml_stub import NvmlStub
 
@@ -100,3 +100,14 @@ def test_too_few_to_select_from_is_an_error_with_the_numbers(stub: NvmlStub) -> 
     stub.say("devices 2", "gpu 1 used 79000")
     with pytest.raises(RuntimeError, match="2 GPUs with 8000 MB free needed, 1 of 2 will do; GPU 1: 2320 MB free"):
         select_gpus_for_task(2)
+
+
+def test_a_site_weighs_memory_and_idle_time_as_it_likes(
+    stub: NvmlStub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub.say("devices 2", "gpu 0 util 40", "gpu 1 used 40000")
+    assert select_gpus_for_task(2) == [0, 1]
+    (tmp_path / "config.yaml").write_text("availability_memory_weight: 0.1\n")
+    monkeypatch.setenv("CORRAL_HOME", str(tmp_path))
+    monkeypatch.setattr(monitor, "_MONITOR", monitor.GPUMonitor())
+    assert select_gpus_for_task(2) == [1, 0]

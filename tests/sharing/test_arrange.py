@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from corral.model.device import Device, Node
+from corral.model.device import Device, Node, VirtualLayer
 from corral.model.means import Means
-from corral.sharing.arrange import Arrangement, slice_milli
+from corral.sharing.arrange import Arrangement, idle_rules, slice_milli
 
 
 def test_without_rules_a_device_is_shared_by_time_slices(node: Node) -> None:
@@ -98,3 +98,15 @@ def test_what_several_devices_lack_is_said_once_and_of_a_sliced_one_that_its_sli
         "GPU 0, 2: there is no program; they are given whole",
         "GPU 1: there is no program; only slices are handed out",
     )
+
+
+def test_the_closest_layer_of_virtual_gpus_counts(node: Node) -> None:
+    manager, hami = VirtualLayer("gpu-manager", (12, 2)), VirtualLayer("hami", (12, 4))
+    assert {device.virtual for device in Arrangement().node(node).devices} == {None}
+    devices = Arrangement(layers=(("*", hami), ("GPU-a", manager))).node(node).devices
+    assert [device.virtual for device in devices[:2]] == [manager, hami]
+
+
+def test_a_rule_that_is_for_no_device_here_is_idle(node: Node) -> None:
+    devices = Arrangement().node(node).devices
+    assert idle_rules(["0", "GPU-a", "A100", "*", "9", "H100", "GPU-x"], devices) == ("9", "H100", "GPU-x")

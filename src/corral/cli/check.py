@@ -11,6 +11,7 @@ import typer
 
 from corral.cli.screen import command_group, example, painted, print_json, say, width, wrapped, write_painted
 from corral.client import Client, DeviceRow, NoServer, ServerInfo
+from corral.model.device import VirtualLayer
 from corral.model.errors import Refused, nearest
 from corral.model.fit import profile_matches
 from corral.model.means import Means
@@ -72,7 +73,6 @@ def check(
     from corral.preflight.detect import Stated, detect
     from corral.preflight.rules import blocking
     from corral.preflight.rules import check as find
-    from corral.preflight.subject import VirtualLayer
 
     stated = Stated(None if cuda is None else _version(cuda, "--cuda"), None if dtype is None else parse_dtype(dtype))
     if driver is not None:
@@ -82,8 +82,9 @@ def check(
     asked = gpus or ranks
     places = [_granted(place, asked, gpu_mem, share) for place in _places(gpu_model, driver, mig)]
     if vgpu_cuda is not None:
-        layer = VirtualLayer("the layer of virtual GPUs", _version(vgpu_cuda, "--vgpu-cuda"))
-        places = [replace(place, virtual=layer) for place in places]
+        baseline = _version(vgpu_cuda, "--vgpu-cuda")
+        unnamed = VirtualLayer("the layer of virtual GPUs", baseline)
+        places = [replace(place, virtual=replace(place.virtual or unnamed, baseline=baseline)) for place in places]
     results = [(place, find(found.work_in(place), place, strict=strict)) for place in places]
     if json:
         shown = [{"model": place.model, "findings": [asdict(one) for one in findings]} for place, findings in results]
@@ -159,8 +160,16 @@ def _places(gpu_model: str | None, driver: str | None, mig: str | None) -> "list
     return [_place(server, driver, next(same)) for _, same in kinds] or [Place(driver=driver)]
 
 
-def _kind(device: DeviceRow) -> tuple[str, int, bool]:
-    return device.name, device.memory_total_mib or 0, bool(device.mig_enabled)
+def _kind(device: DeviceRow) -> tuple[str, int, bool, str, str]:
+    layer = device.vgpu_layer or "", device.vgpu_cuda or ""
+    return device.name, device.memory_total_mib or 0, bool(device.mig_enabled), *layer
+
+
+def _layer(device: DeviceRow) -> VirtualLayer | None:
+    from corral.preflight.compatibility import version_of
+
+    baseline = version_of(device.vgpu_cuda or "")
+    return None if device.vgpu_layer is None or baseline is None else VirtualLayer(device.vgpu_layer, baseline)
 
 
 def _place(server: ServerInfo, driver: str | None, device: DeviceRow) -> "Place":
@@ -173,6 +182,7 @@ def _place(server: ServerInfo, driver: str | None, device: DeviceRow) -> "Place"
         cuda=None if driver else version_of(server.cuda_version or ""),
         compute=version_of(device.compute_capability or "") or compute_of_model(device.name),
         means=Means(device.means) if device.means else Means.TIMESLICE,
+        virtual=_layer(device),
         mig=device.mig_enabled,
         device_memory_mib=device.memory_total_mib,
     )

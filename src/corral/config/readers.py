@@ -6,7 +6,15 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from corral.model.errors import Refused, nearest
-from corral.model.units import DECIMAL, MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI, WHOLE, parse_duration_s, parse_memory_mib
+from corral.model.units import (
+    DECIMAL,
+    MILLI_PER_DEVICE,
+    SHARE_QUANTUM_MILLI,
+    WHOLE,
+    is_whole,
+    parse_duration_s,
+    parse_memory_mib,
+)
 
 if TYPE_CHECKING:
     from yaml.nodes import ScalarNode
@@ -64,6 +72,14 @@ def number(least: float, most: float, *, factor: float = 1.0) -> Reader:
         return float(node.value) * factor
 
     return read
+
+
+def version(node: "ScalarNode") -> tuple[int, int]:
+    """A version of two parts, such as 12.2 or 8.0."""
+    major, dot, minor = node.value.partition(".")
+    if not (dot and is_whole(major) and is_whole(minor)):
+        raise Refused(f"{node.value!r:.60} will not do; a version of two parts, such as 8.0, is accepted")
+    return int(major), int(minor)
 
 
 def above_zero(node: "ScalarNode") -> float:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corral.config.groups import Group, Key, NodeReader, Placed, line_of, lines_of, one, read_group, several
-from corral.config.readers import duration, integer, memory, number, one_of, text, yes_or_no
+from corral.config.readers import duration, integer, memory, number, one_of, text, version, yes_or_no
 from corral.config.site import (
     SECTIONS,
     PoolPlan,
@@ -23,7 +23,7 @@ from corral.config.site import (
     read_section,
     read_user_quota,
 )
-from corral.model.device import VERSION_LABELS
+from corral.model.device import MEMORY_WEIGHT, VERSION_LABELS, VirtualLayer
 from corral.model.errors import Refused
 from corral.model.means import Means
 from corral.model.queue import Project, Queue, Quota
@@ -65,6 +65,9 @@ class Settings:
         exclusive_process_mode: the driver lets a single process onto a device that was given whole.
         mig_changes: administrators may have MIG slices cut and given up through the server.
         strict_cuda: a runtime newer than the driver's CUDA is refused within a major version too.
+        min_compute: devices of a lower compute capability, or of none that is known, are not handed out.
+        vgpu: what makes virtual GPUs of which devices, (which, layer) pairs; `which` is as in `sharing`.
+        availability_memory_weight: what free memory counts in the availability of a device, idle time having the rest.
         labels: what jobs may ask of this host's node, (key, value) pairs sorted by key.
         cluster_name, expected_gpus: what the site calls the cluster, and how many GPUs it should have.
         strategy, reserved_ratio: how pools set GPUs apart, and the part of all that a pool without GPUs of its own has.
@@ -109,6 +112,9 @@ class Settings:
     exclusive_process_mode: bool = False
     mig_changes: bool = False
     strict_cuda: bool = False
+    min_compute: tuple[int, int] | None = None
+    vgpu: tuple[tuple[str, VirtualLayer], ...] = ()
+    availability_memory_weight: float = MEMORY_WEIGHT
     labels: tuple[tuple[str, str], ...] = ()
     cluster_name: str | None = None
     expected_gpus: int | None = None
@@ -246,6 +252,21 @@ def _sharing(_path: Path, node: "Node") -> tuple[tuple[str, Means], ...]:
     return tuple(rules)
 
 
+def _vgpu(path: Path, node: "Node") -> tuple[tuple[str, VirtualLayer], ...]:
+    """A layer for all devices, `{layer: gpu-manager, cuda: 12.2}`, or lines of devices and their layers, in order."""
+    lines = lines_of(node).value
+    if {str(key.value) for key, _ in lines} & _VGPU.keys():
+        return (("*", _layer(path, node)),)
+    return tuple((str(which.value), _layer(path, layer)) for which, layer in lines)
+
+
+def _layer(path: Path, node: "Node") -> VirtualLayer:
+    said = read_group(path, lines_of(node), _VGPU, "vgpu.").values
+    if len(said) < len(_VGPU):
+        raise Refused("takes a layer and the CUDA that it is built for: {layer: gpu-manager, cuda: 12.2}")
+    return VirtualLayer(said["layer"], said["cuda"])
+
+
 def _labels(path: Path, node: "Node") -> tuple[tuple[str, str], ...]:
     """Lines such as `zone: a`; what the host tells of itself is not for a site to say."""
     from yaml.nodes import ScalarNode
@@ -290,6 +311,7 @@ def _shared_means(node: "ScalarNode") -> Means:
 
 
 _LABEL_LENGTH = 200
+_VGPU = {"layer": Key("layer", one(text)), "cuda": Key("cuda", one(version))}
 MAX_PRIORITY = 1_000_000
 _HOUR_S = 3600.0
 _SETTINGS: dict[str, tuple[str, NodeReader]] = {
@@ -323,6 +345,9 @@ _SETTINGS: dict[str, tuple[str, NodeReader]] = {
     "exclusive_process_mode": ("exclusive_process_mode", one(yes_or_no)),
     "mig_changes": ("mig_changes", one(yes_or_no)),
     "strict_cuda": ("strict_cuda", one(yes_or_no)),
+    "min_compute_capability": ("min_compute", one(version)),
+    "vgpu": ("vgpu", _vgpu),
+    "availability_memory_weight": ("availability_memory_weight", one(number(0, 1))),
     "labels": ("labels", _labels),
 }
 

@@ -11,7 +11,7 @@ from corral.model.fact import SiteArranged
 from corral.model.queue import Limits, Pool, Queue, Quota
 from corral.scheduling.policy import POLICIES, SCORE_NAMES, Policy
 from corral.scheduling.sound import contradictions
-from corral.sharing.arrange import Arrangement as Sharing
+from corral.sharing.arrange import idle_rules
 
 DEFAULT_QUEUE = "default"
 
@@ -90,10 +90,14 @@ def _remarks(settings: Settings, devices: list[Device] | None) -> Iterator[str]:
             # It may have fallen off the bus: that must not keep a server from starting.
             if not _named(name, devices):
                 yield f"pool {plan.name}: GPU {name} is not here and is left out (there are {known})"
-    for which in Sharing(settings.sharing).idle_rules(devices):
-        models = ", ".join(sorted({device.model for device in devices}))
-        there = f"{known}: {models}" if devices else known
-        yield f"sharing: no GPU here is {which}, by index, UUID or model; the line is idle (there are {there})"
+    models = ", ".join(sorted({device.model for device in devices}))
+    there = f"{known}: {models}" if devices else known
+    for key, rules in (("sharing", settings.sharing), ("vgpu", settings.vgpu)):
+        for which in idle_rules([which for which, _ in rules], devices):
+            yield f"{key}: no GPU here is {which}, by index, UUID or model; the line is idle (there are {there})"
+    least = settings.min_compute
+    if least is not None and not any((device.compute_capability or (0, 0)) >= least for device in devices):
+        yield f"min_compute_capability {least[0]}.{least[1]} keeps back every GPU here (there are {there})"
 
 
 def _queues(settings: Settings) -> dict[str, Queue]:

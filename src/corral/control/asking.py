@@ -11,6 +11,7 @@ from corral.model.job import JobKind, Request
 from corral.model.means import Means
 from corral.model.split import Strategy
 from corral.model.submission import Submission
+from corral.model.view import View
 from corral.sharing.definitions import Catalogue
 from corral.sharing.resources import to_ask
 
@@ -26,11 +27,14 @@ class Asking:
         catalogue: the resource names that are understood here, None for those that come with Corral.
         split, may_fragment: how a share that no device has room for is split, and whether into parts of several. A
             request may say how it wants to be split, and that it will not do in parts.
+        min_compute: the least compute capability of the devices that are handed out, None for any; one that does not
+            tell its own is not handed out then.
     """
 
     catalogue: Catalogue | None = None
     split: Strategy = Strategy.EVENLY
     may_fragment: bool = True
+    min_compute: tuple[int, int] | None = None
 
     def settle(self, submission: Submission, user: str) -> tuple[Submission, tuple[str, ...]]:
         """The submission with a request that stands by itself, and notes for the user on what was rounded.
@@ -46,6 +50,8 @@ class Asking:
             request = replace(
                 request, split=request.split or self.split, may_fragment=request.may_fragment and self.may_fragment
             )
+        if self.min_compute is not None and request.devices:
+            request = replace(request, min_compute=max(self.min_compute, request.min_compute or (0, 0)))
         if submission.kind is not JobKind.RUN and request.devices and not request.whole:
             request = _reserved(request)
         tenant = user if request.devices and not request.whole else None
@@ -54,6 +60,15 @@ class Asking:
         if request is submission.request and not submission.resources:
             return submission, notes
         return replace(submission, request=request, resources={}), notes
+
+    def explained(self, refused: Refused, view: View) -> Refused:
+        """The refusal of what no device here can serve, with what the site keeps back of those that there are."""
+        least = self.min_compute
+        devices = [device for node in view.nodes.values() for device in node.devices]
+        if least is None or all((device.compute_capability or (0, 0)) >= least for device in devices):
+            return refused
+        words = f"this site hands out no GPU below compute capability {least[0]}.{least[1]}"
+        return Refused(f"{refused} ({words}: min_compute_capability)", field=refused.field)
 
     def _of_resources(self, submission: Submission) -> Ask:
         plain = Request()

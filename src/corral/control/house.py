@@ -150,4 +150,4 @@ class House:
 def _asking(home: Home, settings: Settings) -> Asking:
     names = settings.resource_names
     catalogue = None if names is None else load_catalogue([home.root / names])
-    return Asking(catalogue, settings.split, settings.split_fragments)
+    return Asking(catalogue, settings.split, settings.split_fragments, settings.min_compute)

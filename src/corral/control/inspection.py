@@ -128,6 +128,7 @@ def _place(node: Node, device: Device, request: Request) -> "Place":
         share_milli=split // devices if split is not None and spread else request.share_milli,
         memory_mib=grant_memory_mib(request, slot_of(device, None, 0, 0)),
         device_memory_mib=device.memory_mib,
+        virtual=device.virtual,
     )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from corral.model.allocation import Allocation, Grant
 from corral.model.certainty import Certainty
-from corral.model.device import Device, DeviceCondition, DeviceSample
+from corral.model.device import Device, DeviceCondition, DeviceSample, availability_score
 from corral.model.job import Job, Request
 from corral.model.plan import WaitReason
 from corral.model.rows import DeviceRow, GrantRow, HolderRow, JobRow, LinkRow, ProcessRow
@@ -128,7 +128,17 @@ def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample
         parent=device.parent_uuid,
         means=device.means.value,
         links=tuple(LinkRow(link.peer_uuid, link.kind, link.lanes) for link in device.links),
+        availability=_availability(view, device, seen),
+        vgpu_layer=None if device.virtual is None else device.virtual.name,
+        vgpu_cuda=None if device.virtual is None else _dotted(device.virtual.baseline),
     )
+
+
+def _availability(view: View, device: Device, seen: DeviceSample) -> float | None:
+    if seen.memory_free_mib is None or seen.utilization_pct is None:
+        return None
+    weight = view.availability_memory_weight
+    return availability_score(seen.memory_free_mib, device.memory_mib, seen.utilization_pct, weight)
 
 
 def holding(view: View, allocation: Allocation) -> str | None:

@@ -138,7 +138,10 @@ class Service:
         shut = shut_pools(view, user, submission.project)
         wish = submission.request, submission.speeds, shut
         if wish not in possible:
-            refuse_impossible(view, submission, shut)
+            try:
+                refuse_impossible(view, submission, shut)
+            except Refused as refused:
+                raise self._asking.explained(refused, view) from None
             possible.add(wish)
 
     def _owner(self, submission: Submission) -> ProcessIdentity | None:

@@ -1,14 +1,11 @@
 """Are there GPUs for a task now, and which? These functions look; `corral.gpu.lease` takes."""
 
 import logging
-import os
 import time
 
-from corral.config import load_settings
 from corral.gpu.monitor import GPUMonitor, get_gpu_monitor, why_not
-from corral.gpu.sight import by_score
+from corral.gpu.sight import by_score, site_settings
 from corral.model.errors import Refused
-from corral.model.home import find_home
 from corral.model.units import count_of
 
 logger = logging.getLogger(__name__)
@@ -92,17 +89,9 @@ def _is_hopeless(required_gpus: int) -> bool:
 
 def _blind(required_gpus: int) -> tuple[bool, str]:
     """The answer when nothing can be seen: no, unless the site has decided otherwise."""
-    if _assumed_available():
+    if site_settings().assume_available:
         return True, f"no GPU can be seen here; {count_of(required_gpus, 'GPU')} assumed available, as the site decided"
     return False, "no GPU can be seen on this machine (no driver, or it does not answer), so none is available"
-
-
-def _assumed_available() -> bool:
-    try:
-        return load_settings(find_home(os.environ, os.getcwd()).config_file).assume_available
-    except (Refused, OSError) as error:
-        logger.warning("the site's settings are passed over: %s", error)
-        return False
 
 
 def _check_count(required_gpus: int) -> None:

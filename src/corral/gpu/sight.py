@@ -8,8 +8,10 @@ from dataclasses import dataclass
 
 from corral.client import Client, DeviceRow
 from corral.clock import SystemClock
+from corral.config import Settings, load_settings
 from corral.model.device import Device, DeviceSample, DeviceState, availability_score
-from corral.model.errors import BackendFailed, CorralError
+from corral.model.errors import BackendFailed, CorralError, Refused
+from corral.model.home import find_home
 from corral.telemetry.discover import discover
 from corral.telemetry.driver_thread import DriverThread
 
@@ -31,7 +33,8 @@ class GPUInfo:
 
     Attributes:
         index: as nvidia-smi counts.
-        score: 0.6 x free memory + 0.4 x idle utilisation, from 0.0 to 1.0; 0.0 when either could not be read.
+        score: 0.6 x free memory + 0.4 x idle utilisation, unless the site weighs them otherwise, from 0.0 to 1.0; 0.0
+            when either could not be read.
         uuid: the driver's name for the GPU, the same in every tool.
         taken: why it is not to be had whatever it measures: its job, its administrator or its health; None when it is.
         process_count: compute processes on it, None when they could not be listed.
@@ -63,6 +66,7 @@ class Sight:
         self._driver = DriverThread(_ANSWER_TIMEOUT_S)
         self._source = discover(SystemClock())
         self._complained: str | None = None
+        self._memory_weight = site_settings().availability_memory_weight
 
     def look(self) -> list[GPUInfo] | None:
         """Every GPU by index, None when none can be read. Says why once, and never raises."""
@@ -79,7 +83,7 @@ class Sight:
                 logger.warning("the GPUs of this machine cannot be read: %s", error)
             self._complained = str(error)
             return []
-        return [_from_sample(device, samples.get(device.uuid)) for device in devices]
+        return [_from_sample(device, samples.get(device.uuid), self._memory_weight) for device in devices]
 
     def _read(self) -> tuple[tuple[Device, ...], dict[str, DeviceSample]]:
         devices = self._source.node().devices
@@ -96,6 +100,15 @@ def see_through_server() -> list[GPUInfo] | None:
         return None
     here = [row for row in rows if row.node in (None, platform.node())]
     return [_from_row(row) for row in here] or None
+
+
+def site_settings() -> Settings:
+    """What the site has set where that can be read here, the defaults otherwise."""
+    try:
+        return load_settings(find_home(os.environ, os.getcwd()).config_file)
+    except (Refused, OSError) as error:
+        logger.warning("the site's settings are passed over: %s", error)
+        return Settings()
 
 
 def own_job() -> str | None:
@@ -119,11 +132,18 @@ def _from_row(row: DeviceRow) -> GPUInfo:
         utilization_percent=row.utilization_pct,
         temperature_c=row.temperature_c,
         power_draw_w=row.power_w,
-        score=0.0 if unreadable else availability_score(row.memory_free_mib, row.memory_total_mib, row.utilization_pct),
+        score=0.0 if unreadable else _availability(row),
         uuid=row.uuid,
         taken=_why_taken(row),
         process_count=None if unreadable else len(row.processes),
     )
+
+
+def _availability(row: DeviceRow) -> float:
+    """As the server counts it; a server of an older version does not say."""
+    if row.availability is not None:
+        return row.availability
+    return availability_score(row.memory_free_mib, row.memory_total_mib, row.utilization_pct)
 
 
 def _why_taken(row: DeviceRow) -> str | None:
@@ -136,7 +156,7 @@ def _why_taken(row: DeviceRow) -> str | None:
     return f"{row.state}: {row.state_reason}" if row.state_reason else row.state
 
 
-def _from_sample(device: Device, sample: DeviceSample | None) -> GPUInfo:
+def _from_sample(device: Device, sample: DeviceSample | None, memory_weight: float) -> GPUInfo:
     if sample is None:
         sample = DeviceSample(device.uuid, 0.0, fault="the driver gave no reading")
     processes = sample.processes
@@ -149,7 +169,9 @@ def _from_sample(device: Device, sample: DeviceSample | None) -> GPUInfo:
         utilization_percent=sample.utilization_pct,
         temperature_c=sample.temperature_c,
         power_draw_w=None if sample.power_mw is None else sample.power_mw / 1000,
-        score=availability_score(sample.memory_free_mib, sample.memory_total_mib, sample.utilization_pct),
+        score=availability_score(
+            sample.memory_free_mib, sample.memory_total_mib, sample.utilization_pct, memory_weight
+        ),
         uuid=device.uuid,
         taken=f"unreadable: {sample.fault}" if sample.fault else None,
         process_count=None if processes is None else len(processes),

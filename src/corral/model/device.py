@@ -38,6 +38,14 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
+class VirtualLayer:
+    """A layer that makes virtual GPUs of a device, such as GPU-Manager or HAMi, and the CUDA that it is built for."""
+
+    name: str
+    baseline: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Device:
     """One physical accelerator, or a slice of one that is handed out like a device. What is not known is None.
 
@@ -66,6 +74,7 @@ class Device:
     mig_profile: str | None = None
     parent_uuid: str | None = None
     slice_milli: int | None = None
+    virtual: VirtualLayer | None = None
 
 
 VERSION_LABELS = ("driver-version", "cuda-major-version", "cuda-minor-version")
@@ -180,11 +189,21 @@ class DeviceCondition:
         return self.strangers_since if state in (DeviceState.IN_USE, DeviceState.STALE) else None
 
 
-def availability_score(memory_free_mib: int | None, memory_total_mib: int | None, utilization_pct: int | None) -> float:
-    """0.6 x free memory + 0.4 x idle utilisation, each as a fraction: 1.0 is wholly idle.
+MEMORY_WEIGHT = 0.6
+"""What free memory counts in the availability of a device where its site says nothing; the rest is for idle time."""
+
+
+def availability_score(
+    memory_free_mib: int | None,
+    memory_total_mib: int | None,
+    utilization_pct: int | None,
+    memory_weight: float = MEMORY_WEIGHT,
+) -> float:
+    """Free memory and idle utilisation, each as a fraction, weighed so that 1.0 is wholly idle.
 
     0.0 when any part could not be read, or the device has no memory: what cannot be read is never preferred.
     """
     if memory_free_mib is None or not memory_total_mib or utilization_pct is None:
         return 0.0
-    return 0.6 * memory_free_mib / memory_total_mib + 0.4 * (100 - utilization_pct) / 100
+    idle = (100 - utilization_pct) / 100
+    return memory_weight * memory_free_mib / memory_total_mib + (1 - memory_weight) * idle

@@ -144,6 +144,8 @@ class DeviceRow:
         state_since: since when, where that is known: of what is unreadable, unhealthy, in_use or stale.
         since: when strangers were first seen on it.
         means: how it is shared: exclusive, mps, mig or timeslice.
+        availability: free memory and idle time as one number, 1.0 being wholly idle; None where one is not known.
+        vgpu_layer, vgpu_cuda: what makes virtual GPUs of it, and the CUDA that this is built for, as the site says.
         mig_profile, parent: of a MIG slice, and the UUID of the device that it is cut from.
     """
 
@@ -172,6 +174,9 @@ class DeviceRow:
     parent: str | None = None
     means: str = ""
     links: tuple[LinkRow, ...] = ()
+    availability: float | None = None
+    vgpu_layer: str | None = None
+    vgpu_cuda: str | None = None
 
     @property
     def sliced(self) -> bool:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from corral.model.allocation import Allocation, Placement, Reserve
-from corral.model.device import Device, DeviceCondition, Node
+from corral.model.device import MEMORY_WEIGHT, Device, DeviceCondition, Node
 from corral.model.fact import (
     AllocationEnded,
     AllocationMade,
@@ -52,6 +52,7 @@ class View:
         spent: GPU-seconds by the hour, of each ("user" | "project" | "queue", name).
         served: GPU-seconds that a job that has not ended got in earlier attempts, by job id.
         promises: what the last plan reserved, by job id; a plan with conservative backfill breaks none of them.
+        availability_memory_weight: what free memory counts in the availability of a device; the rest is for idle time.
         given: UUIDs of the devices that were handed out last on each node, by node; the node of the newest last.
         durations: the last run times in seconds, newest last, by (user, job name).
     """
@@ -76,6 +77,7 @@ class View:
     given: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: EMPTY)
     promises: Mapping[str, Reserve] = field(default_factory=lambda: EMPTY)
     usage_half_life_s: float = 7 * 86400.0
+    availability_memory_weight: float = MEMORY_WEIGHT
 
     def advance(self, deltas: Iterable[Delta]) -> "View":
         """The view after `deltas`, this one untouched."""

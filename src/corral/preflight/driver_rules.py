@@ -80,7 +80,7 @@ def virtual_layer(work: Work, place: Place) -> Iterator[Finding]:
         why = f"runtime, {layer.name} and driver must be of one major version; they are {majors}"
         same = f"install a build for CUDA {layer.baseline[0]}, up to {dotted(layer.baseline)}"
         yield Finding(Severity.BLOCK, "virtual-layer", what, why, f"{same}; {whole}")
-    elif layer.name.lower() == "gpu-manager" and runtime >= _MANAGER_LIMIT:
+    elif layer.name.lower().replace("_", "-") == "gpu-manager" and runtime >= _MANAGER_LIMIT:
         why = f"its virtual GPUs support CUDA below {dotted(_MANAGER_LIMIT)} only"
         yield Finding(Severity.BLOCK, "virtual-layer", what, why, f"install a build for CUDA 12.3 or older; {whole}")
 

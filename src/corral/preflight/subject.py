@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
+from corral.model.device import VirtualLayer
 from corral.model.means import Means
 from corral.model.units import MILLI_PER_DEVICE
 from corral.preflight.compatibility import Version
@@ -56,14 +57,6 @@ class Work:
     fitting_context: int | None = None
     memory_fraction: float | None = None
     allocator: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class VirtualLayer:
-    """A layer that makes virtual GPUs of a device, such as GPU-Manager or HAMi, and the CUDA it is built for."""
-
-    name: str
-    baseline: Version
 
 
 @dataclass(frozen=True, slots=True)

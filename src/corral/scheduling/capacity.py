@@ -257,7 +257,8 @@ class Capacity:
         condition = self.view.conditions.get(device.uuid)
         if condition is None:
             return 0.0
-        return availability_score(condition.memory_free_mib, device.memory_mib, condition.utilization_pct)
+        weight = self.view.availability_memory_weight
+        return availability_score(condition.memory_free_mib, device.memory_mib, condition.utilization_pct, weight)
 
 
 def _hardware(node: Node) -> tuple[tuple[Device, ...], int, int]:

@@ -25,6 +25,6 @@ def gpu_info(view: View, start: Start) -> GpuInfo:
         condition = view.conditions.get(uuid)
         free_mib = condition.memory_free_mib if condition else None
         utilization = condition.utilization_pct if condition else None
-        score = availability_score(free_mib, device.memory_mib, utilization)
+        score = availability_score(free_mib, device.memory_mib, utilization, view.availability_memory_weight)
         details.append(ChosenDevice(device.index, device.model, free_mib, utilization, round(score, 4)))
     return GpuInfo(len(details), tuple(chosen.index for chosen in details), start.method, tuple(details))

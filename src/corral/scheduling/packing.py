@@ -83,6 +83,7 @@ class Board:
     def read(self) -> None:
         """Take in what telemetry says now."""
         conditions = self._capacity.view.conditions
+        weight = self._capacity.view.availability_memory_weight
         places = ((row, slot, uuid) for row, uuids in enumerate(self.columns.uuids) for slot, uuid in enumerate(uuids))
         for row, slot, uuid in places:
             condition = conditions.get(uuid)
@@ -90,7 +91,7 @@ class Board:
                 self._read[uuid] = condition
                 used, free = condition.utilization_pct, condition.memory_free_mib
                 total = self._capacity.device(self.names[row], slot).memory_mib
-                self.readings.observe(row, slot, availability_score(free, total, used), used)
+                self.readings.observe(row, slot, availability_score(free, total, used, weight), used)
 
     def turn(self, draft: Draft, names: Iterable[str]) -> None:
         """Of these nodes, whose devices may have been handed out since, the turn is after the last that was."""

@@ -227,7 +227,7 @@ UNREAD_PCT = 102.0
 
 @dataclass(frozen=True, slots=True)
 class Availability(DeviceScore):
-    """0.6 x free memory + 0.4 x idle utilisation of the devices that would be taken, their mean."""
+    """Free memory and idle utilisation of the devices that would be taken, as their site weighs the two; their mean."""
 
     readings: Readings
     version: int = 0

@@ -1,14 +1,17 @@
 """How the site shares its devices: the means of each, and slices that are handed out like devices of their own."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from corral.model.device import Device, Node
+from corral.model.device import Device, Node, VirtualLayer
 from corral.model.fit import model_matches
 from corral.model.means import Means
 from corral.model.units import MILLI_PER_DEVICE
 from corral.sharing.mps import mps_unfit
+
+T = TypeVar("T")
 
 ANY = "*"
 """The rule for every device that no other names."""
@@ -23,11 +26,13 @@ class Arrangement:
     Attributes:
         rules: (which, means) pairs; `which` is a UUID, an index, words of a model's name, or ANY. A UUID counts more
             than an index, that more than a model, that more than ANY; of equals the first counts.
+        layers: (which, layer) pairs of the same kind: what makes virtual GPUs of devices.
         one_user: whether an MPS device serves one Unix user at a time.
         unfit: why MPS cannot run on a device, for a person, None when it can.
     """
 
     rules: tuple[tuple[str, Means], ...] = ()
+    layers: tuple[tuple[str, VirtualLayer], ...] = ()
     one_user: Callable[[Device], bool] = lambda _: True
     unfit: Callable[[Node, Device], str | None] = mps_unfit
 
@@ -55,31 +60,35 @@ class Arrangement:
 
     def means_asked(self, device: Device) -> Means:
         """What the rules say of a device."""
-        by_which = dict(reversed(self.rules))
-        for name in (device.uuid, str(device.index)):
-            if name in by_which:
-                return by_which[name]
-        models = (which for which, _ in self.rules if which != ANY)
-        model = next((which for which in models if _is_model(which, device)), ANY)
-        return by_which.get(model, Means.TIMESLICE)
-
-    def idle_rules(self, devices: Sequence[Device]) -> tuple[str, ...]:
-        """What the rules name and none of these devices is, in their order; slices follow the device they are of."""
-        whole = [device for device in devices if device.parent_uuid is None]
-        named = {ANY, *(name for device in whole for name in (device.uuid, str(device.index)))}
-        return tuple(
-            which
-            for which, _ in self.rules
-            if which not in named and not any(_is_model(which, device) for device in whole)
-        )
+        return _rule_of(self.rules, device) or Means.TIMESLICE
 
     def _device(self, node: Node, device: Device) -> Device:
+        device = replace(device, virtual=_rule_of(self.layers, device))
         if device.mig_enabled:
             return replace(device, means=Means.MIG)
         means = self.means_asked(device)
         if means is Means.MIG or (means is Means.MPS and self.unfit(node, device) is not None):
             means = Means.EXCLUSIVE
         return replace(device, means=means, one_user=means is Means.MPS and self.one_user(device))
+
+
+def idle_rules(names: Iterable[str], devices: Sequence[Device]) -> tuple[str, ...]:
+    """Of what rules name, in their order, what none of these devices is; slices follow the device they are of."""
+    whole = [device for device in devices if device.parent_uuid is None]
+    known = {ANY, *(name for device in whole for name in (device.uuid, str(device.index)))}
+    return tuple(
+        which for which in names if which not in known and not any(_is_model(which, device) for device in whole)
+    )
+
+
+def _rule_of(rules: Sequence[tuple[str, T]], device: Device) -> T | None:
+    by_which = dict(reversed(rules))
+    for name in (device.uuid, str(device.index)):
+        if name in by_which:
+            return by_which[name]
+    models = (which for which, _ in rules if which != ANY)
+    model = next((which for which in models if _is_model(which, device)), ANY)
+    return by_which.get(model)
 
 
 def _instead(count: int, *, sliced: bool) -> str:
