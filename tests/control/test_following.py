@@ -29,7 +29,11 @@ class Fate:
     """What became of a job so far."""
 
     job: Job
-    started: bool = False
+    starts: int = 0
+
+    @property
+    def runs(self) -> bool:
+        return self.job.phase is Phase.RUNNING or (self.job.phase is Phase.STOPPING and self.job.started_at is not None)
 
     @property
     def good(self) -> bool:
@@ -40,8 +44,13 @@ class Fate:
         return self.job.phase.terminal
 
 
-def holds(condition: Condition, fates: list[Fate]) -> bool | None:
+Seen = tuple[str, int]
+"""A parent, and how often it had started before, the run in which it was found not counted."""
+
+
+def holds(condition: Condition, seen: list[tuple[Fate, int]]) -> bool | None:
     """Whether a condition of these jobs holds by all that is known of them, None while that is open."""
+    fates = [fate for fate, _ in seen]
     over = all(one.over for one in fates)
     match condition:
         case Condition.OK | Condition.CORR:
@@ -51,7 +60,7 @@ def holds(condition: Condition, fates: list[Fate]) -> bool | None:
         case Condition.NOT_OK:
             return any(not one.good for one in fates) if over else None
         case Condition.START:
-            return True if all(one.started or one.over for one in fates) else None
+            return True if all(fate.starts > before or fate.over for fate, before in seen) else None
         case _:
             return True if over else None
 
@@ -64,7 +73,7 @@ class Followers(RuleBasedStateMachine):
         self.view = View()
         self.count = 0
         self.fates: dict[str, Fate] = {}
-        self.parents: dict[str, list[list[tuple[Condition, list[str]]]]] = {}
+        self.parents: dict[str, list[list[tuple[Condition, list[Seen]]]]] = {}
 
     def take(self, facts: list[Fact] | tuple[Fact, ...]) -> None:
         draft = ViewDraft(self.view)
@@ -75,7 +84,8 @@ class Followers(RuleBasedStateMachine):
             changed = draft.view.jobs.get(getattr(fact, "job_id", ""))
             if changed is not None:
                 fate = self.fates[changed.id]
-                fate.job, fate.started = changed, fate.started or changed.phase is Phase.RUNNING
+                ran = fate.job.phase is Phase.RUNNING
+                fate.job, fate.starts = changed, fate.starts + (changed.phase is Phase.RUNNING and not ran)
             elif isinstance(fact, JobSubmitted):
                 self.fates[fact.job.id] = Fate(fact.job)
         self.view = draft.freeze()
@@ -109,7 +119,10 @@ class Followers(RuleBasedStateMachine):
             return  # an element without its counterpart
         for one in jobs:
             self.parents[one.id] = [
-                [(t.condition, [j for j, f in before.items() if covers(t, one, f.job)]) for t in clause]
+                [
+                    (t.condition, [(j, f.starts - f.runs) for j, f in before.items() if covers(t, one, f.job)])
+                    for t in clause
+                ]
                 for clause in clauses_of(after)
             ]
         self.take(facts)
@@ -151,7 +164,8 @@ class Followers(RuleBasedStateMachine):
         for job_id, clauses in self.parents.items():
             fate = self.fates[job_id]
             truths = [
-                [holds(condition, [self.fates[one] for one in ids]) for condition, ids in clause] for clause in clauses
+                [holds(condition, [(self.fates[one], count) for one, count in seen]) for condition, seen in clause]
+                for clause in clauses
             ]
             lost = any(all(truth is False for truth in clause) for clause in truths)
             met = all(True in clause for clause in truths)
@@ -162,7 +176,7 @@ class Followers(RuleBasedStateMachine):
 
 
 TestFollowers = Followers.TestCase
-TestFollowers.settings = settings(max_examples=200, stateful_step_count=30, deadline=None)
+TestFollowers.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
 
 
 def cancelled(view: View, job_id: str) -> View:

@@ -8,6 +8,7 @@ import resource
 import sys
 import traceback
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -114,6 +115,27 @@ def test_a_job_runs_as_the_user_who_submitted_it_with_that_users_groups(shared: 
         )
         groups = dict.fromkeys([user.pw_gid, *os.getgrouplist(user.pw_name, user.pw_gid)])
         assert said == [str(user.pw_uid), str(user.pw_gid), " ".join(map(str, groups)), user.pw_name]
+
+
+def test_output_goes_to_files_as_the_jobs_user_and_never_over_anothers(shared: Box) -> None:
+    shelf = shared.home / "shelf"
+    shelf.mkdir()
+    shelf.chmod(0o1777)
+    (shelf / "roots").write_text("precious")
+    (shelf / "trap").symlink_to(shelf / "roots")
+
+    def wrote(client: Client, pattern: str) -> tuple[str, str | None]:
+        job = client.submit(["/bin/echo", "hello"], gpus=0, name="x", output=f"{shelf}/{pattern}", workdir="/tmp")
+        (row,) = job.wait(timeout_s=PATIENCE_S)
+        return row.phase, row.reason
+
+    assert as_user(ONE, shared, lambda client: wrote(client, "%x.%u")) == ["SUCCEEDED", None]
+    assert (shelf / f"x.{ONE.pw_name}").read_text() == "hello\n"
+    assert (shelf / f"x.{ONE.pw_name}").stat().st_uid == ONE.pw_uid
+    for name in ("roots", "trap", f"x.{ONE.pw_name}"):
+        phase, reason = as_user(OTHER, shared, partial(wrote, pattern=name))
+        assert (phase, reason.startswith(f"cannot write the output to {shelf}/{name}: ")) == ("FAILED", True)
+    assert (shelf / "roots").read_text() == "precious"
 
 
 def test_a_user_may_neither_end_nor_read_nor_hold_what_is_anothers(shared: Box) -> None:

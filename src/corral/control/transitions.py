@@ -21,7 +21,7 @@ from corral.model.dependency import (
 from corral.model.errors import Conflict
 from corral.model.eviction import Eviction, EvictionRule
 from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobRequeued
-from corral.model.job import NEXT_PHASES, Job, JobKind, Phase
+from corral.model.job import NEXT_PHASES, TERMINAL_PHASES, Job, JobKind, Phase
 from corral.model.means import Enforcement
 from corral.model.plan import Evict
 from corral.model.units import format_duration
@@ -260,7 +260,9 @@ def _settled(view: View, child: Job, parent: Job, moved: Mapping[str, Job], told
                 return Settled(lost=(term, parent))
     jobs = view.jobs
     return Settled(
-        tuple(one for one in child.waits_for if one not in told and one in jobs and not jobs[one].phase.terminal)
+        tuple(
+            one for one in child.waits_for if one in jobs and jobs[one].phase not in TERMINAL_PHASES and one not in told
+        )
     )
 
 
