@@ -21,6 +21,7 @@ from corral.api.listening import Listening, TcpListener
 from corral.api.server import ApiServer, unix_socket
 from corral.api.tls import TlsAcceptor
 from corral.api.waiting import EndSignal
+from corral.backends.disk import Disks
 from corral.backends.local import LocalBackend
 from corral.backends.process.backend import ProcessBackend
 from corral.backends.process.joblog import append_note
@@ -123,6 +124,7 @@ class Server:
             ),
             tell=self._tell,
             about=self._about,
+            disk_trouble=Disks((home.root, home.root / "launches", home.logs, home.scratch)).trouble,
             policies=policies,
         )
         self._site = SiteSettings(self._ledger, settings, lambda: load_settings(home.config_file), policies)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from corral.backends.process.procfs import descendants
-from tests.e2e.box import PATIENCE_S, Box, described, until_there
+from tests.e2e.box import PATIENCE_S, Box, described, line_of, until_there
 
 IGNORES_SIGTERM = "trap '' TERM; echo up; while :; do sleep 1; done"
 DAEMONISES = "setsid sh -c 'setsid sleep 300 & setsid sleep 300 &' & "
@@ -130,12 +130,43 @@ def test_a_full_log_disk_costs_the_log_and_not_the_job(new_box: Callable[[str], 
         pytest.skip("this machine does not let root mount a tmpfs")
     try:
         box.up()
-        row = box.ended(box.submit("--", "sh", "-c", "head -c 3000000 /dev/zero; exit 5"))
-        assert (row["phase"], row["exit_code"]) == ("FAILED", 5)
+        done = box.run("run", "--", "sh", "-c", "head -c 3000000 /dev/zero; exit 5")
+        assert done.returncode == 5
+        assert "failed with exit code 5: cannot write the log: No space left on device" in done.stderr
+        assert "bytes of output are missing here (cannot write the log" in box.ok("logs", "1")[-200:]
     finally:
         box.down()
         # Lazily: the last supervisor may not have let go of its log yet.
         subprocess.run(["umount", "--lazy", str(box.home / "logs")], check=True)
+
+
+def test_on_a_full_disk_nothing_starts_and_everybody_is_told_so_until_there_is_room(
+    new_box: Callable[[str], Box],
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a disk that is small enough to fill")
+    box = new_box(described(1))
+    disk = box.home / "launches"
+    disk.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "corral-test", str(disk)]).returncode:
+        pytest.skip("this machine does not let root mount a tmpfs")
+    try:
+        box.up()
+        fill = disk / ".fill"
+        fill.write_bytes(bytes(480 * 1024))
+        full = f"the disk that {disk} is on is full; free some space there"
+        waiting = box.start("run", "--", "sh", "-c", "echo it ran")
+        assert full in line_of(waiting.stderr)
+        (row,) = box.json("ps", "--json")
+        assert (row["phase"], row["wait"]) == ("PENDING", "Disk")
+        assert full in box.ok("why", row["id"])
+        assert "nothing starts now: the disk" in box.ok("status")
+        fill.unlink()
+        assert waiting.communicate(timeout=PATIENCE_S)[0] == "it ran\n"
+        assert (waiting.returncode, box.job(row["id"])["attempts"]) == (0, 1)
+    finally:
+        box.down()
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)
 
 
 @pytest.mark.parametrize("restarted", [False, True])

@@ -17,9 +17,11 @@ from corral.cli.screen import (
     print_json,
     say,
     width,
+    wrapped,
     write_painted,
 )
 from corral.client import Client, DeviceRow, JobRow, ServerInfo
+from corral.model.printable import printable
 from corral.model.units import MILLI_PER_DEVICE, format_duration, format_memory, format_share
 
 PAGE = 100
@@ -204,6 +206,9 @@ def status_lines(server: ServerInfo, devices: Sequence[DeviceRow]) -> list[str]:
     driver = f"driver {server.driver_version}" if server.driver_version else f"source {server.source or 'unknown'}"
     kind = "mock devices" if server.mock else driver
     lines = [painted(f"{server.node or 'this machine'}  {free} of {len(given)} GPUs free  {kind}", "bold")]
+    if server.obstacle is not None:
+        told = printable(f"nothing starts now: {server.obstacle}")
+        lines += [painted(line, "red") for line in wrapped(told, width())]
     name_width = max((len(_short_model(device.name)) for device in devices), default=0)
     for device in devices:
         lines.append(_gauge_line(device, min(name_width, 19)))

@@ -26,6 +26,8 @@ RESTART_GRACE_S = 60.0
 """How long a server that went away while a job ran is waited for."""
 
 _RECONNECT_S = 0.2
+_SHOWN_BYTES = 8192
+"""So much of the end of the output is kept, which may have said already why the job ended as it did."""
 
 app = command_group()
 
@@ -92,6 +94,7 @@ class Attendance:
         self._job_id: str | None = None
         self._narrator: Narrator | None = None
         self._signalled: int | None = None
+        self._shown = b""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
 
@@ -104,7 +107,8 @@ class Attendance:
             return SIGNALLED + signal.SIGINT
         if row is None:
             return SIGNALLED + signal.SIGPIPE
-        if row.phase != "SUCCEEDED" and (row.exit_code is None or row.phase in ("TIMED_OUT", "LOST")):
+        unheard = row.reason is not None and row.reason.encode(errors="replace") not in self._shown
+        if unheard or (row.phase != "SUCCEEDED" and (row.exit_code is None or row.phase in ("TIMED_OUT", "LOST"))):
             say(ending_of(row))
         return exit_code_for(row, self._signalled)
 
@@ -130,6 +134,7 @@ class Attendance:
                     narrator.stop()
                     output.write(block)
                     output.flush()
+                    self._shown = (self._shown + block)[-_SHOWN_BYTES:]
                     copied += len(block)
                     away_since = None
                 return

@@ -61,7 +61,7 @@ def in_full(told: Explanation) -> str:
 
 def has_reason(told: Explanation) -> bool:
     """Whether there is one: a job that has just come, at the head of the queue, has not been looked at."""
-    return bool(told.waited) or (told.position or 1) > 1
+    return bool(told.waited or told.obstacle) or (told.position or 1) > 1
 
 
 def in_short(told: Explanation) -> str:

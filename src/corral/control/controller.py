@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from corral.clock import Clock
 from corral.control.commit import Enforce, commit_evictions, commit_starts
 from corral.control.waits import WaitBook
-from corral.model.errors import CorralError
+from corral.model.errors import CorralError, LedgerFailed
 from corral.model.fact import Delta, JobChanged, JobRequeued, JobSubmitted, StartsPromised
 from corral.model.job import Job, Phase
 from corral.model.plan import Plan, Start
@@ -65,6 +65,7 @@ class Controller:
         enforce: Enforce,
         launch: Callable[[str], None],
         stop: Callable[[str], None],
+        disk_trouble: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._ledger = ledger
         self._make_planner = make_planner
@@ -73,6 +74,8 @@ class Controller:
         self._enforce = enforce
         self._launch = launch
         self._stop = stop
+        self._disk_trouble = disk_trouble
+        self._obstacle: str | None = None
         self._waits = WaitBook()
         self._lock = threading.Lock()
         self._batches: list[tuple[int, Sequence[Delta]]] = []
@@ -98,6 +101,11 @@ class Controller:
     def plan(self) -> Plan:
         """The last plan."""
         return self._plan
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why nothing at all can start now although there may be devices, None while nothing is in the way."""
+        return self._obstacle
 
     @property
     def prices(self) -> "Prices | None":
@@ -146,8 +154,8 @@ class Controller:
             self._ledger.observe([StartsPromised(plan.promises)])
         if plan.evictions:
             self._evict(plan)
-        if plan.starts:
-            self._start(plan.starts)
+        if plan.starts or self._obstacle is not None:
+            self._start_unless_obstructed(plan.starts)
 
     def _book(self, deltas: Sequence[Delta], jobs: Mapping[str, Job], plan: Plan, now: float) -> None:
         """Keep the book of how jobs spend their wait."""
@@ -171,6 +179,18 @@ class Controller:
         at = self._clock.now()
         for allocation_id in self._ledger.commit(lambda view: commit_evictions(view, plan.evictions, at)).result():
             self._stop(allocation_id)
+
+    def _start_unless_obstructed(self, starts: Sequence[Start]) -> None:
+        """Start them if what that writes can be written: a full disk is no failure of a job's."""
+        obstacle = self._disk_trouble()
+        if starts and obstacle is None:
+            try:
+                self._start(starts)
+            except LedgerFailed as error:
+                obstacle = str(error)
+        if obstacle != self._obstacle:
+            log.error("nothing starts: %s", obstacle) if obstacle else log.info("jobs start again")
+        self._obstacle = obstacle
 
     def _start(self, starts: Sequence[Start]) -> None:
         """Sample the chosen devices afresh, commit what still fits, and launch it."""

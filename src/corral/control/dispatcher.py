@@ -61,6 +61,8 @@ class Dispatcher:
         self._kill_grace_s = kill_grace_s
         self._todo: queue.SimpleQueue[tuple[str, str] | None] = queue.SimpleQueue()
         self._started_at: dict[str, float] = {}
+        self._failed: dict[str, str] = {}
+        self._troubles: dict[str, str] = {}
         self._checkpoints = Checkpoints(clock, self.stop)
         self._acted_at = 0.0
         self._cleaner = Cleaner(self._clean, self._busy)
@@ -100,6 +102,10 @@ class Dispatcher:
             if (job := view.jobs.get(allocation.job_id)) is not None
         )
 
+    def trouble(self, allocation_id: str) -> str | None:
+        """What stands in the way of the next step of a launch, and is tried again; None when nothing does."""
+        return self._troubles.get(allocation_id)
+
     def recover(self) -> None:
         """Compare what runs with what the ledger says, after a boot, and bring both together.
 
@@ -117,12 +123,11 @@ class Dispatcher:
                 if allocation_id not in view.allocations:
                     self._attempt(self._end_stranger, kind, allocation_id)
 
-    @staticmethod
-    def _attempt(deed: Callable[[Any, str], None], what: Any, allocation_id: str) -> None:
+    def _attempt(self, deed: Callable[[Any, str], None], what: Any, allocation_id: str) -> None:
         try:
             deed(what, allocation_id)
         except CorralError as error:
-            log.error("launch %s cannot be looked at, which is tried again: %s", allocation_id, error)
+            self._note_trouble(allocation_id, f"launch {allocation_id} cannot be looked at", error)
 
     def _readopt(self, job: Job, allocation_id: str) -> None:
         backend = self._backends[job.spec.kind]
@@ -160,7 +165,7 @@ class Dispatcher:
                 try:
                     deeds[deed](allocation_id)
                 except CorralError as error:
-                    log.error("%s of launch %s failed and is tried again: %s", deed, allocation_id, error)
+                    self._note_trouble(allocation_id, f"{deed} of launch {allocation_id} failed", error)
             if self._clock.monotonic() >= next_sweep:
                 next_sweep = self._clock.monotonic() + SWEEP_INTERVAL_S
                 self._sweep()
@@ -185,15 +190,24 @@ class Dispatcher:
             self._backends[job.spec.kind].launch(self._launch_of(job, view))
         except (BackendFailed, Refused) as failure:
             self._started_at[allocation_id] = self._clock.monotonic()
-            if self._backends[job.spec.kind].declare_lost(allocation_id):
-                why = str(failure)
-                self._record(
-                    allocation_id, lambda view, j, at: transitions.launch_failed(view, j, why, at, self._backoff)
-                )
+            try:
+                given_back = self._backends[job.spec.kind].declare_lost(allocation_id)
+            except BackendFailed:
+                # Nobody was asked to run it, so that nobody can claim it either: the ledger's word is enough.
+                given_back = True
+            if given_back:
+                self._failed[allocation_id] = str(failure)
+                self._record_failure(allocation_id)
+
+    def _record_failure(self, allocation_id: str) -> None:
+        why = self._failed[allocation_id]
+        self._record(allocation_id, lambda view, j, at: transitions.launch_failed(view, j, why, at, self._backoff))
 
     def _stop(self, allocation_id: str) -> None:
         job = self._live_job(allocation_id)
-        if job is None and JobKind.RESERVE in self._backends:
+        if allocation_id in self._failed:
+            self._record_failure(allocation_id)
+        elif job is None and JobKind.RESERVE in self._backends:
             self._backends[JobKind.RESERVE].stop(allocation_id)
         elif job is not None and job.phase is Phase.STOPPING:
             self._tell_of_eviction(job, allocation_id)
@@ -228,7 +242,9 @@ class Dispatcher:
             return None
         backend = self._backends[job.spec.kind]
         report = backend.report(allocation_id)
-        if report.phase is LaunchPhase.UNKNOWN and (ran or job.started_at is not None):
+        if report.phase is LaunchPhase.UNKNOWN and report.reason is not None:
+            self._troubles[allocation_id] = report.reason
+        elif report.phase is LaunchPhase.UNKNOWN and (ran or job.started_at is not None):
             backend.declare_lost(allocation_id, ran=True)
             report = backend.report(allocation_id)
         match report.phase:
@@ -260,12 +276,16 @@ class Dispatcher:
 
     def _recorded(self, allocation_id: str, done: "Future[Any]") -> None:
         if done.exception() is not None:
-            log.error("the end of launch %s could not be recorded yet: %s", allocation_id, done.exception())
-        elif done.result():
+            what = f"what became of launch {allocation_id} is not recorded"
+            self._note_trouble(allocation_id, what, done.exception())
+            return
+        self._troubles.pop(allocation_id, None)
+        if done.result():
             self._todo.put(("forget", allocation_id))
 
     def _forget(self, allocation_id: str) -> None:
-        self._started_at.pop(allocation_id, None)
+        for known in (self._started_at, self._failed, self._troubles):
+            known.pop(allocation_id, None)
         self._checkpoints.forget(allocation_id)
         self._told.discard(allocation_id)
         view = self._ledger.view()
@@ -291,6 +311,9 @@ class Dispatcher:
 
     def _look_again(self, job: Job, allocation_id: str) -> None:
         backend = self._backends[job.spec.kind]
+        if allocation_id in self._failed:
+            self._record_failure(allocation_id)
+            return
         if job.phase is Phase.STARTING and backend.report(allocation_id).phase is LaunchPhase.UNKNOWN:
             since = self._started_at.get(allocation_id)
             if since is None:
@@ -303,6 +326,11 @@ class Dispatcher:
 
     def _overdue(self, job: Job, report: LaunchReport, at: float) -> list[Fact]:
         return transitions.overdue(job, report, self._kill_grace_s, at)
+
+    def _note_trouble(self, allocation_id: str, what: str, error: BaseException | None) -> None:
+        if self._troubles.get(allocation_id) != str(error):
+            log.error("%s, and is tried again: %s", what, error)
+        self._troubles[allocation_id] = str(error)
 
     def _outcome(self, view: View, job: Job, report: LaunchReport, at: float) -> list[Fact]:
         if report.phase is LaunchPhase.DECLARED_LOST:

@@ -59,6 +59,7 @@ class House:
         settings: Settings,
         tenancy: Tenancy,
         about: Callable[[], ServerInfo],
+        disk_trouble: Callable[[], str | None] = lambda: None,
         policies: Mapping[str, Policy] = POLICIES,
         tell: Tell = lambda job_id, line: None,
     ) -> None:
@@ -86,6 +87,7 @@ class House:
             enforce=tenancy.enforcement,
             launch=self.dispatcher.launch,
             stop=self.dispatcher.stop,
+            disk_trouble=disk_trouble,
         )
         asking = _asking(home, settings)
         inquiry = Inquiry(
@@ -97,6 +99,7 @@ class House:
             planner=self._planner_of,
             log_path=home.log_of,
             about=about,
+            trouble=self.dispatcher.trouble,
         )
         self.service = Service(
             ledger,

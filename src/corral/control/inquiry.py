@@ -15,7 +15,7 @@ from corral.control.submit import completed, program_of, still_to_follow
 from corral.control.transitions import follows_no_more
 from corral.model.errors import NotFound
 from corral.model.job import Job, JobSpec, Phase
-from corral.model.plan import Plan
+from corral.model.plan import Plan, WaitReason
 from corral.model.rows import (
     DeviceChoice,
     DeviceRow,
@@ -53,12 +53,14 @@ class Inquiry:
         planner: MakePlanner = Planner,
         log_path: Callable[[str], Path],
         about: Callable[[], ServerInfo],
+        trouble: Callable[[str], str | None],
     ) -> None:
         self._ledger = ledger
         self._controller = controller
         self._telemetry = telemetry
         self._clock = clock
         self._about = about
+        self._trouble = trouble
         self._asking = asking
         self._planner = planner
         self.log_path = log_path
@@ -143,31 +145,37 @@ class Inquiry:
         if job.phase is not Phase.PENDING:
             return self._why_not_waiting(view, job, now, waited)
         told = explain(view, job, self._holds().of(job), now, plan=self._controller.plan, planner=self._planner)
+        obstacle, sentence = self._controller.obstacle, told.sentence
+        if obstacle is not None:
+            first = f"{job.title} waits, for nothing starts now: {obstacle}."
+            sentence = first if told.reason is WaitReason.NOT_REACHED else f"{first} Then, too: {sentence}"
         return Explanation(
             job.id,
             job.phase,
-            told.sentence,
+            sentence,
             position=told.position,
-            expected_start=told.expected_start,
-            starts_now_with=told.starts_now_with,
+            expected_start=told.expected_start if obstacle is None else None,
+            starts_now_with=told.starts_now_with if obstacle is None else None,
             waited=waited,
-            expected_start_is=told.certainty,
+            expected_start_is=told.certainty if obstacle is None else None,
             eviction=job.eviction,
             evictions=job.evictions,
             lost_s=job.lost_s,
             makes_room=told.makes_room,
+            obstacle=obstacle,
         )
 
     def _why_not_waiting(self, view: View, job: Job, now: float, waited: tuple[WaitPart, ...]) -> Explanation:
         """What became of a job that waits no longer; when one that makes room for another goes on."""
         allocation = view.allocations.get(job.allocation_id or "")
+        trouble = self._trouble(job.allocation_id or "")
         again = Expected()
         if job.phase is Phase.STOPPING and job.stop_reason is Phase.PENDING:
             again = foresee(view, now, [job.id], planner=self._planner)[job.id]
         return Explanation(
             job.id,
             job.phase,
-            ended_sentence(job, now),
+            ended_sentence(job, now) + (f"; {trouble}" if trouble else ""),
             expected_start=again.start_at,
             expected_start_is=again.certainty,
             holds=None if allocation is None else holding(view, allocation),
@@ -244,7 +252,8 @@ class Inquiry:
     def server(self) -> ServerInfo:
         """What this server is."""
         view = self._ledger.view()
-        return replace(self._about(), devices=sum(len(node.devices) for node in view.nodes.values()))
+        devices = sum(len(node.devices) for node in view.nodes.values())
+        return replace(self._about(), devices=devices, obstacle=self._controller.obstacle)
 
     def _row(self, job: Job) -> JobRow:
         if job.phase is not Phase.PENDING:
@@ -253,7 +262,10 @@ class Inquiry:
         now = self._clock.now()
         expected_start = None if hold is None else hold.expected_start
         what = None if expected_start is None else self._holds().certainty(job.id, now)
-        return job_row(job, wait_reason(job, hold, now), expected_start, certainty=what)
+        reason = wait_reason(job, hold, now)
+        if self._controller.obstacle is not None and hold is None and reason is WaitReason.NOT_REACHED:
+            reason = WaitReason.DISK
+        return job_row(job, reason, expected_start, certainty=what)
 
     def _holds(self) -> HoldIndex:
         """The last plan's holds, indexed once a plan."""

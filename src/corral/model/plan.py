@@ -28,6 +28,7 @@ class WaitReason(StrEnum):
     NOT_REACHED = "NotReached"
     PREEMPTED = "Preempted"
     RECLAIMED = "Reclaimed"
+    DISK = "Disk"
 
 
 class Group(NamedTuple):

@@ -207,6 +207,7 @@ class Explanation:
         eviction: the last time it was stopped for others, with what it lost; None if it never was.
         evictions, lost_s: how often it made room for others and went back to its queue, and the run time lost by that.
         makes_room: ids of the jobs that are being stopped for it.
+        obstacle: why nothing at all starts now (a full disk), None unless the job waits and that is so.
     """
 
     id: str
@@ -223,6 +224,7 @@ class Explanation:
     evictions: int = 0
     lost_s: float = 0.0
     makes_room: tuple[str, ...] = ()
+    obstacle: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +336,10 @@ class SlicePlan:
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """A server about itself. `mock` says that its devices are described, not real; `devices` counts them."""
+    """A server about itself. `mock` says that its devices are described, not real; `devices` counts them.
+
+    `obstacle` is why nothing at all starts now (a full disk), None while nothing is in the way.
+    """
 
     version: str = ""
     pid: int | None = None
@@ -348,6 +353,7 @@ class ServerInfo:
     mock: bool = False
     uptime_s: float | None = None
     devices: int = 0
+    obstacle: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

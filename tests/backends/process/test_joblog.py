@@ -114,6 +114,26 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @root_only()
+@pytest.mark.parametrize("room_bytes", [0, 20_000])
+def test_output_that_a_full_disk_lost_is_marked_in_the_log(small_disk: Path, room_bytes: int) -> None:
+    log = JobLog(str(small_disk / "log"), (-1, -1), 1 << 20)
+    (small_disk / "fill").write_bytes(bytes(os.statvfs(small_disk).f_bavail * 4096 - room_bytes))
+    reader, writer = os.pipe()
+    os.write(writer, b"x" * 60_000)
+    os.close(writer)
+    os.set_blocking(reader, False)
+    while log.drain(reader):
+        pass
+    os.close(reader)
+    log.close()
+    kept, mark, end = (small_disk / "log").read_bytes().split(b"\n")
+    assert end == b""
+    assert set(kept) == set(b"x")
+    assert mark.decode().endswith("bytes of output are missing here (cannot write the log: No space left on device)")
+    assert len(kept) + log.dropped_bytes == 60_000
+
+
+@root_only()
 def test_a_full_disk_neither_stops_the_job_nor_loses_how_it_ended(small_disk: Path) -> None:
     machine = Machine(small_disk)
     try:

@@ -94,6 +94,7 @@ class ProcessBackend:
         self._cgroup_base: str | None = None
         self._cgroup_shown: str | None = None
         self._limits: CgroupLimits | None = None
+        self._unclaimed: dict[str, str] = {}
         self._claimants: dict[str, ProcessIdentity] = {}
         self._watcher = Watcher(self._home, self._on_supervisor_event, self._on_launch_failed)
         self._lock = threading.Lock()
@@ -287,6 +288,7 @@ class ProcessBackend:
         self._asked_to_stop.pop(allocation_id, None)
         with self._lock:
             self._swept.discard(allocation_id)
+            self._unclaimed.pop(allocation_id, None)
             self._claimants.pop(allocation_id, None)
 
     # Looking
@@ -298,6 +300,8 @@ class ProcessBackend:
     def status(self, allocation_id: str) -> LaunchState:
         """What is known of the launch now."""
         claim = self._claim(allocation_id)
+        if claim is None and allocation_id in self._unclaimed:
+            return self._unclaimed_state(allocation_id, self._unclaimed[allocation_id])
         if claim is None:
             return LaunchState(LaunchPhase.UNKNOWN)
         if claim.declared_lost:
@@ -339,6 +343,16 @@ class ProcessBackend:
     def _has_run(self, allocation_id: str) -> bool:
         """Whether a supervisor is known to have had this launch, although its claim is not there or says otherwise."""
         return allocation_id in roll.names(self._roll) or bool(self._orphans(allocation_id))
+
+    def _unclaimed_state(self, allocation_id: str, message: str) -> LaunchState:
+        """A launch whose supervisor ended before it claimed it, which the disk had no room to record so far."""
+        try:
+            if self.declare_lost(allocation_id, message=message):
+                return LaunchState(LaunchPhase.DECLARED_LOST, message=message)
+        except OSError as error:
+            return LaunchState(LaunchPhase.UNKNOWN, message=f"{message}, and that cannot be recorded: {error.strerror}")
+        del self._unclaimed[allocation_id]
+        return self.status(allocation_id)
 
     def pids(self, allocation_id: str) -> list[int]:
         """The job's processes now, its supervisor not among them."""
@@ -394,6 +408,7 @@ class ProcessBackend:
             self.declare_lost(allocation_id, message=f"{message}; see {self._home / 'supervisor.log'}")
         except OSError as error:
             log.error("cannot record that launch %s failed: %s", allocation_id, error)
+            self._unclaimed[allocation_id] = message
         self._on_event(allocation_id)
 
     # What a dead supervisor leaves

@@ -1,5 +1,6 @@
 """A job's log: everything until it is nearly full, then the end of it, and between them a line saying what is gone."""
 
+import ctypes
 import errno
 import os
 
@@ -8,6 +9,11 @@ from .whole_files import open_regular
 TAIL_BYTES = 64 * 1024
 _READ_BYTES = 64 * 1024
 _SPLICE_BYTES = 1024 * 1024
+_FIRST_BYTES = 4096
+
+_KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE of fallocate(2), which the standard library does not have
+_fallocate = ctypes.CDLL(None).fallocate
+_fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 
 
 def append_note(path: str, line: str) -> None:
@@ -55,7 +61,9 @@ class JobLog:
             self._fd = open_regular(path, os.O_WRONLY | os.O_CREAT)
             if owner != (-1, -1):
                 os.fchown(self._fd, *owner)
-            os.lseek(self._fd, 0, os.SEEK_END)
+            if os.lseek(self._fd, 0, os.SEEK_END) == 0:
+                # A block for the first lines, and for one that says what is missing once the disk is full.
+                _fallocate(self._fd, _KEEP_SIZE, 0, _FIRST_BYTES)
         except OSError as error:
             self._give_up(error)
 
@@ -78,6 +86,18 @@ class JobLog:
     def note(self, line: str) -> None:
         """One line of Corral's own."""
         self._write(_note(line))
+
+    def _mark_in_place(self, line: str) -> None:
+        """Have the file end with a line of Corral's own where there is no room for one more: its end gives way."""
+        mark = b"\n" + _note(line)
+        try:
+            size = os.lseek(self._fd, 0, os.SEEK_END)
+            if size >= len(mark):
+                os.pwrite(self._fd, mark, size - len(mark))
+                self.dropped_bytes += len(mark)
+        except OSError:
+            # Only the exit record tells then.
+            return
 
     def drain(self, pipe: int) -> bool:
         """Take what the non-blocking pipe holds, at most one portion. False at its end."""
@@ -127,11 +147,12 @@ class JobLog:
         surplus = len(self._tail) - self._tail_limit
         if surplus > 0:
             self._cut(surplus)
+        why = self.error or f"the log is limited to {self._max_bytes} bytes"
         if self.dropped_bytes or (self.error and self._tail):
-            why = self.error or f"the log is limited to {self._max_bytes} bytes"
             self.note(f"{self.dropped_bytes} bytes of output are missing here ({why}); what follows is its end")
         if self._tail and not self._write(bytes(self._tail)):
             self.dropped_bytes += len(self._tail)
+            self._mark_in_place(f"{self.dropped_bytes} bytes of output are missing here ({why})")
         if last_line:
             self.note(last_line)
         os.close(self._fd)

@@ -13,6 +13,7 @@ import signal
 import socket
 import time
 import traceback
+from contextlib import suppress
 from typing import NoReturn
 
 from . import cgroup
@@ -207,11 +208,9 @@ class Supervision:
             self._to_be_told = bool(orders.checkpoint_signal) and orders.checkpoint_grace_s < limit_s
             told_before_s = orders.checkpoint_grace_s if self._to_be_told else 0.0
             self._deadline = self._began_at + limit_s - told_before_s
-        try:
+        # On a full disk the exit record alone will have the start time.
+        with suppress(OSError):
             self._records.claim.write_started(Started(ProcessIdentity.of(self._main_pid), self._started_at))
-        except OSError:
-            # The disk is full: the exit record will have the start time too.
-            return
         self._notify()
 
     def _make_scratch(self) -> None:

@@ -1,0 +1,102 @@
+"""A launch that the disk has no room for is told, costs no job its end, and is made again."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from corral.access.caller import Caller
+from corral.backends.simulated import SimulatedBackend
+from corral.clock import SystemClock
+from corral.model.errors import BackendFailed
+from corral.model.fact import ConditionObserved, NodeObserved, Observation
+from corral.model.home import Home
+from corral.model.job import Phase, Request
+from corral.model.submission import Submission
+from corral.ports import Launch, LaunchPhase, LaunchReport
+from corral.sim.life import LiveServer
+from tests.control.strategies import box
+
+ALICE = Caller("alice", 1000, 1000, (1000,), admin=True)
+BOX = box(1)
+PATIENCE_S = 60.0
+
+
+class FullDisk(SimulatedBackend):
+    """Writes down neither a launch nor a claim while it is full."""
+
+    full = True
+    unclaimed: str | None = None
+
+    def launch(self, launch: Launch) -> None:
+        if self.full and self.unclaimed is None:
+            raise BackendFailed("no space left for the launch")
+        if not self.full:
+            super().launch(launch)
+
+    def declare_lost(self, allocation_id: str, *, ran: bool = False) -> bool:
+        if self.full:
+            raise BackendFailed("no space left for the claim")
+        return super().declare_lost(allocation_id, ran=ran)
+
+    def report(self, allocation_id: str) -> LaunchReport:
+        found = super().report(allocation_id)
+        if found.phase is not LaunchPhase.UNKNOWN or self.unclaimed is None:
+            return found
+        phase = LaunchPhase.UNKNOWN if self.full else LaunchPhase.DECLARED_LOST
+        return LaunchReport(allocation_id, phase, reason=self.unclaimed)
+
+
+@pytest.fixture
+def disk() -> FullDisk:
+    return FullDisk(SystemClock())
+
+
+@pytest.fixture
+def server(disk: FullDisk, tmp_path: Path) -> Iterator[LiveServer]:
+    observed: list[Observation] = [NodeObserved(BOX.nodes["box"]), *map(ConditionObserved, BOX.conditions.values())]
+    server = LiveServer(Home(tmp_path), disk, observed)
+    yield server
+    server.close()
+
+
+def until(true: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not true():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.005)
+
+
+def submitted(server: LiveServer) -> str:
+    (job_id,) = server.service.submit([Submission(("true",), request=Request(devices=1), workdir="/")], ALICE)
+    return job_id
+
+
+def test_a_launch_that_could_not_be_written_down_fails_although_nobody_can_claim_it(
+    server: LiveServer, disk: FullDisk
+) -> None:
+    job_id = submitted(server)
+    until(lambda: server.ledger.view().jobs[job_id].launch_failures > 0)
+    job = server.ledger.view().jobs[job_id]
+    assert (job.phase, job.reason, job.attempts) == (Phase.PENDING, "no space left for the launch", 0)
+    disk.full = False
+    until(lambda: server.ledger.view().jobs[job_id].phase is Phase.RUNNING)
+    assert disk.ran == [job_id]
+
+
+def test_a_launch_that_nobody_claimed_and_that_cannot_be_given_up_yet_is_not_taken_for_lost(
+    server: LiveServer, disk: FullDisk
+) -> None:
+    disk.unclaimed = "its supervisor ended, and that cannot be recorded: no space left"
+    job_id = submitted(server)
+    until(lambda: server.ledger.view().jobs[job_id].phase is Phase.STARTING)
+    disk.on_event(f"{job_id}.1")
+    until(lambda: "cannot be recorded: no space left" in server.service.inquiry.why(job_id).reason)
+    assert server.ledger.view().jobs[job_id].phase is Phase.STARTING
+    disk.full = False
+    disk.on_event(f"{job_id}.1")
+    until(lambda: server.ledger.view().jobs[job_id].launch_failures > 0)
+    disk.unclaimed = None
+    until(lambda: server.ledger.view().jobs[job_id].phase is Phase.RUNNING)
+    assert disk.ran == [job_id]
