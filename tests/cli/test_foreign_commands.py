@@ -51,6 +51,11 @@ def test_a_word_that_is_no_command_is_no_matter(line: str) -> None:
     assert missing(*line.splitlines()) == []
 
 
+def test_only_a_shell_reads_a_script_in_that_way() -> None:
+    assert missing("module = load()", shebang="#!/usr/bin/env python3") == []
+    assert missing("srun ./app", shebang="#!/usr/bin/env bash") == ["job.sh, line 3: there is no srun"]
+
+
 def test_each_is_told_once_with_its_first_line() -> None:
     assert missing("module load a", "srun ./a", "module load b", "srun ./b") == [
         "job.sh, line 3: there is no module", "job.sh, line 4: there is no srun",

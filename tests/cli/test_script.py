@@ -44,6 +44,20 @@ def test_what_is_no_script_is_told_how_it_is_submitted_words_and_all(tmp_path: P
             read_script(*words)
 
 
+def test_blanks_of_any_kind_follow_a_keyword(tmp_path: Path) -> None:
+    path = write(tmp_path / "job.sh", "#!/bin/bash\n#SBATCH\t--gpus=2\n#CORRAL   --time 2h\n")
+    flags = read_script(path).flags
+    assert (flags.gpus, flags.time) == (2, "2h")
+
+
+def test_a_script_without_lines_for_slurm_is_warned_too_of_what_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    (warning,) = read_script(write(tmp_path / "job.sh", "#!/bin/bash\n#CORRAL --gpus 1\nsrun ./app\n")).warnings
+    assert warning.startswith("job.sh, line 3: there is no srun here")
+
+
 def test_the_header_ends_with_the_first_line_that_is_no_comment(tmp_path: Path) -> None:
     path = write(tmp_path / "job.sh", "#!/bin/bash\necho hi\n#CORRAL --gpus 2\n")
     assert read_script(path).flags.gpus is None

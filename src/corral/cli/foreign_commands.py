@@ -15,6 +15,7 @@ _OPENERS = frozenset(
 )
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _HEREDOC = re.compile(r"<<-?\s*['\"]?(\w+)['\"]?")
+_SHELL = re.compile(r"#!.*\b(?:ba|da|k|z)?sh\b")
 _BETWEEN = frozenset(";|&()")
 
 
@@ -23,6 +24,8 @@ def missing_commands(lines: Sequence[str], where: str, environ: Mapping[str, str
 
     `environ` is what the job will find. Said once of each, with its first line.
     """
+    if not lines or not _SHELL.match(lines[0]):
+        return ()
     calls: dict[str, int] = {}
     for number, line in _logical(lines):
         for name in _called(line):
@@ -41,7 +44,7 @@ def _is_there(name: str, lines: Sequence[str], environ: Mapping[str, str]) -> bo
     if any(variable.startswith(f"BASH_FUNC_{name}") for variable in environ):
         return True
     # A login shell or a file that is sourced may define it, and so may the script.
-    login = re.match(r"#!.*sh\s+(?:-\w*l|--login)", lines[0]) is not None if lines else False
+    login = re.match(r"#!.*sh\s+(?:-\w*l|--login)", lines[0]) is not None
     defines = re.compile(rf"\s*(?:(?:source|\.)\s|(?:function\s+)?{name}\s*\(\)|alias\s+{name}=)")
     return login or any(defines.match(line) for line in lines)
 

@@ -56,12 +56,13 @@ def read_script(path: str, arguments: Sequence[str] = ()) -> Script:
         else:
             said |= read_options(words, where, number)
     runs = (*_runner(path, lines[0]), *arguments)
+    warnings = missing_commands(lines, where, os.environ)
     if not said:
-        return Script(runs, flags)
+        return Script(runs, flags, warnings=warnings)
     slurm = translate(said)
     for words, at in slurm.flags:
         flags = filled(flags, parse_words(SubmitFlags, words, at))
-    return Script(runs, flags, slurm.ignored, slurm.tasks, missing_commands(lines, where, os.environ))
+    return Script(runs, flags, slurm.ignored, slurm.tasks, warnings)
 
 
 def _lines(path: str, command: str) -> list[str]:
@@ -92,7 +93,7 @@ def _header(lines: Iterable[str], where: str) -> Iterator[tuple[int, str, list[s
         stripped = line.strip()
         if stripped and not stripped.startswith("#"):
             return
-        keyword, _, rest = stripped.partition(" ")
+        keyword, rest = [*stripped.split(None, 1), "", ""][:2]
         if keyword in ("#CORRAL", "#SBATCH"):
             try:
                 yield number, keyword, shlex.split(rest, comments=True)

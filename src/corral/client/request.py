@@ -74,7 +74,8 @@ class RequestOptions(TypedDict, total=False):
         time: the job is ended after so long: "2h", or seconds as a number.
         retries: further attempts after a failure; None takes the site's default.
         queue, project: where it waits and whose share it uses, "default" unless said otherwise.
-        after: ids of jobs that must succeed first.
+        after: ids of jobs that must succeed first; otherwise "any:17" (has ended), "notok:17", "start:17", "corr:17",
+            "singleton", and alternatives as "17?any:18".
         begin: not before this moment: "16:00", "now+2hours", "tomorrow", "2026-12-01T08:00", or Unix seconds.
         output, error: files for standard output and error in place of the log, seen from the working directory:
             "train-%j.out" (%j id, %x name, %A array, %a element, %u user); error goes with output by itself.
