@@ -143,13 +143,13 @@ class Server:
                 if warning is not None:
                     log.warning("%s", warning)
             self._sampler.start()
-            self._looks.start()
             # Behind the first observations in the ledger's queue: nobody is answered before the devices are known.
             self._ledger.commit(lambda _: Decided((), None)).result()
             self._site.begin()
             self._house.start()
             for patrol in self._patrols:
                 patrol.start()
+            self._looks.start()
             self._api.run()
         finally:
             self._close()
