@@ -24,13 +24,17 @@ TIMES_LOOKED_AT = 256
 """A gang's promise is looked for at so many moments at which something comes back."""
 
 
-def promise(draft: Draft, timeline: Timeline, job_id: str, ask: Ask, duration_s: float) -> Reserve | None:
-    """The earliest place in time for what is asked, None when nobody can tell when there will be one."""
+def promise(
+    draft: Draft, timeline: Timeline, job_id: str, ask: Ask, duration_s: float, *, before: float = inf
+) -> Reserve | None:
+    """The earliest place in time for what is asked, None when there is none before then or nobody can tell."""
     names = _candidates(draft, ask)
     if ask.request.gang_size == 1:
-        found = _earliest_member(draft, timeline, ask, duration_s, names)
+        found = _earliest_member(draft, timeline, ask, duration_s, names, before=before)
         return None if found is None else Reserve(job_id, Placement((found[1],)), found[0])
     for at in timeline.times(names)[:TIMES_LOOKED_AT]:
+        if at >= before:
+            break
         states = {name: draft.open_of(name, ask, timeline.window(name, at, at + duration_s)) for name in names}
         placed = choose(draft.with_free(states), replace(ask, until=inf))
         if isinstance(placed, Placement):
@@ -97,12 +101,12 @@ def _candidates(draft: Draft, ask: Ask) -> list[str]:
 
 
 def _earliest_member(
-    draft: Draft, timeline: Timeline, ask: Ask, duration_s: float, names: list[str]
+    draft: Draft, timeline: Timeline, ask: Ask, duration_s: float, names: list[str], *, before: float
 ) -> tuple[float, Member] | None:
     best: tuple[float, str] | None = None
     for name in names:
         fits = _tester(draft, ask, name)
-        at = timeline.earliest(name, duration_s, fits, inf if best is None else best[0])
+        at = timeline.earliest(name, duration_s, fits, before if best is None else best[0])
         if at is not None and (best is None or at < best[0]):
             best = (at, name)
     if best is None:

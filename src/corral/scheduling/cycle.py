@@ -17,7 +17,7 @@ from corral.scheduling.evict import Room
 from corral.scheduling.order import Standing
 from corral.scheduling.policy import Backfill, BackfillOrder, Policy
 from corral.scheduling.preempt import Preemption
-from corral.scheduling.reserve import Timeline
+from corral.scheduling.reserve import SAME_MOMENT_S, Timeline
 from corral.scheduling.share import FairShare
 from corral.scheduling.waiting import Turns
 
@@ -42,6 +42,7 @@ class Cycle:
         admission: who may start at all; follows what is started here.
         ends_of: when who gives back what in a scope's name.
         chooser: how a place is chosen by the scores that a policy ranks nodes by.
+        ends_soon: whether somebody is to give back at this moment, give or take a little.
         timeline: what is free when; the draft goes by it as soon as the first job is promised something.
     """
 
@@ -56,6 +57,7 @@ class Cycle:
     ends_of: Callable[[Scope], list[tuple[float, Held]]]
     preemption: Preemption
     timeline: Timeline
+    ends_soon: Callable[[], bool]
     chooser: Callable[[tuple[tuple[str, float], ...]], Choose]
     evictions: list[Evict] = field(default_factory=list)
     starts: list[Start] = field(default_factory=list)
@@ -155,7 +157,22 @@ class Cycle:
             self._keep(job, ask, hold.misfit or placement, None)
         elif policy.backfill is Backfill.CONSERVATIVE or (policy.backfill is Backfill.EASY and first):
             return self._promise(job, ask, duration_s, hold, before)
+        elif policy.backfill is Backfill.EASY:
+            self._await(job, ask, duration_s)
         return hold
+
+    def _await(self, job: Job, ask: Ask, duration_s: float) -> None:
+        """Keep free what the job gets within a moment, as others of the same moment give back.
+
+        What ends at one time by the plan ends one after the other, and whoever looks in between must not take what was
+        to go to a job before it.
+        """
+        if not self.ends_soon():
+            return
+        before = self.standing.now + SAME_MOMENT_S
+        reserve = promise(self.draft, self.timeline, job.id, ask, duration_s, before=before)
+        if reserve is not None:
+            self._hold_free(reserve, duration_s)
 
     def _within_quotas(self, job: Job, ask: Ask) -> Ask:
         request = self.admission.request_within(job)

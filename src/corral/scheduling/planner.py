@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from heapq import heappop, heappush
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ from corral.scheduling.order import Ranking, Standing
 from corral.scheduling.policy import DEFAULT, POLICIES, Policy, policy_of
 from corral.scheduling.pools import Pools
 from corral.scheduling.preempt import Preemption
-from corral.scheduling.reserve import Release, Timeline
+from corral.scheduling.reserve import SAME_MOMENT_S, Release, Timeline
 from corral.scheduling.rotate import Rotation, due
 from corral.scheduling.share import FairShare
 from corral.scheduling.waiting import Turns, Waiting
@@ -125,6 +126,7 @@ class Planner:
         self._waiting = Waiting(self._ranking_of)
         self._books = Books(self.view.queues)
         self._live: dict[str, Job] = {}
+        self._ends: list[tuple[float, str]] = []
         self._booked: dict[str, tuple[str | None, Held]] = {}
         for job in self.view.jobs.values():
             self._follow(job)
@@ -157,6 +159,7 @@ class Planner:
             ends_of=lambda scope: self._ends_of(scope, now),
             preemption=preemption,
             chooser=self._chooser,
+            ends_soon=lambda: self._ends_soon(now),
             timeline=Timeline(now, draft.free, lambda name: self._releases(draft, name, now), draft.slots_of),
         )
         cycle.renew_promises(view.promises)
@@ -286,6 +289,25 @@ class Planner:
             if scope in self._books.scopes(one.job)
         ]
 
+    def _ends_soon(self, now: float) -> bool:
+        """Whether a running job is to end at this moment, or should just have, by its estimate."""
+        while self._ends and self._ends[0][0] < now + SAME_MOMENT_S:
+            end, job_id = self._ends[0]
+            estimated = self._estimated_end(self._live.get(job_id))
+            if estimated == end and end > now - SAME_MOMENT_S:
+                return True
+            heappop(self._ends)
+            if estimated is not None and estimated > end:
+                heappush(self._ends, (estimated, job_id))
+        return False
+
+    def _estimated_end(self, job: Job | None) -> float | None:
+        """When a job that runs is to end, though it may be overdue; None where nobody knows."""
+        if job is None or job.phase is not Phase.RUNNING or job.started_at is None:
+            return None
+        run_s = self._estimate_s(job)
+        return None if run_s is None else job.started_at + run_s
+
     def _end(self, allocation: Allocation, now: float) -> float:
         job = self.view.jobs.get(allocation.job_id)
         return now if job is None else expected_end(job, allocation, now, self.view.durations)
@@ -313,6 +335,8 @@ class Planner:
         live = job.phase in _LIVE
         if live:
             self._live[job.id] = job
+            if (end := self._estimated_end(job)) is not None:
+                heappush(self._ends, (end, job.id))
         booked = self._booked.get(job.id)
         if booked is not None and not (live and booked[0] == job.allocation_id):
             self._books.book(job, booked[1], -1)

@@ -13,6 +13,9 @@ from corral.model.allocation import Grant, Member
 from corral.model.fit import NodeState, Slot
 from corral.model.units import MILLI_PER_DEVICE
 
+SAME_MOMENT_S = 0.5
+"""Times that differ by less are one: jobs start and end a little later than any plan says, each by another bit."""
+
 SlotsOf = Callable[[Member], tuple[int, ...]]
 
 
@@ -36,7 +39,7 @@ class Steps:
         """The least of what is free from the first step until `end`."""
         if not self.least:
             self.least.append(self.states[0])
-        last = max(0, bisect_left(self.times, end) - 1)
+        last = max(0, bisect_left(self.times, end - SAME_MOMENT_S) - 1)
         while len(self.least) <= last:
             self.least.append(lesser(self.least[-1], self.states[len(self.least)]))
         return self.least[last]
@@ -127,7 +130,7 @@ class Timeline:
         first = max(0, bisect_right(steps.times, start) - 1)
         least = steps.states[first]
         for index in range(first + 1, len(steps.times)):
-            if steps.times[index] >= end:
+            if steps.times[index] >= end - SAME_MOMENT_S:
                 break
             least = lesser(least, steps.states[index])
         return least
@@ -169,7 +172,7 @@ class Timeline:
         """The step before `end` with which what fits into the first step fits no longer; None if it always does."""
         times, states = steps.times, steps.states
         least = states[first]
-        for index in range(first + 1, bisect_left(times, end)):
+        for index in range(first + 1, bisect_left(times, end - SAME_MOMENT_S)):
             state = states[index]
             host = state.cpu_milli >= least.cpu_milli and state.memory_mib >= least.memory_mib
             if host and state.slots is least.slots:
