@@ -1,6 +1,7 @@
 import os
 import threading
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,12 +9,14 @@ import pytest
 from corral.access.caller import Caller
 from corral.api import jobs
 from corral.api.waiting import LONGEST_WAIT_S
+from corral.model.errors import Refused
 from corral.model.fact import SiteArranged
-from corral.model.job import Job
+from corral.model.job import Job, JobKind, Request
 from corral.model.queue import Limits, Queue
 from corral.model.rows import JobRow
+from corral.model.submission import Submission
 from corral.ports import Decided
-from tests.api.world import Answer, Served
+from tests.api.world import Answer, Served, World
 
 
 def test_a_job_is_accepted_with_an_id_and_can_be_seen(served: Served) -> None:
@@ -304,3 +307,22 @@ def test_a_dry_run_goes_by_the_sites_rules(served: Served) -> None:
     assert answer.data["expected_start"] is not None, "the job before it has the site's limit"
     nowhere = served.call("POST", "/jobs/dry-run", {"command": ["true"], "queue": "defualt"})
     assert (nowhere.status, "did you mean 'default'?" in str(nowhere.data)) == (422, True)
+
+
+def test_the_sites_range_of_priorities_holds_wherever_a_job_is_made_or_run_again(world: World) -> None:
+    bob = Caller("bob", 1, 1, (1,))
+
+    def allow(least: int, most: int) -> None:
+        world.ledger.observe([SiteArranged((), (), (), Limits(default_priority=5, priority_range=(least, most)))])
+        world.ledger.commit(lambda _: Decided((), None)).result()
+
+    allow(0, 10)
+    asked = Submission(("true",), priority=0, request=Request(devices=0))
+    (job_id,) = world.service.submit([asked], bob)
+    with pytest.raises(Refused, match=r"priority -5 is not open to you: .* 0 to 10"):
+        world.service.submit([replace(asked, priority=-5)], bob)
+    with pytest.raises(Refused, match="priority -5 is not open to you"):
+        world.service.adopting.adopt(os.getpid(), bob, Submission(kind=JobKind.ADOPT, priority=-5))
+    allow(5, 10)
+    with pytest.raises(Refused, match=rf"priority 0 of job {job_id} is not open to you: .* 5 to 10"):
+        world.service.requeue(job_id, bob)
