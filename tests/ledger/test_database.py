@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from corral.ledger.database import Database
 from corral.ledger.fold import check
 from corral.ledger.store import open_ledger
 from corral.model.errors import LedgerFailed
@@ -167,3 +168,27 @@ def test_a_disk_without_room_fails_the_batch_and_the_ledger_goes_on(tmp_path: Pa
     assert "nothing was written" in message
     assert (during, after) == ("['1']", "['1', '100', '101']")
     assert check(url_of(tmp_path)) == ()
+
+
+def test_a_read_only_file_system_and_one_without_inodes_are_called_so(tmp_path: Path) -> None:
+    place = tmp_path / "disk"
+    place.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m,nr_inodes=5", "tmpfs", str(place)]
+    if os.geteuid() != 0 or subprocess.run(mount, stderr=subprocess.DEVNULL).returncode:
+        pytest.skip("this process may not mount a file system")
+    try:
+        ledger = open_ledger(url_of(place))
+        (place / "fill").write_bytes(bytes(os.statvfs(place).f_bavail * 4096))
+        assert os.statvfs(place).f_favail == 0
+        with pytest.raises(LedgerFailed, match=r"is full \(it has no inodes left\); nothing was written"):
+            write(ledger, *(submitted(a_job(number)) for number in range(1, 5000)))
+        (place / "fill").unlink()
+        ledger.close()
+        subprocess.run(["mount", "-o", "remount,ro", str(place)], check=True)
+        with (
+            pytest.raises(LedgerFailed, match="is on a read-only file system; nothing was written"),
+            Database(url_of(place)).writing(),
+        ):
+            pass
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)

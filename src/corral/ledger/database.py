@@ -159,11 +159,17 @@ def _explanation(error: Exception, path: Path) -> str:
             f"nothing was written. 'fuser {path}' names the process: end it, then try again"
         )
     if name.startswith("SQLITE_FULL"):
-        return f"the disk that holds the ledger {path} is full; nothing was written. Free some space, then try again"
+        full = f"the disk that holds the ledger {path} is full{_inodes(path)}"
+        return f"{full}; nothing was written. Free some space, then try again"
     if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
         return (
             f"the ledger {path} is damaged ({detail}). Stop the server and put a backup in its place, "
             "or move the file away to start with an empty ledger"
+        )
+    if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_IOERR")) and _is_read_only(path):
+        return (
+            f"the ledger {path} is on a read-only file system; nothing was written. "
+            "Find out why (dmesg), mount it for writing again, then try again"
         )
     if name.startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_CANTOPEN", "SQLITE_AUTH")):
         return (
@@ -181,3 +187,18 @@ def _explanation(error: Exception, path: Path) -> str:
             "If another server uses the same file, stop one of them; then restart this one"
         )
     return f"the ledger {path} failed: {detail}; nothing was written"
+
+
+def _is_read_only(path: Path) -> bool:
+    try:
+        return bool(os.statvfs(path.parent).f_flag & os.ST_RDONLY)
+    except OSError:
+        return False
+
+
+def _inodes(path: Path) -> str:
+    try:
+        status = os.statvfs(path.parent)
+    except OSError:
+        return ""
+    return " (it has no inodes left)" if status.f_files and not status.f_favail else ""
