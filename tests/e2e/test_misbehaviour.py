@@ -1,14 +1,17 @@
 """Jobs that do not want to end, or print what no job should: through a whole server."""
 
+import hashlib
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from corral.backends.process.procfs import descendants
+from corral.client import Client
 from tests.e2e.box import PATIENCE_S, Box, described, line_of, until_there
 
 IGNORES_SIGTERM = "trap '' TERM; echo up; while :; do sleep 1; done"
@@ -201,6 +204,42 @@ TAMPERED = {
     "an exit of nonsense": "echo '{\"exit_code\": 1e999}' > exit; kill -9 $PPID",
     "an exit that is a fifo": "rm exit.room; mkfifo exit exit.room; kill -9 $PPID",
 }
+
+
+def tag_of(home: Path) -> str:
+    """By which the cgroups of a home's jobs are known."""
+    return hashlib.sha256(os.fsencode(home.resolve())).hexdigest()[:12]
+
+
+def left_by_jobs(box: Box) -> list[Path]:
+    """What lies below the directories that jobs are given, and the cgroups made for them."""
+    bases = [box.home / "scratch", box.home / "launches"]
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        where, kind = line.split(" ")[1:3]
+        if kind.startswith("cgroup"):
+            bases += [Path(found) for found, _, _ in os.walk(where) if found.endswith(f"/corral-{tag_of(box.home)}")]
+    return [Path(found.path) for base in bases for found in os.scandir(base) if found.is_dir() and found.name[0] != "."]
+
+
+def test_nothing_stays_of_jobs_around_whose_ends_the_server_was_killed(new_box: Callable[[str], Box]) -> None:
+    box = new_box(described(2))
+    box.up()
+    filling = (
+        "mkdir -p $CORRAL_SCRATCH/some/where; echo x > $CORRAL_SCRATCH/some/where/file; chmod a-w $CORRAL_SCRATCH/some"
+    )
+
+    for gpus in ("0", "1"):
+        box.submit("--gpus", gpus, "--array", "0-9", "--", "sh", "-c", filling)
+        time.sleep(0.3)
+        os.kill(int((box.home / "corral.pid").read_text()), signal.SIGKILL)
+        box.up()
+    kept = box.submit("--", "sh", "-c", f"{filling}; sleep 300")
+    with Client(box.home) as client:
+        client.wait([row.id for row in client.jobs.list(limit=None) if row.id != kept], PATIENCE_S)
+    box.until(lambda: {path.name.partition(".")[0] for path in left_by_jobs(box)} == {kept})
+    assert (box.home / "scratch" / kept / "some" / "where" / "file").exists()
+    box.clear()
+    box.until(lambda: left_by_jobs(box) == [])
 
 
 def test_jobs_that_tamper_with_their_records_are_lost_and_every_next_server_comes_up(

@@ -1,6 +1,9 @@
 """A scratch root is read in full, whatever is wrong with some of it."""
 
 import os
+import pwd
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -8,7 +11,7 @@ import pytest
 from corral.model.allocation import Grant
 from corral.model.errors import BackendFailed, Refused
 from corral.sharing.resource_txt import render, resource_file
-from corral.sharing.scratch import drop, put, scan, tidy
+from corral.sharing.scratch import drop, left, put, remove, scan, set_aside
 from tests.hung_mount import hung_mount
 
 
@@ -62,7 +65,8 @@ def test_a_file_is_put_whole_replaced_and_dropped_and_its_directories_go_when_no
     assert [path.name for path in (tmp_path / "7" / "config").iterdir()] == ["resource.txt"]
     drop(tmp_path, "7")
     drop(tmp_path, "7")
-    tidy(tmp_path, "7")
+    assert set_aside(tmp_path, "7") is None
+    assert set_aside(tmp_path, "7") is None
     assert list(tmp_path.iterdir()) == []
 
 
@@ -128,7 +132,8 @@ def test_a_file_system_of_the_jobs_own_need_not_answer(tmp_path: Path, place: st
             put(tmp_path, "7", resource_file([Grant("a", 600)]))
         with pytest.raises(BackendFailed, match="cannot be removed"):
             drop(tmp_path, "7")
-        tidy(tmp_path, "7")
+        with pytest.raises(BackendFailed, match="cannot be moved aside"):
+            set_aside(tmp_path, "7")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives directories away")
@@ -139,3 +144,83 @@ def test_the_directory_is_its_users_and_the_file_in_it_is_not(tmp_path: Path) ->
         home = (tmp_path / name).stat()
         assert (home.st_uid, home.st_gid) == (1234, 5678)
         assert {path.stat().st_uid for path in (tmp_path / name).rglob("*")} == {0}
+
+
+def deep(home: Path) -> None:
+    """More directories in one another than a recursion would get through."""
+    before = os.getcwd()
+    try:
+        os.chdir(home)
+        for _ in range(1_500):
+            os.mkdir("d")
+            os.chdir("d")
+    finally:
+        os.chdir(before)
+
+
+def closed(home: Path) -> None:
+    (home / "read-only" / "within").mkdir(parents=True)
+    (home / "read-only" / "within").chmod(0o000)
+    (home / "read-only").chmod(0o555)
+
+
+def linked(home: Path) -> None:
+    (home / "link").symlink_to(home.parent.parent / "precious")
+    (home / "config").symlink_to(home.parent.parent / "precious")
+
+
+LEFT: list[Callable[[Path], None]] = [deep, closed, linked]
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Iterator[tuple[int, int]]:
+    """Whom the jobs' directories belong to: where root runs these tests, somebody else."""
+    if os.geteuid() == 0:
+        for above in (tmp_path, *tmp_path.parents[:3]):
+            above.chmod(0o755)
+        yield pwd.getpwnam("nobody").pw_uid, pwd.getpwnam("nobody").pw_gid
+    else:
+        yield os.geteuid(), os.getegid()
+
+
+@pytest.mark.parametrize("leave", LEFT, ids=lambda leave: leave.__name__)
+def test_all_that_a_job_left_is_removed_and_nothing_else(
+    tmp_path: Path, user: tuple[int, int], leave: Callable[[Path], None]
+) -> None:
+    root, precious = tmp_path / "scratch", tmp_path / "precious"
+    precious.mkdir()
+    (precious / "file").touch()
+    for directory in (root, root / "7"):
+        directory.mkdir()
+    leave(root / "7")
+    if os.geteuid() == 0:
+        subprocess.run(["chown", "-hR", f"{user[0]}:{user[1]}", str(root / "7")], check=True)
+    aside = set_aside(root, "7")
+    assert left(root) == ([], [aside])
+    remove(root, aside or "")
+    assert list(root.iterdir()) == []
+    assert list(precious.iterdir()) == [precious / "file"]
+
+
+def test_a_link_in_the_place_of_a_jobs_directory_is_removed_and_not_followed(tmp_path: Path) -> None:
+    root, precious = tmp_path / "scratch", tmp_path / "precious"
+    (precious / "config").mkdir(parents=True)
+    (precious / "file").touch()
+    root.mkdir()
+    (root / "7").symlink_to(precious)
+    remove(root, set_aside(root, "7") or "")
+    assert list(root.iterdir()) == []
+    assert sorted(path.name for path in precious.iterdir()) == ["config", "file"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
+def test_what_the_user_may_not_remove_stays_and_is_named(tmp_path: Path, user: tuple[int, int]) -> None:
+    (tmp_path / "7" / "roots").mkdir(parents=True)
+    (tmp_path / "7" / "roots" / "file").touch()
+    (tmp_path / "7" / "own").touch()
+    os.chown(tmp_path / "7", *user)
+    aside = set_aside(tmp_path, "7")
+    assert aside is not None
+    with pytest.raises(BackendFailed, match=f"{aside} cannot be removed"):
+        remove(tmp_path, aside)
+    assert [path.name for path in (tmp_path / aside).iterdir()] == ["roots"]

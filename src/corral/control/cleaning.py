@@ -21,10 +21,9 @@ MOST_WAITING = 5_000
 class Cleaner:
     """Cleans up on a thread of its own, in pauses of the work, or when too much waits to be cleaned up."""
 
-    def __init__(self, clean: Callable[[str], None], busy: Callable[[], bool]) -> None:
-        self._clean = clean
+    def __init__(self, busy: Callable[[], bool]) -> None:
         self._busy = busy
-        self._waiting: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="cleaner", daemon=True)
 
@@ -32,9 +31,9 @@ class Cleaner:
         """Begin to clean."""
         self._thread.start()
 
-    def add(self, allocation_id: str) -> None:
-        """This launch is over and recorded."""
-        self._waiting.put(allocation_id)
+    def add(self, deed: Callable[[], None]) -> None:
+        """Have it done. It may raise CorralError, which the next server's cleaner may do better with."""
+        self._waiting.put(deed)
 
     def close(self) -> None:
         """Stop, and leave the rest to the next server."""
@@ -44,10 +43,10 @@ class Cleaner:
             self._thread.join(timeout=5)
 
     def _run(self) -> None:
-        while (allocation_id := self._waiting.get()) is not None and not self._closing:
+        while (deed := self._waiting.get()) is not None and not self._closing:
             while self._busy() and self._waiting.qsize() < MOST_WAITING and not self._closing:
                 time.sleep(PAUSE_S)
             try:
-                self._clean(allocation_id)
+                deed()
             except CorralError as error:
-                log.warning("launch %s is not cleaned up: %s", allocation_id, error)
+                log.warning("what a job left is not cleaned up: %s", error)

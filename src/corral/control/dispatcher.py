@@ -10,6 +10,7 @@ import queue
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 from corral.clock import Clock
@@ -65,7 +66,7 @@ class Dispatcher:
         self._troubles: dict[str, str] = {}
         self._checkpoints = Checkpoints(clock, self.stop)
         self._acted_at = 0.0
-        self._cleaner = Cleaner(self._clean, self._busy)
+        self._cleaner = Cleaner(self._busy)
         self._thread = threading.Thread(target=self._run, name="dispatcher", daemon=True)
 
     def start(self) -> None:
@@ -122,6 +123,8 @@ class Dispatcher:
             for allocation_id in backend.launches():
                 if allocation_id not in view.allocations:
                     self._attempt(self._end_stranger, kind, allocation_id)
+        for deed in self._tenancy.leftovers(self._ledger.view):
+            self._cleaner.add(deed)
 
     def _attempt(self, deed: Callable[[Any, str], None], what: Any, allocation_id: str) -> None:
         try:
@@ -143,11 +146,12 @@ class Dispatcher:
 
     def _end_stranger(self, kind: JobKind, allocation_id: str) -> None:
         backend = self._backends[kind]
-        if backend.report(allocation_id).phase in (LaunchPhase.CLAIMED, LaunchPhase.RUNNING):
+        phase = backend.report(allocation_id).phase
+        if phase in (LaunchPhase.CLAIMED, LaunchPhase.RUNNING):
             log.warning("launch %s runs but is not in the ledger: ending it", allocation_id)
             backend.stop(allocation_id)
-        elif backend.report(allocation_id).phase is not LaunchPhase.UNKNOWN or backend.declare_lost(allocation_id):
-            backend.forget(allocation_id)
+        elif phase is not LaunchPhase.UNKNOWN or backend.declare_lost(allocation_id):
+            self._cleaner.add(partial(backend.forget, allocation_id))
 
     def _run(self) -> None:
         deeds = {"launch": self._launch, "stop": self._stop, "heed": self._heed, "forget": self._forget}
@@ -292,13 +296,13 @@ class Dispatcher:
         if allocation_id in view.allocations:
             return
         self._tenancy.leave(allocation_id, _job_id_of(allocation_id), view)
-        self._cleaner.add(allocation_id)
+        self._cleaner.add(partial(self._clean, allocation_id))
 
     def _busy(self) -> bool:
         return self._clock.monotonic() - self._acted_at < PAUSE_S
 
     def _clean(self, allocation_id: str) -> None:
-        self._tenancy.tidy(_job_id_of(allocation_id))
+        self._tenancy.tidy(_job_id_of(allocation_id), self._ledger.view)
         for backend in self._backends.values():
             if backend.report(allocation_id).phase in _OVER:
                 backend.forget(allocation_id)

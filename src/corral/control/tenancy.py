@@ -6,6 +6,7 @@ such files, and is compared with the ledger at boot and on demand.
 
 import logging
 import os
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
@@ -22,7 +23,7 @@ from corral.model.view import View
 from corral.sharing.alloc_map import disagreements
 from corral.sharing.driver import SharingDriver, Tenant
 from corral.sharing.resource_txt import resource_file
-from corral.sharing.scratch import drop, put, scan, tidy
+from corral.sharing.scratch import drop, left, put, remove, scan, set_aside
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ class Tenancy:
         self._prepared: dict[str, tuple[Device, SharingDriver]] = {}
         self._entering: dict[str, list[Future[None]]] = {}
         self._lanes = Lanes()
+        self._placing = threading.Lock()
 
     def close(self) -> None:
         """End the threads; devices stay as they are."""
@@ -99,9 +101,23 @@ class Tenancy:
         for uuid in [uuid for uuid in self._prepared if uuid not in view.holders]:
             self._release(*self._prepared.pop(uuid))
 
-    def tidy(self, job_id: str) -> None:
-        """Remove the directories that the resource file was in, as far as the job left nothing else in them."""
-        tidy(self._scratch, job_id)
+    def tidy(self, job_id: str, view: Callable[[], View]) -> None:
+        """Remove what the job left in its scratch directory, unless it is to run, or runs. Raises BackendFailed."""
+        with self._placing:
+            if job_id in view().jobs:
+                return
+            aside = set_aside(self._scratch, job_id)
+        if aside is not None:
+            remove(self._scratch, aside)
+
+    def leftovers(self, view: Callable[[], View]) -> list[Callable[[], None]]:
+        """After a boot: what is to be done so that nothing stays of jobs that a former server did not tidy up after."""
+        kernels, aside = left(self._scratch)
+        live = view().jobs
+        return [
+            *(partial(self.tidy, job_id, view) for job_id in kernels if job_id not in live),
+            *(partial(remove, self._scratch, name) for name in aside),
+        ]
 
     def environment(self, allocation: Allocation, view: View) -> tuple[tuple[str, str], ...]:
         """Variables that the means of sharing adds for a job."""
@@ -176,7 +192,8 @@ class Tenancy:
             mig_profile=spec.request.mig_profile,
         )
         owner = (spec.uid, spec.gid) if self._chown and spec.uid is not None and spec.gid is not None else None
-        put(self._scratch, job.id, file, owner)
+        with self._placing:
+            put(self._scratch, job.id, file, owner)
 
     def _driver(self, device: Device, share_milli: int) -> SharingDriver:
         if device.mig_profile is None and share_milli == MILLI_PER_DEVICE:

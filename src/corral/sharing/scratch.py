@@ -8,17 +8,23 @@ one of the user's own need never answer.
 import contextlib
 import errno
 import os
+import re
 import stat
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from corral.model.errors import BackendFailed, Refused
+from corral.sharing.emptying import empty, is_mounted_below
 from corral.sharing.resource_txt import BadText, ResourceFile, parse, render
 
 _NAME, _FRESH = "resource.txt", "resource.new"
 _MOST_BYTES = 1024 * 1024
 _INFO_BYTES = 1024
+_KERNEL = re.compile(r"\d+(_\d+)?")
+"""What Corral's own are called: by their jobs' ids."""
+_ASIDE = re.compile(r"\.\d+(_\d+)?\.\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +134,62 @@ def drop(root: Path, kernel: str) -> None:
         raise BackendFailed(f"{root / kernel / 'config' / _NAME} cannot be removed: {error.strerror}") from error
 
 
-def tidy(root: Path, kernel: str) -> None:
-    """Remove a kernel's directories as far as nothing is in them."""
-    with contextlib.suppress(OSError), _descriptor(root) as top:
-        with _descriptor(kernel, top) as home:
+def set_aside(root: Path, kernel: str) -> str | None:
+    """Take a kernel's directory out of the way; the name that it is to be removed by, None when nothing is left of it.
+
+    Raises BackendFailed.
+    """
+    aside = f".{kernel}.{time.time_ns()}"
+    try:
+        with _descriptor(root) as top:
+            if _removed_bare(top, kernel):
+                return None
+            if is_mounted_below(str(root / kernel)):
+                raise OSError(errno.EXDEV, "another file system is mounted in it")
+            os.rename(kernel, aside, src_dir_fd=top, dst_dir_fd=top)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise BackendFailed(f"{root / kernel} cannot be moved aside: {error.strerror}") from error
+    return aside
+
+
+def _removed_bare(top: int, kernel: str) -> bool:
+    """Remove a kernel's directories if nothing is in them."""
+    try:
+        with contextlib.suppress(FileNotFoundError), _descriptor(kernel, top) as home:
             os.rmdir("config", dir_fd=home)
         os.rmdir(kernel, dir_fd=top)
+    except OSError:
+        return False
+    return True
+
+
+def remove(root: Path, name: str) -> None:
+    """Remove what was set aside, with all that is in it. Raises BackendFailed."""
+    try:
+        with _descriptor(root) as top:
+            try:
+                with _descriptor(name, top) as home:
+                    empty(home)
+                os.rmdir(name, dir_fd=top)
+            except NotADirectoryError:
+                os.unlink(name, dir_fd=top)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise BackendFailed(f"{root / name} cannot be removed: {error.strerror}") from error
+    except BackendFailed as failure:
+        raise BackendFailed(f"{root / name} cannot be removed: {failure}") from failure
+
+
+def left(root: Path) -> tuple[list[str], list[str]]:
+    """(the kernels that have a directory, what was set aside and not removed), each in order."""
+    try:
+        names = sorted(os.listdir(root))
+    except OSError:
+        return [], []
+    return [name for name in names if _KERNEL.fullmatch(name)], [name for name in names if _ASIDE.fullmatch(name)]
 
 
 @contextlib.contextmanager

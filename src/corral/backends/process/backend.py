@@ -120,6 +120,8 @@ class ProcessBackend:
             self._cgroup_shown = self._cgroup_base and cgroup.shown(self._cgroup_base)
             self._limits = CgroupLimits(self._cgroup_name, self._cgroup_base, self._root)
             self._limits.keep(self.list_launches())
+            if self._cgroup_base:
+                cgroup.keep(self._cgroup_base, self.list_launches())
         for name in os.listdir(self._launches):
             if not ALLOCATION_ID.fullmatch(name):
                 with contextlib.suppress(OSError):
@@ -284,6 +286,9 @@ class ProcessBackend:
         if self._limits:
             # Those of a launch that nobody claimed are still there.
             self._limits.discard(allocation_id)
+        if self._cgroup_base:
+            # Perhaps its supervisor was killed as it was about to.
+            cgroup.remove(f"{self._cgroup_base}/{allocation_id}")
         self._believed.pop(allocation_id, None)
         self._asked_to_stop.pop(allocation_id, None)
         with self._lock:

@@ -6,6 +6,7 @@ machines it is mounted beside the old ones (v1), a hierarchy or more for each co
 
 import functools
 import os
+from collections.abc import Collection
 
 from .procfs import read_file
 
@@ -136,6 +137,13 @@ def pids(path: str) -> list[int]:
         except OSError:
             continue
     return found
+
+
+def keep(base: str, groups: Collection[str]) -> None:
+    """Remove every group below `base` but these, as far as they are empty: those of launches that are over."""
+    for entry in os.scandir(base):
+        if entry.is_dir(follow_symlinks=False) and entry.name not in groups:
+            remove(entry.path)
 
 
 def remove(path: str) -> bool:

@@ -92,9 +92,7 @@ class CgroupLimits:
         """Remove every job's groups but these, as far as they are empty: those of launches that are over."""
         kept = set(groups)
         for base in self._bases():
-            for entry in os.scandir(base):
-                if entry.is_dir(follow_symlinks=False) and entry.name not in kept:
-                    cgroup.remove(entry.path)
+            cgroup.keep(base, kept)
 
     def close(self) -> None:
         """Remove the groups that jobs' groups were made in; each stays while a job is inside."""
