@@ -88,10 +88,11 @@ class Server:
     ) -> None:
         self._home = home
         self._settings = settings
-        self._clock = SystemClock()
-        self._started_at = self._clock.now()
         policies = placed_by(settings.placement, site_policies())
         self._ledger: SqlLedger = open_ledger(home.ledger_url, _first_view(settings))
+        # Where there are no jobs nothing is measured, and a wall clock that was set since the boot can be believed.
+        self._clock = SystemClock(home.clock_file, anew=not self._ledger.view().jobs)
+        self._started_at = self._clock.now()
         self._source = discover(self._clock, mock=mock, held=self._held_milli, labels=dict(settings.labels))
         self._described = self._source.name == "mock"
         self._processes = HostProcesses()
@@ -188,6 +189,7 @@ class Server:
             log_max_bytes=settings.log_max_mib * 1024 * 1024,
             kill_grace_s=settings.kill_grace_s,
             on_event=self._look,
+            boot_at=self._clock.boot_at,
         )
         try:
             processes.start()
@@ -276,7 +278,7 @@ class Server:
             source=self._source.name,
             driver_version=nodes[0].driver_version if nodes else None,
             cuda_version=f"{cuda[0]}.{cuda[1]}" if cuda else None,
-            started_at=self._started_at,
+            started_at=self._clock.shown(self._started_at),
             mock=self._described,
             uptime_s=self._clock.now() - self._started_at,
         )

@@ -20,14 +20,19 @@ HOUR_S = 3600.0
 
 
 @pytest.fixture
-def accounts(tmp_path: Path) -> Iterator[Accounts]:
+def clock() -> ManualClock:
+    return ManualClock(NOW)
+
+
+@pytest.fixture
+def accounts(tmp_path: Path, clock: ManualClock) -> Iterator[Accounts]:
     """Half a GPU has been held for two hours, and is held."""
     ledger = open_ledger(f"sqlite:///{tmp_path}/ledger.db")
     job = Job("1", 1, JobSpec(user="alice"), 0.0)
     placement = Placement((Member("n", (Grant("GPU-0", 500),)),))
     made = Allocation("1.1", "1", "alice", placement, NOW - 2 * HOUR_S)
     ledger.commit(lambda _: Decided((JobSubmitted(job, 0.0), AllocationMade(made, 0.0)), None)).result()
-    yield Accounts(ledger, ManualClock(NOW))
+    yield Accounts(ledger, clock)
     ledger.close()
 
 
@@ -43,6 +48,13 @@ def test_without_a_period_it_is_the_week_until_now_and_a_live_allocation_counts_
 def test_a_period_that_reaches_into_the_future_ends_now(accounts: Accounts) -> None:
     told = accounts.usage(UsageBy.QUEUE, since=NOW - HOUR_S, until=NOW + HOUR_S)
     assert (told.until, told.total.gpu_hours) == (NOW, 0.5)
+
+
+def test_a_period_is_asked_for_and_told_by_the_wall_clock(accounts: Accounts, clock: ManualClock) -> None:
+    clock.step(86_400)
+    there = NOW + 86_400
+    told = accounts.usage(UsageBy.USER, since=there - HOUR_S)
+    assert (told.since, told.until, told.total.gpu_hours) == (there - HOUR_S, there, 0.5)
 
 
 @pytest.mark.parametrize(("since", "until"), [(NOW, NOW), (NOW + 1, None), (NOW - 5, NOW - 10)])

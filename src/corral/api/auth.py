@@ -83,7 +83,9 @@ class Authenticator:
             raise Unauthenticated("this server knows no such token; on its machine, `corral token create` makes one")
         now = self._clock.now()
         if not token.live(now):
-            raise Unauthenticated(f"{_ended(token)}; on the server's machine, `corral token create` makes another")
+            raise Unauthenticated(
+                f"{_ended(token, self._clock)}; on the server's machine, `corral token create` makes another"
+            )
         if self._server_uid not in (0, token.uid):
             raise Unauthenticated(
                 f"token {token.id} is {token.user}'s, and this server runs jobs as {user_name(self._server_uid)} only"
@@ -118,11 +120,12 @@ def _secret_in(authorization: str) -> str:
     return secret.strip()
 
 
-def _ended(token: Token) -> str:
+def _ended(token: Token, clock: Clock) -> str:
     if token.revoked_at is not None:
         return f"token {token.id} was revoked"
     assert token.expires_at is not None
-    return f"token {token.id} expired at {time.strftime('%Y-%m-%d %H:%M', time.localtime(token.expires_at))}"
+    expired = time.localtime(clock.shown(token.expires_at))
+    return f"token {token.id} expired at {time.strftime('%Y-%m-%d %H:%M', expired)}"
 
 
 def _stamp_of_users() -> Stamp:

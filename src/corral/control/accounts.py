@@ -2,6 +2,7 @@
 
 from corral.accounting.usage import total, usage
 from corral.clock import Clock
+from corral.control.moments import shown
 from corral.model.errors import Refused
 from corral.model.past import UsageBy
 from corral.model.rows import Usage
@@ -23,8 +24,8 @@ class Accounts:
         Raises Refused for a period that ends before it begins.
         """
         now = self._clock.now()
-        end = now if until is None else min(until, now)
-        begin = end - DEFAULT_PERIOD_S if since is None else since
+        end = now if until is None else min(self._clock.taken(until), now)
+        begin = end - DEFAULT_PERIOD_S if since is None else self._clock.taken(since)
         if begin >= end:
             raise Refused(
                 f"since: the period from {begin:.0f} to {end:.0f} has no length; "
@@ -32,4 +33,4 @@ class Accounts:
                 field="since",
             )
         held = self._ledger.held(begin, end)
-        return Usage(by.value, begin, end, usage(held, by), total(held))
+        return shown(Usage(by.value, begin, end, usage(held, by), total(held)), self._clock)

@@ -9,6 +9,7 @@ from corral.clock import Clock
 from corral.control.asking import Asking
 from corral.control.checks import check
 from corral.control.controller import Controller
+from corral.control.moments import shown
 from corral.control.rows import device_rows, grant_rows, holding, job_row
 from corral.control.site_rules import obey
 from corral.control.submit import completed, program_of, still_to_follow
@@ -96,7 +97,7 @@ class Inquiry:
             waiting = [row.id for row in rows if row.phase is Phase.PENDING]
             expected = foresee(self._ledger.view(), self._clock.now(), waiting, planner=self._planner)
             rows = [_expecting(row, expected[row.id]) if row.id in expected else row for row in rows]
-        return rows, found[-1].sequence if more else None
+        return shown(rows, self._clock), found[-1].sequence if more else None
 
     def job(self, job_id: str) -> JobDetail:
         """One job with everything that is known of it."""
@@ -107,7 +108,8 @@ class Inquiry:
         info = None if allocation is None else allocation.gpu_info
         row = job_row(job, None, None, allocation) if job.phase is not Phase.PENDING else self._row(job)
         listed = {name: getattr(row, name) for name in JobRow.__dataclass_fields__}
-        return JobDetail(**listed, spec=spec, gpu_info=to_plain(info), waits_for=job.waits_for)
+        detail = JobDetail(**listed, spec=spec, gpu_info=to_plain(info), waits_for=job.waits_for)
+        return shown(detail, self._clock)
 
     def ended(self, ids: Sequence[str]) -> tuple[bool, list[JobRow]]:
         """Whether all of these jobs (or arrays) have ended, and the row of each. Raises NotFound."""
@@ -120,7 +122,7 @@ class Inquiry:
             if not elements:
                 raise NotFound(f"there is no job {job_id}; `corral ps --all` lists those there are")
             found.extend(elements)
-        return all(job.phase.terminal for job in found), [self._row(job) for job in found]
+        return all(job.phase.terminal for job in found), shown([self._row(job) for job in found], self._clock)
 
     def is_live(self, job_id: str) -> bool:
         """Whether the job, or an element of the array, has not ended. Quick, for only the view is asked."""
@@ -149,7 +151,7 @@ class Inquiry:
         if obstacle is not None:
             first = f"{job.title} waits, for nothing starts now: {obstacle}."
             sentence = first if told.reason is WaitReason.NOT_REACHED else f"{first} Then, too: {sentence}"
-        return Explanation(
+        answer = Explanation(
             job.id,
             job.phase,
             sentence,
@@ -164,6 +166,7 @@ class Inquiry:
             makes_room=told.makes_room,
             obstacle=obstacle,
         )
+        return shown(answer, self._clock)
 
     def _why_not_waiting(self, view: View, job: Job, now: float, waited: tuple[WaitPart, ...]) -> Explanation:
         """What became of a job that waits no longer; when one that makes room for another goes on."""
@@ -221,7 +224,7 @@ class Inquiry:
             planner=self._planner,
         )
         uuids, grants = ((), ()) if told.placement is None else (told.placement.uuids, told.placement.grants)
-        return DryRun(
+        answer = DryRun(
             starts_now=told.placement is not None,
             possible=told.possible,
             devices=tuple(_named(view, uuid) for uuid in uuids),
@@ -232,10 +235,11 @@ class Inquiry:
             expected_start_is=told.certainty,
             nearest=None if told.nearest is None else NearestRequest(told.nearest),
         )
+        return shown(answer, self._clock)
 
     def devices(self) -> list[DeviceRow]:
         """Every device with its state, its holders and its processes."""
-        return device_rows(self._ledger.view(), self._telemetry.latest())
+        return shown(device_rows(self._ledger.view(), self._telemetry.latest()), self._clock)
 
     def uuid_of(self, device: str) -> str:
         """The UUID of a device named by UUID, by its beginning, or by index. Raises NotFound."""

@@ -109,7 +109,7 @@ class Service:
         """The specification of a submission in which nothing is amiss. Raises Refused, Forbidden."""
         if asked.kind is JobKind.ADOPT:
             raise Refused("a process is adopted with `corral adopt PID`, not submitted", field="kind")
-        asked, of_priority = settle_priority(view.limits, asked, caller)
+        asked, of_priority = settle_priority(view.limits, self._in_own_time(asked), caller)
         submission, notes = self._asking.settle(with_whole_node(asked, view.nodes.values()), caller.user)
         submission = with_profile_named(submission, view.nodes.values())
         check(submission)
@@ -123,12 +123,17 @@ class Service:
     def dry_run(self, submission: Submission, caller: Caller, sight: Sight) -> DryRun:
         """What would become of the submission, as `Inquiry.dry_run` and preflight say. Raises as `submit`."""
         view = self._ledger.view()
-        submission, of_priority = settle_priority(view.limits, submission, caller)
+        submission, of_priority = settle_priority(view.limits, self._in_own_time(submission), caller)
         submission = with_whole_node(submission, view.nodes.values())
         told = self.inquiry.dry_run(submission, caller.user)
         settled, _ = self._asking.settle(submission, caller.user)
         preflight = self._inspection.notes(view, settled, caller, sight)
         return replace(told, notes=(*told.notes, *of_priority, *preflight))
+
+    def _in_own_time(self, submission: Submission) -> Submission:
+        if submission.begin_at is None:
+            return submission
+        return replace(submission, begin_at=self._clock.taken(submission.begin_at))
 
     def _check_possible(self, view: View, submission: Submission, user: str) -> None:
         """Raises Refused for what no node here could serve; an answer holds while nodes and pools stay the same."""

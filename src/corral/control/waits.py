@@ -61,7 +61,7 @@ class WaitBook:
         The waits before earlier attempts are in it, the time in which those ran is not. Time that nobody took down,
         such as while the server was away, is "Unrecorded" (when it is a second or more).
         """
-        since = self._again_since.get(job.id, max(job.submitted_at, job.ended_at or 0.0))
+        since = min(now, self._again_since.get(job.id, max(job.submitted_at, job.ended_at or 0.0)))
         parked = self._parked.get(job.id, [])
         alike = self._groups.get(group_of(job), [])
         moments = sorted({since, now, *(at for at, _ in (*parked, *alike) if since < at < now)})

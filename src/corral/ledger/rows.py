@@ -216,7 +216,7 @@ def past_run_of(row: Stored) -> PastRun:
             gpus=milli / MILLI_PER_DEVICE,
             created_at=row["created_at"],
             ended_at=row["ended_at"],
-            ran_s=ran_until - ran_from if last else None,
+            ran_s=max(0.0, ran_until - ran_from) if last else None,
             job_id=row["job_id"],
         )
     except (KeyError, ValueError, TypeError) as error:

@@ -50,6 +50,11 @@ class Home:
         return self.root / "config.yaml"
 
     @property
+    def clock_file(self) -> Path:
+        """When this boot began, as servers of this home count time."""
+        return self.root / "clock.json"
+
+    @property
     def server_log(self) -> Path:
         """What a detached server has to say."""
         return self.root / "server.log"

@@ -196,8 +196,8 @@ class JobSpec:
 class Job:
     """One submission with its phase. An array is a parent id and one job per element.
 
-    Times are Unix seconds: `submitted_at` and `eligible_at` by the server's clock, `started_at` and `ended_at` by the
-    clock of the job's supervisor. `sequence` orders submissions and breaks every tie.
+    Times are Unix seconds as the server counts them (`corral.clock`); `started_at` and `ended_at` are the supervisor's
+    word, who counts alike. `sequence` orders submissions and breaks every tie.
 
     Attributes:
         launches: times it was handed devices; numbers its allocations.

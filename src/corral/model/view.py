@@ -299,7 +299,7 @@ class ViewDraft:
 
     def _remember_duration(self, job: Job) -> None:
         if job.phase is Phase.SUCCEEDED and job.started_at is not None and job.ended_at is not None:
-            spec, ran_s = job.spec, job.ended_at - job.started_at
+            spec, ran_s = job.spec, max(0.0, job.ended_at - job.started_at)
             self.remember(
                 PastRun(spec.user, spec.project, spec.queue, spec.name, 0.0, job.started_at, job.ended_at, ran_s)
             )

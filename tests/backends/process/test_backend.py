@@ -48,6 +48,20 @@ def test_start_and_end_are_told_by_the_supervisors_clock(machine: Machine, tmp_p
     assert at_least_s - 0.001 <= state.exit.ended_at - state.started_at <= time.monotonic() - asked + 0.001
 
 
+def test_a_supervisor_counts_time_as_its_server_does_whatever_the_wall_clock_says(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    day_ahead = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + 86_400
+    machine.backend._boot_at = day_ahead
+    try:
+        state = machine.run("true")
+    finally:
+        machine.shut()
+    assert state.exit is not None
+    assert state.started_at is not None
+    assert 86_000 < state.started_at - time.time() < 86_400
+    assert 0 <= state.exit.ended_at - state.started_at < EVENT_S
+
+
 def test_a_job_gets_the_environment_of_its_spec_and_the_mark_and_nothing_else(machine: Machine) -> None:
     env = {**PATH, "ODD": "ä\udcff\n=", "EMPTY": ""}
     name = machine.launch("env", "-0", env=env)

@@ -21,7 +21,9 @@ def _spec(argv: tuple[str, ...] = ("true",), env: dict[str, str] | None = None, 
 def test_command_and_orders_survive_the_disk_byte_for_byte(arguments: list[str], env: dict[str, str]) -> None:
     spec = _spec(("python", *arguments), env)
     command = spec.command({"MARK": "x"}, {"RLIMIT_NOFILE": 9})
-    order = spec.orders(kill_grace_s=1.5, log_max_bytes=10, notes=("more",), limits=[], cgroup=None, notify_path="/n")
+    order = spec.orders(
+        kill_grace_s=1.5, log_max_bytes=10, notes=("more",), limits=[], cgroup=None, notify_path="/n", boot_at=7.5
+    )
     text = orders.encode(order, command).encode().decode()
     assert orders.decode_orders(text) == order
     assert orders.decode_command(text) == command

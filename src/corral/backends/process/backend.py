@@ -68,7 +68,8 @@ class ProcessBackend:
     """Launches jobs under supervisors that outlive it. Every method may be called from any thread.
 
     `on_event(allocation_id)` says that `status` of this launch may have changed. It runs on the watcher's thread and
-    must only pass the word on; it may come more than once, or for a launch that is already forgotten.
+    must only pass the word on; it may come more than once, or for a launch that is already forgotten. `boot_at` is when
+    this boot began as the server counts time, so that supervisors count alike; without it they go by the wall clock.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class ProcessBackend:
         on_event: Callable[[str], None],
         use_cgroup: bool = True,
         root: str = "",
+        boot_at: float | None = None,
     ) -> None:
         self._home = home.resolve()
         self._launches = self._home / "launches"
@@ -89,6 +91,7 @@ class ProcessBackend:
         self._on_event = on_event
         self._use_cgroup = use_cgroup
         self._root = root
+        self._boot_at = boot_at
         self._tag = hashlib.sha256(os.fsencode(self._home)).hexdigest()[:12]
         self._cgroup_name = f"corral-{self._tag}"
         self._cgroup_base: str | None = None
@@ -185,6 +188,7 @@ class ProcessBackend:
             cgroup=self._cgroup(allocation_id),
             limits=limits,
             notify_path=self._watcher.notify_path,
+            boot_at=self._boot_at,
         )
         command = launch.command(dict([self._mark(allocation_id).split("=")]), rlimits)
         try:

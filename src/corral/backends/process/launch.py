@@ -107,6 +107,7 @@ class LaunchSpec:
         cgroup: str | None,
         limits: list[str],
         notify_path: str | None,
+        boot_at: float | None,
     ) -> Orders:
         """What the supervisor has to know; the arguments are what the backend decides or defaults."""
         return Orders(
@@ -124,4 +125,5 @@ class LaunchSpec:
             notify_path=notify_path,
             checkpoint_signal=self.checkpoint_signal,
             checkpoint_grace_s=self.checkpoint_grace_s,
+            boot_at=boot_at,
         )

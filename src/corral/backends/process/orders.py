@@ -25,6 +25,7 @@ class Orders(NamedTuple):
 
     `cgroup` is what the job is killed by, and tolerated to be missing; `limits` are those that it must not run outside.
     `checkpoint_signal` is sent to the job `checkpoint_grace_s` before its time limit, 0 being none.
+    `boot_at` is when this boot began as the server counts time, None where it goes by the wall clock.
     """
 
     allocation_id: str
@@ -41,6 +42,7 @@ class Orders(NamedTuple):
     notify_path: str | None
     checkpoint_signal: int = 0
     checkpoint_grace_s: float = 0.0
+    boot_at: float | None = None
 
 
 class Command(NamedTuple):

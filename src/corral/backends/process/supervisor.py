@@ -201,8 +201,8 @@ class Supervision:
         self._on_started()
 
     def _on_started(self) -> None:
-        self._started_at = time.time()
         self._began_at = _now()
+        self._started_at = self._moment(self._began_at)
         limit_s, orders = self._orders.time_limit_s, self._orders
         if limit_s is not None:
             self._to_be_told = bool(orders.checkpoint_signal) and orders.checkpoint_grace_s < limit_s
@@ -212,6 +212,11 @@ class Supervision:
         with suppress(OSError):
             self._records.claim.write_started(Started(ProcessIdentity.of(self._main_pid), self._started_at))
         self._notify()
+
+    def _moment(self, uptime_s: float) -> float:
+        """A moment since the boot in the server's seconds."""
+        boot_at = self._orders.boot_at
+        return time.time() if boot_at is None else boot_at + uptime_s
 
     def _make_scratch(self) -> None:
         orders = self._orders
@@ -346,7 +351,7 @@ class Supervision:
 
     def record(self, code: int | None, signum: int | None, reason: str | None, message: str) -> None:
         """Write the exit record; waits for room on the disk as long as it takes, for nobody else knows how it ended."""
-        ended_at = time.time()
+        ended_at = self._moment(_now())
         if self._started_at is not None:
             ended_at = self._started_at + _now() - self._began_at
         if self._orders.cgroup:
