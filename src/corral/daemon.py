@@ -45,6 +45,7 @@ from corral.model.printable import printable
 from corral.model.rows import ServerInfo
 from corral.model.view import View
 from corral.node.looks import HostLooks
+from corral.pid_file import read_pid, write_pid
 from corral.ports import Backend, Decided, Lineage, Origin
 from corral.scheduling.idle import IdlePolicy
 from corral.scheduling.policy import placed_by
@@ -312,13 +313,13 @@ def only_server_of(home: Home) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            words = home.pid_file.read_text().split() if home.pid_file.exists() else []
-            holder = f" (pid {words[0]})" if words else ""
+            pid = read_pid(home.pid_file)
+            holder = f" (pid {pid})" if pid else ""
             raise Conflict(
                 f"a server{holder} already serves {home.root}; use it, stop it with `corral down`, "
                 "or set CORRAL_HOME to another directory"
             ) from None
-        home.pid_file.write_text(f"{os.getpid()}\n")
+        write_pid(home.pid_file)
         for directory in (home.logs, home.scratch):
             directory.mkdir(exist_ok=True)
             directory.chmod(0o755 if shared else 0o700)

@@ -206,6 +206,19 @@ TAMPERED = {
 }
 
 
+def test_a_pid_file_that_a_job_replaced_leads_down_to_no_other_server_and_holds_nobody_up(
+    new_box: Callable[[str], Box],
+) -> None:
+    box, other = new_box(described(1)), new_box(described(1))
+    box.up()
+    other.up()
+    box.ended(box.submit("--", "cp", str(other.home / "corral.pid"), str(box.home / "corral.pid")))
+    box.down()
+    os.mkfifo(box.home / "corral.pid")
+    box.up()
+    assert other.ok("run", "--", "echo", "unharmed") == "unharmed\n"
+
+
 def tag_of(home: Path) -> str:
     """By which the cgroups of a home's jobs are known."""
     return hashlib.sha256(os.fsencode(home.resolve())).hexdigest()[:12]

@@ -19,6 +19,7 @@ from corral.cli.screen import command_group, example, say, typed, write_lines
 from corral.client import Client, ServerInfo, find_address
 from corral.model.errors import BackendFailed, Conflict, CorralError, Forbidden, Refused
 from corral.model.home import Home
+from corral.pid_file import read_pid
 
 READY_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 30.0
@@ -158,24 +159,24 @@ def server_pid(home: Home) -> int | None:
 
     A server whose pid file is another user's to read, or gone, is asked.
     """
-    pid = _written_pid(home)
-    if pid is None:
-        server = answering(home)
-        if server is None or server.pid is None:
-            return None
-        pid = server.pid
+    pid = read_pid(home.pid_file)
+    if pid is not None and _serves(pid, home):
+        return pid
+    server = answering(home)
+    pid = None if server is None else server.pid
+    return pid if pid is not None and _serves(pid, home) else None
+
+
+def _serves(pid: int, home: Home) -> bool:
+    """Whether the process is a server, and not that of another home."""
     try:
         command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
     except OSError:
-        return None
-    return pid if DAEMON.encode() in command else None
-
-
-def _written_pid(home: Home) -> int | None:
-    try:
-        return int(home.pid_file.read_text().split()[0])
-    except (OSError, ValueError, IndexError):
-        return None
+        return False
+    if DAEMON.encode() not in command:
+        return False
+    root = os.fsdecode(command[command.index(b"--home") + 1]) if b"--home" in command[:-1] else ""
+    return not os.path.isabs(root) or Path(root).resolve() == home.root.resolve()
 
 
 def answering(home: Home) -> ServerInfo | None:
