@@ -198,6 +198,12 @@ def test_a_reservation_is_a_promise_and_what_comes_of_estimates_an_expectation()
     ]
 
 
+def test_where_ranks_move_while_jobs_wait_a_reservation_is_no_promise() -> None:
+    view = replace(busy(100, 100), queues={"default": Queue("default", policy="fair-share")})
+    told = foresee(view.advance(submitted(job(3, 2, time_limit_s=10))), T0, ["3"])["3"]
+    assert (told.start_at, told.certainty) == (T0 + 100, Certainty.EXPECTATION)
+
+
 def test_a_reservation_that_stands_on_a_history_is_no_promise() -> None:
     view = replace(busy(100, 100), durations={("alice", "nightly"): (50.0,)})
     view = view.advance([JobChanged("1", {"spec": replace(view.jobs["1"].spec, name="nightly")}, T0)])

@@ -6,8 +6,9 @@ from enum import StrEnum
 class Certainty(StrEnum):
     """What an expected start is.
 
-    PROMISE: what the job needs is reserved from then on, and all who hold it now have time limits that end before; only
-    work that goes before it by rank can still delay it. EXPECTATION: what comes of everybody's estimates.
+    PROMISE: what the job needs is reserved from then on, all who hold it now have time limits that end before, and
+    nobody who waits now can pass it; only work of a better rank that comes later can still delay it.
+    EXPECTATION: what comes of everybody's estimates.
     """
 
     PROMISE = "promise"

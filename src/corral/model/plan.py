@@ -92,6 +92,7 @@ class Hold:
         until: when it may be looked at again (backoff), Unix seconds.
         misfit: the best node's reason, where resources are.
         detail: the limit or the dependency, in words.
+        keeps_turn: nobody who waits now comes to go before it later.
         expected_start: Unix seconds, None when it cannot be told; `depends_on` then names the job without an end.
     """
 
@@ -104,6 +105,7 @@ class Hold:
     detail: str | None = None
     expected_start: float | None = None
     depends_on: str | None = None
+    keeps_turn: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -252,7 +252,9 @@ class Cycle:
             return hold
         self._hold_free(reserve, duration_s)
         self.reservations.append(reserve)
-        return replace(hold, expected_start=reserve.start_at)
+        policy = self.policy_of[job.spec.queue]
+        keeps_turn = policy.order.settled or policy.backfill is Backfill.CONSERVATIVE
+        return replace(hold, expected_start=reserve.start_at, keeps_turn=keeps_turn)
 
     def renew_promises(self, promises: Mapping[str, Reserve]) -> None:
         """Keep free what waiting jobs were promised for good before this cycle, while it is there."""

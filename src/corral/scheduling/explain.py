@@ -343,8 +343,10 @@ class HoldIndex:
 
     def certainty(self, job_id: str, now: float) -> Certainty | None:
         """What the start is that is reserved for a job, None when none is."""
-        reserve = self._reservations.get(job_id)
-        return None if reserve is None else certainty(self._view, reserve, now)
+        reserve, hold = self._reservations.get(job_id), self._by_job.get(job_id)
+        if reserve is None or hold is None:
+            return None
+        return certainty(self._view, reserve, now) if hold.keeps_turn else Certainty.EXPECTATION
 
     def of(self, job: Job) -> Hold | None:
         """The hold of the job or of its group, None when the plan did not come to it."""

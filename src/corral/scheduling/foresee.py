@@ -114,7 +114,7 @@ class _Future:
     def _note_promises(self, plan: Plan) -> None:
         """What was promised when the future was now."""
         if self._promises is None:
-            waiting = {hold.job_id for hold in plan.holds if hold.expected_start is not None}
+            waiting = {hold.job_id for hold in plan.holds if hold.expected_start is not None and hold.keeps_turn}
             self._promises = {
                 one.job_id: one
                 for one in plan.reservations

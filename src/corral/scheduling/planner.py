@@ -23,7 +23,7 @@ from corral.scheduling.estimate import expected_end, run_estimate_s
 from corral.scheduling.evict import Running
 from corral.scheduling.mix import Mix
 from corral.scheduling.order import Ranking, Standing
-from corral.scheduling.policy import DEFAULT, POLICIES, Policy, policy_of
+from corral.scheduling.policy import DEFAULT, POLICIES, Backfill, Policy, policy_of
 from corral.scheduling.pools import Pools
 from corral.scheduling.preempt import Preemption
 from corral.scheduling.reserve import SAME_MOMENT_S, Release, Timeline
@@ -147,6 +147,8 @@ class Planner:
             return Plan(view.version, evictions=evictions, complete=False)
         preemption = Preemption(view, self._policy_of, admission, self._running, pools)
         holding = weighted_holding(admission, view.queues)
+        # A promise that is kept for good is not to be put off by a moment either.
+        keeps_all = any(policy.backfill is Backfill.CONSERVATIVE for policy in self._policy_of.values())
         cycle = Cycle(
             version=view.version,
             jobs=view.jobs,
@@ -160,7 +162,13 @@ class Planner:
             preemption=preemption,
             chooser=self._chooser,
             ends_soon=lambda: self._ends_soon(now),
-            timeline=Timeline(now, draft.free, lambda name: self._releases(draft, name, now), draft.slots_of),
+            timeline=Timeline(
+                now,
+                draft.free,
+                lambda name: self._releases(draft, name, now),
+                draft.slots_of,
+                overlap_s=0.0 if keeps_all else SAME_MOMENT_S,
+            ),
         )
         cycle.renew_promises(view.promises)
         plan = cycle.decide()

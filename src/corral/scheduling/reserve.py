@@ -39,7 +39,7 @@ class Steps:
         """The least of what is free from the first step until `end`."""
         if not self.least:
             self.least.append(self.states[0])
-        last = max(0, bisect_left(self.times, end - SAME_MOMENT_S) - 1)
+        last = max(0, bisect_left(self.times, end) - 1)
         while len(self.least) <= last:
             self.least.append(lesser(self.least[-1], self.states[len(self.least)]))
         return self.least[last]
@@ -71,8 +71,12 @@ class Timeline:
         free: Callable[[str], NodeState],
         releases: Callable[[str], Iterable[Release]],
         slots_of: SlotsOf,
+        *,
+        overlap_s: float = 0.0,
     ) -> None:
+        """Who would end less than `overlap_s` after something begins does not meet it."""
         self.now = now
+        self.overlap_s = overlap_s
         self._soon = nextafter(now, inf)
         self._free = free
         self._releases = releases
@@ -82,14 +86,14 @@ class Timeline:
 
     def branch(self) -> "Timeline":
         """A copy to try the members of a gang on."""
-        copy = Timeline(self.now, self._free, self._releases, self._slots_of)
+        copy = Timeline(self.now, self._free, self._releases, self._slots_of, overlap_s=self.overlap_s)
         copy._steps = {name: Steps(list(s.times), list(s.states)) for name, s in self._steps.items()}
         copy._reserved = self._reserved.copy()
         return copy
 
     def until(self, name: str, end: float) -> NodeState:
         """What a job may have of the node that starts now and ends at `end`, delaying no reservation."""
-        return self.steps(name).until(end)
+        return self.steps(name).until(end - self.overlap_s)
 
     @property
     def promises(self) -> bool:
@@ -130,7 +134,7 @@ class Timeline:
         first = max(0, bisect_right(steps.times, start) - 1)
         least = steps.states[first]
         for index in range(first + 1, len(steps.times)):
-            if steps.times[index] >= end - SAME_MOMENT_S:
+            if steps.times[index] >= end - self.overlap_s:
                 break
             least = lesser(least, steps.states[index])
         return least
@@ -167,12 +171,11 @@ class Timeline:
             index = index + 1 if fits(states[bad]) else bad + 1
         return None
 
-    @staticmethod
-    def _first_bad(steps: Steps, first: int, end: float, fits: Callable[[NodeState], bool]) -> int | None:
+    def _first_bad(self, steps: Steps, first: int, end: float, fits: Callable[[NodeState], bool]) -> int | None:
         """The step before `end` with which what fits into the first step fits no longer; None if it always does."""
         times, states = steps.times, steps.states
         least = states[first]
-        for index in range(first + 1, bisect_left(times, end - SAME_MOMENT_S)):
+        for index in range(first + 1, bisect_left(times, end - self.overlap_s)):
             state = states[index]
             host = state.cpu_milli >= least.cpu_milli and state.memory_mib >= least.memory_mib
             if host and state.slots is least.slots:
