@@ -31,6 +31,7 @@ _SWEEP_RETRY_S = 0.02
 _SWEEP_RETRY_LIMIT_S = 1.0
 OVERDUE_S = 10.0
 """So long after the grace a job that was to end must have; else its supervisor is no longer relied on."""
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _MARK_NAME = "CORRAL_LAUNCH"
 _KILLED = "its supervisor was killed or the machine went down"
 _RECORD_GONE = "the record of its launch was removed, and with it how it ended"
@@ -57,7 +58,7 @@ class LaunchState:
 def _age_s(process: ProcessIdentity | None) -> float | None:
     if process is None or not process.is_alive():
         return None
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - process.start_ticks / os.sysconf("SC_CLK_TCK")
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - process.start_ticks / _TICKS_PER_S
 
 
 def _exited(record: Exit) -> LaunchState:
@@ -308,7 +309,7 @@ class ProcessBackend:
 
     def status(self, allocation_id: str) -> LaunchState:
         """What is known of the launch now."""
-        claim = self._claim(allocation_id)
+        claim = self._claim(allocation_id, by_name=False)
         if claim is None and allocation_id in self._unclaimed:
             return self._unclaimed_state(allocation_id, self._unclaimed[allocation_id])
         if claim is None:
@@ -331,10 +332,15 @@ class ProcessBackend:
             return LaunchState(phase, pid, started_at, message="its supervisor died; its processes are being killed")
         return LaunchState(phase, pid, started_at, age_s=_age_s(claim.holder))
 
-    def _claim(self, allocation_id: str) -> Claim | None:
-        """The claim, as far as it is to be believed: one that names somebody else's process is none."""
+    def _claim(self, allocation_id: str, *, by_name: bool = True) -> Claim | None:
+        """The claim, as far as it is to be believed: one that names somebody else's process is none.
+
+        Whose process it names need not be looked into, `by_name` False, where its supervisor is known anyway.
+        """
         claim = self._records(allocation_id).claim.read()
         if claim is None or claim.ran or self._believed.get(allocation_id) == claim:
+            return claim
+        if claim.holder is not None and not by_name and self._watcher.watches(allocation_id):
             return claim
         if claim.holder is not None and is_another(claim.holder, str(self._launches), allocation_id):
             return self._disbelieved(allocation_id, f"names process {claim.holder.pid}, which is not its supervisor")
