@@ -199,7 +199,7 @@ def test_jobs_are_launched_also_when_one_has_removed_all_records(machine: Machin
 
 
 def test_a_job_that_stopped_its_supervisor_is_ended_all_the_same(machine: Machine) -> None:
-    name = machine.launch("sh", "-c", "kill -STOP $PPID; echo up; sleep 60", time_limit_s=60)
+    name = machine.launch("sh", "-c", "while kill -STOP $PPID; do sleep 0.1; done", time_limit_s=60)
     until(lambda: machine.marked(name), "the job")
     until(lambda: stopped(machine.supervisor(name)), "the supervisor being stopped")
     machine.backend.stop(name)
@@ -294,14 +294,21 @@ def test_stopping_what_is_not_there_does_nothing(machine: Machine) -> None:
 
 def test_the_time_limit_holds_while_no_server_runs(machine: Machine) -> None:
     # The job stops its supervisor, lest the limit is reached while a server still runs.
-    script = "trap '' TERM; kill -STOP $PPID; while :; do sleep 0.05; done"
-    name = machine.launch("sh", "-c", script, time_limit_s=0.3)
+    script = "trap '' TERM; while [ ! -e go ]; do kill -STOP $PPID; sleep 0.05; done; while :; do sleep 0.05; done"
+    name = machine.launch("sh", "-c", script, time_limit_s=0.3, workdir=str(machine.home))
     until(lambda: machine.marked(name), "the job")
     supervisor = machine.supervisor(name)
     until(lambda: stopped(supervisor), "the supervisor being stopped")
     machine.backend.close()
-    os.kill(supervisor, signal.SIGCONT)
-    until((machine.home / "launches" / name / "exit").exists, "the end")
+    (machine.home / "go").touch()
+
+    def is_over() -> bool:
+        # Again, for the job may have stopped it once more.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(supervisor, signal.SIGCONT)
+        return (machine.home / "launches" / name / "exit").exists()
+
+    until(is_over, "the end")
     machine.start_backend()
     state = machine.wait(name)
     assert state.exit is not None
