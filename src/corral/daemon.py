@@ -44,7 +44,7 @@ from corral.model.means import Level, Means
 from corral.model.printable import printable
 from corral.model.rows import ServerInfo
 from corral.model.view import View
-from corral.node.looks import HostLooks
+from corral.node.file_inspector import HostFileInspector
 from corral.pid_file import read_pid, write_pid
 from corral.ports import Backend, Decided, Lineage, Origin
 from corral.scheduling.idle import IdlePolicy
@@ -97,7 +97,7 @@ class Server:
         self._source = discover(self._clock, mock=mock, held=self._held_milli, labels=dict(settings.labels))
         self._described = self._source.name == "mock"
         self._processes = HostProcesses()
-        self._looks = HostLooks()
+        self._inspector = HostFileInspector()
         self._backends = self._make_backends()
         self._mps = mps = make_mps(home.root, settings)
         self._arrangement = Arrangement(settings.sharing, settings.vgpu, one_user=mps.one_user, unfit=mps.unfit)
@@ -116,7 +116,7 @@ class Server:
             self._sampler,
             self._processes,
             self._clock,
-            looks=self._looks,
+            inspector=self._inspector,
             home=home,
             settings=settings,
             tenancy=Tenancy(
@@ -151,7 +151,7 @@ class Server:
             self._house.start()
             for patrol in self._patrols:
                 patrol.start()
-            self._looks.start()
+            self._inspector.start()
             self._api.run()
         finally:
             self._close()
@@ -175,7 +175,7 @@ class Server:
         for patrol in self._patrols:
             patrol.close()
         self._house.close()
-        self._looks.close()
+        self._inspector.close()
         for backend in dict.fromkeys(self._backends.values()):
             backend.close()
         self._sampler.stop()

@@ -312,7 +312,7 @@ class Credentials(NamedTuple):
     groups: tuple[int, ...] = ()
 
 
-class Look(NamedTuple):
+class FileQuery(NamedTuple):
     """What is to be found out from a user's files: whether a job can work in `directory`, or what a program brings.
 
     Attributes:
@@ -329,9 +329,9 @@ class Look(NamedTuple):
     variables: tuple[tuple[str, str], ...] = ()
 
 
-class Looks(Protocol[T_co]):
-    """Looks at files of users, who may change them, or let a reader wait for ever, as they like."""
+class FileInspector(Protocol[T_co]):
+    """Reads files of users, who may change them, or let a reader wait for ever, as they like."""
 
-    def at(self, looks: Sequence[Look], who: Credentials | None) -> Mapping[Look, T_co]:
+    def inspect(self, queries: Sequence[FileQuery], who: Credentials | None) -> Mapping[FileQuery, T_co]:
         """What was found with the rights of `who`, None being the server's own; what took too long is left out."""
         ...

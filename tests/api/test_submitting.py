@@ -9,45 +9,45 @@ import pytest
 from corral.access.caller import Caller
 from corral.api import submitting
 from corral.api.submitting import Submitter
-from corral.control import sights
-from corral.node.looks import OwnLooks
-from corral.ports import Credentials, Look
-from corral.preflight.looking import FileFacts
+from corral.control import file_findings
+from corral.node.file_inspector import InProcessFileInspector
+from corral.ports import Credentials, FileQuery
+from corral.preflight.file_facts import FileFacts
 from tests.api.world import PATIENCE_S, Served, World
 
 HUNG = "/hung/file/server"
 
 
-class HungLooks(OwnLooks):
-    """Looks at a directory whose file server does not answer until `answers` is set; `begun` counts who waits."""
+class HungInspector(InProcessFileInspector):
+    """Reads a directory whose file server does not answer until `answers` is set; `begun` counts who waits."""
 
     def __init__(self) -> None:
         self.answers = threading.Event()
         self.begun = threading.Semaphore(0)
 
-    def at(self, looks: Sequence[Look], who: Credentials | None) -> dict[Look, FileFacts]:
-        if Look(directory=HUNG) not in looks:
-            return super().at(looks, who)
+    def inspect(self, queries: Sequence[FileQuery], who: Credentials | None) -> dict[FileQuery, FileFacts]:
+        if FileQuery(directory=HUNG) not in queries:
+            return super().inspect(queries, who)
         self.begun.release()
         self.answers.wait(PATIENCE_S)
         return {}
 
 
 @pytest.fixture
-def hung() -> Iterator[HungLooks]:
-    hung = HungLooks()
+def hung() -> Iterator[HungInspector]:
+    hung = HungInspector()
     yield hung
     hung.answers.set()
 
 
 @pytest.fixture
-def world(home: Path, hung: HungLooks) -> Iterator[World]:
+def world(home: Path, hung: HungInspector) -> Iterator[World]:
     world = World(home, hung)
     yield world
     world.close()
 
 
-def test_a_directory_that_hangs_holds_up_nobody_else(served: Served, hung: HungLooks) -> None:
+def test_a_directory_that_hangs_holds_up_nobody_else(served: Served, hung: HungInspector) -> None:
     held_up = [threading.Thread(target=served.submit, kwargs={"workdir": HUNG}) for _ in range(30)]
     for thread in held_up:
         thread.start()
@@ -78,6 +78,6 @@ def test_a_directory_that_has_gone_is_noticed_once_what_was_seen_is_old(
     directory.mkdir()
     served.submit(workdir=str(directory))
     directory.rmdir()
-    monkeypatch.setattr(sights, "TRUST_S", 0.0)
+    monkeypatch.setattr(file_findings, "TRUST_S", 0.0)
     answer = served.call("POST", "/jobs", {"command": ["true"], "workdir": str(directory)})
     assert (answer.status, answer.error["field"]) == (422, "workdir")

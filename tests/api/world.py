@@ -30,9 +30,9 @@ from corral.model.home import Home
 from corral.model.job import ProcessIdentity
 from corral.model.means import Means
 from corral.model.rows import ServerInfo
-from corral.node.looks import OwnLooks
-from corral.ports import Decided, Looks
-from corral.preflight.looking import FileFacts
+from corral.node.file_inspector import InProcessFileInspector
+from corral.ports import Decided, FileInspector
+from corral.preflight.file_facts import FileFacts
 from corral.sharing.exclusive import Exclusive
 from corral.sharing.timeslice import Timeslice
 
@@ -72,7 +72,7 @@ class OwnProcesses:
 class World:
     """One home with its ledger and service; nothing decides, so jobs wait until they are cancelled."""
 
-    def __init__(self, root: Path, looks: Looks[FileFacts] | None = None) -> None:
+    def __init__(self, root: Path, inspector: FileInspector[FileFacts] | None = None) -> None:
         self.home = Home(root)
         self.home.logs.mkdir(exist_ok=True)
         self.home.scratch.mkdir(exist_ok=True)
@@ -92,7 +92,7 @@ class World:
             StillTelemetry(),
             OwnProcesses(),
             SystemClock(),
-            looks=OwnLooks() if looks is None else looks,
+            inspector=InProcessFileInspector() if inspector is None else inspector,
             home=self.home,
             settings=Settings(),
             tenancy=self.tenancy,

@@ -7,15 +7,15 @@ import pytest
 
 from corral.access.caller import Caller
 from corral.clock import ManualClock
+from corral.control.file_findings import FileFindings, FileFindingsCache
 from corral.control.inspection import Inspection, places_of
-from corral.control.sights import Sight, Sights
 from corral.model.device import Device, Node
 from corral.model.errors import Refused
 from corral.model.fact import NodeObserved
 from corral.model.job import Request
 from corral.model.submission import Submission
 from corral.model.view import View
-from corral.node.looks import OwnLooks
+from corral.node.file_inspector import InProcessFileInspector
 
 T4 = Device("GPU-t", 0, "Tesla T4", 15360, compute_capability=(7, 5))
 A100 = Device("GPU-a", 1, "NVIDIA A100-SXM4-80GB", 81920, compute_capability=(8, 0))
@@ -29,13 +29,13 @@ def with_devices(*devices: Device) -> View:
 
 
 def inspected(view: View, submission: Submission) -> tuple[str, ...]:
-    (sight,) = Sights(OwnLooks(), ManualClock()).look([submission], ALICE)
-    return Inspection().notes(view, submission, ALICE, sight)
+    (files,) = FileFindingsCache(InProcessFileInspector(), ManualClock()).inspect([submission], ALICE)
+    return Inspection().notes(view, submission, ALICE, files)
 
 
 def overridden(view: View, submission: Submission) -> bool:
-    (sight,) = Sights(OwnLooks(), ManualClock()).look([submission], ALICE)
-    return Inspection().overrides(view, submission, sight)
+    (files,) = FileFindingsCache(InProcessFileInspector(), ManualClock()).inspect([submission], ALICE)
+    return Inspection().overrides(view, submission, files)
 
 
 def test_what_no_device_can_run_is_refused_and_force_lets_it_in() -> None:
@@ -65,7 +65,7 @@ def test_devices_that_the_job_cannot_get_do_not_count() -> None:
 def test_a_working_directory_that_is_none_is_refused_and_one_that_does_not_answer_is_told() -> None:
     with pytest.raises(Refused, match="'/no/such' is no directory on this machine that alice can work in"):
         inspected(with_devices(A100), replace(BF16, workdir="/no/such"))
-    notes = Inspection().notes(with_devices(T4), BF16, ALICE, Sight(enterable=None))
+    notes = Inspection().notes(with_devices(T4), BF16, ALICE, FileFindings(enterable=None))
     assert notes == (
         "the working directory '/' did not answer in time; the job fails if it is not there",
         "preflight: the files of the command did not answer in time, so nothing is said of them",

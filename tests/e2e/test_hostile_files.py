@@ -43,8 +43,8 @@ def server_of(box: Box) -> psutil.Process:
     return psutil.Process(int((box.home / "corral.pid").read_text()))
 
 
-def looker_of(box: Box) -> psutil.Process:
-    (found,) = [child for child in server_of(box).children() if "looker" in " ".join(child.cmdline())]
+def inspection_worker_of(box: Box) -> psutil.Process:
+    (found,) = [child for child in server_of(box).children() if "inspection_worker" in " ".join(child.cmdline())]
     return found
 
 
@@ -105,13 +105,13 @@ def test_whoever_stops_the_process_that_looks_holds_up_neither_submissions_nor_t
     box = new_box(described(2))
     box.up()
     assert "id" in submitted(box, ["true"], work)
-    looker = looker_of(box)
-    looker.send_signal(signal.SIGSTOP)
+    worker = inspection_worker_of(box)
+    worker.send_signal(signal.SIGSTOP)
     (work / "new").mkdir()
     answer = submitted(box, ["true"], work / "new")
     assert "notes" not in answer, "it was looked at by another process"
-    assert not looker.is_running()
-    looker_of(box).send_signal(signal.SIGSTOP)
+    assert not worker.is_running()
+    inspection_worker_of(box).send_signal(signal.SIGSTOP)
     box.down()
 
 

@@ -68,8 +68,8 @@ async def submit_batch(request: Request, ask: Ask) -> Response:
 async def dry_run(request: Request, ask: Ask) -> Response:
     """Tell what would become of a job, and submit nothing."""
     submission = await read_body(request, Submission)
-    (sight,) = await ask.submitter.look([submission], ask.caller)
-    return await answer(ask.service.dry_run, submission, ask.caller, sight)
+    (files,) = await ask.submitter.inspect([submission], ask.caller)
+    return await answer(ask.service.dry_run, submission, ask.caller, files)
 
 
 @router.post(

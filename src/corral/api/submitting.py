@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from anyio import CapacityLimiter, to_thread
 
 from corral.access.caller import Caller
+from corral.control.file_findings import FileFindings
 from corral.control.service import Service
-from corral.control.sights import Sight
 from corral.model.submission import Submission
 
 _THREADS = 16
@@ -32,15 +32,17 @@ class Submitter:
         if len(submissions) > 1:
             async with self._limit_of(caller):
                 return await to_thread.run_sync(self._service.submit, submissions, caller, limiter=self._threads)
-        sights = self._service.sights.known(submissions, caller)
-        if sights is None:
-            sights = await self.look(submissions, caller)
-        return await asyncio.wrap_future(self._service.submit_seen(submissions, caller, sights))
+        findings = self._service.file_findings.cached(submissions, caller)
+        if findings is None:
+            findings = await self.inspect(submissions, caller)
+        return await asyncio.wrap_future(self._service.submit_inspected(submissions, caller, findings))
 
-    async def look(self, submissions: Sequence[Submission], caller: Caller) -> tuple[Sight, ...]:
+    async def inspect(self, submissions: Sequence[Submission], caller: Caller) -> tuple[FileFindings, ...]:
         """What the caller may see of the files of each submission."""
         async with self._limit_of(caller):
-            return await to_thread.run_sync(self._service.sights.look, submissions, caller, limiter=self._threads)
+            return await to_thread.run_sync(
+                self._service.file_findings.inspect, submissions, caller, limiter=self._threads
+            )
 
     def _limit_of(self, caller: Caller) -> CapacityLimiter:
         return self._threads_of.setdefault(caller.user, CapacityLimiter(_THREADS_OF_A_USER))

@@ -11,12 +11,12 @@ from corral.control.asking import Asking
 from corral.control.controller import Controller
 from corral.control.dispatcher import Dispatcher
 from corral.control.environment import launch_of, stale_notes
+from corral.control.file_findings import FileFindingsCache
 from corral.control.guarding import Tell
 from corral.control.holdings import Holdings
 from corral.control.inquiry import Inquiry
 from corral.control.inspection import Inspection
 from corral.control.service import Service
-from corral.control.sights import Sights
 from corral.control.slicing import Slicing
 from corral.control.tenancy import Tenancy
 from corral.control.transitions import Backoff
@@ -24,14 +24,14 @@ from corral.model.home import Home
 from corral.model.job import Job, JobKind
 from corral.model.rows import ServerInfo
 from corral.model.view import View
-from corral.ports import Backend, JobQuery, Launch, Ledger, Looks, Processes, Telemetry
+from corral.ports import Backend, FileInspector, JobQuery, Launch, Ledger, Processes, Telemetry
 from corral.scheduling.displaced import goes_on
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import DEFAULT, POLICIES, Policy
 from corral.sharing.definitions import load_catalogue
 
 if TYPE_CHECKING:
-    from corral.preflight.looking import FileFacts
+    from corral.preflight.file_facts import FileFacts
 
 RECALLED_JOBS = 1_000
 """So many of the newest jobs tell a new server what to expect; reading them takes some 50 ms."""
@@ -54,7 +54,7 @@ class House:
         processes: Processes,
         clock: Clock,
         *,
-        looks: "Looks[FileFacts]",
+        inspector: "FileInspector[FileFacts]",
         home: Home,
         settings: Settings,
         tenancy: Tenancy,
@@ -111,7 +111,7 @@ class House:
             adopting=Adopting(ledger, telemetry, processes, clock, watch=self.dispatcher.launch),
             asking=asking,
             inspection=Inspection(strict=settings.strict_cuda),
-            sights=Sights(looks, clock),
+            file_findings=FileFindingsCache(inspector, clock),
             stop=self.dispatcher.stop,
         )
 

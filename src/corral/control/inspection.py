@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from corral.access.caller import Caller
-from corral.control.sights import Sight
+from corral.control.file_findings import FileFindings
 from corral.model.device import Device, Node
 from corral.model.errors import Refused
 from corral.model.fit import could_use, grant_memory_mib, slot_of
@@ -33,7 +33,7 @@ class Inspection:
         self._strict = strict
         self._places: tuple[Mapping[str, Node] | None, dict[Request, tuple[Place, ...]]] = (None, {})
 
-    def notes(self, view: View, submission: Submission, caller: Caller, sight: Sight) -> tuple[str, ...]:
+    def notes(self, view: View, submission: Submission, caller: Caller, files: FileFindings) -> tuple[str, ...]:
         """What the job's owner should be told; () when nothing speaks against the job.
 
         Raises Refused for a working directory that the caller cannot work in, and, with the fixes, when the job could
@@ -41,14 +41,14 @@ class Inspection:
         """
         if submission.kind is not JobKind.RUN:
             return ()
-        notes = _directory_notes(submission, caller, sight)
+        notes = _directory_notes(submission, caller, files)
         if not submission.request.devices:
             return notes
         from corral.preflight.rules import blocking
 
-        if sight.detection is None:
+        if files.detection is None:
             return (*notes, _UNSEEN_FILES)
-        results = self._results(view, submission, sight.detection)
+        results = self._results(view, submission, files.detection)
         if results and all(blocking(findings) for _, findings in results) and not submission.force:
             told = _sentences([(place, blocking(findings)) for place, findings in results])
             raise Refused(
@@ -57,13 +57,13 @@ class Inspection:
             )
         return (*notes, *(f"preflight: {sentence}" for sentence in _sentences(results)))
 
-    def overrides(self, view: View, submission: Submission, sight: Sight) -> bool:
+    def overrides(self, view: View, submission: Submission, files: FileFindings) -> bool:
         """Whether `force` is what lets the submission in."""
         if not submission.force or submission.kind is not JobKind.RUN or not submission.request.devices:
             return False
         from corral.preflight.rules import blocking
 
-        results = [] if sight.detection is None else self._results(view, submission, sight.detection)
+        results = [] if files.detection is None else self._results(view, submission, files.detection)
         return bool(results) and all(blocking(findings) for _, findings in results)
 
     def _results(
@@ -85,10 +85,10 @@ class Inspection:
         return places[request]
 
 
-def _directory_notes(submission: Submission, caller: Caller, sight: Sight) -> tuple[str, ...]:
-    if sight.enterable is None:
+def _directory_notes(submission: Submission, caller: Caller, files: FileFindings) -> tuple[str, ...]:
+    if files.enterable is None:
         return (_UNSEEN_DIRECTORY.format(submission.workdir),)
-    if not sight.enterable:
+    if not files.enterable:
         raise Refused(
             f"the working directory {submission.workdir!r:.200} is no directory on this machine that {caller.user} "
             "can work in; name another with --workdir",

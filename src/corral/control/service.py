@@ -13,11 +13,11 @@ from corral.control.accounts import Accounts
 from corral.control.adopting import Adopting
 from corral.control.asking import Asking, with_profile_named, with_whole_node
 from corral.control.checks import check
+from corral.control.file_findings import FileFindings, FileFindingsCache
 from corral.control.holdings import Holdings
 from corral.control.inquiry import Inquiry
 from corral.control.inspection import Inspection
 from corral.control.priorities import refuse_priority, settle_priority
-from corral.control.sights import Sight, Sights
 from corral.control.site_rules import obey
 from corral.control.slicing import Slicing
 from corral.model.device import Node
@@ -57,7 +57,7 @@ class Service:
         adopting: Adopting,
         asking: Asking,
         inspection: Inspection,
-        sights: Sights,
+        file_findings: FileFindingsCache,
         stop: Callable[[str], None],
     ) -> None:
         self.inquiry = inquiry
@@ -69,26 +69,26 @@ class Service:
         self._processes = processes
         self._clock = clock
         self._asking = asking
-        self.sights = sights
+        self.file_findings = file_findings
         self._inspection = inspection
         self._stop = stop
         self._possible: tuple[tuple[Mapping[str, Node], Mapping[str, Pool]] | None, set[Wish]] = (None, set())
 
     def submit(self, submissions: Sequence[Submission], caller: Caller) -> tuple[str, ...]:
         """Accept all or none; the id of each, once on disk. Raises Refused, Forbidden, Conflict, LedgerFailed."""
-        return self.submit_seen(submissions, caller, self.sights.look(submissions, caller)).result()
+        return self.submit_inspected(submissions, caller, self.file_findings.inspect(submissions, caller)).result()
 
-    def submit_seen(
-        self, submissions: Sequence[Submission], caller: Caller, sights: Sequence[Sight]
+    def submit_inspected(
+        self, submissions: Sequence[Submission], caller: Caller, findings: Sequence[FileFindings]
     ) -> "Future[tuple[str, ...]]":
         """As `submit`, of which the files were looked at, without waiting for the disk."""
         view = self._ledger.view()
         now = self._clock.now()
         specs: list[JobSpec] = []
         before: Submission | None = None
-        for asked, sight in zip(submissions, sights, strict=True):
+        for asked, files in zip(submissions, findings, strict=True):
             # Many a batch is one submission over and over; its jobs share a spec.
-            specs.append(specs[-1] if asked == before else self._checked(view, asked, caller, sight))
+            specs.append(specs[-1] if asked == before else self._checked(view, asked, caller, files))
             before = asked
         # All at once, for each taking of more numbers than are at hand waits for the disk.
         numbers = iter(self._ledger.next_ids(sum(map(submit.ids_needed, submissions))))
@@ -105,7 +105,7 @@ class Service:
 
         return self._ledger.commit(decide)
 
-    def _checked(self, view: View, asked: Submission, caller: Caller, sight: Sight) -> JobSpec:
+    def _checked(self, view: View, asked: Submission, caller: Caller, files: FileFindings) -> JobSpec:
         """The specification of a submission in which nothing is amiss. Raises Refused, Forbidden."""
         if asked.kind is JobKind.ADOPT:
             raise Refused("a process is adopted with `corral adopt PID`, not submitted", field="kind")
@@ -115,19 +115,19 @@ class Service:
         check(submission)
         obey(view, submission, caller.user)
         self._check_possible(view, submission, caller.user)
-        notes += of_priority + self._inspection.notes(view, submission, caller, sight)
+        notes += of_priority + self._inspection.notes(view, submission, caller, files)
         spec = submit.spec_of(submission, caller, view.limits, self._owner(submission))
-        forced_by = caller.user if self._inspection.overrides(view, submission, sight) else None
+        forced_by = caller.user if self._inspection.overrides(view, submission, files) else None
         return replace(spec, notes=notes, forced_by=forced_by) if notes else spec
 
-    def dry_run(self, submission: Submission, caller: Caller, sight: Sight) -> DryRun:
+    def dry_run(self, submission: Submission, caller: Caller, files: FileFindings) -> DryRun:
         """What would become of the submission, as `Inquiry.dry_run` and preflight say. Raises as `submit`."""
         view = self._ledger.view()
         submission, of_priority = settle_priority(view.limits, self._in_own_time(submission), caller)
         submission = with_whole_node(submission, view.nodes.values())
         told = self.inquiry.dry_run(submission, caller.user)
         settled, _ = self._asking.settle(submission, caller.user)
-        preflight = self._inspection.notes(view, settled, caller, sight)
+        preflight = self._inspection.notes(view, settled, caller, files)
         return replace(told, notes=(*told.notes, *of_priority, *preflight))
 
     def _in_own_time(self, submission: Submission) -> Submission:

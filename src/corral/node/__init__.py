@@ -1,1 +1,1 @@
-"""What is done on a host for the server: looking at files of users, as they would."""
+"""What is done on a host for the server: inspecting files of users, as they would."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from corral.preflight.command_line import CommandLine, read_command
 from corral.preflight.compatibility import Version, dotted
 from corral.preflight.estimate import Estimate, estimate_local, estimate_named
-from corral.preflight.looking import FileFacts, look, look_of
+from corral.preflight.file_facts import FileFacts, file_query, read_facts
 from corral.preflight.memory_rules import granted_mib
 from corral.preflight.model_source import LocalModel
 from corral.preflight.precision import canonical
@@ -46,7 +46,7 @@ class Detection:
 def detect(command: Sequence[str], env: Mapping[str, str], workdir: Path, stated: Stated | None = None) -> Detection:
     """Everything that the command, its environment and its model tell. Files that cannot be read tell nothing."""
     line = read_command(command)
-    return detection(line, env, look(look_of(line, env, str(workdir))), stated)
+    return detection(line, env, read_facts(file_query(line, env, str(workdir))), stated)
 
 
 def detection(line: CommandLine, env: Mapping[str, str], files: FileFacts, stated: Stated | None = None) -> Detection:

@@ -29,7 +29,7 @@ from corral.model.means import Means
 from corral.model.rows import ServerInfo
 from corral.model.submission import Submission
 from corral.model.units import MILLI_PER_DEVICE
-from corral.node.looks import OwnLooks
+from corral.node.file_inspector import InProcessFileInspector
 from corral.ports import Decided, JobQuery, Ledger
 from corral.sharing.exclusive import Exclusive
 from corral.sharing.timeslice import Timeslice
@@ -74,7 +74,7 @@ class LiveServer:
             QuietDevices(),
             HostProcesses(),
             clock,
-            looks=OwnLooks(),
+            inspector=InProcessFileInspector(),
             home=home,
             settings=Settings(retry_backoff_s=0.001, retry_backoff_max_s=0.002),
             tenancy=Tenancy({Means.EXCLUSIVE: Exclusive(), Means.TIMESLICE: Timeslice()}, home.scratch),

@@ -1,7 +1,7 @@
 """What the files of a job tell, apart from what its command says: the runtime and the model that its program loads.
 
-`look` alone reads files. It does so with the rights and at the risk of whoever calls it: a server has it done in a
-process of its own.
+`read_facts` alone reads files. It does so with the rights and at the risk of whoever calls it: a server has it done in
+a process of its own.
 """
 
 import os
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corral.model.errors import Refused
-from corral.ports import Look
+from corral.ports import FileQuery
 from corral.preflight.command_line import CommandLine
 from corral.preflight.model_source import LocalModel, find_model
 from corral.preflight.runtime import FoundRuntime, python_environment, runtime_of_binary, runtime_of_python
@@ -21,7 +21,7 @@ _FOR_MODELS = ("HF_HOME", "HF_HUB_CACHE", "HOME")
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """What a look found; None is not there, or was not looked for.
+    """What a query found; None is not there, or was not asked for.
 
     Attributes:
         enterable: whether the directory is one that can be worked in.
@@ -36,7 +36,7 @@ class FileFacts:
     model_trouble: str | None = None
 
 
-def look_of(line: CommandLine, env: Mapping[str, str], workdir: str) -> Look:
+def file_query(line: CommandLine, env: Mapping[str, str], workdir: str) -> FileQuery:
     """What is to be looked for to know what this command brings: the same for commands whose files are the same."""
     program = line.program[0] if line.program else None
     if program is not None and "/" in program:
@@ -44,20 +44,20 @@ def look_of(line: CommandLine, env: Mapping[str, str], workdir: str) -> Look:
     path = ":".join(os.path.join(workdir, name) for name in env.get("PATH", "").split(":") if name)
     named = {name: env[name] for name in (*_FOR_PROGRAMS, *(_FOR_MODELS if line.model else ())) if name in env}
     variables = tuple(sorted({**named, "PATH": path}.items()))
-    return Look(program=program, model=line.model, workdir=workdir if line.model else "/", variables=variables)
+    return FileQuery(program=program, model=line.model, workdir=workdir if line.model else "/", variables=variables)
 
 
-def look(asked: Look) -> FileFacts:
-    """Look. What cannot be read is not there."""
-    if asked.directory is not None:
-        return FileFacts(enterable=_is_enterable(asked.directory))
-    env, workdir = dict(asked.variables), Path(asked.workdir)
-    program = () if asked.program is None else (asked.program,)
+def read_facts(query: FileQuery) -> FileFacts:
+    """Read the files. What cannot be read is not there."""
+    if query.directory is not None:
+        return FileFacts(enterable=_is_enterable(query.directory))
+    env, workdir = dict(query.variables), Path(query.workdir)
+    program = () if query.program is None else (query.program,)
     python = python_environment(program, env, workdir)
     runtime = runtime_of_python(python, env) if python else runtime_of_binary(program, env, workdir)
     paddle = str(python.root) if python and python.has("paddle") and not python.has("torch") else None
     try:
-        model = None if asked.model is None else find_model(asked.model, env, workdir)
+        model = None if query.model is None else find_model(query.model, env, workdir)
     except Refused as refused:
         return FileFacts(runtime=runtime, paddle=paddle, model_trouble=str(refused))
     return FileFacts(runtime=runtime, paddle=paddle, model=model)

@@ -1,4 +1,4 @@
-"""The process that looks at files of users: it forks a child for each order, which becomes the user and may die.
+"""The worker process that inspects files of users: it forks a child for each order, which becomes the user and may die.
 
 An order is a JSON object in one message, with the pipe for its answer attached. The first byte into the pipe says that
 the order was taken; then the child writes the answers, one a line. The process ends when the server does.
@@ -17,8 +17,8 @@ import sys
 import time
 from typing import Any, NoReturn
 
-from corral.ports import Credentials, Look
-from corral.preflight import looking
+from corral.ports import Credentials, FileQuery
+from corral.preflight.file_facts import read_facts
 from corral.wire import to_plain
 
 MOST_ORDER_BYTES = 128 * 1024
@@ -42,20 +42,20 @@ def main(server_fd: int) -> None:
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     # What is loaded on first use is loaded here, for all children.
-    looking.look(Look(program=sys.executable, model="/", variables=(("PATH", os.defpath),)))
+    read_facts(FileQuery(program=sys.executable, model="/", variables=(("PATH", os.defpath),)))
     gc.collect()
     gc.freeze()
-    nursery = _Nursery()
+    children = _Children()
     poll = select.poll()
     poll.register(server, select.POLLIN)
     while True:
-        ready = [fd for fd, _ in poll.poll(nursery.pause_ms())]
-        nursery.tend(poll, ready)
-        if server.fileno() in ready and not _take(server, nursery, poll):
+        ready = [fd for fd, _ in poll.poll(children.pause_ms())]
+        children.tend(poll, ready)
+        if server.fileno() in ready and not _take(server, children, poll):
             return
 
 
-def _take(server: socket.socket, nursery: "_Nursery", poll: select.poll) -> bool:
+def _take(server: socket.socket, children: "_Children", poll: select.poll) -> bool:
     """Take an order; False when the server has gone."""
     message, pipes, _, _ = socket.recv_fds(server, MOST_ORDER_BYTES, 1)
     if not message:
@@ -64,12 +64,12 @@ def _take(server: socket.socket, nursery: "_Nursery", poll: select.poll) -> bool
         # The server may have given up on it.
         with contextlib.suppress(BrokenPipeError):
             os.write(pipe, TAKEN)
-            nursery.fork(json.loads(message), pipe, poll)
+            children.fork(json.loads(message), pipe, poll)
         os.close(pipe)
     return True
 
 
-class _Nursery:
+class _Children:
     """The children at work: each is killed at its deadline, and reaped when it has ended."""
 
     def __init__(self) -> None:
@@ -126,8 +126,8 @@ def _answer(order: dict[str, Any], pipe: int, parent: int) -> NoReturn:
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
-        for asked in order["looks"]:
-            line = json.dumps(_look(Look(*asked)))
+        for query in order["queries"]:
+            line = json.dumps(_facts(FileQuery(*query)))
             _write(f"{line}\n".encode())
     finally:
         os._exit(0)
@@ -153,10 +153,10 @@ def _become(who: Credentials) -> None:
     os.setresuid(who.uid, who.uid, who.uid)
 
 
-def _look(asked: Look) -> Any:
-    """The plain form of what is found, None where looking fails."""
+def _facts(query: FileQuery) -> Any:
+    """The plain form of what is found, None where reading fails."""
     try:
-        return to_plain(looking.look(asked))
+        return to_plain(read_facts(query))
     except Exception:
         # A user's files may bring about anything, a lack of memory too: what they say is then not known.
         return None
@@ -170,5 +170,5 @@ def _write(data: bytes) -> None:
 def command(server_fd: int) -> list[str]:
     """The command line that runs `main`."""
     here = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    boot = f"import sys; sys.path.append({here!r}); from corral.node import looker; looker.main({server_fd})"
+    boot = f"import sys; sys.path.append({here!r}); from corral.node.inspection_worker import main; main({server_fd})"
     return [sys.executable, "-I", "-S", "-X", "utf8", "-c", boot]

@@ -1,7 +1,7 @@
-"""Looks at files of users, from the server's side: asked of a process of its own, and given up at a deadline.
+"""Inspects files of users, from the server's side: a process of its own is asked, and given up at a deadline.
 
-Whatever a user does to a file that is looked at, or to the process that looks, costs the server no more than the time
-until the deadline.
+Whatever a user does to a file that is inspected, or to the process that inspects it, costs the server no more than
+the time until the deadline.
 """
 
 import contextlib
@@ -16,98 +16,98 @@ import time
 from collections.abc import Iterator, Sequence
 
 from corral.model.errors import Refused
-from corral.node.looker import MOST_ORDER_BYTES, TAKEN, command
-from corral.ports import Credentials, Look
-from corral.preflight.looking import FileFacts, look
+from corral.node.inspection_worker import MOST_ORDER_BYTES, TAKEN, command
+from corral.ports import Credentials, FileQuery
+from corral.preflight.file_facts import FileFacts, read_facts
 from corral.wire import from_plain
 
 DEADLINE_S = 3.0
 TAKEN_WITHIN_S = 1.0
 """A process that has not taken an order by then is stopped or dead, and replaced."""
-_LOOKS_IN_AN_ORDER = 100
+_QUERIES_IN_AN_ORDER = 100
 _MOST_ANSWER_BYTES = 4 * 1024 * 1024
 _READ_BYTES = 64 * 1024
 
 log = logging.getLogger(__name__)
 
 
-class HostLooks:
-    """Implements `ports.Looks` on this host. Safe from any thread.
+class HostFileInspector:
+    """Implements `ports.FileInspector` on this host. Safe from any thread.
 
-    Only root can look as somebody else; any other server looks as its own user, as whom it runs every job.
+    Only root can read as somebody else; any other server reads as its own user, as whom it runs every job.
     """
 
     def __init__(self, *, deadline_s: float = DEADLINE_S) -> None:
         self._deadline_s = deadline_s
         self._becomes = os.geteuid() == 0
         self._lock = threading.Lock()
-        self._looker: _Looker | None = None
+        self._worker: _Worker | None = None
 
     @property
     def pid(self) -> int | None:
-        """The process that looks now."""
-        return None if self._looker is None else self._looker.pid
+        """The worker process of now."""
+        return None if self._worker is None else self._worker.pid
 
     def start(self) -> None:
-        """Have the process ready for the first look."""
+        """Have the worker process ready for the first query."""
         with contextlib.suppress(OSError):
             self._current()
 
     def close(self) -> None:
         """End the process."""
         with self._lock:
-            if self._looker is not None:
-                self._looker.end()
-                self._looker = None
+            if self._worker is not None:
+                self._worker.end()
+                self._worker = None
 
-    def at(self, looks: Sequence[Look], who: Credentials | None) -> dict[Look, FileFacts]:
+    def inspect(self, queries: Sequence[FileQuery], who: Credentials | None) -> dict[FileQuery, FileFacts]:
         """What was found with the rights of `who`; what took too long, or could not be asked, is left out."""
         until = time.monotonic() + self._deadline_s
-        found: dict[Look, FileFacts] = {}
-        for order in _orders(dict.fromkeys(looks)):
-            answers = self._asked(order, who if self._becomes else None, until)
-            found.update((asked, facts) for asked, facts in zip(order, answers, strict=False) if facts is not None)
+        found: dict[FileQuery, FileFacts] = {}
+        for order in _orders(dict.fromkeys(queries)):
+            answers = self._answers(order, who if self._becomes else None, until)
+            found.update((query, facts) for query, facts in zip(order, answers, strict=False) if facts is not None)
             if time.monotonic() >= until:
                 break
         return found
 
-    def _asked(self, looks: list[Look], who: Credentials | None, until: float) -> list[FileFacts | None]:
+    def _answers(self, queries: list[FileQuery], who: Credentials | None, until: float) -> list[FileFacts | None]:
         for _ in range(2):
             try:
-                looker = self._current()
-                text = looker.ask(looks, who, until)
+                worker = self._current()
+                text = worker.ask(queries, who, until)
             except OSError as error:
-                log.warning("nothing looks at files of users: %s", error.strerror)
+                log.warning("no file of a user can be inspected: %s", error.strerror)
                 return []
             if text is not None:
                 return [_facts(line) for line in text.split(b"\n")[:-1]]
-            log.warning("process %s, which looks at files of users, does not answer and is replaced", looker.pid)
-            self._give_up(looker)
+            log.warning("process %s, which inspects files of users, does not answer and is replaced", worker.pid)
+            self._give_up(worker)
         return []
 
-    def _current(self) -> "_Looker":
+    def _current(self) -> "_Worker":
         with self._lock:
-            if self._looker is None:
-                self._looker = _Looker()
-            return self._looker
+            if self._worker is None:
+                self._worker = _Worker()
+            return self._worker
 
-    def _give_up(self, looker: "_Looker") -> None:
+    def _give_up(self, worker: "_Worker") -> None:
         with self._lock:
-            if self._looker is looker:
-                self._looker = None
-                looker.end()
+            if self._worker is worker:
+                self._worker = None
+                worker.end()
 
 
-class OwnLooks:
-    """Looks in this very process, for who brings all the files that are looked at."""
+class InProcessFileInspector:
+    """Inspects files in this very process, for who brings all the files that are inspected."""
 
-    def at(self, looks: Sequence[Look], who: Credentials | None) -> dict[Look, FileFacts]:
-        """As `ports.Looks`, whoever `who` is."""
-        return {asked: look(asked) for asked in looks}
+    def inspect(self, queries: Sequence[FileQuery], who: Credentials | None) -> dict[FileQuery, FileFacts]:
+        """As `ports.FileInspector`, whoever `who` is."""
+        return {query: read_facts(query) for query in queries}
 
 
-class _Looker:
-    """One process that looks, and the socket to it."""
+class _Worker:
+    """One worker process, and the socket to it."""
 
     def __init__(self) -> None:
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -127,10 +127,10 @@ class _Looker:
     def pid(self) -> int:
         return self._process.pid
 
-    def ask(self, looks: list[Look], who: Credentials | None, until: float) -> bytes | None:
-        """What was answered until then, a line for each look; None when nobody took the order. Raises OSError."""
+    def ask(self, queries: list[FileQuery], who: Credentials | None, until: float) -> bytes | None:
+        """What was answered until then, a line for each query; None when nobody took the order. Raises OSError."""
         now = time.monotonic()
-        order = json.dumps({"looks": looks, "who": who, "within_s": until - now}).encode()
+        order = json.dumps({"queries": queries, "who": who, "within_s": until - now}).encode()
         if len(order) > MOST_ORDER_BYTES:
             return b""
         taken_until = min(until, now + TAKEN_WITHIN_S)
@@ -162,7 +162,7 @@ class _Looker:
         return False
 
     def end(self) -> None:
-        """End the process and whoever looks for it."""
+        """End the process, and its children with it."""
         self._socket.close()
         self._process.kill()
         self._process.wait()
@@ -183,18 +183,18 @@ def _read(pipe: int, most_bytes: int, until: float) -> bytes:
     return b"".join(pieces)
 
 
-def _orders(looks: Sequence[Look] | dict[Look, None]) -> Iterator[list[Look]]:
-    """The looks in portions that fit into a message; one that does not fit alone is not known."""
-    order: list[Look] = []
+def _orders(queries: Sequence[FileQuery] | dict[FileQuery, None]) -> Iterator[list[FileQuery]]:
+    """The queries in portions that fit into a message; one that does not fit alone is not known."""
+    order: list[FileQuery] = []
     size = 0
-    for asked in looks:
-        length = len(json.dumps(asked))
+    for query in queries:
+        length = len(json.dumps(query))
         if length > MOST_ORDER_BYTES // 2:
             continue
-        if order and (len(order) >= _LOOKS_IN_AN_ORDER or size + length > MOST_ORDER_BYTES // 2):
+        if order and (len(order) >= _QUERIES_IN_AN_ORDER or size + length > MOST_ORDER_BYTES // 2):
             yield order
             order, size = [], 0
-        order.append(asked)
+        order.append(query)
         size += length
     if order:
         yield order

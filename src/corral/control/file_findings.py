@@ -13,11 +13,11 @@ from corral.access.caller import Caller
 from corral.clock import Clock
 from corral.model.job import JobKind
 from corral.model.submission import Submission
-from corral.ports import Credentials, Look, Looks
+from corral.ports import Credentials, FileInspector, FileQuery
 
 if TYPE_CHECKING:
     from corral.preflight.detect import Detection
-    from corral.preflight.looking import FileFacts
+    from corral.preflight.file_facts import FileFacts
 
 TRUST_S = 2.0
 """What was found out is taken to hold for so long: a thousand submissions have their files looked at once."""
@@ -28,7 +28,7 @@ _Key = tuple[tuple[str, ...], str, int, bool, Credentials | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class FileFindings:
     """What the files of one submission tell; None is not known.
 
     Attributes:
@@ -40,50 +40,54 @@ class Sight:
     detection: "Detection | None" = None
 
 
-class Sights:
-    """Has files looked at. Safe from any thread."""
+class FileFindingsCache:
+    """Has files inspected, and remembers for a moment what was found. Safe from any thread."""
 
-    def __init__(self, looks: "Looks[FileFacts]", clock: Clock) -> None:
-        self._looks = looks
+    def __init__(self, inspector: "FileInspector[FileFacts]", clock: Clock) -> None:
+        self._inspector = inspector
         self._clock = clock
-        self._sights: _Memory[Sight] = _Memory(clock)
+        self._findings: _Memory[FileFindings] = _Memory(clock)
         self._facts: _Memory[FileFacts | None] = _Memory(clock)
 
-    def known(self, submissions: Sequence[Submission], caller: Caller) -> tuple[Sight, ...] | None:
-        """As `look`, where all of it was found a moment ago; None where anything would have to be looked at."""
+    def cached(self, submissions: Sequence[Submission], caller: Caller) -> tuple[FileFindings, ...] | None:
+        """As `inspect`, where all of it was found a moment ago; None where anything would have to be read."""
         who = _credentials(caller)
-        found = tuple(self._sights.get(_key(submission, who)) for submission in submissions)
+        found = tuple(self._findings.get(_key(submission, who)) for submission in submissions)
         return None if None in found else tuple(kept[1] for kept in found if kept)
 
-    def look(self, submissions: Sequence[Submission], caller: Caller) -> tuple[Sight, ...]:
-        """What the caller may see of the files of each submission. May take as long as a look may."""
+    def inspect(self, submissions: Sequence[Submission], caller: Caller) -> tuple[FileFindings, ...]:
+        """What the caller may see of the files of each submission. May take as long as an inspection may."""
         who = _credentials(caller)
         keys = [_key(submission, who) for submission in submissions]
-        looks = {key: _looks_of(submission) for key, submission in dict(zip(keys, submissions, strict=True)).items()}
-        facts = self._seen(dict.fromkeys(look for named in looks.values() for look in named), who)
-        sights: dict[_Key, Sight] = {}
+        queries = {
+            key: _queries_of(submission) for key, submission in dict(zip(keys, submissions, strict=True)).items()
+        }
+        facts = self._answered(dict.fromkeys(query for named in queries.values() for query in named), who)
+        findings: dict[_Key, FileFindings] = {}
         for key, submission in zip(keys, submissions, strict=True):
-            if key not in sights:
-                named = [facts[look] for look in looks[key]]
-                sights[key] = _sight(submission, [found for _, found in named])
-                if sights[key].enterable is not False:
+            if key not in findings:
+                named = [facts[query] for query in queries[key]]
+                findings[key] = _findings_of(submission, [found for _, found in named])
+                if findings[key].enterable is not False:
                     since = min((at for at, _ in named), default=self._clock.monotonic())
-                    self._sights.put(key, (since, sights[key]))
-        return tuple(sights[key] for key in keys)
+                    self._findings.put(key, (since, findings[key]))
+        return tuple(findings[key] for key in keys)
 
-    def _seen(self, looks: Iterable[Look], who: Credentials | None) -> "Mapping[Look, tuple[float, FileFacts | None]]":
-        """What each of these looks found, and when."""
-        seen = {look: self._facts.get((look, who)) for look in looks}
-        unseen = [look for look, kept in seen.items() if kept is None]
-        found = self._looks.at(unseen, who) if unseen else {}
+    def _answered(
+        self, queries: Iterable[FileQuery], who: Credentials | None
+    ) -> "Mapping[FileQuery, tuple[float, FileFacts | None]]":
+        """What each of these queries found, and when."""
+        seen = {query: self._facts.get((query, who)) for query in queries}
+        unseen = [query for query, kept in seen.items() if kept is None]
+        found = self._inspector.inspect(unseen, who) if unseen else {}
         now = self._clock.monotonic()
-        for look in unseen:
-            facts = found.get(look)
-            seen[look] = now, facts
+        for query in unseen:
+            facts = found.get(query)
+            seen[query] = now, facts
             # Who was refused a directory makes it and asks again at once.
             if facts is None or facts.enterable is not False:
-                self._facts.put((look, who), (now, facts))
-        return {look: kept for look, kept in seen.items() if kept is not None}
+                self._facts.put((query, who), (now, facts))
+        return {query: kept for query, kept in seen.items() if kept is not None}
 
 
 class _Memory(Generic[V]):
@@ -109,29 +113,29 @@ class _Memory(Generic[V]):
                 self._kept.popitem(last=False)
 
 
-def _looks_of(submission: Submission) -> tuple[Look, ...]:
+def _queries_of(submission: Submission) -> tuple[FileQuery, ...]:
     """At the working directory, then at what the command brings. What runs no job of ours needs none."""
     if submission.kind is not JobKind.RUN:
         return ()
-    directory = Look(directory=submission.workdir)
+    directory = FileQuery(directory=submission.workdir)
     if not _wants_gpus(submission):
         return (directory,)
     from corral.preflight.command_line import read_command
-    from corral.preflight.looking import look_of
+    from corral.preflight.file_facts import file_query
 
-    return directory, look_of(read_command(submission.command), submission.env, submission.workdir)
+    return directory, file_query(read_command(submission.command), submission.env, submission.workdir)
 
 
-def _sight(submission: Submission, facts: "Sequence[FileFacts | None]") -> Sight:
+def _findings_of(submission: Submission, facts: "Sequence[FileFacts | None]") -> FileFindings:
     if not facts:
-        return Sight()
+        return FileFindings()
     enterable = None if facts[0] is None else facts[0].enterable
     if len(facts) == 1 or facts[1] is None:
-        return Sight(enterable)
+        return FileFindings(enterable)
     from corral.preflight.command_line import read_command
     from corral.preflight.detect import detection
 
-    return Sight(enterable, detection(read_command(submission.command), submission.env, facts[1]))
+    return FileFindings(enterable, detection(read_command(submission.command), submission.env, facts[1]))
 
 
 def _wants_gpus(submission: Submission) -> bool:
@@ -139,7 +143,7 @@ def _wants_gpus(submission: Submission) -> bool:
 
 
 def _key(submission: Submission, who: Credentials | None) -> _Key:
-    """What decides the sight of a submission; of a job of another kind nothing does."""
+    """What decides the findings of a submission; of a job of another kind nothing does."""
     if submission.kind is not JobKind.RUN:
         return (), "", 0, False, None
     env = hash(frozenset(submission.env.items()))
