@@ -1,5 +1,7 @@
 """TCP with a real certificate, and with real clients that trust it or not."""
 
+import asyncio
+import gc
 import os
 import socket
 import ssl
@@ -13,7 +15,7 @@ import pytest
 
 from corral.api import server, tls
 from corral.api.listening import Listening, TcpListener
-from corral.api.tls import Certificate
+from corral.api.tls import Certificate, TlsAcceptor
 from corral.client import Client, NoServer, UntrustedServer
 from corral.model.errors import Refused
 from tests.api.world import PATIENCE_S, TOKEN, Served, World
@@ -252,3 +254,22 @@ def test_what_is_no_certificate_or_no_file_is_told(files: tuple[Path, Path], tmp
         Certificate(files[0], pipe)
     with pytest.raises(Refused, match=r"--tls-cert: .*missing\.pem cannot be read: No such file"):
         Certificate(tmp_path / "missing.pem", files[1])
+
+
+def test_a_handshake_that_is_given_up_before_it_began_leaves_no_socket_open(files: tuple[Path, Path]) -> None:
+    """What is left open is told by Python when it collects it, and that is an error here."""
+
+    async def begin_and_stop() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            acceptor = TlsAcceptor(listener, Certificate(*files))
+            acceptor.start(asyncio.Protocol)
+            clients = [socket.create_connection(listener.getsockname(), PATIENCE_S) for _ in range(5)]
+            for _ in clients:
+                await asyncio.sleep(0)
+            acceptor.close()
+            await asyncio.sleep(0)
+            for client in clients:
+                client.close()
+
+    asyncio.run(begin_and_stop())
+    gc.collect()

@@ -275,7 +275,7 @@ def test_what_a_job_holds_and_what_stands_behind_it_is_shown_everywhere(pair: Bo
     job = pair.submit("--resource", "cuda.shares=1.2", "--", "sleep", "60")
     pair.until_phase(job, "RUNNING")
     row = pair.job(job)
-    assert row["enforcement"] == {"memory": "guarded", "compute": "advisory"}
+    assert row["enforcement"] == {"memory": "guarded", "compute": "advisory", "cpus": None, "host_memory": None}
     assert (row["gpus_milli"], [grant["share_milli"] for grant in row["grants"]]) == (1200, [600, 600])
     assert "GPU 0,1 0.6+0.6, 2.4G guarded" in pair.ok("ps")
     told = pair.ok("why", job)
@@ -287,7 +287,10 @@ def test_a_whole_device_is_enforced_and_looks_as_it_always_did(pair: Box) -> Non
     job = pair.submit("--", "sleep", "60")
     pair.until_phase(job, "RUNNING")
     row = pair.job(job)
-    assert (row["gpus_milli"], row["enforcement"]) == (1000, {"memory": "enforced", "compute": "enforced"})
+    assert (row["gpus_milli"], row["enforcement"]) == (
+        1000,
+        {"memory": "enforced", "compute": "enforced", "cpus": None, "host_memory": None},
+    )
     assert f"GPU {0 if row['devices'] == [FIRST] else 1}\n" in pair.ok("ps")
 
 
@@ -321,7 +324,7 @@ def test_why_says_in_fields_what_stands_behind_a_share(pair: Box) -> None:
     job = pair.submit("--gpus", "0.5", "--", "sleep", "60")
     pair.until_phase(job, "RUNNING")
     told = json.loads(pair.ok("why", job, "--json"))
-    assert told["enforcement"] == {"memory": "guarded", "compute": "advisory"}
+    assert told["enforcement"] == {"memory": "guarded", "compute": "advisory", "cpus": None, "host_memory": None}
 
 
 def test_shares_are_what_they_were_after_the_server_came_back(pair: Box) -> None:

@@ -73,7 +73,7 @@ def start(listener: Listener) -> Iterator[Start]:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "mock.toml"
-    path.write_text(ROW.format(uuid="a", extra="") + ROW.format(uuid="b", extra=""))
+    rewrite(path, ROW.format(uuid="a", extra="") + ROW.format(uuid="b", extra=""))
     return path
 
 
@@ -123,7 +123,7 @@ def test_samples_go_on_while_nothing_is_told(start: Start, path: Path) -> None:
 def test_a_stranger_is_told_with_its_name(start: Start, listener: Listener, path: Path) -> None:
     start(MockSource(path, SystemClock()))
     process = 'processes = [{ pid = 4194999, user = "nobody-here", memory = "1G" }]'
-    path.write_text(ROW.format(uuid="a", extra=process) + ROW.format(uuid="b", extra=""))
+    rewrite(path, ROW.format(uuid="a", extra=process) + ROW.format(uuid="b", extra=""))
     eventually(lambda: bool(listener.condition("a").strangers))
     assert listener.condition("a").strangers == (DeviceProcess(4194999, 1024, "nobody-here"),)
     assert listener.condition("b").strangers == ()
@@ -133,7 +133,7 @@ def test_a_device_that_is_added_and_one_that_is_gone_change_the_inventory(
     start: Start, listener: Listener, path: Path
 ) -> None:
     sampler = start(MockSource(path, SystemClock()))
-    path.write_text(ROW.format(uuid="b", extra="") + ROW.format(uuid="c", extra=""))
+    rewrite(path, ROW.format(uuid="b", extra="") + ROW.format(uuid="c", extra=""))
     eventually(lambda: any(d.uuid == "c" for node in listener.view.nodes.values() for d in node.devices))
     assert sorted(sampler.latest()) == ["b", "c"]
 
@@ -152,9 +152,9 @@ def test_a_refresh_is_newer_than_the_samples_before_and_names_only_what_was_aske
 def test_what_a_refresh_found_does_not_outlast_its_cause(start: Start, listener: Listener, path: Path) -> None:
     sampler = start(MockSource(path, SystemClock()))
     idle = path.read_text()
-    path.write_text(ROW.format(uuid="a", extra="processes = [{ pid = 1073741824 }]") + ROW.format(uuid="b", extra=""))
+    rewrite(path, ROW.format(uuid="a", extra="processes = [{ pid = 1073741824 }]") + ROW.format(uuid="b", extra=""))
     found = sampler.refresh(["a"], PATIENCE_S)
-    path.write_text(idle)
+    rewrite(path, idle)
     passes(sampler)
     listener.observe(found)
     assert listener.condition("a").strangers != ()
@@ -272,7 +272,7 @@ def test_a_stopped_sampler_tells_nothing_more(start: Start, listener: Listener, 
     sampler = start(MockSource(path, SystemClock()))
     sampler.stop()
     told = list(listener.told)
-    path.write_text(ROW.format(uuid="a", extra="lost = true"))
+    rewrite(path, ROW.format(uuid="a", extra="lost = true"))
     eventually(lambda: not sampler._thread.is_alive())
     assert listener.told == told
 

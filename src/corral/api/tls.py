@@ -7,6 +7,7 @@ import socket
 import ssl
 import stat
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from corral.model.errors import Refused
@@ -48,7 +49,7 @@ class TlsAcceptor:
         self._listener = listener
         self._certificate = certificate
         self._accepting: asyncio.Task[None] | None = None
-        self._handshakes: dict[asyncio.Task[None], None] = {}
+        self._handshakes: dict[asyncio.Task[bool], None] = {}
 
     def start(self, make_protocol: Callable[[], asyncio.Protocol]) -> None:
         """Begin to accept, on the running loop."""
@@ -57,7 +58,9 @@ class TlsAcceptor:
 
     def close(self) -> None:
         """Accept no more, and give up the handshakes that are not done."""
-        for task in (*self._handshakes, *([self._accepting] if self._accepting else [])):
+        if self._accepting is not None:
+            self._accepting.cancel()
+        for task in self._handshakes:
             task.cancel()
         self._listener.close()
 
@@ -74,14 +77,14 @@ class TlsAcceptor:
                 next(iter(self._handshakes)).cancel()
             task = loop.create_task(self._shake_hands(connection, make_protocol))
             self._handshakes[task] = None
-            task.add_done_callback(self._handshakes.pop)
+            task.add_done_callback(partial(self._finish, connection))
             # Accepting what waits does not give way by itself: everybody else has a turn, and the task begins.
             await asyncio.sleep(0)
 
-    async def _shake_hands(self, connection: socket.socket, make_protocol: Callable[[], asyncio.Protocol]) -> None:
+    async def _shake_hands(self, connection: socket.socket, make_protocol: Callable[[], asyncio.Protocol]) -> bool:
+        """Whether the connection is the protocol's now."""
         # A client that speaks no TLS, trusts another certificate or goes away is no news.
-        with contextlib.suppress(OSError), contextlib.ExitStack() as unfinished:
-            unfinished.callback(connection.close)
+        with contextlib.suppress(OSError):
             await asyncio.get_running_loop().connect_accepted_socket(
                 make_protocol,
                 connection,
@@ -89,7 +92,14 @@ class TlsAcceptor:
                 ssl_handshake_timeout=HANDSHAKE_TIMEOUT_S,
                 ssl_shutdown_timeout=FAREWELL_TIMEOUT_S,
             )
-            unfinished.pop_all()
+            return True
+        return False
+
+    def _finish(self, connection: socket.socket, task: asyncio.Task[bool]) -> None:
+        # Not in the task, for one that is cancelled before it began does nothing at all.
+        self._handshakes.pop(task)
+        if task.cancelled() or task.exception() is not None or not task.result():
+            connection.close()
 
 
 def _context(certificate: Path, key: Path) -> ssl.SSLContext:
