@@ -74,6 +74,8 @@ class LocalBackend:
             self._processes.stop(allocation_id)
         except LaunchError as error:
             raise BackendFailed(str(error)) from error
+        except OSError as error:
+            raise BackendFailed(f"allocation {allocation_id} cannot be asked to stop: {error.strerror}") from error
 
     def report(self, allocation_id: str) -> LaunchReport:
         """What the launch's records say. Raises BackendFailed when the machine does not let them be read."""
@@ -99,6 +101,8 @@ class LocalBackend:
             self._processes.forget(allocation_id)
         except LaunchError as error:
             raise BackendFailed(str(error)) from error
+        except OSError as error:
+            raise BackendFailed(f"the records of launch {allocation_id} cannot be removed: {error.strerror}") from error
 
     def pids(self, allocation_id: str) -> frozenset[int]:
         """The job's processes now; none while the machine does not let its record be read."""

@@ -43,6 +43,17 @@ def room_for(size_bytes: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
+@contextmanager
+def no_descriptors() -> Iterator[None]:
+    """This process can open nothing more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
 def alive(pid: int) -> bool:
     return _state(pid) not in ("", "Z", "X")
 
@@ -118,7 +129,7 @@ class Machine:
         return path.read_bytes() if path.exists() else b""
 
     def supervisor(self, allocation_id: str) -> int:
-        claim = self.backend._records(allocation_id).claim.read()
+        claim = self.backend._verifier.records(allocation_id).claim.read()
         assert claim is not None
         assert claim.holder is not None
         return claim.holder.pid
@@ -131,7 +142,7 @@ class Machine:
 
     def marked(self, allocation_id: str) -> list[int]:
         """The job's processes by their mark alone."""
-        return procfs.marked(self.backend._mark(allocation_id).encode())
+        return procfs.marked(self.backend._verifier.mark(allocation_id).encode())
 
     def heard(self, allocation_id: str, phase: LaunchPhase) -> None:
         """Wait for word that the launch is in this phase; nobody looks before there is word of it."""
@@ -159,10 +170,10 @@ class Machine:
         for name in self.backend.list_launches():
             if self.backend.status(name).phase != LaunchPhase.UNKNOWN:
                 self.wait(name)
-            assert killing.orphans(self.backend._left(name)) == []
+            assert killing.orphans(self.backend._verifier.processes_left(name)) == []
         # A supervisor has the log of errors open, and perhaps a cgroup, a little longer than its job has a record.
         until(lambda: not self.backend._watcher._supervisors, "the end of every supervisor")
-        base = self.backend._cgroup_base
+        base = self.backend._cgroups.base
         until(lambda: base is None or not any(Path(base).glob("*/")), "the removal of every cgroup")
         self.backend.close()
         assert base is None or not Path(base).exists()

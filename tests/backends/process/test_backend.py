@@ -67,7 +67,7 @@ def test_a_job_gets_the_environment_of_its_spec_and_the_mark_and_nothing_else(ma
     name = machine.launch("env", "-0", env=env)
     machine.wait(name)
     entries = dict(entry.split(b"=", 1) for entry in machine.log(name).split(b"\0") if entry)
-    mark, _, value = machine.backend._mark(name).partition("=")
+    mark, _, value = machine.backend._verifier.mark(name).partition("=")
     assert entries == {os.fsencode(k): os.fsencode(v) for k, v in {**env, mark: value}.items()}
 
 

@@ -124,8 +124,8 @@ def holding(tmp_path: Path) -> Iterator[Machine]:
 
 
 def bases_of(backend: ProcessBackend) -> list[str]:
-    assert backend._limits is not None
-    return backend._limits._bases()
+    assert backend._cgroups.limits is not None
+    return backend._cgroups.limits._bases()
 
 
 def groups_of(backend: ProcessBackend) -> list[str]:
@@ -186,13 +186,13 @@ def refuse(path: str, data: bytes) -> None:
 
 
 def test_groups_of_a_launch_that_nobody_claimed_go_with_its_record_or_with_the_next_server(holding: Machine) -> None:
-    assert holding.backend._limits is not None
-    holding.backend._limits.prepare("a9", 1000, 100)
+    assert holding.backend._cgroups.limits is not None
+    holding.backend._cgroups.limits.prepare("a9", 1000, 100)
     assert "a9" in groups_of(holding.backend)
     holding.backend.declare_lost("a9")
     holding.backend.forget("a9")
     assert groups_of(holding.backend) == []
-    holding.backend._limits.prepare("a10", 1000, 100)
+    holding.backend._cgroups.limits.prepare("a10", 1000, 100)
     holding.backend.close()
     holding.start_backend()
     until(lambda: not groups_of(holding.backend), "the removal of every group")

@@ -124,7 +124,7 @@ def test_what_shows_no_mark_any_more_and_is_not_dead_yet_counts_as_left(monkeypa
 
 def bearer(machine: Machine, name: str, **more: Any) -> "subprocess.Popen[bytes]":
     """A process that Corral did not start and that says it is of this launch."""
-    variable, _, value = machine.backend._mark(name).partition("=")
+    variable, _, value = machine.backend._verifier.mark(name).partition("=")
     process = subprocess.Popen(["sleep", "60"], env={**PATH, variable: value}, **more)
     until(lambda: procfs.carries_mark(process.pid, f"{variable}={value}".encode()), "the mark")
     return process
@@ -149,7 +149,7 @@ def test_who_says_of_himself_that_he_is_anothers_orphan_is_not_killed_for_it(mac
 def test_a_job_that_says_it_is_anothers_orphan_is_not_killed_for_it(machine: Machine) -> None:
     name = machine.launch("sh", "-c", "echo up; sleep 60")
     machine.wait_for_log(name, "up")
-    mark = machine.backend._mark(name)
+    mark = machine.backend._verifier.mark(name)
     other = machine.launch("sh", "-c", f"{mark} sleep 60 & echo $!; wait")
     wearer = int(until_written(machine, other))
     until(lambda: procfs.carries_mark(wearer, mark.encode()), "the mark of the other")

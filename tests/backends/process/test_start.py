@@ -159,7 +159,7 @@ def test_a_job_starts_inside_its_cgroup_and_the_supervisor_stays_outside(machine
     assert own in supervisor.splitlines()
     machine.backend.stop(name)
     machine.wait(name)
-    cgroup = machine.backend._cgroup(name)
+    cgroup = machine.backend._cgroups.path(name)
     assert cgroup is not None
     assert not Path(cgroup).exists()
 

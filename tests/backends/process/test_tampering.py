@@ -170,7 +170,7 @@ def test_a_backend_neither_breaks_on_nor_believes_what_no_supervisor_wrote(
     machine: Machine, content: dict[str, bytes]
 ) -> None:
     name = machine.spec("true").allocation_id
-    records = machine.backend._records(name)
+    records = machine.backend._verifier.records(name)
     records.make_directory()
     for record, data in content.items():
         Path(records.directory, record).write_bytes(data)
@@ -209,9 +209,9 @@ def test_a_job_whose_claim_makes_no_sense_is_ended_and_the_claim_is_named(machin
     names = [held(machine) for _ in (*NONSENSE, *THINGS)]
     supervisors = [machine.supervisor(name) for name in names]
     for name, content in zip(names, NONSENSE, strict=False):
-        Path(machine.backend._records(name).directory, "claim").write_bytes(content)
+        Path(machine.backend._verifier.records(name).directory, "claim").write_bytes(content)
     for name, thing in zip(reversed(names), THINGS, strict=False):
-        put(machine.backend._records(name), "claim", thing)
+        put(machine.backend._verifier.records(name), "claim", thing)
     if restarted:
         machine.backend.close()
         machine.start_backend()
@@ -227,7 +227,7 @@ def test_a_job_whose_claim_makes_no_sense_is_ended_and_the_claim_is_named(machin
 @pytest.mark.parametrize("restarted", [False, True])
 def test_an_end_is_not_believed_while_the_supervisor_lives(machine: Machine, restarted: bool) -> None:
     name = held(machine)
-    records = machine.backend._records(name)
+    records = machine.backend._verifier.records(name)
     forged = Exit(0, None, None, "", time.time(), time.time())
     records.write_exit(forged)
     if restarted:
@@ -245,7 +245,7 @@ def test_a_claim_that_says_the_job_never_ran_is_not_believed_of_one_that_runs(
     machine: Machine, restarted: bool
 ) -> None:
     name = held(machine)
-    machine.backend._records(name).claim.amend(Claim(time.time(), None, declared_lost=True))
+    machine.backend._verifier.records(name).claim.amend(Claim(time.time(), None, declared_lost=True))
     if restarted:
         machine.backend.close()
         machine.start_backend()
@@ -262,7 +262,7 @@ def test_a_claim_that_names_anothers_process_has_it_neither_ended_nor_waited_for
     name, neighbour = held(machine), held(machine)
     own = machine.marked(name)
     for other in (machine.supervisor(neighbour), os.getppid(), 1):
-        machine.backend._records(name).claim.amend(Claim(time.time(), ProcessIdentity.of(other)))
+        machine.backend._verifier.records(name).claim.amend(Claim(time.time(), ProcessIdentity.of(other)))
         assert set(machine.backend.pids(name)) <= set(own)
         machine.backend.stop(name)
         if restarted:
@@ -277,8 +277,8 @@ def test_a_claim_that_names_anothers_process_has_it_neither_ended_nor_waited_for
 def test_a_claim_that_names_a_process_of_the_past_ends_nothing_early(machine: Machine) -> None:
     name = held(machine)
     past = ProcessIdentity.of(os.getpid())._replace(start_ticks=1)
-    machine.backend._records(name).claim.amend(Claim(time.time(), past))
-    machine.backend._records(name).write_exit(Exit(0, None, None, "", 1.0, 2.0))
+    machine.backend._verifier.records(name).claim.amend(Claim(time.time(), past))
+    machine.backend._verifier.records(name).write_exit(Exit(0, None, None, "", 1.0, 2.0))
     for _ in range(2):
         assert machine.backend.status(name).phase in (LaunchPhase.CLAIMED, LaunchPhase.RUNNING)
         machine.backend.close()
@@ -289,11 +289,11 @@ def test_a_claim_that_names_a_process_of_the_past_ends_nothing_early(machine: Ma
 
 
 def test_a_cgroup_of_somebody_else_in_the_record_is_left_alone(machine: Machine) -> None:
-    base = machine.backend._cgroup_base
+    base = machine.backend._cgroups.base
     if base is None:
         pytest.skip("no cgroup v2 hierarchy here that this process may write")
     neighbour, name = held(machine), held(machine)
-    spec = Path(machine.backend._records(name).directory, "spec.jsonl")
+    spec = Path(machine.backend._verifier.records(name).directory, "spec.jsonl")
     spec.write_text(spec.read_text().replace(f"{base}/{name}", base))
     os.kill(machine.supervisor(name), signal.SIGKILL)
     assert machine.wait(name).phase == LaunchPhase.DEAD
@@ -305,7 +305,7 @@ def test_an_end_that_cannot_be_recorded_is_not_waited_for_and_the_record_is_name
     machine: Machine, thing: Callable[[Path], None]
 ) -> None:
     name = held(machine)
-    records = machine.backend._records(name)
+    records = machine.backend._verifier.records(name)
     for record in ("exit", "exit.room"):
         put(records, record, thing)
     supervisor = machine.supervisor(name)
@@ -321,7 +321,7 @@ def test_a_job_whose_stop_cannot_be_written_down_is_stopped_all_the_same(
     machine: Machine, thing: Callable[[Path], None]
 ) -> None:
     name = held(machine)
-    put(machine.backend._records(name), "stop", thing)
+    put(machine.backend._verifier.records(name), "stop", thing)
     machine.backend.stop(name)
     state = machine.wait(name)
     assert state.exit is not None

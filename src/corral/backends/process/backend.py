@@ -4,35 +4,33 @@ import contextlib
 import hashlib
 import logging
 import os
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from corral.model.means import HostMeans, Level
+from corral.model.means import HostMeans
 from corral.ports import LaunchPhase
 
-from . import cgroup, roll
-from .cgroup_limits import CgroupLimits
-from .claim import Claim, torn
-from .evidence import is_another, supervisors
-from .killing import Left, kill_orphans, kill_with_supervisor, orphans
+from . import roll
+from .claim import Claim
+from .evidence import supervisors
+from .job_cgroups import JobCgroups
+from .killing import kill_with_supervisor
 from .launch import ALLOCATION_ID, LaunchError, LaunchSpec
 from .limits import lowered
-from .procfs import ProcessIdentity, boot_id, descendants
-from .records import ROLL, Exit, LaunchRecords
+from .procfs import ProcessIdentity, descendants
+from .records import ROLL, Exit
 from .removal import remove_tree
+from .sweeping import Sweeper
+from .verification import LaunchVerifier
 from .watcher import Watcher
 
 log = logging.getLogger(__name__)
 
-_SWEEP_RETRY_S = 0.02
-_SWEEP_RETRY_LIMIT_S = 1.0
 OVERDUE_S = 10.0
 """So long after the grace a job that was to end must have; else its supervisor is no longer relied on."""
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-_MARK_NAME = "CORRAL_LAUNCH"
 _KILLED = "its supervisor was killed or the machine went down"
 _RECORD_GONE = "the record of its launch was removed, and with it how it ended"
 
@@ -86,28 +84,19 @@ class ProcessBackend:
     ) -> None:
         self._home = home.resolve()
         self._launches = self._home / "launches"
-        self._roll = str(self._home / ROLL)
         self._log_max_bytes = log_max_bytes
         self._kill_grace_s = kill_grace_s
         self._on_event = on_event
         self._use_cgroup = use_cgroup
-        self._root = root
         self._boot_at = boot_at
-        self._tag = hashlib.sha256(os.fsencode(self._home)).hexdigest()[:12]
-        self._cgroup_name = f"corral-{self._tag}"
-        self._cgroup_base: str | None = None
-        self._cgroup_shown: str | None = None
-        self._limits: CgroupLimits | None = None
-        self._unclaimed: dict[str, str] = {}
-        self._claimants: dict[str, ProcessIdentity] = {}
+        # With the home in it: two servers on one machine may both have an allocation 1.
+        tag = hashlib.sha256(os.fsencode(self._home)).hexdigest()[:12]
+        self._cgroups = JobCgroups(f"corral-{tag}", root)
         self._watcher = Watcher(self._home, self._on_supervisor_event, self._on_launch_failed)
-        self._lock = threading.Lock()
-        self._deciding: set[str] = set()
-        self._sweeping: set[str] = set()
-        self._swept: set[str] = set()
-        self._believed: dict[str, Claim] = {}
+        self._verifier = LaunchVerifier(self._home, tag, self._cgroups, self._watcher.watches)
+        self._sweeper = Sweeper(self._verifier, self._cgroups, self._watcher.end_supervisor, on_event)
+        self._unclaimed: dict[str, str] = {}
         self._asked_to_stop: dict[str, float] = {}
-        self._closed = threading.Event()
 
     # Life
 
@@ -116,16 +105,11 @@ class ProcessBackend:
         try:
             for name, mode in (("logs", 0o755), ("scratch", 0o755), ("launches", 0o700)):
                 (self._home / name).mkdir(mode=mode, parents=True, exist_ok=True)
-            roll.shorten(self._roll)
+            roll.shorten(str(self._home / ROLL))
         except OSError as error:
             raise LaunchError(f"cannot keep jobs under {self._home}: {error}") from error
         if self._use_cgroup:
-            self._cgroup_base = cgroup.make_base(self._cgroup_name, self._root)
-            self._cgroup_shown = self._cgroup_base and cgroup.shown(self._cgroup_base)
-            self._limits = CgroupLimits(self._cgroup_name, self._cgroup_base, self._root)
-            self._limits.keep(self.list_launches())
-            if self._cgroup_base:
-                cgroup.keep(self._cgroup_base, self.list_launches())
+            self._cgroups.start(self.list_launches())
         for name in os.listdir(self._launches):
             if not ALLOCATION_ID.fullmatch(name):
                 with contextlib.suppress(OSError):
@@ -136,37 +120,29 @@ class ProcessBackend:
             self._adopt(allocation_id, living.get(allocation_id, []))
 
     def _adopt(self, allocation_id: str, living: list[ProcessIdentity]) -> None:
-        claim = self._claim(allocation_id)
+        claim = self._verifier.claim(allocation_id)
         if claim is None or claim.holder is None:
             return
         if claim.holder not in living and living:
             self._watcher.watch(allocation_id, living[0])
-        elif living or self._records(allocation_id).read_exit() is None:
+        elif living or self._verifier.records(allocation_id).read_exit() is None:
             self._watcher.watch(allocation_id, claim.holder)
 
     def close(self) -> None:
         """Let go: no more events, the jobs run on."""
-        self._closed.set()
+        self._sweeper.close()
         self._watcher.close()
-        if self._limits:
-            self._limits.close()
-        if self._cgroup_base:
-            # Stays while a job is inside.
-            with contextlib.suppress(OSError):
-                os.rmdir(self._cgroup_base)
+        self._cgroups.close()
 
     @property
     def means_of_killing(self) -> str:
         """How every process of a job is found at its end: "cgroup" or "subreaper"."""
-        return "cgroup" if self._cgroup_base else "subreaper"
+        return "cgroup" if self._cgroups.base else "subreaper"
 
     @property
     def host_means(self) -> HostMeans:
         """Who holds jobs to their CPUs and their memory of the host; to be asked after `start`."""
-        if self._limits is None:
-            return HostMeans()
-        levels = {True: Level.ENFORCED, False: Level.ADVISORY}
-        return HostMeans(levels[self._limits.holds_cpus], levels[self._limits.holds_memory])
+        return self._cgroups.host_means
 
     # Doing
 
@@ -176,22 +152,22 @@ class ProcessBackend:
         Raises LaunchError when it cannot be written down or no supervisor can be asked for; then nothing was run.
         """
         allocation_id = launch.allocation_id
-        records = self._records(allocation_id)
+        records = self._verifier.records(allocation_id)
         rlimits, lines = lowered(launch.rlimits)
         try:
-            limits = self._hold(launch)
+            limits = self._cgroups.prepare(allocation_id, launch.cpu_milli, launch.host_memory_mib)
         except OSError as error:
             raise LaunchError(f"the limits of job {launch.job_id} cannot be set: {error}") from error
         orders = launch.orders(
             kill_grace_s=self._kill_grace_s,
             log_max_bytes=self._log_max_bytes,
             notes=lines,
-            cgroup=self._cgroup(allocation_id),
+            cgroup=self._cgroups.path(allocation_id),
             limits=limits,
             notify_path=self._watcher.notify_path,
             boot_at=self._boot_at,
         )
-        command = launch.command(dict([self._mark(allocation_id).split("=")]), rlimits)
+        command = launch.command(dict([self._verifier.mark(allocation_id).split("=")]), rlimits)
         try:
             if not records.make_directory() and records.claim.is_taken():
                 return
@@ -199,12 +175,6 @@ class ProcessBackend:
         except OSError as error:
             raise LaunchError(f"cannot write down the launch of job {launch.job_id}: {error}") from error
         self._watcher.request(allocation_id)
-
-    def _hold(self, launch: LaunchSpec) -> list[str]:
-        """The cgroups that hold the job to its part of the host, made now."""
-        if self._limits is None or not (launch.cpu_milli or launch.host_memory_mib):
-            return []
-        return self._limits.prepare(launch.allocation_id, launch.cpu_milli, launch.host_memory_mib)
 
     def stop(self, allocation_id: str, *, reason: str = "cancelled") -> None:
         """Ask the job to end: SIGTERM to all of it, the grace, SIGKILL. The exit record will give `reason`.
@@ -219,7 +189,7 @@ class ProcessBackend:
             return
         failure: OSError | None = None
         try:
-            self._records(allocation_id).request_stop(reason)
+            self._verifier.records(allocation_id).request_stop(reason)
         except FileNotFoundError:
             return
         except OSError as error:
@@ -227,7 +197,7 @@ class ProcessBackend:
         if self._watcher.end_supervisor(allocation_id):
             # It hears of it all the same, whatever a job did to its record.
             return
-        claim = self._claim(allocation_id)
+        claim = self._verifier.claim(allocation_id)
         try:
             if claim is None and failure is not None:
                 raise failure
@@ -238,11 +208,11 @@ class ProcessBackend:
 
     def _force(self, allocation_id: str) -> None:
         """End a job whose supervisor does not, and the supervisor; what is left then is swept up."""
-        claim = self._claim(allocation_id)
+        claim = self._verifier.claim(allocation_id)
         if claim is None or claim.holder is None or not self._is_supervised(allocation_id, claim):
             return
         log.warning("launch %s has not ended when it should have: its supervisor is killed", allocation_id)
-        self._kill_supervisors(allocation_id)
+        self._verifier.kill_supervisors(allocation_id)
         kill_with_supervisor(claim.holder)
 
     def declare_lost(
@@ -253,30 +223,25 @@ class ProcessBackend:
         False also when one had, as the caller knows (`ran`), or the roll or a living process tells, and the record of
         it was removed: then what is left of the job is killed, and the launch is DEAD.
         """
-        records = self._records(allocation_id)
+        records = self._verifier.records(allocation_id)
         records.make_directory()
-        with self._lock:
-            self._deciding.add(allocation_id)
-        try:
+        with self._sweeper.held_off(allocation_id):
             if not records.claim.take(Claim(time.time(), None, message=_RECORD_GONE, ran=True)):
-                found = self._claim(allocation_id)
+                found = self._verifier.claim(allocation_id)
                 return found is not None and found.declared_lost
             # Asked only now that no supervisor can claim it any more: one that had it is on the roll.
-            if ran or self._has_run(allocation_id):
+            if ran or self._verifier.has_run(allocation_id):
                 return False
             lost = Claim(time.time(), None, declared_lost=True, message=message)
             records.claim.amend(lost)
-            self._believed[allocation_id] = lost
+            self._verifier.trust(allocation_id, lost)
             return True
-        finally:
-            with self._lock:
-                self._deciding.discard(allocation_id)
 
     def forget(self, allocation_id: str) -> None:
         """Remove the record of a launch that has ended. Raises LaunchError while it has not, or when the disk fails."""
         if self.status(allocation_id).phase in (LaunchPhase.CLAIMED, LaunchPhase.RUNNING):
             raise LaunchError(f"allocation {allocation_id} still runs and cannot be forgotten; stop it first")
-        records = self._records(allocation_id)
+        records = self._verifier.records(allocation_id)
         # Renamed first: a supervisor that is still on its way must find all of it or nothing.
         trash = f"{self._launches}/.{allocation_id}"
         try:
@@ -288,35 +253,29 @@ class ProcessBackend:
             return
         except OSError as error:
             raise LaunchError(f"cannot remove the record of allocation {allocation_id}: {error}") from error
-        if self._limits:
-            # Those of a launch that nobody claimed are still there.
-            self._limits.discard(allocation_id)
-        if self._cgroup_base:
-            # Perhaps its supervisor was killed as it was about to.
-            cgroup.remove(f"{self._cgroup_base}/{allocation_id}")
-        self._believed.pop(allocation_id, None)
+        # Those of a launch that nobody claimed, or whose supervisor was killed as it was about to, are still there.
+        self._cgroups.remove(allocation_id)
+        self._verifier.forget(allocation_id)
+        self._sweeper.forget(allocation_id)
         self._asked_to_stop.pop(allocation_id, None)
-        with self._lock:
-            self._swept.discard(allocation_id)
-            self._unclaimed.pop(allocation_id, None)
-            self._claimants.pop(allocation_id, None)
+        self._unclaimed.pop(allocation_id, None)
 
     # Looking
 
     def list_launches(self) -> list[str]:
         """The allocation ids of every launch that was not forgotten, sorted."""
-        return sorted(name for name in os.listdir(self._launches) if ALLOCATION_ID.fullmatch(name))
+        return self._verifier.list_launches()
 
     def status(self, allocation_id: str) -> LaunchState:
         """What is known of the launch now."""
-        claim = self._claim(allocation_id, by_name=False)
+        claim = self._verifier.claim(allocation_id, by_name=False)
         if claim is None and allocation_id in self._unclaimed:
             return self._unclaimed_state(allocation_id, self._unclaimed[allocation_id])
         if claim is None:
             return LaunchState(LaunchPhase.UNKNOWN)
         if claim.declared_lost:
             return LaunchState(LaunchPhase.DECLARED_LOST, message=claim.message)
-        records = self._records(allocation_id)
+        records = self._verifier.records(allocation_id)
         alive = self._is_supervised(allocation_id, claim)
         # In this order: while its supervisor lives nothing has ended, whatever the record says.
         exit_ = None if alive or claim.ran else records.read_exit()
@@ -324,7 +283,7 @@ class ProcessBackend:
             return _exited(exit_)
         started = records.claim.read_started()
         pid, started_at = (started.process.pid, started.started_at) if started else (None, None)
-        if not alive and not self._still_sweeping(allocation_id):
+        if not alive and not self._sweeper.sweep(allocation_id):
             message = claim.message if claim.ran else records.exit_fault() or _KILLED
             return LaunchState(LaunchPhase.DEAD, pid, started_at, message=message)
         phase = LaunchPhase.RUNNING if started else LaunchPhase.CLAIMED
@@ -332,32 +291,8 @@ class ProcessBackend:
             return LaunchState(phase, pid, started_at, message="its supervisor died; its processes are being killed")
         return LaunchState(phase, pid, started_at, age_s=_age_s(claim.holder))
 
-    def _claim(self, allocation_id: str, *, by_name: bool = True) -> Claim | None:
-        """The claim, as far as it is to be believed: one that names somebody else's process is none.
-
-        Whose process it names need not be looked into, `by_name` False, where its supervisor is known anyway.
-        """
-        claim = self._records(allocation_id).claim.read()
-        if claim is None or claim.ran or self._believed.get(allocation_id) == claim:
-            return claim
-        if claim.holder is not None and not by_name and self._watcher.watches(allocation_id):
-            return claim
-        if claim.holder is not None and is_another(claim.holder, str(self._launches), allocation_id):
-            return self._disbelieved(allocation_id, f"names process {claim.holder.pid}, which is not its supervisor")
-        if claim.declared_lost and self._has_run(allocation_id):
-            return self._disbelieved(allocation_id, "says that it never ran, and it did")
-        self._believed[allocation_id] = claim
-        return claim
-
-    def _disbelieved(self, allocation_id: str, why: str) -> Claim:
-        return torn(f"its record {self._launches / allocation_id / 'claim'} {why}")
-
     def _is_supervised(self, allocation_id: str, claim: Claim) -> bool:
         return claim.holder is not None and (self._watcher.watches(allocation_id) or claim.holder.is_alive())
-
-    def _has_run(self, allocation_id: str) -> bool:
-        """Whether a supervisor is known to have had this launch, although its claim is not there or says otherwise."""
-        return allocation_id in roll.names(self._roll) or bool(self._orphans(allocation_id))
 
     def _unclaimed_state(self, allocation_id: str, message: str) -> LaunchState:
         """A launch whose supervisor ended before it claimed it, which the disk had no room to record so far."""
@@ -371,29 +306,20 @@ class ProcessBackend:
 
     def pids(self, allocation_id: str) -> list[int]:
         """The job's processes now, its supervisor not among them."""
-        claim = self._claim(allocation_id)
+        claim = self._verifier.claim(allocation_id)
         if claim is None or claim.holder is None:
             return []
         if claim.holder.is_alive():
             return descendants(claim.holder.pid)
-        return self._orphans(allocation_id)
+        return self._verifier.orphan_pids(allocation_id)
 
     def supervisor(self, allocation_id: str) -> ProcessIdentity | None:
         """The process that claimed the launch in this boot, alive or not. Read from disk until it is known."""
-        known = self._claimants.get(allocation_id)
-        if known is None:
-            claim = self._claim(allocation_id)
-            if claim is None or claim.holder is None or claim.holder.boot_id != boot_id():
-                return None
-            known = self._claimants[allocation_id] = claim.holder
-        return known
+        return self._verifier.supervisor(allocation_id)
 
     def cgroup_of(self, allocation_id: str) -> str | None:
         """The job's cgroup as /proc/PID/cgroup names it, None where jobs have none."""
-        return f"{self._cgroup_shown}/{allocation_id}" if self._cgroup_shown else None
-
-    def _orphans(self, allocation_id: str) -> list[int]:
-        return [process.pid for process in orphans(self._left(allocation_id))]
+        return self._cgroups.shown(allocation_id)
 
     # What the watcher tells
 
@@ -403,10 +329,10 @@ class ProcessBackend:
 
     def _ended_without_a_word(self, allocation_id: str) -> bool:
         """Deal with a supervisor that left no exit record; True when an event will follow from that."""
-        records = self._records(allocation_id)
+        records = self._verifier.records(allocation_id)
         if records.read_exit() is not None:
             return False
-        claim = self._claim(allocation_id)
+        claim = self._verifier.claim(allocation_id)
         if claim is None:
             if not os.path.isdir(records.directory):
                 return False
@@ -416,7 +342,7 @@ class ProcessBackend:
             # What ended came second to the claim, and the first may be one that a zygote forked as its last act.
             self._watcher.watch(allocation_id, claim.holder)
             return False
-        return claim.holder is not None and self._still_sweeping(allocation_id)
+        return claim.holder is not None and self._sweeper.sweep(allocation_id)
 
     def _on_launch_failed(self, allocation_id: str, message: str) -> None:
         try:
@@ -425,83 +351,3 @@ class ProcessBackend:
             log.error("cannot record that launch %s failed: %s", allocation_id, error)
             self._unclaimed[allocation_id] = message
         self._on_event(allocation_id)
-
-    # What a dead supervisor leaves
-
-    def _still_sweeping(self, allocation_id: str) -> bool:
-        """Have what a dead supervisor left killed; True until that is done."""
-        with self._lock:
-            if allocation_id in self._swept:
-                return False
-            if allocation_id in self._sweeping or allocation_id in self._deciding:
-                return True
-            self._sweeping.add(allocation_id)
-        name = f"sweep-{allocation_id}"
-        threading.Thread(target=self._sweep, args=(allocation_id,), name=name, daemon=True).start()
-        return True
-
-    def _sweep(self, allocation_id: str) -> None:
-        pause_s = _SWEEP_RETRY_S
-        left = self._left(allocation_id)
-        dying: dict[ProcessIdentity, None] = {}
-        while (
-            self._kill_supervisors(allocation_id)
-            or kill_orphans(left, dying)
-            or self._watcher.end_supervisor(allocation_id)
-        ):
-            if self._closed.wait(pause_s):
-                return
-            pause_s = min(pause_s * 2, _SWEEP_RETRY_LIMIT_S)
-        if left.cgroup:
-            cgroup.remove(left.cgroup)
-        if self._limits:
-            self._limits.discard(allocation_id)
-        with self._lock:
-            self._sweeping.discard(allocation_id)
-            self._swept.add(allocation_id)
-        if not self._closed.is_set():
-            self._on_event(allocation_id)
-
-    def _kill_supervisors(self, allocation_id: str) -> bool:
-        """Kill supervisors of a launch whose claim is not to be believed; False when there is none."""
-        found = supervisors(str(self._launches)).get(allocation_id, [])
-        for supervisor in found:
-            kill_with_supervisor(supervisor)
-        return bool(found)
-
-    # Names
-
-    def _records(self, allocation_id: str) -> LaunchRecords:
-        if not ALLOCATION_ID.fullmatch(allocation_id):
-            raise LaunchError(f"{allocation_id!r} is not an allocation id")
-        return LaunchRecords(f"{self._launches}/{allocation_id}")
-
-    def _mark(self, allocation_id: str) -> str:
-        # With the home in it: two servers on one machine may both have an allocation 1.
-        return f"{_MARK_NAME}={self._tag}/{allocation_id}"
-
-    def _left(self, allocation_id: str) -> Left:
-        """By what the processes of the launch are known once its supervisor is gone."""
-        mark, group, uid = self._mark(allocation_id), self._cgroup(allocation_id), os.geteuid() or None
-
-        def others() -> frozenset[ProcessIdentity]:
-            return self._living_supervisors() - {self.supervisor(allocation_id)}
-
-        try:
-            orders = self._records(allocation_id).read_spec()[0]
-        except (OSError, ValueError, TypeError):
-            # A job that runs as another user than the server's cannot have removed it.
-            return Left(mark, group, uid, others)
-        # The cgroup rather than this server's place for them: the one that launched it may have been started elsewhere.
-        # It must be this launch's all the same, for what is in it is killed, and the job may have written the record.
-        if cgroup.is_place_of(orders.cgroup, self._cgroup_name, allocation_id, self._root):
-            group = orders.cgroup
-        # Only root's jobs are others', and its records are its own.
-        return Left(mark, group, uid or max(orders.uid, 0), others)
-
-    def _living_supervisors(self) -> frozenset[ProcessIdentity]:
-        known = (self.supervisor(allocation_id) for allocation_id in self.list_launches())
-        return frozenset(process for process in known if process is not None and process.is_alive())
-
-    def _cgroup(self, allocation_id: str) -> str | None:
-        return f"{self._cgroup_base}/{allocation_id}" if self._cgroup_base else None

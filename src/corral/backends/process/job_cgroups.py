@@ -1,0 +1,75 @@
+"""The cgroups of this server's jobs: one by which a job is killed, and those that hold it to its part of the host."""
+
+import contextlib
+import os
+from collections.abc import Sequence
+
+from corral.model.means import HostMeans, Level
+
+from . import cgroup
+from .cgroup_limits import CgroupLimits
+
+
+class JobCgroups:
+    """A group a job below a group of the server's, wherever this machine lets it have one; before `start`, nowhere.
+
+    Attributes:
+        base: the directory of the groups that jobs are killed by, None where there can be none.
+    """
+
+    def __init__(self, name: str, root: str = "") -> None:
+        self._name = name
+        self._root = root
+        self.base: str | None = None
+        self._shown: str | None = None
+        self.limits: CgroupLimits | None = None
+
+    def start(self, kept: Sequence[str]) -> None:
+        """Find out what can be had, and remove the groups of all launches but those that are `kept`."""
+        self.base = cgroup.make_base(self._name, self._root)
+        self._shown = self.base and cgroup.shown(self.base)
+        self.limits = CgroupLimits(self._name, self.base, self._root)
+        self.limits.keep(kept)
+        if self.base:
+            cgroup.keep(self.base, kept)
+
+    def close(self) -> None:
+        """Remove the server's own groups; each stays while a job is inside."""
+        if self.limits:
+            self.limits.close()
+        if self.base:
+            with contextlib.suppress(OSError):
+                os.rmdir(self.base)
+
+    @property
+    def host_means(self) -> HostMeans:
+        """Who holds jobs to their CPUs and their memory of the host."""
+        if self.limits is None:
+            return HostMeans()
+        levels = {True: Level.ENFORCED, False: Level.ADVISORY}
+        return HostMeans(levels[self.limits.holds_cpus], levels[self.limits.holds_memory])
+
+    def prepare(self, allocation_id: str, cpu_milli: int, memory_mib: int) -> list[str]:
+        """Make the groups that hold a job to its part of the host, 0 being no part; theirs. Raises OSError."""
+        if self.limits is None or not (cpu_milli or memory_mib):
+            return []
+        return self.limits.prepare(allocation_id, cpu_milli, memory_mib)
+
+    def path(self, allocation_id: str) -> str | None:
+        """The group that a job launched now is killed by."""
+        return f"{self.base}/{allocation_id}" if self.base else None
+
+    def shown(self, allocation_id: str) -> str | None:
+        """The same, as /proc/PID/cgroup names it."""
+        return f"{self._shown}/{allocation_id}" if self._shown else None
+
+    def is_path_of(self, path: object, allocation_id: str) -> bool:
+        """Whether `path` is that group of this launch, also below another place that an earlier server had."""
+        return cgroup.is_place_of(path, self._name, allocation_id, self._root)
+
+    def remove(self, allocation_id: str) -> None:
+        """Remove every group of a launch of which nothing runs."""
+        if self.limits:
+            self.limits.discard(allocation_id)
+        if self.base:
+            cgroup.remove(f"{self.base}/{allocation_id}")
