@@ -169,6 +169,10 @@ class Admission:
         """The quota that the job would exceed there, though it might not elsewhere; None when it may start there."""
         return self._exceeded(job, self._demands.of(job, placement))
 
+    def exceeded_only_there(self, job: Job, placement: Placement) -> Barrier | None:
+        """As `exceeded`, for a job that `barrier` has let pass: where it holds the least there can be, it may start."""
+        return None if self._demands.of(job, placement) == self._demands.least(job) else self.exceeded(job, placement)
+
     def _exceeded(self, job: Job, more: Held) -> Barrier | None:
         for scope, quota, borrowable_milli in self._quotas(job):
             broken = self._broken(scope, quota, more, borrowable_milli)

@@ -137,7 +137,7 @@ class Cycle:
         if isinstance(placement, Misfit) and self._break_promises(job):
             placement = self._choose(ask, policy)
         if isinstance(placement, Placement):
-            barrier = self.admission.exceeded(job, placement)
+            barrier = self.admission.exceeded_only_there(job, placement)
             if barrier is not None:
                 return Hold(job.id, barrier.reason, self.turns.position(), detail=barrier.detail)
             loan_milli = self.admission.loan_milli(job, placement)

@@ -6,7 +6,7 @@ from corral.model.allocation import Placement
 from corral.model.device import Device
 from corral.model.fact import Delta, NodeGone, NodeObserved
 from corral.model.fit import Slot, could_use, grant_memory_mib, share_milli_of, slot_of
-from corral.model.job import Job, JobKind, Request
+from corral.model.job import Job, JobKind, JobSpec, Request
 from corral.model.quota import Held, counted_milli
 from corral.model.units import MILLI_PER_DEVICE
 from corral.scheduling.capacity import Capacity
@@ -61,12 +61,14 @@ class Demands:
         self._capacity = capacity
         self._kinds: list[Device] | None = None
         self._least: dict[Request, Held] = {}
+        self._last: tuple[JobSpec, Placement, Held] | None = None
 
     def follow(self, delta: Delta) -> None:
         """Take in one delta that the capacity has already taken in."""
         if isinstance(delta, NodeObserved | NodeGone):
             self._kinds = None
             self._least.clear()
+            self._last = None
 
     def least(self, job: Job) -> Held:
         """The least that the job will hold once it runs."""
@@ -80,10 +82,16 @@ class Demands:
 
     def of(self, job: Job, placement: Placement) -> Held:
         """What the job holds there."""
+        last = self._last
+        # A start is asked about three times in a row: may it, it does, and it is on record.
+        if last is not None and last[0] is job.spec and last[1] is placement:
+            return last[2]
         grants = placement.grants
         memory_mib = sum(self._whole_mib(g.uuid) if g.memory_mib is None else g.memory_mib for g in grants)
         running = 1 if job.spec.kind is JobKind.RUN else 0
-        return Held(running, len(grants), sum(grant.counted_milli for grant in grants), memory_mib)
+        held = Held(running, len(grants), sum(grant.counted_milli for grant in grants), memory_mib)
+        self._last = job.spec, placement, held
+        return held
 
     def gpus(self, job: Job) -> float:
         """GPUs that the job counts as at least; a job without any counts its CPUs."""
