@@ -12,7 +12,7 @@ from corral.clock import SystemClock
 from corral.model.errors import BackendFailed
 from corral.model.fact import ConditionObserved, NodeObserved, Observation
 from corral.model.home import Home
-from corral.model.job import Phase, Request
+from corral.model.job import Job, Phase, Request
 from corral.model.submission import Submission
 from corral.ports import Launch, LaunchPhase, LaunchReport
 from corral.sim.life import LiveServer
@@ -68,6 +68,18 @@ def until(true: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
+def when(server: LiveServer, job_id: str, true: Callable[[Job], bool]) -> Job:
+    """The job as it was when that was true of it."""
+    seen: list[Job] = []
+
+    def look() -> bool:
+        seen[:] = [server.ledger.view().jobs[job_id]]
+        return true(seen[0])
+
+    until(look)
+    return seen[0]
+
+
 def submitted(server: LiveServer) -> str:
     (job_id,) = server.service.submit([Submission(("true",), request=Request(devices=1), workdir="/")], ALICE)
     return job_id
@@ -77,9 +89,9 @@ def test_a_launch_that_could_not_be_written_down_fails_although_nobody_can_claim
     server: LiveServer, disk: FullDisk
 ) -> None:
     job_id = submitted(server)
-    until(lambda: server.ledger.view().jobs[job_id].launch_failures > 0)
-    job = server.ledger.view().jobs[job_id]
-    assert (job.phase, job.reason, job.attempts) == (Phase.PENDING, "no space left for the launch", 0)
+    # It is tried again in a moment, and waits in between.
+    job = when(server, job_id, lambda job: job.phase is Phase.PENDING and job.launch_failures > 0)
+    assert (job.reason, job.attempts) == ("no space left for the launch", 0)
     disk.full = False
     until(lambda: server.ledger.view().jobs[job_id].phase is Phase.RUNNING)
     assert disk.ran == [job_id]
@@ -96,7 +108,7 @@ def test_a_launch_that_nobody_claimed_and_that_cannot_be_given_up_yet_is_not_tak
     assert server.ledger.view().jobs[job_id].phase is Phase.STARTING
     disk.full = False
     disk.on_event(f"{job_id}.1")
-    until(lambda: server.ledger.view().jobs[job_id].launch_failures > 0)
+    when(server, job_id, lambda job: job.launches > 1)
     disk.unclaimed = None
     until(lambda: server.ledger.view().jobs[job_id].phase is Phase.RUNNING)
     assert disk.ran == [job_id]
