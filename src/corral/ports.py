@@ -109,7 +109,7 @@ class Ledger(Protocol):
         ...
 
 
-class Tokens(Protocol):
+class TokenStore(Protocol):
     """Tokens by the digest of their secret. Looking costs no disk; safe from any thread."""
 
     def find(self, digest: str) -> Token | None:

@@ -5,11 +5,11 @@ import pytest
 from corral.access.caller import Caller, may_change, may_read_log, must_be_admin, must_reach
 from corral.model.errors import Forbidden
 from corral.model.job import Job, JobSpec
-from corral.model.token import Scope, Token
+from corral.model.token import Token, TokenScope
 
 ALICE, BOB = Caller("alice", 1000), Caller("bob", 1001)
 ROOT = Caller("root", 0, admin=True, overseer=True)
-READER = replace(ROOT, admin=False, token=Token("9", "root", 0, Scope.READ, 0.0, "root"))
+READER = replace(ROOT, admin=False, token=Token("9", "root", 0, TokenScope.READ, 0.0, "root"))
 OF_ALICE = Job("1", 1, JobSpec("alice", command=("true",)), 0.0)
 
 
@@ -38,7 +38,7 @@ def test_an_administrator_sees_every_log_with_any_token_and_others_only_theirs()
 
 
 def test_who_needs_no_token_reaches_every_scope() -> None:
-    must_reach(BOB, Scope.ADMIN)
-    must_reach(READER, Scope.READ)
+    must_reach(BOB, TokenScope.ADMIN)
+    must_reach(READER, TokenScope.READ)
     with pytest.raises(Forbidden, match="corral token create --scope submit"):
-        must_reach(READER, Scope.SUBMIT)
+        must_reach(READER, TokenScope.SUBMIT)

@@ -5,37 +5,37 @@ import pytest
 from corral.access.caller import Caller
 from corral.access.grant import last_moment, may_make, may_revoke, visible
 from corral.model.errors import Forbidden, NotFound
-from corral.model.token import Scope, Token
+from corral.model.token import Token, TokenScope
 
 ALICE = Caller("alice", 1000)
 ROOT = Caller("root", 0, admin=True, overseer=True)
-OF_ALICE = Token("3", "alice", 1000, Scope.SUBMIT, 0.0, "alice", expires_at=100.0)
-OF_ROOT = Token("4", "root", 0, Scope.SUBMIT, 0.0, "root")
+OF_ALICE = Token("3", "alice", 1000, TokenScope.SUBMIT, 0.0, "alice", expires_at=100.0)
+OF_ROOT = Token("4", "root", 0, TokenScope.SUBMIT, 0.0, "root")
 
 
-def make(caller: Caller, user: str, scope: Scope, *, only_user: str | None = None) -> None:
+def make(caller: Caller, user: str, scope: TokenScope, *, only_user: str | None = None) -> None:
     may_make(caller, user=user, scope=scope, user_is_admin=user == "root", only_user=only_user)
 
 
 def test_everybody_makes_tokens_for_themselves_and_an_administrator_for_all() -> None:
-    for scope in (Scope.READ, Scope.SUBMIT):
+    for scope in (TokenScope.READ, TokenScope.SUBMIT):
         make(ALICE, "alice", scope)
         make(ROOT, "alice", scope)
-    make(ROOT, "root", Scope.ADMIN)
+    make(ROOT, "root", TokenScope.ADMIN)
     with pytest.raises(Forbidden, match="only an administrator makes tokens for bob"):
-        make(ALICE, "bob", Scope.READ)
+        make(ALICE, "bob", TokenScope.READ)
 
 
 @pytest.mark.parametrize("caller", [ALICE, ROOT])
 def test_the_scope_of_an_administrator_is_for_administrators(caller: Caller) -> None:
     with pytest.raises(Forbidden, match="scope submit is all that alice may do"):
-        make(caller, "alice", Scope.ADMIN)
+        make(caller, "alice", TokenScope.ADMIN)
 
 
-@pytest.mark.parametrize("holds", list(Scope))
-def test_with_a_token_nobody_makes_one_of_a_larger_scope(holds: Scope) -> None:
-    root = replace(ROOT, admin=holds is Scope.ADMIN, token=replace(OF_ROOT, scope=holds))
-    for wanted in Scope:
+@pytest.mark.parametrize("holds", list(TokenScope))
+def test_with_a_token_nobody_makes_one_of_a_larger_scope(holds: TokenScope) -> None:
+    root = replace(ROOT, admin=holds is TokenScope.ADMIN, token=replace(OF_ROOT, scope=holds))
+    for wanted in TokenScope:
         if holds.covers(wanted):
             make(root, "root", wanted)
         else:
@@ -45,14 +45,14 @@ def test_with_a_token_nobody_makes_one_of_a_larger_scope(holds: Scope) -> None:
 
 def test_an_administrator_with_a_smaller_token_makes_none_for_others() -> None:
     with pytest.raises(Forbidden, match="only an administrator"):
-        make(replace(ROOT, admin=False, token=OF_ROOT), "alice", Scope.READ)
+        make(replace(ROOT, admin=False, token=OF_ROOT), "alice", TokenScope.READ)
 
 
 def test_a_server_that_runs_jobs_as_one_user_has_tokens_of_that_user_only() -> None:
-    make(ROOT, "alice", Scope.SUBMIT, only_user="alice")
+    make(ROOT, "alice", TokenScope.SUBMIT, only_user="alice")
     for user in ("root", "bob"):
         with pytest.raises(Forbidden, match="runs jobs as alice only"):
-            make(ROOT, user, Scope.READ, only_user="alice")
+            make(ROOT, user, TokenScope.READ, only_user="alice")
 
 
 @pytest.mark.parametrize(("asked", "until"), [(None, 100.0), (200.0, 100.0), (50.0, 50.0)])

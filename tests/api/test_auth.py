@@ -17,7 +17,7 @@ from corral.api.peer import Peer
 from corral.clock import ManualClock
 from corral.control.issuing import digest_of
 from corral.model.errors import Forbidden, Refused
-from corral.model.token import Scope, Token
+from corral.model.token import Token, TokenScope
 
 NOBODY = pwd.getpwuid(65534)
 TOKEN = "a-token-of-sufficient-length"
@@ -102,7 +102,7 @@ class OneToken:
     """A token of nobody's, whose secret is TOKEN."""
 
     def __init__(self, **differently: Any) -> None:
-        given = {"id": "7", "user": NOBODY.pw_name, "uid": NOBODY.pw_uid, "scope": Scope.SUBMIT}
+        given = {"id": "7", "user": NOBODY.pw_name, "uid": NOBODY.pw_uid, "scope": TokenScope.SUBMIT}
         self.token = Token(**{**given, "created_at": 0.0, "created_by": "root", **differently})
         self.uses: list[tuple[str, float]] = []
 
@@ -132,18 +132,20 @@ def test_the_holder_of_a_users_token_is_that_user_with_all_groups_and_no_more() 
     found = holder(tokens)
     groups = tuple(sorted(os.getgrouplist(NOBODY.pw_name, NOBODY.pw_gid)))
     assert (found.user, found.uid, found.gid, found.groups) == (NOBODY.pw_name, NOBODY.pw_uid, NOBODY.pw_gid, groups)
-    assert (found.admin, found.overseer, found.scope, found.token) == (False, False, Scope.SUBMIT, tokens.token)
+    assert (found.admin, found.overseer, found.scope, found.token) == (False, False, TokenScope.SUBMIT, tokens.token)
     assert tokens.uses == [("7", 50.0)]
 
 
-@pytest.mark.parametrize(("scope", "admin"), [(Scope.READ, False), (Scope.SUBMIT, False), (Scope.ADMIN, True)])
-def test_an_administrators_token_administers_only_with_that_scope(scope: Scope, admin: bool) -> None:
+@pytest.mark.parametrize(
+    ("scope", "admin"), [(TokenScope.READ, False), (TokenScope.SUBMIT, False), (TokenScope.ADMIN, True)]
+)
+def test_an_administrators_token_administers_only_with_that_scope(scope: TokenScope, admin: bool) -> None:
     found = holder(OneToken(user="root", uid=0, scope=scope))
     assert (found.admin, found.overseer) == (admin, True)
 
 
 def test_an_administrators_scope_makes_nobody_an_administrator() -> None:
-    assert not holder(OneToken(scope=Scope.ADMIN)).admin
+    assert not holder(OneToken(scope=TokenScope.ADMIN)).admin
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 from corral.cli import main
 from corral.client import Client
 from corral.model.errors import CorralError
-from corral.model.token import Scope
+from corral.model.token import TokenScope
 from corral.wire import to_plain
 from tests.e2e.box import PATIENCE_S, Box, described, uuid
 
@@ -208,7 +208,7 @@ def test_a_user_makes_tokens_for_nobody_else_and_sees_and_revokes_no_others(shar
         OTHER, shared, lambda client: client.tokens.create(ONE.pw_name).token
     )
     assert "scope admin is for administrators" in as_user(
-        ONE, shared, lambda client: client.tokens.create(scope=Scope.ADMIN).token
+        ONE, shared, lambda client: client.tokens.create(scope=TokenScope.ADMIN).token
     )
     assert as_user(OTHER, shared, lambda client: [row.id for row in client.tokens.list()]) == []
     assert f"you have no token {mine['id']}" in as_user(OTHER, shared, lambda client: client.tokens.revoke(mine["id"]))

@@ -10,10 +10,10 @@ import pytest
 from corral.ledger import tokens as table
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.errors import LedgerFailed
-from corral.model.token import Scope, Token
+from corral.model.token import Token, TokenScope
 from tests.ledger.making import url_of
 
-ALICE = Token("", "alice", 1000, Scope.SUBMIT, 5.0, "root", expires_at=100.0)
+ALICE = Token("", "alice", 1000, TokenScope.SUBMIT, 5.0, "root", expires_at=100.0)
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from corral.model.errors import Forbidden
 from corral.model.job import Job
-from corral.model.token import Scope, Token
+from corral.model.token import Token, TokenScope
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +26,12 @@ class Caller:
     token: Token | None = None
 
     @property
-    def scope(self) -> Scope:
+    def scope(self) -> TokenScope:
         """What their token lets them do; all for who needs none."""
-        return Scope.ADMIN if self.token is None else self.token.scope
+        return TokenScope.ADMIN if self.token is None else self.token.scope
 
 
-def must_reach(caller: Caller, scope: Scope) -> None:
+def must_reach(caller: Caller, scope: TokenScope) -> None:
     """Raises Forbidden when the caller's token is of a smaller scope."""
     if caller.token is not None and not caller.scope.covers(scope):
         raise Forbidden(
@@ -67,4 +67,4 @@ def must_be_admin(caller: Caller, deed: str) -> None:
 def _explain_scope(caller: Caller) -> None:
     """Raises Forbidden for an administrator whose token lets them do less."""
     if caller.overseer:
-        must_reach(caller, Scope.ADMIN)
+        must_reach(caller, TokenScope.ADMIN)

@@ -2,10 +2,10 @@
 
 from corral.access.caller import Caller, must_reach
 from corral.model.errors import Forbidden, NotFound
-from corral.model.token import Scope, Token
+from corral.model.token import Token, TokenScope
 
 
-def may_make(caller: Caller, *, user: str, scope: Scope, user_is_admin: bool, only_user: str | None) -> None:
+def may_make(caller: Caller, *, user: str, scope: TokenScope, user_is_admin: bool, only_user: str | None) -> None:
     """Raises Forbidden unless `caller` may make a token of `scope` for `user`.
 
     Nobody gives more than they have: neither another user's rights, nor a larger scope than that of the token they
@@ -18,7 +18,7 @@ def may_make(caller: Caller, *, user: str, scope: Scope, user_is_admin: bool, on
     if not caller.admin and user != caller.user:
         raise Forbidden(f"you are {caller.user}; only an administrator makes tokens for {user}")
     must_reach(caller, scope)
-    if scope is Scope.ADMIN and not (caller.admin and user_is_admin):
+    if scope is TokenScope.ADMIN and not (caller.admin and user_is_admin):
         raise Forbidden(
             f"scope admin is for administrators, and {user} is none; scope submit is all that {user} may do"
         )

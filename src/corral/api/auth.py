@@ -21,8 +21,8 @@ from corral.api.peer import Peer
 from corral.clock import Clock, SystemClock
 from corral.control.issuing import digest_of
 from corral.model.errors import Forbidden, Refused
-from corral.model.token import Scope, Token
-from corral.ports import Tokens
+from corral.model.token import Token, TokenScope
+from corral.ports import TokenStore
 
 TOKEN_LEAST_LENGTH = 16
 TOKEN_MOST_LENGTH = 1024
@@ -43,7 +43,7 @@ class Authenticator:
         self,
         *,
         token: str | None,
-        tokens: Tokens | None = None,
+        tokens: TokenStore | None = None,
         clock: Clock | None = None,
         server_uid: int | None = None,
     ) -> None:
@@ -96,7 +96,7 @@ class Authenticator:
                 f"token {token.id} was made for {token.user} (user id {token.uid}), and there is no such user any more"
             )
         self._tokens.used(token.id, now)
-        return replace(caller, admin=caller.admin and token.scope is Scope.ADMIN, token=token)
+        return replace(caller, admin=caller.admin and token.scope is TokenScope.ADMIN, token=token)
 
     async def _caller(self, uid: int, gid: int) -> Caller:
         known, stamp = self._known.get((uid, gid)), _stamp_of_users()

@@ -19,7 +19,7 @@ from corral.api.submitting import Submitter
 from corral.api.waiting import EndSignal
 from corral.control.issuing import Issuing
 from corral.control.service import Service
-from corral.model.token import Scope
+from corral.model.token import TokenScope
 from corral.wire import to_plain
 
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
@@ -83,7 +83,7 @@ class AskedRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         endpoint = self.endpoint
         looks = self.methods == {"GET"} or endpoint in _LOOKING
-        least = Scope.READ if looks else Scope.SUBMIT
+        least = TokenScope.READ if looks else TokenScope.SUBMIT
         most_bytes = (self.openapi_extra or {}).get("requestBody", {}).get(MOST_BYTES, MAX_BODY_BYTES)
 
         async def handle(request: Request) -> Response:

@@ -11,7 +11,7 @@ from corral.model.job import Phase
 from corral.model.past import UsageBy
 from corral.model.rows import DeviceRow, JobRow, MappedDevice, TokenRow
 from corral.model.submission import Submission
-from corral.model.token import Scope
+from corral.model.token import TokenScope
 
 MAX_BATCH = 10_000
 MAX_PAGE = 10_000
@@ -63,7 +63,7 @@ class NewToken:
     """A token to be made: for whom (the asker), how much it lets its holder do, and for how long (null: for ever)."""
 
     user: str | None = None
-    scope: Scope = Scope.SUBMIT
+    scope: TokenScope = TokenScope.SUBMIT
     expires_in_s: float | None = 30 * 86400.0
 
 

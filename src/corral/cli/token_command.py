@@ -8,7 +8,7 @@ import typer
 from corral.cli.screen import Table, clock_time, example, print_json, say, write_lines, write_painted
 from corral.client import Client
 from corral.model.rows import TokenRow
-from corral.model.token import Scope
+from corral.model.token import TokenScope
 from corral.model.units import parse_duration_s
 
 NEVER = "never"
@@ -40,8 +40,8 @@ def create(
         str, typer.Option("--expires", metavar="TIME", help=f"Good for so long, or {NEVER!r}: until it is revoked.")
     ] = "30d",
     scope: Annotated[
-        Scope, typer.Option("--scope", help="Look; or submit and change own jobs, too; or all you may.")
-    ] = Scope.SUBMIT,
+        TokenScope, typer.Option("--scope", help="Look; or submit and change own jobs, too; or all you may.")
+    ] = TokenScope.SUBMIT,
     json: Json = False,
 ) -> None:
     """Make a token and print it, this once. Whoever has it acts as its user, up to its scope."""

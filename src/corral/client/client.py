@@ -20,7 +20,7 @@ from corral.model.rows import (
     TokenRow,
     Usage,
 )
-from corral.model.token import Scope
+from corral.model.token import TokenScope
 from corral.wire import to_plain, told
 
 if TYPE_CHECKING:
@@ -270,7 +270,11 @@ class Tokens:
         self._transport = transport
 
     def create(
-        self, user: str | None = None, *, scope: Scope = Scope.SUBMIT, expires_in_s: float | None = 30 * 86400.0
+        self,
+        user: str | None = None,
+        *,
+        scope: TokenScope = TokenScope.SUBMIT,
+        expires_in_s: float | None = 30 * 86400.0,
     ) -> MadeToken:
         """A token for a user (the asking one), good for so long (None: until it is revoked), with its secret."""
         body = {"user": user, "scope": scope.value, "expires_in_s": expires_in_s}

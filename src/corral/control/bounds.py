@@ -18,7 +18,7 @@ MAX_PID = 2**22
 """The largest pid there can be, PID_MAX_LIMIT of Linux."""
 
 
-class Bound(NamedTuple):
+class Range(NamedTuple):
     """Both ends are allowed. `called` is the flag's name for the field, where it has another one."""
 
     least: int
@@ -27,28 +27,28 @@ class Bound(NamedTuple):
     called: str | None = None
 
 
-BOUNDS: Mapping[type[Any], Mapping[str, Bound]] = {
+BOUNDS: Mapping[type[Any], Mapping[str, Range]] = {
     Submission: {
-        "retries": Bound(0, 1000, "0 tries once"),
-        "priority": Bound(-MAX_PRIORITY, MAX_PRIORITY, "a lower number runs first"),
-        "nice": Bound(-MAX_NICE, MAX_NICE, "100 is one step of priority"),
-        "umask": Bound(0, 0o777),
-        "owner_pid": Bound(1, MAX_PID),
+        "retries": Range(0, 1000, "0 tries once"),
+        "priority": Range(-MAX_PRIORITY, MAX_PRIORITY, "a lower number runs first"),
+        "nice": Range(-MAX_NICE, MAX_NICE, "100 is one step of priority"),
+        "umask": Range(0, 0o777),
+        "owner_pid": Range(1, MAX_PID),
     },
     Request: {
-        "devices": Bound(0, MAX_DEVICES, "0 is a job without a GPU", "gpus"),
-        "gang_size": Bound(1, MAX_DEVICES, "1 is a job that is no gang"),
-        "share_milli": Bound(1, MILLI_PER_DEVICE, "1000 is a whole device"),
-        "split_milli": Bound(SHARE_QUANTUM_MILLI, MAX_DEVICES * MILLI_PER_DEVICE, "1000 is a whole device"),
-        "memory_mib": Bound(1, MAX_MIB),
-        "memory_percent": Bound(1, 100),
-        "cores_percent": Bound(1, 100),
-        "min_memory_mib": Bound(1, MAX_MIB),
-        "accept_in_use": Bound(0, MAX_MIB, "MiB that must be free"),
-        "cpu_milli": Bound(0, MAX_CPU_MILLI, "1000 is a whole core"),
-        "host_memory_mib": Bound(0, MAX_MIB),
+        "devices": Range(0, MAX_DEVICES, "0 is a job without a GPU", "gpus"),
+        "gang_size": Range(1, MAX_DEVICES, "1 is a job that is no gang"),
+        "share_milli": Range(1, MILLI_PER_DEVICE, "1000 is a whole device"),
+        "split_milli": Range(SHARE_QUANTUM_MILLI, MAX_DEVICES * MILLI_PER_DEVICE, "1000 is a whole device"),
+        "memory_mib": Range(1, MAX_MIB),
+        "memory_percent": Range(1, 100),
+        "cores_percent": Range(1, 100),
+        "min_memory_mib": Range(1, MAX_MIB),
+        "accept_in_use": Range(0, MAX_MIB, "MiB that must be free"),
+        "cpu_milli": Range(0, MAX_CPU_MILLI, "1000 is a whole core"),
+        "host_memory_mib": Range(0, MAX_MIB),
     },
-    ArraySpec: {"limit": Bound(1, MAX_ARRAY_ELEMENTS, "how many of its elements run at once", "array")},
+    ArraySpec: {"limit": Range(1, MAX_ARRAY_ELEMENTS, "how many of its elements run at once", "array")},
 }
 
 

@@ -11,8 +11,8 @@ from corral.clock import Clock
 from corral.control.moments import shown
 from corral.model.errors import Refused
 from corral.model.rows import MadeToken, TokenRow
-from corral.model.token import Scope, Token
-from corral.ports import Tokens
+from corral.model.token import Token, TokenScope
+from corral.ports import TokenStore
 
 PREFIX = "corral_"
 """What every secret begins with, so that one that leaked can be searched for: `corral_` and 64 hexadecimal digits."""
@@ -33,7 +33,7 @@ class Issuing:
 
     def __init__(
         self,
-        tokens: Tokens,
+        tokens: TokenStore,
         clock: Clock,
         *,
         account: Callable[[str], tuple[str, int] | None],
@@ -46,7 +46,7 @@ class Issuing:
         self._is_admin = is_admin
         self._only_user = only_user
 
-    def make(self, user: str | None, scope: Scope, expires_in_s: float | None, caller: Caller) -> MadeToken:
+    def make(self, user: str | None, scope: TokenScope, expires_in_s: float | None, caller: Caller) -> MadeToken:
         """A token for `user` (the caller), good for so long (None: until it is revoked), with its secret.
 
         Raises Refused, Forbidden, LedgerFailed.

@@ -44,7 +44,7 @@ class SqlLedger:
     counts. It may read through the ledger, which answers with what is committed, but must not wait for a commit.
 
     Attributes:
-        tokens: see `corral.ports.Tokens`.
+        tokens: see `corral.ports.TokenStore`.
     """
 
     def __init__(self, database: Database, empty: View) -> None:

@@ -14,7 +14,7 @@ from sqlalchemy import bindparam, delete, insert, select, update
 from corral.ledger import tables
 from corral.ledger.database import Database
 from corral.model.errors import LedgerFailed
-from corral.model.token import Scope, Token
+from corral.model.token import Token, TokenScope
 
 ENDED_KEPT = 100
 """So many of a user's tokens that are over are kept, so that who still shows one is told what became of it."""
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class TokenTable:
-    """See `corral.ports.Tokens`, whose contract this is.
+    """See `corral.ports.TokenStore`, whose contract this is.
 
     The lock is held while something in memory changes, never while the disk is waited for. The database has one
     connection for writing, for which this waits as the ledger's writer does.
@@ -110,7 +110,7 @@ def _token_of(row: Any) -> Token:
     values = {name: row[name] for name in ("user", "uid", "created_at", "created_by", "expires_at", "revoked_at")}
     return Token(
         id=str(row["id"]),
-        scope=Scope(row["scope"]),
+        scope=TokenScope(row["scope"]),
         last_used_at=row["last_used_at"],
         parent=None if row["parent"] is None else str(row["parent"]),
         **values,

@@ -11,7 +11,7 @@ from corral.model.certainty import Certainty
 from corral.model.eviction import Eviction
 from corral.model.job import TERMINAL_PHASES, JobKind, Phase
 from corral.model.means import Enforcement
-from corral.model.token import Scope
+from corral.model.token import TokenScope
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +363,7 @@ class MadeToken:
     id: str
     token: str
     user: str
-    scope: Scope
+    scope: TokenScope
     expires_at: float | None
 
 
@@ -373,7 +373,7 @@ class TokenRow:
 
     id: str
     user: str = ""
-    scope: Scope = Scope.READ
+    scope: TokenScope = TokenScope.READ
     state: str = ""
     created_at: float | None = None
     created_by: str = ""

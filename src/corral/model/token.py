@@ -4,16 +4,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Scope(StrEnum):
+class TokenScope(StrEnum):
     """How much a token lets its holder do, each with what the one before lets: look, work, administer."""
 
     READ = "read"
     SUBMIT = "submit"
     ADMIN = "admin"
 
-    def covers(self, other: "Scope") -> bool:
+    def covers(self, other: "TokenScope") -> bool:
         """Whether this lets do all that `other` does."""
-        order = list(Scope)
+        order = list(TokenScope)
         return order.index(self) >= order.index(other)
 
 
@@ -30,7 +30,7 @@ class Token:
     id: str
     user: str
     uid: int
-    scope: Scope
+    scope: TokenScope
     created_at: float
     created_by: str
     expires_at: float | None = None

@@ -20,7 +20,7 @@ LEAST_QUOTA_US = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Controller:
+class CgroupController:
     """A controller's files: by which of them it is known, and what to write where, of which the last may be missing."""
 
     name: str
@@ -29,11 +29,11 @@ class Controller:
     also: tuple[tuple[str, str], ...] = ()
 
 
-_CPU = (Controller("cpu", True, "cpu.max"), Controller("cpu", False, "cpu.cfs_quota_us"))
+_CPU = (CgroupController("cpu", True, "cpu.max"), CgroupController("cpu", False, "cpu.cfs_quota_us"))
 # A job is ended rather than swapped out, and as a whole where the kernel can do that.
 _MEMORY = (
-    Controller("memory", True, "memory.max", (("memory.swap.max", "0"), ("memory.oom.group", "1"))),
-    Controller("memory", False, "memory.limit_in_bytes", (("memory.memsw.limit_in_bytes", "{limit}"),)),
+    CgroupController("memory", True, "memory.max", (("memory.swap.max", "0"), ("memory.oom.group", "1"))),
+    CgroupController("memory", False, "memory.limit_in_bytes", (("memory.memsw.limit_in_bytes", "{limit}"),)),
 )
 
 
@@ -41,7 +41,7 @@ _MEMORY = (
 class _Keeper:
     """A controller, and the group that jobs' groups are made in."""
 
-    controller: Controller
+    controller: CgroupController
     base: str
 
     def hold(self, group: str, limit: str) -> None:
@@ -104,12 +104,14 @@ class CgroupLimits:
         return list(dict.fromkeys(keeper.base for keeper in (self._cpu, self._memory) if keeper))
 
 
-def _cpu_text(cpu_milli: int, controller: Controller) -> str:
+def _cpu_text(cpu_milli: int, controller: CgroupController) -> str:
     quota_us = max(LEAST_QUOTA_US, cpu_milli * PERIOD_US // 1000)
     return f"{quota_us} {PERIOD_US}" if controller.unified else str(quota_us)
 
 
-def _keeper(controllers: tuple[Controller, ...], name: str, unified_base: str | None, root: str) -> _Keeper | None:
+def _keeper(
+    controllers: tuple[CgroupController, ...], name: str, unified_base: str | None, root: str
+) -> _Keeper | None:
     for controller in controllers:
         if controller.unified:
             if unified_base and _hands_down(os.path.dirname(unified_base), unified_base, controller.name):
