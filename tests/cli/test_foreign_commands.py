@@ -21,7 +21,9 @@ def missing(*body: str, shebang: str = "#!/bin/bash", **environ: str) -> list[st
         ("  srun --mpi=pmix ./app", "srun"),
         ("time mpirun -np 4 ./app", "mpirun"),
         ("OMP_NUM_THREADS=4 srun ./app", "srun"),
+        ("exec mpiexec -n 4 ./app", "mpiexec"),
         ("module load cuda/12", "module"),
+        ("ml cuda/12", "ml"),
         ("module purge && module load gcc", "module"),
         ("cd /data && srun ./app &", "srun"),
         ("if srun ./probe; then", "srun"),
@@ -70,4 +72,14 @@ def test_what_the_job_will_find_is_not_missing(tmp_path: Path) -> None:
     assert missing("module load cuda", **{"BASH_FUNC_module%%": "() { true; }"}) == []
     assert missing("module load cuda", shebang="#!/bin/bash -l") == []
     assert missing("source /etc/profile.d/modules.sh", "module load cuda") == []
+    assert missing(". ./setup.sh", "mpirun ./app") == []
+    assert missing("module load mpi", "mpirun ./app", **{"BASH_FUNC_module%%": "() { true; }"}) == []
     assert missing('srun() { "$@"; }', "srun ./app") == []
+
+
+def test_a_file_that_is_sourced_brings_no_srun_and_nothing_to_lines_before_it() -> None:
+    assert missing("source ~/.bashrc", "srun ./app") == ["job.sh, line 4: there is no srun"]
+    assert missing("module load cuda", "source ~/.bashrc") == ["job.sh, line 3: there is no module"]
+    assert missing("module load mpi", "mpirun ./app") == [
+        "job.sh, line 3: there is no module", "job.sh, line 4: there is no mpirun",
+    ]  # fmt: skip

@@ -63,6 +63,16 @@ def test_the_header_ends_with_the_first_line_that_is_no_comment(tmp_path: Path) 
     assert read_script(path).flags.gpus is None
 
 
+def test_a_line_of_the_header_below_the_first_command_is_told_not_to_be_read(tmp_path: Path) -> None:
+    body = "set -e\n#SBATCH --gpus=4\n# a comment \\\n #CORRAL --time 1h\ncat <<END > b.sh\n#SBATCH -c 2\nEND\n"
+    script = read_script(write(tmp_path / "job.sh", f"#!/bin/bash\n#SBATCH --gpus=2\n\n{body}"))
+    assert script.flags.gpus is not None
+    assert script.warnings == (
+        "job.sh, line 5: #SBATCH after the first command is not read; move it to the top",
+        "job.sh, line 7: #CORRAL after the first command is not read; move it to the top",
+    )
+
+
 def test_our_lines_win_over_slurms_and_later_ones_over_earlier(tmp_path: Path) -> None:
     text = "#!/bin/bash\n#CORRAL --name ours\n#SBATCH -J slurms --gpus=4\n#SBATCH --gpus=3\n"
     flags = read_script(write(tmp_path / "job.sh", text)).flags

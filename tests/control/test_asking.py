@@ -25,7 +25,7 @@ def test_a_neighbours_words_keep_the_other_conditions() -> None:
 def test_a_neighbours_words_for_the_host_are_heard_and_not_twice() -> None:
     request = settled(Request(models=("A100",)), cpu="2", mem="4g")
     assert (request.devices, request.cpu_milli, request.host_memory_mib) == (0, 2000, 4096)
-    with pytest.raises(Refused, match="cpu_milli is asked for twice"):
+    with pytest.raises(Refused, match="--cpus and a resource name ask for the same twice"):
         settled(Request(cpu_milli=1000), cpu="2")
 
 

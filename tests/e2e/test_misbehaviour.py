@@ -164,6 +164,8 @@ def test_on_a_full_disk_nothing_starts_and_everybody_is_told_so_until_there_is_r
         assert (row["phase"], row["wait"]) == ("PENDING", "Disk")
         assert full in box.ok("why", row["id"])
         assert "nothing starts now: the disk" in box.ok("status")
+        sick = box.run("doctor", "--json")
+        assert (sick.returncode, f"nothing starts now: {full}" in sick.stdout) == (1, True)
         fill.unlink()
         assert waiting.communicate(timeout=PATIENCE_S)[0] == "it ran\n"
         assert (waiting.returncode, box.job(row["id"])["attempts"]) == (0, 1)

@@ -96,6 +96,9 @@ def test_a_site_hands_out_no_gpu_that_is_too_old_for_it() -> None:
         assert done.returncode == 2
         assert "no such GPU has compute capability 9.0; the highest here is 8.0" in done.stderr
         assert "this site hands out no GPU below compute capability 9.0" in " ".join(done.stderr.split())
+        tried = " ".join(box.run("submit", "--dry-run", "--", "true").stdout.split())
+        assert "this site hands out no GPU below compute capability 9.0" in tried
+        assert "starts now" not in tried
         assert "keeps back every GPU here" in box.run("config", "check").stdout + (box.home / "server.log").read_text()
 
 

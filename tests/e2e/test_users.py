@@ -8,6 +8,7 @@ import resource
 import sys
 import traceback
 from collections.abc import Callable
+from copy import copy
 from functools import partial
 from typing import Any
 
@@ -188,11 +189,21 @@ def test_without_an_answer_a_user_is_not_told_that_no_server_runs_in_anothers_ho
     shared.down()
     shared.home.chmod(0o700)
     code, said = type_as(ONE, shared, "down")
-    assert (code, "is root's, and no server answers there" in said) == (1, True)
+    assert (code, "is root's, and no server there answers you" in said) == (1, True)
     code, said = type_as(ONE, shared, "doctor")
     assert (code, "a fault of Corral itself" in said, "move the file away" in said) == (1, False, False)
     code, said = type_as(ONE, shared, "config", "check")
     assert (code, "config.yaml is not for this user to read" in said) == (1, True)
+
+
+def test_a_home_below_a_directory_that_a_user_may_not_enter_is_taken_for_its_owners(shared: Box) -> None:
+    (shared.home / "kept").mkdir(mode=0o700)
+    hidden = copy(shared)
+    hidden.home = shared.home / "kept" / "home"
+    code, said = type_as(ONE, hidden, "down")
+    assert (code, f"{hidden.home} is root's, and no server there answers you" in said) == (1, True)
+    code, said = type_as(ONE, hidden, "doctor")
+    assert (code, f"{hidden.home} is root's, and no server there answers you" in said) == (1, True)
 
 
 def test_its_owner_stops_a_server_whose_pid_file_is_gone(shared: Box) -> None:

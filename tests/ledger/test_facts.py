@@ -7,8 +7,10 @@ from corral.ledger.facts import fact_from_plain, fact_to_plain
 from corral.model import fact
 from corral.model.eviction import Eviction, EvictionRule
 from corral.model.job import Phase
+from corral.wire import MAX_FLOAT, MAX_INTEGER
 
-st.register_type_strategy(float, st.floats(allow_nan=False))
+st.register_type_strategy(int, st.integers(-MAX_INTEGER, MAX_INTEGER))
+st.register_type_strategy(float, st.floats(-MAX_FLOAT, MAX_FLOAT))
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])

@@ -23,6 +23,7 @@ from corral.scheduling.feasible import (
 )
 from corral.scheduling.info import gpu_info
 from corral.scheduling.planner import Planner
+from corral.scheduling.words import flags_of
 from tests.scheduling.lab import H100, T0, box, idle, job, observed, started, submitted, view_of
 
 LABELLED = View().advance(
@@ -169,6 +170,17 @@ def test_the_nearest_that_starts_keeps_as_much_of_the_request_as_it_can() -> Non
     full = view.advance(submitted(job(2, 1, models=("A100",))))
     full = full.advance(started(Planner(full).plan(T0).starts[0]))
     assert nearest_that_starts(full, JobSpec("alice", request=both)) == Request(devices=2, min_memory_mib=81_920)
+
+
+def test_what_the_site_asks_of_every_device_is_no_condition_that_a_job_could_leave_out() -> None:
+    view = FLEET.advance(submitted(job(1, 3, models=("A100",))))
+    view = view.advance(started(Planner(view).plan(T0).starts[0]))
+    by_site = Request(devices=2, models=("A100",), min_compute=(8, 0), site_min_compute=(8, 0))
+    nearest = nearest_that_starts(view, JobSpec("alice", request=by_site))
+    assert nearest is None or nearest.min_compute == (8, 0)
+    assert flags_of(replace(by_site, devices=1), by_site) == "--gpus 1 --gpu-model A100"
+    stricter = replace(by_site, min_compute=(9, 0))
+    assert flags_of(by_site, stricter) == "--gpus 2 --gpu-model A100 without --min-compute"
 
 
 def test_the_nearest_that_starts_is_none_on_a_model_that_the_job_does_not_run_on() -> None:

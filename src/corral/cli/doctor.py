@@ -68,8 +68,8 @@ def check_home(home: Home) -> Finding:
     if (owner := another_owner(home)) is not None:
         if answering(home) is not None:
             return Finding("home", OK, f"{home.root} is {owner}'s, whose server you may use")
-        advice = f"ask {owner} to start one there, or set CORRAL_HOME to a directory of yours"
-        return Finding("home", FAILURE, f"{home.root} is {owner}'s, and no server answers there", advice)
+        advice = f"ask {owner} for one that you may use, or set CORRAL_HOME to a directory of yours"
+        return Finding("home", FAILURE, f"{home.root} is {owner}'s, and no server there answers you", advice)
     nearest = next(path for path in (home.root, *home.root.parents) if path.exists())
     if not os.access(nearest, os.W_OK | os.X_OK):
         return Finding("home", FAILURE, f"{nearest} cannot be written", "set CORRAL_HOME to a directory of yours")
@@ -266,10 +266,15 @@ def check_killing(home: Home) -> Finding:
 
 
 def check_disk(home: Home) -> Finding:
-    """There is room for logs and the ledger."""
+    """There is room for logs and the ledger, wherever in the home a file system of its own is mounted."""
+    with suppress(CorralError), Client(home.root) as client:
+        if (obstacle := client.server().obstacle) is not None:
+            return Finding("disk", FAILURE, f"nothing starts now: {obstacle}")
     nearest = next(path for path in (home.root, *home.root.parents) if path.exists())
-    free_mib = shutil.disk_usage(nearest).free // 1048576
-    found = f"{format_memory(free_mib)} free for {home.root}"
+    places = [nearest, *(path for path in (home.logs, home.scratch, home.launches) if path.is_dir())]
+    tightest = min(places, key=lambda path: shutil.disk_usage(path).free)
+    free_mib = shutil.disk_usage(tightest).free // 1048576
+    found = f"{format_memory(free_mib)} free for {home.root if tightest == nearest else tightest}"
     if free_mib < LEAST_FREE_MIB:
         return Finding("disk", FAILURE, found, f"make room: at least {format_memory(LEAST_FREE_MIB)} is wanted")
     return Finding("disk", OK, found)

@@ -8,8 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 _INSTEAD = {
     "srun": "leave srun out: the job has its GPUs already, and torchrun or mpirun starts a process for each",
     "mpirun": "have it in your PATH when you submit, for the job gets your environment",
+    "mpiexec": "have it in your PATH when you submit, for the job gets your environment",
     "module": "load what you need before you submit, for the job gets your environment",
+    "ml": "load what you need before you submit, for the job gets your environment",
 }
+_BROUGHT_BY_MODULES = frozenset({"mpirun", "mpiexec"})
+_SOURCES = re.compile(r"\s*(?:source|\.)\s")
 _OPENERS = frozenset(
     {"if", "then", "else", "elif", "while", "until", "do", "{", "(", "!", "time", "exec", "nohup", "env"}
 )
@@ -27,14 +31,18 @@ def missing_commands(lines: Sequence[str], where: str, environ: Mapping[str, str
     if not lines or not _SHELL.match(lines[0]):
         return ()
     calls: dict[str, int] = {}
-    for number, line in _logical(lines):
+    for number, line in logical_lines(lines):
+        if line.lstrip().startswith("#"):
+            continue
         for name in _called(line):
             calls.setdefault(name, number)
     return tuple(
         f"{where}, line {number}: there is no {name} here, so that line ends with 127 (command not found); "
         f"{_INSTEAD[name]}"
         for name, number in calls.items()
-        if name in _INSTEAD and not _is_there(name, lines, environ)
+        if name in _INSTEAD
+        and not _is_there(name, lines, environ)
+        and not _may_be_brought(name, lines[: number - 1], environ)
     )
 
 
@@ -43,22 +51,30 @@ def _is_there(name: str, lines: Sequence[str], environ: Mapping[str, str]) -> bo
         return True
     if any(variable.startswith(f"BASH_FUNC_{name}") for variable in environ):
         return True
-    # A login shell or a file that is sourced may define it, and so may the script.
+    # A login shell may define it, and so may the script.
     login = re.match(r"#!.*sh\s+(?:-\w*l|--login)", lines[0]) is not None
-    defines = re.compile(rf"\s*(?:(?:source|\.)\s|(?:function\s+)?{name}\s*\(\)|alias\s+{name}=)")
+    defines = re.compile(rf"\s*(?:(?:function\s+)?{name}\s*\(\)|alias\s+{name}=)")
     return login or any(defines.match(line) for line in lines)
 
 
-def _logical(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """Lines with their numbers, continued ones joined, without comments and the text of here-documents."""
+def _may_be_brought(name: str, before: Sequence[str], environ: Mapping[str, str]) -> bool:
+    """Whether lines before the call may bring it: a file that is sourced all but srun, modules an mpirun."""
+    if name != "srun" and any(_SOURCES.match(line) for line in before):
+        return True
+    loads = any(loader in _called(line) for line in before for loader in ("module", "ml"))
+    return name in _BROUGHT_BY_MODULES and loads and _is_there("module", before, environ)
+
+
+def logical_lines(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Lines with their numbers, continued ones joined, without the text of here-documents."""
     left = iter(enumerate(lines, start=1))
     for number, first in left:
         line = first
-        while line.endswith("\\"):
+        while line.endswith("\\") and not line.lstrip().startswith("#"):
             line = line[:-1] + " " + next(left, (0, ""))[1]
+        yield number, line
         if line.lstrip().startswith("#"):
             continue
-        yield number, line
         for end in _HEREDOC.findall(line):
             for _, text in left:
                 if text.strip() == end:

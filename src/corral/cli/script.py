@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corral.cli.flags import SubmitFlags, filled, parse_words
-from corral.cli.foreign_commands import missing_commands
+from corral.cli.foreign_commands import logical_lines, missing_commands
 from corral.cli.sbatch import read_options, translate
 from corral.cli.sbatch_resources import Said
 from corral.model.errors import Refused
 
+_KEYWORDS = ("#CORRAL", "#SBATCH")
 _PROGRAMS = {".py": "python ", ".sh": "bash ", ".pl": "perl ", ".rb": "ruby ", ".js": "node ", ".R": "Rscript "}
 
 
@@ -56,7 +57,7 @@ def read_script(path: str, arguments: Sequence[str] = ()) -> Script:
         else:
             said |= read_options(words, where, number)
     runs = (*_runner(path, lines[0]), *arguments)
-    warnings = missing_commands(lines, where, os.environ)
+    warnings = (*_unread(lines, where), *missing_commands(lines, where, os.environ))
     if not said:
         return Script(runs, flags, warnings=warnings)
     slurm = translate(said)
@@ -87,6 +88,16 @@ def _runner(path: str, first_line: str) -> list[str]:
     return [*interpreter, full_path]
 
 
+def _unread(lines: Sequence[str], where: str) -> Iterator[str]:
+    """A warning of each line that is written as one of the header and stands below it."""
+    below = False
+    for number, line in logical_lines(lines):
+        words = line.split(None, 1)
+        if below and words and words[0] in _KEYWORDS:
+            yield f"{where}, line {number}: {words[0]} after the first command is not read; move it to the top"
+        below = below or bool(words and not words[0].startswith("#"))
+
+
 def _header(lines: Iterable[str], where: str) -> Iterator[tuple[int, str, list[str]]]:
     """Line number, keyword and words of each header line, down to the first line that is no comment."""
     for number, line in enumerate(lines, start=1):
@@ -94,7 +105,7 @@ def _header(lines: Iterable[str], where: str) -> Iterator[tuple[int, str, list[s
         if stripped and not stripped.startswith("#"):
             return
         keyword, rest = [*stripped.split(None, 1), "", ""][:2]
-        if keyword in ("#CORRAL", "#SBATCH"):
+        if keyword in _KEYWORDS:
             try:
                 yield number, keyword, shlex.split(rest, comments=True)
             except ValueError as error:

@@ -83,8 +83,8 @@ def down() -> None:
     if pid is None:
         if (owner := another_owner(home)) is not None:
             raise Forbidden(
-                f"{home.root} is {owner}'s, and no server answers there; as {owner}, `corral down` tells for sure "
-                "whether one runs"
+                f"{home.root} is {owner}'s, and no server there answers you; as {owner}, `corral down` tells for "
+                "sure whether one runs"
             )
         write_lines(f"no server runs in {home.root}")
         return
@@ -187,17 +187,28 @@ def answering(home: Home) -> ServerInfo | None:
 
 
 def another_owner(home: Home) -> str | None:
-    """The name of the user whose home this is, if that is another and this one may not write there."""
-    try:
-        owner = home.root.stat().st_uid
-    except OSError:
-        return None
-    if owner == os.geteuid() or os.access(home.root, os.W_OK | os.X_OK):
+    """The name of the user whose home this is, if that is another and this one may not write there.
+
+    Of a home in a directory that this user may not enter, that directory's owner.
+    """
+    owner = _owner_id(home.root)
+    if owner is None or owner == os.geteuid() or os.access(home.root, os.W_OK | os.X_OK):
         return None
     try:
         return pwd.getpwuid(owner).pw_name
     except KeyError:
         return f"user {owner}"
+
+
+def _owner_id(root: Path) -> int | None:
+    for path in (root, *root.parents):
+        try:
+            return path.stat().st_uid
+        except PermissionError:
+            continue
+        except OSError:
+            return None
+    return None
 
 
 def refuse_home_of_another(home: Home) -> None:
@@ -206,7 +217,7 @@ def refuse_home_of_another(home: Home) -> None:
     if owner is None:
         return
     server = answering(home)
-    there = "no server answers there" if server is None else f"its server (pid {server.pid}) answers: use that one"
+    there = "no server there answers you" if server is None else f"its server (pid {server.pid}) answers: use that one"
     raise Conflict(
         f"{home.root} is {owner}'s, and {there}; for a server of your own set CORRAL_HOME to a directory of yours"
     )

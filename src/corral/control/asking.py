@@ -51,7 +51,8 @@ class Asking:
                 request, split=request.split or self.split, may_fragment=request.may_fragment and self.may_fragment
             )
         if self.min_compute is not None and request.devices:
-            request = replace(request, min_compute=max(self.min_compute, request.min_compute or (0, 0)))
+            least = max(self.min_compute, request.min_compute or (0, 0))
+            request = replace(request, min_compute=least, site_min_compute=self.min_compute)
         if submission.kind is not JobKind.RUN and request.devices and not request.whole:
             request = _reserved(request)
         tenant = user if request.devices and not request.whole else None
@@ -61,14 +62,14 @@ class Asking:
             return submission, notes
         return replace(submission, request=request, resources={}), notes
 
-    def explained(self, refused: Refused, view: View) -> Refused:
-        """The refusal of what no device here can serve, with what the site keeps back of those that there are."""
+    def explained(self, never: str, view: View) -> str:
+        """Why no device here can serve a request, with what the site keeps back of those that there are."""
         least = self.min_compute
         devices = [device for node in view.nodes.values() for device in node.devices]
         if least is None or all((device.compute_capability or (0, 0)) >= least for device in devices):
-            return refused
+            return never
         words = f"this site hands out no GPU below compute capability {least[0]}.{least[1]}"
-        return Refused(f"{refused} ({words}: min_compute_capability)", field=refused.field)
+        return f"{never} ({words}: min_compute_capability)"
 
     def _of_resources(self, submission: Submission) -> Ask:
         plain = Request()
@@ -80,11 +81,9 @@ class Asking:
                     field=field,
                 )
         asked = to_ask(submission.resources, catalogue=self.catalogue)
-        for field in ("cpu_milli", "host_memory_mib"):
+        for field, flag in (("cpu_milli", "--cpus"), ("host_memory_mib", "--host-memory")):
             if getattr(submission.request, field) and getattr(asked, field):
-                raise Refused(
-                    f"{field} is asked for twice, by name among the resources too; leave one of them out", field=field
-                )
+                raise Refused(f"{flag} and a resource name ask for the same twice; leave one of them out", field=field)
         return asked
 
 

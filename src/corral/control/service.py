@@ -146,7 +146,7 @@ class Service:
             try:
                 refuse_impossible(view, submission, shut)
             except Refused as refused:
-                raise self._asking.explained(refused, view) from None
+                raise Refused(self._asking.explained(str(refused), view), field=refused.field) from None
             possible.add(wish)
 
     def _owner(self, submission: Submission) -> ProcessIdentity | None:

@@ -92,6 +92,7 @@ class Request:
         min_memory_mib: the least memory a device must have in all (a filter, not a grant).
         models: any of these device models will do (matched as whole words of the model name); () is any.
         min_compute: least compute capability, (major, minor).
+        site_min_compute: what the site asks of every device, set by the server and never above `min_compute`.
         min_driver, min_cuda: least driver and CUDA version of the node, as tuples of integers.
         device_uuids: exactly these devices.
         labels: pairs that the node must carry.
@@ -127,6 +128,7 @@ class Request:
     mig_profile: str | None = None
     means: Means | None = None
     tenant: str | None = None
+    site_min_compute: tuple[int, int] | None = None
 
     @property
     def whole(self) -> bool:

@@ -66,7 +66,7 @@ def flags_of(request: Request, asked: Request | None = None) -> str:
         flags.append(f"--gpu-model {','.join(request.models)}")
     if request.min_memory_mib is not None:
         flags.append(f"--min-memory {format_memory(request.min_memory_mib)}")
-    if request.min_compute is not None:
+    if request.min_compute is not None and request.min_compute != request.site_min_compute:
         flags.append(f"--min-compute {request.min_compute[0]}.{request.min_compute[1]}")
     if request.gang_size > 1:
         flags.append(f"--gang {request.gang_size}")
