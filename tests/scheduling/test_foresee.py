@@ -14,8 +14,9 @@ from corral.model.eviction import Eviction, EvictionRule
 from corral.model.fact import JobChanged
 from corral.model.job import Phase
 from corral.model.plan import WaitReason
-from corral.model.queue import Queue, Quota
+from corral.model.queue import Limits, Project, Queue, Quota
 from corral.model.view import View
+from corral.scheduling.explain import HoldIndex
 from corral.scheduling.foresee import Expected, foresee
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import policy_named
@@ -26,6 +27,11 @@ from tests.scheduling.lab import T0, box, job, observed, started, submitted, vie
 def starts(view: View, *ids: str) -> dict[str, tuple[float | None, str | None]]:
     """When each starts, or what that depends on."""
     return {job_id: (one.start_at, one.depends_on) for job_id, one in foresee(view, T0, ids).items()}
+
+
+def listed(view: View, job_id: str) -> Certainty | None:
+    """What a listing says that the job's start is, which looks at one plan alone."""
+    return HoldIndex(Planner(view).plan(T0), view).certainty(job_id, T0)
 
 
 def busy(*limits: float | None, gpus: int = 2) -> View:
@@ -202,6 +208,41 @@ def test_where_ranks_move_while_jobs_wait_a_reservation_is_no_promise() -> None:
     view = replace(busy(100, 100), queues={"default": Queue("default", policy="fair-share")})
     told = foresee(view.advance(submitted(job(3, 2, time_limit_s=10))), T0, ["3"])["3"]
     assert (told.start_at, told.certainty) == (T0 + 100, Certainty.EXPECTATION)
+
+
+def test_a_job_that_one_whom_a_quota_bars_will_pass_is_told_when_it_starts_in_truth() -> None:
+    projects = {"p": Project("p", quota=Quota(devices=2))}
+    view = View(projects=projects).advance(
+        observed(box(gpus=3))
+        + submitted(
+            job(1, 1, project="p", time_limit_s=10, submitted_at=T0),
+            job(2, 2, project="p", time_limit_s=20, submitted_at=T0),
+            job(3, 3, time_limit_s=10, submitted_at=T0),
+        )
+    )
+    told = foresee(view, T0, ["3"])["3"]
+    assert (told.start_at, told.certainty) == (T0 + 30, Certainty.EXPECTATION)
+    assert listed(view, "3") is Certainty.EXPECTATION
+
+
+def test_where_another_queue_waits_too_a_reservation_is_no_promise() -> None:
+    view = replace(busy(100, 100), queues={name: Queue(name) for name in ("default", "other")})
+    view = view.advance(submitted(job(3, 2, time_limit_s=10)))
+    assert listed(view, "3") is Certainty.PROMISE
+    assert listed(view.advance(submitted(job(4, 2, time_limit_s=10, queue="other"))), "3") is Certainty.EXPECTATION
+
+
+@pytest.mark.parametrize("backfill", ["easy", "conservative"])
+def test_whom_a_quota_may_come_to_bar_has_no_promise(backfill: str) -> None:
+    """Job 4 starts on a GPU that job 3 leaves over, but not on a quota that it leaves over."""
+    limits = Limits(of_user=Quota(devices=3))
+    view = View(queues={"default": Queue("default", backfill=backfill)}, limits=limits)
+    view = view.advance(observed(box(gpus=4)) + submitted(job(1, 2, user="bob", time_limit_s=100)))
+    view = view.advance(started(Planner(view).plan(T0).starts[0]))
+    view = view.advance(submitted(job(3, 3, time_limit_s=10), job(4, 1, time_limit_s=500)))
+    told = foresee(view, T0, ["3"])["3"]
+    assert (told.start_at, told.certainty) == (T0 + 500, Certainty.EXPECTATION)
+    assert listed(view, "3") is Certainty.EXPECTATION
 
 
 def test_a_reservation_that_stands_on_a_history_is_no_promise() -> None:

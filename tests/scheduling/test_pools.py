@@ -1,6 +1,6 @@
 """Devices set apart: whose they are, whom they are lent to, and how they come back."""
 
-from corral.model.fact import AllocationEnded, Delta, JobChanged, SiteArranged
+from corral.model.fact import AllocationEnded, Delta, JobChanged, SiteArranged, StartsPromised
 from corral.model.job import Phase
 from corral.model.plan import WaitReason
 from corral.model.queue import Limits, Pool, Quota
@@ -8,7 +8,7 @@ from corral.model.view import View
 from corral.scheduling.order import FCFS
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import Backfill, Policy
-from tests.scheduling.lab import T0, box, job, observed, started, submitted
+from tests.scheduling.lab import T0, box, ended, job, observed, started, started_ids, submitted
 
 BOX = box(gpus=4)
 POOLS = (Pool("nlp's", ("GPU-box-0", "GPU-box-1"), projects=("nlp",), lends=True),)
@@ -64,6 +64,18 @@ def test_who_was_ended_for_an_owner_does_not_come_back_before_the_owner_has_its_
     (borrower, _) = (one.job_id for one in Planner(view).plan(T0 + 60).evictions)
     view = view.advance(evicted(borrower))
     assert Planner(view).plan(T0 + 61).starts == ()
+
+
+def test_what_was_cleared_for_an_owner_is_the_owners_though_who_was_ended_is_next_in_a_strict_queue() -> None:
+    policy = Policy(FCFS, strict=True)
+    view = with_pool(lends=True).advance(submitted(job(1, 1), job(2, 2)))
+    for start in Planner(view, policy=policy).plan(T0).starts:
+        view = view.advance(started(start))
+    view = view.advance([*ended("1", T0 + 60), *submitted(job(3, 3, project="nlp"))])
+    plan = Planner(view, policy=policy).plan(T0 + 60)
+    assert [(one.job_id, one.for_job_id) for one in plan.evictions] == [("2", "3")]
+    view = view.advance([*evicted("2"), StartsPromised(plan.promises)])
+    assert started_ids(Planner(view, policy=policy).plan(T0 + 60)) == ["3"]
 
 
 def test_a_pool_goes_on_lending_while_its_owner_waits_for_something_else() -> None:

@@ -182,6 +182,12 @@ class Admission:
                 return Barrier(WaitReason.LIMIT, broken, scope=shared, excess=excess)
         return None
 
+    def limited(self, job: Job) -> bool:
+        """Whether a limit or a quota may come to bar the job, whatever room there is."""
+        if job.array_limit is not None or self._limits.max_running_jobs is not None:
+            return True
+        return any(quota != UNLIMITED for _, quota, _ in self._quotas(job))
+
     def request_within(self, job: Job) -> Request:
         """The job's request, but only of devices on which it stays within every quota: on larger ones it is less."""
         request = job.spec.request

@@ -65,7 +65,9 @@ class Cycle:
     reservations: list[Reserve] = field(default_factory=list)
     cleared: list[Reserve] = field(default_factory=list)
     _promised: dict[str, tuple[Reserve, float]] = field(default_factory=dict)
+    _renewed: set[str] = field(default_factory=set)
     _blocked: dict[str, str] = field(default_factory=dict)
+    _barred_in: set[str] = field(default_factory=set)
     _full: dict[Shape, Misfit] = field(default_factory=dict)
     _owed_places: dict[Shape, bool] = field(default_factory=dict)
     _empty: Draft | None = None
@@ -89,10 +91,21 @@ class Cycle:
             self.version,
             tuple(self.starts),
             tuple(self.evictions),
-            holds=tuple(self.holds),
+            holds=self._unrivalled_holds(),
             reservations=tuple(self.reservations),
             promises=tuple(one for one in self.reservations if one in self.cleared or self._keeps(one.job_id)),
             complete=self.turns.head() is None and not self._reopened(),
+        )
+
+    def _unrivalled_holds(self) -> tuple[Hold, ...]:
+        """The holds; the first of a queue keeps its turn only where no other queue waits that may come to go first."""
+        queues = {self.jobs[hold.job_id].spec.queue for hold in self.holds}.union(self.turns.waiting())
+        rivals = {name for name in queues if self.policy_of[name].backfill is not Backfill.CONSERVATIVE}
+        if len(rivals) < 2:
+            return tuple(self.holds)
+        return tuple(
+            replace(hold, keeps_turn=False) if hold.keeps_turn and not self._keeps(hold.job_id) else hold
+            for hold in self.holds
         )
 
     def _reopened(self) -> bool:
@@ -105,7 +118,7 @@ class Cycle:
         if hold.misfit is None:
             self.turns.close_group()
         elif policy.strict and self._owed(self.preemption.pools.ask(job, inf)):
-            self.turns.close_queue()
+            self.turns.close_queue(but=self._renewed)
         elif policy.backfill is Backfill.CONSERVATIVE:
             self.turns.pass_by()
         else:
@@ -118,6 +131,7 @@ class Cycle:
         barrier = self.admission.barrier(job, inf if run_s is None else self.standing.now + run_s)
         if barrier is None:
             return None
+        self._barred_in.add(job.spec.queue)
         if barrier.scope is not None:
             if barrier.scope != Scope("queue", job.spec.queue):
                 self._take_back_quota(job, inf if run_s is None else run_s)
@@ -252,9 +266,13 @@ class Cycle:
             return hold
         self._hold_free(reserve, duration_s)
         self.reservations.append(reserve)
-        policy = self.policy_of[job.spec.queue]
-        keeps_turn = policy.order.settled or policy.backfill is Backfill.CONSERVATIVE
-        return replace(hold, expected_start=reserve.start_at, keeps_turn=keeps_turn)
+        keeps_turn = self._keeps(job.id) or self._comes_first(job)
+        return replace(hold, expected_start=reserve.start_at, keeps_turn=keeps_turn and not self.admission.limited(job))
+
+    def _comes_first(self, job: Job) -> bool:
+        """Whether nobody of its queue can come to go before the job: ranks stay, and no limit bars one ahead of it."""
+        queue = job.spec.queue
+        return self.policy_of[queue].order.settled and queue not in self._barred_in
 
     def renew_promises(self, promises: Mapping[str, Reserve]) -> None:
         """Keep free what waiting jobs were promised for good before this cycle, while it is there."""
@@ -267,6 +285,7 @@ class Cycle:
                 late = reserve.start_at < self.standing.now
                 kept = replace(reserve, start_at=self.standing.now) if late else reserve
                 self._hold_free(kept, inf if run_s is None else run_s)
+                self._renewed.add(job_id)
 
     def _keeps(self, job_id: str) -> bool:
         return self.policy_of[self.jobs[job_id].spec.queue].backfill is Backfill.CONSERVATIVE
@@ -285,6 +304,7 @@ class Cycle:
 
     def _take_back(self, job_id: str) -> Reserve | None:
         """What is promised to a job is free to the job itself, which may now get something sooner."""
+        self._renewed.discard(job_id)
         reserve, duration_s = self._promised.pop(job_id, (None, 0.0))
         if reserve is not None:
             for member in reserve.placement.members:

@@ -104,9 +104,9 @@ class _Future:
                 return started
 
     def start_of(self, job_id: str) -> Expected | None:
-        """When and how a job starts: as it was promised, or sooner if that is to be expected; None if it does not."""
+        """When and how a job starts: as it was promised, unless something else is to be expected; None: it does not."""
         expected, promise = self.starts.get(job_id), (self._promises or {}).get(job_id)
-        if promise is None or (expected is not None and (expected.start_at or 0.0) < promise.start_at - MOMENT_S):
+        if promise is None or (expected is not None and abs((expected.start_at or 0.0) - promise.start_at) > MOMENT_S):
             return expected
         placement = promise.placement if expected is None else expected.placement
         return Expected(promise.start_at, placement=placement, certainty=Certainty.PROMISE)

@@ -52,7 +52,8 @@ class Policy:
         quantum_s: a job that has run so long since it was last started may have to make room for one of lower rank;
             None: jobs run to their end.
         spared_s: no job is ended to make room before it has run so long.
-        strict: whoever has no place keeps everybody behind from starting, whatever they need.
+        strict: whoever has no place keeps everybody behind from starting, whatever they need, unless that is promised
+            to them, as what was cleared for them is.
     """
 
     order: Order = PRIORITY

@@ -1,7 +1,7 @@
 """The jobs that wait, in one line for each queue, and there in groups of alike ones."""
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 from operator import itemgetter
@@ -162,6 +162,10 @@ class Turns:
             self._current = self._queues[first]
         return self._current.head()
 
+    def waiting(self) -> list[str]:
+        """The queues in which somebody has yet to have a turn."""
+        return [name for name, one in self._queues.items() if one.head() is not None]
+
     def position(self) -> int:
         """The head's place in its queue, from 1, behind those that start now."""
         assert self._current is not None, "there is no head"
@@ -185,10 +189,10 @@ class Turns:
         self._current.close_group()
         self._current = None
 
-    def close_queue(self) -> None:
-        """Nobody of the head's queue has another turn in this cycle."""
+    def close_queue(self, *, but: Collection[str] = ()) -> None:
+        """Nobody of the head's queue has another turn in this cycle, but for these jobs."""
         assert self._current is not None, "there is no head"
-        self._current.close()
+        self._current.close(but)
         self._current = None
 
     def shortest_first(self, queue: str) -> None:
@@ -237,10 +241,10 @@ class QueueTurns:
         self._closed += 1
         self._heads.lane().close()
 
-    def close(self) -> None:
-        """Nobody has another turn."""
-        for lane in self._lanes:
-            lane.close()
+    def close(self, but: Collection[str]) -> None:
+        """Nobody has another turn, but for these jobs."""
+        self._lanes = [Lane([place]) for place in self._line.everybody if place[1] in but] if but else []
+        self._heads = self._merged()
 
     def shortest_first(self) -> None:
         """From here on turns go by estimated run time; those of whom nothing is known come last."""
