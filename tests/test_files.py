@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from corral import files
-from corral.files import chunks, names_in, read_own_end, read_start
+from corral.files import chunks, names_in, read_own_end, read_start, read_whole, write_anew
 
 
 def test_a_file_is_read_up_to_a_bound(tmp_path: Path) -> None:
@@ -39,7 +39,7 @@ def test_what_is_no_file_is_not_read_and_not_waited_for(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "socket"))
         for name in ("fifo", "directory", "link", "socket", "/dev/zero", "/dev/tty"):
-            with pytest.raises(OSError, match="not a regular file"):
+            with pytest.raises(OSError, match=r"not a regular file|Is a directory"):
                 read_start(tmp_path / name, 10)
 
 
@@ -75,3 +75,30 @@ def test_anothers_file_is_not_taken_for_an_own_one(tmp_path: Path) -> None:
     os.chown(tmp_path / "log", 65534, 65534)
     with pytest.raises(PermissionError, match="another user's"):
         read_own_end(tmp_path / "log", 5)
+
+
+def test_a_file_that_is_wanted_whole_is_refused_where_it_is_larger(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"0123")
+    assert read_whole(path, 4) == b"0123"
+    with pytest.raises(OSError, match="more than 3 bytes"):
+        read_whole(path, 3)
+
+
+def test_a_link_is_not_followed_where_that_is_not_wanted(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"0123")
+    (tmp_path / "link").symlink_to("file")
+    with pytest.raises(OSError, match="not a regular file"):
+        read_start(tmp_path / "link", 4, follow=False)
+
+
+def test_what_is_in_the_place_of_a_file_that_is_written_gives_way(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_text("kept")
+    os.mkfifo(tmp_path / "fifo")
+    os.symlink(other, tmp_path / "symlink")
+    os.link(other, tmp_path / "link")
+    for name in ("fifo", "symlink", "link"):
+        write_anew(tmp_path / name, "mine")
+        assert (tmp_path / name).read_text() == "mine"
+    assert other.read_text() == "kept"

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+from corral.files import read_start, write_anew
+
 LATEST = 1e11
 """Unix seconds beyond any that a machine's clock is set to by mistake: the year 5138."""
 
@@ -135,9 +137,7 @@ def _boot_id() -> str:
 def _read_anchor(path: Path) -> float | None:
     """When this boot began, None where the file tells of none, of another boot, or nothing that could be."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(fd, "rb") as file:
-            kept = json.loads(file.read(_ANCHOR_BYTES))
+        kept = json.loads(read_start(path, _ANCHOR_BYTES, follow=False))
         boot_at = float(kept["boot_at"])
         known = kept["boot_id"] == _boot_id() and math.isfinite(boot_at)
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
@@ -149,7 +149,7 @@ def _write_anchor(path: Path, boot_at: float) -> None:
     """Keep the beginning of this boot. A disk that takes nothing costs only that the next server reads it anew."""
     fresh = path.with_name(f"{path.name}.{os.getpid()}")
     with contextlib.suppress(OSError):
-        fresh.write_text(json.dumps({"boot_id": _boot_id(), "boot_at": boot_at}))
+        write_anew(fresh, json.dumps({"boot_id": _boot_id(), "boot_at": boot_at}))
         fresh.replace(path)
     with contextlib.suppress(OSError):
         fresh.unlink(missing_ok=True)

@@ -214,6 +214,12 @@ def test_two_homes_have_different_tokens(tmp_path: Path) -> None:
     assert ensure_token(tmp_path / "a") != ensure_token(tmp_path / "b")
 
 
+def test_a_fifo_in_the_place_of_the_token_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "token", 0o600)
+    with pytest.raises(Refused, match="not a regular file; remove the file"):
+        ensure_token(tmp_path / "token")
+
+
 def test_a_token_that_others_may_read_is_refused_with_the_way_out(tmp_path: Path) -> None:
     path = tmp_path / "token"
     ensure_token(path)

@@ -30,6 +30,12 @@ def test_without_a_file_everything_has_its_default(path: Path) -> None:
     assert load_settings(path) == Settings()
 
 
+def test_a_fifo_in_the_place_of_the_settings_is_not_waited_for(path: Path) -> None:
+    os.mkfifo(path)
+    with pytest.raises(Refused, match="not a regular file"):
+        load_settings(path)
+
+
 @pytest.mark.parametrize("text", ["", "\n\n", "# nothing yet\n", "---\n"])
 def test_an_empty_file_changes_nothing(path: Path, text: str) -> None:
     path.write_text(text)

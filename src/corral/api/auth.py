@@ -20,6 +20,7 @@ from corral.api.errors import Unauthenticated
 from corral.api.peer import Peer
 from corral.clock import Clock, SystemClock
 from corral.control.issuing import digest_of
+from corral.files import read_whole
 from corral.model.errors import Forbidden, Refused
 from corral.model.token import Token, TokenScope
 from corral.ports import TokenStore
@@ -176,7 +177,12 @@ def ensure_token(path: Path) -> str:
         os.replace(fresh, path)
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise Refused(f"others may read the token in {path}; make it yours alone: chmod 600 {path}")
-    token = path.read_text().strip()
+    try:
+        token = read_whole(path, 2 * TOKEN_MOST_LENGTH).decode(errors="surrogateescape").strip()
+    except OSError as error:
+        raise Refused(
+            f"the token in {path} cannot be read: {error.strerror}; remove the file to have one made"
+        ) from None
     if len(token) < TOKEN_LEAST_LENGTH:
         raise Refused(
             f"the token in {path} has {len(token)} characters and must have at least {TOKEN_LEAST_LENGTH}; "

@@ -23,6 +23,7 @@ from corral.config.site import (
     read_section,
     read_user_quota,
 )
+from corral.files import read_whole
 from corral.model.device import MEMORY_WEIGHT, VERSION_LABELS, VirtualLayer
 from corral.model.errors import Refused
 from corral.model.means import Means
@@ -146,7 +147,7 @@ def load_settings(path: Path) -> Settings:
     Raises Refused, naming file and line, for anything in it that is not a setting.
     """
     try:
-        text = path.read_bytes()
+        text = read_whole(path, _MOST_BYTES)
     except FileNotFoundError:
         return Settings()
     except OSError as error:
@@ -310,6 +311,7 @@ def _shared_means(node: "ScalarNode") -> Means:
     return means
 
 
+_MOST_BYTES = 4 * 1024 * 1024
 _LABEL_LENGTH = 200
 _VGPU = {"layer": Key("layer", one(text)), "cuda": Key("cuda", one(version))}
 MAX_PRIORITY = 1_000_000

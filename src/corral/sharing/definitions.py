@@ -8,6 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from corral.files import read_whole
 from corral.model.ask import HOST_RESOURCES
 from corral.model.errors import Refused, nearest
 from corral.model.means import Means
@@ -82,6 +83,7 @@ class Catalogue:
         )
 
 
+_MOST_BYTES = 4 * 1024 * 1024
 _CHOICES = {
     "dataType": ("integer", "number"),
     "limits": ("disabled", "required", "optional"),
@@ -118,7 +120,7 @@ def load_catalogue(site_files: Sequence[Path] = ()) -> Catalogue:
     sources = [("resources.toml", files("corral.sharing").joinpath("resources.toml").read_bytes())]
     for path in site_files:
         try:
-            sources.append((str(path), path.read_bytes()))
+            sources.append((str(path), read_whole(path, _MOST_BYTES)))
         except OSError as error:
             raise Refused(f"{path}: cannot be read: {error.strerror}", field=str(path)) from None
     resources: dict[str, Resource] = {}
