@@ -21,7 +21,7 @@ from corral.api.listening import Listening, TcpListener
 from corral.api.server import ApiServer, unix_socket
 from corral.api.tls import TlsAcceptor
 from corral.api.waiting import EndSignal
-from corral.backends.disk import Disks
+from corral.backends.disk import Disks, explained, is_full
 from corral.backends.local import LocalBackend
 from corral.backends.process.backend import ProcessBackend
 from corral.backends.process.joblog import append_note
@@ -342,8 +342,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         with only_server_of(home):
             _serve(home, settings, options)
     except (CorralError, OSError) as error:
-        _tell(options.ready_fd, f"error: {error}")
-        log.error("%s", error)
+        reason = explained(home.root, error) if isinstance(error, OSError) and is_full(error) else str(error)
+        _tell(options.ready_fd, f"error: {reason}")
+        log.error("%s", reason)
         return 1
     return 0
 

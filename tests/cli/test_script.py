@@ -202,7 +202,7 @@ def test_the_tasks_of_a_script_are_counted() -> None:
         ("--signal=KILL@60", "write one of HUP, INT, USR1, USR2, TERM"),
         ("--signal=USR1@soon", "such as USR1@60"),
         ("--gpu-per-node=2", r"no option of sbatch; did you mean '--gpus-per-node'\?"),
-        ("hetjob", "hetjob is no option of sbatch"),
+        ("hetjob", "hetjob cannot be had here; each of its parts is a job of its own"),
     ],
 )
 def test_what_contradicts_itself_or_cannot_be_meant_is_refused_with_its_line(line: str, said: str) -> None:

@@ -79,6 +79,7 @@ def test_a_reservation_needs_no_command_and_no_directory() -> None:
         ({"error": ""}, "error", "is no path of a file"),
         ({"open_mode": "w"}, "open_mode", "append or truncate will"),
         ({"after": ("soon:7",)}, "after", "'soon' is no condition"),
+        ({"after": ("7,8",)}, "after", "names several jobs in one"),
         ({"begin_at": -1.0}, "begin_at", "is no begin time"),
         ({"begin_at": float("nan")}, "begin_at", "is no begin time"),
         ({"begin_at": 1e300}, "begin_at", "in Unix seconds"),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import corral
 from corral.backends.process.procfs import descendants
 from corral.client import Client
 from tests.e2e.box import PATIENCE_S, Box, described, line_of, until_there
@@ -172,6 +173,22 @@ def test_on_a_full_disk_nothing_starts_and_everybody_is_told_so_until_there_is_r
     finally:
         box.down()
         subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+def test_a_server_that_a_full_disk_keeps_from_starting_says_so(new_box: Callable[[str], Box]) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a disk that is small enough to fill")
+    box = new_box(described(1))
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "corral-test", str(box.home)]).returncode:
+        pytest.skip("this machine does not let root mount a tmpfs")
+    try:
+        (box.home / "fill").write_bytes(bytes(64 * 1024))
+        example = Path(corral.__file__).parent / "telemetry" / "data" / "mock-8gpu.toml"
+        done = box.run("up", "--detach", "--mock", str(example))
+        assert done.returncode == 1
+        assert f"the disk that {box.home} is on is full" in " ".join(done.stderr.split())
+    finally:
+        subprocess.run(["umount", "--lazy", str(box.home)], check=True)
 
 
 @pytest.mark.parametrize("restarted", [False, True])

@@ -99,6 +99,8 @@ def test_a_site_hands_out_no_gpu_that_is_too_old_for_it() -> None:
         tried = " ".join(box.run("submit", "--dry-run", "--", "true").stdout.split())
         assert "this site hands out no GPU below compute capability 9.0" in tried
         assert "starts now" not in tried
+        hungry = box.run("submit", "--gpus", "0", "--cpus", "9999", "--", "true")
+        assert (hungry.returncode, "this site" in hungry.stderr) == (2, False)
         assert "keeps back every GPU here" in box.run("config", "check").stdout + (box.home / "server.log").read_text()
 
 

@@ -44,6 +44,11 @@ def _try_writing(path: str) -> None:
         os.unlink(path)
 
 
+def is_full(error: OSError) -> bool:
+    """Whether it is the file system that takes no more, whatever the file."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+
+
 def explained(directory: Path, error: OSError) -> str:
     """What is wrong with the file system of a directory, for a person who can do something about it."""
     match error.errno:

@@ -36,7 +36,7 @@ def read_options(words: Sequence[str], file: str, line: int) -> dict[str, Said]:
     for option, value in _options(words):
         name = _SHORT.get(option, option.removeprefix("--"))
         where = f"{file}, line {line}: {option}"
-        if name not in _KNOWN or not option.startswith("-"):
+        if name not in _KNOWN or not (option.startswith("-") or option == "hetjob"):
             raise Refused(f"{where} is no option of sbatch; {nearest(f'--{name}', [f'--{one}' for one in _KNOWN])}")
         said[name] = Said(value, option, where, line)
     return said
@@ -192,6 +192,7 @@ _REFUSED = {
     "bb": "there are no burst buffers; leave it out",
     "bbf": "there are no burst buffers; leave it out",
     "deadline": "write --time, and --begin if it is to start later",
+    "hetjob": "each of its parts is a job of its own; submit them one by one",
     "gpus-per-socket": "GPUs are counted by node or task; write --gpus-per-node or --gpus-per-task",
     "licenses": "licenses are not counted here; leave it out",
     "ntasks-per-gpu": "write --ntasks, and --gpus for all of them together",

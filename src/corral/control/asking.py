@@ -62,9 +62,9 @@ class Asking:
             return submission, notes
         return replace(submission, request=request, resources={}), notes
 
-    def explained(self, never: str, view: View) -> str:
+    def explained(self, never: str, request: Request, view: View) -> str:
         """Why no device here can serve a request, with what the site keeps back of those that there are."""
-        least = self.min_compute
+        least = self.min_compute if request.devices else None
         devices = [device for node in view.nodes.values() for device in node.devices]
         if least is None or all((device.compute_capability or (0, 0)) >= least for device in devices):
             return never

@@ -230,7 +230,7 @@ class Inquiry:
             devices=tuple(_named(view, uuid) for uuid in uuids),
             grants=grant_rows(grants),
             notes=notes,
-            reason=told.sentence if told.possible else self._asking.explained(told.sentence, view),
+            reason=told.sentence if told.possible else self._asking.explained(told.sentence, submission.request, view),
             expected_start=told.expected_start,
             expected_start_is=told.certainty,
             nearest=None if told.nearest is None else NearestRequest(told.nearest),

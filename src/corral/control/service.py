@@ -1,5 +1,6 @@
 """The use cases: what a caller can ask of a server, each checked, decided and committed. Thread-safe, synchronous."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -32,6 +33,8 @@ from corral.ports import Decided, Ledger, Processes
 from corral.scheduling.feasible import refuse_impossible, shut_pools
 
 __all__ = ["Caller", "Service"]
+
+log = logging.getLogger(__name__)
 
 MAX_WISHES = 1000
 
@@ -146,7 +149,8 @@ class Service:
             try:
                 refuse_impossible(view, submission, shut)
             except Refused as refused:
-                raise Refused(self._asking.explained(str(refused), view), field=refused.field) from None
+                never = self._asking.explained(str(refused), submission.request, view)
+                raise Refused(never, field=refused.field) from None
             possible.add(wish)
 
     def _owner(self, submission: Submission) -> ProcessIdentity | None:
@@ -196,12 +200,14 @@ class Service:
         def apart(view: View, at: float) -> Fact:
             return DeviceCordoned(uuid, reason or view.cordons.get(uuid, ""), caller.user, at)
 
+        log.info("GPU %s: cordoned by %s%s", uuid, caller.user, f": {reason}" if reason else "")
         return self._device_facts(apart, uuid)
 
     def uncordon(self, device: str, caller: Caller) -> tuple[DeviceRow, ...]:
         """Give a device back."""
         must_be_admin(caller, "giving a device back")
         uuid = self.inquiry.uuid_of(device)
+        log.info("GPU %s: given back by %s", uuid, caller.user)
         return self._device_facts(lambda _, at: DeviceUncordoned(uuid, caller.user, at), uuid)
 
     def log_path(self, job_id: str, caller: Caller) -> tuple[Path, bool]:

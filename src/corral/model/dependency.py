@@ -60,9 +60,10 @@ def _dependency(text: str) -> Dependency:
     named = [one.value for one in Condition if one is not Condition.SINGLETON]
     if condition not in named:
         raise Refused(f"--after {text}: {condition!r} is no condition; {nearest(condition, named)}", field="after")
-    if not job_id or ":" in job_id:
+    if not job_id or ":" in job_id or "," in job_id:
+        wrong = "names several jobs in one" if job_id else "names no job"
         raise Refused(
-            f"--after {text}: it names no job; write such as 17, any:17 or singleton, each job by itself", field="after"
+            f"--after {text}: it {wrong}; write such as 17, any:17 or singleton, each job by itself", field="after"
         )
     return Dependency(Condition(condition), job_id)
 
