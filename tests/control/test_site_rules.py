@@ -108,7 +108,7 @@ def test_a_full_queue_takes_no_more_jobs() -> None:
     refuse_full(view, [job(3)])
     with pytest.raises(Refused, match="queue default is full: 2 jobs wait in it, 2 more would, and at most 3 may"):
         refuse_full(view, [job(3), job(4)])
-    with pytest.raises(Refused, match="the queue is full: 2 jobs are in it and the site allows 4"):
+    with pytest.raises(Refused, match="the queue is full: 2 jobs are in it, 3 more would be, and the site allows 4"):
         refuse_full(view, [job(3), job(4), job(5)])
 
 

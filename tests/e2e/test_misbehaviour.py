@@ -238,6 +238,19 @@ def test_a_pid_file_that_a_job_replaced_leads_down_to_no_other_server_and_holds_
     assert other.ok("run", "--", "echo", "unharmed") == "unharmed\n"
 
 
+@pytest.mark.parametrize("name", ["server.log", "supervisor.log"])
+def test_a_log_of_the_server_that_a_job_replaced_by_a_fifo_is_told_and_holds_nobody_up(
+    new_box: Callable[[str], Box], name: str
+) -> None:
+    box = new_box(described(1))
+    os.mkfifo(box.home / name)
+    refused = box.run("up", "--detach", "--mock", str(box.mock))
+    assert refused.returncode == 1
+    assert str(box.home / name) in refused.stderr
+    (box.home / name).unlink()
+    box.up()
+
+
 def tag_of(home: Path) -> str:
     """By which the cgroups of a home's jobs are known."""
     return hashlib.sha256(os.fsencode(home.resolve())).hexdigest()[:12]

@@ -70,8 +70,8 @@ SPLIT_LACK = (
             HERE,
             {"share_milli": 1000, "split_milli": 1200, "may_fragment": False},
             (
-                "1.2 of a GPU takes parts of several, and this site lets a share take a part of one only "
-                "(split_fragments); ask for --gpus 1 or less, or for whole ones"
+                "1.2 of a GPU takes parts of several, and it may take a part of one only, as its own may_fragment "
+                "or the site's split_fragments says; ask for --gpus 1 or less, or for whole ones"
             ),
         ),
         (SLICED, {"share_milli": 500}, ONLY_SLICES),

@@ -129,9 +129,13 @@ def start_detached(home: Home, command: list[str]) -> int:
     try:
         # Others reach the socket of root's server; what else is in there opens to its owner alone.
         home.root.mkdir(mode=0o755 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
-        log = os.fdopen(os.open(home.server_log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "ab")
+        # Without waiting: a job of a plain user's server may leave a fifo there, which nobody ever reads.
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK
+        log = os.fdopen(os.open(home.server_log, flags, 0o600), "ab")
     except OSError as error:
-        raise BackendFailed(f"{home.root} cannot be used: {error.strerror}; set CORRAL_HOME to another one") from error
+        raise BackendFailed(
+            f"{error.filename or home.root} cannot be used: {error.strerror}; set CORRAL_HOME to another one"
+        ) from error
     log_start = log.tell()
     read_fd, write_fd = os.pipe()
     with log, os.fdopen(read_fd, "rb", buffering=0) as ready:

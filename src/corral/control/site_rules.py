@@ -47,8 +47,8 @@ def refuse_full(view: View, jobs: Sequence[Job]) -> None:
     most = view.limits.max_queue_size
     if most is not None and len(view.jobs) + len(jobs) > most:
         raise Refused(
-            f"the queue is full: {len(view.jobs)} jobs are in it and the site allows {most}; "
-            "wait until some have ended, or cancel some"
+            f"the queue is full: {len(view.jobs)} jobs are in it, {len(jobs)} more would be, and the site allows "
+            f"{most}; send fewer at once, wait until some have ended, or cancel some"
         )
     spoken_for = dict.fromkeys((job.spec.user, job.spec.project, job.spec.queue) for job in jobs)
     for kind, name, quota in dict.fromkeys(one for who in spoken_for for one in _quotas(view, *who)):

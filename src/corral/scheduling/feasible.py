@@ -249,8 +249,8 @@ def _lacking(view: View, empty: Draft, request: Request) -> str:
     if request.split_milli is not None and not request.may_fragment:
         wanted = format_share(request.split_milli)
         return (
-            f"{wanted} of a GPU takes parts of several, and this site lets a share take a part of one only "
-            "(split_fragments); ask for --gpus 1 or less, or for whole ones"
+            f"{wanted} of a GPU takes parts of several, and it may take a part of one only, as its own may_fragment "
+            "or the site's split_fragments says; ask for --gpus 1 or less, or for whole ones"
         )
     return "no node has all of that together; ask for less, or leave out a condition"
 

@@ -6,10 +6,12 @@ import subprocess
 from dataclasses import dataclass
 
 from .launch import LaunchError
+from .whole_files import open_regular
 from .zygote import command
 
 _ANSWER_BYTES = 4096
 _END_S = 2.0
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class ZygoteLink:
         except OSError as error:
             raise LaunchError(f"cannot make the socket that jobs are launched through: {error.strerror}") from error
         try:
-            with theirs, open(errors_path, "ab") as errors:
+            with theirs, os.fdopen(open_regular(errors_path, _APPEND), "ab") as errors:
                 self._process = subprocess.Popen(
                     command(theirs.fileno(), launches),
                     stdin=subprocess.DEVNULL,
