@@ -107,8 +107,8 @@ def test_what_the_main_process_leaves_behind_is_killed(machine_of_each_kind: Mac
 
 def test_what_shows_no_mark_any_more_and_is_not_dead_yet_counts_as_left(monkeypatch: pytest.MonkeyPatch) -> None:
     child = os.posix_spawn("/bin/sleep", ["sleep", "60"], {})
-    sights = [[child], [], []]
-    monkeypatch.setattr(killing, "marked", lambda mark: sights.pop(0))
+    found = [[child], [], []]
+    monkeypatch.setattr(killing, "marked", lambda mark, uid: found.pop(0))
     monkeypatch.setattr(killing, "_signal_exactly", lambda process, signum: None)
     dying: dict[procfs.ProcessIdentity, None] = {}
     left = killing.Left("MARK=1", None, os.getuid())
@@ -144,6 +144,23 @@ def test_who_says_of_himself_that_he_is_anothers_orphan_is_not_killed_for_it(mac
         assert alive(stranger.pid)
         assert machine.backend.pids(name) == []
         stranger.kill()
+
+
+@root_only()
+def test_the_environment_of_other_users_is_not_even_read(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    carries = procfs.carries_mark
+
+    def noted(pid: int, mark: bytes) -> bool:
+        read.append(pid)
+        return carries(pid, mark)
+
+    with bearer(machine, "a9", user=1) as stranger, bearer(machine, "a9") as own:
+        monkeypatch.setattr(procfs, "carries_mark", noted)
+        assert procfs.marked(machine.backend._verifier.mark("a9").encode(), 0) == [own.pid]
+        assert stranger.pid not in read
+        for process in (stranger, own):
+            process.kill()
 
 
 def test_a_job_that_says_it_is_anothers_orphan_is_not_killed_for_it(machine: Machine) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from . import cgroup
-from .procfs import ProcessIdentity, ancestry, boot_id, descendants, marked, start_ticks, uid_of
+from .procfs import ProcessIdentity, ancestry, boot_id, descendants, marked, start_ticks
 
 # Each round can only miss what was forked during the round before; what forks faster is met again by the caller.
 _FREEZE_ROUNDS = 10
@@ -91,7 +91,7 @@ def orphans(left: Left) -> list[ProcessIdentity]:
     of none that descends from a living supervisor of another job.
     """
     found = dict.fromkeys(cgroup.pids(left.cgroup)) if left.cgroup else {}
-    bearers = [pid for pid in marked(left.mark.encode()) if left.uid is None or uid_of(pid) == left.uid]
+    bearers = marked(left.mark.encode(), left.uid)
     others = left.others() if bearers else frozenset()
     for pid in bearers:
         if others.isdisjoint(ancestry(pid)):

@@ -138,9 +138,11 @@ def carries_mark(pid: int, mark: bytes) -> bool:
         return False
 
 
-def marked(mark: bytes) -> list[int]:
-    """Every process of the machine that carries the environment entry `mark`; the caller is none."""
-    return [pid for pid in all_pids() if pid != os.getpid() and carries_mark(pid, mark)]
+def marked(mark: bytes, uid: int | None = None) -> list[int]:
+    """Every process, of this user if one is given, that carries the environment entry `mark`; the caller is none."""
+    # The user first: another's environment may be made such that reading it never ends.
+    pids = (pid for pid in all_pids() if pid != os.getpid() and (uid is None or uid_of(pid) == uid))
+    return [pid for pid in pids if carries_mark(pid, mark)]
 
 
 def uid_of(pid: int) -> int | None:
