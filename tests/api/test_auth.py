@@ -176,8 +176,11 @@ def test_a_server_that_is_not_roots_takes_its_own_users_tokens_only() -> None:
         holder(OneToken(user="root", uid=0), server_uid=NOBODY.pw_uid)
 
 
-def test_a_change_of_the_users_of_this_machine_counts_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_of_the_users_of_this_machine_counts_when_it_is_next_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "passwd").write_text("a change")
+    monkeypatch.setattr(auth, "_STAMP_AGE_S", 0.0)
     monkeypatch.setattr(auth, "_USER_FILES", (str(tmp_path / "passwd"), str(tmp_path / "group")))
     looked: list[int] = []
 

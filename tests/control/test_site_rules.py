@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from corral.access.caller import Caller
-from corral.control.site_rules import obey, refuse_full
+from corral.control.site_rules import LeastHeld, obey, refuse_full
 from corral.control.submit import spec_of
 from corral.model.errors import Forbidden, Refused
 from corral.model.fact import SiteArranged
@@ -50,24 +50,24 @@ def work(gpus: int = 1, **asked: Any) -> Submission:
 )
 def test_what_can_never_start_is_refused(submission: Submission, error: type[Refused], message: str) -> None:
     with pytest.raises(error) as refused:
-        obey(VIEW, submission, "bob")
+        obey(VIEW, submission, "bob", LeastHeld())
     assert str(refused.value).startswith(message)
 
 
 def test_what_a_queue_may_borrow_is_not_refused() -> None:
-    obey(VIEW, work(5, queue="night"), "bob")
+    obey(VIEW, work(5, queue="night"), "bob", LeastHeld())
 
 
 def test_a_project_holds_its_users_to_its_quota() -> None:
-    obey(VIEW, work(2, project="nlp"), "alice")
+    obey(VIEW, work(2, project="nlp"), "alice", LeastHeld())
     with pytest.raises(Refused, match="project nlp may hold at most 2 GPUs at once and this job asks for 3"):
-        obey(VIEW, work(3, project="nlp"), "alice")
+        obey(VIEW, work(3, project="nlp"), "alice", LeastHeld())
 
 
 def test_memory_is_counted_over_all_devices() -> None:
     asked = Submission(("true",), request=Request(devices=2, share_milli=100, memory_mib=4096), queue="small")
     with pytest.raises(Refused, match="queue small may hold at most 4G of GPU memory at once and this job asks for 8G"):
-        obey(VIEW, asked, "bob")
+        obey(VIEW, asked, "bob", LeastHeld())
 
 
 @pytest.mark.parametrize(
@@ -84,11 +84,11 @@ def test_a_request_counts_as_what_it_would_be_granted_in_whatever_words(request_
     with pytest.raises(
         Refused, match=rf"queue small may hold at most 0\.5 GPUs at once and this job asks for {asked};"
     ):
-        obey(VIEW, Submission(("true",), request=request_, queue="small"), "bob")
+        obey(VIEW, Submission(("true",), request=request_, queue="small"), "bob", LeastHeld())
 
 
 def test_a_site_that_has_set_up_nothing_takes_any_queue_and_project() -> None:
-    obey(View(), work(1000, queue="any", project="thing", time_limit_s=1e9), "bob")
+    obey(View(), work(1000, queue="any", project="thing", time_limit_s=1e9), "bob", LeastHeld())
 
 
 def test_a_job_that_names_none_has_the_sites_limit_retries_and_priority() -> None:

@@ -28,6 +28,9 @@ from corral.ports import TokenStore
 TOKEN_LEAST_LENGTH = 16
 TOKEN_MOST_LENGTH = 1024
 _REMEMBER_USER_S = 60.0
+_STAMP_AGE_S = 1.0
+"""How soon a change of the user files is seen: to look at them for each request would take a tenth of it."""
+
 _USER_FILES = ("/etc/passwd", "/etc/group")
 
 Stamp = tuple[tuple[int, int] | None, ...]
@@ -53,6 +56,7 @@ class Authenticator:
         self._tokens = tokens
         self._clock = clock or SystemClock()
         self._known: dict[tuple[int, int], tuple[float, Stamp, Caller]] = {}
+        self._stamp: tuple[float, Stamp] = (float("-inf"), ())
 
     async def caller_of(self, request: Request) -> Caller:
         """Who asks. Raises Unauthenticated when nobody is known to, Forbidden when this server is not for them."""
@@ -100,12 +104,15 @@ class Authenticator:
         return replace(caller, admin=caller.admin and token.scope is TokenScope.ADMIN, token=token)
 
     async def _caller(self, uid: int, gid: int) -> Caller:
-        known, stamp = self._known.get((uid, gid)), _stamp_of_users()
-        if known is not None and known[1] == stamp and time.monotonic() - known[0] < _REMEMBER_USER_S:
+        now = time.monotonic()
+        known, (seen_at, stamp) = self._known.get((uid, gid)), self._stamp
+        if now - seen_at >= _STAMP_AGE_S:
+            _, stamp = self._stamp = now, _stamp_of_users()
+        if known is not None and known[1] == stamp and now - known[0] < _REMEMBER_USER_S:
             return known[2]
         # Users and groups may live in a directory service that takes its time to answer.
         caller = await to_thread.run_sync(look_up, uid, gid, self.is_admin(uid))
-        self._known[uid, gid] = (time.monotonic(), stamp, caller)
+        self._known[uid, gid] = (now, stamp, caller)
         return caller
 
 

@@ -64,9 +64,9 @@ class Intake:
 
     def refuse_announced(self, request: Request) -> None:
         """Raises TooLarge for a body that says itself to be too large, before any of it is read."""
-        announced = request.headers.get("content-length")
-        if announced is not None and int(announced) > self.most:
-            raise self._too_large(int(announced))
+        for name, value in request.scope["headers"]:
+            if name == b"content-length" and int(value) > self.most:
+                raise self._too_large(int(value))
 
     async def bytes_of(self, request: Request) -> bytes:
         """The body. Raises TooLarge as soon as it is, Busy where there is no room for it, Refused if it breaks off."""

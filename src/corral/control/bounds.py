@@ -54,8 +54,10 @@ BOUNDS: Mapping[type[Any], Mapping[str, Range]] = {
 
 def check_bounds(value: Submission | Request | ArraySpec) -> None:
     """Raises Refused for a number of it that is out of bounds."""
-    for name, bound in BOUNDS[type(value)].items():
-        between(getattr(value, name), bound.least, bound.most, bound.called or name, bound.hint)
+    for name, (least, most, hint, called) in BOUNDS[type(value)].items():
+        amount = getattr(value, name)
+        if amount is not None and not least <= amount <= most:
+            between(amount, least, most, called or name, hint)
 
 
 def between(value: int | None, least: int, most: int, field: str, hint: str = "") -> None:

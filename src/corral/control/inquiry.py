@@ -11,7 +11,7 @@ from corral.control.checks import check
 from corral.control.controller import Controller
 from corral.control.moments import shown
 from corral.control.rows import device_rows, grant_rows, holding, job_row
-from corral.control.site_rules import obey
+from corral.control.site_rules import LeastHeld, obey
 from corral.control.submit import completed, program_of, still_to_follow
 from corral.control.transitions import follows_no_more
 from corral.model.errors import NotFound
@@ -207,7 +207,7 @@ class Inquiry:
         submission, notes = self._asking.settle(submission, user)
         check(submission)
         view = self._ledger.view()
-        obey(view, submission, user)
+        obey(view, submission, user, LeastHeld())
         submission = completed(submission, view.limits)
         stands = still_to_follow(view, _stand_in(submission, user), self.named)
         if stands.lost is not None:

@@ -19,7 +19,7 @@ from corral.control.holdings import Holdings
 from corral.control.inquiry import Inquiry
 from corral.control.inspection import Inspection
 from corral.control.priorities import refuse_priority, settle_priority
-from corral.control.site_rules import obey
+from corral.control.site_rules import LeastHeld, obey
 from corral.control.slicing import Slicing
 from corral.model.device import Node
 from corral.model.errors import Conflict, NotFound, Refused
@@ -75,6 +75,7 @@ class Service:
         self.file_findings = file_findings
         self._inspection = inspection
         self._stop = stop
+        self._least_of = LeastHeld()
         self._possible: tuple[tuple[Mapping[str, Node], Mapping[str, Pool]] | None, set[Wish]] = (None, set())
 
     def submit(self, submissions: Sequence[Submission], caller: Caller) -> tuple[str, ...]:
@@ -116,7 +117,7 @@ class Service:
         submission, notes = self._asking.settle(with_whole_node(asked, view.nodes.values()), caller.user)
         submission = with_profile_named(submission, view.nodes.values())
         check(submission)
-        obey(view, submission, caller.user)
+        obey(view, submission, caller.user, self._least_of)
         self._check_possible(view, submission, caller.user)
         notes += of_priority + self._inspection.notes(view, submission, caller, files)
         spec = submit.spec_of(submission, caller, view.limits, self._owner(submission))

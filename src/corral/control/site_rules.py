@@ -1,20 +1,37 @@
 """What a site asks of submissions: queues and projects that exist, limits and quotas that a job can ever meet."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from corral.model.device import Node
 from corral.model.errors import Forbidden, Refused, nearest
-from corral.model.job import Job, JobKind, Phase
+from corral.model.job import Job, JobKind, Phase, Request
 from corral.model.queue import Queue, Quota
 from corral.model.quota import Held
 from corral.model.submission import Submission
 from corral.model.units import format_duration, format_memory, format_share
 from corral.model.view import View
-from corral.scheduling.demand import least_held
+from corral.scheduling.demand import REQUESTS_REMEMBERED, least_held
 from corral.scheduling.sound import DEFAULT_PROJECT
 
 
-def obey(view: View, submission: Submission, user: str) -> None:
+class LeastHeld:
+    """The least that requests can come to on the devices of a view, remembered while its nodes stay the same."""
+
+    def __init__(self) -> None:
+        self._known: tuple[Mapping[str, Node] | None, dict[Request, Held]] = (None, {})
+
+    def __call__(self, view: View, request: Request) -> Held:
+        nodes, known = self._known
+        if nodes is not view.nodes or len(known) >= REQUESTS_REMEMBERED:
+            _, known = self._known = view.nodes, {}
+        if request not in known:
+            devices = (device for node in view.nodes.values() for device in node.devices)
+            known[request] = least_held(request, devices)
+        return known[request]
+
+
+def obey(view: View, submission: Submission, user: str, least_of: LeastHeld) -> None:
     """Raises Refused for a submission that the site's rules would never let start, naming what would be accepted.
 
     A site that has set up no queues or projects takes any.
@@ -34,9 +51,9 @@ def obey(view: View, submission: Submission, user: str) -> None:
             "allows a job; ask for less, and go on from a checkpoint in a job that follows (--after)",
             field="time_limit_s",
         )
-    least = least_held(submission.request, (device for node in view.nodes.values() for device in node.devices))
     for kind, name, quota in _quotas(view, user, project, queue):
-        _refuse_above(f"{kind} {name}", quota, least)
+        if (quota.share_milli, quota.devices, quota.memory_mib) != (None, None, None):
+            _refuse_above(f"{kind} {name}", quota, least_of(view, submission.request))
 
 
 def refuse_full(view: View, jobs: Sequence[Job]) -> None:
