@@ -1,7 +1,10 @@
 """What every test stands on: no server but its own, and real GPUs only where there are any."""
 
 import os
+import shutil
 import signal
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +27,15 @@ def _no_server_of_the_developer(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
     for name in ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"):
         monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def open_directory() -> Iterator[Path]:
+    """A directory that all users may work in, with a short path."""
+    path = Path(tempfile.mkdtemp(prefix="open-"))
+    path.chmod(0o777)
+    yield path
+    shutil.rmtree(path)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,12 +1,10 @@
 """What a user does to files that a submission names reaches nobody else: not the server, not another's secrets."""
 
 import os
-import shutil
 import signal
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -30,15 +28,6 @@ def shared(new_box: Callable[[str], Box]) -> Box:
     return box
 
 
-@pytest.fixture
-def work() -> Iterator[Path]:
-    """A directory that all users may work in."""
-    path = Path(tempfile.mkdtemp(prefix="work-"))
-    path.chmod(0o777)
-    yield path
-    shutil.rmtree(path)
-
-
 def server_of(box: Box) -> psutil.Process:
     return psutil.Process(int((box.home / "corral.pid").read_text()))
 
@@ -55,8 +44,8 @@ def submitted(box: Box, command: list[str], workdir: Path) -> dict[str, Any]:
     return answer
 
 
-def test_a_program_that_is_cut_while_it_is_looked_at_ends_no_server(box: Box, work: Path) -> None:
-    program = work / "program"
+def test_a_program_that_is_cut_while_it_is_looked_at_ends_no_server(box: Box, open_directory: Path) -> None:
+    program = open_directory / "program"
     program.write_bytes(b"\x7fELF")
     program.chmod(0o755)
     stop = threading.Event()
@@ -71,8 +60,8 @@ def test_a_program_that_is_cut_while_it_is_looked_at_ends_no_server(box: Box, wo
     try:
         server = server_of(box)
         for number in range(8):
-            (work / str(number)).symlink_to("program")
-            assert "id" in submitted(box, [f"{work}/{number}"], work)
+            (open_directory / str(number)).symlink_to("program")
+            assert "id" in submitted(box, [f"{open_directory}/{number}"], open_directory)
     finally:
         stop.set()
         cutting.join()
@@ -80,19 +69,21 @@ def test_a_program_that_is_cut_while_it_is_looked_at_ends_no_server(box: Box, wo
 
 
 def test_pipes_in_the_place_of_files_hang_neither_a_submission_nor_the_end_of_the_server(
-    new_box: Callable[[str], Box], work: Path
+    new_box: Callable[[str], Box], open_directory: Path
 ) -> None:
     box = new_box(described(2))
     box.up()
     for name in ("a", "b", "c"):
-        (work / name).mkdir()
-        os.mkfifo(work / name / "config.json")
-        os.mkfifo(work / name / "python")
+        (open_directory / name).mkdir()
+        os.mkfifo(open_directory / name / "config.json")
+        os.mkfifo(open_directory / name / "python")
     with ThreadPoolExecutor(24) as threads:
         for name in ("a", "b", "c"):
             for command in (["vllm", "serve", name], ["./python", "train.py"]):
                 for _ in range(4):
-                    threads.submit(submitted, box, command, work / name if "/" in command[0] else work)
+                    threads.submit(
+                        submitted, box, command, open_directory / name if "/" in command[0] else open_directory
+                    )
     begun = time.monotonic()
     assert len(box.json("ps", "--json")) == 24
     box.down()
@@ -100,15 +91,15 @@ def test_pipes_in_the_place_of_files_hang_neither_a_submission_nor_the_end_of_th
 
 
 def test_whoever_stops_the_process_that_looks_holds_up_neither_submissions_nor_the_end_of_the_server(
-    new_box: Callable[[str], Box], work: Path
+    new_box: Callable[[str], Box], open_directory: Path
 ) -> None:
     box = new_box(described(2))
     box.up()
-    assert "id" in submitted(box, ["true"], work)
+    assert "id" in submitted(box, ["true"], open_directory)
     worker = inspection_worker_of(box)
     worker.send_signal(signal.SIGSTOP)
-    (work / "new").mkdir()
-    answer = submitted(box, ["true"], work / "new")
+    (open_directory / "new").mkdir()
+    answer = submitted(box, ["true"], open_directory / "new")
     assert "notes" not in answer, "it was looked at by another process"
     assert not worker.is_running()
     inspection_worker_of(box).send_signal(signal.SIGSTOP)
@@ -116,8 +107,10 @@ def test_whoever_stops_the_process_that_looks_holds_up_neither_submissions_nor_t
 
 
 @by_root
-def test_nobody_learns_from_an_answer_whether_anothers_private_directory_exists(shared: Box, work: Path) -> None:
-    private = work / "private"
+def test_nobody_learns_from_an_answer_whether_anothers_private_directory_exists(
+    shared: Box, open_directory: Path
+) -> None:
+    private = open_directory / "private"
     (private / "there").mkdir(parents=True)
     os.chown(private, ONE.pw_uid, ONE.pw_gid)
     private.chmod(0o700)
@@ -136,16 +129,18 @@ def test_nobody_learns_from_an_answer_whether_anothers_private_directory_exists(
 
 
 @by_root
-def test_a_user_whose_files_never_answer_is_told_and_holds_up_no_other(shared: Box, work: Path) -> None:
-    (work / "hung").mkdir()
+def test_a_user_whose_files_never_answer_is_told_and_holds_up_no_other(shared: Box, open_directory: Path) -> None:
+    (open_directory / "hung").mkdir()
 
     def submit(client: Client) -> list[str]:
-        return list(client.submit(["true"], workdir=f"{work}/hung", hold=True).notes)
+        return list(client.submit(["true"], workdir=f"{open_directory}/hung", hold=True).notes)
 
-    with hung_mount(work / "hung", uid=ONE.pw_uid), ThreadPoolExecutor(12) as threads:
+    with hung_mount(open_directory / "hung", uid=ONE.pw_uid), ThreadPoolExecutor(12) as threads:
         hanging = [threads.submit(as_user, ONE, shared, submit) for _ in range(12)]
         other = as_user(OTHER, shared, lambda client: client.submit(["true"], workdir="/", hold=True).id)
         assert other.isdecimal()
         for done in hanging:
-            assert done.result(PATIENCE_S)[0].startswith(f"the working directory '{work}/hung' did not answer in time")
+            assert done.result(PATIENCE_S)[0].startswith(
+                f"the working directory '{open_directory}/hung' did not answer in time"
+            )
         shared.down()

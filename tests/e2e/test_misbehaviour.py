@@ -4,8 +4,8 @@ import hashlib
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -266,6 +266,11 @@ def left_by_jobs(box: Box) -> list[Path]:
     return [Path(found.path) for base in bases for found in os.scandir(base) if found.is_dir() and found.name[0] != "."]
 
 
+def some_have_ended(box: Box, array: str) -> bool:
+    with Client(box.home) as client:
+        return any(row.phase.terminal for row in client.jobs.list(all=True, array=array))
+
+
 def test_nothing_stays_of_jobs_around_whose_ends_the_server_was_killed(new_box: Callable[[str], Box]) -> None:
     box = new_box(described(2))
     box.up()
@@ -274,8 +279,8 @@ def test_nothing_stays_of_jobs_around_whose_ends_the_server_was_killed(new_box: 
     )
 
     for gpus in ("0", "1"):
-        box.submit("--gpus", gpus, "--array", "0-9", "--", "sh", "-c", filling)
-        time.sleep(0.3)
+        array = box.submit("--gpus", gpus, "--array", "0-9", "--", "sh", "-c", filling)
+        box.until(partial(some_have_ended, box, array))
         os.kill(int((box.home / "corral.pid").read_text()), signal.SIGKILL)
         box.up()
     kept = box.submit("--", "sh", "-c", f"{filling}; sleep 300")

@@ -1,10 +1,8 @@
 """Files of users are looked at by a process of its own, as the user, and for no longer than a deadline."""
 
 import os
-import shutil
 import signal
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -27,15 +25,6 @@ def inspector() -> Iterator[HostFileInspector]:
     inspector = HostFileInspector(deadline_s=PATIENCE_S)
     yield inspector
     inspector.close()
-
-
-@pytest.fixture
-def open_path() -> Iterator[Path]:
-    """A directory that every user may enter."""
-    path = Path(tempfile.mkdtemp(prefix="inspect-"))
-    path.chmod(0o711)
-    yield path
-    shutil.rmtree(path)
 
 
 def until(holds: Callable[[], object]) -> None:
@@ -82,13 +71,13 @@ def test_what_a_program_brings_is_found_with_its_model(inspector: HostFileInspec
 
 @by_root
 def test_a_query_has_the_rights_of_the_user_and_of_their_groups_alone(
-    inspector: HostFileInspector, open_path: Path
+    inspector: HostFileInspector, open_directory: Path
 ) -> None:
-    (open_path / "mine").mkdir(mode=0o700)
-    (open_path / "groups").mkdir()
-    os.chown(open_path / "groups", 0, 44)
-    (open_path / "groups").chmod(0o710)
-    mine, groups = (FileQuery(directory=str(open_path / name)) for name in ("mine", "groups"))
+    (open_directory / "mine").mkdir(mode=0o700)
+    (open_directory / "groups").mkdir()
+    os.chown(open_directory / "groups", 0, 44)
+    (open_directory / "groups").chmod(0o710)
+    mine, groups = (FileQuery(directory=str(open_directory / name)) for name in ("mine", "groups"))
 
     def seen(who: Credentials | None) -> list[bool | None]:
         found = inspector.inspect([mine, groups], who)
@@ -100,10 +89,10 @@ def test_a_query_has_the_rights_of_the_user_and_of_their_groups_alone(
 
 
 @by_root
-def test_nobody_learns_whether_a_private_directory_exists(inspector: HostFileInspector, open_path: Path) -> None:
-    (open_path / "private" / "there").mkdir(parents=True)
-    (open_path / "private").chmod(0o700)
-    asked = [FileQuery(directory=f"{open_path}/private/{name}") for name in ("there", "nowhere")]
+def test_nobody_learns_whether_a_private_directory_exists(inspector: HostFileInspector, open_directory: Path) -> None:
+    (open_directory / "private" / "there").mkdir(parents=True)
+    (open_directory / "private").chmod(0o700)
+    asked = [FileQuery(directory=f"{open_directory}/private/{name}") for name in ("there", "nowhere")]
     assert len(set(inspector.inspect(asked, NOBODY).values())) == 1
 
 
@@ -122,10 +111,10 @@ def test_a_query_that_takes_too_long_is_given_up_and_its_process_ended(tmp_path:
         inspector.close()
 
 
-def test_a_child_that_reads_and_is_stopped_is_ended_at_the_deadline(open_path: Path) -> None:
+def test_a_child_that_reads_and_is_stopped_is_ended_at_the_deadline(open_directory: Path) -> None:
     inspector = HostFileInspector(deadline_s=2.0)
     found: list[object] = []
-    slow, who = slow_queries(open_path), NOBODY if ROOT else None
+    slow, who = slow_queries(open_directory), NOBODY if ROOT else None
     asking = threading.Thread(target=lambda: found.append(inspector.inspect(slow, who)))
     try:
         until(lambda: inspector.inspect([FileQuery(directory="/")], None))
@@ -177,14 +166,14 @@ def test_a_question_that_is_too_long_is_not_known(inspector: HostFileInspector) 
 
 
 @by_root
-def test_a_file_system_that_never_answers_is_given_up_and_nothing_waits_for_it(open_path: Path) -> None:
+def test_a_file_system_that_never_answers_is_given_up_and_nothing_waits_for_it(open_directory: Path) -> None:
     inspector = HostFileInspector(deadline_s=0.5)
-    hung, fine = (FileQuery(directory=str(open_path / name)) for name in ("hung", "fine"))
+    hung, fine = (FileQuery(directory=str(open_directory / name)) for name in ("hung", "fine"))
     for asked in (hung, fine):
         Path(asked.directory or "").mkdir()
     try:
         until(lambda: inspector.inspect([fine], None))
-        with hung_mount(open_path / "hung", uid=NOBODY.uid):
+        with hung_mount(open_directory / "hung", uid=NOBODY.uid):
             for _ in range(3):
                 assert inspector.inspect([hung], NOBODY) == {}
             until(lambda: not children(inspector.pid))
