@@ -18,7 +18,7 @@ from corral.scheduling.feasible import draft_of
 from corral.scheduling.order import Order
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import POLICIES, Policy
-from tests.scheduling.lab import T0, box, job, observed, started, submitted
+from tests.scheduling.lab import T0, box, job, observed, started, started_ids, submitted
 
 URGENT = Queue("default", preempts=True)
 
@@ -268,3 +268,26 @@ def test_what_a_pool_lends_counts_while_none_of_its_owners_would_have_to_wait_fo
     view = View(queues={"default": URGENT}, pools={"own": pool}).advance(observed(box(gpus=2)) + submitted(borrower))
     view = view.advance(started(Planner(view).plan(T0).starts[0]))
     assert evicted(plan_of(view.advance(submitted(job(2, 2, priority=1, user="eve"))))) == ["1"]
+
+
+def test_the_quota_that_was_cleared_for_a_job_is_not_taken_again_by_the_one_that_was_ended() -> None:
+    """Job 4, which goes before job 5, neither fits nor takes anything back: only what job 5 was promised keeps it."""
+    queues = {
+        "lab": Queue("lab", quota=Quota(share_milli=4000)),
+        "a": Queue("a", parent="lab", quota=Quota(share_milli=2000, borrow_milli=1000)),
+        "b": Queue("b", parent="lab", quota=Quota(share_milli=2000)),
+        "c": Queue("c", parent="lab", quota=Quota(share_milli=3000, borrow_milli=1000)),
+    }
+    holders = [
+        job(1, queue="c", time_limit_s=1.0),
+        job(2, queue="a"),
+        job(3, 2, queue="a", time_limit_s=12.0),
+    ]
+    view = View(queues=queues).advance(observed(box(gpus=5)) + submitted(*holders))
+    for start in Planner(view).plan(T0).starts:
+        view = view.advance(started(start))
+    view = view.advance(submitted(job(4, 3, queue="c", time_limit_s=1.0), job(5, queue="c", time_limit_s=4.0)))
+    plan = Planner(view).plan(T0)
+    assert [(one.job_id, one.for_job_id) for one in plan.evictions] == [("3", "5")]
+    view = view.advance([*put_back("3"), StartsPromised(plan.promises)])
+    assert started_ids(Planner(view).plan(T0)) == ["5"]

@@ -122,9 +122,9 @@ class Admission:
             copy._since.book(job, self._demands.of(job, placement), -1)
         return copy
 
-    def started(self, job: Job, placement: Placement) -> None:
-        """Count a job that starts in this cycle."""
-        self._since.book(job, self._demands.of(job, placement), 1)
+    def started(self, job: Job, placement: Placement, sign: int = 1) -> None:
+        """Count a job that starts in this cycle, or (`sign` -1) that does not after all."""
+        self._since.book(job, self._demands.of(job, placement), sign)
 
     def least(self, job: Job) -> Held:
         """The least that the job will hold once it runs."""
@@ -149,9 +149,12 @@ class Admission:
                 missing, at = missing.plus(held, -1), end
             self._kept[barrier.scope] = (job.id, at if at < inf else now)
 
-    def barrier(self, job: Job, until: float = inf) -> Barrier | None:
-        """The limit or quota that bars the job, with the numbers; None when it may start and run until then."""
-        if self._kept and job.spec.request.devices:
+    def barrier(self, job: Job, until: float = inf, *, due: bool = False) -> Barrier | None:
+        """The limit or quota that bars the job, with the numbers; None when it may start and run until then.
+
+        What is kept for others does not bar one whose promise is `due`.
+        """
+        if self._kept and job.spec.request.devices and not due:
             for scope in self._books.scopes(job):
                 ahead, at = self._kept.get(scope, ("", inf))
                 if until > at:

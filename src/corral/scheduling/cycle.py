@@ -66,6 +66,7 @@ class Cycle:
     cleared: list[Reserve] = field(default_factory=list)
     _promised: dict[str, tuple[Reserve, float]] = field(default_factory=dict)
     _renewed: set[str] = field(default_factory=set)
+    _due: dict[str, Placement] = field(default_factory=dict)
     _blocked: dict[str, str] = field(default_factory=dict)
     _barred_in: set[str] = field(default_factory=set)
     _full: dict[Shape, Misfit] = field(default_factory=dict)
@@ -81,7 +82,7 @@ class Cycle:
             if len(self.starts) >= START_LIMIT or len(self.holds) >= LOOK_LIMIT:
                 break
             job = self.jobs[job_id]
-            hold = self._barred(job) or self._place(job)
+            hold = self._barred(job, due=self._give_quota(job_id)) or self._place(job)
             if hold is None:
                 self.turns.go_on()
                 continue
@@ -126,9 +127,9 @@ class Cycle:
             if policy.backfill_order is BackfillOrder.SJF:
                 self.turns.shortest_first(job.spec.queue)
 
-    def _barred(self, job: Job) -> Hold | None:
+    def _barred(self, job: Job, *, due: bool) -> Hold | None:
         run_s = self.standing.estimate_s(job)
-        barrier = self.admission.barrier(job, inf if run_s is None else self.standing.now + run_s)
+        barrier = self.admission.barrier(job, inf if run_s is None else self.standing.now + run_s, due=due)
         if barrier is None:
             return None
         self._barred_in.add(job.spec.queue)
@@ -275,7 +276,10 @@ class Cycle:
         return self.policy_of[queue].order.settled and queue not in self._barred_in
 
     def renew_promises(self, promises: Mapping[str, Reserve]) -> None:
-        """Keep free what waiting jobs were promised for good before this cycle, while it is there."""
+        """Keep free what waiting jobs were promised for good before this cycle, while it is there.
+
+        Of the quotas, too, what those need whose time has come: else whoever was ended for one could take it again.
+        """
         for job_id, reserve in sorted(promises.items()):
             job = self.jobs.get(job_id)
             if job is None or job.phase is not Phase.PENDING or job.spec.queue not in self.policy_of:
@@ -286,6 +290,9 @@ class Cycle:
                 kept = replace(reserve, start_at=self.standing.now) if late else reserve
                 self._hold_free(kept, inf if run_s is None else run_s)
                 self._renewed.add(job_id)
+                if reserve.start_at <= self.standing.now:
+                    self.admission.started(job, reserve.placement)
+                    self._due[job_id] = reserve.placement
 
     def _keeps(self, job_id: str) -> bool:
         return self.policy_of[self.jobs[job_id].spec.queue].backfill is Backfill.CONSERVATIVE
@@ -302,8 +309,16 @@ class Cycle:
         for member in reserve.placement.members:
             self.timeline.reserve(member, reserve.start_at, reserve.start_at + duration_s)
 
+    def _give_quota(self, job_id: str) -> bool:
+        """Whether the job's promise is due; what of the quotas was kept for it then is the job's to take."""
+        placement = self._due.pop(job_id, None)
+        if placement is not None:
+            self.admission.started(self.jobs[job_id], placement, -1)
+        return placement is not None
+
     def _take_back(self, job_id: str) -> Reserve | None:
         """What is promised to a job is free to the job itself, which may now get something sooner."""
+        self._give_quota(job_id)
         self._renewed.discard(job_id)
         reserve, duration_s = self._promised.pop(job_id, (None, 0.0))
         if reserve is not None:
