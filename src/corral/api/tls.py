@@ -114,6 +114,9 @@ def _context(certificate: Path, key: Path) -> ssl.SSLContext:
         context.load_cert_chain(certificate, key, password=_no_password)
     except (ssl.SSLError, ValueError) as error:
         raise Refused(f"{_unusable(certificate, key, error)}", field="--tls-cert") from None
+    except OSError as error:
+        # They were there a moment ago, and are being replaced.
+        raise Refused(f"{certificate} and {key} cannot be read: {error.strerror}", field="--tls-cert") from None
     return context
 
 
