@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from corral.clock import ManualClock
+from corral.clock import ManualClock, SystemClock
 from corral.control.moments import shown
 from corral.model.job import Phase
 from corral.model.rows import DeviceRow, JobRow, Usage, UsageRow
@@ -18,6 +18,7 @@ def clock() -> ManualClock:
 def test_an_answer_is_left_alone_while_the_clocks_agree(clock: ManualClock) -> None:
     row = [JobRow("1", phase=Phase.RUNNING, submitted_at=900.0)]
     assert shown(row, clock) is row
+    assert shown(row, SystemClock()) is row
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,7 @@ A list of nothing takes three bytes of JSON and sixty of memory. So there are bo
 nested, on how many there are, and on how many values; they grow with the text, for a large batch has many.
 """
 
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from corral.api.errors import TooLarge
 from corral.model.errors import Refused
@@ -14,9 +13,9 @@ MAX_DEPTH = 32
 _CONTAINERS, _BYTES_PER_CONTAINER = 200_000, 128
 _VALUES, _BYTES_PER_VALUE = 400_000, 16
 
-_STEPS = np.zeros(256, np.int8)
-_STEPS[list(b"[{")] = 1
-_STEPS[list(b"]}")] = -1
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 def refuse_unwieldy(raw: bytes) -> None:
@@ -28,8 +27,13 @@ def refuse_unwieldy(raw: bytes) -> None:
     most_values = _VALUES + len(raw) // _BYTES_PER_VALUE
     if raw.count(b"[") + raw.count(b"{") <= MAX_DEPTH and (len(raw) <= most_values or raw.count(b",") <= most_values):
         return
+    # Its memory and time to load are for servers that need it.
+    import numpy as np
+
     bare = _without_strings(raw)
-    steps = _STEPS[bare]
+    step_of = np.zeros(256, np.int8)
+    step_of[list(b"[{")], step_of[list(b"]}")] = 1, -1
+    steps = step_of[bare]
     depth = np.cumsum(steps[steps != 0], dtype=np.int32).max(initial=0)
     if depth > MAX_DEPTH:
         raise Refused(
@@ -43,8 +47,10 @@ def refuse_unwieldy(raw: bytes) -> None:
         raise TooLarge(f"the body has over {values:,} values, and at most {most_values:,} are read")
 
 
-def _without_strings(raw: bytes) -> NDArray[np.uint8]:
+def _without_strings(raw: bytes) -> "NDArray[np.uint8]":
     """The bytes of the text that stand in no string; of one that is no JSON, those up to where it is none."""
+    import numpy as np
+
     if b"\\" in raw:
         raw = raw.replace(b"\\\\", b"").replace(b'\\"', b"")
     text = np.frombuffer(raw, np.uint8)

@@ -14,7 +14,8 @@ NAMES = frozenset({"expected_start", "since", "until"})
 
 def shown(answer: T, clock: Clock) -> T:
     """The answer (a row, or rows) with each moment in it as the wall clock has it."""
-    if clock.shown(clock.now()) - clock.now() == 0:
+    now = clock.now()
+    if clock.shown(now) == now:
         return answer
     return cast(T, _shown(answer, clock))
 
