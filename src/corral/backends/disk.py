@@ -11,14 +11,32 @@ _ROOM_BYTES = 64 * 1024
 """What a launch takes with an environment of usual size: the launch, its claim and end, and the beginning of a log."""
 
 
+_AMPLE_BYTES = 64 * 1024 * 1024
+_AMPLE_FILES = 1000
+_TRIED_FOR_S = 1.0
+"""A quota shows in no figure, so even where there is ample room it is tried so often."""
+
+
 class Disks:
-    """The file systems that these directories are on."""
+    """The file systems that these directories are on. For one thread."""
 
     def __init__(self, directories: Sequence[Path]) -> None:
         self._directories = tuple(directories)
+        self._well_until = float("-inf")
 
     def trouble(self) -> str | None:
-        """Why something cannot be written, and what to do; None when all can. One that is gone is no trouble."""
+        """Why something cannot be written, and what to do; None when all can. One that is gone is no trouble.
+
+        Where it could be a moment ago and there is ample room, it is not tried again: that takes a millisecond.
+        """
+        now = time.monotonic()
+        if now < self._well_until and all(map(_has_ample_room, self._directories)):
+            return None
+        found = self._try_all()
+        self._well_until = now + _TRIED_FOR_S if found is None else float("-inf")
+        return found
+
+    def _try_all(self) -> str | None:
         tried: dict[int, None] = {}
         for directory in self._directories:
             try:
@@ -31,6 +49,17 @@ class Disks:
             except OSError as error:
                 return explained(directory, error)
         return None
+
+
+def _has_ample_room(directory: Path) -> bool:
+    try:
+        status = os.statvfs(directory)
+    except OSError:
+        return False
+    free_bytes = status.f_bavail * status.f_frsize
+    # A file system without a fixed number of files tells 0 of 0.
+    files = status.f_files == 0 or status.f_favail > _AMPLE_FILES
+    return free_bytes > _AMPLE_BYTES and files and not status.f_flag & os.ST_RDONLY
 
 
 def _try_writing(path: str) -> None:
