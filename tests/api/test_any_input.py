@@ -212,20 +212,19 @@ QUERIES = st.sampled_from(
 
 @settings(max_examples=200, deadline=None)
 @given(
-    query=QUERIES | st.text(max_size=20),
-    variables=st.none() | st.dictionaries(st.sampled_from(["a", "b"]), VALUES, max_size=2),
+    query=QUERIES | st.text(max_size=20) | st.none(),
+    variables=st.none()
+    | st.dictionaries(st.sampled_from(["a", "b"]), VALUES, max_size=2)
+    | st.lists(VALUES, max_size=1),
     operation=st.sampled_from([None, "", "A", "X", "9" * 400]),
 )
 def test_any_graphql_is_answered_with_data_or_errors(
-    server: Served, query: str, variables: Any, operation: str | None
+    server: Served, query: str | None, variables: Any, operation: str | None
 ) -> None:
-    body = {"query": query, "variables": variables, "operationName": operation}
+    body = {"query": query, "variables": variables, "operationName": operation, "extensions": {}}
     with server.connection() as connection:
         connection.request("POST", "/graphql", json.dumps(body))
         answer = Answer(connection.getresponse())
-    if "\\u0000" in json.dumps(body):
-        assert answer.status == 422
-        return
     assert answer.status == 200, answer.data
     if answer.data["data"] is None:
         assert answer.data["errors"]
@@ -240,11 +239,13 @@ def test_any_graphql_is_answered_with_data_or_errors(
         ("query($a:String!){agent(agent_id:$a){id}}", {"a": 7}, None),
         ("query($a:Int!){devices(limit:$a){uuid}}", {"a": 10**400}, None),
         ("query A{agents{id}}", None, "B"),
+        ("{agents{id}}", [], None),
+        (None, None, None),
         ("fragment F on Query{agents{id}}", None, None),
     ],
 )
 def test_what_graphql_cannot_do_is_told_as_errors(
-    server: Served, query: str, variables: Any, operation: str | None
+    server: Served, query: str | None, variables: Any, operation: str | None
 ) -> None:
     with server.connection() as connection:
         connection.request(

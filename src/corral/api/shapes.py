@@ -179,11 +179,12 @@ class AllocMap:
 
 @dataclass(frozen=True, slots=True)
 class GraphQuery:
-    """A GraphQL request over HTTP."""
+    """A GraphQL request over HTTP. `extensions` are for servers that have any."""
 
     query: str
     variables: Mapping[str, Any] | None = None
     operationName: str | None = None  # noqa: N815 - the name is GraphQL's
+    extensions: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,10 @@ from starlette.responses import Response
 
 from corral.api import shapes
 from corral.api.desk import Ask, AskedRoute, answer, json_response, only_looks
+from corral.api.errors import TooLarge
 from corral.api.openapi import gives, takes, takes_query
 from corral.api.reading import read_body, read_query
+from corral.model.errors import Refused
 from corral.model.rows import ServerInfo, SlicePlan, Usage
 
 router = APIRouter(tags=["devices and server"], route_class=AskedRoute)
@@ -69,8 +71,14 @@ async def usage(request: Request, ask: Ask) -> Response:
 @graph_router.post("/graphql", include_in_schema=False)
 @only_looks
 async def graphql(request: Request, ask: Ask) -> Response:
-    """Answer a GraphQL query about the allocation map."""
-    query = await read_body(request, shapes.GraphQuery)
+    """Answer a GraphQL query about the allocation map. One that cannot be meant is told so as GraphQL tells it."""
+    try:
+        query = await read_body(request, shapes.GraphQuery)
+    except TooLarge:
+        raise
+    except Refused as refused:
+        error = {"message": str(refused), "path": None, "extensions": {"kind": "Refused"}}
+        return json_response({"data": None, "errors": [error]})
 
     def execute() -> Any:
         # What GraphQL needs takes a third of a second and 25 MiB to load, and few ever ask.
