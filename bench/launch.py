@@ -1,4 +1,4 @@
-"""Launching and killing through the process backend alone: no server, no ledger.
+"""Launching and killing through the process runtime alone: no server, no ledger.
 
 `python -m bench.launch` prints each figure beside its goal, with cgroups where they can be written, then without.
 It starts some 2,000 short processes of this user, and needs an otherwise idle machine to mean anything.
@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from corral.backends.process.backend import LaunchState, ProcessBackend
-from corral.backends.process.launch import LaunchSpec
 from corral.ports import LaunchPhase
+from corral.runtimes.process.launch import LaunchSpec
+from corral.runtimes.process.launches import LaunchState, ProcessLaunches
 
 LAUNCHES = 200
 JOBS = 1_000
@@ -24,10 +24,10 @@ ENV = {"PATH": "/usr/bin:/bin"} | {f"VARIABLE_{i}": "the value that it has" for 
 def main() -> None:
     for use_cgroup in (True, False):
         with tempfile.TemporaryDirectory(prefix="corral-bench-") as home, opened(Path(home), use_cgroup) as bench:
-            if use_cgroup and bench.backend.means_of_killing != "cgroup":
+            if use_cgroup and bench.runtime.means_of_killing != "cgroup":
                 print("no cgroup v2 hierarchy here that this process may write")
                 continue
-            print(f"killing by {bench.backend.means_of_killing}")
+            print(f"killing by {bench.runtime.means_of_killing}")
             bench.wait(bench.launch("true"))
             latency(bench)
             throughput(bench)
@@ -37,13 +37,13 @@ def main() -> None:
 
 
 class Bench:
-    """A backend, and the events that it tells."""
+    """A runtime, and the events that it tells."""
 
     def __init__(self, home: Path, use_cgroup: bool) -> None:
         self.events: queue.Queue[str] = queue.Queue()
         self._home = home
         self._count = 0
-        self.backend = ProcessBackend(
+        self.runtime = ProcessLaunches(
             home, log_max_bytes=1 << 20, kill_grace_s=0.0, on_event=self.events.put, use_cgroup=use_cgroup
         )
 
@@ -51,23 +51,23 @@ class Bench:
         self._count += 1
         name = f"b{self._count}"
         log, scratch = str(self._home / "logs" / name), str(self._home / "scratch" / name)
-        self.backend.launch(LaunchSpec(name, name, argv, ENV, "/", log, scratch))
+        self.runtime.launch(LaunchSpec(name, name, argv, ENV, "/", log, scratch))
         return name
 
     def wait(self, name: str) -> LaunchState:
-        while self.backend.status(name).phase != LaunchPhase.EXITED:
+        while self.runtime.status(name).phase != LaunchPhase.EXITED:
             self.events.get(timeout=30)
-        return self.backend.status(name)
+        return self.runtime.status(name)
 
 
 @contextmanager
 def opened(home: Path, use_cgroup: bool) -> Iterator[Bench]:
     bench = Bench(home, use_cgroup)
-    bench.backend.start()
+    bench.runtime.start()
     try:
         yield bench
     finally:
-        bench.backend.close()
+        bench.runtime.close()
 
 
 def latency(bench: Bench) -> None:
@@ -91,8 +91,8 @@ def throughput(bench: Bench) -> None:
             bench.launch("true")
             left, running = left - 1, running + 1
         name = bench.events.get(timeout=30)
-        if bench.backend.status(name).phase == LaunchPhase.EXITED:
-            bench.backend.forget(name)
+        if bench.runtime.status(name).phase == LaunchPhase.EXITED:
+            bench.runtime.forget(name)
             ended, running = ended + 1, running - 1
     rate = JOBS / (time.perf_counter() - began)
     print(
@@ -102,23 +102,23 @@ def throughput(bench: Bench) -> None:
 
 def memory(bench: Bench) -> None:
     name = bench.launch("sleep", "60")
-    while (pid := bench.backend.status(name).pid) is None:
+    while (pid := bench.runtime.status(name).pid) is None:
         bench.events.get(timeout=30)
     supervisor = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]
     rollup = Path(f"/proc/{supervisor}/smaps_rollup").read_text().splitlines()
     private_kib = sum(int(line.split()[1]) for line in rollup if line.startswith("Private_"))
     print(f"  private memory of a supervisor: {private_kib} KiB (goal 1,024; prototype 512)")
-    bench.backend.stop(name)
+    bench.runtime.stop(name)
     bench.wait(name)
 
 
 def killing(bench: Bench, count: int, goal_ms: int) -> None:
     name = bench.launch("sh", "-c", f"trap '' TERM; for i in $(seq {count}); do sleep 60 & done; wait")
-    while len(bench.backend.pids(name)) <= count:
-        assert bench.backend.status(name).phase != LaunchPhase.EXITED
+    while len(bench.runtime.pids(name)) <= count:
+        assert bench.runtime.status(name).phase != LaunchPhase.EXITED
         time.sleep(0.05)
     asked = time.perf_counter()
-    bench.backend.stop(name)
+    bench.runtime.stop(name)
     bench.wait(name)
     print(f"  killing {count:,} descendants: {1e3 * (time.perf_counter() - asked):.0f} ms (goal {goal_ms})")
 

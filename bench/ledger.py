@@ -14,7 +14,7 @@ from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobSubmitted
 from corral.model.job import Job, JobSpec, Phase
-from corral.model.past import UsageBy
+from corral.model.run_history import UsageBy
 from corral.ports import Decided, JobQuery
 
 CLIENTS = 8

@@ -11,13 +11,13 @@ from corral.model.fact import AllocationEnded, AllocationMade, Delta, JobChanged
 from corral.model.fit import NodeState, Slot
 from corral.model.job import Job, JobSpec, Phase, Request
 from corral.model.units import MILLI_PER_DEVICE
-from corral.scheduling.columns import Columns, NodeRow
-from corral.scheduling.learn import Learner
-from corral.scheduling.order import FCFS
-from corral.scheduling.place import Placer
+from corral.scheduling.placing.ranking import Placer
+from corral.scheduling.placing.worth.learner import Learner
+from corral.scheduling.placing.worth.values import Value
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import Policy
-from corral.scheduling.value import Value
+from corral.scheduling.queueing.order import FCFS
+from corral.scheduling.state.columns import Columns, NodeRow
 from corral.sim.engine import inventory
 from corral.sim.openb import shipped_trace
 from corral.sim.scale import run_scale

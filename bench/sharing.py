@@ -11,8 +11,8 @@ from typing import Any, cast
 
 from corral.access.caller import Caller
 from corral.api.graphql import execute
-from corral.control.holdings import Holdings
-from corral.control.tenancy import Tenancy
+from corral.control.device_setup import DeviceSetup
+from corral.control.querying.allocation_map import AllocationMap
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.device import Device, DeviceProcess, DeviceSample, Node
 from corral.model.fact import AllocationMade, NodeObserved
@@ -21,10 +21,10 @@ from corral.model.job import Request
 from corral.model.split import split
 from corral.model.view import View
 from corral.ports import Ledger
-from corral.scheduling.columns import Columns, NodeRow
-from corral.scheduling.learn import Learner
-from corral.scheduling.place import Placer
-from corral.scheduling.value import Value
+from corral.scheduling.placing.ranking import Placer
+from corral.scheduling.placing.worth.learner import Learner
+from corral.scheduling.placing.worth.values import Value
+from corral.scheduling.state.columns import Columns, NodeRow
 from corral.sharing.alloc_map import alloc_map, gpu_alloc_map, held_device
 from corral.sharing.guard import Bound, GuardPolicy, GuardState, judge
 
@@ -89,7 +89,7 @@ def the_split() -> None:
 def the_graph() -> None:
     view = crowded()
     ledger = SimpleNamespace(view=lambda: view)
-    service: Any = SimpleNamespace(holdings=Holdings(cast(Ledger, ledger), cast(Tenancy, None)))
+    service: Any = SimpleNamespace(holdings=AllocationMap(cast(Ledger, ledger), cast(DeviceSetup, None)))
     whole = '{ agent(agent_id: "n1") { gpu_alloc_map } }'
     page = (
         '{ agent(agent_id: "n1") { devices(offset: 500, limit: 100) { uuid allocated_milli jobs { job_id user } } } }'

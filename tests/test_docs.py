@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from corral.config import Settings, load_settings, settings, site
-from corral.control.arranging import arrange
+from corral.control.site.from_settings import arrange
 from corral.model.means import Means
 from corral.sharing.definitions import _MEANING_TYPES, load_catalogue
 from corral.telemetry import mock_file

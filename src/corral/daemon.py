@@ -21,20 +21,14 @@ from corral.api.listening import Listening, TcpListener
 from corral.api.server import ApiServer, unix_socket
 from corral.api.tls import TlsAcceptor
 from corral.api.waiting import EndSignal
-from corral.backends.disk import Disks, explained, is_full
-from corral.backends.local import LocalBackend
-from corral.backends.process.backend import ProcessBackend
-from corral.backends.process.joblog import append_note
-from corral.backends.process.launch import LaunchError
-from corral.backends.watch import WatchBackend
 from corral.clock import SystemClock
 from corral.config import Settings, load_settings
-from corral.control.guarding import DaemonWatch, MemoryGuard, Patrol, Stopper
-from corral.control.house import House
-from corral.control.idling import IdleWatch
-from corral.control.issuing import Issuing
-from corral.control.reloading import SiteSettings
-from corral.control.tenancy import Tenancy
+from corral.control.core import ControlCore
+from corral.control.device_setup import DeviceSetup
+from corral.control.site.reloading import SiteSettings
+from corral.control.tokens import TokenIssuer
+from corral.control.watching.guards import DaemonWatch, MemoryGuard, Patrol, Stopper
+from corral.control.watching.idle_gpus import IdleWatch
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.device import Node
 from corral.model.errors import BackendFailed, Conflict, CorralError, Refused
@@ -46,8 +40,14 @@ from corral.model.rows import ServerInfo
 from corral.model.view import View
 from corral.node.file_inspector import HostFileInspector
 from corral.pid_file import read_pid, write_pid
-from corral.ports import Backend, Decided, Lineage, Origin
-from corral.scheduling.idle import IdlePolicy
+from corral.ports import Decided, Lineage, Origin, Runtime
+from corral.runtimes.disk import Disks, explained, is_full
+from corral.runtimes.process.joblog import append_note
+from corral.runtimes.process.launch import LaunchError
+from corral.runtimes.process.launches import ProcessLaunches
+from corral.runtimes.process.runtime import ProcessRuntime
+from corral.runtimes.watch import WatchRuntime
+from corral.scheduling.evicting.idle_reclaim import IdlePolicy
 from corral.scheduling.policy import placed_by
 from corral.scheduling.site import site_policies
 from corral.sharing.arrange import Arrangement
@@ -98,7 +98,7 @@ class Server:
         self._described = self._source.name == "mock"
         self._processes = HostProcesses()
         self._inspector = HostFileInspector()
-        self._backends = self._make_backends()
+        self._runtimes = self._make_runtimes()
         self._mps = mps = make_mps(home.root, settings)
         self._arrangement = Arrangement(settings.sharing, settings.vgpu, one_user=mps.one_user, unfit=mps.unfit)
         self._sampler = Sampler(
@@ -110,16 +110,16 @@ class Server:
             attribution=Attribution(self._clock, origins=self._origins, home=str(home.root)),
             arrange=self._arrange,
         )
-        self._house = House(
+        self._core = ControlCore(
             self._ledger,
-            self._backends,
+            self._runtimes,
             self._sampler,
             self._processes,
             self._clock,
             inspector=self._inspector,
             home=home,
             settings=settings,
-            tenancy=Tenancy(
+            device_setup=DeviceSetup(
                 make_drivers(settings, mps, described=self._described, by_root=_by_root()),
                 home.scratch,
                 self._host_means,
@@ -148,7 +148,7 @@ class Server:
             # Behind the first observations in the ledger's queue: nobody is answered before the devices are known.
             self._ledger.commit(lambda _: Decided((), None)).result()
             self._site.begin()
-            self._house.start()
+            self._core.start()
             for patrol in self._patrols:
                 patrol.start()
             self._inspector.start()
@@ -174,18 +174,18 @@ class Server:
     def _close(self) -> None:
         for patrol in self._patrols:
             patrol.close()
-        self._house.close()
+        self._core.close()
         self._inspector.close()
-        for backend in dict.fromkeys(self._backends.values()):
-            backend.close()
+        for runtime in dict.fromkeys(self._runtimes.values()):
+            runtime.close()
         self._sampler.stop()
         self._source.close()
         self._ledger.close()
         self._home.socket.unlink(missing_ok=True)
 
-    def _make_backends(self) -> dict[JobKind, Backend]:
+    def _make_runtimes(self) -> dict[JobKind, Runtime]:
         home, settings = self._home, self._settings
-        processes = ProcessBackend(
+        processes = ProcessLaunches(
             home.root,
             log_max_bytes=settings.log_max_mib * 1024 * 1024,
             kill_grace_s=settings.kill_grace_s,
@@ -201,21 +201,21 @@ class Server:
             if level is Level.ADVISORY:
                 log.info("no cgroup here holds jobs to their %s: it is counted, and advisory", what)
         _allow_many_files()
-        watch = WatchBackend(self._processes, self._clock, self._look, kill_grace_s=settings.kill_grace_s)
-        local = LocalBackend(processes, home.logs, home.scratch)
+        watch = WatchRuntime(self._processes, self._clock, self._look, kill_grace_s=settings.kill_grace_s)
+        local = ProcessRuntime(processes, home.logs, home.scratch)
         return {JobKind.RUN: local, JobKind.RESERVE: watch, JobKind.ADOPT: watch}
 
     def _make_api(self, on_ready: Callable[["Server"], None]) -> ApiServer:
         token = ensure_token(self._home.token_file)
         authenticator = Authenticator(token=token, tokens=self._ledger.tokens, clock=self._clock)
-        issuing = Issuing(
+        token_issuer = TokenIssuer(
             self._ledger.tokens,
             self._clock,
             account=find_account,
             is_admin=authenticator.is_admin,
             only_user=None if _by_root() else user_name(os.geteuid()),
         )
-        app = create_app(self._house.service, authenticator, issuing, self._ends)
+        app = create_app(self._core.service, authenticator, token_issuer, self._ends)
         plain, tls = [self._unix], None
         if self._tcp is not None and self._tcp.certificate is not None:
             tls = TlsAcceptor(self._tcp.socket, self._tcp.certificate)
@@ -225,7 +225,7 @@ class Server:
 
     def _make_patrols(self, mps: Mps) -> tuple[Patrol, ...]:
         settings, ledger = self._settings, self._ledger
-        stopper = Stopper(ledger, self._clock, self._house.dispatcher.stop)
+        stopper = Stopper(ledger, self._clock, self._core.dispatcher.stop)
         policy = GuardPolicy(settings.guard_grace_s, settings.guard_reserve_mib)
         guard = MemoryGuard(ledger, self._sampler, self._clock, policy=policy, tell=self._tell, stopper=stopper)
         # Twice as often as samples are taken, so that none waits for long to be judged.
@@ -248,15 +248,15 @@ class Server:
             log.warning("job %s could not be told in its log: %s", job_id, error.strerror)
 
     def _look(self, allocation_id: str) -> None:
-        # A backend may have news before the house stands; recovery reads every report anyway.
-        house = getattr(self, "_house", None)
-        if house is not None:
-            house.dispatcher.look(allocation_id)
+        # A runtime may have news before the core stands; recovery reads every report anyway.
+        core = getattr(self, "_core", None)
+        if core is not None:
+            core.dispatcher.look(allocation_id)
 
     def _origins(self) -> tuple[Origin, ...]:
         daemons = (self._processes.identify(pid) for pid in self._mps.daemons())
         services = (Origin(SERVICE, Lineage(daemon)) for daemon in daemons if daemon is not None)
-        return (*self._house.dispatcher.origins(), *services)
+        return (*self._core.dispatcher.origins(), *services)
 
     def _arrange(self, node: Node) -> Node:
         for why in self._arrangement.refusals(node):

@@ -1,4 +1,4 @@
-"""The few Protocols between the house and its edges. `control` knows these and nothing concrete behind them."""
+"""The few Protocols between the core and its edges. `control` knows these and nothing concrete behind them."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
@@ -10,7 +10,7 @@ from corral.model.allocation import Allocation
 from corral.model.device import DeviceSample, Node
 from corral.model.fact import Delta, Fact, Observation
 from corral.model.job import Job, Phase, ProcessIdentity
-from corral.model.past import HeldTime
+from corral.model.run_history import HeldTime
 from corral.model.token import Token
 from corral.model.view import View
 
@@ -134,7 +134,7 @@ class TokenStore(Protocol):
 
 
 class LaunchPhase(StrEnum):
-    """What a backend knows of a launch."""
+    """What a runtime knows of a launch."""
 
     UNKNOWN = "unknown"
     CLAIMED = "claimed"
@@ -167,7 +167,7 @@ class LaunchReport:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What a backend needs to run a job once. `env` is complete.
+    """What a runtime needs to run a job once. `env` is complete.
 
     `cpu_milli` and `host_memory_mib` are the job's part of the host, 0 being all, and it is held to it where possible.
     """
@@ -207,7 +207,7 @@ class Origin:
     uid: int | None = None
 
 
-class Backend(Protocol):
+class Runtime(Protocol):
     """Runs work. Every call is idempotent by allocation id and safe from any thread."""
 
     def launch(self, launch: Launch) -> None:
@@ -234,7 +234,7 @@ class Backend(Protocol):
         ...
 
     def launches(self) -> tuple[str, ...]:
-        """Allocation ids of every launch that the backend still has on record."""
+        """Allocation ids of every launch that the runtime still has on record."""
         ...
 
     def forget(self, allocation_id: str) -> None:

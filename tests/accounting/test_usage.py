@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from corral.accounting.usage import total, usage
 from corral.model.means import Enforcement, Level
-from corral.model.past import HeldTime, UsageBy
+from corral.model.run_history import HeldTime, UsageBy
 
 WHOLE = Enforcement(Level.ENFORCED, Level.ENFORCED)
 SLICED_TIME = Enforcement(Level.GUARDED, Level.ADVISORY)

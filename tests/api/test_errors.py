@@ -53,7 +53,7 @@ def test_each_kind_of_failure_has_its_status(
     def fail() -> None:
         raise error
 
-    monkeypatch.setattr(served.world.service.inquiry, "server", fail)
+    monkeypatch.setattr(served.world.service.queries, "server", fail)
     answer = served.call("GET", "/server")
     assert answer.status == status
     assert answer.error == {"message": str(error), "field": None, "kind": kind}
@@ -65,7 +65,7 @@ def test_a_fault_of_the_servers_own_shows_no_traceback(
     def fail() -> None:
         raise ZeroDivisionError("secret detail")
 
-    monkeypatch.setattr(served.world.service.inquiry, "server", fail)
+    monkeypatch.setattr(served.world.service.queries, "server", fail)
     answer = served.call("GET", "/server")
     assert (answer.status, answer.error["kind"]) == (500, "internal")
     assert b"secret" not in answer.body

@@ -197,15 +197,15 @@ def test_a_job_that_ends_just_before_it_is_cancelled_is_a_conflict_like_any_that
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     corral = served.world.service
-    job_id, named = served.submit(), corral.inquiry.named
+    job_id, named = served.submit(), corral.queries.named
 
     def named_just_before_its_end(one: str) -> tuple[Job, ...]:
         found = named(one)
-        monkeypatch.setattr(corral.inquiry, "named", named)
+        monkeypatch.setattr(corral.queries, "named", named)
         corral.cancel(one, Caller("root", admin=True))
         return found
 
-    monkeypatch.setattr(corral.inquiry, "named", named_just_before_its_end)
+    monkeypatch.setattr(corral.queries, "named", named_just_before_its_end)
     answer = served.call("POST", f"/jobs/{job_id}/cancel")
     assert (answer.status, answer.error["kind"]) == (409, "conflict")
 

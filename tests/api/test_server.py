@@ -12,7 +12,7 @@ import pytest
 from corral.api.server import ApiServer, tcp_socket, unix_socket
 from corral.api.waiting import LONGEST_WAIT_S
 from corral.clock import ManualClock
-from corral.control.issuing import Issuing
+from corral.control.tokens import TokenIssuer
 from corral.model.errors import Conflict, Refused
 from tests.api.world import PATIENCE_S, TOKEN, Served, World
 
@@ -132,10 +132,10 @@ def test_a_stop_before_the_start_is_a_start_that_ends_at_once(world: World) -> N
     from corral.api.app import create_app
     from corral.api.auth import Authenticator
 
-    issuing = Issuing(
+    token_issuer = TokenIssuer(
         world.ledger.tokens, ManualClock(), account=lambda name: None, is_admin=lambda uid: False, only_user=None
     )
-    app = create_app(world.service, Authenticator(token=None), issuing, world.ends)
+    app = create_app(world.service, Authenticator(token=None), token_issuer, world.ends)
     listener = unix_socket(world.home.socket, for_everyone=False)
     server = ApiServer(app, [listener], world.ends, on_ready=lambda: None)
     server.stop()

@@ -9,7 +9,7 @@ import pytest
 from corral.access.caller import Caller
 from corral.api import submitting
 from corral.api.submitting import Submitter
-from corral.control import file_findings
+from corral.control.submitting import file_findings
 from corral.node.file_inspector import InProcessFileInspector
 from corral.ports import Credentials, FileQuery
 from corral.preflight.file_facts import FileFacts

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import repeat
 from typing import Any
 
-from corral.api.waiting import EndSignal, Roll, wait_until
+from corral.api.waiting import EndSignal, OpenJobs, wait_until
 from corral.model.fact import JobChanged
 from corral.model.job import Phase
 from corral.model.view import View
@@ -155,7 +155,7 @@ def test_of_many_jobs_only_the_first_that_has_not_ended_is_looked_at() -> None:
         asked.append(job_id)
         return job_id in live
 
-    roll = Roll(["1", "2", "3", "4"], is_live)
+    roll = OpenJobs(["1", "2", "3", "4"], is_live)
     assert not roll.over()
     live.discard("4")
     assert not roll.over()

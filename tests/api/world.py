@@ -14,15 +14,15 @@ from typing import Any
 
 from corral.api.app import create_app
 from corral.api.auth import Authenticator, find_account
-from corral.api.desk import Desk
+from corral.api.routing import AppParts
 from corral.api.server import ApiServer, tcp_socket, unix_socket
 from corral.api.tls import Certificate, TlsAcceptor
 from corral.api.waiting import EndSignal
 from corral.clock import ManualClock, SystemClock
 from corral.config import Settings
-from corral.control.house import House
-from corral.control.issuing import Issuing
-from corral.control.tenancy import Tenancy
+from corral.control.core import ControlCore
+from corral.control.device_setup import DeviceSetup
+from corral.control.tokens import TokenIssuer
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.device import Device, DeviceCondition, DeviceSample, Node
 from corral.model.fact import ConditionObserved, NodeObserved, Observation
@@ -76,7 +76,7 @@ class World:
         self.home = Home(root)
         self.home.logs.mkdir(exist_ok=True)
         self.home.scratch.mkdir(exist_ok=True)
-        self.tenancy = Tenancy({Means.EXCLUSIVE: Exclusive(), Means.TIMESLICE: Timeslice()}, self.home.scratch)
+        self.device_setup = DeviceSetup({Means.EXCLUSIVE: Exclusive(), Means.TIMESLICE: Timeslice()}, self.home.scratch)
         self.ends = EndSignal()
         self.ledger: SqlLedger = open_ledger(self.home.ledger_url)
         self.ledger.subscribe(self.ends.on_change)
@@ -86,7 +86,7 @@ class World:
         )
         # Operations are published in order: after this one the devices are there.
         self.ledger.commit(lambda _: Decided((), None)).result()
-        self.service = House(
+        self.service = ControlCore(
             self.ledger,
             {},
             StillTelemetry(),
@@ -95,7 +95,7 @@ class World:
             inspector=InProcessFileInspector() if inspector is None else inspector,
             home=self.home,
             settings=Settings(),
-            tenancy=self.tenancy,
+            device_setup=self.device_setup,
             about=self._about,
         ).service
 
@@ -117,7 +117,7 @@ class Served:
         tokens = world.ledger.tokens
         authenticator = Authenticator(token=TOKEN, tokens=tokens, clock=self.clock, server_uid=uid)
         only_user = pwd.getpwuid(uid).pw_name if uid else None
-        issuing = Issuing(
+        token_issuer = TokenIssuer(
             tokens, self.clock, account=find_account, is_admin=authenticator.is_admin, only_user=only_user
         )
         tcp = tcp_socket("127.0.0.1:0")
@@ -125,8 +125,8 @@ class Served:
         sockets = [unix_socket(self.path, for_everyone=True), *([] if certificate else [tcp])]
         tls = None if certificate is None else TlsAcceptor(tcp, certificate)
         self.ready = threading.Event()
-        app = create_app(world.service, authenticator, issuing, world.ends)
-        self.desk: Desk = app.state.desk
+        app = create_app(world.service, authenticator, token_issuer, world.ends)
+        self.parts: AppParts = app.state.parts
         self.server = ApiServer(app, sockets, world.ends, on_ready=self.ready.set, tls=tls)
         self.thread = threading.Thread(target=self.server.run)
         self.thread.start()

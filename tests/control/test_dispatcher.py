@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from corral.access.caller import Caller
-from corral.backends.simulated import SimulatedBackend
 from corral.clock import SystemClock
 from corral.model.errors import BackendFailed
 from corral.model.fact import ConditionObserved, NodeObserved, Observation
@@ -15,6 +14,7 @@ from corral.model.home import Home
 from corral.model.job import Job, Phase, Request
 from corral.model.submission import Submission
 from corral.ports import Launch, LaunchPhase, LaunchReport
+from corral.runtimes.simulated import SimulatedRuntime
 from corral.sim.life import LiveServer
 from tests.control.strategies import box
 
@@ -23,7 +23,7 @@ BOX = box(1)
 PATIENCE_S = 60.0
 
 
-class FullDisk(SimulatedBackend):
+class FullDisk(SimulatedRuntime):
     """Writes down neither a launch nor a claim while it is full."""
 
     full = True
@@ -104,7 +104,7 @@ def test_a_launch_that_nobody_claimed_and_that_cannot_be_given_up_yet_is_not_tak
     job_id = submitted(server)
     until(lambda: server.ledger.view().jobs[job_id].phase is Phase.STARTING)
     disk.on_event(f"{job_id}.1")
-    until(lambda: "cannot be recorded: no space left" in server.service.inquiry.why(job_id).reason)
+    until(lambda: "cannot be recorded: no space left" in server.service.queries.why(job_id).reason)
     assert server.ledger.view().jobs[job_id].phase is Phase.STARTING
     disk.full = False
     disk.on_event(f"{job_id}.1")

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from corral.control.environment import SLURM_MARK, launch_of, stale_notes
-from corral.control.transitions import start
+from corral.lifecycle.transitions import start
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.device import DeviceCondition, DeviceProcess
 from corral.model.fact import AllocationMade, ConditionObserved

@@ -15,14 +15,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from corral import daemon
-from corral.backends.process.backend import ProcessBackend
 from corral.ledger.database import Database
+from corral.runtimes.process.launches import ProcessLaunches
 
 
 def arm(step: str, number: int, when: str) -> None:
     """Have this process killed at the `number`-th step of that kind."""
     count = itertools.count(1)
-    writing, launch = Database.writing, ProcessBackend.launch
+    writing, launch = Database.writing, ProcessLaunches.launch
 
     def due(moment: str, n: int) -> None:
         if n == number and moment == when:
@@ -36,7 +36,7 @@ def arm(step: str, number: int, when: str) -> None:
             due("before", n)
         due("after", n)
 
-    def counted_launch(self: ProcessBackend, *args: Any, **kwargs: Any) -> None:
+    def counted_launch(self: ProcessLaunches, *args: Any, **kwargs: Any) -> None:
         n = next(count)
         due("before", n)
         launch(self, *args, **kwargs)
@@ -44,7 +44,7 @@ def arm(step: str, number: int, when: str) -> None:
 
     wrapped: dict[str, tuple[type, str, Callable[..., Any]]] = {
         "commit": (Database, "writing", counted_writing),
-        "launch": (ProcessBackend, "launch", counted_launch),
+        "launch": (ProcessLaunches, "launch", counted_launch),
     }
     owner, name, replacement = wrapped[step]
     setattr(owner, name, replacement)

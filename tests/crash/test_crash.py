@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from corral.backends.process.procfs import ProcessIdentity
 from corral.client import Client
 from corral.model.errors import CorralError
 from corral.model.job import Phase
+from corral.runtimes.process.procfs import ProcessIdentity
 
 MOCK = "".join(
     f'{{ mother_uuid = "GPU-{i}", model_name = "Mock", numa_node = 0, subproc_count = 8, memory_size = "8G", '

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import corral
-from corral.backends.process.procfs import descendants
 from corral.client import Client
+from corral.runtimes.process.procfs import descendants
 from tests.e2e.box import PATIENCE_S, Box, described, line_of, until_there
 
 IGNORES_SIGTERM = "trap '' TERM; echo up; while :; do sleep 1; done"

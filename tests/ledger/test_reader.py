@@ -20,7 +20,7 @@ from corral.model.errors import Refused
 from corral.model.fact import AllocationEnded, AllocationMade, Fact
 from corral.model.job import Job, JobSpec, Phase
 from corral.model.means import Enforcement, Level
-from corral.model.past import HeldTime
+from corral.model.run_history import HeldTime
 from corral.ports import JobQuery
 from tests.ledger.making import a_job, submitted, url_of, write
 

@@ -22,7 +22,7 @@ from corral.ledger.schema import MIGRATIONS, migrate, prepare, revision
 from corral.ledger.store import open_ledger
 from corral.model.allocation import Allocation, Placement
 from corral.model.errors import LedgerFailed
-from corral.model.past import HeldTime
+from corral.model.run_history import HeldTime
 from tests.ledger.making import url_of
 
 

@@ -8,7 +8,7 @@ from corral.model.device import DeviceState
 from corral.model.fit import NodeState, Slot
 from corral.model.job import Request
 from corral.model.means import Means
-from corral.scheduling.columns import NodeRow
+from corral.scheduling.state.columns import NodeRow
 
 A, B = "NVIDIA A100-SXM4-80GB", "Tesla T4"
 MEMORY_MIB = {A: 81_920, B: 15_360}

@@ -12,10 +12,10 @@ from corral.model.fact import StartsPromised
 from corral.model.job import Job
 from corral.model.plan import Plan, WaitReason
 from corral.model.view import View
-from corral.scheduling.backfill import news
-from corral.scheduling.order import FCFS, ORDERS, Order
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import Backfill, BackfillOrder, Policy
+from corral.scheduling.promising.backfill import news
+from corral.scheduling.queueing.order import FCFS, ORDERS, Order
 from corral.sim.engine import Engine, Work, inventory
 from tests.scheduling.lab import T0, box, job, observed, started, started_ids, submitted, view_of
 

@@ -13,11 +13,11 @@ from corral.model.job import Job, JobKind, Phase
 from corral.model.plan import Plan, WaitReason
 from corral.model.queue import Limits, Queue, Quota
 from corral.model.view import View
-from corral.scheduling.feasible import verify
-from corral.scheduling.order import FCFS
+from corral.scheduling.placing.feasibility import verify
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import Policy
-from corral.scheduling.reserve import Timeline
+from corral.scheduling.queueing.order import FCFS
+from corral.scheduling.state.timeline import Timeline
 from tests.scheduling.lab import H100, T0, box, ended, idle, job, observed, started, started_ids, submitted
 
 

@@ -11,9 +11,9 @@ from corral.model.fact import AllocationEnded, JobChanged
 from corral.model.job import Job, Phase
 from corral.model.queue import Queue
 from corral.model.view import View
-from corral.scheduling.order import AGE_LIMIT_S, FCFS, HOUR_S, ORDERS
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import Policy
+from corral.scheduling.queueing.order import AGE_LIMIT_S, FCFS, HOUR_S, ORDERS
 from corral.sim.engine import Engine, Work, inventory
 from tests.scheduling.lab import T0, box, job, observed, started, submitted
 

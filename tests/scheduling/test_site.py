@@ -8,8 +8,8 @@ import pytest
 from corral.model.errors import Refused
 from corral.model.job import Job
 from corral.scheduling import site
-from corral.scheduling.order import Rank, Standing
 from corral.scheduling.planner import Planner
+from corral.scheduling.queueing.order import Rank, Standing
 from corral.scheduling.site import site_policies
 from tests.scheduling.lab import T0, box, job, observed, started_ids, submitted
 

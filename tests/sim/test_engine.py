@@ -4,9 +4,9 @@ import pytest
 
 from corral.model.errors import Refused
 from corral.model.plan import Plan
-from corral.scheduling.order import FCFS
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import POLICIES, Policy
+from corral.scheduling.queueing.order import FCFS
 from corral.sim.engine import Engine, Work, inventory
 from corral.sim.faults import Breakdown, breakdowns
 from corral.sim.history import History

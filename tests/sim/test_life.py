@@ -2,8 +2,8 @@
 
 import pytest
 
-from corral.backends.simulated import SimulatedBackend
 from corral.ports import Launch
+from corral.runtimes.simulated import SimulatedRuntime
 from corral.sim import life
 from corral.sim.life import simulate
 
@@ -16,10 +16,10 @@ def test_a_life_with_faults_ends_with_every_job_accounted_for() -> None:
 
 
 def test_work_that_runs_twice_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Twice(SimulatedBackend):
+    class Twice(SimulatedRuntime):
         def launch(self, launch: Launch) -> None:
             self.ran.append(launch.job.id)
             super().launch(launch)
 
-    monkeypatch.setattr(life, "SimulatedBackend", Twice)
+    monkeypatch.setattr(life, "SimulatedRuntime", Twice)
     assert any("ran 2 times and was launched 1 times" in told for told in simulate(gpus=2, jobs=10, seed=7)["broken"])

@@ -4,8 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from corral.model.means import Level
-from corral.model.past import HOUR_S, HeldTime, UsageBy
 from corral.model.rows import UsageRow
+from corral.model.run_history import HOUR_S, HeldTime, UsageBy
 
 TOTAL = "total"
 

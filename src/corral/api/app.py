@@ -6,18 +6,18 @@ from fastapi.routing import APIRoute
 import corral
 from corral.api import jobs, shapes, site, token_routes
 from corral.api.auth import Authenticator
-from corral.api.desk import Ask, Desk, answer, json_response
 from corral.api.errors import add_error_handlers
 from corral.api.openapi import describer, gives
+from corral.api.routing import AppParts, Ask, answer, json_response
 from corral.api.submitting import Submitter
 from corral.api.waiting import EndSignal
-from corral.control.issuing import Issuing
 from corral.control.service import Service
+from corral.control.tokens import TokenIssuer
 
 PREFIX = "/api/v1"
 
 
-def create_app(service: Service, authenticator: Authenticator, issuing: Issuing, ends: EndSignal) -> FastAPI:
+def create_app(service: Service, authenticator: Authenticator, token_issuer: TokenIssuer, ends: EndSignal) -> FastAPI:
     """The ASGI application. `ends.on_change` must be subscribed to the ledger that the service writes.
 
     It is to be served by `corral.api.server`, whose connections say who asks; elsewhere nobody is answered.
@@ -31,7 +31,7 @@ def create_app(service: Service, authenticator: Authenticator, issuing: Issuing,
         redoc_url=None,
         redirect_slashes=False,
     )
-    app.state.desk = Desk(service, Submitter(service), authenticator, issuing, ends)
+    app.state.parts = AppParts(service, Submitter(service), authenticator, token_issuer, ends)
     app.openapi = describer(app)  # type: ignore[method-assign]
     methods: dict[str, set[str]] = {f"{PREFIX}/health": {"GET"}, f"{PREFIX}/openapi.json": {"GET"}}
     for router, prefix in (

@@ -12,11 +12,11 @@ from starlette.responses import Response, StreamingResponse
 
 from corral.api import shapes
 from corral.api.bodies import MAX_BATCH_BYTES, MAX_SUBMIT_BYTES
-from corral.api.desk import Ask, Asked, AskedRoute, answer, json_response, only_looks, to_json
 from corral.api.logs import LogResponse, check_log, follow_log, read_log
 from corral.api.openapi import gives, takes, takes_query
 from corral.api.reading import read_body, read_query
-from corral.api.waiting import LONGEST_WAIT_S, Roll, wait_until
+from corral.api.routing import Ask, Call, CallRoute, answer, json_response, read_only, to_json
+from corral.api.waiting import LONGEST_WAIT_S, OpenJobs, wait_until
 from corral.model.errors import Refused
 from corral.model.job import JobKind
 from corral.model.rows import DryRun, Explanation, JobDetail
@@ -25,7 +25,7 @@ from corral.ports import JobQuery
 
 _STREAMED_PAGE = 1000
 
-router = APIRouter(tags=["jobs"], route_class=AskedRoute)
+router = APIRouter(tags=["jobs"], route_class=CallRoute)
 
 
 @router.post(
@@ -43,7 +43,7 @@ async def submit(request: Request, ask: Ask) -> Response:
     if submission.array is not None:
         accepted["array_size"] = len(submission.array.indices)
         first_id = f"{job_id}_{submission.array.indices[0]}"
-    if notes := ask.service.inquiry.notes(first_id):
+    if notes := ask.service.queries.notes(first_id):
         accepted["notes"] = notes
     return json_response(accepted, 201)
 
@@ -64,7 +64,7 @@ async def submit_batch(request: Request, ask: Ask) -> Response:
 
 
 @router.post("/jobs/dry-run", openapi_extra=takes(Submission, most_bytes=MAX_SUBMIT_BYTES), responses=gives(DryRun))
-@only_looks
+@read_only
 async def dry_run(request: Request, ask: Ask) -> Response:
     """Tell what would become of a job, and submit nothing."""
     submission = await read_body(request, Submission)
@@ -84,7 +84,7 @@ async def adopt(request: Request, ask: Ask) -> Response:
 
 
 @router.post("/jobs/wait", openapi_extra=takes(shapes.WaitFor), responses=gives(shapes.Waiting))
-@only_looks
+@read_only
 async def wait(request: Request, ask: Ask) -> Response:
     """Answer when all of these have ended, or when the time is up."""
     asked_for = await read_body(request, shapes.WaitFor)
@@ -94,13 +94,13 @@ async def wait(request: Request, ask: Ask) -> Response:
         raise Refused(
             f"ids: at most {shapes.MAX_WAITED_FOR} are waited for at once, not {len(asked_for.ids)}", field="ids"
         )
-    inquiry = ask.service.inquiry
+    queries = ask.service.queries
     with ask.ends.watch(asked_for.ids) as watch:
-        done, rows = await to_thread.run_sync(inquiry.ended, asked_for.ids)
+        done, rows = await to_thread.run_sync(queries.ended, asked_for.ids)
         if not done and asked_for.timeout_s > 0:
-            over = partial(to_thread.run_sync, Roll(asked_for.ids, inquiry.is_live).over)
+            over = partial(to_thread.run_sync, OpenJobs(asked_for.ids, queries.is_live).over)
             await wait_until(over, watch, ask.ends, min(asked_for.timeout_s, LONGEST_WAIT_S))
-            done, rows = await to_thread.run_sync(inquiry.ended, asked_for.ids)
+            done, rows = await to_thread.run_sync(queries.ended, asked_for.ids)
     return await answer(lambda: {"done": done, "jobs": rows})
 
 
@@ -129,13 +129,13 @@ async def list_jobs(request: Request, ask: Ask) -> Response:
 @router.get("/jobs/{job_id}", responses=gives(JobDetail))
 async def job(request: Request, ask: Ask, job_id: str) -> Response:
     """Show one job."""
-    return await answer(ask.service.inquiry.job, job_id)
+    return await answer(ask.service.queries.job, job_id)
 
 
 @router.get("/jobs/{job_id}/why", responses=gives(Explanation))
 async def why(request: Request, ask: Ask, job_id: str) -> Response:
     """Explain why a job waits and when it will start."""
-    return await answer(ask.service.inquiry.why, job_id)
+    return await answer(ask.service.queries.why, job_id)
 
 
 @router.get("/jobs/{job_id}/logs", openapi_extra=takes_query(shapes.LogQuery), responses=gives(None))
@@ -181,13 +181,13 @@ async def requeue(request: Request, ask: Ask, job_id: str) -> Response:
     return json_response({"ids": await to_thread.run_sync(ask.service.requeue, job_id, ask.caller)})
 
 
-def _page(ask: Asked, query: JobQuery, active_only: bool, starts: bool) -> tuple[bytes, int | None]:
-    rows, below = ask.service.inquiry.jobs(query, active_only=active_only, starts=starts)
+def _page(ask: Call, query: JobQuery, active_only: bool, starts: bool) -> tuple[bytes, int | None]:
+    rows, below = ask.service.queries.jobs(query, active_only=active_only, starts=starts)
     return to_json(rows), below
 
 
 async def _all_pages(
-    ask: Asked, query: JobQuery, active_only: bool, starts: bool, first: tuple[bytes, int | None]
+    ask: Call, query: JobQuery, active_only: bool, starts: bool, first: tuple[bytes, int | None]
 ) -> AsyncIterator[bytes]:
     """The JSON of all jobs, page by page: one of a hundred thousand rows would hold up everyone else."""
     rows, below = first

@@ -11,11 +11,11 @@ from fastapi.openapi.utils import get_openapi
 
 from corral.api import shapes
 from corral.api.bodies import MAX_BODY_BYTES
-from corral.api.desk import MOST_BYTES
-from corral.control import checks
-from corral.control.bounds import BOUNDS, MAX_ARRAY_ELEMENTS, MAX_PID
-from corral.control.issuing import LONGEST_S
-from corral.control.slicing import MAX_SLICES
+from corral.api.routing import MOST_BYTES
+from corral.control.mig_changes import MAX_SLICES
+from corral.control.submitting import checks
+from corral.control.submitting.bounds import BOUNDS, MAX_ARRAY_ELEMENTS, MAX_PID
+from corral.control.tokens import LONGEST_S
 from corral.model import rows
 from corral.model.job import Request
 from corral.model.submission import ArraySpec, Submission

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from corral.model.job import Phase
-from corral.model.past import UsageBy
 from corral.model.rows import DeviceRow, JobRow, MappedDevice, TokenRow
+from corral.model.run_history import UsageBy
 from corral.model.submission import Submission
 from corral.model.token import TokenScope
 

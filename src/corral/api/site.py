@@ -8,21 +8,21 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.api import shapes
-from corral.api.desk import Ask, AskedRoute, answer, json_response, only_looks
 from corral.api.errors import TooLarge
 from corral.api.openapi import gives, takes, takes_query
 from corral.api.reading import read_body, read_query
+from corral.api.routing import Ask, CallRoute, answer, json_response, read_only
 from corral.model.errors import Refused
 from corral.model.rows import ServerInfo, SlicePlan, Usage
 
-router = APIRouter(tags=["devices and server"], route_class=AskedRoute)
-graph_router = APIRouter(route_class=AskedRoute)
+router = APIRouter(tags=["devices and server"], route_class=CallRoute)
+graph_router = APIRouter(route_class=CallRoute)
 
 
 @router.get("/devices", responses=gives(shapes.Devices))
 async def devices(request: Request, ask: Ask) -> Response:
     """List the devices with their last samples and who has them."""
-    return await answer(lambda: {"devices": ask.service.inquiry.devices()})
+    return await answer(lambda: {"devices": ask.service.queries.devices()})
 
 
 @router.post("/devices/{device:path}/cordon", openapi_extra=takes(shapes.Cordon), responses=gives(shapes.Devices))
@@ -69,7 +69,7 @@ async def usage(request: Request, ask: Ask) -> Response:
 
 
 @graph_router.post("/graphql", include_in_schema=False)
-@only_looks
+@read_only
 async def graphql(request: Request, ask: Ask) -> Response:
     """Answer a GraphQL query about the allocation map. One that cannot be meant is told so as GraphQL tells it."""
     try:
@@ -92,4 +92,4 @@ async def graphql(request: Request, ask: Ask) -> Response:
 @router.get("/server", responses=gives(ServerInfo))
 async def server(request: Request, ask: Ask) -> Response:
     """Tell what this server is and on what it runs."""
-    return await answer(ask.service.inquiry.server)
+    return await answer(ask.service.queries.server)

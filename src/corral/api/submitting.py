@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from anyio import CapacityLimiter, to_thread
 
 from corral.access.caller import Caller
-from corral.control.file_findings import FileFindings
 from corral.control.service import Service
+from corral.control.submitting.file_findings import FileFindings
 from corral.model.submission import Submission
 
 _THREADS = 16

@@ -111,7 +111,7 @@ async def wait_until(over: Callable[[], Awaitable[bool]], watch: Watch, signal: 
             await asyncio.sleep(max(_SOONEST_S, min(4 * (now - began), LOOK_AGAIN_S)))
 
 
-class Roll:
+class OpenJobs:
     """Which of many jobs and arrays is the first that has not ended: those before it are not looked at again."""
 
     def __init__(self, ids: Sequence[str], is_live: Callable[[str], bool]) -> None:

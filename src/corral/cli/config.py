@@ -10,7 +10,7 @@ import typer
 from corral.cli.screen import example, print_json, write_lines
 from corral.client import Client, find_address
 from corral.config import Settings, load_settings
-from corral.control.arranging import arrange
+from corral.control.site.from_settings import arrange
 from corral.model.device import Device, Node
 from corral.model.errors import CorralError, Refused
 from corral.model.queue import Project

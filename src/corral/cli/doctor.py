@@ -83,7 +83,7 @@ def check_settings(home: Home) -> Finding:
         return Finding("settings", OK, "none of its own, so every one has its default")
     if not os.access(home.config_file, os.R_OK):
         return _not_yours_to_read("settings", home.config_file)
-    from corral.control.arranging import arrange
+    from corral.control.site.from_settings import arrange
     from corral.scheduling.site import site_policies
 
     try:

@@ -13,7 +13,7 @@ import typer
 
 from corral.cli.endings import ending_of
 from corral.cli.flags import DeviceFlags, spell, taking
-from corral.cli.heed import heeding_signals
+from corral.cli.interrupts import interruptible
 from corral.cli.screen import clock_time, command_group, example, print_json, say, write_lines
 from corral.cli.waiting import ReasonLine, has_reason
 from corral.client import Client, JobRow
@@ -50,7 +50,7 @@ def reserve(
         owner_pid = None if detach else session_owner()
         request = submission((), options, kind=JobKind.RESERVE, owner_pid=owner_pid, spell=_spell)
         job = client.submit(request)
-        with _cancelled_if_interrupted(job.id), heeding_signals():
+        with _cancelled_if_interrupted(job.id), interruptible():
             for note in job.notes:
                 say(note)
             row = _when_held(client, job.id)

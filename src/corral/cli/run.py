@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
+from corral.cli.dry_run import show_forecast
 from corral.cli.endings import ending_of
 from corral.cli.flags import JobFlags, spell, taking
-from corral.cli.forecast import show_forecast
-from corral.cli.heed import heeding_signals
+from corral.cli.interrupts import interruptible
 from corral.cli.screen import command_group, example, exit_code_of, say
 from corral.cli.waiting import Narrator
 from corral.client import Client, JobRow, NoServer
@@ -62,7 +62,7 @@ def run(
             request = submission(words, flags.options(client), spell=spell)
             if dry_run:
                 raise typer.Exit(show_forecast(client.dry_run(request)))
-            with heeding_signals():
+            with interruptible():
                 code = Attendance(client).attend(client.submit(request).id)
     except CorralError as error:
         say(str(error))

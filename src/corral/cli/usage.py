@@ -8,7 +8,7 @@ import typer
 
 from corral.cli.screen import Table, clock_time, command_group, example, print_json, write_painted
 from corral.client import Client, Usage, UsageRow
-from corral.model.past import UsageBy
+from corral.model.run_history import UsageBy
 from corral.model.units import parse_duration_s
 
 NAME_COLUMNS = 14

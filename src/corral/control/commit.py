@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from corral.control import transitions
+from corral.lifecycle import transitions
 from corral.model.allocation import GpuInfo, Placement
 from corral.model.fact import Fact
 from corral.model.fit import Misfit

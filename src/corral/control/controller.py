@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Protocol
 
 from corral.clock import Clock
 from corral.control.commit import Enforce, commit_evictions, commit_starts
-from corral.control.waits import WaitBook
+from corral.control.wait_times import WaitBook
 from corral.model.errors import CorralError, LedgerFailed
 from corral.model.fact import Delta, JobChanged, JobRequeued, JobSubmitted, StartsPromised
 from corral.model.job import Job, Phase
 from corral.model.plan import Plan, Start
 from corral.model.view import View
 from corral.ports import Ledger, Telemetry
-from corral.scheduling.admit import parked
-from corral.scheduling.backfill import news
-from corral.scheduling.feasible import verify
-from corral.scheduling.info import gpu_info
+from corral.scheduling.placing.feasibility import verify
+from corral.scheduling.placing.gpu_info import gpu_info
+from corral.scheduling.promising.backfill import news
+from corral.scheduling.queueing.admission import parked
 
 if TYPE_CHECKING:
-    from corral.scheduling.value import Prices
+    from corral.scheduling.placing.worth.values import Prices
 
 log = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """The acting hand: launches what was committed, stops what is to stop, and brings back what became of it.
 
-Commit precedes action. Whatever happens to a launch comes back as its backend's report, read from what is on disk;
+Commit precedes action. Whatever happens to a launch comes back as its runtime's report, read from what is on disk;
 a notice only says where to look. So a notice may be lost, doubled or late: the sweep looks at every live launch again.
 """
 
@@ -14,18 +14,18 @@ from functools import partial
 from typing import Any
 
 from corral.clock import Clock
-from corral.control import transitions
 from corral.control.checkpointing import Checkpoints
 from corral.control.cleaning import PAUSE_S, Cleaner
-from corral.control.guarding import Tell
-from corral.control.tenancy import Tenancy
-from corral.control.transitions import Backoff
+from corral.control.device_setup import DeviceSetup
+from corral.control.watching.guards import Tell
+from corral.lifecycle import transitions
+from corral.lifecycle.transitions import Backoff
 from corral.model.errors import BackendFailed, CorralError, Refused
 from corral.model.fact import Fact
 from corral.model.job import Job, JobKind, Phase
 from corral.model.view import View
-from corral.ports import Backend, Decided, Launch, LaunchPhase, LaunchReport, Ledger, Origin
-from corral.scheduling.displaced import goes_on, told_to_stop
+from corral.ports import Decided, Launch, LaunchPhase, LaunchReport, Ledger, Origin, Runtime
+from corral.scheduling.evicting.eviction_notices import goes_on, told_to_stop
 
 log = logging.getLogger(__name__)
 
@@ -42,21 +42,21 @@ class Dispatcher:
     def __init__(
         self,
         ledger: Ledger,
-        backends: Mapping[JobKind, Backend],
+        runtimes: Mapping[JobKind, Runtime],
         clock: Clock,
         launch_of: Callable[[Job, View], Launch],
         backoff: Backoff,
         *,
-        tenancy: Tenancy,
+        device_setup: DeviceSetup,
         tell: Tell,
         kill_grace_s: float,
     ) -> None:
         self._ledger = ledger
-        self._backends = backends
+        self._runtimes = runtimes
         self._clock = clock
         self._launch_of = launch_of
         self._backoff = backoff
-        self._tenancy = tenancy
+        self._device_setup = device_setup
         self._tell = tell
         self._told: set[str] = set()
         self._kill_grace_s = kill_grace_s
@@ -79,7 +79,7 @@ class Dispatcher:
         self._todo.put(None)
         if self._thread.is_alive():
             self._thread.join(timeout=10)
-        self._tenancy.close()
+        self._device_setup.close()
         self._cleaner.close()
 
     def launch(self, allocation_id: str) -> None:
@@ -91,14 +91,14 @@ class Dispatcher:
         self._todo.put(("stop", allocation_id))
 
     def look(self, allocation_id: str) -> None:
-        """Something happened to this launch: read its report. For backends to call, from any thread."""
-        self._todo.put(("heed", allocation_id))
+        """Something happened to this launch: read its report. For runtimes to call, from any thread."""
+        self._todo.put(("read_report", allocation_id))
 
     def origins(self) -> tuple[Origin, ...]:
         """By what the processes of each live job are known, the job that came first first."""
         view = self._ledger.view()
         return tuple(
-            Origin(job.id, self._backends[job.spec.kind].lineage(allocation.id), _uid_of(job))
+            Origin(job.id, self._runtimes[job.spec.kind].lineage(allocation.id), _uid_of(job))
             for allocation in view.allocations.values()
             if (job := view.jobs.get(allocation.job_id)) is not None
         )
@@ -114,16 +114,16 @@ class Dispatcher:
         and work that carries Corral's mark but is not in the ledger is ended.
         """
         view = self._ledger.view()
-        for sentence in self._tenancy.recover(view):
+        for sentence in self._device_setup.recover(view):
             log.warning("%s", sentence)
         for job in transitions.live(view):
             assert job.allocation_id is not None
             self._attempt(self._readopt, job, job.allocation_id)
-        for kind, backend in self._backends.items():
-            for allocation_id in backend.launches():
+        for kind, runtime in self._runtimes.items():
+            for allocation_id in runtime.launches():
                 if allocation_id not in view.allocations:
                     self._attempt(self._end_stranger, kind, allocation_id)
-        for deed in self._tenancy.leftovers(self._ledger.view):
+        for deed in self._device_setup.leftovers(self._ledger.view):
             self._cleaner.add(deed)
 
     def _attempt(self, deed: Callable[[Any, str], None], what: Any, allocation_id: str) -> None:
@@ -133,11 +133,11 @@ class Dispatcher:
             self._note_trouble(allocation_id, f"launch {allocation_id} cannot be looked at", error)
 
     def _readopt(self, job: Job, allocation_id: str) -> None:
-        backend = self._backends[job.spec.kind]
+        runtime = self._runtimes[job.spec.kind]
         if job.spec.kind is not JobKind.RUN:
-            backend.launch(self._launch_of(job, self._ledger.view()))
-        elif backend.report(allocation_id).phase is LaunchPhase.UNKNOWN:
-            backend.declare_lost(allocation_id, ran=job.started_at is not None)
+            runtime.launch(self._launch_of(job, self._ledger.view()))
+        elif runtime.report(allocation_id).phase is LaunchPhase.UNKNOWN:
+            runtime.declare_lost(allocation_id, ran=job.started_at is not None)
         future = self._settle(allocation_id)
         if future is not None:
             future.result()
@@ -145,16 +145,16 @@ class Dispatcher:
             self.stop(allocation_id)
 
     def _end_stranger(self, kind: JobKind, allocation_id: str) -> None:
-        backend = self._backends[kind]
-        phase = backend.report(allocation_id).phase
+        runtime = self._runtimes[kind]
+        phase = runtime.report(allocation_id).phase
         if phase in (LaunchPhase.CLAIMED, LaunchPhase.RUNNING):
             log.warning("launch %s runs but is not in the ledger: ending it", allocation_id)
-            backend.stop(allocation_id)
-        elif phase is not LaunchPhase.UNKNOWN or backend.declare_lost(allocation_id):
-            self._cleaner.add(partial(backend.forget, allocation_id))
+            runtime.stop(allocation_id)
+        elif phase is not LaunchPhase.UNKNOWN or runtime.declare_lost(allocation_id):
+            self._cleaner.add(partial(runtime.forget, allocation_id))
 
     def _run(self) -> None:
-        deeds = {"launch": self._launch, "stop": self._stop, "heed": self._heed, "forget": self._forget}
+        deeds = {"launch": self._launch, "stop": self._stop, "read_report": self._read_report, "forget": self._forget}
         next_sweep = self._clock.monotonic() + SWEEP_INTERVAL_S
         while True:
             try:
@@ -185,17 +185,19 @@ class Dispatcher:
             return
         view = self._ledger.view()
         try:
-            ready = self._tenancy.enter(job, view.allocations[allocation_id], view, lambda: self.launch(allocation_id))
+            ready = self._device_setup.enter(
+                job, view.allocations[allocation_id], view, lambda: self.launch(allocation_id)
+            )
             if not ready:
                 return
             self._started_at[allocation_id] = self._clock.monotonic()
             if job.evicted_before is not None:
                 log.info("job %s: %s", job.id, goes_on(job.evicted_before))
-            self._backends[job.spec.kind].launch(self._launch_of(job, view))
+            self._runtimes[job.spec.kind].launch(self._launch_of(job, view))
         except (BackendFailed, Refused) as failure:
             self._started_at[allocation_id] = self._clock.monotonic()
             try:
-                given_back = self._backends[job.spec.kind].declare_lost(allocation_id)
+                given_back = self._runtimes[job.spec.kind].declare_lost(allocation_id)
             except BackendFailed:
                 # Nobody was asked to run it, so that nobody can claim it either: the ledger's word is enough.
                 given_back = True
@@ -211,11 +213,11 @@ class Dispatcher:
         job = self._live_job(allocation_id)
         if allocation_id in self._failed:
             self._record_failure(allocation_id)
-        elif job is None and JobKind.RESERVE in self._backends:
-            self._backends[JobKind.RESERVE].stop(allocation_id)
+        elif job is None and JobKind.RESERVE in self._runtimes:
+            self._runtimes[JobKind.RESERVE].stop(allocation_id)
         elif job is not None and job.phase is Phase.STOPPING:
             self._tell_of_eviction(job, allocation_id)
-            self._end(self._backends[job.spec.kind], job, allocation_id)
+            self._end(self._runtimes[job.spec.kind], job, allocation_id)
             self._settle(allocation_id)
 
     def _tell_of_eviction(self, job: Job, allocation_id: str) -> None:
@@ -226,15 +228,15 @@ class Dispatcher:
             log.info("job %s: %s", job.id, told_to_stop(eviction))
             self._tell(job.id, told_to_stop(eviction))
 
-    def _end(self, backend: Backend, job: Job, allocation_id: str) -> None:
+    def _end(self, runtime: Runtime, job: Job, allocation_id: str) -> None:
         """Stop a launch once the job has had time for its checkpoint, or see to it that it never runs."""
-        if not self._checkpoints.may_end(job, allocation_id, lambda: backend.pids(allocation_id)):
+        if not self._checkpoints.may_end(job, allocation_id, lambda: runtime.pids(allocation_id)):
             return
-        known = backend.report(allocation_id).phase is not LaunchPhase.UNKNOWN
-        if known or not backend.declare_lost(allocation_id, ran=job.started_at is not None):
-            backend.stop(allocation_id)
+        known = runtime.report(allocation_id).phase is not LaunchPhase.UNKNOWN
+        if known or not runtime.declare_lost(allocation_id, ran=job.started_at is not None):
+            runtime.stop(allocation_id)
 
-    def _heed(self, allocation_id: str) -> None:
+    def _read_report(self, allocation_id: str) -> None:
         """A supervisor had this launch, or there would be no news of it: one without a record has lost that."""
         self._settle(allocation_id, ran=True)
 
@@ -244,13 +246,13 @@ class Dispatcher:
         if job is None:
             self._todo.put(("forget", allocation_id))
             return None
-        backend = self._backends[job.spec.kind]
-        report = backend.report(allocation_id)
+        runtime = self._runtimes[job.spec.kind]
+        report = runtime.report(allocation_id)
         if report.phase is LaunchPhase.UNKNOWN and report.reason is not None:
             self._troubles[allocation_id] = report.reason
         elif report.phase is LaunchPhase.UNKNOWN and (ran or job.started_at is not None):
-            backend.declare_lost(allocation_id, ran=True)
-            report = backend.report(allocation_id)
+            runtime.declare_lost(allocation_id, ran=True)
+            report = runtime.report(allocation_id)
         match report.phase:
             case LaunchPhase.RUNNING if job.phase is Phase.STARTING:
                 return self._record(
@@ -295,17 +297,17 @@ class Dispatcher:
         view = self._ledger.view()
         if allocation_id in view.allocations:
             return
-        self._tenancy.leave(allocation_id, _job_id_of(allocation_id), view)
+        self._device_setup.leave(allocation_id, _job_id_of(allocation_id), view)
         self._cleaner.add(partial(self._clean, allocation_id))
 
     def _busy(self) -> bool:
         return self._clock.monotonic() - self._acted_at < PAUSE_S
 
     def _clean(self, allocation_id: str) -> None:
-        self._tenancy.tidy(_job_id_of(allocation_id), self._ledger.view)
-        for backend in self._backends.values():
-            if backend.report(allocation_id).phase in _OVER:
-                backend.forget(allocation_id)
+        self._device_setup.tidy(_job_id_of(allocation_id), self._ledger.view)
+        for runtime in self._runtimes.values():
+            if runtime.report(allocation_id).phase in _OVER:
+                runtime.forget(allocation_id)
 
     def _sweep(self) -> None:
         """Look at every live launch again, take back the ones that nobody claimed in time, and repeat what failed."""
@@ -314,18 +316,18 @@ class Dispatcher:
             self._attempt(self._look_again, job, job.allocation_id)
 
     def _look_again(self, job: Job, allocation_id: str) -> None:
-        backend = self._backends[job.spec.kind]
+        runtime = self._runtimes[job.spec.kind]
         if allocation_id in self._failed:
             self._record_failure(allocation_id)
             return
-        if job.phase is Phase.STARTING and backend.report(allocation_id).phase is LaunchPhase.UNKNOWN:
+        if job.phase is Phase.STARTING and runtime.report(allocation_id).phase is LaunchPhase.UNKNOWN:
             since = self._started_at.get(allocation_id)
             if since is None:
                 self._launch(allocation_id)
             elif self._clock.monotonic() - since > LAUNCH_DOUBT_S:
-                backend.declare_lost(allocation_id)
+                runtime.declare_lost(allocation_id)
         elif job.phase is Phase.STOPPING:
-            self._end(backend, job, allocation_id)
+            self._end(runtime, job, allocation_id)
         self._settle(allocation_id)
 
     def _overdue(self, job: Job, report: LaunchReport, at: float) -> list[Fact]:

@@ -9,18 +9,19 @@ from pathlib import Path
 
 from corral.access.caller import Caller, may_change, may_read_log, must_be_admin
 from corral.clock import Clock
-from corral.control import submit, transitions
-from corral.control.accounts import Accounts
-from corral.control.adopting import Adopting
-from corral.control.asking import Asking, with_profile_named, with_whole_node
-from corral.control.checks import check
-from corral.control.file_findings import FileFindings, FileFindingsCache
-from corral.control.holdings import Holdings
-from corral.control.inquiry import Inquiry
-from corral.control.inspection import Inspection
-from corral.control.priorities import refuse_priority, settle_priority
-from corral.control.site_rules import LeastHeld, obey
-from corral.control.slicing import Slicing
+from corral.control.adoption import Adoption
+from corral.control.mig_changes import MigChanges
+from corral.control.querying.allocation_map import AllocationMap
+from corral.control.querying.queries import Queries
+from corral.control.querying.usage import Accounts
+from corral.control.submitting import new_jobs
+from corral.control.submitting.checks import check
+from corral.control.submitting.device_request import Asking, with_profile_named, with_whole_node
+from corral.control.submitting.file_findings import FileFindings, FileFindingsCache
+from corral.control.submitting.preflight import Inspection
+from corral.control.submitting.priorities import refuse_priority, settle_priority
+from corral.control.submitting.site_rules import LeastHeld, obey
+from corral.lifecycle import transitions
 from corral.model.device import Node
 from corral.model.errors import Conflict, NotFound, Refused
 from corral.model.fact import AllocationEnded, DeviceCordoned, DeviceUncordoned, Fact
@@ -30,7 +31,7 @@ from corral.model.rows import DeviceRow, DryRun
 from corral.model.submission import Submission
 from corral.model.view import View, ViewDraft
 from corral.ports import Decided, Ledger, Processes
-from corral.scheduling.feasible import refuse_impossible, shut_pools
+from corral.scheduling.placing.feasibility import refuse_impossible, shut_pools
 
 __all__ = ["Caller", "Service"]
 
@@ -43,7 +44,7 @@ Wish = tuple[Request, tuple[tuple[str, float], ...], tuple[str, ...]]
 
 
 class Service:
-    """Everything a caller can have done. What a caller can ask is in `inquiry`, who holds what in `holdings`.
+    """Everything a caller can have done. What a caller can ask is in `queries`, who holds what in `holdings`.
 
     MIG slices are changed through `slicing`, processes become jobs in `adopting`, and `accounts` tells what was used.
     """
@@ -51,19 +52,19 @@ class Service:
     def __init__(
         self,
         ledger: Ledger,
-        inquiry: Inquiry,
+        queries: Queries,
         processes: Processes,
         clock: Clock,
         *,
-        holdings: Holdings,
-        slicing: Slicing,
-        adopting: Adopting,
+        holdings: AllocationMap,
+        slicing: MigChanges,
+        adopting: Adoption,
         asking: Asking,
         inspection: Inspection,
         file_findings: FileFindingsCache,
         stop: Callable[[str], None],
     ) -> None:
-        self.inquiry = inquiry
+        self.queries = queries
         self.holdings = holdings
         self.slicing = slicing
         self.adopting = adopting
@@ -95,17 +96,17 @@ class Service:
             specs.append(specs[-1] if asked == before else self._checked(view, asked, caller, files))
             before = asked
         # All at once, for each taking of more numbers than are at hand waits for the disk.
-        numbers = iter(self._ledger.next_ids(sum(map(submit.ids_needed, submissions))))
+        numbers = iter(self._ledger.next_ids(sum(map(new_jobs.ids_needed, submissions))))
         jobs: list[Job] = []
         ids: list[str] = []
         for submission, spec in zip(submissions, specs, strict=True):
-            own = tuple(islice(numbers, submit.ids_needed(submission)))
-            jobs.extend(submit.jobs_of(submission, spec, own, now))
+            own = tuple(islice(numbers, new_jobs.ids_needed(submission)))
+            jobs.extend(new_jobs.jobs_of(submission, spec, own, now))
             ids.append(own[0])
         accepted = tuple(ids)
 
         def decide(newest: View) -> Decided[tuple[str, ...]]:
-            return Decided(submit.admit(newest, jobs, self.inquiry.named, now).facts, accepted)
+            return Decided(new_jobs.admit(newest, jobs, self.queries.named, now).facts, accepted)
 
         return self._ledger.commit(decide)
 
@@ -120,16 +121,16 @@ class Service:
         obey(view, submission, caller.user, self._least_of)
         self._check_possible(view, submission, caller.user)
         notes += of_priority + self._inspection.notes(view, submission, caller, files)
-        spec = submit.spec_of(submission, caller, view.limits, self._owner(submission))
+        spec = new_jobs.spec_of(submission, caller, view.limits, self._owner(submission))
         forced_by = caller.user if self._inspection.overrides(view, submission, files) else None
         return replace(spec, notes=notes, forced_by=forced_by) if notes else spec
 
     def dry_run(self, submission: Submission, caller: Caller, files: FileFindings) -> DryRun:
-        """What would become of the submission, as `Inquiry.dry_run` and preflight say. Raises as `submit`."""
+        """What would become of the submission, as `Queries.dry_run` and preflight say. Raises as `submit`."""
         view = self._ledger.view()
         submission, of_priority = settle_priority(view.limits, self._in_own_time(submission), caller)
         submission = with_whole_node(submission, view.nodes.values())
-        told = self.inquiry.dry_run(submission, caller.user)
+        told = self.queries.dry_run(submission, caller.user)
         settled, _ = self._asking.settle(submission, caller.user)
         preflight = self._inspection.notes(view, settled, caller, files)
         return replace(told, notes=(*told.notes, *of_priority, *preflight))
@@ -196,7 +197,7 @@ class Service:
         One that is set apart already keeps its reason where none is given.
         """
         must_be_admin(caller, "setting a device apart")
-        uuid = self.inquiry.uuid_of(device)
+        uuid = self.queries.uuid_of(device)
 
         def apart(view: View, at: float) -> Fact:
             return DeviceCordoned(uuid, reason or view.cordons.get(uuid, ""), caller.user, at)
@@ -207,20 +208,20 @@ class Service:
     def uncordon(self, device: str, caller: Caller) -> tuple[DeviceRow, ...]:
         """Give a device back."""
         must_be_admin(caller, "giving a device back")
-        uuid = self.inquiry.uuid_of(device)
+        uuid = self.queries.uuid_of(device)
         log.info("GPU %s: given back by %s", uuid, caller.user)
         return self._device_facts(lambda _, at: DeviceUncordoned(uuid, caller.user, at), uuid)
 
     def log_path(self, job_id: str, caller: Caller) -> tuple[Path, bool]:
         """Where the job's log is, and whether the job has ended. Raises Forbidden for another user's."""
-        job = self.inquiry.find(job_id)
+        job = self.queries.find(job_id)
         may_read_log(caller, job)
-        return self.inquiry.log_path(job.id), job.phase.terminal
+        return self.queries.log_path(job.id), job.phase.terminal
 
     def _device_facts(self, fact: Callable[[View, float], Fact], uuid: str) -> tuple[DeviceRow, ...]:
         at = self._clock.now()
         self._ledger.commit(lambda view: Decided((fact(view, at),), None)).result()
-        return tuple(row for row in self.inquiry.devices() if row.uuid == uuid)
+        return tuple(row for row in self.queries.devices() if row.uuid == uuid)
 
     def _on_each(
         self,
@@ -231,7 +232,7 @@ class Service:
         skip_ended: bool,
     ) -> tuple[str, ...]:
         """Take a step with the job, or each element of the array, in one commit; stop what is STOPPING or over then."""
-        named = self.inquiry.named(job_id)
+        named = self.queries.named(job_id)
         if not named:
             raise NotFound(f"there is no job {job_id}; `corral ps --all` lists those there are")
         may_change(caller, named[0])

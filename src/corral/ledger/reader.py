@@ -22,7 +22,7 @@ from corral.ledger.rows import (
 from corral.model.allocation import Allocation, Placement
 from corral.model.fact import AllocationMade, DeviceCordoned, Fact, JobSubmitted
 from corral.model.job import Job, Phase
-from corral.model.past import HeldTime, PastRun
+from corral.model.run_history import HeldTime, PastRun
 from corral.model.view import View
 from corral.ports import JobQuery, JournalEntry
 

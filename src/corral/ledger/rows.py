@@ -17,7 +17,7 @@ from corral.model.errors import LedgerFailed, Refused
 from corral.model.fact import AllocationMade, DeviceCordoned, DeviceUncordoned, Fact, JobRequeued, JobSubmitted
 from corral.model.job import Job, JobSpec, Phase
 from corral.model.means import Enforcement
-from corral.model.past import HeldTime, PastRun
+from corral.model.run_history import HeldTime, PastRun
 from corral.model.units import MILLI_PER_DEVICE
 from corral.ports import JournalEntry
 from corral.wire import from_plain, to_plain

@@ -1,4 +1,4 @@
-"""The ledger as the rest of the house sees it: `corral.ports.Ledger` over one SQLite file."""
+"""The ledger as the rest of the core sees it: `corral.ports.Ledger` over one SQLite file."""
 
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
@@ -14,7 +14,7 @@ from corral.ledger.writer import Listener, Writer
 from corral.model.allocation import Allocation
 from corral.model.fact import Observation
 from corral.model.job import Job
-from corral.model.past import HeldTime
+from corral.model.run_history import HeldTime
 from corral.model.view import View
 from corral.ports import Decided, JobQuery, JournalEntry
 

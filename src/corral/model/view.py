@@ -27,8 +27,8 @@ from corral.model.fact import (
     StartsPromised,
 )
 from corral.model.job import Job, Phase
-from corral.model.past import RUNS_KEPT, PastRun, Spent, Usage, spend
 from corral.model.queue import Limits, Pool, Project, Queue
+from corral.model.run_history import RUNS_KEPT, PastRun, Spent, Usage, spend
 
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
 

@@ -9,17 +9,17 @@ from corral.model.fit import Misfit
 from corral.model.job import Job, Phase, Request
 from corral.model.plan import Evict, Hold, Plan, Start, WaitReason
 from corral.model.quota import Held
-from corral.scheduling.admit import Admission, Scope, parked
-from corral.scheduling.backfill import promise, still_there
-from corral.scheduling.choose import choose
-from corral.scheduling.draft import HOST_CAUSES, Ask, Choose, Draft, Keeping
-from corral.scheduling.evict import Room
-from corral.scheduling.order import Standing
+from corral.scheduling.evicting.preemption import Preemption
+from corral.scheduling.evicting.victims import Room
+from corral.scheduling.placing.node_by_node import choose
 from corral.scheduling.policy import Backfill, BackfillOrder, Policy
-from corral.scheduling.preempt import Preemption
-from corral.scheduling.reserve import SAME_MOMENT_S, Timeline
-from corral.scheduling.share import FairShare
-from corral.scheduling.waiting import Turns
+from corral.scheduling.promising.backfill import promise, still_there
+from corral.scheduling.queueing.admission import Admission, Scope, parked
+from corral.scheduling.queueing.fair_share import FairShare
+from corral.scheduling.queueing.order import Standing
+from corral.scheduling.queueing.waiting import Turns
+from corral.scheduling.state.draft import HOST_CAUSES, Ask, Choose, Draft, Keeping
+from corral.scheduling.state.timeline import SAME_MOMENT_S, Timeline
 
 LOOK_LIMIT = 500
 """A cycle looks at so many groups of alike jobs that cannot start, so that its time has a bound."""

@@ -9,31 +9,31 @@ from typing import TYPE_CHECKING
 from corral.model.allocation import Allocation
 from corral.model.fact import AllocationEnded, Delta, JobChanged, JobRequeued, JobSubmitted, SiteArranged
 from corral.model.job import Job, Phase, Request
-from corral.model.past import spent_since
 from corral.model.plan import Evict, Plan
 from corral.model.queue import Limits
 from corral.model.quota import Held
+from corral.model.run_history import spent_since
 from corral.model.view import View, ViewDraft
-from corral.scheduling.admit import Admission, Books, Scope, UsedSeconds, weighted_holding
-from corral.scheduling.capacity import Capacity
 from corral.scheduling.cycle import Cycle
-from corral.scheduling.demand import Demands
-from corral.scheduling.draft import Choose, Draft, FitMemo
-from corral.scheduling.estimate import expected_end, run_estimate_s
-from corral.scheduling.evict import Running
-from corral.scheduling.mix import Mix
-from corral.scheduling.order import Ranking, Standing
+from corral.scheduling.evicting.preemption import Preemption
+from corral.scheduling.evicting.time_slicing import Rotation, due
+from corral.scheduling.evicting.victims import Running
+from corral.scheduling.placing.worth.arrival_mix import Mix
 from corral.scheduling.policy import DEFAULT, POLICIES, Backfill, Policy, policy_of
-from corral.scheduling.pools import Pools
-from corral.scheduling.preempt import Preemption
-from corral.scheduling.reserve import SAME_MOMENT_S, Release, Timeline
-from corral.scheduling.rotate import Rotation, due
-from corral.scheduling.share import FairShare
-from corral.scheduling.waiting import Turns, Waiting
+from corral.scheduling.promising.run_time import expected_end, run_estimate_s
+from corral.scheduling.queueing.admission import Admission, Books, Scope, UsedSeconds, weighted_holding
+from corral.scheduling.queueing.demand import Demands
+from corral.scheduling.queueing.fair_share import FairShare
+from corral.scheduling.queueing.order import Ranking, Standing
+from corral.scheduling.queueing.pools import Pools
+from corral.scheduling.queueing.waiting import Turns, Waiting
+from corral.scheduling.state.capacity import Capacity
+from corral.scheduling.state.draft import Choose, Draft, FitMemo
+from corral.scheduling.state.timeline import SAME_MOMENT_S, Release, Timeline
 
 if TYPE_CHECKING:
-    from corral.scheduling.packing import Packer, ScoreMaker
-    from corral.scheduling.value import Prices
+    from corral.scheduling.placing.packing import Packer, ScoreMaker
+    from corral.scheduling.placing.worth.values import Prices
 
 A_MOMENT_S = 0.001
 """So much later, no rounding of times can have it that the time has not come."""
@@ -46,8 +46,8 @@ class Planner:
 
     `policy` serves the queues of which the view says nothing; the others are served by the policy they name.
     `limits` are those of the view where they are left out. `scores` are what policies may rank nodes by, left out
-    those of `corral.scheduling.packing`. `prices` are what another planner has learned: with them, equal views are
-    planned alike.
+    those of `corral.scheduling.placing.packing`. `prices` are what another planner has learned: with them, equal
+    views are planned alike.
     """
 
     def __init__(
@@ -331,7 +331,7 @@ class Planner:
         packer = self._packers.get(ranking)
         if packer is None:
             # The arrays it stands on take memory and time that a server without jobs need not spend.
-            from corral.scheduling.packing import Packer
+            from corral.scheduling.placing.packing import Packer
 
             packer = Packer(self._capacity, ranking, scores=self._scores, mix=self._mix, prices=self.prices)
             self._packers[ranking] = packer

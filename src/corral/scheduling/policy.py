@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from corral.model.errors import Refused, nearest
 from corral.model.queue import Queue
-from corral.scheduling.order import HOUR_S, ORDERS, PRIORITY, Order
+from corral.scheduling.queueing.order import HOUR_S, ORDERS, PRIORITY, Order
 
 
 class Backfill(StrEnum):
@@ -34,7 +34,7 @@ class BackfillOrder(StrEnum):
 class Prefer(StrEnum):
     """Which of the nodes that fit, equal in speed: the fullest, the first by name, or where least worth is lost.
 
-    CORRAL is the last: `corral.scheduling.value` says what free capacity is worth to the jobs that are to be expected.
+    CORRAL is the last: `corral.scheduling.placing.worth.values` says what free capacity is worth to expected jobs.
     """
 
     FULLEST = "fullest"
@@ -48,7 +48,7 @@ class Policy:
 
     Attributes:
         weights: scores by name, each with its weight, by which the nodes that fit are ranked instead; the names are
-            those of `corral.scheduling.packing.SCORES`. They say nothing of speeds.
+            those of `corral.scheduling.placing.packing.SCORES`. They say nothing of speeds.
         quantum_s: a job that has run so long since it was last started may have to make room for one of lower rank;
             None: jobs run to their end.
         spared_s: no job is ended to make room before it has run so long.
@@ -80,7 +80,7 @@ SCORE_NAMES = (
     *("corral", "fragmentation", "best-fit", "pack", "spread", "availability", "least-loaded"),
     *("round-robin", "topology", "earlier-first"),
 )
-"""What `Policy.weights` may name. `corral.scheduling.packing.SCORES` has them all, and loads arrays with them."""
+"""What `Policy.weights` may name. `corral.scheduling.placing.packing.SCORES` has them all, and loads arrays."""
 
 DEFAULT = Policy()
 POLICIES: Mapping[str, Policy] = MappingProxyType(

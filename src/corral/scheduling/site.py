@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from importlib.metadata import entry_points
 
 from corral.model.errors import Refused
-from corral.scheduling.order import ORDERS, Order
 from corral.scheduling.policy import POLICIES, Policy, with_site_orders
+from corral.scheduling.queueing.order import ORDERS, Order
 
 GROUP = "corral.orders"
 

@@ -16,9 +16,9 @@ from corral.model.device import Device, Node
 from corral.model.errors import Refused, nearest
 from corral.model.job import Job, JobSpec, Request
 from corral.model.units import count_of
-from corral.scheduling.order import FCFS, HOUR_S, ORDERS
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import Backfill, Policy, Prefer, policy_named
+from corral.scheduling.queueing.order import FCFS, HOUR_S, ORDERS
 from corral.sim.engine import Engine, Speed, Work, inventory
 from corral.sim.history import History
 

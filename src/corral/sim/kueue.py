@@ -17,9 +17,8 @@ from heapq import heappop, heappush
 from pathlib import Path
 from typing import Any
 
-from corral.backends.simulated import SimulatedBackend
 from corral.clock import SystemClock
-from corral.control import submit
+from corral.control.submitting import new_jobs
 from corral.model.device import Device, DeviceCondition, Node
 from corral.model.errors import Refused
 from corral.model.fact import ConditionObserved, Delta, JobChanged, NodeObserved, Observation, SiteArranged
@@ -29,6 +28,7 @@ from corral.model.queue import Queue, Quota
 from corral.model.units import MILLI_PER_DEVICE
 from corral.model.view import View
 from corral.ports import Launch, Ledger
+from corral.runtimes.simulated import SimulatedRuntime
 from corral.sim.life import LiveServer
 
 SPARED_S = 10.0
@@ -167,7 +167,7 @@ def _streams(queue: str, sets: Sequence[Mapping[str, Any]], urgency: Sequence[in
     ]
 
 
-class TimedBackend(SimulatedBackend):
+class TimedBackend(SimulatedRuntime):
     """Ends each launch when the time of its job is up."""
 
     def __init__(self, clock: SystemClock, runtimes: Mapping[str, float]) -> None:
@@ -240,8 +240,8 @@ def _run(generator: Generator, home: Path, patience_s: float) -> dict[str, Any]:
     admissions = Admissions(expected=len(arrivals))
     jobs: dict[str, tuple[Job, Stream]] = {}
     runtimes: dict[str, float] = {}
-    backend = TimedBackend(clock, runtimes)
-    server = LiveServer(Home(home), backend, _site(generator))
+    runtime = TimedBackend(clock, runtimes)
+    server = LiveServer(Home(home), runtime, _site(generator))
     server.ledger.subscribe(admissions.follow)
     began = time.monotonic()
     try:
@@ -250,7 +250,7 @@ def _run(generator: Generator, home: Path, patience_s: float) -> dict[str, Any]:
         wall_s = time.monotonic() - began
     finally:
         server.close()
-        backend.close()
+        runtime.close()
     return _report(jobs, admissions, wall_s)
 
 
@@ -303,7 +303,7 @@ def _generate(
                 jobs[job_id] = (job, stream)
                 runtimes[job_id] = stream.runtime_s
                 batch.append(job)
-            ledger.commit(partial(submit.admit, jobs=batch, find=_nobody, at=now)).result()
+            ledger.commit(partial(new_jobs.admit, jobs=batch, find=_nobody, at=now)).result()
             next_one = due
         time.sleep(TICK_S)
 

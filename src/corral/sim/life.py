@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from corral.access.caller import Caller
-from corral.backends.simulated import SimulatedBackend
 from corral.clock import SystemClock
 from corral.config import Settings
-from corral.control.house import House
-from corral.control.tenancy import Tenancy
+from corral.control.core import ControlCore
+from corral.control.device_setup import DeviceSetup
 from corral.ledger.fold import check
 from corral.ledger.store import open_ledger
 from corral.model.device import Device, DeviceCondition, DeviceSample, Node
@@ -31,6 +30,7 @@ from corral.model.submission import Submission
 from corral.model.units import MILLI_PER_DEVICE
 from corral.node.file_inspector import InProcessFileInspector
 from corral.ports import Decided, JobQuery, Ledger
+from corral.runtimes.simulated import SimulatedRuntime
 from corral.sharing.exclusive import Exclusive
 from corral.sharing.timeslice import Timeslice
 from corral.telemetry.processes import HostProcesses
@@ -60,29 +60,29 @@ class QuietDevices:
 
 
 class LiveServer:
-    """One server on one node, over a ledger file and a backend that outlive it."""
+    """One server on one node, over a ledger file and a runtime that outlive it."""
 
-    def __init__(self, home: Home, backend: SimulatedBackend, observations: Sequence[Observation]) -> None:
+    def __init__(self, home: Home, runtime: SimulatedRuntime, observations: Sequence[Observation]) -> None:
         clock = SystemClock()
         self.ledger: Ledger = open_ledger(home.ledger_url)
         self.ledger.observe(observations)
         self.ledger.commit(lambda _: Decided((), None)).result()
         home.scratch.mkdir(exist_ok=True)
-        self.house = House(
+        self.core = ControlCore(
             self.ledger,
-            {JobKind.RUN: backend},
+            {JobKind.RUN: runtime},
             QuietDevices(),
             HostProcesses(),
             clock,
             inspector=InProcessFileInspector(),
             home=home,
             settings=Settings(retry_backoff_s=0.001, retry_backoff_max_s=0.002),
-            tenancy=Tenancy({Means.EXCLUSIVE: Exclusive(), Means.TIMESLICE: Timeslice()}, home.scratch),
+            device_setup=DeviceSetup({Means.EXCLUSIVE: Exclusive(), Means.TIMESLICE: Timeslice()}, home.scratch),
             about=ServerInfo,
         )
-        self.service = self.house.service
-        backend.on_event = self.house.dispatcher.look
-        self.house.start()
+        self.service = self.core.service
+        runtime.on_event = self.core.dispatcher.look
+        self.core.start()
         self.settle()
 
     def settle(self) -> None:
@@ -93,7 +93,7 @@ class LiveServer:
             time.sleep(0.001)
 
     def _moves(self) -> bool:
-        view, plan = self.ledger.view(), self.house.controller.plan
+        view, plan = self.ledger.view(), self.core.controller.plan
         on_the_way = (Phase.STARTING, Phase.STOPPING)
         return (
             plan.version != view.version
@@ -103,7 +103,7 @@ class LiveServer:
 
     def close(self) -> None:
         """Go away; what runs, runs on."""
-        self.house.close()
+        self.core.close()
         self.ledger.close()
 
 
@@ -127,7 +127,7 @@ def simulate(*, gpus: int, jobs: int, seed: int) -> dict[str, Any]:
         "gpus": gpus,
         "jobs": len(life.acknowledged),
         "events": dict(sorted(life.events.items())),
-        "launches": len(life.backend.ran),
+        "launches": len(life.runtime.ran),
         "ended": dict(sorted(life.ended().items())),
         "broken": broken,
         "wall_s": round(time.perf_counter() - began, 3),
@@ -147,12 +147,12 @@ class _Life:
     broken: list[str] = field(default_factory=list)
     events: Counter[str] = field(default_factory=Counter)
     sick: set[str] = field(default_factory=set)
-    backend: SimulatedBackend = field(default_factory=lambda: SimulatedBackend(SystemClock()))
+    runtime: SimulatedRuntime = field(default_factory=lambda: SimulatedRuntime(SystemClock()))
     phases: Mapping[str, Phase] = field(default_factory=dict)
     server: LiveServer = field(init=False)
 
     def __post_init__(self) -> None:
-        self.server = LiveServer(self.home, self.backend, self._observed())
+        self.server = LiveServer(self.home, self.runtime, self._observed())
 
     def go_on(self) -> None:
         """Let one thing happen, and look at the promises."""
@@ -174,7 +174,7 @@ class _Life:
         while self.server.ledger.view().jobs:
             assert time.monotonic() < deadline, f"jobs never end: {sorted(self.server.ledger.view().jobs)}"
             for allocation_id in sorted(self.server.ledger.view().allocations):
-                self.backend.finish(allocation_id)
+                self.runtime.finish(allocation_id)
             self.server.settle()
             self._look()
         self.phases = {job.id: job.phase for job in self.server.ledger.jobs(JobQuery())}
@@ -188,7 +188,7 @@ class _Life:
         return [f"job {one} was acknowledged and is not there" for one in self.acknowledged if one not in self.phases]
 
     def _look(self) -> None:
-        ran = Counter(self.backend.ran)  # before the view, which may be of a moment later
+        ran = Counter(self.runtime.ran)  # before the view, which may be of a moment later
         view = self.server.ledger.view()
         for uuid in view.holders:
             if view.held_milli(uuid) > MILLI_PER_DEVICE or view.held_mib(uuid) > MEMORY_MIB:
@@ -232,7 +232,7 @@ class _Life:
     def _finish(self, exit_code: int) -> bool:
         allocation_id = self._somebody()
         if allocation_id is not None:
-            self.backend.finish(allocation_id, exit_code)
+            self.runtime.finish(allocation_id, exit_code)
             self._wait_for_the_end_of(allocation_id)
         return allocation_id is not None
 
@@ -240,7 +240,7 @@ class _Life:
         """A launch is gone, and nobody can say how it ended."""
         allocation_id = self._somebody()
         if allocation_id is not None:
-            self.backend.die(allocation_id)
+            self.runtime.die(allocation_id)
             self._wait_for_the_end_of(allocation_id)
         return allocation_id is not None
 
@@ -253,7 +253,7 @@ class _Life:
         self.sick.add(uuid)
         self.server.ledger.observe([ConditionObserved(self._condition(uuid))])
         for allocation_id in self.server.ledger.view().holders.get(uuid, ()):
-            self.backend.finish(allocation_id, 1)
+            self.runtime.finish(allocation_id, 1)
             self._wait_for_the_end_of(allocation_id)
         return True
 
@@ -268,11 +268,11 @@ class _Life:
     def _restart(self) -> bool:
         """The server goes away, some work ends meanwhile, and another server comes."""
         self.server.close()
-        self.backend.on_event = lambda _: None
+        self.runtime.on_event = lambda _: None
         for allocation_id in sorted(self.server.ledger.view().allocations):
             if self.chance.random() < 0.3:
-                self.backend.finish(allocation_id)
-        self.server = LiveServer(self.home, self.backend, self._observed())
+                self.runtime.finish(allocation_id)
+        self.server = LiveServer(self.home, self.runtime, self._observed())
         return True
 
     def _somebody(self) -> str | None:

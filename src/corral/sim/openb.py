@@ -23,11 +23,11 @@ from corral.model.fit import NodeState, Slot
 from corral.model.job import Job, JobSpec, Phase, Request
 from corral.model.plan import Start
 from corral.model.units import MILLI_PER_DEVICE
-from corral.scheduling.columns import Columns, NodeRow, Rows, Shape, Taking
-from corral.scheduling.fragmentation import Fragmentation
-from corral.scheduling.order import FCFS
+from corral.scheduling.placing.fragmentation import Fragmentation
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import Backfill, Policy
+from corral.scheduling.queueing.order import FCFS
+from corral.scheduling.state.columns import Columns, NodeRow, Rows, Shape, Taking
 from corral.sim.engine import inventory
 from corral.sim.packing import scores_for
 from corral.sim.reading import text_of
@@ -214,7 +214,7 @@ class _Run:
         }
 
     def _fits_somewhere(self, request: Request) -> bool:
-        """Asked of every row afresh, whatever the policy remembers."""
+        """Asks of every row afresh, whatever the policy remembers."""
         shape = self._shapes.get(request)
         if shape is None:
             shape = self._shapes[request] = Shape(request, self._columns)

@@ -7,13 +7,13 @@ import numpy as np
 
 from corral.model.errors import Refused, nearest
 from corral.model.job import Request
-from corral.scheduling.columns import Columns, Taking
-from corral.scheduling.fragmentation import Fragmentation
-from corral.scheduling.learn import Learner
-from corral.scheduling.packing import SCORES, Board, ScoreMaker
-from corral.scheduling.place import Placer
-from corral.scheduling.score import BestFit, Floats, Options, Pack, Score, Tries, spread
-from corral.scheduling.value import Prices, Value
+from corral.scheduling.placing.fragmentation import Fragmentation
+from corral.scheduling.placing.packing import SCORES, Board, ScoreMaker
+from corral.scheduling.placing.ranking import Placer
+from corral.scheduling.placing.scores import BestFit, Floats, Options, Pack, Score, Tries, spread
+from corral.scheduling.placing.worth.learner import Learner
+from corral.scheduling.placing.worth.values import Prices, Value
+from corral.scheduling.state.columns import Columns, Taking
 
 Mix = Sequence[tuple[Request, int]]
 """The workload to be expected, which FGD must be told and `corral` learns: requests, each with how often it comes."""

@@ -17,10 +17,10 @@ from corral.model.device import Node
 from corral.model.errors import Refused
 from corral.model.job import Job, JobSpec, Request
 from corral.model.plan import Plan
-from corral.scheduling.foresee import Expected, foresee
-from corral.scheduling.order import HOUR_S
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import Backfill, Prefer, backfill_named, policy_named
+from corral.scheduling.promising.forecast import Expected, foresee
+from corral.scheduling.queueing.order import HOUR_S
 from corral.sim.engine import Engine, Work, inventory
 from corral.sim.history import History
 

@@ -9,7 +9,7 @@ import numpy as np
 from corral.model.fit import NodeState, Slot
 from corral.model.job import Request
 from corral.model.units import MILLI_PER_DEVICE
-from corral.scheduling.columns import Columns, NodeRow, Taking
+from corral.scheduling.state.columns import Columns, NodeRow, Taking
 from corral.sim.openb import shipped_trace, target_mix
 from corral.sim.packing import chooser
 

@@ -15,9 +15,9 @@ from corral.model.device import Node
 from corral.model.errors import Refused
 from corral.model.job import Job, JobSpec, Request
 from corral.model.plan import Plan
-from corral.scheduling.order import SHORTEST_S, Order, Rank, Standing
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import Backfill, Prefer, backfill_named, backfill_order_named, policy_named
+from corral.scheduling.queueing.order import SHORTEST_S, Order, Rank, Standing
 from corral.sim.engine import Engine, Work, inventory
 from corral.sim.history import History
 from corral.sim.reading import text_of

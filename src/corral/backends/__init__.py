@@ -1,1 +1,0 @@
-"""Where work runs: each backend launches, stops, reports and lists launches, and knows nothing of queues."""

@@ -1,0 +1,4 @@
+"""What a caller can ask. Nothing here changes anything.
+
+Start with `queries`; `rows` makes the rows of listings.
+"""

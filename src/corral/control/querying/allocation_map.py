@@ -1,0 +1,76 @@
+"""The allocation map: who holds what of which device, by the ledger, and what the resource files say of it."""
+
+from corral.access.caller import Caller, must_be_admin
+from corral.control.device_setup import DeviceSetup
+from corral.model.device import Device
+from corral.model.errors import NotFound, nearest
+from corral.model.rows import HolderRow, MappedDevice
+from corral.ports import Ledger
+from corral.sharing.alloc_map import HeldDevice, alloc_map, held_device
+
+
+class AllocationMap:
+    """What is handed out, node by node. An agent, in Backend.ai's words, is a node."""
+
+    def __init__(self, ledger: Ledger, device_setup: DeviceSetup) -> None:
+        self._ledger = ledger
+        self._device_setup = device_setup
+
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes by name."""
+        return tuple(sorted(self._ledger.view().nodes))
+
+    def counts(self) -> tuple[tuple[str, int], ...]:
+        """How many devices each node has, by name."""
+        nodes = self._ledger.view().nodes
+        return tuple((name, len(nodes[name].devices)) for name in sorted(nodes))
+
+    def alloc_map(self, node: str) -> dict[str, str]:
+        """Two-digit amounts by device of a node; devices with nothing on them are absent. Raises NotFound."""
+        self._known(node)
+        return alloc_map(self._ledger.view(), node)
+
+    def devices(self, node: str, *, offset: int = 0, limit: int | None = None) -> tuple[HeldDevice, ...]:
+        """The devices of a node in index order, free ones included, with the jobs on them. Raises NotFound."""
+        self._known(node)
+        view = self._ledger.view()
+        devices = sorted(view.nodes[node].devices, key=lambda device: (device.index, device.uuid))
+        end = None if limit is None else offset + limit
+        return tuple(held_device(view, device.uuid) for device in devices[offset:end])
+
+    def rows(self) -> list[MappedDevice]:
+        """Every device with its jobs, as `corral alloc-map` shows it."""
+        nodes = self._ledger.view().nodes
+        return [
+            _row(name, device, held)
+            for name in self.nodes()
+            for device, held in zip(
+                sorted(nodes[name].devices, key=lambda device: (device.index, device.uuid)),
+                self.devices(name),
+                strict=True,
+            )
+        ]
+
+    def rescan(self, node: str, caller: Caller) -> tuple[str, ...]:
+        """Compare the resource files with the ledger, and mend them. For administrators. Raises NotFound, Forbidden."""
+        must_be_admin(caller, "scanning the resource files again")
+        self._known(node)
+        return self._device_setup.rescan(self._ledger.view())
+
+    def _known(self, node: str) -> None:
+        names = self.nodes()
+        if node not in names:
+            raise NotFound(f"there is no node {node}; {nearest(node, names)}", field="agent_id")
+
+
+def _row(node: str, device: Device, held: HeldDevice) -> MappedDevice:
+    return MappedDevice(
+        uuid=device.uuid,
+        index=device.index,
+        name=device.model,
+        node=node,
+        means=device.means.value,
+        allocated_milli=held.allocated_milli,
+        jobs=tuple(HolderRow(job.job_id, job.user, job.share_milli, job.memory_mib) for job in held.jobs),
+        mig_profile=device.mig_profile,
+    )

@@ -1,0 +1,314 @@
+"""What a caller can ask: listings, reasons, forecasts. Nothing here changes anything."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from corral.clock import Clock
+from corral.control.controller import Controller
+from corral.control.querying.moments import shown
+from corral.control.querying.rows import device_rows, grant_rows, holding, job_row
+from corral.control.submitting.checks import check
+from corral.control.submitting.device_request import Asking
+from corral.control.submitting.new_jobs import completed, program_of, still_to_follow
+from corral.control.submitting.site_rules import LeastHeld, obey
+from corral.lifecycle.transitions import follows_no_more
+from corral.model.errors import NotFound
+from corral.model.job import Job, JobSpec, Phase
+from corral.model.plan import Plan, WaitReason
+from corral.model.rows import (
+    DeviceChoice,
+    DeviceRow,
+    DryRun,
+    Explanation,
+    JobDetail,
+    JobRow,
+    NearestRequest,
+    ServerInfo,
+    WaitPart,
+)
+from corral.model.submission import Submission
+from corral.model.units import count_of
+from corral.model.view import View
+from corral.ports import JobQuery, Ledger, Telemetry
+from corral.scheduling.explaining.why import HoldIndex, ended_sentence, explain, forecast, wait_reason
+from corral.scheduling.planner import Planner
+from corral.scheduling.promising.forecast import Expected, MakePlanner, foresee
+from corral.wire import to_plain
+
+PAGE = 100
+
+
+class Queries:
+    """Reads the ledger, the last plan and telemetry."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        controller: Controller,
+        telemetry: Telemetry,
+        clock: Clock,
+        *,
+        asking: Asking,
+        planner: MakePlanner = Planner,
+        log_path: Callable[[str], Path],
+        about: Callable[[], ServerInfo],
+        trouble: Callable[[str], str | None],
+    ) -> None:
+        self._ledger = ledger
+        self._controller = controller
+        self._telemetry = telemetry
+        self._clock = clock
+        self._about = about
+        self._trouble = trouble
+        self._asking = asking
+        self._planner = planner
+        self.log_path = log_path
+        self._index: tuple[Plan, HoldIndex] | None = None
+
+    def find(self, job_id: str) -> Job:
+        """A job in any phase. Raises NotFound."""
+        job = self._ledger.view().jobs.get(job_id) or self._ledger.find_job(job_id)
+        if job is None:
+            if elements := self._ledger.find_array(job_id):
+                raise NotFound(f"{job_id} is an array; name one of its elements, such as {elements[0].id}")
+            raise NotFound(f"there is no job {job_id}; `corral ps --all` lists those there are")
+        return job
+
+    def named(self, job_id: str) -> tuple[Job, ...]:
+        """The job, or the elements of the array, that an id names; () when it names none."""
+        job = self._ledger.find_job(job_id)
+        return (job,) if job is not None else self._ledger.find_array(job_id)
+
+    def jobs(self, query: JobQuery, *, active_only: bool, starts: bool = False) -> tuple[list[JobRow], int | None]:
+        """A page of jobs, newest first, and the sequence to go on below (None when that was all).
+
+        With `starts` the queue is led on in thought, to tell of all that wait when they are expected to start.
+        """
+        if active_only:
+            matching = [job for job in self._ledger.view().jobs.values() if _matches(job, query)]
+            found: Sequence[Job] = sorted(matching, key=lambda job: -job.sequence)[: query.limit]
+        else:
+            found = self._ledger.jobs(query)
+        more = query.limit is not None and len(found) == query.limit
+        rows = [self._row(job) for job in found]
+        if starts:
+            waiting = [row.id for row in rows if row.phase is Phase.PENDING]
+            expected = foresee(self._ledger.view(), self._clock.now(), waiting, planner=self._planner)
+            rows = [_expecting(row, expected[row.id]) if row.id in expected else row for row in rows]
+        return shown(rows, self._clock), found[-1].sequence if more else None
+
+    def job(self, job_id: str) -> JobDetail:
+        """One job with everything that is known of it."""
+        job = self.find(job_id)
+        allocation = self._ledger.last_allocation(job)
+        spec = to_plain(job.spec)
+        del spec["env"]
+        info = None if allocation is None else allocation.gpu_info
+        row = job_row(job, None, None, allocation) if job.phase is not Phase.PENDING else self._row(job)
+        listed = {name: getattr(row, name) for name in JobRow.__dataclass_fields__}
+        detail = JobDetail(**listed, spec=spec, gpu_info=to_plain(info), waits_for=job.waits_for)
+        return shown(detail, self._clock)
+
+    def ended(self, ids: Sequence[str]) -> tuple[bool, list[JobRow]]:
+        """Whether all of these jobs (or arrays) have ended, and the row of each. Raises NotFound."""
+        active = self._ledger.view().jobs
+        known = {job.id: job for job in self._ledger.find_jobs([job_id for job_id in ids if job_id not in active])}
+        found: list[Job] = []
+        for job_id in ids:
+            job = active.get(job_id) or known.get(job_id)
+            elements = (job,) if job is not None else self._ledger.find_array(job_id)
+            if not elements:
+                raise NotFound(f"there is no job {job_id}; `corral ps --all` lists those there are")
+            found.extend(elements)
+        return all(job.phase.terminal for job in found), shown([self._row(job) for job in found], self._clock)
+
+    def is_live(self, job_id: str) -> bool:
+        """Whether the job, or an element of the array, has not ended. Quick, for only the view is asked."""
+        jobs = self._ledger.view().jobs
+        if job_id in jobs:
+            return not jobs[job_id].phase.terminal
+        return any(job.array_id == job_id and not job.phase.terminal for job in jobs.values())
+
+    def notes(self, job_id: str) -> tuple[str, ...]:
+        """What the user is told of a job that was just accepted; () when there is nothing, or it is over already."""
+        job = self._ledger.view().jobs.get(job_id)
+        return () if job is None else job.spec.notes
+
+    def why(self, job_id: str) -> Explanation:
+        """Why a job waits, or how its wait was spent; of an array, how it stands. Raises NotFound."""
+        if job_id not in self._ledger.view().jobs and (elements := self._ledger.find_array(job_id)):
+            return self._why_array(job_id, elements)
+        job = self.find(job_id)
+        now = self._clock.now()
+        waited = tuple(WaitPart(reason, seconds) for reason, seconds in self._controller.waited(job))
+        view = self._ledger.view()
+        if job.phase is not Phase.PENDING:
+            return self._why_not_waiting(view, job, now, waited)
+        told = explain(view, job, self._holds().of(job), now, plan=self._controller.plan, planner=self._planner)
+        obstacle, sentence = self._controller.obstacle, told.sentence
+        if obstacle is not None:
+            first = f"{job.title} waits, for nothing starts now: {obstacle}."
+            sentence = first if told.reason is WaitReason.NOT_REACHED else f"{first} Then, too: {sentence}"
+        answer = Explanation(
+            job.id,
+            job.phase,
+            sentence,
+            position=told.position,
+            expected_start=told.expected_start if obstacle is None else None,
+            starts_now_with=told.starts_now_with if obstacle is None else None,
+            waited=waited,
+            expected_start_is=told.certainty if obstacle is None else None,
+            eviction=job.eviction,
+            evictions=job.evictions,
+            lost_s=job.lost_s,
+            makes_room=told.makes_room,
+            obstacle=obstacle,
+        )
+        return shown(answer, self._clock)
+
+    def _why_not_waiting(self, view: View, job: Job, now: float, waited: tuple[WaitPart, ...]) -> Explanation:
+        """What became of a job that waits no longer; when one that makes room for another goes on."""
+        allocation = view.allocations.get(job.allocation_id or "")
+        trouble = self._trouble(job.allocation_id or "")
+        again = Expected()
+        if job.phase is Phase.STOPPING and job.stop_reason is Phase.PENDING:
+            again = foresee(view, now, [job.id], planner=self._planner)[job.id]
+        return Explanation(
+            job.id,
+            job.phase,
+            ended_sentence(job, now) + (f"; {trouble}" if trouble else ""),
+            expected_start=again.start_at,
+            expected_start_is=again.certainty,
+            holds=None if allocation is None else holding(view, allocation),
+            enforcement=None if allocation is None else allocation.enforcement,
+            waited=waited,
+            eviction=job.eviction,
+            evictions=job.evictions,
+            lost_s=job.lost_s,
+        )
+
+    def _why_array(self, array_id: str, elements: Sequence[Job]) -> Explanation:
+        """How many elements are in which phase, and why the first of those that wait does."""
+        counts = Counter(job.phase for job in elements)
+        words = [f"{counts[phase]} {_standing(phase)}" for phase in Phase if counts[phase]]
+        told = f"array {array_id} has {count_of(len(elements), 'element')}: {', '.join(words)}"
+        unlike = [job for job in elements if job.phase is not Phase.SUCCEEDED]
+        order = (Phase.PENDING, Phase.RUNNING)
+        chief = min(unlike or elements, key=lambda job: (*(job.phase is not phase for phase in order), job.sequence))
+        answer = self.why(chief.id)
+        if chief.phase is Phase.PENDING:
+            return replace(answer, id=array_id, reason=f"{told}. Next, {chief.id}: {answer.reason}")
+        return replace(answer, id=array_id, reason=told, waited=())
+
+    def dry_run(self, submission: Submission, user: str) -> DryRun:
+        """Whether the submission would start now, on which devices; or why not, and the nearest that would."""
+        submission, notes = self._asking.settle(submission, user)
+        check(submission)
+        view = self._ledger.view()
+        obey(view, submission, user, LeastHeld())
+        submission = completed(submission, view.limits)
+        stands = still_to_follow(view, _stand_in(submission, user), self.named)
+        if stands.lost is not None:
+            return DryRun(
+                starts_now=False, possible=False, reason=f"it would be cancelled: {follows_no_more(stands.lost)}"
+            )
+        told = forecast(
+            view,
+            submission,
+            user,
+            self._clock.now(),
+            waits_for=stands.waits_for,
+            plan=self._controller.plan,
+            planner=self._planner,
+        )
+        uuids, grants = ((), ()) if told.placement is None else (told.placement.uuids, told.placement.grants)
+        answer = DryRun(
+            starts_now=told.placement is not None,
+            possible=told.possible,
+            devices=tuple(_named(view, uuid) for uuid in uuids),
+            grants=grant_rows(grants),
+            notes=notes,
+            reason=told.sentence if told.possible else self._asking.explained(told.sentence, submission.request, view),
+            expected_start=told.expected_start,
+            expected_start_is=told.certainty,
+            nearest=None if told.nearest is None else NearestRequest(told.nearest),
+        )
+        return shown(answer, self._clock)
+
+    def devices(self) -> list[DeviceRow]:
+        """Every device with its state, its holders and its processes."""
+        return shown(device_rows(self._ledger.view(), self._telemetry.latest()), self._clock)
+
+    def uuid_of(self, device: str) -> str:
+        """The UUID of a device named by UUID, by its beginning, or by index. Raises NotFound."""
+        known = [d for node in self._ledger.view().nodes.values() for d in node.devices]
+        found = [d.uuid for d in known if device in (d.uuid, str(d.index))]
+        found = found or [d.uuid for d in known if len(device) >= 4 and d.uuid.startswith(device)]
+        if len(found) != 1:
+            listing = ", ".join(str(d.index) for d in known) or "none"
+            raise NotFound(
+                f"there is no device {device} here; there are {listing} (`corral devices` lists their UUIDs)"
+            )
+        return found[0]
+
+    def server(self) -> ServerInfo:
+        """What this server is."""
+        view = self._ledger.view()
+        devices = sum(len(node.devices) for node in view.nodes.values())
+        return replace(self._about(), devices=devices, obstacle=self._controller.obstacle)
+
+    def _row(self, job: Job) -> JobRow:
+        if job.phase is not Phase.PENDING:
+            return job_row(job, None, None, self._ledger.view().allocations.get(job.allocation_id or ""))
+        hold = self._holds().of(job)
+        now = self._clock.now()
+        expected_start = None if hold is None else hold.expected_start
+        what = None if expected_start is None else self._holds().certainty(job.id, now)
+        reason = wait_reason(job, hold, now)
+        if self._controller.obstacle is not None and hold is None and reason is WaitReason.NOT_REACHED:
+            reason = WaitReason.DISK
+        return job_row(job, reason, expected_start, certainty=what)
+
+    def _holds(self) -> HoldIndex:
+        """The last plan's holds, indexed once a plan."""
+        plan, index = self._controller.plan, self._index
+        if index is None or index[0] is not plan:
+            index = self._index = (plan, HoldIndex(plan, self._ledger.view()))
+        return index[1]
+
+
+def _stand_in(submission: Submission, user: str) -> Job:
+    """The submission as a job, or as the first element of its array."""
+    name = submission.name or (program_of(submission.command) if submission.command else "")
+    spec = JobSpec(user=user, name=name, after=submission.after)
+    index = submission.array.indices[0] if submission.array is not None else None
+    return Job("", 0, spec, 0.0, array_index=index)
+
+
+def _expecting(row: JobRow, expected: Expected) -> JobRow:
+    """The row with what was foreseen; what it has stays where nobody can tell more."""
+    if expected.start_at is None:
+        return row
+    return replace(row, expected_start=expected.start_at, expected_start_is=expected.certainty)
+
+
+def _standing(phase: Phase) -> str:
+    return "waiting" if phase is Phase.PENDING else phase.value.lower().replace("_", " ")
+
+
+def _matches(job: Job, query: JobQuery) -> bool:
+    return (
+        not job.phase.terminal
+        and (query.user is None or job.spec.user == query.user)
+        and (not query.phases or job.phase in query.phases)
+        and (query.array_id is None or job.array_id == query.array_id)
+        and (query.name is None or job.spec.name == query.name)
+        and (query.before_sequence is None or job.sequence < query.before_sequence)
+    )
+
+
+def _named(view: View, uuid: str) -> DeviceChoice:
+    found = view.device(uuid)
+    return DeviceChoice(uuid, found[1].index, found[1].model) if found else DeviceChoice(uuid)

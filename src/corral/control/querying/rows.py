@@ -1,0 +1,182 @@
+"""What listings show: rows of jobs and devices."""
+
+from collections.abc import Mapping, Sequence
+
+from corral.model.allocation import Allocation, Grant
+from corral.model.certainty import Certainty
+from corral.model.device import Device, DeviceCondition, DeviceSample, availability_score
+from corral.model.job import Job, Request
+from corral.model.plan import WaitReason
+from corral.model.rows import DeviceRow, GrantRow, HolderRow, JobRow, LinkRow, ProcessRow
+from corral.model.units import MILLI_PER_DEVICE, format_memory, format_share
+from corral.model.view import View
+from corral.scheduling.explaining.phrases import count_of_cpus
+
+
+def job_row(
+    job: Job,
+    wait: WaitReason | None,
+    expected_start: float | None,
+    allocation: Allocation | None = None,
+    *,
+    certainty: Certainty | None = None,
+) -> JobRow:
+    """A job as `ps` lists it, with why it waits and until when, where it does, and what it holds, if known.
+
+    `certainty` says what the expected start is.
+    """
+    spec = job.spec
+    grants = () if allocation is None else allocation.placement.grants
+    return JobRow(
+        id=job.id,
+        array_id=job.array_id,
+        array_index=job.array_index,
+        name=spec.name,
+        user=spec.user,
+        phase=job.phase,
+        exit_code=job.exit_code,
+        signal=job.signal,
+        reason=job.reason,
+        devices=job.devices,
+        priority=spec.priority,
+        submitted_at=job.submitted_at,
+        started_at=job.started_at,
+        ended_at=job.ended_at,
+        attempts=job.attempts,
+        kind=spec.kind,
+        held=job.held,
+        queue=spec.queue,
+        project=spec.project,
+        command=spec.command,
+        gpus=spec.request.devices * spec.request.gang_size,
+        gpus_milli=sum(grant.share_milli for grant in grants) or _asked_milli(spec.request),
+        grants=grant_rows(grants),
+        enforcement=None if allocation is None else allocation.enforcement,
+        time_limit_s=spec.time_limit_s,
+        sequence=job.sequence,
+        wait=None if wait is None else wait.value,
+        expected_start=expected_start,
+        expected_start_is=certainty,
+        eviction=job.eviction,
+        evictions=job.evictions,
+        lost_s=job.lost_s,
+        begin_at=spec.begin_at,
+    )
+
+
+def _asked_milli(request: Request) -> int | None:
+    """What is asked for, None where only the device can say what share of it the memory comes to."""
+    return None if request.share_of_memory else request.total_milli
+
+
+def grant_rows(grants: Sequence[Grant]) -> tuple[GrantRow, ...]:
+    """What a job has of each device."""
+    return tuple(GrantRow(grant.uuid, grant.share_milli, grant.memory_mib) for grant in grants)
+
+
+def device_rows(view: View, samples: Mapping[str, DeviceSample]) -> list[DeviceRow]:
+    """Every device as `status` lists it, in node and index order."""
+    return [
+        _device_row(view, node_name, device, samples.get(device.uuid))
+        for node_name in sorted(view.nodes)
+        for device in sorted(view.nodes[node_name].devices, key=lambda d: (d.index, d.uuid))
+    ]
+
+
+def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample | None) -> DeviceRow:
+    condition = view.conditions.get(device.uuid) or DeviceCondition(
+        device.uuid, unreadable="not sampled yet", cordoned=view.cordons.get(device.uuid)
+    )
+    held = [view.allocations[allocation_id] for allocation_id in view.holders.get(device.uuid, ())]
+    of_slices = [view.allocations[a] for part in device.partitions for a in view.holders.get(part.uuid, ())]
+    state = condition.state(
+        allocated=any(not allocation.reserved for allocation in (*held, *of_slices)),
+        reserved=any(allocation.reserved for allocation in (*held, *of_slices)),
+    )
+    seen = sample or DeviceSample(device.uuid, 0.0)
+    return DeviceRow(
+        uuid=device.uuid,
+        index=device.index,
+        name=device.model,
+        state=state.value,
+        memory_total_mib=device.memory_mib,
+        memory_used_mib=seen.memory_used_mib,
+        memory_free_mib=seen.memory_free_mib,
+        utilization_pct=seen.utilization_pct,
+        temperature_c=seen.temperature_c,
+        power_w=_watts(seen.power_mw),
+        holders=tuple(
+            HolderRow(allocation.job_id, allocation.user, grant.share_milli, grant.memory_mib)
+            for allocation in held
+            for grant in allocation.placement.grants
+            if grant.uuid == device.uuid
+        ),
+        processes=tuple(
+            ProcessRow(process.pid, process.user, process.command, process.memory_mib, process.job_id)
+            for process in seen.processes or ()
+        ),
+        state_reason=condition.reason(state),
+        state_since=condition.since(state),
+        since=condition.strangers_since,
+        node=node_name,
+        compute_capability=_dotted(device.compute_capability),
+        power_limit_w=_watts(device.power_limit_mw),
+        pci_bus_id=device.pci_bus_id,
+        numa_node=device.numa_node,
+        mig_enabled=device.mig_enabled,
+        mig_profile=device.mig_profile,
+        parent=device.parent_uuid,
+        means=device.means.value,
+        links=tuple(LinkRow(link.peer_uuid, link.kind, link.lanes) for link in device.links),
+        availability=_availability(view, device, seen),
+        vgpu_layer=None if device.virtual is None else device.virtual.name,
+        vgpu_cuda=None if device.virtual is None else _dotted(device.virtual.baseline),
+    )
+
+
+def _availability(view: View, device: Device, seen: DeviceSample) -> float | None:
+    if seen.memory_free_mib is None or seen.utilization_pct is None:
+        return None
+    weight = view.availability_memory_weight
+    return availability_score(seen.memory_free_mib, device.memory_mib, seen.utilization_pct, weight)
+
+
+def holding(view: View, allocation: Allocation) -> str | None:
+    """What a job holds of devices, and what stands behind that; None when it has none, or it was not recorded.
+
+    "holds 0.6 of GPU 0 with 1.2G, 2 CPUs; memory guarded, compute advisory, CPUs enforced".
+    """
+    if allocation.enforcement is None:
+        return None
+    known = {device.uuid: device for node in view.nodes.values() for device in node.devices}
+    parts = [_part(known.get(grant.uuid), grant) for grant in allocation.placement.grants]
+    members, behind = allocation.placement.members, allocation.enforcement
+    cpu_milli, memory_mib = sum(m.cpu_milli for m in members), sum(m.host_memory_mib for m in members)
+    if cpu_milli:
+        parts.append(count_of_cpus(cpu_milli))
+    if memory_mib:
+        parts.append(f"{format_memory(memory_mib)} of host memory")
+    levels = (
+        ("memory", behind.memory), ("compute", behind.compute),
+        ("CPUs", behind.cpus), ("host memory", behind.host_memory),
+    )  # fmt: skip
+    told = ", ".join(f"{what} {level}" for what, level in levels if level is not None)
+    return f"holds {', '.join(parts)}; {told}"
+
+
+def _part(device: Device | None, grant: Grant) -> str:
+    name = grant.uuid if device is None else f"GPU {device.index}"
+    if device is not None and device.mig_profile is not None:
+        return f"{name}, a slice {device.mig_profile}"
+    if grant.share_milli == MILLI_PER_DEVICE:
+        return name
+    memory = "" if grant.memory_mib is None else f" with {format_memory(grant.memory_mib)}"
+    return f"{format_share(grant.share_milli)} of {name}{memory}"
+
+
+def _watts(milliwatts: int | None) -> float | None:
+    return None if milliwatts is None else milliwatts / 1000
+
+
+def _dotted(version: tuple[int, int] | None) -> str | None:
+    return None if version is None else f"{version[0]}.{version[1]}"

@@ -1,0 +1,36 @@
+"""What was used in a period, and by whom: the ledger's sums through the rules of accounting."""
+
+from corral.accounting.usage import total, usage
+from corral.clock import Clock
+from corral.control.querying.moments import shown
+from corral.model.errors import Refused
+from corral.model.rows import Usage
+from corral.model.run_history import UsageBy
+from corral.ports import Ledger
+
+DEFAULT_PERIOD_S = 7 * 24 * 3600.0
+
+
+class Accounts:
+    """Tells of allocations that have ended, and of those that have not as far as they have come."""
+
+    def __init__(self, ledger: Ledger, clock: Clock) -> None:
+        self._ledger = ledger
+        self._clock = clock
+
+    def usage(self, by: UsageBy, *, since: float | None = None, until: float | None = None) -> Usage:
+        """GPU-hours held between two moments (Unix seconds): now where `until` is None or later, and a week before.
+
+        Raises Refused for a period that ends before it begins.
+        """
+        now = self._clock.now()
+        end = now if until is None else min(self._clock.taken(until), now)
+        begin = end - DEFAULT_PERIOD_S if since is None else self._clock.taken(since)
+        if begin >= end:
+            raise Refused(
+                f"since: the period from {begin:.0f} to {end:.0f} has no length; "
+                "give a moment (Unix seconds) before now and before `until`",
+                field="since",
+            )
+        held = self._ledger.held(begin, end)
+        return shown(Usage(by.value, begin, end, usage(held, by), total(held)), self._clock)

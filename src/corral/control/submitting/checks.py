@@ -1,0 +1,221 @@
+"""What a submission must be like to make sense to any cluster; what this one cannot serve is the planner's to say."""
+
+import resource
+from collections import Counter
+from math import isfinite
+
+from corral.control.submitting.bounds import MAX_ARRAY_ELEMENTS, MAX_DEVICES, between, check_bounds
+from corral.model.dependency import clauses_of
+from corral.model.errors import Refused, nearest
+from corral.model.job import JobKind, Request
+from corral.model.means import Means
+from corral.model.output import check_pattern
+from corral.model.submission import ArraySpec, Submission
+from corral.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI
+
+MAX_NAME_LENGTH = 200
+MAX_SPEEDS = 100
+MAX_LABELS = 100
+MAX_TIME_LIMIT_S = 1e10
+MAX_BEGIN_AT = 1e10
+MAX_INDEX = 2**31 - 1
+CHECKPOINT_SIGNALS = ("USR1", "USR2", "HUP", "INT", "TERM")
+MAX_CHECKPOINT_GRACE_S = 3600.0
+
+_LIMITS = frozenset(name.removeprefix("RLIMIT_") for name in dir(resource) if name.startswith("RLIMIT_"))
+
+
+def check(submission: Submission) -> None:
+    """Raises Refused, naming the field and what would be accepted."""
+    request = submission.request
+    if submission.kind is JobKind.RUN and not submission.command:
+        raise Refused(
+            "there is no command to run; write it after --, such as: corral run -- python train.py", field="command"
+        )
+    if submission.command and not submission.command[0]:
+        raise Refused("command[0] is empty; it is the program to run, by its name or its path", field="command[0]")
+    if submission.kind is JobKind.RESERVE and submission.command:
+        raise Refused("a reservation runs no command; submit a job for that", field="command")
+    if submission.kind is not JobKind.RUN and request.devices == 0:
+        raise Refused("a reservation is of at least 1 GPU", field="gpus")
+    _check_request(request)
+    _check_gang(request)
+    _check_speeds(submission.speeds)
+    check_bounds(submission)
+    for field, word in (("name", submission.name), ("queue", submission.queue), ("project", submission.project)):
+        if len(word) > MAX_NAME_LENGTH or not word.isprintable():
+            raise Refused(
+                f"{field}: {word!r:.60} will not do; a line of at most {MAX_NAME_LENGTH} printable characters will",
+                field=field,
+            )
+    if submission.time_limit_s is not None and not 0 < submission.time_limit_s < MAX_TIME_LIMIT_S:
+        raise Refused(
+            f"time_limit_s: {submission.time_limit_s:g} is no time limit; it must be above 0 and below "
+            f"{MAX_TIME_LIMIT_S:g} (leave it out for none)",
+            field="time_limit_s",
+        )
+    if submission.begin_at is not None and not 0 <= submission.begin_at <= MAX_BEGIN_AT:
+        raise Refused(
+            f"begin_at: {submission.begin_at:g} is no begin time; it is in Unix seconds, from 0 to {MAX_BEGIN_AT:g}",
+            field="begin_at",
+        )
+    if submission.checkpoint_signal not in (None, *CHECKPOINT_SIGNALS):
+        raise Refused(
+            f"checkpoint_signal: {submission.checkpoint_signal!r:.40} will not do; one of "
+            f"{', '.join(CHECKPOINT_SIGNALS)} will",
+            field="checkpoint_signal",
+        )
+    if not 0 < submission.checkpoint_grace_s <= MAX_CHECKPOINT_GRACE_S:
+        raise Refused(
+            f"checkpoint_grace_s: {submission.checkpoint_grace_s:g} will not do; above 0 and up to "
+            f"{MAX_CHECKPOINT_GRACE_S:g} s will",
+            field="checkpoint_grace_s",
+        )
+    clauses_of(submission.after)
+    _check_output(submission)
+    _check_surroundings(submission)
+    if submission.array is not None:
+        _check_array(submission.array)
+
+
+def _check_output(submission: Submission) -> None:
+    for field, pattern in (("output", submission.output), ("error", submission.error)):
+        if pattern is not None:
+            check_pattern(pattern, field)
+    if submission.open_mode not in (None, "append", "truncate"):
+        raise Refused(
+            f"open_mode: {submission.open_mode!r:.40} will not do; append or truncate will", field="open_mode"
+        )
+
+
+def _check_request(request: Request) -> None:
+    check_bounds(request)
+    _check_share(request)
+    _check_labels(request.labels)
+    for field, version in (
+        ("min_compute", request.min_compute),
+        ("min_driver", request.min_driver),
+        ("min_cuda", request.min_cuda),
+    ):
+        if version is not None and not (version and all(0 <= part <= 1_000_000 for part in version)):
+            raise Refused(f"{field}: {list(version)} is no version; write its parts, such as [8, 0]", field=field)
+    for field, words in (
+        ("models", request.models),
+        ("device_uuids", request.device_uuids),
+        ("avoid_jobs", request.avoid_jobs),
+    ):
+        if not all(words):
+            raise Refused(f"{field}: an empty name is among them; leave it out", field=field)
+
+
+def _check_gang(request: Request) -> None:
+    if request.gang_size == 1 and not (request.one_node or request.spread):
+        return
+    if request.gang_size == 1:
+        field = "one_node" if request.one_node else "spread"
+        raise Refused(f"{field}: it says where a gang's members go, and this job is no gang; see --gang", field=field)
+    if request.one_node and request.spread:
+        raise Refused("--one-node and --spread are opposites; leave one of them out", field="spread")
+    if request.devices == 0 or request.device_uuids or not request.whole:
+        what = "its members would have no GPU"
+        if request.devices:
+            what = "named GPUs are one member's" if request.device_uuids else "its members would hold parts of GPUs"
+        raise Refused(
+            f"gang_size: each member of a gang of {request.gang_size} has whole GPUs of its own, and {what}; "
+            "leave --gang out",
+            field="gang_size",
+        )
+
+
+def _check_labels(labels: tuple[tuple[str, str], ...]) -> None:
+    between(len(labels), 0, MAX_LABELS, "labels", "how many there are")
+    _refuse_twice([key for key, _ in labels], "labels")
+    for word in (word for pair in labels for word in pair):
+        if len(word) > MAX_NAME_LENGTH or not (word and word.isprintable()):
+            raise Refused(f"labels: {word!r:.60} is no part of a label; write KEY=VALUE", field="labels")
+
+
+def _check_speeds(speeds: tuple[tuple[str, float], ...]) -> None:
+    between(len(speeds), 0, MAX_SPEEDS, "speeds", "how many models they name")
+    _refuse_twice([model.lower() for model, _ in speeds], "speeds")
+    for model, speed in speeds:
+        if len(model) > MAX_NAME_LENGTH or not (model.isprintable() and any(map(str.isalnum, model))):
+            raise Refused(f"speeds: {model!r:.60} names no device model; write such as V100", field="speeds")
+        if not (isfinite(speed) and speed >= 0):
+            raise Refused(
+                f"speeds: {speed:g} is no speed on {model}; 1 is as usual, 2 twice as fast, 0 cannot run there",
+                field="speeds",
+            )
+
+
+def _refuse_twice(names: list[str], field: str) -> None:
+    for name, times in Counter(names).items():
+        if times > 1:
+            raise Refused(f"{field}: {name} is given {times} times; leave all but one of them out", field=field)
+
+
+def _check_share(request: Request) -> None:
+    """A share is of hundredths; a split one is of one member's device, and of one device only on MPS."""
+    for field, milli in (("share_milli", request.share_milli), ("split_milli", request.split_milli)):
+        if milli is not None and milli % SHARE_QUANTUM_MILLI:
+            raise Refused(f"{field}: shares come in hundredths, so in multiples of 10; {milli} is none", field=field)
+    if request.devices:
+        _check_whole(request)
+    if request.split_milli is None:
+        return
+    if not SHARE_QUANTUM_MILLI <= request.split_milli <= MAX_DEVICES * MILLI_PER_DEVICE:
+        raise Refused(
+            f"split_milli: a share is from 0.01 to {MAX_DEVICES} GPUs; {request.split_milli} thousandths is none",
+            field="split_milli",
+        )
+    if request.devices != 1 or request.share_milli != min(MILLI_PER_DEVICE, request.split_milli):
+        raise Refused(
+            "split_milli: a share that may be split is asked for with devices 1 and a share_milli that is the same, "
+            "or 1000 where it is more",
+            field="split_milli",
+        )
+    if request.means is Means.MPS and request.split_milli > MILLI_PER_DEVICE:
+        raise Refused("--share mps: a share on MPS is of one device; ask for 1 GPU or less", field="means")
+
+
+def _check_whole(request: Request) -> None:
+    """What only a part of a device can be asked for with, and what only a whole one can."""
+    if request.share_of_memory and request.memory_mib is None:
+        raise Refused("share_of_memory: it says that the memory decides, and none is given", field="memory_mib")
+    if not request.whole:
+        if request.mig_profile is not None:
+            raise Refused("share_milli: a MIG slice is given whole; leave share_milli out", field="share_milli")
+        if request.means is Means.EXCLUSIVE:
+            raise Refused("--share exclusive: an exclusive device is given whole; ask for --gpus 1", field="means")
+        return
+    for field in ("memory_mib", "memory_percent", "cores_percent"):
+        limit = getattr(request, field)
+        if limit is not None and not (field == "cores_percent" and limit == 100):
+            raise Refused(
+                f"{field}: a whole GPU is granted with all it has; leave {field} out, or ask for a part", field=field
+            )
+
+
+def _check_surroundings(submission: Submission) -> None:
+    for name in submission.env:
+        if not name or "=" in name:
+            raise Refused(f"env: {name!r:.60} is no name of a variable; it has a letter or more, and no =", field="env")
+    for name, limit in submission.rlimits:
+        if name not in _LIMITS:
+            raise Refused(f"rlimits: {name!r:.60} is no limit; {nearest(name, _LIMITS)}", field="rlimits")
+        between(limit, -1, 2**63 - 1, "rlimits", f"{name}; -1 is no limit")
+    if submission.kind is JobKind.RUN and not submission.workdir.startswith("/"):
+        raise Refused(
+            f"the working directory {submission.workdir!r:.200} is no whole path; write one from / on",
+            field="workdir",
+        )
+
+
+def _check_array(array: ArraySpec) -> None:
+    between(len(array.indices), 1, MAX_ARRAY_ELEMENTS, "array", "how many elements it has")
+    check_bounds(array)
+    if len(set(array.indices)) != len(array.indices):
+        raise Refused("array: an index is named twice; each element runs once", field="array")
+    for index in (min(array.indices), max(array.indices)):
+        if not 0 <= index <= MAX_INDEX:
+            raise Refused(f"array: {index} is no index; indices are from 0 to {MAX_INDEX}", field="array")

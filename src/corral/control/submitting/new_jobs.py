@@ -1,0 +1,195 @@
+"""From what a client sends to jobs that the ledger can hold: checked, completed, numbered."""
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from corral.access.caller import Caller
+from corral.control.submitting.site_rules import refuse_full
+from corral.lifecycle.transitions import follow_no_more
+from corral.model.dependency import (
+    Condition,
+    Dependency,
+    Settled,
+    clauses_of,
+    conditions_to_keep,
+    covers,
+    settle,
+)
+from corral.model.errors import Refused
+from corral.model.fact import Fact, JobSubmitted
+from corral.model.job import Job, JobKind, JobSpec, ProcessIdentity
+from corral.model.queue import Limits
+from corral.model.submission import Submission
+from corral.model.view import View
+from corral.ports import Decided
+
+_INTERPRETER = re.compile(r"python[\d.]*|pypy[\d.]*|bash|sh|zsh|node|perl|ruby|Rscript|julia")
+
+
+def spec_of(submission: Submission, caller: Caller, limits: Limits, owner: ProcessIdentity | None) -> JobSpec:
+    """The specification that the ledger keeps: the submission, who asked for it, and the site's defaults."""
+    submission = completed(submission, limits)
+    assert submission.priority is not None, "it is completed"
+    assert submission.retries is not None, "it is completed"
+    fallback = program_of(submission.command) if submission.command else submission.kind.value
+    return JobSpec(
+        user=caller.user,
+        command=submission.command,
+        name=submission.name or fallback,
+        kind=submission.kind,
+        request=submission.request,
+        priority=submission.priority,
+        queue=submission.queue,
+        project=submission.project,
+        time_limit_s=submission.time_limit_s,
+        retries=submission.retries,
+        after=submission.after,
+        begin_at=submission.begin_at,
+        output=submission.output,
+        error=submission.error,
+        open_mode=submission.open_mode,
+        env=_shared(tuple(sorted(submission.env.items()))),
+        workdir=submission.workdir,
+        umask=submission.umask,
+        uid=caller.uid,
+        gid=caller.gid,
+        groups=caller.groups,
+        rlimits=submission.rlimits,
+        checkpoint_signal=submission.checkpoint_signal,
+        checkpoint_grace_s=submission.checkpoint_grace_s,
+        owner=owner,
+        speeds=submission.speeds,
+    )
+
+
+def completed(submission: Submission, limits: Limits) -> Submission:
+    """The submission with what it leaves to the site: priority, retries, and the longest time limit."""
+    runs = submission.kind is JobKind.RUN
+    retries = limits.default_retries if submission.retries is None else submission.retries
+    longest_s = None if submission.kind is JobKind.ADOPT else limits.max_time_limit_s
+    return replace(
+        submission,
+        priority=limits.default_priority if submission.priority is None else submission.priority,
+        retries=retries if runs else 0,
+        time_limit_s=longest_s if submission.time_limit_s is None else submission.time_limit_s,
+    )
+
+
+def program_of(command: Sequence[str]) -> str:
+    """What a command is about: its program, or the script or module that an interpreter is given."""
+    program = os.path.basename(command[0])
+    if _INTERPRETER.fullmatch(program) is None:
+        return program
+    for at, word in enumerate(command[1:], start=1):
+        if word in ("-c", "-e"):
+            break
+        if word == "-m" or not word.startswith("-"):
+            named = command[at + 1 : at + 2] if word == "-m" else [os.path.basename(word)]
+            return "".join(named) or program
+    return program
+
+
+@lru_cache(maxsize=1000)
+def _shared(env: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+    """One copy of an environment for all jobs that come with it: ten thousand of a shell's would take 150 MB."""
+    return env
+
+
+def ids_needed(submission: Submission) -> int:
+    """How many numbers the submission takes: one, and for an array one more for each element."""
+    return 1 if submission.array is None else 1 + len(submission.array.indices)
+
+
+def jobs_of(submission: Submission, spec: JobSpec, ids: Sequence[str], now: float) -> tuple[Job, ...]:
+    """The jobs of a submission. The first id is the job's or the array's; each element takes a number of its own."""
+    begin_at = spec.begin_at if spec.begin_at is not None and spec.begin_at > now else None
+    if submission.array is None:
+        return (Job(ids[0], int(ids[0]), spec, now, held=submission.held, eligible_at=begin_at),)
+    return tuple(
+        Job(
+            f"{ids[0]}_{index}",
+            int(number),
+            spec,
+            now,
+            held=submission.held,
+            eligible_at=begin_at,
+            array_id=ids[0],
+            array_index=index,
+            array_limit=1 if single(spec.after) else submission.array.limit,
+        )
+        for index, number in zip(submission.array.indices, ids[1:], strict=True)
+    )
+
+
+def admit(view: View, jobs: Sequence[Job], find: Callable[[str], tuple[Job, ...]], at: float) -> Decided[None]:
+    """The facts of accepting `jobs` whole. `find` gives the jobs that an id names: one, or an array's elements.
+
+    A job that is to follow what can no longer come is cancelled at once: its fate must not hang on whether its parent
+    failed a moment before or after. Raises Refused for an unknown parent or a full queue.
+    """
+    refuse_full(view, jobs)
+    settled: dict[object, Settled] = {}
+    earlier: list[Job] = []
+    facts: list[Fact] = []
+    for job in jobs:
+        after = job.spec.after
+        if not after:
+            facts.append(JobSubmitted(job, at))
+            continue
+        # Alike for all elements of an array, unless each follows one of its own.
+        key = (
+            after,
+            job.array_id or job.id if single(after) else None,
+            job.array_index if _by_element(after) else None,
+        )
+        if key not in settled:
+            settled[key] = still_to_follow(view, job, find, earlier)
+        stands = settled[key]
+        kept = conditions_to_keep(stands, after)
+        facts.append(JobSubmitted(replace(job, waits_for=stands.waits_for, conditions=kept), at))
+        if stands.lost is not None:
+            facts.append(follow_no_more(job, stands.lost, at))
+        elif single(after):
+            earlier.append(job)
+    return Decided(tuple(facts), None)
+
+
+def still_to_follow(
+    view: View, job: Job, find: Callable[[str], tuple[Job, ...]], earlier: Sequence[Job] = ()
+) -> Settled:
+    """How the dependencies of a job that is submitted now stand; `earlier` are those submitted with it before it.
+
+    `find` is as for `admit`. Raises Refused for a dependency on what does not exist.
+    """
+    return settle(clauses_of(job.spec.after), lambda term: _parents(view, term, job, find, earlier))
+
+
+def single(after: tuple[str, ...]) -> bool:
+    """Whether no two jobs of the name and user are to run at once."""
+    return any(term.condition is Condition.SINGLETON for clause in clauses_of(after) for term in clause)
+
+
+def _by_element(after: tuple[str, ...]) -> bool:
+    return any(term.condition is Condition.CORR for clause in clauses_of(after) for term in clause)
+
+
+def _parents(
+    view: View, term: Dependency, job: Job, find: Callable[[str], tuple[Job, ...]], earlier: Sequence[Job]
+) -> list[Job]:
+    if term.condition is Condition.SINGLETON:
+        waiting = (*view.jobs.values(), *earlier)
+        return [one for one in waiting if covers(term, job, one) and not one.phase.terminal]
+    found = (view.jobs[term.job_id],) if term.job_id in view.jobs else find(term.job_id)
+    if not found:
+        raise Refused(f"--after {term}: there is no job {term.job_id}", field="after")
+    parents = [view.jobs.get(parent.id, parent) for parent in found]
+    if term.condition is Condition.CORR:
+        if job.array_index is None:
+            raise Refused(f"--after {term}: only elements of an array follow one each; add --array", field="after")
+        parents = [parent for parent in parents if covers(term, job, parent)]
+        if not parents:
+            raise Refused(f"--after {term}: {term.job_id} has no element {job.array_index} to follow", field="after")
+    return parents

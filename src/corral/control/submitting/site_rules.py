@@ -1,0 +1,138 @@
+"""What a site asks of submissions: queues and projects that exist, limits and quotas that a job can ever meet."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from corral.model.device import Node
+from corral.model.errors import Forbidden, Refused, nearest
+from corral.model.job import Job, JobKind, Phase, Request
+from corral.model.queue import Queue, Quota
+from corral.model.quota import Held
+from corral.model.submission import Submission
+from corral.model.units import format_duration, format_memory, format_share
+from corral.model.view import View
+from corral.scheduling.contradictions import DEFAULT_PROJECT
+from corral.scheduling.queueing.demand import REQUESTS_REMEMBERED, least_held
+
+
+class LeastHeld:
+    """The least that requests can come to on the devices of a view, remembered while its nodes stay the same."""
+
+    def __init__(self) -> None:
+        self._known: tuple[Mapping[str, Node] | None, dict[Request, Held]] = (None, {})
+
+    def __call__(self, view: View, request: Request) -> Held:
+        nodes, known = self._known
+        if nodes is not view.nodes or len(known) >= REQUESTS_REMEMBERED:
+            _, known = self._known = view.nodes, {}
+        if request not in known:
+            devices = (device for node in view.nodes.values() for device in node.devices)
+            known[request] = least_held(request, devices)
+        return known[request]
+
+
+def obey(view: View, submission: Submission, user: str, least_of: LeastHeld) -> None:
+    """Raises Refused for a submission that the site's rules would never let start, naming what would be accepted.
+
+    A site that has set up no queues or projects takes any.
+    """
+    queue, project = submission.queue, submission.project
+    if view.queues and queue not in view.queues:
+        raise Refused(f"there is no queue {queue!r} here; {nearest(queue, view.queues)}", field="queue")
+    if view.projects and project != DEFAULT_PROJECT and project not in view.projects:
+        raise Refused(f"there is no project {project!r} here; {nearest(project, view.projects)}", field="project")
+    found = view.projects.get(project)
+    if found is not None and found.users and user not in found.users:
+        raise Forbidden(f"project {project} is of {', '.join(found.users)}; {user} is none of them", field="project")
+    most_s, asked_s = view.limits.max_time_limit_s, submission.time_limit_s
+    if most_s is not None and asked_s is not None and asked_s > most_s and submission.kind is not JobKind.ADOPT:
+        raise Refused(
+            f"a time limit of {format_duration(asked_s)} is more than the {format_duration(most_s)} that the site "
+            "allows a job; ask for less, and go on from a checkpoint in a job that follows (--after)",
+            field="time_limit_s",
+        )
+    for kind, name, quota in _quotas(view, user, project, queue):
+        if (quota.share_milli, quota.devices, quota.memory_mib) != (None, None, None):
+            _refuse_above(f"{kind} {name}", quota, least_of(view, submission.request))
+
+
+def refuse_full(view: View, jobs: Sequence[Job]) -> None:
+    """Raises Refused when there is no place for so many more jobs in the site's queue, or in a line with a limit.
+
+    Such lines are the user's, the project's, and those of the queue and all above it, whoever waits below them.
+    """
+    most = view.limits.max_queue_size
+    if most is not None and len(view.jobs) + len(jobs) > most:
+        raise Refused(
+            f"the queue is full: {len(view.jobs)} jobs are in it, {len(jobs)} more would be, and the site allows "
+            f"{most}; send fewer at once, wait until some have ended, or cancel some"
+        )
+    spoken_for = dict.fromkeys((job.spec.user, job.spec.project, job.spec.queue) for job in jobs)
+    for kind, name, quota in dict.fromkeys(one for who in spoken_for for one in _quotas(view, *who)):
+        if quota.waiting is not None:
+            _refuse_line(view, jobs, kind, name, quota.waiting)
+
+
+def _refuse_line(view: View, jobs: Sequence[Job], kind: str, name: str, most: int) -> None:
+    below = [queue for queue in view.queues if name in _ancestry(view, queue)] if kind == "queue" else [name]
+    names = frozenset(below)
+    waiting = sum(getattr(job.spec, kind) in names and job.phase is Phase.PENDING for job in view.jobs.values())
+    more = sum(getattr(job.spec, kind) in names for job in jobs)
+    if waiting + more > most:
+        line, instead = ("the line of user", "cancel some") if kind == "user" else (kind, f"take another {kind}")
+        raise Refused(
+            f"{line} {name} is full: {waiting} jobs wait in it, {more} more would, and at most {most} may; "
+            f"wait until some have started, or {instead}",
+            field=kind,
+        )
+
+
+def _quotas(view: View, user: str, project: str, queue: str) -> Iterator[tuple[str, str, Quota]]:
+    """The user's quota, the project's, and those of the queue and all above it: whose, by kind and name, and what."""
+    yield "user", user, view.limits.of_user
+    if project in view.projects:
+        yield "project", project, view.projects[project].quota
+    for name in _ancestry(view, queue):
+        yield "queue", name, _with_loans(view, view.queues[name])
+
+
+def _ancestry(view: View, queue: str) -> list[str]:
+    """The queue and those above it, as far as the site has set them up."""
+    chain: list[str] = []
+    name: str | None = queue
+    while name is not None and name not in chain and name in view.queues:
+        chain.append(name)
+        name = view.queues[name].parent
+    return chain
+
+
+def _with_loans(view: View, queue: Queue) -> Quota:
+    """The queue's quota, in which it may borrow no more than the queues beside it have to lend."""
+    if not queue.quota.borrow_milli:
+        return queue.quota
+    beside = (one for one in view.queues.values() if one.parent == queue.parent and one.name != queue.name)
+    lendable_milli = sum(one.quota.share_milli or 0 for one in beside)
+    return replace(queue.quota, borrow_milli=min(queue.quota.borrow_milli, lendable_milli))
+
+
+def _refuse_above(who: str, quota: Quota, least: Held) -> None:
+    if quota.share_milli is not None:
+        most_milli = quota.share_milli + (quota.borrow_milli or 0)
+        if least.milli > most_milli:
+            raise Refused(
+                f"{who} may hold at most {format_share(most_milli)} GPUs at once and this job asks for "
+                f"{format_share(least.milli)}; ask for no more",
+                field="gpus",
+            )
+    if quota.devices is not None and least.devices > quota.devices:
+        raise Refused(
+            f"{who} may hold at most {quota.devices} GPUs at once and this job asks for {least.devices}; "
+            "ask for no more",
+            field="gpus",
+        )
+    if quota.memory_mib is not None and least.memory_mib > quota.memory_mib:
+        raise Refused(
+            f"{who} may hold at most {format_memory(quota.memory_mib)} of GPU memory at once and this job asks for "
+            f"{format_memory(least.memory_mib)}; ask for no more",
+            field="gpu_mem",
+        )

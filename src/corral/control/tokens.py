@@ -1,0 +1,117 @@
+"""Tokens for TCP: made, listed and revoked. The secret of one is told once, and only its digest is kept."""
+
+import logging
+import secrets
+from collections.abc import Callable
+from hashlib import sha256
+
+from corral.access.caller import Caller
+from corral.access.grant import last_moment, may_make, may_revoke, visible
+from corral.clock import Clock
+from corral.control.querying.moments import shown
+from corral.model.errors import Refused
+from corral.model.rows import MadeToken, TokenRow
+from corral.model.token import Token, TokenScope
+from corral.ports import TokenStore
+
+PREFIX = "corral_"
+"""What every secret begins with, so that one that leaked can be searched for: `corral_` and 64 hexadecimal digits."""
+
+LONGEST_S = 10 * 365 * 86400.0
+MOST_LIVE = 100
+"""A user has at most so many tokens that are good for something."""
+
+log = logging.getLogger(__name__)
+
+
+class TokenIssuer:
+    """Makes tokens for the users of this machine.
+
+    `account` tells the name and number of a user by name, None for nobody; `is_admin` whether the user of a number is
+    an administrator of this server; `only_user` is whom it runs jobs as, None where it does for everybody.
+    """
+
+    def __init__(
+        self,
+        tokens: TokenStore,
+        clock: Clock,
+        *,
+        account: Callable[[str], tuple[str, int] | None],
+        is_admin: Callable[[int], bool],
+        only_user: str | None,
+    ) -> None:
+        self._tokens = tokens
+        self._clock = clock
+        self._account = account
+        self._is_admin = is_admin
+        self._only_user = only_user
+
+    def make(self, user: str | None, scope: TokenScope, expires_in_s: float | None, caller: Caller) -> MadeToken:
+        """A token for `user` (the caller), good for so long (None: until it is revoked), with its secret.
+
+        Raises Refused, Forbidden, LedgerFailed.
+        """
+        if expires_in_s is not None and not 1 <= expires_in_s <= LONGEST_S:
+            raise Refused(
+                "a token expires in a second at the soonest and ten years at the latest, or never", field="expires"
+            )
+        named = caller.user if user is None else user
+        account = self._account(named)
+        # Others are told that they may not before they are told who exists.
+        if account is None and (caller.admin or named == caller.user):
+            raise Refused(f"there is no user {named!r:.80} on this machine", field="user")
+        name, uid = account or (named, -1)
+        now = self._clock.now()
+        may_make(caller, user=name, scope=scope, user_is_admin=self._is_admin(uid), only_user=self._only_user)
+        expires_at = last_moment(caller, None if expires_in_s is None else now + expires_in_s)
+        if sum(token.user == name and token.live(now) for token in self._tokens.all()) >= MOST_LIVE:
+            raise Refused(
+                f"{name} has {MOST_LIVE} tokens already; revoke one: corral token list, corral token revoke ID"
+            )
+        secret = PREFIX + secrets.token_hex(32)
+        parent = None if caller.token is None else caller.token.id
+        token = Token("", name, uid, scope, now, caller.user, expires_at, parent=parent)
+        token = self._tokens.add(token, digest_of(secret))
+        if any(one.id == parent and one.revoked_at is not None for one in self._tokens.all()):
+            self._tokens.revoke([token.id], now)  # the other was revoked since the caller showed it
+        log.info("token %s of scope %s made for %s by %s", token.id, scope, name, caller.user)
+        return shown(MadeToken(token.id, secret, name, scope, expires_at), self._clock)
+
+    def listed(self, caller: Caller, *, all: bool) -> list[TokenRow]:
+        """The caller's tokens, an administrator's view of everybody's; with `all`, those too that are over."""
+        now = self._clock.now()
+        tokens = [token for token in self._tokens.all() if visible(caller, token) and (all or token.live(now))]
+        return shown([_row(token, now) for token in tokens], self._clock)
+
+    def revoke(self, token_id: str, caller: Caller) -> tuple[str, ...]:
+        """End the token, and those that were made with it, at once; their ids. It may be said twice."""
+        tokens = self._tokens.all()
+        token = may_revoke(caller, next((one for one in tokens if one.id == token_id), None), token_id)
+        revoked = [token.id]
+        # Oldest first: a token comes before those that were made with it.
+        for one in tokens:
+            if one.parent in revoked:
+                revoked.append(one.id)
+        self._tokens.revoke(revoked, self._clock.now())
+        log.info("token %s revoked by %s", ", ".join(revoked), caller.user)
+        return tuple(revoked)
+
+
+def digest_of(secret: str) -> str:
+    """What is kept of a secret of 256 random bits: its SHA-256, which needs no salt."""
+    return sha256(secret.encode(errors="surrogateescape")).hexdigest()
+
+
+def _row(token: Token, now: float) -> TokenRow:
+    state = "revoked" if token.revoked_at is not None else "good" if token.live(now) else "expired"
+    return TokenRow(
+        id=token.id,
+        user=token.user,
+        scope=token.scope,
+        state=state,
+        created_at=token.created_at,
+        created_by=token.created_by,
+        expires_at=token.expires_at,
+        revoked_at=token.revoked_at,
+        last_used_at=token.last_used_at,
+    )

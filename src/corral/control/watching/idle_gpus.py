@@ -1,0 +1,44 @@
+"""The watch over GPUs that are held and not used while others wait for them."""
+
+import logging
+
+from corral.clock import Clock
+from corral.control.watching.guards import Stopper, Tell
+from corral.model.eviction import EvictionRule
+from corral.model.job import Phase
+from corral.ports import Ledger, Telemetry
+from corral.scheduling.evicting.idle_reclaim import Idle, IdlePolicy, judge_idle
+
+log = logging.getLogger(__name__)
+
+
+class IdleWatch:
+    """Warns the holders of idle GPUs in their logs, and releases what stays idle."""
+
+    def __init__(
+        self, ledger: Ledger, telemetry: Telemetry, clock: Clock, *, policy: IdlePolicy, tell: Tell, stopper: Stopper
+    ) -> None:
+        self._ledger = ledger
+        self._telemetry = telemetry
+        self._clock = clock
+        self._policy = policy
+        self._tell = tell
+        self._stopper = stopper
+        self._idle: dict[str, Idle] = {}
+
+    def look(self) -> None:
+        """One round."""
+        verdicts, self._idle = judge_idle(
+            self._ledger.view(), self._telemetry.latest(), self._idle, self._policy, self._clock.now()
+        )
+        for verdict in verdicts:
+            log.warning("job %s: %s", verdict.job_id, verdict.message)
+            self._tell(verdict.job_id, verdict.message)
+            if verdict.release:
+                self._stopper.end(
+                    verdict.job_id,
+                    Phase.CANCELLED,
+                    verdict.message,
+                    rule=EvictionRule.IDLE,
+                    for_job_id=verdict.for_job_id,
+                )

@@ -1,0 +1,1 @@
+"""Where work runs: each runtime launches, stops, reports and lists launches, and knows nothing of queues."""

@@ -1,0 +1,11 @@
+"""Jobs as processes of this machine, each under a supervisor of its own.
+
+Nothing is imported here: the zygote, which every supervisor is forked from, loads modules of this package without the
+rest of Corral, and each module it loads makes every fork slower.
+
+- `launches` is what the server holds: launch, stop, status, recovery. `link` and `watcher` tell it what happens,
+  `verification` holds records against living processes, `leftovers` kills what dead supervisors leave,
+  and `job_cgroups` has the cgroups.
+- `zygote`, `supervisor`, `start` and `joblog` run outside the server and use the standard library only.
+- `orders`, `records` and `claimed_list` are what the two sides say to each other, on disk.
+"""

@@ -1,0 +1,129 @@
+"""What the server asks the process runtime to run."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .orders import Command, Orders
+
+ALLOCATION_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+
+
+class LaunchError(Exception):
+    """A launch could not be handed over, or what was asked of it makes no sense. The message says what to do next."""
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchSpec:
+    """One launch of one job, complete: the job gets this environment and no other.
+
+    `uid`, `gid` and `groups` together name the user to become, which only a server that runs as root can do; without
+    them the job stays with the server's own. `rlimits` maps names such as "RLIMIT_NOFILE" to soft limits, which can
+    only lower what the server has. `cpu_milli` and `host_memory_mib` are what the job may have of the host, 0 being as
+    much as there is; it is held to that where the runtime can. `notes` are lines written at the head of the log.
+    `output` and `error` are files that get standard output and error in place of the log, emptied first unless
+    `append`. `checkpoint_signal` is the number of a signal that is sent `checkpoint_grace_s` before the time limit, if
+    that is longer; 0 is none. None in `kill_grace_s` and `log_max_bytes` takes the runtime's default.
+
+    Raises ValueError for values that no process could be started with.
+    """
+
+    allocation_id: str
+    job_id: str
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    workdir: str
+    log_path: str
+    scratch_path: str
+    umask: int = 0o022
+    uid: int | None = None
+    gid: int | None = None
+    groups: tuple[int, ...] | None = None
+    time_limit_s: float | None = None
+    kill_grace_s: float | None = None
+    log_max_bytes: int | None = None
+    rlimits: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    cpu_milli: int = 0
+    host_memory_mib: int = 0
+    output: str | None = None
+    error: str | None = None
+    append: bool = False
+    checkpoint_signal: int = 0
+    checkpoint_grace_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not ALLOCATION_ID.fullmatch(self.allocation_id):
+            raise ValueError(
+                f"allocation id {self.allocation_id!r} cannot name a directory: use up to 128 of A-Z a-z 0-9 _ - ."
+            )
+        if not self.argv or not self.argv[0]:
+            raise ValueError(f"job {self.job_id} has no command to run: argv needs at least a program")
+        if None in (self.uid, self.gid, self.groups) and (self.uid, self.gid, self.groups) != (None, None, None):
+            # With one of them missing the job would keep root's.
+            raise ValueError(f"job {self.job_id}: uid, gid and groups go together; name all three or none")
+        files = (self.output or "", self.error or "")
+        for text in (*self.argv, *self.env, *self.env.values(), self.workdir, *files):
+            if "\0" in text:
+                raise ValueError(
+                    f"job {self.job_id}: a NUL byte in {text!r}; no command, variable or path can hold one"
+                )
+        for name in self.env:
+            if not name or "=" in name:
+                raise ValueError(f"job {self.job_id}: {name!r} cannot name an environment variable")
+
+    @property
+    def changes_user(self) -> bool:
+        """Whether the job runs as somebody else than this process."""
+        if self.uid is None or self.gid is None or self.groups is None:
+            return False
+        own = (os.geteuid(), os.getegid(), set(os.getgroups()))
+        return (self.uid, self.gid, set(self.groups)) != own
+
+    def command(self, mark: Mapping[str, str], rlimits: Mapping[str, int]) -> Command:
+        """What to execute, with the runtime's mark in its environment and the limits that can be given."""
+        uid, gid, groups = (self.uid, self.gid, self.groups) if self.changes_user else (None, None, None)
+        return Command(
+            argv=list(self.argv),
+            env={**self.env, **mark},
+            workdir=self.workdir,
+            umask=self.umask,
+            uid=uid,
+            gid=gid,
+            groups=None if groups is None else list(groups),
+            rlimits=dict(rlimits),
+            output=self.output,
+            error=self.error,
+            append=self.append,
+        )
+
+    def orders(
+        self,
+        *,
+        kill_grace_s: float,
+        log_max_bytes: int,
+        notes: tuple[str, ...],
+        cgroup: str | None,
+        limits: list[str],
+        notify_path: str | None,
+        boot_at: float | None,
+    ) -> Orders:
+        """What the supervisor has to know; the arguments are what the runtime decides or defaults."""
+        return Orders(
+            allocation_id=self.allocation_id,
+            log_path=self.log_path,
+            scratch_path=self.scratch_path,
+            uid=-1 if self.uid is None else self.uid,
+            gid=-1 if self.gid is None else self.gid,
+            time_limit_s=self.time_limit_s,
+            kill_grace_s=kill_grace_s if self.kill_grace_s is None else self.kill_grace_s,
+            log_max_bytes=log_max_bytes if self.log_max_bytes is None else self.log_max_bytes,
+            notes=[*self.notes, *notes],
+            cgroup=cgroup,
+            limits=limits,
+            notify_path=notify_path,
+            checkpoint_signal=self.checkpoint_signal,
+            checkpoint_grace_s=self.checkpoint_grace_s,
+            boot_at=boot_at,
+        )

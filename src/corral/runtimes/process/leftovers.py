@@ -1,0 +1,108 @@
+"""Killing what a supervisor has left that died before its job."""
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Iterator
+
+from . import cgroup
+from .job_cgroups import JobCgroups
+from .killing import Left, kill_orphans
+from .procfs import ProcessIdentity
+from .verification import LaunchVerifier
+
+log = logging.getLogger(__name__)
+
+_RETRY_S = 0.02
+_RETRY_LIMIT_S = 1.0
+
+
+class LeftoverKiller:
+    """Kills the orphans of launches, on a thread for each. Safe from any thread.
+
+    `end_supervisor(allocation_id)` asks a supervisor that lives after all to end its job, and says whether there is
+    one; `on_swept(allocation_id)` is called once nothing of a launch is left.
+    """
+
+    def __init__(
+        self,
+        verifier: LaunchVerifier,
+        cgroups: JobCgroups,
+        end_supervisor: Callable[[str], bool],
+        on_swept: Callable[[str], None],
+    ) -> None:
+        self._verifier = verifier
+        self._cgroups = cgroups
+        self._end_supervisor = end_supervisor
+        self._on_swept = on_swept
+        self._lock = threading.Lock()
+        self._held_off: set[str] = set()
+        self._sweeping: set[str] = set()
+        self._swept: set[str] = set()
+        self._closed = threading.Event()
+
+    def close(self) -> None:
+        """Leave the rest to the next server."""
+        self._closed.set()
+
+    def sweep(self, allocation_id: str) -> bool:
+        """Have what a dead supervisor left killed; True until that is done. To be called again, to learn that."""
+        with self._lock:
+            if allocation_id in self._swept:
+                return False
+            if allocation_id in self._sweeping or allocation_id in self._held_off:
+                return True
+            self._sweeping.add(allocation_id)
+        name = f"sweep-{allocation_id}"
+        threading.Thread(target=self._run, args=(allocation_id,), name=name, daemon=True).start()
+        return True
+
+    @contextlib.contextmanager
+    def held_off(self, allocation_id: str) -> Iterator[None]:
+        """Begin no sweep of this launch meanwhile, as while it is decided whether it ever ran."""
+        with self._lock:
+            self._held_off.add(allocation_id)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._held_off.discard(allocation_id)
+
+    def forget(self, allocation_id: str) -> None:
+        """The launch's record is removed."""
+        with self._lock:
+            self._swept.discard(allocation_id)
+
+    def _run(self, allocation_id: str) -> None:
+        pause_s = _RETRY_S
+        left = self._verifier.processes_left(allocation_id)
+        dying: dict[ProcessIdentity, None] = {}
+        while not self._is_swept(allocation_id, left, dying):
+            if self._closed.wait(pause_s):
+                return
+            pause_s = min(pause_s * 2, _RETRY_LIMIT_S)
+        with self._lock:
+            self._sweeping.discard(allocation_id)
+            self._swept.add(allocation_id)
+        if not self._closed.is_set():
+            self._on_swept(allocation_id)
+
+    def _is_swept(self, allocation_id: str, left: Left, dying: dict[ProcessIdentity, None]) -> bool:
+        """Kill what there is of the launch; True when nothing is left, and its cgroups are removed.
+
+        What cannot be looked for now, as while this process has no descriptors left, may be there still.
+        """
+        try:
+            if (
+                self._verifier.kill_supervisors(allocation_id)
+                or kill_orphans(left, dying)
+                or self._end_supervisor(allocation_id)
+            ):
+                return False
+        except OSError as error:
+            log.warning("what launch %s has left cannot be found, and is looked for again: %s", allocation_id, error)
+            return False
+        if left.cgroup:
+            cgroup.remove(left.cgroup)
+        self._cgroups.remove(allocation_id)
+        return True

@@ -1,0 +1,184 @@
+"""The directory of one launch: what server and supervisor tell each other, in files that outlive both.
+
+    spec.jsonl  written by the server before it asks for the launch: a line for the supervisor, a line for the job
+    claim       who may decide about this launch, and what runs: see `claim`
+    stop        written by the server: end the job, and why
+    exit        written by the supervisor as its last act
+
+Every file appears whole: it is linked or renamed into place, or a line of it is read as absent while it does not parse.
+The claim and the exit are on disk before anything follows from them. `spec.jsonl` and the line that the program runs
+are not flushed: only a crash of the whole machine loses them, and after one nothing runs that they could describe.
+"""
+
+import errno
+import json
+import os
+import stat
+from typing import Any, NamedTuple
+
+from . import claimed_list
+from .claim import MESSAGE_LIMIT, ClaimFile
+from .orders import Command, Orders, decode_command, decode_orders, encode
+from .whole_files import (
+    Unreadable,
+    a_count,
+    a_moment,
+    a_text,
+    decode_record,
+    open_regular,
+    read_record,
+    sync_directory,
+    temporary_beside,
+    write_all,
+    write_new,
+)
+
+# One block, written while there is room, so that a disk which fills up meanwhile cannot swallow the exit code.
+_EXIT_ROOM_BYTES = 4096
+_BLANK = b" " * _EXIT_ROOM_BYTES
+_REASON_LIMIT = 100
+# Far more than the kernel hands over to a program, escaped as JSON may have to be.
+_SPEC_LIMIT_BYTES = 64 * 1024 * 1024
+CLAIMED_LIST = "claims"
+"""The list of claimed launches, in the directory above the one that the launches are in."""
+
+_SPEC, _STOP, _EXIT, _EXIT_ROOM = "spec.jsonl", "stop", "exit", "exit.room"
+
+
+class Exit(NamedTuple):
+    """How a launch ended.
+
+    `exit_code` is 128+N on signal N, and None when nothing was run. `reason` is None for a job that ended by
+    itself, else "timed_out", "exec_failed", "launch_failed", "supervisor_failed" or what `stop` was given.
+    `ended_at` is `started_at` plus the time that passed, so a wall clock that jumps does not change a duration.
+    """
+
+    exit_code: int | None
+    signal: int | None
+    reason: str | None
+    message: str
+    started_at: float | None
+    ended_at: float
+
+
+def _encode_exit(exit_: Exit) -> bytes:
+    """With as much of the message as the reserved room holds: escaped, a character may take twelve bytes."""
+    data = json.dumps(exit_._asdict()).encode()
+    while len(data) > _EXIT_ROOM_BYTES and exit_.message:
+        exit_ = exit_._replace(message=exit_.message[: len(exit_.message) // 2])
+        data = json.dumps(exit_._asdict()).encode()
+    return data
+
+
+def _decode_exit(data: Any) -> Exit:
+    exit_ = Exit(
+        None if data["exit_code"] is None else a_count(data["exit_code"], 0, 255),
+        None if data["signal"] is None else a_count(data["signal"], 1, 64),
+        None if data["reason"] is None else a_text(data["reason"], _REASON_LIMIT),
+        a_text(data["message"], MESSAGE_LIMIT),
+        None if data["started_at"] is None else a_moment(data["started_at"]),
+        a_moment(data["ended_at"]),
+    )
+    if exit_.started_at is not None and exit_.ended_at < exit_.started_at:
+        raise ValueError("it ends before it begins")
+    return exit_
+
+
+def _decode_stop(data: Any) -> str:
+    return a_text(data["reason"], _REASON_LIMIT)
+
+
+class LaunchRecords:
+    """The files of one launch. Every method may raise OSError when the disk does."""
+
+    __slots__ = ("claim", "directory")
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self.claim = ClaimFile(directory)
+
+    def _path(self, name: str) -> str:
+        return f"{self.directory}/{name}"
+
+    def make_directory(self) -> bool:
+        """False when it was there already."""
+        try:
+            os.mkdir(self.directory, 0o700)
+        except FileExistsError:
+            if stat.S_ISDIR(os.lstat(self.directory).st_mode):
+                return False
+            # Nothing that was launched here, and nothing can be while it is in the way.
+            os.unlink(self.directory)
+            os.mkdir(self.directory, 0o700)
+        except FileNotFoundError:
+            # Somebody removed the directory of all launches under the running server.
+            os.makedirs(self.directory, 0o700)
+        return True
+
+    def write_spec(self, orders: Orders, command: Command) -> None:
+        temporary = temporary_beside(self._path(_SPEC))
+        write_new(temporary, encode(orders, command).encode())
+        os.rename(temporary, self._path(_SPEC))
+
+    def read_spec(self) -> tuple[Orders, Command]:
+        """Raises OSError when there is none, ValueError or TypeError when it makes no sense."""
+        data = read_record(self._path(_SPEC), _SPEC_LIMIT_BYTES)
+        if data is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._path(_SPEC))
+        text = data.decode()
+        return decode_orders(text), decode_command(text)
+
+    def enter_roll(self) -> None:
+        """Say outside of this directory, too, that the launch was claimed."""
+        home, name = os.path.dirname(os.path.dirname(self.directory)), os.path.basename(self.directory)
+        claimed_list.enter(f"{home}/{CLAIMED_LIST}", name)
+
+    def request_stop(self, reason: str) -> None:
+        temporary = temporary_beside(self._path(_STOP))
+        write_new(temporary, json.dumps({"reason": reason}).encode())
+        os.rename(temporary, self._path(_STOP))
+
+    def stop_reason(self) -> str | None:
+        """Why the server wants the job to end; None when it does not, or what it wrote was tampered with."""
+        path = self._path(_STOP)
+        try:
+            data = read_record(path)
+            return None if data is None else decode_record(path, data, _decode_stop)
+        except Unreadable:
+            return None
+
+    def reserve_exit(self) -> None:
+        """Take the room for the exit record now, while a full disk can still refuse the launch."""
+        write_new(self._path(_EXIT_ROOM), _BLANK)
+
+    def write_exit(self, exit_: Exit) -> None:
+        """Record the end, durably, in the room that was reserved."""
+        data = _encode_exit(exit_)
+        fd = open_regular(self._path(_EXIT_ROOM), os.O_WRONLY | os.O_CREAT)
+        try:
+            write_all(fd, data.ljust(_EXIT_ROOM_BYTES))
+            os.rename(self._path(_EXIT_ROOM), self._path(_EXIT))
+            os.fsync(fd)
+            sync_directory(self.directory)
+        finally:
+            os.close(fd)
+
+    def read_exit(self) -> Exit | None:
+        """How it ended; None while nobody has recorded that, and for what makes no sense: see `exit_fault`."""
+        try:
+            return self._exit()
+        except Unreadable:
+            return None
+
+    def exit_fault(self) -> str:
+        """What is wrong with the exit record that is there, "" when nothing is."""
+        try:
+            self._exit()
+        except Unreadable as error:
+            return f"its record {error}"
+        return ""
+
+    def _exit(self) -> Exit | None:
+        path = self._path(_EXIT)
+        data = read_record(path)
+        return None if data is None else decode_record(path, data, _decode_exit)

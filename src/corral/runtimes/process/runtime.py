@@ -1,0 +1,164 @@
+"""The process runtime as the core knows it: `corral.ports.Runtime` over supervisors on this machine."""
+
+import os
+import signal
+from pathlib import Path
+
+from corral.model.errors import BackendFailed
+from corral.model.job import Job, Phase, ProcessIdentity
+from corral.model.output import path_of
+from corral.ports import Launch, LaunchPhase, LaunchReport, Lineage
+from corral.runtimes.process.launch import LaunchError, LaunchSpec
+from corral.runtimes.process.launches import LaunchState, ProcessLaunches
+
+_ENDING_BY_REASON = {"timed_out": Phase.TIMED_OUT, "cancelled": Phase.CANCELLED}
+_PHASE_BY_REASON = {"launch_failed": LaunchPhase.DECLARED_LOST, "supervisor_failed": LaunchPhase.DEAD}
+
+
+class ProcessRuntime:
+    """Runs jobs as processes of this host. As root it runs each as the user who submitted it."""
+
+    def __init__(self, processes: ProcessLaunches, logs: Path, scratch: Path) -> None:
+        self._processes = processes
+        self._logs = logs
+        self._scratch = scratch
+        self._root = os.geteuid() == 0
+
+    def launch(self, launch: Launch) -> None:
+        """Hand the job to a supervisor of its own. Raises BackendFailed when none could be asked."""
+        spec = launch.job.spec
+        self._ensure_logs()
+        output, error = (_file(pattern, launch.job) for pattern in (spec.output, spec.error))
+        become = self._root and spec.uid not in (None, 0)
+        try:
+            self._processes.launch(
+                LaunchSpec(
+                    allocation_id=launch.allocation_id,
+                    job_id=launch.job.id,
+                    argv=spec.command,
+                    env=dict(launch.env),
+                    workdir=spec.workdir,
+                    log_path=str(self._logs / f"{launch.job.id}.log"),
+                    scratch_path=str(self._scratch / launch.job.id),
+                    umask=spec.umask,
+                    uid=spec.uid if become else None,
+                    gid=spec.gid if become else None,
+                    groups=spec.groups if become else None,
+                    time_limit_s=spec.time_limit_s,
+                    rlimits={f"RLIMIT_{name}": soft for name, soft in spec.rlimits},
+                    notes=(*launch.notes, *_where_output_goes(output, error)),
+                    output=output,
+                    error=error,
+                    append=spec.open_mode == "append" or (spec.open_mode is None and launch.job.attempts > 0),
+                    checkpoint_signal=_number(spec.checkpoint_signal),
+                    checkpoint_grace_s=spec.checkpoint_grace_s,
+                    cpu_milli=launch.cpu_milli,
+                    host_memory_mib=launch.host_memory_mib,
+                )
+            )
+        except (LaunchError, ValueError) as error:
+            raise BackendFailed(str(error)) from error
+
+    def _ensure_logs(self) -> None:
+        """Make the directory of logs again when somebody removed it under the running server."""
+        try:
+            if not self._logs.is_dir():
+                self._logs.mkdir()
+                self._logs.chmod(0o755 if self._root else 0o700)
+        except OSError as error:
+            raise BackendFailed(f"{self._logs} cannot be made: {error.strerror}") from error
+
+    def stop(self, allocation_id: str) -> None:
+        """SIGTERM to all of the job, the grace, SIGKILL."""
+        try:
+            self._processes.stop(allocation_id)
+        except LaunchError as error:
+            raise BackendFailed(str(error)) from error
+        except OSError as error:
+            raise BackendFailed(f"allocation {allocation_id} cannot be asked to stop: {error.strerror}") from error
+
+    def report(self, allocation_id: str) -> LaunchReport:
+        """What the launch's records say. Raises BackendFailed when the machine does not let them be read."""
+        try:
+            return _report(allocation_id, self._processes.status(allocation_id))
+        except OSError as error:
+            raise BackendFailed(f"the records of launch {allocation_id} cannot be read: {error.strerror}") from error
+
+    def declare_lost(self, allocation_id: str, *, ran: bool = False) -> bool:
+        """Take the launch's claim. False when a supervisor had it first; BackendFailed when the disk fails."""
+        try:
+            return self._processes.declare_lost(allocation_id, message="", ran=ran)
+        except OSError as error:
+            raise BackendFailed(f"the claim of launch {allocation_id} cannot be written: {error.strerror}") from error
+
+    def launches(self) -> tuple[str, ...]:
+        """Launches on record."""
+        return tuple(self._processes.list_launches())
+
+    def forget(self, allocation_id: str) -> None:
+        """Drop the record of a launch that is over."""
+        try:
+            self._processes.forget(allocation_id)
+        except LaunchError as error:
+            raise BackendFailed(str(error)) from error
+        except OSError as error:
+            raise BackendFailed(f"the records of launch {allocation_id} cannot be removed: {error.strerror}") from error
+
+    def pids(self, allocation_id: str) -> frozenset[int]:
+        """The job's processes now; none while the machine does not let its record be read."""
+        try:
+            return frozenset(self._processes.pids(allocation_id))
+        except OSError:
+            return frozenset()
+
+    def lineage(self, allocation_id: str) -> Lineage:
+        """All that descends from the supervisor, which adopts every orphan of its job, and what is in its cgroup."""
+        try:
+            supervisor = self._processes.supervisor(allocation_id)
+        except OSError:
+            supervisor = None
+        root = None if supervisor is None else ProcessIdentity(*supervisor)
+        return Lineage(root, adopts=True, cgroup=self._processes.cgroup_of(allocation_id))
+
+    def close(self) -> None:
+        """Let go; the jobs run on under their supervisors."""
+        self._processes.close()
+
+
+def _number(name: str | None) -> int:
+    """The number of a signal by its name without the prefix, 0 for none."""
+    return 0 if name is None else signal.Signals[f"SIG{name}"].value
+
+
+def _file(pattern: str | None, job: Job) -> str | None:
+    """The file that a pattern names, as seen from the job's directory."""
+    return None if pattern is None else os.path.join(job.spec.workdir, path_of(pattern, job, os.uname().nodename))
+
+
+def _where_output_goes(output: str | None, error: str | None) -> tuple[str, ...]:
+    """What the log says of output that it will not have."""
+    if output is not None and error in (None, output):
+        return (f"standard output and error go to {output}",)
+    both = (("output", output), ("error", error))
+    return tuple(f"standard {what} goes to {path}" for what, path in both if path is not None)
+
+
+def _report(allocation_id: str, state: LaunchState) -> LaunchReport:
+    record = state.exit
+    if record is None:
+        return LaunchReport(
+            allocation_id, state.phase, started_at=state.started_at, reason=state.message or None, age_s=state.age_s
+        )
+    ending = _ENDING_BY_REASON.get(record.reason or "")
+    if ending is None:
+        ending = Phase.SUCCEEDED if record.exit_code == 0 and record.reason is None else Phase.FAILED
+    return LaunchReport(
+        allocation_id,
+        _PHASE_BY_REASON.get(record.reason or "", state.phase),
+        started_at=state.started_at,
+        ended_at=record.ended_at,
+        exit_code=record.exit_code,
+        signal=record.signal,
+        ending=ending,
+        reason=record.message or None,
+    )

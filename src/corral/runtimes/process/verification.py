@@ -1,0 +1,127 @@
+"""What is known of a launch once its records are held against the processes that live.
+
+Where the server is not root's a job may have written the records itself.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from . import claimed_list
+from .claim import Claim, torn
+from .evidence import is_another, supervisors
+from .job_cgroups import JobCgroups
+from .killing import Left, kill_with_supervisor, orphans
+from .launch import ALLOCATION_ID, LaunchError
+from .procfs import ProcessIdentity, boot_id
+from .records import CLAIMED_LIST, LaunchRecords
+
+_MARK_NAME = "CORRAL_LAUNCH"
+
+
+class LaunchVerifier:
+    """Tells whose a launch is, and which processes are its. Safe from any thread; the disk may raise OSError.
+
+    `tag` tells the launches of this home from those of others. `watches` says whether the supervisor that was forked
+    for a launch is known to live.
+    """
+
+    def __init__(self, home: Path, tag: str, cgroups: JobCgroups, watches: Callable[[str], bool]) -> None:
+        self._launches = str(home / "launches")
+        self._claimed_list_file = str(home / CLAIMED_LIST)
+        self._tag = tag
+        self._cgroups = cgroups
+        self._watches = watches
+        self._trusted: dict[str, Claim] = {}
+        self._claimants: dict[str, ProcessIdentity] = {}
+
+    def records(self, allocation_id: str) -> LaunchRecords:
+        """The files of the launch. Raises LaunchError for what is no allocation id."""
+        if not ALLOCATION_ID.fullmatch(allocation_id):
+            raise LaunchError(f"{allocation_id!r} is not an allocation id")
+        return LaunchRecords(f"{self._launches}/{allocation_id}")
+
+    def list_launches(self) -> list[str]:
+        """The allocation ids of every launch that was not forgotten, sorted."""
+        return sorted(name for name in os.listdir(self._launches) if ALLOCATION_ID.fullmatch(name))
+
+    def claim(self, allocation_id: str, *, by_name: bool = True) -> Claim | None:
+        """The claim, torn where it names somebody else's process, or says that a launch never ran which did.
+
+        Whose process it names need not be looked into, `by_name` False, where its supervisor is known anyway.
+        """
+        claim = self.records(allocation_id).claim.read()
+        if claim is None or claim.ran or self._trusted.get(allocation_id) == claim:
+            return claim
+        if claim.holder is not None and not by_name and self._watches(allocation_id):
+            return claim
+        if claim.holder is not None and is_another(claim.holder, self._launches, allocation_id):
+            return self._refuted(allocation_id, f"names process {claim.holder.pid}, which is not its supervisor")
+        if claim.declared_lost and self.has_run(allocation_id):
+            return self._refuted(allocation_id, "says that it never ran, and it did")
+        self._trusted[allocation_id] = claim
+        return claim
+
+    def _refuted(self, allocation_id: str, why: str) -> Claim:
+        return torn(f"its record {self._launches}/{allocation_id}/claim {why}")
+
+    def trust(self, allocation_id: str, claim: Claim) -> None:
+        """This server has made the claim itself."""
+        self._trusted[allocation_id] = claim
+
+    def forget(self, allocation_id: str) -> None:
+        """The launch is over, and its record removed."""
+        self._trusted.pop(allocation_id, None)
+        self._claimants.pop(allocation_id, None)
+
+    def has_run(self, allocation_id: str) -> bool:
+        """Whether a supervisor is known to have had this launch, although its claim is not there or says otherwise."""
+        return allocation_id in claimed_list.names(self._claimed_list_file) or bool(self.orphan_pids(allocation_id))
+
+    def supervisor(self, allocation_id: str) -> ProcessIdentity | None:
+        """The process that claimed the launch in this boot, alive or not. Read from disk until it is known."""
+        known = self._claimants.get(allocation_id)
+        if known is None:
+            claim = self.claim(allocation_id)
+            if claim is None or claim.holder is None or claim.holder.boot_id != boot_id():
+                return None
+            known = self._claimants[allocation_id] = claim.holder
+        return known
+
+    def kill_supervisors(self, allocation_id: str) -> bool:
+        """Kill every supervisor of the launch, whatever its claim says, and their jobs; False when there is none."""
+        found = supervisors(self._launches).get(allocation_id, [])
+        for supervisor in found:
+            kill_with_supervisor(supervisor)
+        return bool(found)
+
+    def orphan_pids(self, allocation_id: str) -> list[int]:
+        """The processes of a job whose supervisor is gone."""
+        return [process.pid for process in orphans(self.processes_left(allocation_id))]
+
+    def mark(self, allocation_id: str) -> str:
+        """The entry of their environment (NAME=value) by which the launch's processes are known."""
+        return f"{_MARK_NAME}={self._tag}/{allocation_id}"
+
+    def processes_left(self, allocation_id: str) -> Left:
+        """By what the processes of the launch are known once its supervisor is gone."""
+        mark, group, uid = self.mark(allocation_id), self._cgroups.path(allocation_id), os.geteuid() or None
+
+        def others() -> frozenset[ProcessIdentity]:
+            return self._living_supervisors() - {self.supervisor(allocation_id)}
+
+        try:
+            orders = self.records(allocation_id).read_spec()[0]
+        except (OSError, ValueError, TypeError):
+            # A job that runs as another user than the server's cannot have removed it.
+            return Left(mark, group, uid, others)
+        # The cgroup rather than this server's place for them: the one that launched it may have been started elsewhere.
+        # It must be this launch's all the same, for what is in it is killed, and the job may have written the record.
+        if self._cgroups.is_path_of(orders.cgroup, allocation_id):
+            group = orders.cgroup
+        # Only root's jobs are others', and its records are its own.
+        return Left(mark, group, uid or max(orders.uid, 0), others)
+
+    def _living_supervisors(self) -> frozenset[ProcessIdentity]:
+        known = (self.supervisor(allocation_id) for allocation_id in self.list_launches())
+        return frozenset(process for process in known if process is not None and process.is_alive())

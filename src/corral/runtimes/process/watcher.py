@@ -1,0 +1,361 @@
+"""Hears about supervisors: one thread, one epoll over the zygote, the notice socket and a pidfd for each supervisor."""
+
+import contextlib
+import logging
+import os
+import select
+import signal
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+from .evidence import is_another
+from .launch import ALLOCATION_ID, LaunchError
+from .link import ZygoteLink
+from .procfs import ProcessIdentity
+from .records import LaunchRecords
+
+log = logging.getLogger(__name__)
+
+_SOCKET_PATH_LIMIT_BYTES = 107
+_NOTICE_BYTES = 256
+_RESCAN_S = 0.5
+_WAKE_S = 2.0
+_RESTART_LIMIT = 5
+# Far below what the socket holds, so that neither side ever waits for the other to read.
+_IN_FLIGHT_LIMIT = 64
+ANSWER_S = 10.0
+"""A zygote answers within milliseconds, a fresh one within a second or two. One that does not is replaced."""
+
+
+class Watcher:
+    """Keeps a zygote running and supervisors awake, and reports when one is up and when it has ended.
+
+    `on_supervisor(allocation_id, ended)` and `on_failed(allocation_id, message)` run on the watcher's thread. A notice
+    that a job has started may be lost, and there may be no descriptor left to watch a supervisor with: such launches
+    are looked up on disk every half second.
+    """
+
+    def __init__(
+        self, home: Path, on_supervisor: Callable[[str, bool], None], on_failed: Callable[[str, str], None]
+    ) -> None:
+        self.notify_path = str(home / "notify.sock")
+        self._launches = str(home / "launches")
+        self._errors_path = str(home / "supervisor.log")
+        self._on_supervisor = on_supervisor
+        self._on_failed = on_failed
+        self._lock = threading.Lock()
+        self._zygote: ZygoteLink | None = None
+        self._zygote_failures = 0
+        self._queued: deque[str] = deque()
+        self._in_flight: dict[str, None] = {}
+        self._answer_due_at = 0.0
+        self._starting: dict[str, None] = {}
+        self._unwatched: dict[str, None] = {}
+        self._supervisors: dict[int, str] = {}
+        self._thread: threading.Thread | None = None
+        self._closing = False
+
+    def start(self) -> None:
+        """Raises LaunchError when the sockets or the zygote cannot be had."""
+        self._epoll = select.epoll()
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._notices = self._open_notices()
+        for fd in (self._wake, self._notices.fileno()):
+            self._epoll.register(fd, select.EPOLLIN)
+        with self._lock:
+            self._start_zygote()
+        self._thread = threading.Thread(target=self._run, name="process-watcher", daemon=True)
+        self._thread.start()
+
+    def _open_notices(self) -> socket.socket:
+        if len(os.fsencode(self.notify_path)) > _SOCKET_PATH_LIMIT_BYTES:
+            raise LaunchError(
+                f"{self.notify_path} is {len(os.fsencode(self.notify_path))} bytes long and a socket's path can have "
+                f"{_SOCKET_PATH_LIMIT_BYTES}: choose a shorter CORRAL_HOME"
+            )
+        notices = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+        try:
+            Path(self.notify_path).unlink(missing_ok=True)
+            notices.bind(self.notify_path)
+            os.chmod(self.notify_path, 0o600)
+        except OSError as error:
+            notices.close()
+            raise LaunchError(f"cannot listen for supervisors at {self.notify_path}: {error}") from error
+        return notices
+
+    def _start_zygote(self) -> None:
+        self._zygote = ZygoteLink(self._launches, self._errors_path)
+        self._epoll.register(self._zygote.fileno(), select.EPOLLIN)
+        self._await_answer()
+
+    def _await_answer(self) -> None:
+        self._answer_due_at = time.monotonic() + ANSWER_S
+
+    def close(self) -> None:
+        """Stop watching, end the zygote; supervisors go on."""
+        with self._lock:
+            if self._closing or self._thread is None:
+                return
+            self._closing = True
+        os.eventfd_write(self._wake, 1)
+        self._thread.join()
+        with self._lock:
+            if self._zygote:
+                self._zygote.close()
+            for fd in self._supervisors:
+                os.close(fd)
+            self._supervisors.clear()
+        self._notices.close()
+        Path(self.notify_path).unlink(missing_ok=True)
+        self._epoll.close()
+        os.close(self._wake)
+
+    def request(self, allocation_id: str) -> None:
+        """Have the zygote fork a supervisor. A zygote that dies on the way is replaced and asked again."""
+        with self._lock:
+            if self._closing:
+                raise LaunchError("the process runtime is closed")
+            if self._zygote is None:
+                self._zygote_failures = 0
+                self._start_zygote()
+            self._starting[allocation_id] = None
+            self._queued.append(allocation_id)
+            self._send_queued()
+
+    def _send_queued(self) -> None:
+        while self._zygote and self._queued and len(self._in_flight) < _IN_FLIGHT_LIMIT:
+            allocation_id = self._queued.popleft()
+            if not self._in_flight:
+                self._await_answer()
+            self._in_flight[allocation_id] = None
+            # A zygote that is gone is noticed by the thread, which asks the next one for all that is in flight.
+            self._zygote.request(allocation_id)
+
+    def watch(self, allocation_id: str, supervisor: ProcessIdentity) -> None:
+        """Watch a supervisor that an earlier server, or a zygote that died, has left; nothing when it is watched."""
+        with self._lock:
+            if allocation_id in self._supervisors.values():
+                return
+        try:
+            pidfd = _open_process(supervisor)
+        except OSError:
+            with self._lock:
+                self._unwatched[allocation_id] = None
+            os.eventfd_write(self._wake, 1)
+            return
+        if pidfd is None:
+            self._on_supervisor(allocation_id, True)
+            return
+        with self._lock:
+            self._starting[allocation_id] = None
+        self._add(pidfd, allocation_id)
+
+    def end_process(self, supervisor: ProcessIdentity) -> None:
+        """Have this supervisor end its job, and never another process that got its pid. Raises OSError."""
+        pidfd = _open_process(supervisor)
+        if pidfd is not None:
+            try:
+                _end(pidfd)
+            finally:
+                os.close(pidfd)
+
+    def watches(self, allocation_id: str) -> bool:
+        """Whether a supervisor that was forked for this launch is known to live."""
+        with self._lock:
+            return allocation_id in self._supervisors.values()
+
+    def end_supervisor(self, allocation_id: str) -> bool:
+        """Have the supervisor end its job, if it is watched and lives; False when there is none."""
+        found = False
+        with self._lock:
+            for pidfd, name in self._supervisors.items():
+                if name == allocation_id:
+                    found |= _end(pidfd)
+        return found
+
+    def _add(self, pidfd: int, allocation_id: str) -> None:
+        with self._lock:
+            self._supervisors[pidfd] = allocation_id
+            self._epoll.register(pidfd, select.EPOLLIN)
+
+    # The thread
+
+    def _run(self) -> None:
+        rescan_at = wake_at = 0.0
+        while not self._closing:
+            in_doubt = bool(self._starting or self._unwatched or self._in_flight)
+            for fd, _ in self._epoll.poll(_RESCAN_S if in_doubt else _WAKE_S):
+                self._safely(self._serve, fd)
+            if in_doubt and time.monotonic() >= rescan_at:
+                self._safely(self._rescan)
+                self._safely(self._end_silent_zygote)
+                rescan_at = time.monotonic() + _RESCAN_S
+            if time.monotonic() >= wake_at:
+                self._safely(self._wake_stopped)
+                wake_at = time.monotonic() + _WAKE_S
+
+    def _safely(self, act: Callable[..., None], *arguments: int) -> None:
+        try:
+            act(*arguments)
+        except Exception:
+            # One launch's trouble must not leave all others unwatched.
+            log.exception("the process runtime met an error and goes on")
+
+    def _wake_stopped(self) -> None:
+        """A job may have stopped its supervisor, which then neither keeps its time limit nor takes its output."""
+        with self._lock:
+            for pidfd in self._supervisors:
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(pidfd, signal.SIGCONT)
+
+    def _serve(self, fd: int) -> None:
+        if fd in self._supervisors:
+            self._on_end(fd)
+        elif fd == self._notices.fileno():
+            self._on_notices()
+        elif fd == self._wake:
+            os.eventfd_read(self._wake)
+        else:
+            self._on_zygote()
+
+    def _on_end(self, pidfd: int) -> None:
+        with self._lock:
+            allocation_id = self._supervisors.pop(pidfd)
+            self._starting.pop(allocation_id, None)
+            self._epoll.unregister(pidfd)
+        os.close(pidfd)
+        self._on_supervisor(allocation_id, True)
+
+    def _on_notices(self) -> None:
+        try:
+            while True:
+                self._on_notice(self._notices.recv(_NOTICE_BYTES))
+        except BlockingIOError:
+            pass
+
+    def _on_notice(self, notice: bytes) -> None:
+        """A supervisor says that its job runs. Where the server is not root's any of its jobs may say anything."""
+        allocation_id = notice.decode(errors="replace")
+        if ALLOCATION_ID.fullmatch(allocation_id):
+            self._on_start(allocation_id)
+
+    def _on_start(self, allocation_id: str) -> None:
+        with self._lock:
+            asked_for = allocation_id in self._starting or allocation_id in self._supervisors.values()
+            self._starting.pop(allocation_id, None)
+        # If not, an earlier server asked for it, and it took its claim after this one had looked for those that run.
+        if asked_for or self._watch_holder(allocation_id):
+            self._on_supervisor(allocation_id, False)
+
+    def _watch_holder(self, allocation_id: str) -> bool:
+        holder = self._holder(allocation_id)
+        if holder is not None:
+            self.watch(allocation_id, holder)
+        return holder is not None
+
+    def _holder(self, allocation_id: str) -> ProcessIdentity | None:
+        claim = self._records(allocation_id).claim.read()
+        if claim is None or claim.holder is None or is_another(claim.holder, self._launches, allocation_id):
+            return None
+        return claim.holder
+
+    def _rescan(self) -> None:
+        with self._lock:
+            starting, unwatched = list(self._starting), list(self._unwatched)
+        for allocation_id in starting:
+            if self._records(allocation_id).claim.read_started():
+                self._on_start(allocation_id)
+        for allocation_id in unwatched:
+            if self._is_left(allocation_id):
+                with self._lock:
+                    del self._unwatched[allocation_id]
+                self._on_supervisor(allocation_id, True)
+
+    def _is_left(self, allocation_id: str) -> bool:
+        """Whether somebody took the claim, and no supervisor lives that could have."""
+        holder = self._holder(allocation_id)
+        return not (holder and holder.is_alive()) and self._records(allocation_id).claim.is_taken()
+
+    def _records(self, allocation_id: str) -> LaunchRecords:
+        return LaunchRecords(f"{self._launches}/{allocation_id}")
+
+    def _on_zygote(self) -> None:
+        zygote = self._zygote
+        answer = zygote.receive() if zygote else None
+        if answer is None:
+            self._replace_zygote()
+            return
+        self._zygote_failures = 0
+        with self._lock:
+            self._in_flight.pop(answer.allocation_id, None)
+            self._await_answer()
+            self._send_queued()
+        if answer.pidfd is not None:
+            self._add(answer.pidfd, answer.allocation_id)
+        elif answer.error:
+            self._on_failed(answer.allocation_id, answer.error)
+        elif answer.ended:
+            self._on_supervisor(answer.allocation_id, True)
+        else:
+            with self._lock:
+                self._unwatched[answer.allocation_id] = None
+
+    def _end_silent_zygote(self) -> None:
+        """Kill a zygote that owes an answer: a job may have stopped it. Then it is replaced like any that died."""
+        with self._lock:
+            if self._zygote and self._in_flight and time.monotonic() >= self._answer_due_at:
+                log.warning("the process that launches jobs has not answered for %g s and is killed", ANSWER_S)
+                self._await_answer()
+                self._zygote.kill()
+
+    def _replace_zygote(self) -> None:
+        """Start another, and ask it for all that the last one has not answered; the claim keeps each launch single."""
+        with self._lock:
+            if self._zygote:
+                self._epoll.unregister(self._zygote.fileno())
+                self._zygote.close()
+                self._zygote = None
+            self._zygote_failures += 1
+            self._queued.extendleft(reversed(self._in_flight))
+            self._in_flight.clear()
+            failed: list[str] = []
+            outcome = "started another"
+            try:
+                if self._zygote_failures > _RESTART_LIMIT:
+                    raise LaunchError(f"the process that launches jobs died {self._zygote_failures} times in a row")
+                self._start_zygote()
+                self._send_queued()
+            except LaunchError as error:
+                outcome = str(error)
+                failed.extend(self._queued)
+                self._queued.clear()
+        log.warning("the process that launches jobs has died; %s", outcome)
+        for allocation_id in failed:
+            self._on_failed(allocation_id, outcome)
+
+
+def _end(pidfd: int) -> bool:
+    """Ask a supervisor to end its job, which may have stopped it; False when it has ended."""
+    try:
+        signal.pidfd_send_signal(pidfd, signal.SIGTERM)
+        signal.pidfd_send_signal(pidfd, signal.SIGCONT)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _open_process(process: ProcessIdentity) -> int | None:
+    """A pidfd of exactly this process, None when it has ended. Raises OSError when no descriptor is left."""
+    try:
+        pidfd = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return None
+    # Checked after opening: from here on the descriptor cannot come to mean another process.
+    if process.is_alive():
+        return pidfd
+    os.close(pidfd)
+    return None

@@ -1,0 +1,76 @@
+"""Who is stopped for whom, in sentences: to who makes room, to who gets it, and to who only asks."""
+
+from collections.abc import Sequence
+
+from corral.model.eviction import Eviction, EvictionRule
+from corral.model.job import Job, Phase
+from corral.model.plan import Evict
+from corral.model.units import count_of, format_duration
+from corral.model.view import View
+from corral.scheduling.explaining.phrases import job_called, jobs_called
+
+_RULES = {
+    EvictionRule.PRIORITY: "which is less urgent",
+    EvictionRule.QUEUE_RECLAIM: "which has on loan what its queue takes back",
+    EvictionRule.POOL_RECLAIM: "which has on loan what its pool takes back",
+    EvictionRule.TIME_SLICE: "which has had its turn",
+    EvictionRule.FASTER_GPUS: "which moves to faster GPUs",
+}
+
+
+def stopped_for(view: View, job: Job) -> list[Job]:
+    """The jobs that are being stopped to make room for this one, the first to be told first."""
+    told = [
+        (one.evicted.at, one.sequence, one)
+        for one in view.jobs.values()
+        if one.phase is Phase.STOPPING and one.evicted is not None and one.evicted.for_job_id == job.id
+    ]
+    return [one for _, _, one in sorted(told, key=lambda each: each[:2])]
+
+
+def room_is_made(leaving: Sequence[Job], now: float) -> str:
+    """When these, who are being stopped for it, have been stopped, a job starts."""
+    first = leaving[0]
+    assert first.evicted is not None, "it is being stopped for another"
+    asked = format_duration(max(0.0, now - first.evicted.at))
+    saves = f", with {format_duration(first.spec.checkpoint_grace_s)} to save its work" if first.evicted.saves else ""
+    have = "has" if len(leaving) == 1 else "have"
+    ids = jobs_called([one.id for one in leaving])
+    return f"it starts when {ids} {have} been stopped for it (asked {asked} ago{saves})"
+
+
+def room_to_make(view: View, evictions: Sequence[Evict]) -> str:
+    """Who has to be stopped first, and why that may be: "when sweep (job 7) has been stopped for it, which ..."."""
+    first, *more = evictions
+    who = job_called(view.jobs[first.job_id]) if first.job_id in view.jobs else f"job {first.job_id}"
+    also = f", and {count_of(len(more), 'more job')}" if more else ""
+    return f"when {who} has been stopped for it, {_RULES.get(first.rule, 'to make room')}{also}"
+
+
+def told_to_stop(eviction: Eviction) -> str:
+    """What a job's log and the server's say when it is told to stop."""
+    whom = "" if eviction.for_job_id is None else f" for job {eviction.for_job_id}"
+    return f"told to stop{whom}: {eviction.reason}; it goes back to its place in the queue"
+
+
+def goes_on(eviction: Eviction) -> str:
+    """What a job's log and the server's say when it starts again after it had made room."""
+    whom = "others" if eviction.for_job_id is None else f"job {eviction.for_job_id}"
+    return f"starts again after it made room for {whom}{_loss(eviction)}"
+
+
+def eviction_sentence(job: Job, eviction: Eviction, now: float) -> str:
+    """How a job was last stopped for others, and what it lost by that."""
+    whom = "" if eviction.for_job_id is None else f" for job {eviction.for_job_id}"
+    ago = format_duration(max(0.0, now - eviction.at))
+    times = "" if job.evictions < 2 else f" It has made room {job.evictions} times, and lost "
+    times += f"{format_duration(job.lost_s)} in all." if times else ""
+    return f"It was told to stop{whom} {ago} ago: {eviction.reason}{_loss(eviction)}.{times}"
+
+
+def _loss(eviction: Eviction) -> str:
+    if eviction.ran_s is None:
+        return ""
+    if eviction.saves:
+        return f"; it had run for {format_duration(eviction.ran_s)}, and was signalled first to save its work"
+    return f"; the {format_duration(eviction.ran_s)} that it had run are lost"

@@ -1,0 +1,108 @@
+"""GPUs that are held and not used while others wait for them: who is warned, and who has to give them back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from corral.model.allocation import Allocation
+from corral.model.device import DeviceSample
+from corral.model.fit import could_use, node_state
+from corral.model.job import Job, JobKind, Phase
+from corral.model.units import count_of, format_duration
+from corral.model.view import View
+from corral.scheduling.queueing.admission import parked
+
+
+@dataclass(frozen=True, slots=True)
+class IdlePolicy:
+    """An allocation that was unused for `after_s` while others wait is warned, and released `grace_s` later."""
+
+    after_s: float
+    grace_s: float = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Since when an allocation has not been used, and when its holder was warned; Unix seconds."""
+
+    since: float
+    warned_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IdleVerdict:
+    """A word to the holder of an idle allocation, for whom another waits; with `release`, its end."""
+
+    job_id: str
+    message: str
+    for_job_id: str
+    release: bool = False
+
+
+def judge_idle(
+    view: View, samples: Mapping[str, DeviceSample], before: Mapping[str, Idle], policy: IdlePolicy, now: float
+) -> tuple[list[IdleVerdict], dict[str, Idle]]:
+    """The verdicts of this moment, and what to remember until the next, by allocation id.
+
+    A device counts as unused while its sampled utilisation is 0; one that cannot be read is taken to be in use, and so
+    is a shared one that any of its holders uses. Adopted processes are not Corral's to end.
+    """
+    verdicts: list[IdleVerdict] = []
+    idle: dict[str, Idle] = {}
+    for allocation_id, allocation in sorted(view.allocations.items()):
+        job = view.jobs.get(allocation.job_id)
+        if job is None or not _may_end(job) or not _unused(allocation, samples):
+            continue
+        state = before.get(allocation_id, Idle(now))
+        idle[allocation_id] = state
+        if now - state.since < policy.after_s:
+            continue
+        waiting = _who_waits(view, allocation, now)
+        if waiting is None:
+            idle[allocation_id] = Idle(state.since)
+        elif state.warned_at is None:
+            verdicts.append(IdleVerdict(job.id, _warning(allocation, waiting, now - state.since, policy), waiting.id))
+            idle[allocation_id] = Idle(state.since, now)
+        elif now - state.warned_at >= policy.grace_s:
+            held = count_of(len(allocation.placement.grants), "GPU")
+            unused = format_duration(now - state.since)
+            message = f"{held} unused for {unused} while job {waiting.id} waits: released"
+            verdicts.append(IdleVerdict(job.id, message, waiting.id, release=True))
+    return verdicts, idle
+
+
+def _may_end(job: Job) -> bool:
+    return job.phase is Phase.RUNNING and job.spec.kind is not JobKind.ADOPT
+
+
+def _unused(allocation: Allocation, samples: Mapping[str, DeviceSample]) -> bool:
+    uuids = allocation.placement.uuids
+    return bool(uuids) and all(uuid in samples and samples[uuid].utilization_pct == 0 for uuid in uuids)
+
+
+def _who_waits(view: View, allocation: Allocation, now: float) -> Job | None:
+    """The first waiting job that could use one of these devices, None when nobody could."""
+    slots = {
+        device.uuid: slot
+        for name in dict.fromkeys(member.node for member in allocation.placement.members)
+        if name in view.nodes
+        for device, slot in zip(view.nodes[name].devices, node_state(view, name).slots, strict=True)
+    }
+    waiting = (
+        job
+        for job in view.jobs.values()
+        if job.phase is Phase.PENDING and job.spec.request.devices and parked(job, now) is None
+    )
+    for job in sorted(waiting, key=lambda one: (one.spec.priority, one.sequence)):
+        wanted = job.spec.request.device_uuids
+        for uuid in allocation.placement.uuids:
+            if uuid in slots and could_use(job.spec.request, slots[uuid], named=not wanted or uuid in wanted):
+                return job
+    return None
+
+
+def _warning(allocation: Allocation, waiting: Job, unused_s: float, policy: IdlePolicy) -> str:
+    held = count_of(len(allocation.placement.grants), "GPU")
+    return (
+        f"{held} unused for {format_duration(unused_s)} while job {waiting.id} waits: use them within "
+        f"{format_duration(policy.grace_s)}, or they are released"
+    )

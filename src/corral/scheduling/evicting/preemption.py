@@ -1,0 +1,140 @@
+"""Who may be ended for whom: more urgent work where its queue preempts, and lent capacity where its owner wants it."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from corral.model.eviction import EvictionRule
+from corral.model.job import Job, Phase
+from corral.model.view import View
+from corral.scheduling.evicting.victims import Reason, Room, Running, harm, room, without
+from corral.scheduling.policy import Policy
+from corral.scheduling.queueing.admission import Admission, Scope
+from corral.scheduling.queueing.pools import Pools
+from corral.scheduling.state.draft import Ask, Draft
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """The rules for one cycle. `running` is asked only when a job has no place and may have somebody ended."""
+
+    view: View
+    policy_of: Mapping[str, Policy]
+    admission: Admission
+    running: Callable[[], list[Running]]
+    pools: Pools
+
+    def make_room(self, draft: Draft, job: Job, ask: Ask, now: float) -> Room | None:
+        """Whom to end for the first job of its queue that has no place, and what it then has; None in most clusters."""
+        preempts = self.preempts(job.spec.queue)
+        reclaims = self._reclaims(job)
+        lends = self.pools.lends_of(job)
+        if not preempts and not reclaims and not lends:
+            return None
+
+        def reason(one: Running) -> Reason | None:
+            if self._spared(one, now):
+                return None
+            if preempts and one.job.spec.priority > job.spec.priority:
+                words = f"job {job.id} has priority {job.spec.priority} and goes before {one.job.spec.priority}"
+                return Reason(EvictionRule.PRIORITY, words)
+            if reclaims and self._borrows(one.job, job.spec.queue):
+                return _takes_back(job, one)
+            pool = self.pools.borrowed(one.job, one.allocation, lends)
+            if pool is not None:
+                words = f"pool {pool} takes back for job {job.id} what it had lent to {one.job.spec.user}"
+                return Reason(EvictionRule.POOL_RECLAIM, words, pool)
+            return None
+
+        running = self.running()
+        owners = {one.job.id for one in running if self.pools.owns_any(one.job, ask.lent)}
+        found = room(draft, ask, running, lambda one: None if one.job.id in owners else reason(one), now)
+        # An owner who is ended waits for what is lent, which the job then has not: it must do without.
+        return room(draft, ask.firmly(), running, reason, now) if found is None and owners else found
+
+    def take_back(self, draft: Draft, job: Job, ask: Ask, now: float) -> Room | None:
+        """Whom to end for a job that a limit bars which others beside its queue have used up on loan, and what it has.
+
+        None where that is not why it is barred, and if it would have no place even so. Who is stopping counts as gone.
+        """
+        running = self.running() if self._reclaims(job) else []
+        gone = [one for one in running if one.job.phase is Phase.STOPPING]
+        ended: list[Running] = []
+        for one in sorted(self._borrowers(running, job, now), key=lambda one: harm(one, now)):
+            if not self._without([*gone, *ended])._bars(job):
+                break
+            if self._without([*gone, *ended])._borrows(one.job, job.spec.queue):
+                ended.append(one)
+        if not running or self._without([*gone, *ended])._bars(job):
+            return None
+        for one in reversed(list(ended)):
+            others = [other for other in ended if other is not one]
+            ended = ended if self._without([*gone, *others])._bars(job) else others
+        found = self._without(ended).make_room(without(draft, ended), job, ask, now)
+        if found is None:
+            return None
+        return Room(found.placement, (*((one, _takes_back(job, one)) for one in ended), *found.evicted))
+
+    def _borrowers(self, running: Iterable[Running], job: Job, now: float) -> list[Running]:
+        return [
+            one for one in running if one.runs and not self._spared(one, now) and self._borrows(one.job, job.spec.queue)
+        ]
+
+    def _without(self, some: Sequence[Running]) -> "Preemption":
+        """The rules if these jobs were not there."""
+        ids = frozenset(one.job.id for one in some)
+        left = self.admission.without((one.job, one.allocation.placement) for one in some)
+        return replace(self, admission=left, running=lambda: [one for one in self.running() if one.job.id not in ids])
+
+    def _bars(self, job: Job) -> bool:
+        return self.admission.barrier(job) is not None
+
+    def _spared(self, one: Running, now: float) -> bool:
+        policy = self.policy_of.get(one.job.spec.queue)
+        return policy is not None and now - one.allocation.created_at < policy.spared_s
+
+    def foremost(self, heads: Mapping[str, Job]) -> list[str]:
+        """The queues that no other goes before: whoever may have others ended for it has its turn before those others.
+
+        Else what room was made for would go to whoever made it, who would be ended again, and so on for ever.
+        """
+        urgent = [heads[name].spec.priority for name in heads if self.preempts(name)]
+        lenders = {self.view.queues[name].parent for name, job in heads.items() if self._reclaims(job)}
+        return [
+            name
+            for name, job in heads.items()
+            if not (urgent and min(urgent) < job.spec.priority)
+            and not (self._parent(name) in lenders and not self._reclaims(job) and self._limited(name))
+        ] or list(heads)
+
+    def preempts(self, name: str) -> bool:
+        """Whether the head of the queue may have less urgent jobs ended."""
+        queue = self.view.queues.get(name)
+        return queue is not None and queue.preempts
+
+    def _parent(self, name: str) -> str | None:
+        queue = self.view.queues.get(name)
+        return None if queue is None else queue.parent
+
+    def _limited(self, name: str) -> bool:
+        return self.view.queues[name].quota.share_milli is not None
+
+    def _reclaims(self, job: Job) -> bool:
+        """Whether the job's queue only asks for what is its own, and others beside it stand above theirs."""
+        queue = self.view.queues.get(job.spec.queue)
+        if queue is None or queue.parent is None or queue.quota.share_milli is None:
+            return False
+        held = self.admission.held(Scope("queue", queue.name)).milli
+        return held + self.admission.least(job).milli <= queue.quota.share_milli
+
+    def _borrows(self, job: Job, lender: str) -> bool:
+        """Whether the job's queue stands beside the lender and above its own quota."""
+        queue = self.view.queues.get(job.spec.queue)
+        if queue is None or queue.name == lender or queue.quota.share_milli is None:
+            return False
+        beside = queue.parent is not None and queue.parent == self.view.queues[lender].parent
+        return beside and self.admission.held(Scope("queue", queue.name)).milli > queue.quota.share_milli
+
+
+def _takes_back(job: Job, one: Running) -> Reason:
+    words = f"queue {job.spec.queue} takes back for job {job.id} what it had lent to {one.job.spec.queue}"
+    return Reason(EvictionRule.QUEUE_RECLAIM, words, job.spec.queue)

@@ -1,0 +1,122 @@
+"""Sharing time: a job that has had its quantum makes room for one that ranks before it, and goes back to its place."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import merge
+from math import inf
+
+from corral.model.allocation import Placement
+from corral.model.eviction import EvictionRule
+from corral.model.job import Job
+from corral.model.plan import Evict
+from corral.model.units import format_duration
+from corral.scheduling.evicting.victims import Running
+from corral.scheduling.placing.node_by_node import choose, speed_on
+from corral.scheduling.policy import Policy
+from corral.scheduling.queueing.admission import Admission
+from corral.scheduling.queueing.order import Rank, Ranking, Standing
+from corral.scheduling.queueing.pools import Pools
+from corral.scheduling.state.draft import Ask, Draft
+from corral.scheduling.state.timeline import changed
+
+WAITING_LOOKED_AT = 500
+"""So many waiting jobs, those that rank first, may take the place of running ones."""
+
+
+def due(running: Iterable[Running], policy: Policy, now: float) -> list[Running]:
+    """Those that have had their quantum since they were last started, and may be asked to make room."""
+    quantum_s = policy.quantum_s
+    if quantum_s is None:
+        return []
+    return [one for one in running if one.runs and now - one.allocation.created_at >= quantum_s]
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """One queue whose jobs share time, as it stands."""
+
+    draft: Draft
+    ranking: Ranking
+    standing: Standing
+    jobs: Mapping[str, Job]
+    policy: Policy
+    admission: Admission
+    pools: Pools
+
+    def evictions(self, waiting: Sequence[tuple[Rank, str]], had: Sequence[Running]) -> list[Evict]:
+        """Who of `had` makes room. They and the waiting jobs are placed anew by rank, as if they held nothing.
+
+        Whoever then has no place or no quota, or only a slower place than another that is free now, is evicted. Nobody
+        is for nothing: one whose devices no better ranked job takes stays where it is.
+        """
+        if not waiting or not had:
+            return []
+        ideal = self.draft.branch()
+        for one in had:
+            ideal.give(one.allocation.placement.members)
+        admission = self.admission.without((one.job, one.allocation.placement) for one in had)
+        running = {one.job.id: one for one in had}
+        ranked = sorted((self.ranking.rank(one.job, self.standing), one.job.id) for one in had)
+        evictions: list[Evict] = []
+        winner: str | None = None
+        for _, job_id in merge(waiting[:WAITING_LOOKED_AT], ranked):
+            job = self.jobs[job_id]
+            ask = self.pools.ask(job, inf)
+            if any(self.pools.owns_any(one.job, ask.lent) for one in had):
+                ask = ask.firmly()  # an owner who makes room waits for what is lent
+            if job_id in running:
+                placement = running[job_id].allocation.placement
+                if admission.exceeded(job, placement) is None and _stays(ideal, running[job_id], ask, self.policy):
+                    admission.started(job, placement)
+                else:
+                    evictions.append(self._evict(job_id, winner))
+                continue
+            if admission.barrier(job) is not None:
+                continue
+            found = choose(ideal, ask, self.policy.prefer)
+            if isinstance(found, Placement):
+                ideal.take(found.members, inf, job)
+                admission.started(job, found)
+                winner = winner or job_id
+        return evictions
+
+    def _evict(self, job_id: str, winner: str | None) -> Evict:
+        if winner is None:
+            return Evict(job_id, job_id, "it moves to faster GPUs", EvictionRule.FASTER_GPUS)
+        quantum = format_duration(self.policy.quantum_s or 0.0)
+        words = f"it had its turn of {quantum} and makes room for job {winner}"
+        return Evict(job_id, winner, words, EvictionRule.TIME_SLICE)
+
+
+def _stays(ideal: Draft, one: Running, ask: Ask, policy: Policy) -> bool:
+    """Keep the job where it is if that is still free and nothing faster is; its place is taken in either case."""
+    placement = one.allocation.placement
+    stay = _free(ideal, placement)
+    if stay and not ask.speeds:
+        ideal.take(placement.members, inf, one.job)
+        return True
+    found = choose(ideal, ask, policy.prefer)
+    faster = isinstance(found, Placement) and _speed(ideal, ask, found) > _speed(ideal, ask, placement)
+    if stay and not faster:
+        ideal.take(placement.members, inf, one.job)
+        return True
+    if isinstance(found, Placement):
+        ideal.take(found.members, inf, one.job)
+    return False
+
+
+def _free(ideal: Draft, placement: Placement) -> bool:
+    for member in placement.members:
+        slots = ideal.slots_of(member)
+        after = changed(ideal.free(member.node), member, slots, -1)
+        if after.cpu_milli < 0 or after.memory_mib < 0 or any(after.slots[i].free_milli < 0 for i in slots):
+            return False
+    return True
+
+
+def _speed(draft: Draft, ask: Ask, placement: Placement) -> float:
+    """The speed of the slowest device."""
+    models = [
+        draft.free(member.node).slots[index].model for member in placement.members for index in draft.slots_of(member)
+    ]
+    return min((speed_on(ask.speeds, model) for model in models), default=1.0)

@@ -1,0 +1,136 @@
+"""What a job lacks: what it needs, what the best node has, and who will give it back."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from corral.model.device import Device, DeviceState
+from corral.model.fit import Cause, Misfit, could_use, grant_memory_mib, node_state, share_milli_of, strangers_accepted
+from corral.model.job import JobKind, Request
+from corral.model.state import Slot
+from corral.model.units import MILLI_PER_DEVICE, format_duration, format_memory
+from corral.model.view import View
+from corral.scheduling.explaining.phrases import count_of_cpus, job_called, jobs_called, need_of
+from corral.scheduling.placing.feasibility import useful_devices
+
+
+def shortage(view: View, request: Request, misfit: Misfit, now: float, shut: Sequence[str] = ()) -> str:
+    """What is needed, what there is on the best node, and who gives back what when; `shut` are pools not to be had."""
+    need = f"it needs {need_of(request)}"
+    node = view.nodes.get(misfit.node or "")
+    if node is None:
+        return f"{need}; no node is in the cluster now" if not view.nodes else f"{need}; no node has that free"
+    here = node.name if len(view.nodes) == 1 else f"best is {node.name}, which"
+    if misfit.cause is Cause.CPU:
+        has = f"{count_of_cpus(max(0, misfit.available))} of {count_of_cpus(node.cpu_milli)} free"
+        return f"{need}; {here} has {has}"
+    if misfit.cause is Cause.HOST_MEMORY:
+        has = f"{format_memory(max(0, misfit.available))} of {format_memory(node.memory_mib)} of memory free"
+        return f"{need}; {here} has {has}"
+    if misfit.cause is Cause.ANTI_AFFINITY:
+        return f"{need}; {here} runs {', '.join(request.avoid_jobs)}, which it must not meet"
+    there = [_inventory(view, node.name, request, now, _set_apart(view, shut)), _frees(view, request, now)]
+    return f"{need}; {here} has {'; '.join(part for part in there if part)}"
+
+
+def _set_apart(view: View, shut: Sequence[str]) -> dict[str, str]:
+    """The pool that a device is in, by UUID, of those that are shut."""
+    return {uuid: name for name in shut for uuid in view.pools[name].devices}
+
+
+def _inventory(view: View, name: str, request: Request, now: float, apart: Mapping[str, str]) -> str:
+    """The node's devices that could serve the request, counted by what is with them now."""
+    state = node_state(view, name)
+    free, parts = 0, []
+    held: Counter[str] = Counter()
+    other: Counter[str] = Counter()
+    for device, slot in zip(view.nodes[name].devices, state.slots, strict=True):
+        if request.device_uuids and device.uuid not in request.device_uuids:
+            continue
+        if not could_use(request, slot):
+            other["of another kind"] += 1
+        elif device.uuid in apart:
+            other[f"in pool {apart[device.uuid]}, which is not for this job"] += 1
+        elif slot.blocked is not None and not strangers_accepted(request, slot):
+            other[_blocked(view, device, slot.blocked, now) + _too_little(slot, request)] += 1
+        elif slot.free_milli < share_milli_of(request, slot):
+            held.update(dict.fromkeys(_holder_ids(view, device.uuid), 1))
+            parts.append(device.uuid)
+        elif (hindrance := _hindrance(slot, request)) is not None:
+            other[hindrance] += 1
+        else:
+            free += 1
+    words = [f"{free} free"]
+    if parts:
+        words.append(f"{len(parts)} {_held_by(view, held)}{_shared(view, parts)}")
+    words += [f"{count} {what}" for what, count in sorted(other.items(), key=lambda item: (-item[1], item[0]))]
+    return ", ".join(words)
+
+
+def _hindrance(slot: Slot, request: Request) -> str | None:
+    """What keeps the request off a device that has the share for it, None when nothing does."""
+    if slot.tenant is not None and not request.whole and slot.tenant != request.tenant:
+        return f"serving {slot.tenant} through MPS (one user at a time)"
+    wanted_mib = grant_memory_mib(request, slot) or 0
+    if wanted_mib and (slot.free_mib is None or slot.free_mib < wanted_mib):
+        left = "an unknown part" if slot.free_mib is None else format_memory(max(0, slot.free_mib))
+        return f"with {left} of memory not granted to others"
+    return None
+
+
+def _holder_ids(view: View, uuid: str) -> list[str]:
+    return [view.allocations[allocation_id].job_id for allocation_id in view.holders.get(uuid, ())]
+
+
+def _held_by(view: View, held: Counter[str]) -> str:
+    ids = sorted(held, key=lambda job_id: (-held[job_id], len(job_id), job_id))
+    users = sorted({view.jobs[job_id].spec.user for job_id in ids if job_id in view.jobs})
+    verb = "held by"
+    if ids and all(job_id in view.jobs and view.jobs[job_id].spec.kind is JobKind.RESERVE for job_id in ids):
+        verb = "reserved by"
+    return f"{verb} {jobs_called(ids)}" + (f" ({', '.join(users)})" if users and len(users) <= 3 else "")
+
+
+def _shared(view: View, uuids: Iterable[str]) -> str:
+    """The milli-GPU in use of devices that are shared, in order."""
+    in_use = [milli for uuid in uuids if (milli := view.held_milli(uuid)) < MILLI_PER_DEVICE]
+    return f" ({', '.join(map(str, in_use))} of 1000 in use)" if in_use else ""
+
+
+def _blocked(view: View, device: Device, state: DeviceState, now: float) -> str:
+    condition = view.conditions.get(device.uuid)
+    if condition is None:
+        return "not sampled yet"
+    if state in (DeviceState.IN_USE, DeviceState.STALE):
+        users = sorted({process.user or "somebody" for process in condition.strangers})
+        since = condition.strangers_since
+        started = "" if since is None else f" for {format_duration(now - since)}"
+        verb = "in use by" if state is DeviceState.IN_USE else "with memory held, unused, by"
+        return f"{verb} {', '.join(users) or 'somebody'}{started}, not started by Corral"
+    reason = condition.reason(state)
+    return state.value.replace("_", " ") + (f" ({reason})" if reason else "")
+
+
+def _too_little(slot: Slot, request: Request) -> str:
+    """What is left of a device that others use, for a request that would take it with more."""
+    if request.accept_in_use is None or slot.blocked not in (DeviceState.IN_USE, DeviceState.STALE):
+        return ""
+    left = "an unknown part" if slot.left_mib is None else format_memory(slot.left_mib)
+    return f" ({left} left of it, less than {format_memory(request.accept_in_use)})"
+
+
+def _frees(view: View, request: Request, now: float) -> str | None:
+    """Which job that holds devices of the right kind is the first that must give them back."""
+    useful = useful_devices(view, request)
+    ends = []
+    for allocation in view.allocations.values():
+        job = view.jobs.get(allocation.job_id)
+        if job is None or job.spec.time_limit_s is None:
+            continue
+        count = sum(uuid in useful for uuid in allocation.placement.uuids)
+        if count:
+            start = job.started_at if job.started_at is not None else allocation.created_at
+            ends.append((start + job.spec.time_limit_s, job.sequence, job, count))
+    if not ends:
+        return None
+    end, _, job, count = min(ends, key=lambda item: item[:2])
+    return f"{job_called(job)} gives back {count} within {format_duration(end - now)} (its time limit)"

@@ -1,0 +1,124 @@
+"""Fragmentation gradient descent: place where the least GPU becomes useless to the expected mix.
+
+F(n), the GPU on node n that a request drawn from the mix could not use, and the score int(100 x sigmoid((F before -
+F after) / 1000)) are those of Weng et al., "Beware of Fragmentation", USENIX ATC'23. The integer makes near equals
+equal, so that earlier nodes fill first; much of the method's result rests on it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from corral.model.fit import Slot, could_use
+from corral.model.job import Request
+from corral.model.units import MILLI_PER_DEVICE
+from corral.scheduling.placing.scores import Floats, Options, Tries
+from corral.scheduling.state.columns import CPU, Amounts, Columns, Rows
+
+_COUNT = 1 << 32
+"""A device that can serve counts this much, one that cannot its free milli-GPU: one sum tells both."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sort:
+    """Classes of one share and device count that may use the same kinds: they differ in CPU alone."""
+
+    share: int
+    devices: int
+    kinds: tuple[bool, ...]
+
+
+class Fragmentation:
+    """The FGD score for a mix of requests, each with how often it came.
+
+    Counts are integers, so that F is the same number however its terms are summed: a placement that changes nothing
+    must score exactly one half.
+    """
+
+    tries = Tries.SHARES
+
+    def __init__(self, columns: Columns, mix: Sequence[tuple[Request, int]]) -> None:
+        self.version = 0
+        self._columns = columns
+        self.expect(mix)
+
+    def expect(self, mix: Sequence[tuple[Request, int]]) -> None:
+        """Count on this mix from now on."""
+        self.version += 1
+        self._mix = tuple(mix)
+        self._scale = max(1, sum(count for _, count in mix)) * MILLI_PER_DEVICE
+        self._known = 0
+        self._place = -1
+
+    def __call__(self, columns: Columns, options: Options) -> Floats:
+        self._renew()
+        rows, request = options.rows, options.shape.request
+        useless = self._useless.take(rows, axis=1)
+        total = self._total[rows]
+        for slots in options.slots:
+            free = columns.free_milli[slots, rows]
+            useless -= self._contribution.take(free, axis=1)
+            useless += self._contribution.take(free - request.share_milli, axis=1)
+            total = total - request.share_milli
+        after = self._fragmentation(columns, rows, columns.amounts[CPU, rows] - request.cpu_milli, useless, total)
+        return np.trunc(100.0 / (1.0 + np.exp((after - self._before[rows]) / self._scale)))
+
+    def fragmentation_milli(self) -> float:
+        """The sum of F over all nodes, in milli-GPU."""
+        self._renew()
+        return float(self._before.sum()) * MILLI_PER_DEVICE / self._scale
+
+    def _renew(self) -> None:
+        columns = self._columns
+        if self._known < len(columns.kinds):
+            self._learn()
+        rows = columns.touched.since(self._place)
+        if rows is None:
+            rows = np.arange(len(columns), dtype=np.intp)
+        self._place = columns.touched.place
+        if len(rows):
+            free = np.maximum(columns.free_milli[:, rows], 0)
+            useless = self._contribution[:, free].sum(axis=1)
+            total = free.sum(axis=0)
+            self._useless[:, rows] = useless
+            self._total[rows] = total
+            self._before[rows] = self._fragmentation(columns, rows, columns.amounts[CPU, rows], useless, total)
+
+    def _fragmentation(self, columns: Columns, rows: Rows, cpu: Amounts, useless: Amounts, total: Amounts) -> Amounts:
+        """F times the mix's count, for rows with so much CPU, sums by share (see `_COUNT`) and total milli-GPU."""
+        usable = (useless >= self._least) * self._counts[:, np.searchsorted(self._cpus, cpu, side="right")]
+        if not self._everywhere:
+            usable *= self._served[:, columns.kind[rows]]
+        whole = self._scale // MILLI_PER_DEVICE
+        return np.asarray(whole * total - (usable * (total - useless % _COUNT)).sum(axis=0), dtype=np.int64)
+
+    def _learn(self) -> None:
+        columns = self._columns
+        sorts: dict[_Sort, list[tuple[int, int]]] = {}
+        for request, count in self._mix:
+            if request.devices:
+                kinds = tuple(_may_use(request, kind.slots) for kind in columns.kinds)
+                sorts.setdefault(_Sort(request.share_milli, request.devices, kinds), []).append(
+                    (request.cpu_milli, count)
+                )
+        self._cpus = np.array(sorted({cpu for members in sorts.values() for cpu, _ in members}), dtype=np.int64)
+        self._counts = np.zeros((len(sorts), len(self._cpus) + 1), dtype=np.int64)
+        for at, members in enumerate(sorts.values()):
+            for cpu, count in members:
+                self._counts[at, np.searchsorted(self._cpus, cpu) + 1 :] += count
+        free = np.arange(MILLI_PER_DEVICE + 1)
+        shares = np.array([sort.share for sort in sorts], dtype=np.int64).reshape(-1, 1)
+        self._contribution = np.where(free >= shares, _COUNT, free)
+        self._least = np.array([sort.devices * _COUNT for sort in sorts], dtype=np.int64).reshape(-1, 1)
+        self._served = np.array([sort.kinds for sort in sorts], dtype=np.int64).reshape(len(sorts), len(columns.kinds))
+        self._everywhere = bool(self._served.all())
+        self._useless = np.zeros((len(sorts), len(columns)), dtype=np.int64)
+        self._total = np.zeros(len(columns), dtype=np.int64)
+        self._before = np.zeros(len(columns), dtype=np.int64)
+        self._known = len(columns.kinds)
+        self._place = -1
+
+
+def _may_use(request: Request, slots: Sequence[Slot]) -> bool:
+    return any(could_use(request, slot) for slot in slots)

@@ -1,0 +1,303 @@
+"""Choosing by score: nodes ranked in columns, not looked at one by one. The `corral` way is one of the scores.
+
+The columns mirror what is free; what a node has open to a job can only be less. So a place is looked for in the order
+of the ranking, and where something is promised to or kept for others, the draft's own fit has the last word.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from corral.model.allocation import Member, Placement
+from corral.model.device import DeviceCondition, availability_score
+from corral.model.errors import Refused, nearest
+from corral.model.fit import Fit, Misfit, NodeState
+from corral.model.units import MILLI_PER_DEVICE
+from corral.scheduling.placing.fragmentation import Fragmentation
+from corral.scheduling.placing.node_by_node import best_misfit, choose, lent_taken, member_on
+from corral.scheduling.placing.ranking import Placer
+from corral.scheduling.placing.scores import (
+    Availability,
+    BestFit,
+    EarlierFirst,
+    LeastLoaded,
+    Pack,
+    Readings,
+    RoundRobin,
+    Score,
+    spread,
+    weighted,
+)
+from corral.scheduling.placing.topology import Topology, layout
+from corral.scheduling.placing.worth.arrival_mix import Mix
+from corral.scheduling.placing.worth.learner import Learner
+from corral.scheduling.placing.worth.values import Prices, Value
+from corral.scheduling.policy import Prefer
+from corral.scheduling.state.capacity import Capacity
+from corral.scheduling.state.columns import CPU, Columns, NodeRow, Taking, columnar
+from corral.scheduling.state.draft import Ask, Draft
+
+CORRAL: tuple[tuple[str, float], ...] = (("corral", 1.0),)
+
+MIX_GRAIN = 1000
+"""FGD counts its mix in integers: thousandths of an arrival, since older arrivals count less."""
+
+
+class Board:
+    """The columns of a capacity, and what the scores over them need besides."""
+
+    def __init__(self, capacity: Capacity, mix: Mix) -> None:
+        self._capacity = capacity
+        self.names = capacity.names
+        self.seen: list[NodeState] = [capacity.state(name) for name in self.names]
+        nodes = [capacity.node(name) for name in self.names]
+        self.columns = Columns(
+            [
+                NodeRow(
+                    node.name,
+                    tuple(device.uuid for device in node.devices),
+                    state,
+                    layout(node),
+                    (node.cpu_milli, node.memory_mib),
+                )
+                for node, state in zip(nodes, self.seen, strict=True)
+            ]
+        )
+        self.learner = Learner(self.columns, mix)
+        self.readings = Readings(self.columns)
+        self.turns = RoundRobin(self.columns)
+        self.fragmentation = Fragmentation(self.columns, ())
+        self.value: Value | None = None
+        self._read: dict[str, DeviceCondition] = {}
+
+    def make_value(self, prices: Prices | None) -> Value:
+        """The `corral` score, by these prices or, at the very first, by those of a prior."""
+        self.value = Value(self.columns, prices or self.learner.first())
+        return self.value
+
+    def best_fit(self) -> BestFit:
+        """Best fit, in parts of what the largest nodes have."""
+        gpus = (self.columns.free_milli >= 0).sum(axis=0).max(initial=0)
+        return BestFit(max(1, int(self.columns.host[CPU].max(initial=0))), max(1, int(gpus)) * MILLI_PER_DEVICE)
+
+    def read(self) -> None:
+        """Take in what telemetry says now."""
+        conditions = self._capacity.view.conditions
+        weight = self._capacity.view.availability_memory_weight
+        places = ((row, slot, uuid) for row, uuids in enumerate(self.columns.uuids) for slot, uuid in enumerate(uuids))
+        for row, slot, uuid in places:
+            condition = conditions.get(uuid)
+            if condition is not None and self._read.get(uuid) is not condition:
+                self._read[uuid] = condition
+                used, free = condition.utilization_pct, condition.memory_free_mib
+                total = self._capacity.device(self.names[row], slot).memory_mib
+                self.readings.observe(row, slot, availability_score(free, total, used, weight), used)
+
+    def turn(self, draft: Draft, names: Iterable[str]) -> None:
+        """Of these nodes, whose devices may have been handed out since, the turn is after the last that was."""
+        given = self._capacity.view.given
+        for name in names:
+            taken = [one.member.grants for one in draft.started.get(name, ()) if one.member.grants]
+            uuids = [grant.uuid for grant in taken[-1]] if taken else given.get(name, ())
+            places = [place for uuid in uuids if (place := self._capacity.slot(uuid)) is not None]
+            slots = [slot for node, slot in places if node == name]
+            if slots:
+                self.turns.gave(self.columns, self.columns.rows[name], slots)
+
+    def turn_to_next(self) -> None:
+        """It is the turn of the node after that of the newest allocation."""
+        newest = next(iter(list(self._capacity.view.given)[-1:]), "")
+        row = self.columns.rows.get(newest)
+        self.turns.turn_to(0 if row is None else row + 1)
+
+
+ScoreMaker = tuple[float, Callable[[Board, Prices | None], Score]]
+"""The factor that brings a score to the size of one, and what makes it for a board, by prices where there are any."""
+
+SCORES: Mapping[str, ScoreMaker] = MappingProxyType(
+    {
+        "corral": (1.0, lambda board, prices: board.make_value(prices)),
+        "fragmentation": (0.01, lambda board, prices: board.fragmentation),
+        "best-fit": (0.01, lambda board, prices: board.best_fit()),
+        "pack": (1.0, lambda board, prices: Pack()),
+        "spread": (1.0, lambda board, prices: spread()),
+        "availability": (1.0, lambda board, prices: Availability(board.readings)),
+        "least-loaded": (1.0, lambda board, prices: LeastLoaded(board.readings)),
+        "round-robin": (1.0, lambda board, prices: board.turns),
+        "topology": (1.0, lambda board, prices: Topology()),
+        "earlier-first": (1.0, lambda board, prices: EarlierFirst()),
+    }
+)
+"""Scores by name."""
+
+
+class Packer:
+    """Chooses places for a planner by a weighted sum of scores. Mirrors its capacity and learns from arrivals."""
+
+    def __init__(
+        self,
+        capacity: Capacity,
+        weights: tuple[tuple[str, float], ...] = CORRAL,
+        *,
+        scores: Mapping[str, ScoreMaker] | None = None,
+        mix: Mix | None = None,
+        prices: Prices | None = None,
+    ) -> None:
+        """`mix` has what arrives, `prices` what was learned of it before, here or elsewhere.
+
+        Raises Refused for a score that there is not, or a weight below zero."""
+        self._scores = SCORES if scores is None else scores
+        for name, weight in weights:
+            if name not in self._scores:
+                raise Refused(f"there is no score {name!r}; {nearest(name, self._scores)}", field="weights")
+            if weight < 0:
+                raise Refused(f"the weight of {name} is {weight:g}; it is at least 0", field="weights")
+        self._capacity = capacity
+        self._weights = weights
+        self._names = {name for name, _ in weights}
+        self._mix = Mix() if mix is None else mix
+        self._draft: Draft | None = None
+        self._board, self._placer, self._place = self._new_board(prices)
+
+    @property
+    def prices(self) -> Prices | None:
+        """What free capacity is taken to be worth, None where no score asks. With equal prices packers choose alike."""
+        return None if self._board.value is None else self._board.value.prices
+
+    def use(self, prices: Prices) -> None:
+        """Judge by these prices, learned by this packer or by another."""
+        if self._board.value is not None:
+            self._board.value.use(prices)
+
+    def learn(self) -> bool:
+        """One bounded step of learning, between decisions; False when there is nothing to do."""
+        learner = self._board.learner
+        one_way = (
+            len(self._board.names) < 2 and not self._mix.shared
+        )  # whole devices of one node: worth decides nothing
+        if not self._learns or not learner.due or one_way:
+            return False
+        prices = learner.advance()
+        if prices is not None:
+            self.use(prices)
+            mix = self._mix.classes()
+            self._board.fragmentation.expect([(request, round(weight * MIX_GRAIN)) for request, weight in mix])
+        return True
+
+    def choose(self, draft: Draft, ask: Ask) -> Placement | Misfit:
+        """A place for every member of what is asked, or the misfit of the best node. The draft is not changed."""
+        request = ask.request
+        singly = bool(ask.speeds) or not columnar(request)
+        if not singly or self._placer.ranks_devices:
+            self._mirror(draft)
+        order = self._in_order if self._placer.ranks_devices else None
+        if singly:
+            return choose(draft, ask, Prefer.FULLEST, order=order)
+        plain = not request.avoid_jobs and not ask.shut and not ask.lent and (not ask.kept or draft.unpromised)
+        if plain:
+            found = self._placer.place(request)
+            if found is not None:
+                return Placement(tuple(self._member(draft, ask, taking) for taking in found))
+            if request.split_milli is None and not request.one_node and not request.spread:
+                return self._placer.why_not(request)
+        elif request.gang_size == 1 and request.split_milli is None:
+            return self._verified(draft, ask)
+        return choose(draft, ask, Prefer.FULLEST, order=order)
+
+    def _in_order(self, name: str, slots: Sequence[int]) -> Sequence[int]:
+        """See `corral.scheduling.placing.node_by_node.DeviceOrder`."""
+        return self._placer.in_order(self._board.columns.rows[name], slots)
+
+    def _member(self, draft: Draft, ask: Ask, taking: Taking) -> Member:
+        name, slots = self._board.names[taking.row], taking.slots
+        apart = self._placer.ranks_devices or len(set(draft.capacity.scores(name))) > 1
+        if ask.request.gang_size == 1 and apart:
+            answer = draft.fit(name, ask)
+            assert isinstance(answer, Fit), "the columns mirror the draft"
+            slots = self._best_slots(draft, ask, taking.row, answer.slots)
+        return member_on(draft, ask.request, name, slots)
+
+    def _verified(self, draft: Draft, ask: Ask) -> Placement | Misfit:
+        """The best ranked node whose open capacity serves the ask, or the misfit of the nearest of those with room.
+
+        A node where nothing lent has to be taken goes before those where something has.
+        """
+        misfits: list[Misfit] = []
+        best: tuple[int, int, tuple[int, ...]] | None = None
+        for row in self._placer.ranked(ask.request):
+            name = self._board.names[row]
+            answer = draft.fit(name, ask)
+            if isinstance(answer, Misfit):
+                misfits.append(answer if answer.node else replace(answer, node=name))
+                continue
+            lent = lent_taken(draft, ask, name, answer.slots)
+            if best is None or lent < best[0]:
+                best = (lent, row, answer.slots)
+            if not lent:
+                break
+        if best is not None:
+            _, row, able = best
+            slots = self._best_slots(draft, ask, row, able)
+            return Placement((member_on(draft, ask.request, self._board.names[row], slots),))
+        return best_misfit(misfits) if misfits else self._placer.why_not(ask.request)
+
+    def _best_slots(self, draft: Draft, ask: Ask, row: int, able: tuple[int, ...]) -> tuple[int, ...]:
+        """Of the able slots those to take: none that is lent if it can be, then as the policy and the links between
+        them say, then the most available; of equals the lowest, where a share may be split the last.
+        """
+        request, name = ask.request, self._board.names[row]
+        if len(able) <= request.devices:
+            return able
+        lent, read = draft.capacity.pooled(name, ask.lent), draft.capacity.scores(name)
+        own = tuple(slot for slot in able if slot not in lent)
+        able = own if len(own) >= request.devices else able
+        last = -1 if request.split_milli is not None else 1
+        able = tuple(sorted(able, key=lambda slot: (slot in lent, -read[slot], last * slot)))
+        return tuple(sorted(self._placer.best_of(request, row, able)))
+
+    def _mirror(self, draft: Draft) -> None:
+        """Let the columns say what is free in this draft."""
+        by_turns = "round-robin" in self._names
+        if draft is self._draft:
+            row = self._put(draft, draft.changed)
+            if row is not None and by_turns:
+                self._board.turns.turn_to(row + 1)
+                self._board.turn(draft, draft.changed)
+            return
+        if self._capacity.names is not self._board.names or self._board.columns.crowded:
+            self._board, self._placer, self._place = self._new_board(self.prices)
+            self._draft = None
+        changed = self._capacity.changes.since(self._place)
+        before = self._board.names if changed is None or self._draft is None else (*changed, *self._draft.changed)
+        names = dict.fromkeys((*before, *draft.changed))
+        self._put(draft, names)
+        self._draft, self._place = draft, self._capacity.changes.place
+        if by_turns:
+            self._board.turn(draft, names)
+            self._board.turn_to_next()
+        if self._names & {"availability", "least-loaded"}:
+            self._board.read()
+
+    def _put(self, draft: Draft, names: Iterable[str]) -> int | None:
+        """The row that changed last."""
+        board, last = self._board, None
+        for name in names:
+            row = board.columns.rows[name]
+            state = draft.free(name)
+            if state is not board.seen[row]:
+                board.seen[row] = state
+                board.columns.put(name, state)
+                last = row
+        return last
+
+    def _new_board(self, prices: Prices | None) -> tuple[Board, Placer, int]:
+        """A board for the nodes of now, a placer over it, and the place in the changes at which it stands."""
+        board, parts = Board(self._capacity, self._mix), []
+        for name, weight in self._weights:
+            factor, make = self._scores[name]
+            parts.append((weight * factor, make(board, prices)))
+        return board, Placer(board.columns, weighted(parts)), self._capacity.changes.place
+
+    @property
+    def _learns(self) -> bool:
+        return not self._names.isdisjoint({"corral", "fragmentation"})

@@ -1,0 +1,303 @@
+"""Where a request goes: every row's best score, kept for each request shape and renewed only where rows changed."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corral.model.fit import Cause, Fit, Misfit, fit
+from corral.model.job import Request
+from corral.model.units import MILLI_PER_DEVICE
+from corral.scheduling.placing.scores import Each, Floats, Options, Score, Tries, each_of
+from corral.scheduling.placing.topology import best_set, least_cut
+from corral.scheduling.state.columns import Columns, Rows, Shape, Taking, member_of
+
+SHAPES_KEPT = 512
+"""Request shapes whose rankings are kept; the one asked for longest ago goes first."""
+
+MISFITS_KEPT = 16_384
+"""Reasons that are remembered: what has no place now often has none next time, for the same reason."""
+
+_MisfitKey = tuple[Request, int, int, bytes, bytes]
+"""Request, row, its kind, and the amounts that are free on it."""
+
+
+@dataclass(slots=True)
+class _Ranking:
+    """The best score of every row for one shape, -inf where it does not fit, and the slot that gives it."""
+
+    shape: Shape
+    scores: Floats
+    slot: NDArray[np.int16]
+    place: int = -1
+    version: int = -1
+
+
+@dataclass(slots=True)
+class Placer:
+    """Finds the best place for columnar requests by a score. Equal scores go to the earlier row, then the lower slot.
+
+    A share that may be split goes to the last of equal slots instead.
+    """
+
+    columns: Columns
+    score: Score
+    _rankings: dict[Request, _Ranking] = field(default_factory=dict)
+    _misfits: dict[_MisfitKey, Misfit] = field(default_factory=dict)
+    _each: Each | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._each = each_of(self.score)
+
+    @property
+    def ranks_devices(self) -> bool:
+        """Whether the score tells the devices of a node apart."""
+        return self._each is not None
+
+    def scores(self, request: Request) -> Floats:
+        """float64[rows]: the best score on every row for one member, -inf where it does not fit; not to be changed."""
+        return self._ranking(request).scores
+
+    def best(self, request: Request, *, barred: Collection[int] = ()) -> Taking | None:
+        """The best way to serve one member outside the barred rows, None when it fits nowhere."""
+        ranking = self._ranking(request)
+        scores = ranking.scores
+        if barred:
+            scores = scores.copy()
+            scores[list(barred)] = -np.inf
+        if not len(scores):
+            return None
+        row = int(scores.argmax())
+        return None if scores[row] == -np.inf else self._taking(ranking, row)
+
+    def on(self, request: Request, row: int) -> Taking | None:
+        """The best way to serve one member on this row, None when it does not fit there."""
+        ranking = self._ranking(request)
+        return None if ranking.scores[row] == -np.inf else self._taking(ranking, row)
+
+    def ranked(self, request: Request) -> list[int]:
+        """Every row on which one member fits, the best first."""
+        scores = self.scores(request)
+        fitting = np.flatnonzero(scores > -np.inf)
+        return [int(row) for row in fitting[np.argsort(-scores[fitting], kind="stable")]]
+
+    def best_of(self, request: Request, row: int, able: Sequence[int]) -> tuple[int, ...]:
+        """The slots that one member had best take of those able on this row; of equals those that come first there."""
+        columns = self.columns
+        known = columns.layouts[row] if request.whole else None
+        rows = np.full(len(able), row, dtype=np.intp)
+        if request.devices == 1 and self._tells_apart(request):
+            shape = self._ranking(request).shape
+            scores = self.score(columns, Options(shape, rows, np.array([able], dtype=np.intp)))
+            best = [slot for slot, score in zip(able, scores, strict=True) if score == scores.max()]
+            return (best[0] if known is None else least_cut(known, best, able),)
+        able = self.in_order(row, able)
+        if known is not None:
+            return best_set(known, tuple(able), request.devices)
+        free = columns.free_milli[:, row]
+        if self._each is None:
+            able = sorted(able, key=lambda slot: int(free[slot]))
+        return tuple(able[: request.devices])
+
+    def in_order(self, row: int, slots: Sequence[int]) -> list[int]:
+        """These slots of the row, the best device first, where the score tells devices apart; equals stay in order."""
+        if self._each is None:
+            return list(slots)
+        among = np.asarray(slots, dtype=np.intp)
+        scores = self._each(self.columns, np.full(len(slots), row, dtype=np.intp), among)
+        return [slots[at] for at in np.argsort(-scores, kind="stable")]
+
+    def place(self, request: Request, *, barred: Collection[int] = ()) -> tuple[Taking, ...] | None:
+        """A way to serve every member of the request, each seeing what those before it take; None when there is none.
+
+        The columns are as before afterwards.
+        """
+        if request.gang_size == 1:
+            found = self.best(request, barred=barred)
+            return None if found is None else (found,)
+        if request.one_node:
+            return self._on_one_node(request, barred)
+        mark = self.columns.mark()
+        try:
+            return self._gang(request, barred)
+        finally:
+            self.columns.rollback(mark)
+
+    def why_not(self, request: Request) -> Misfit:
+        """Why a member fits nowhere once those before it have their place, told of the node nearest to serving it."""
+        mark = self.columns.mark()
+        try:
+            if request.gang_size > 1:
+                self._gang(request, ())
+            misfits = [self._misfit(request, row) for row in self._nearest_rows(request)]
+        finally:
+            self.columns.rollback(mark)
+        if not misfits:
+            return Misfit(Cause.NO_NODE, request.gang_size, 0)
+        return min(misfits, key=lambda m: (m.never, -m.available, m.node or ""))
+
+    def _gang(self, request: Request, barred: Collection[int]) -> tuple[Taking, ...] | None:
+        """Takes a place for one member after the other, as far as there are any; the caller gives them back."""
+        members: list[Taking] = []
+        closed = list(barred)
+        member = member_of(request)
+        for _ in range(request.gang_size):
+            found = self.best(member, barred=closed)
+            if found is None:
+                return None
+            self.columns.take(found)
+            members.append(found)
+            if request.spread:
+                closed.append(found.row)
+        return tuple(members)
+
+    def _on_one_node(self, request: Request, barred: Collection[int]) -> tuple[Taking, ...] | None:
+        """All members on the row that scores best for the first of them and can hold them all."""
+        for row in self.ranked(request):
+            if row in barred:
+                continue
+            mark = self.columns.mark()
+            members: list[Taking] = []
+            while len(members) < request.gang_size and (found := self.on(request, row)) is not None:
+                self.columns.take(found)
+                members.append(found)
+            self.columns.rollback(mark)
+            if len(members) == request.gang_size:
+                return tuple(members)
+        return None
+
+    def _ranking(self, request: Request) -> _Ranking:
+        ranking = self._rankings.get(request)
+        if ranking is None:
+            member = member_of(request)
+            if member != request:
+                return self._ranking(member)
+            if len(self._rankings) >= SHAPES_KEPT:
+                del self._rankings[min(self._rankings, key=lambda key: self._rankings[key].place)]
+            size = len(self.columns)
+            shape = Shape(member, self.columns)
+            ranking = _Ranking(shape, np.full(size, -np.inf), np.zeros(size, dtype=np.int16))
+            self._rankings[request] = ranking
+        self._renew(ranking)
+        return ranking
+
+    def _renew(self, ranking: _Ranking) -> None:
+        columns, version = self.columns, self.score.version
+        rows = columns.touched.since(ranking.place) if ranking.version == version else None
+        if rows is None:
+            rows = np.arange(len(columns), dtype=np.intp)
+        ranking.place, ranking.version = columns.touched.place, version
+        if len(rows):
+            self._rank(ranking, rows)
+
+    def _rank(self, ranking: _Ranking, rows: Rows) -> None:
+        columns, shape = self.columns, ranking.shape
+        slots, hosts = shape.fits(columns, rows)
+        request = shape.request
+        each = request.devices == 1 and self._tells_apart(request)
+        if each:
+            which, at = np.nonzero(slots)
+            options = Options(shape, rows[at], which[None, :])
+        else:
+            at = np.flatnonzero(hosts)
+            options = Options(shape, rows[at], self._slot_sets(request, rows[at], slots[:, at]))
+        if not len(at):
+            ranking.scores[rows] = -np.inf
+            return
+        scores = self.score(columns, options)
+        if each:
+            table = np.full(slots.shape, -np.inf)
+            table[which, at] = scores
+            best = _last_of_best(table) if request.split_milli is not None else table.argmax(axis=0)
+            ranking.scores[rows] = table[best, np.arange(len(rows))]
+            ranking.slot[rows] = best
+        else:
+            ranking.scores[rows] = -np.inf
+            ranking.scores[options.rows] = scores
+            if request.devices == 1:
+                ranking.slot[options.rows] = options.slots[0]
+
+    def _tells_apart(self, request: Request) -> bool:
+        """Whether the score compares what one device of a node or another would give the request."""
+        return self.score.tries > (Tries.SHARES if request.whole else Tries.NODES)
+
+    def _slot_sets(self, request: Request, rows: Rows, able: NDArray[np.bool_]) -> Rows:
+        """intp[devices, n]: the slots that a member would take of each row, of those able.
+
+        The ones with least free, the lower of equals, or where the score tells devices apart the best by it; whole
+        devices where the row's layout says which belong together.
+        """
+        columns = self.columns
+        if self._each is None or not request.devices or not len(rows):
+            chosen = least_free(columns, request, rows, able)
+        else:
+            which, at = np.nonzero(able)
+            table = np.full(able.shape, -np.inf)
+            table[which, at] = self._each(columns, rows[at], which)
+            chosen = np.asarray(np.argsort(-table, axis=0, kind="stable")[: request.devices], dtype=np.intp)
+        if columns.laid_out and request.whole and request.devices:
+            for column, row in enumerate(rows.tolist()):
+                known = columns.layouts[row]
+                if known is not None:
+                    slots = self.in_order(row, np.flatnonzero(able[:, column]).tolist())
+                    chosen[:, column] = best_set(known, tuple(slots), request.devices)
+        return chosen
+
+    def _taking(self, ranking: _Ranking, row: int) -> Taking:
+        shape, devices = ranking.shape, ranking.shape.request.devices
+        if devices == 1:
+            return shape.taking(self.columns, row, (int(ranking.slot[row]),))
+        if devices == 0:
+            return shape.taking(self.columns, row, ())
+        rows = np.array([row], dtype=np.intp)
+        able, _ = shape.fits(self.columns, rows)
+        slots = self._slot_sets(shape.request, rows, able)[:, 0].tolist()
+        return shape.taking(self.columns, row, tuple(sorted(slots)))
+
+    def _nearest_rows(self, request: Request) -> list[int]:
+        """One row of each kind: the one with most slots able to serve now, earliest of equals."""
+        columns, size = self.columns, len(self.columns)
+        slots, _ = self._ranking(request).shape.fits(columns, np.arange(size, dtype=np.intp))
+        nearness = np.count_nonzero(slots, axis=0) * size + np.arange(size - 1, -1, -1)
+        nearest = np.full(len(columns.kinds), -1, dtype=np.intp)
+        np.maximum.at(nearest, columns.kind, nearness)
+        return sorted((size - 1 - nearest[nearest >= 0] % size).tolist())
+
+    def _misfit(self, request: Request, row: int) -> Misfit:
+        columns = self.columns
+        free = columns.amounts[:, row].tobytes(), columns.free_mib[:, row].tobytes()
+        key = (request, row, int(columns.kind[row]), *free)
+        known = self._misfits.get(key)
+        if known is None:
+            if len(self._misfits) >= MISFITS_KEPT:
+                self._misfits.clear()
+            known = self._misfits[key] = self._told(request, row)
+        return known
+
+    def _told(self, request: Request, row: int) -> Misfit:
+        answer = fit(request, self.columns.state(row))
+        if isinstance(answer, Fit):
+            return Misfit(Cause.NO_NODE, request.gang_size, 1, eviction_helps=True, node=self.columns.names[row])
+        return replace(answer, node=self.columns.names[row])
+
+
+def _last_of_best(table: NDArray[Any]) -> Rows:
+    """intp[n]: of each column's largest values the last: where shares that may be split go, as their users know it."""
+    return np.asarray(len(table) - 1 - table[::-1].argmax(axis=0), dtype=np.intp)
+
+
+def least_free(columns: Columns, request: Request, rows: Rows, able: NDArray[np.bool_]) -> Rows:
+    """intp[devices, n]: of the able slots of each row those with least free, the lower of equals."""
+    devices = request.devices
+    if not devices or not len(rows):
+        return np.zeros((devices, len(rows)), dtype=np.intp)
+    if devices == 1 and request.whole:
+        return np.asarray(able.argmax(axis=0)[None, :], dtype=np.intp)
+    free = np.where(able, columns.free_milli.take(rows, axis=1), 2 * MILLI_PER_DEVICE)
+    if devices == 1:
+        least = _last_of_best(-free) if request.split_milli is not None else free.argmin(axis=0)
+        return np.asarray(least[None, :], dtype=np.intp)
+    ordered: Rows = np.argsort(free, axis=0, kind="stable")
+    return ordered[:devices]

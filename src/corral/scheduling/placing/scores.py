@@ -1,0 +1,275 @@
+"""How good it would be to serve one member of a request here: small functions of a node's columns, summed by weight.
+
+Higher is better. Each takes all options at once, so that ranking a fleet is array work.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corral.model.units import MILLI_PER_DEVICE
+from corral.scheduling.state.columns import CPU, Columns, Rows, Shape
+
+Floats = NDArray[np.float64]
+
+
+class Tries(IntEnum):
+    """Which slots of a node a score compares; what it does not tell apart is settled by least free, then by index."""
+
+    NODES = 0
+    SHARES = 1
+    SLOTS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Ways to serve one member: option i takes the slots `slots[:, i]` of row `rows[i]`; all of them fit."""
+
+    shape: Shape
+    rows: Rows
+    slots: Rows
+
+
+class Score(Protocol):
+    """A preference. `version` grows when answers given before no longer hold, though the rows have not changed."""
+
+    @property
+    def tries(self) -> Tries:
+        """How finely it compares."""
+        ...
+
+    @property
+    def version(self) -> int:
+        """Grows when every answer has to be asked for again."""
+        ...
+
+    def __call__(self, columns: Columns, options: Options) -> Floats:
+        """float64[n], a score for each option."""
+        ...
+
+
+Each = Callable[[Columns, Rows, Rows], Floats]
+"""float64[n]: how good the device in slot `slots[i]` of row `rows[i]` is, whatever is asked of it."""
+
+
+class DeviceScore(ABC):
+    """A score that tells the devices of a node apart: of a set of them it is the mean."""
+
+    __slots__ = ()
+
+    @property
+    def tries(self) -> Tries:
+        return Tries.SLOTS
+
+    @abstractmethod
+    def each(self, columns: Columns, rows: Rows, slots: Rows) -> Floats:
+        """See `Each`."""
+
+    def __call__(self, columns: Columns, options: Options) -> Floats:
+        if not len(options.slots):
+            return np.zeros(len(options.rows))
+        each = [self.each(columns, options.rows, slots) for slots in options.slots]
+        return np.asarray(np.mean(each, axis=0), dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class Weighted:
+    """The sum of scores, each times its weight."""
+
+    parts: tuple[tuple[float, Score], ...]
+
+    @property
+    def tries(self) -> Tries:
+        return max((score.tries for _, score in self.parts), default=Tries.NODES)
+
+    @property
+    def version(self) -> int:
+        return sum(score.version for _, score in self.parts)
+
+    def __call__(self, columns: Columns, options: Options) -> Floats:
+        total = np.zeros(len(options.rows))
+        for weight, score in self.parts:
+            total += weight * score(columns, options)
+        return total
+
+    def each(self, columns: Columns, rows: Rows, slots: Rows) -> Floats:
+        """What of it tells devices apart."""
+        total = np.zeros(len(slots))
+        for weight, score in self.parts:
+            if isinstance(score, DeviceScore):
+                total += weight * score.each(columns, rows, slots)
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """The part of the node's devices that would be handed out: full nodes first, so that empty ones stay empty."""
+
+    sign: float = 1.0
+    tries: Tries = Tries.NODES
+    version: int = 0
+
+    def __call__(self, columns: Columns, options: Options) -> Floats:
+        free = columns.free_milli[:, options.rows]
+        whole = np.maximum((free >= 0).sum(axis=0), 1) * MILLI_PER_DEVICE
+        left = np.maximum(free, 0).sum(axis=0) - _asked_milli(options)
+        return np.asarray(self.sign * (1.0 - left / whole), dtype=np.float64)
+
+
+def spread() -> Pack:
+    """The opposite of packing: empty nodes first, so that jobs meet as few others as can be."""
+    return Pack(sign=-1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class BestFit:
+    """What the node would have left, CPU and GPU in equal parts, in hundredths of the largest node: least first.
+
+    int(100 x (1 - 0.5 x CPU left / largest CPU - 0.5 x GPU left / most GPU)), as in the simulator of Weng et al.
+    ("Beware of Fragmentation", USENIX ATC'23); the integer makes near equals equal, so that earlier nodes fill first.
+    """
+
+    largest_cpu_milli: int
+    largest_gpu_milli: int
+    tries: Tries = Tries.NODES
+    version: int = 0
+
+    def __call__(self, columns: Columns, options: Options) -> Floats:
+        cpu = columns.amounts[CPU, options.rows] - options.shape.request.cpu_milli
+        gpu = np.maximum(columns.free_milli[:, options.rows], 0).sum(axis=0) - _asked_milli(options)
+        left = 0.5 * (cpu / self.largest_cpu_milli) + 0.5 * (gpu / self.largest_gpu_milli)
+        return np.asarray(np.trunc(100.0 * (1.0 - left)), dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierFirst:
+    """A mild wish for nodes that come earlier in the fixed order: 0 for the first, -1 for the last."""
+
+    tries: Tries = Tries.NODES
+    version: int = 0
+
+    def __call__(self, columns: Columns, options: Options) -> Floats:
+        return np.asarray(-options.rows / max(1, len(columns)), dtype=np.float64)
+
+
+class RoundRobin(DeviceScore):
+    """The next node in turn after the last one used, and there the next device after the last one handed out.
+
+    The turns belong to the view; `turn_to` and `gave` follow it.
+    """
+
+    def __init__(self, columns: Columns) -> None:
+        self.version = 0
+        self.turn = 0
+        self.next_slot: Rows = np.zeros(len(columns), dtype=np.intp)
+
+    def turn_to(self, row: int) -> None:
+        """The row whose turn it is now."""
+        self.turn = row
+        self.version += 1
+
+    def gave(self, columns: Columns, row: int, slots: Collection[int]) -> None:
+        """These slots of the row were handed out last.
+
+        The next is the one after them, counted round: after the one that the longest stretch of others follows.
+        """
+        count, given = len(columns.uuids[row]), sorted(slots)
+        stretches = [(after - slot) % count for slot, after in zip(given, (*given[1:], given[0]), strict=True)]
+        _, last = max(zip((stretch or count for stretch in stretches), given, strict=True))
+        self.next_slot[row] = (last + 1) % count
+        self.version += 1
+
+    def each(self, columns: Columns, rows: Rows, slots: Rows) -> Floats:
+        """See `Each`."""
+        total, width = max(1, len(columns)), max(1, columns.width)
+        counts = np.count_nonzero(columns.free_milli[:, rows] >= 0, axis=0).clip(1)
+        rank = (rows - self.turn) % total + (slots - self.next_slot[rows]) % counts / width
+        return np.asarray(-rank / total, dtype=np.float64)
+
+    def __call__(self, columns: Columns, options: Options) -> Floats:
+        if len(options.slots):
+            return super().__call__(columns, options)
+        total = max(1, len(columns))
+        return np.asarray(-((options.rows - self.turn) % total) / total, dtype=np.float64)
+
+
+@dataclass(slots=True)
+class Readings:
+    """What telemetry last said of each slot: availability (0..1) and utilisation (percent).
+
+    Slots that could not be read are worst: they come after those that work as hard as they can.
+    """
+
+    columns: Columns
+    availability: Floats = field(init=False)
+    utilization_pct: Floats = field(init=False)
+
+    def __post_init__(self) -> None:
+        shape = (self.columns.width, len(self.columns))
+        self.availability = np.zeros(shape)
+        self.utilization_pct = np.full(shape, UNREAD_PCT)
+
+    def observe(self, row: int, slot: int, availability: float, utilization_pct: int | None) -> None:
+        """Take in a reading; `availability` is that of `corral.model.device.availability_score`."""
+        self.availability[slot, row] = availability
+        self.utilization_pct[slot, row] = UNREAD_PCT if utilization_pct is None else float(utilization_pct)
+        self.columns.touched.add(row)
+
+
+UNREAD_PCT = 102.0
+"""The utilisation that is assumed of a device that does not tell it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Availability(DeviceScore):
+    """Free memory and idle utilisation of the devices that would be taken, as their site weighs the two; their mean."""
+
+    readings: Readings
+    version: int = 0
+
+    def each(self, columns: Columns, rows: Rows, slots: Rows) -> Floats:
+        """See `Each`."""
+        return np.asarray(self.readings.availability[slots, rows], dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class LeastLoaded(DeviceScore):
+    """The devices that work least now: minus their mean utilisation, as a fraction.
+
+    Of equals those of which least is handed out, which is worth less than one percent: a job that has just come has
+    not been seen at work.
+    """
+
+    readings: Readings
+    version: int = 0
+
+    def each(self, columns: Columns, rows: Rows, slots: Rows) -> Floats:
+        """See `Each`."""
+        held = 1.0 - columns.free_milli[slots, rows] / MILLI_PER_DEVICE
+        return np.asarray((self.readings.utilization_pct[slots, rows] + held / 2) / -100.0, dtype=np.float64)
+
+
+def weighted(parts: Sequence[tuple[float, Score]]) -> Score:
+    """The scores as one; a single one of weight 1 is itself. Raises ValueError for a weight below zero."""
+    if any(weight < 0 for weight, _ in parts):
+        raise ValueError("a score's weight is at least 0")
+    if len(parts) == 1 and parts[0][0] == 1.0:
+        return parts[0][1]
+    return Weighted(tuple(parts))
+
+
+def each_of(score: Score) -> Each | None:
+    """What of a score tells the devices of a node apart; None where nothing does."""
+    if score.tries < Tries.SLOTS:
+        return None
+    assert isinstance(score, DeviceScore | Weighted), "a score that compares slots can tell what it makes of each"
+    return score.each
+
+
+def _asked_milli(options: Options) -> int:
+    return options.shape.request.devices * options.shape.request.share_milli

@@ -1,0 +1,110 @@
+"""What the cluster should expect, learned from what has arrived, and when its prices are due to be worked out again."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corral.model.job import Request
+from corral.model.units import MILLI_PER_DEVICE
+from corral.scheduling.placing.scores import Floats
+from corral.scheduling.placing.worth.arrival_mix import Mix
+from corral.scheduling.placing.worth.duals import Ascent, Duals, Expected
+from corral.scheduling.placing.worth.values import Prices
+from corral.scheduling.state.columns import CPU, MEMORY, Columns
+
+FIRST_SOLVE, GROWTH = 32, 1.6
+"""Arrivals before the first solve on evidence; the next is due when there are GROWTH times as many."""
+
+CORE_GRID = (0.0, 0.1, 0.2, 0.35, 0.55, 0.85, 1.5, 3.0)
+GIB_GRID = (0.0, 0.2, 0.5)
+"""Prices tried, in GPUs for all the cores, or all the memory, that the median device has beside it."""
+
+PRIOR = ((1000, 8.0), (500, 4.0), (250, 4.0))
+PRIOR_HOST = 0.75
+"""What to expect before anything came: (share, weight in arrivals), and how much of its part of the host each takes."""
+
+
+class Learner:
+    """Works out prices for a mix of arrivals: `advance` does one bounded step of a solve that is due."""
+
+    def __init__(self, columns: Columns, mix: Mix | None = None) -> None:
+        """`mix` has the arrivals, those of before perhaps among them; others may share it."""
+        mix = Mix() if mix is None else mix
+        self._columns = columns
+        self._devices = int((columns.free_milli >= 0).sum())
+        self.mix = mix
+        mix.half_life = max(mix.half_life, 4.0 * self._devices)
+        self._grid, self._prior = _grid_and_prior(columns)
+        self._duals = Duals({}, 0.0)
+        self._due = 0
+        self._solve: Ascent | None = None
+
+    @property
+    def due(self) -> bool:
+        """Whether `advance` has something to do."""
+        return self._solve is not None or self.mix.arrived >= self._due
+
+    def observe(self, request: Request) -> None:
+        """Take note of a request that has arrived, once, whether or not it can be placed."""
+        self.mix.observe(request)
+
+    def advance(self) -> Prices | None:
+        """One step of the solve that is due, if any; the new prices when it was the last."""
+        if not self.due:
+            return None
+        if self._solve is None:
+            self._solve = self._begin()
+        elif self._solve.advance():
+            return self._finish(self._solve)
+        return None
+
+    def first(self) -> Prices:
+        """Prices for a start, at which nothing is scarce; they cost a step of a solve, not all of them."""
+        return self._ascent().prices()
+
+    def settle(self) -> Prices:
+        """New prices at once: every step of a solve together."""
+        self._solve = self._solve or self._begin()
+        while not self._solve.advance():
+            pass
+        return self._finish(self._solve)
+
+    def _begin(self) -> Ascent:
+        arrived = self.mix.arrived
+        patience = max(500, self._devices // 2)
+        self._due = max(FIRST_SOLVE, min(int(arrived * GROWTH), arrived + patience))
+        return self._ascent()
+
+    def _ascent(self) -> Ascent:
+        expected = Expected((*self.mix.classes(), *self._prior), self.mix.host_milli() / 1000)
+        return Ascent(self._columns, self._grid, expected, self._duals)
+
+    def _finish(self, solve: Ascent) -> Prices:
+        self._duals, self._solve = solve.duals(), None
+        return solve.prices()
+
+
+def _grid_and_prior(columns: Columns) -> tuple[tuple[Floats, Floats], list[tuple[Request, float]]]:
+    """Price pairs, and the requests to expect at first, both by the host's part that goes with the median device."""
+    devices = (columns.free_milli >= 0).sum(axis=0)
+    hosts = np.flatnonzero(devices)
+    counts = devices[hosts]
+    milli, mib = (_median(columns.host[column, hosts] / counts, counts) for column in (CPU, MEMORY))
+    core, gib = np.meshgrid(CORE_GRID, GIB_GRID, indexing="ij")
+    grid = (core.ravel() / max(milli / 1000, 1.0), gib.ravel() / max(mib / 1024, 1.0))
+    prior = [
+        (
+            Request(
+                share_milli=share,
+                cpu_milli=int(milli * PRIOR_HOST * share / MILLI_PER_DEVICE),
+                host_memory_mib=int(mib * PRIOR_HOST * share / MILLI_PER_DEVICE),
+            ),
+            weight,
+        )
+        for share, weight in PRIOR
+    ]
+    return grid, prior
+
+
+def _median(amounts: Floats, counts: NDArray[np.intp]) -> float:
+    """The median of amounts that count so often each; 0 where there are none."""
+    return float(np.median(np.repeat(amounts, counts))) if len(amounts) else 0.0

@@ -1,0 +1,202 @@
+"""What a node's free capacity is worth, in GPUs, at given prices; the `corral` policy places where least worth is lost.
+
+V(n) = min over price pairs (mu, nu) of  mu x free cores + nu x free GiB + sum over devices of v(remainder; mu, nu)
+
+v is the most that jobs of the expected mix can make of what is left of a device when they pay mu and nu for what they
+take of the host. The minimum is a Lagrangian bound on what the node can still serve, so cores that would strand GPUs
+cost something, and GPUs that cores would strand are worth nothing. docs/decisions/0020-packing-by-value.md has more.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corral.model.fit import NodeState, Slot, grant_memory_mib, share_milli_of
+from corral.model.job import Request
+from corral.model.units import MILLI_PER_DEVICE
+from corral.scheduling.placing.scores import Floats, Options, Tries
+from corral.scheduling.state.columns import CPU, MEMORY, Columns, Rows, Shape
+
+STEP_MILLI = 10
+STEPS = MILLI_PER_DEVICE // STEP_MILLI
+LEVELS = STEPS + 1
+"""Remainders of a device are told apart in steps of 10 milli, from none to the whole."""
+
+NOTHING = -1
+"""The key of a slot that a node does not have; the last column of every table by key stands for it."""
+
+GRAIN = 2.0**-40
+"""Worths are whole multiples of this, so that their sums are exact and the same in any order."""
+
+EARLIER_FIRST, EARLIER_BY_ONE = 1.6, 0.01
+"""GPUs of worth that the last node in the order must offer more than the first, and at most a node than the one before.
+
+Packing is as good with any first number between 0.8 and 6.4; the second matters to clusters of fewer than 160 nodes."""
+
+LOSSES_KEPT = 1024
+
+DeviceClass = tuple[str, int | None, tuple[int, int] | None]
+"""(model, memory in MiB, compute capability): devices that no request tells apart."""
+
+
+def class_of(slot: Slot) -> DeviceClass:
+    """The device class of a slot."""
+    return slot.model, slot.memory_mib, slot.compute
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What free capacity is worth.
+
+    Attributes:
+        core, gib: float64[k], price pairs in GPUs per core and per GiB of host memory.
+        classes: the device classes that `worth` knows, in its order.
+        worth: float64[k, len(classes) * LEVELS], of a device of each class with so many steps left.
+    """
+
+    core: Floats
+    gib: Floats
+    classes: tuple[DeviceClass, ...]
+    worth: Floats
+
+
+class Remainders:
+    """What is left of every device in steps, as a key: class x LEVELS + steps, or NOTHING where there is no slot."""
+
+    def __init__(self, columns: Columns) -> None:
+        self.classes: dict[DeviceClass, int] = {}
+        self._known = 0
+        self._by_memory = False
+        self._base = np.zeros((columns.width, 0), dtype=np.int64)
+        self._memory_mib = np.zeros((columns.width, 0), dtype=np.int64)
+
+    def keys(self, columns: Columns, rows: Rows) -> NDArray[np.int64]:
+        """int64[slots, n]."""
+        if self._known < len(columns.kinds):
+            self._learn(columns)
+        kinds = columns.kind.take(rows)
+        free_milli = columns.free_milli.take(rows, axis=1)
+        free = np.maximum(free_milli, 0)
+        if self._by_memory:
+            memory_mib = self._memory_mib[:, kinds]
+            by_memory = columns.free_mib[:, rows] * MILLI_PER_DEVICE // np.maximum(memory_mib, 1)
+            free = np.where(memory_mib > 0, np.clip(by_memory, 0, free), free)
+        keys = self._base.take(kinds, axis=1)
+        keys += free // STEP_MILLI
+        keys[free_milli < 0] = NOTHING
+        return keys
+
+    def _learn(self, columns: Columns) -> None:
+        new = columns.kinds[self._known :]
+        base = np.zeros((columns.width, len(new)), dtype=np.int64)
+        memory = np.zeros((columns.width, len(new)), dtype=np.int64)
+        for at, kind in enumerate(new):
+            self._note(kind, base[:, at], memory[:, at])
+        self._base = np.concatenate([self._base, base], axis=1)
+        self._memory_mib = np.concatenate([self._memory_mib, memory], axis=1)
+        self._by_memory = bool(self._memory_mib.any())
+        self._known = len(columns.kinds)
+
+    def _note(self, kind: NodeState, base: NDArray[np.int64], memory: NDArray[np.int64]) -> None:
+        for i, slot in enumerate(kind.slots):
+            base[i] = self.classes.setdefault(class_of(slot), len(self.classes)) * LEVELS
+            memory[i] = slot.memory_mib or 0
+
+
+class Value:
+    """The score of the `corral` policy: V after the placement less V before it, and a mild wish for earlier nodes.
+
+    V alone is concave and would spread work over many half-filled nodes; EARLIER_FIRST keeps few of them open.
+    """
+
+    tries = Tries.SHARES
+
+    def __init__(self, columns: Columns, prices: Prices) -> None:
+        self.version = 0
+        self._columns = columns
+        self._remainders = Remainders(columns)
+        self._keys = np.zeros((columns.width, len(columns)), dtype=np.int64)
+        self.use(prices)
+
+    def use(self, prices: Prices) -> None:
+        """Judge by these prices from now on."""
+        size = len(self._columns)
+        self.version += 1
+        self.prices = prices
+        self._at_price = np.zeros((len(prices.core), size))
+        self._value = np.zeros(size)
+        self._losses: dict[Shape, Floats] = {}
+        self._core = _grained(prices.core / 1000)
+        self._gib = _grained(prices.gib / 1024)
+        self._worth = np.zeros((len(prices.core), 1))
+        self._place = -1
+
+    def __call__(self, columns: Columns, options: Options) -> Floats:
+        self._renew()
+        request, slots = options.shape.request, options.slots
+        cost = self._core * request.cpu_milli + self._gib * request.host_memory_mib
+        loss = self._losses.get(options.shape)
+        if loss is None:
+            if len(self._losses) >= LOSSES_KEPT:
+                self._losses.clear()
+            loss = self._losses[options.shape] = self._loss(request) + cost[:, None] / max(1, request.devices)
+        after = self._at_price.take(options.rows, axis=1)
+        for row in slots:
+            after -= loss.take(self._keys[row, options.rows], axis=1)
+        if not len(slots):
+            after -= cost[:, None]
+        pull = options.rows * min(EARLIER_FIRST / max(1, len(columns)), EARLIER_BY_ONE)
+        return np.asarray(after.min(axis=0) - self._value.take(options.rows) - pull, dtype=np.float64)
+
+    def _renew(self) -> None:
+        columns = self._columns
+        rows = columns.touched.since(self._place)
+        if rows is None:
+            rows = np.arange(len(columns), dtype=np.intp)
+        self._place = columns.touched.place
+        if not len(rows):
+            return
+        keys = self._remainders.keys(columns, rows)
+        if self._worth.shape[1] != len(self._remainders.classes) * LEVELS + 1:
+            self._widen()
+        host = columns.amounts.take(rows, axis=1)
+        at_price = self._core[:, None] * host[CPU] + self._gib[:, None] * host[MEMORY]
+        at_price += self._worth.take(keys, axis=1).sum(axis=1)
+        self._keys[:, rows] = keys
+        self._at_price[:, rows] = at_price
+        self._value[rows] = at_price.min(axis=0)
+
+    def _widen(self) -> None:
+        """Lay the worths out by this columns' own classes; one the prices do not know is worth what is left of it."""
+        plain = np.broadcast_to(np.arange(LEVELS) / STEPS, (len(self.prices.core), LEVELS))
+        known = {name: at * LEVELS for at, name in enumerate(self.prices.classes)}
+        parts = [
+            self.prices.worth[:, known[name] : known[name] + LEVELS] if name in known else plain
+            for name in self._remainders.classes
+        ]
+        self._worth = _grained(np.concatenate([*parts, np.zeros((len(self.prices.core), 1))], axis=1))
+        self._losses.clear()
+
+    def _loss(self, request: Request) -> Floats:
+        """float64[k, keys]: what a device of each key loses when it serves the request."""
+        after = np.arange(self._worth.shape[1])
+        for name, at in self._remainders.classes.items():
+            steps = np.arange(LEVELS) - steps_taken(request, name)
+            after[at * LEVELS : (at + 1) * LEVELS] = at * LEVELS + np.maximum(steps, 0)
+        return np.asarray(self._worth - self._worth[:, after], dtype=np.float64)
+
+
+def _grained(numbers: Floats) -> Floats:
+    return np.asarray(np.rint(numbers / GRAIN) * GRAIN, dtype=np.float64)
+
+
+def steps_taken(request: Request, device: DeviceClass) -> int:
+    """Steps of a device of this class that the request takes, by share or by memory, whichever is more; rounded up."""
+    model, memory_mib, compute = device
+    slot = Slot(model, memory_mib, compute, MILLI_PER_DEVICE, memory_mib)
+    grant_mib = grant_memory_mib(request, slot) or 0
+    milli = share_milli_of(request, slot)
+    if memory_mib:
+        milli = max(milli, -(-grant_mib * MILLI_PER_DEVICE // memory_mib))
+    return min(-(-milli // STEP_MILLI), STEPS)

@@ -1,0 +1,153 @@
+"""The promise to a job that has no place now: where and when it will start at the latest."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import inf
+
+from corral.model.allocation import Member, Placement, Reserve
+from corral.model.certainty import Certainty
+from corral.model.fit import Cause, Fit, Misfit, NodeState, Slot
+from corral.model.job import Phase
+from corral.model.view import View
+from corral.scheduling.placing.node_by_node import choose, member_on, speed_on
+from corral.scheduling.promising.run_time import expected_end, run_estimate_s
+from corral.scheduling.state.draft import Ask, Draft
+from corral.scheduling.state.timeline import Timeline, changed
+
+NODES_LOOKED_AT = 256
+"""A promise is looked for on so many nodes, those with most of what is asked for first."""
+
+MOMENT_S = 1.0
+"""Promises that differ by less are the same."""
+
+TIMES_LOOKED_AT = 256
+"""A gang's promise is looked for at so many moments at which something comes back."""
+
+
+def promise(
+    draft: Draft, timeline: Timeline, job_id: str, ask: Ask, duration_s: float, *, before: float = inf
+) -> Reserve | None:
+    """The earliest place in time for what is asked, None when there is none before then or nobody can tell."""
+    names = _candidates(draft, ask)
+    if ask.request.gang_size == 1:
+        found = _earliest_member(draft, timeline, ask, duration_s, names, before=before)
+        return None if found is None else Reserve(job_id, Placement((found[1],)), found[0])
+    for at in timeline.times(names)[:TIMES_LOOKED_AT]:
+        if at >= before:
+            break
+        states = {name: draft.open_of(name, ask, timeline.window(name, at, at + duration_s)) for name in names}
+        placed = choose(draft.with_free(states), replace(ask, until=inf))
+        if isinstance(placed, Placement):
+            return Reserve(job_id, placed, at)
+    return None
+
+
+def certainty(view: View, reserve: Reserve, now: float) -> Certainty:
+    """What the start of a reservation is: a promise if what it waits for cannot last longer than it is taken to.
+
+    Who has a time limit is ended by it. Who has none, or is known to take less, is only expected to end.
+    """
+    for name in dict.fromkeys(member.node for member in reserve.placement.members):
+        for allocation_id in view.residents.get(name, ()):
+            allocation = view.allocations[allocation_id]
+            job = view.jobs.get(allocation.job_id)
+            if job is None or expected_end(job, allocation, now, view.durations) > reserve.start_at:
+                continue
+            limit = job.spec.time_limit_s
+            if job.phase is Phase.STOPPING or limit is None or run_estimate_s(job, view.durations) != limit:
+                return Certainty.EXPECTATION
+    return Certainty.PROMISE
+
+
+def still_there(draft: Draft, ask: Ask, placement: Placement, state_of: Callable[[str], NodeState]) -> bool:
+    """Whether all of the placement is free, where this is free on its nodes, and all of it is well."""
+    left: dict[str, NodeState] = {}
+    for member in placement.members:
+        slots = draft.slots_of(member)
+        state = left.get(member.node) or state_of(member.node)
+        if isinstance(draft.memo.fit(ask.request, state, slots if ask.request.devices else None), Misfit):
+            return False
+        state = left[member.node] = changed(state, member, slots, -1)
+        if any(state.slots[index].free_milli < 0 or (state.slots[index].free_mib or 0) < 0 for index in slots):
+            return False
+    return True
+
+
+def news(before: Mapping[str, Reserve], promises: Sequence[Reserve]) -> bool:
+    """Whether these promises differ from those before by more than a moment, so that the view should be told.
+
+    A promise that is late moves with the clock; telling it again and again would keep a server planning for nothing.
+    """
+    if [one.job_id for one in promises] != list(before):
+        return True
+    return any(one.start_at < before[one.job_id].start_at - MOMENT_S for one in promises)
+
+
+def _candidates(draft: Draft, ask: Ask) -> list[str]:
+    """Nodes on which the request could ever fit, the most promising first where there are too many to ask all.
+
+    Of a node with a job to be avoided nothing is foretold: a timeline knows what comes back, not whose it was.
+    """
+    regardless = ask.regardless()
+    answers = [(name, draft.fit(name, regardless)) for name in draft.capacity.names]
+    able = [
+        (-(len(answer.slots) if isinstance(answer, Fit) else answer.available), name)
+        for name, answer in answers
+        if isinstance(answer, Fit) or not (answer.never or answer.cause is Cause.ANTI_AFFINITY)
+    ]
+    if len(able) > NODES_LOOKED_AT:
+        able = sorted(able)[:NODES_LOOKED_AT]
+    return [name for _, name in able]
+
+
+def _earliest_member(
+    draft: Draft, timeline: Timeline, ask: Ask, duration_s: float, names: list[str], *, before: float
+) -> tuple[float, Member] | None:
+    best: tuple[float, str] | None = None
+    for name in names:
+        fits = _tester(draft, ask, name)
+        at = timeline.earliest(name, duration_s, fits, before if best is None else best[0])
+        if at is not None and (best is None or at < best[0]):
+            best = (at, name)
+    if best is None:
+        return None
+    at, name = best
+    window = timeline.window(name, at, at + duration_s)
+    answer = _able(draft, ask, name, draft.open_of(name, ask, window))
+    assert answer is not None, "what fitted at its earliest still does"
+    since = timeline.free_since(name, at, answer.slots, ask.request.share_milli)
+    latest = sorted(answer.slots, key=lambda index: (-since[index], index))
+    slots = answer.slots if answer.parts_milli else tuple(sorted(latest[: ask.request.devices]))
+    return at, member_on(draft, ask.request, name, slots, window)
+
+
+def _tester(draft: Draft, ask: Ask, name: str) -> Callable[[NodeState], bool]:
+    """Tells whether a member fits on the node in a state. Asked of hundreds of steps that differ little."""
+    cpu_milli, memory_mib = ask.request.cpu_milli, ask.request.host_memory_mib
+    enough: tuple[Slot, ...] | None = None
+
+    def fits(state: NodeState) -> bool:
+        nonlocal enough
+        if state.cpu_milli < cpu_milli or state.memory_mib < memory_mib:
+            return False
+        state = draft.open_of(name, ask, state)
+        if state.slots is enough and state.cpu_milli >= cpu_milli and state.memory_mib >= memory_mib:
+            return True
+        if _able(draft, ask, name, state) is None:
+            return False
+        enough = state.slots
+        return True
+
+    return fits
+
+
+def _able(draft: Draft, ask: Ask, name: str, state: NodeState) -> Fit | None:
+    """The slots of a node with this open that can serve one member, None when there are too few."""
+    named = draft.capacity.named(name, ask.request.device_uuids)
+    answer = draft.memo.fit(ask.request, state, named)
+    if isinstance(answer, Misfit):
+        return None
+    able = tuple(index for index in answer.slots if speed_on(ask.speeds, state.slots[index].model) > 0)
+    if len(able) == len(answer.slots):
+        return answer
+    return Fit(able) if len(able) >= ask.request.devices and not answer.parts_milli else None

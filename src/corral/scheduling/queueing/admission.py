@@ -1,0 +1,304 @@
+"""Whether a job may start at all now, before anyone looks for a place: holds, dependencies, backoff, limits, quotas."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import NamedTuple
+
+from corral.model.allocation import Placement
+from corral.model.job import Job, JobKind, Request
+from corral.model.plan import WaitReason
+from corral.model.queue import Limits, Project, Queue, Quota
+from corral.model.quota import NOTHING, Held, least_device_mib
+from corral.model.run_history import HOUR_S
+from corral.model.units import MILLI_PER_DEVICE, count_of, format_duration, format_memory, format_share
+from corral.scheduling.queueing.demand import Demands
+
+
+class Scope(NamedTuple):
+    """Whose holdings are counted: ("user", "alice"), ("project", "nlp"), ("queue", "night"), ("array", "17")."""
+
+    kind: str
+    name: str
+
+
+SITE = Scope("site", "")
+
+
+UNLIMITED = Quota()
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Why a job may not start yet.
+
+    Attributes:
+        until: when that ends by itself, in Unix seconds.
+        scope: whose quota it is, where that is shared and kept for the job.
+        excess: by how much the quota would be exceeded; so much has to come back first.
+        behind: the job for which the quota is kept.
+    """
+
+    reason: WaitReason
+    detail: str
+    until: float | None = None
+    scope: Scope | None = None
+    excess: Held = NOTHING
+    behind: str | None = None
+
+
+def parked(job: Job, now: float) -> Barrier | None:
+    """What keeps the job out of its queue: its user's hold, a job it waits for, its begin time, a pause after a failed
+    launch.
+    """
+    if job.held:
+        return Barrier(WaitReason.HELD, "it is on hold")
+    if job.waits_for:
+        return Barrier(WaitReason.DEPENDENCY, ", ".join(job.waits_for[:3]))
+    if job.eligible_at is not None and job.eligible_at > now:
+        if not job.launches:
+            return Barrier(WaitReason.BEGIN_TIME, "it is not to begin yet", until=job.eligible_at)
+        return Barrier(WaitReason.BACKOFF, f"after {job.attempts} attempts", until=job.eligible_at)
+    return None
+
+
+@dataclass(slots=True)
+class Books:
+    """What everybody holds, kept current job by job."""
+
+    queues: Mapping[str, Queue]
+    held: dict[Scope, Held] = field(default_factory=dict)
+
+    def book(self, job: Job, held: Held, sign: int) -> None:
+        """The job holds so much from now on (`sign` 1), or no longer (-1)."""
+        for scope in self.scopes(job):
+            left = self.held.get(scope, NOTHING).plus(held, sign)
+            if left == NOTHING:
+                self.held.pop(scope, None)
+            else:
+                self.held[scope] = left
+
+    def scopes(self, job: Job) -> Iterator[Scope]:
+        """Everybody in whose name the job holds something, the widest first."""
+        yield SITE
+        yield Scope("user", job.spec.user)
+        yield Scope("project", job.spec.project)
+        for queue in self.ancestry(job.spec.queue):
+            yield Scope("queue", queue)
+        if job.array_id is not None:
+            yield Scope("array", job.array_id)
+
+    def ancestry(self, name: str) -> tuple[str, ...]:
+        """The queue and those above it."""
+        chain = [name]
+        while (queue := self.queues.get(chain[-1])) is not None and queue.parent and queue.parent not in chain:
+            chain.append(queue.parent)
+        return tuple(chain)
+
+
+UsedSeconds = Callable[[Scope, float], float]
+"""GPU-seconds used in a scope's name during the last so many seconds."""
+
+
+class Admission:
+    """Limits and quotas over the books, and over what was started since in this cycle."""
+
+    def __init__(
+        self, books: Books, demands: Demands, limits: Limits, projects: Mapping[str, Project], used_s: UsedSeconds
+    ) -> None:
+        self._books = books
+        self._demands = demands
+        self._limits = limits
+        self._projects = projects
+        self._used_s = used_s
+        self._since = Books(books.queues)
+        self._kept: dict[Scope, tuple[str, float]] = {}
+
+    def without(self, held: Iterable[tuple[Job, Placement]]) -> "Admission":
+        """A copy to try things on, in which these jobs hold nothing of what they have."""
+        copy = Admission(self._books, self._demands, self._limits, self._projects, self._used_s)
+        copy._since.held.update(self._since.held)
+        for job, placement in held:
+            copy._since.book(job, self._demands.of(job, placement), -1)
+        return copy
+
+    def started(self, job: Job, placement: Placement, sign: int = 1) -> None:
+        """Count a job that starts in this cycle, or (`sign` -1) that does not after all."""
+        self._since.book(job, self._demands.of(job, placement), sign)
+
+    def least(self, job: Job) -> Held:
+        """The least that the job will hold once it runs."""
+        return self._demands.least(job)
+
+    def held(self, scope: Scope) -> Held:
+        """What is held in the scope's name, this cycle's starts included."""
+        before, since = self._books.held.get(scope, NOTHING), self._since.held.get(scope)
+        return before if since is None else before.plus(since)
+
+    def keep(self, job: Job, barrier: Barrier, ends: Iterable[tuple[float, Held]], now: float) -> None:
+        """Keep a quota that is shared for the first job that it bars, or jobs that are small would starve it.
+
+        Who would have given back by the time at which enough does, by `ends` (when who holds what until), may pass;
+        nobody may where that is not known.
+        """
+        if barrier.scope is not None and barrier.scope not in self._kept:
+            missing, at = barrier.excess, now
+            for end, held in sorted(ends):
+                if missing.devices <= 0 and missing.milli <= 0 and missing.running <= 0 and missing.memory_mib <= 0:
+                    break
+                missing, at = missing.plus(held, -1), end
+            self._kept[barrier.scope] = (job.id, at if at < inf else now)
+
+    def barrier(self, job: Job, until: float = inf, *, due: bool = False) -> Barrier | None:
+        """The limit or quota that bars the job, with the numbers; None when it may start and run until then.
+
+        What is kept for others does not bar one whose promise is `due`.
+        """
+        if self._kept and job.spec.request.devices and not due:
+            for scope in self._books.scopes(job):
+                ahead, at = self._kept.get(scope, ("", inf))
+                if until > at:
+                    return Barrier(WaitReason.PRIORITY, f"the quota of {scope.kind} {scope.name}", behind=ahead)
+        if job.array_id is not None and job.array_limit is not None:
+            live = self.held(Scope("array", job.array_id)).running
+            if live >= job.array_limit:
+                return Barrier(WaitReason.ARRAY_LIMIT, f"{live} of at most {job.array_limit} elements run")
+        most = self._limits.max_running_jobs
+        if most is not None and job.spec.kind is JobKind.RUN and (running := self.held(SITE).running) >= most:
+            return Barrier(WaitReason.LIMIT, f"{running} of at most {most} jobs run")
+        return self._exceeded(job, self._demands.least(job))
+
+    def exceeded(self, job: Job, placement: Placement) -> Barrier | None:
+        """The quota that the job would exceed there, though it might not elsewhere; None when it may start there."""
+        return self._exceeded(job, self._demands.of(job, placement))
+
+    def exceeded_only_there(self, job: Job, placement: Placement) -> Barrier | None:
+        """As `exceeded`, for a job that `barrier` has let pass: where it holds the least there can be, it may start."""
+        return None if self._demands.of(job, placement) == self._demands.least(job) else self.exceeded(job, placement)
+
+    def _exceeded(self, job: Job, more: Held) -> Barrier | None:
+        for scope, quota, borrowable_milli in self._quotas(job):
+            broken = self._broken(scope, quota, more, borrowable_milli)
+            if broken is not None:
+                shared = scope if scope.kind in ("queue", "project") and quota.gpu_hours is None else None
+                excess = _excess(self.held(scope).plus(more), quota, borrowable_milli)
+                return Barrier(WaitReason.LIMIT, broken, scope=shared, excess=excess)
+        return None
+
+    def limited(self, job: Job) -> bool:
+        """Whether a limit or a quota may come to bar the job, whatever room there is."""
+        if job.array_limit is not None or self._limits.max_running_jobs is not None:
+            return True
+        return any(quota != UNLIMITED for _, quota, _ in self._quotas(job))
+
+    def request_within(self, job: Job) -> Request:
+        """The job's request, but only of devices on which it stays within every quota: on larger ones it is less."""
+        request = job.spec.request
+        if request.memory_mib is None or (request.split_milli or 0) > MILLI_PER_DEVICE:
+            return request
+        rooms = [
+            quota.share_milli + borrowable_milli - self.held(scope).milli
+            for scope, quota, borrowable_milli in self._quotas(job)
+            if quota.share_milli is not None
+        ]
+        if not rooms:
+            return request
+        most_milli = min(rooms) // (request.gang_size * request.devices)
+        if most_milli >= MILLI_PER_DEVICE:
+            return request
+        least_mib = least_device_mib(request.memory_mib, most_milli)
+        return replace(request, min_memory_mib=max(request.min_memory_mib or 0, least_mib))
+
+    def loan_milli(self, job: Job, placement: Placement) -> int:
+        """How much above its queue's own quota the queue stands once the job has started there."""
+        queue = self._books.queues.get(job.spec.queue)
+        if queue is None or queue.quota.share_milli is None:
+            return 0
+        held = self.held(Scope("queue", queue.name)).milli + self._demands.of(job, placement).milli
+        return max(0, held - queue.quota.share_milli)
+
+    def _quotas(self, job: Job) -> Iterator[tuple[Scope, Quota, int]]:
+        """Every quota that the job comes under, and how much may be borrowed above its milli-GPU now."""
+        yield Scope("user", job.spec.user), self._limits.of_user, 0
+        project = self._projects.get(job.spec.project)
+        if project is not None:
+            yield Scope("project", project.name), project.quota, 0
+        for name in self._books.ancestry(job.spec.queue):
+            queue = self._books.queues.get(name)
+            if queue is not None:
+                yield Scope("queue", name), queue.quota, self._borrowable_milli(queue)
+
+    def _borrowable_milli(self, queue: Queue) -> int:
+        """What the queue may borrow now: up to its limit, of what queues beside it do not use of their own."""
+        if not queue.quota.borrow_milli:
+            return 0
+        beside = [other for other in self._books.queues.values() if queue.parent and other.parent == queue.parent]
+        idle = sum(
+            max(0, (other.quota.share_milli or 0) - self.held(Scope("queue", other.name)).milli)
+            for other in beside
+            if other.name != queue.name
+        )
+        borrowed = sum(
+            max(0, self.held(Scope("queue", other.name)).milli - (other.quota.share_milli or 0))
+            for other in beside
+            if other.name != queue.name
+        )
+        return max(0, min(queue.quota.borrow_milli, idle - borrowed))
+
+    def _broken(self, scope: Scope, quota: Quota, more: Held, borrowable_milli: int) -> str | None:
+        if quota == UNLIMITED:
+            return None
+        held = self.held(scope)
+        who = f"{scope.kind} {scope.name}"
+        if quota.running is not None and held.running + more.running > quota.running:
+            return f"{who} runs {held.running} of at most {count_of(quota.running, 'job')}"
+        if quota.devices is not None and more.devices and held.devices + more.devices > quota.devices:
+            return _over(who, str(held.devices), str(more.devices), count_of(quota.devices, "GPU"))
+        if (
+            quota.share_milli is not None
+            and more.milli
+            and held.milli + more.milli > quota.share_milli + borrowable_milli
+        ):
+            most = f"{format_share(quota.share_milli)} GPUs"
+            if quota.borrow_milli:
+                most += f", with {format_share(borrowable_milli)} to borrow now"
+            return _over(who, format_share(held.milli), format_share(more.milli), most)
+        if quota.gpu_hours is not None and quota.period_s is not None and more.devices:
+            used_h = self._used_s(scope, quota.period_s) / HOUR_S
+            if used_h >= quota.gpu_hours:
+                period = format_duration(quota.period_s)
+                return f"{who} used {used_h:.1f} of at most {quota.gpu_hours:g} GPU-hours in the last {period}"
+        if quota.memory_mib is not None and more.memory_mib and held.memory_mib + more.memory_mib > quota.memory_mib:
+            return _over(
+                who, format_memory(held.memory_mib), format_memory(more.memory_mib), format_memory(quota.memory_mib)
+            )
+        return None
+
+
+def _excess(held: Held, quota: Quota, borrowable_milli: int) -> Held:
+    """How much more this is than the quota allows."""
+
+    def over(amount: int, most: int | None) -> int:
+        return 0 if most is None else max(0, amount - most)
+
+    share_milli = None if quota.share_milli is None else quota.share_milli + borrowable_milli
+    return Held(
+        over(held.running, quota.running),
+        over(held.devices, quota.devices),
+        over(held.milli, share_milli),
+        over(held.memory_mib, quota.memory_mib),
+    )
+
+
+def _over(who: str, held: str, more: str, most: str) -> str:
+    return f"{who} holds {held} of at most {most} and this job asks for {more} more"
+
+
+def weighted_holding(admission: Admission, queues: Mapping[str, Queue]) -> Callable[[str], float]:
+    """How much a queue holds for its weight, in GPUs: the queue with the least goes first."""
+
+    def holding(name: str) -> float:
+        queue = queues.get(name)
+        return admission.held(Scope("queue", name)).milli / MILLI_PER_DEVICE / (1.0 if queue is None else queue.weight)
+
+    return holding

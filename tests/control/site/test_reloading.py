@@ -1,0 +1,77 @@
+"""Settings are taken on whole, or not at all with the reason in the log."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from corral.config import Settings, load_settings
+from corral.control.site.reloading import LIVE, SiteSettings, waits_for_start
+from corral.ledger.store import SqlLedger, open_ledger
+from corral.model.fact import JobSubmitted, NodeObserved
+from corral.model.view import View
+from corral.ports import Decided
+from corral.scheduling.policy import POLICIES
+from tests.control.strategies import box, job
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[SqlLedger]:
+    opened = open_ledger(f"sqlite:///{tmp_path}/ledger.db")
+    opened.observe([NodeObserved(box(4).nodes["box"])])
+    settle(opened)
+    yield opened
+    opened.close()
+
+
+def settle(ledger: SqlLedger) -> View:
+    ledger.commit(lambda _: Decided((), None)).result()
+    return ledger.view()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "config.yaml"
+
+
+def test_the_view_has_what_the_file_says(ledger: SqlLedger, path: Path) -> None:
+    site = SiteSettings(ledger, Settings(), lambda: load_settings(path), POLICIES)
+    site.begin()
+    assert sorted(settle(ledger).queues) == ["default"]
+    path.write_text("policies: {max_gpus_per_user: 2}\nqueues:\n- {name: night}\n")
+    assert site.reload()
+    view = settle(ledger)
+    assert (sorted(view.queues), view.limits.of_user.share_milli) == (["default", "night"], 2000)
+
+
+@pytest.mark.parametrize("text", ["queues:\n- {nome: night}\n", "queues:\n- {name: night, policy: fastest}\n", "a: [b"])
+def test_a_file_with_a_mistake_changes_nothing_and_the_log_says_why(
+    ledger: SqlLedger, path: Path, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    site = SiteSettings(ledger, Settings(), lambda: load_settings(path), POLICIES)
+    site.begin()
+    before = settle(ledger)
+    path.write_text(f"max_queue_size: 5\n{text}")
+    with caplog.at_level(logging.ERROR):
+        assert not site.reload()
+    assert settle(ledger) == before
+    assert "the settings were not reloaded, those before hold: " in caplog.text
+
+
+def test_jobs_of_a_queue_that_is_taken_away_are_not_forgotten_silently(
+    ledger: SqlLedger, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    ledger.commit(lambda _: Decided((JobSubmitted(job(1), 1.0), JobSubmitted(job(2), 1.0)), None)).result()
+    moved = replace(job(3), spec=replace(job(3).spec, queue="night"))
+    ledger.commit(lambda _: Decided((JobSubmitted(moved, 1.0),), None)).result()
+    SiteSettings(ledger, Settings(), lambda: load_settings(path), POLICIES).begin()
+    assert "queue night is gone; what is in it (1 job) stays" in caplog.text
+    assert "queue default" not in caplog.text
+
+
+def test_settings_that_wait_for_the_next_start_are_named() -> None:
+    after = Settings(kill_grace_s=1.0, max_queue_size=3, default_priority=1)
+    assert waits_for_start(Settings(), after) == ("kill_grace_s",)
+    assert set(Settings.__slots__) >= LIVE

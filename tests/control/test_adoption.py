@@ -1,0 +1,108 @@
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from corral.access.caller import Caller
+from corral.clock import SystemClock
+from corral.control.adoption import UNHELD, Adoption
+from corral.ledger.store import SqlLedger, open_ledger
+from corral.model.device import DeviceProcess, DeviceSample
+from corral.model.errors import Conflict, Forbidden, Refused
+from corral.model.fact import ConditionObserved, NodeObserved, Observation
+from corral.model.job import JobKind, Phase, ProcessIdentity
+from corral.model.submission import Submission
+from corral.ports import Decided
+from tests.control.strategies import box
+
+ALICE, BOB, ROOT = Caller("alice", 1000), Caller("bob", 1001), Caller("root", 0, admin=True)
+# Above PID_MAX_LIMIT of Linux, 2**22: no process has such a pid, not even the one that runs these tests.
+TRAINING, CHILD, IDLE, NOBODY = range(2**22 + 1, 2**22 + 5)
+ASKED = Submission(kind=JobKind.ADOPT, name="old")
+
+
+class OneTraining:
+    """A process of alice, whose child works on GPU-1 and GPU-2; and one that uses nothing."""
+
+    def alive(self, process: ProcessIdentity) -> bool:
+        return True
+
+    def identify(self, pid: int) -> ProcessIdentity | None:
+        return ProcessIdentity(pid, 1, "boot") if pid in (TRAINING, IDLE, os.getpid()) else None
+
+    def uid(self, process: ProcessIdentity) -> int | None:
+        return ALICE.uid
+
+    def family(self, pid: int) -> frozenset[int]:
+        return frozenset({TRAINING, CHILD} if pid == TRAINING else {pid})
+
+    def latest(self) -> dict[str, DeviceSample]:
+        at_work = (DeviceProcess(CHILD),)
+        return {uuid: DeviceSample(uuid, 0.0, processes=at_work) for uuid in ("GPU-2", "GPU-1")}
+
+    def refresh(self, uuids: Sequence[str], timeout_s: float) -> tuple[Observation, ...]:
+        return ()
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[SqlLedger]:
+    opened = open_ledger(f"sqlite:///{tmp_path}/ledger.db")
+    view = box()
+    opened.observe([NodeObserved(view.nodes["box"]), *map(ConditionObserved, view.conditions.values())])
+    opened.commit(lambda _: Decided((), None)).result()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def watched() -> list[str]:
+    """The allocations that are looked after."""
+    return []
+
+
+@pytest.fixture
+def adopting(ledger: SqlLedger, watched: list[str]) -> Adoption:
+    here = OneTraining()
+    return Adoption(ledger, here, here, SystemClock(), watch=watched.append)
+
+
+def test_an_adopted_process_is_a_job_on_the_whole_devices_that_its_family_uses(
+    adopting: Adoption, ledger: SqlLedger, watched: list[str]
+) -> None:
+    job_id = adopting.adopt(TRAINING, ALICE, ASKED)
+    view = ledger.view()
+    job = view.jobs[job_id]
+    assert (job.phase, job.devices, job.spec.name, job.spec.user) == (
+        Phase.STARTING, ("GPU-1", "GPU-2"), "old", "alice",
+    )  # fmt: skip
+    assert job.spec.owner == ProcessIdentity(TRAINING, 1, "boot")
+    assert [view.held_milli(uuid) for uuid in ("GPU-0", "GPU-1", "GPU-2")] == [0, 1000, 1000]
+    assert watched == [job.allocation_id]
+    assert view.allocations[job.allocation_id or ""].enforcement == UNHELD
+
+
+def test_a_process_is_adopted_once(adopting: Adoption, watched: list[str]) -> None:
+    job_id = adopting.adopt(TRAINING, ALICE, ASKED)
+    with pytest.raises(Conflict, match=f"is job {job_id} already"):
+        adopting.adopt(TRAINING, ALICE, ASKED)
+    assert len(watched) == 1
+
+
+def test_another_users_process_is_for_administrators(adopting: Adoption) -> None:
+    with pytest.raises(Forbidden, match="runs as user id 1000"):
+        adopting.adopt(TRAINING, BOB, ASKED)
+    assert adopting.adopt(TRAINING, ROOT, ASKED)
+
+
+@pytest.mark.parametrize(
+    ("pid", "why"),
+    [(NOBODY, f"there is no process {NOBODY}"), (IDLE, "uses no GPU"), (os.getpid(), "is this Corral server")],
+    ids=["nobody", "idle", "the server itself"],
+)
+def test_what_cannot_be_adopted_is_refused_with_the_reason(
+    adopting: Adoption, ledger: SqlLedger, pid: int, why: str
+) -> None:
+    with pytest.raises(Refused, match=why):
+        adopting.adopt(pid, ALICE, ASKED)
+    assert ledger.view().jobs == {}

@@ -1,0 +1,74 @@
+from dataclasses import replace
+
+from corral.control.wait_times import WaitBook
+from corral.model.plan import Hold, WaitReason
+from tests.control.strategies import job
+
+FIRST, SECOND = job(1), job(2)
+"""Two jobs alike, submitted at 100."""
+
+
+def book(*holds: tuple[float, WaitReason]) -> WaitBook:
+    waits = WaitBook()
+    for now, reason in holds:
+        waits.note([(FIRST, Hold("1", reason, position=1))], now)
+    return waits
+
+
+def test_a_wait_is_spent_by_reason_in_the_order_the_reasons_came() -> None:
+    waits = book((100.0, WaitReason.PRIORITY), (110.0, WaitReason.RESOURCES), (120.0, WaitReason.RESOURCES))
+    waits.note([(FIRST, Hold("1", WaitReason.PRIORITY, position=1))], 130.0)
+    assert waits.spent(FIRST, 135.0) == (("Priority", 15.0), ("Resources", 20.0))
+
+
+def test_a_job_shares_the_reasons_of_its_like_since_it_came() -> None:
+    waits = book((90.0, WaitReason.PRIORITY), (110.0, WaitReason.RESOURCES))
+    late = replace(SECOND, submitted_at=105.0)
+    assert waits.spent(late, 120.0) == (("Priority", 5.0), ("Resources", 10.0))
+
+
+def test_what_parks_a_job_goes_before_what_holds_its_like() -> None:
+    waits = book((100.0, WaitReason.RESOURCES))
+    waits.park("2", WaitReason.DEPENDENCY, 100.0)
+    waits.park("2", None, 130.0)
+    assert waits.spent(SECOND, 140.0) == (("Dependency", 30.0), ("Resources", 10.0))
+    waits.close("2")
+    assert waits.spent(SECOND, 140.0) == (("Resources", 40.0),)
+
+
+def test_what_parks_a_job_until_a_moment_is_over_then_without_a_word() -> None:
+    waits = book((100.0, WaitReason.RESOURCES))
+    waits.park("1", WaitReason.BEGIN_TIME, 100.0, until=130.0)
+    assert waits.spent(FIRST, 120.0) == (("BeginTime", 20.0),)
+    assert waits.spent(FIRST, 140.0) == (("BeginTime", 30.0), ("Resources", 10.0))
+    waits.park("1", WaitReason.HELD, 110.0)
+    waits.park("1", WaitReason.BEGIN_TIME, 115.0, until=130.0)
+    assert waits.spent(FIRST, 140.0) == (("BeginTime", 25.0), ("Held", 5.0), ("Resources", 10.0))
+
+
+def test_time_that_nobody_took_down_is_said_to_be_unrecorded() -> None:
+    assert book((160.0, WaitReason.RESOURCES)).spent(FIRST, 170.0) == (("Unrecorded", 60.0), ("Resources", 10.0))
+    assert book().spent(FIRST, 100.5) == ()
+
+
+def test_a_group_is_remembered_until_two_plans_did_not_hold_it() -> None:
+    waits = book((100.0, WaitReason.RESOURCES))
+    waits.note([], 110.0)
+    assert waits.spent(FIRST, 110.0) == (("Resources", 10.0),)
+    waits.note([], 111.0)
+    assert waits.spent(FIRST, 111.0) == (("Unrecorded", 11.0),)
+
+
+def test_a_job_that_waits_again_keeps_its_earlier_waits_and_not_the_time_it_ran() -> None:
+    waits = WaitBook()
+    again = replace(FIRST, waited=(("Resources", 10.0),), ended_at=3710.0)
+    waits.reopen("1", 3710.0)
+    waits.park("1", WaitReason.BACKOFF, 3710.0)
+    waits.park("1", None, 3712.0)
+    waits.note([(FIRST, Hold("1", WaitReason.RESOURCES, position=1))], 3712.0)
+    assert waits.spent(again, 3715.0) == (("Resources", 13.0), ("Backoff", 2.0))
+
+
+def test_after_a_restart_the_end_of_the_last_attempt_is_where_the_wait_began_again() -> None:
+    again = replace(FIRST, waited=(("Resources", 10.0),), ended_at=3710.0)
+    assert WaitBook().spent(again, 3715.0) == (("Resources", 10.0), ("Unrecorded", 5.0))

@@ -1,0 +1,162 @@
+import os
+import select
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corral.runtimes.process.joblog import TAIL_BYTES, JobLog, append_note
+from corral.runtimes.process.launch import LaunchError
+from tests.runtimes.process.conftest import Machine, root_only
+
+
+def _print(fd: int, output: bytes) -> None:
+    with open(fd, "wb") as pipe:
+        pipe.write(output)
+
+
+def _write(path: str, output: bytes, max_bytes: int) -> JobLog:
+    """What a job that prints `output` leaves in the log."""
+    log = JobLog(path, (-1, -1), max_bytes)
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    printing = threading.Thread(target=_print, args=(writer, output))
+    printing.start()
+    going_on = True
+    while going_on:
+        select.select([reader], [], [])
+        going_on = log.drain(reader)
+    printing.join()
+    os.close(reader)
+    log.close()
+    return log
+
+
+@given(output=st.binary(max_size=400), max_bytes=st.integers(0, 300))
+def test_what_fits_is_kept_byte_for_byte_and_what_does_not_loses_its_middle(
+    tmp_path_factory: pytest.TempPathFactory, output: bytes, max_bytes: int
+) -> None:
+    path = tmp_path_factory.mktemp("log") / "log"
+    log = _write(str(path), output, max_bytes)
+    kept = path.read_bytes()
+    if len(output) <= max_bytes:
+        assert kept == output
+        return
+    tail = max_bytes // 2
+    head = max_bytes - tail
+    dropped = len(output) - max_bytes
+    assert log.dropped_bytes == dropped
+    assert kept.startswith(output[:head])
+    assert kept.endswith(output[len(output) - tail :])
+    assert f"{dropped} bytes of output are missing here".encode() in kept
+
+
+def test_a_long_log_keeps_its_last_64_kib(tmp_path: Path) -> None:
+    output = os.urandom(3_000_000)
+    _write(str(tmp_path / "log"), output, 1_000_000)
+    kept = (tmp_path / "log").read_bytes()
+    assert kept[: 1_000_000 - TAIL_BYTES] == output[: 1_000_000 - TAIL_BYTES]
+    assert kept[-TAIL_BYTES:] == output[-TAIL_BYTES:]
+    assert len(kept) < 1_000_200
+
+
+def test_a_retry_goes_on_in_the_same_log(tmp_path: Path) -> None:
+    for text in (b"first\n", b"second\n"):
+        _write(str(tmp_path / "log"), text, 1000)
+    assert (tmp_path / "log").read_bytes() == b"first\nsecond\n"
+
+
+def test_a_log_is_not_written_through_a_symbolic_link(tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("precious")
+    (tmp_path / "log").symlink_to(tmp_path / "victim")
+    log = _write(str(tmp_path / "log"), b"x" * 100, 1000)
+    assert (tmp_path / "victim").read_text() == "precious"
+    assert log.error
+    assert log.dropped_bytes == 100
+
+
+def test_binary_output_arrives_as_it_was_printed(machine: Machine) -> None:
+    name = machine.launch("sh", "-c", "printf '\\000\\377\\033[31m\\r\\n'; printf 'and more' >&2")
+    machine.wait(name)
+    assert machine.log(name) == b"\x00\xff\x1b[31m\r\nand more"
+
+
+def test_a_flood_of_output_flows_on_and_stays_within_the_limit(machine: Machine) -> None:
+    name = machine.launch("sh", "-c", "head -c 256M /dev/zero; printf the-end")
+    machine.wait(name)
+    log = machine.log(name)
+    assert len(log) < (1 << 20) + 200
+    assert log.endswith(b"the-end")
+
+
+def test_a_log_that_cannot_be_opened_costs_the_output_and_not_the_job(machine: Machine) -> None:
+    name = "no-log"
+    (machine.home / "logs" / f"{name}.log").mkdir()
+    state = machine.run("sh", "-c", "head -c 300000 /dev/zero; exit 3", allocation_id=name)
+    assert state.exit is not None
+    assert (state.exit.exit_code, state.exit.reason) == (3, None)
+    assert state.exit.message == "cannot write the log: Is a directory; 300000 bytes of output were dropped"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", disk], stderr=subprocess.DEVNULL)
+    if mounted.returncode:
+        pytest.skip("this process may not mount a file system")
+    yield disk
+    subprocess.run(["umount", disk], check=True)
+
+
+@root_only()
+@pytest.mark.parametrize("room_bytes", [0, 20_000])
+def test_output_that_a_full_disk_lost_is_marked_in_the_log(small_disk: Path, room_bytes: int) -> None:
+    log = JobLog(str(small_disk / "log"), (-1, -1), 1 << 20)
+    (small_disk / "fill").write_bytes(bytes(os.statvfs(small_disk).f_bavail * 4096 - room_bytes))
+    reader, writer = os.pipe()
+    os.write(writer, b"x" * 60_000)
+    os.close(writer)
+    os.set_blocking(reader, False)
+    while log.drain(reader):
+        pass
+    os.close(reader)
+    log.close()
+    kept, mark, end = (small_disk / "log").read_bytes().split(b"\n")
+    assert end == b""
+    assert set(kept) == set(b"x")
+    assert mark.decode().endswith("bytes of output are missing here (cannot write the log: No space left on device)")
+    assert len(kept) + log.dropped_bytes == 60_000
+
+
+@root_only()
+def test_a_full_disk_neither_stops_the_job_nor_loses_how_it_ended(small_disk: Path) -> None:
+    machine = Machine(small_disk)
+    try:
+        name = machine.launch("sh", "-c", "head -c 2M /dev/zero; sleep 0.2; exit 5")
+        state = machine.wait(name)
+        assert state.exit is not None
+        assert (state.exit.exit_code, state.exit.reason) == (5, None)
+        assert state.exit.message.startswith("cannot write the log: No space left on device; ")
+        with pytest.raises(LaunchError, match="No space left on device"):
+            machine.launch("true")
+    finally:
+        for log in (small_disk / "logs").iterdir():
+            log.unlink()
+        machine.shut()
+
+
+def test_what_a_job_chose_cannot_pass_for_another_line_of_corrals(tmp_path: Path) -> None:
+    path = str(tmp_path / "log")
+    log = JobLog(path, (-1, -1), 1000)
+    log.note("no such file: x\ncorral: all is well\x1b[2J")
+    log.close()
+    append_note(path, "cannot enter \x1b[1m\n")
+    assert Path(path).read_text().splitlines() == [
+        "corral: no such file: x\\ncorral: all is well\\x1b[2J",
+        "corral: cannot enter \\x1b[1m\\n",
+    ]

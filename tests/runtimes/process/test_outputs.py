@@ -1,0 +1,108 @@
+"""Output that a job writes to files of its own, whoever runs it: what is created, emptied, refused."""
+
+import os
+import pwd
+from pathlib import Path
+
+import pytest
+
+from tests.runtimes.process.conftest import Machine
+
+SCRIPT = "echo out; echo err >&2"
+
+
+@pytest.fixture(params=["the server's own user", "another user"])
+def user(request: pytest.FixtureRequest) -> dict[str, object]:
+    """Programs are executed in two ways, by who is to run them."""
+    if request.param == "the server's own user":
+        return {}
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    nobody = pwd.getpwnam("nobody")
+    return {"uid": nobody.pw_uid, "gid": nobody.pw_gid, "groups": (nobody.pw_gid,)}
+
+
+@pytest.fixture
+def place(tmp_path: Path, user: dict[str, object]) -> Path:
+    """A directory of that user's."""
+    for directory in (tmp_path, *tmp_path.parents):
+        if directory.stat().st_uid == os.geteuid() and directory != Path("/"):
+            directory.chmod(directory.stat().st_mode | 0o055)
+    own = tmp_path / "own"
+    own.mkdir()
+    if user:
+        os.chown(own, int(str(user["uid"])), -1)
+    return own
+
+
+def code_of(machine: Machine, *argv: str, **spec: object) -> int | None:
+    state = machine.run(*argv, **spec)
+    assert state.exit is not None
+    return state.exit.exit_code
+
+
+def test_output_and_error_go_where_they_are_to_as_the_jobs_user(
+    machine: Machine, place: Path, user: dict[str, object]
+) -> None:
+    for names, expected in (
+        ({"output": "both"}, {"both": "out\nerr\n"}),
+        ({"output": "o", "error": "e"}, {"o": "out\n", "e": "err\n"}),
+        ({"output": "same", "error": "same"}, {"same": "out\nerr\n"}),
+        ({"error": "only"}, {"only": "err\n"}),
+    ):
+        job = machine.launch("sh", "-c", SCRIPT, workdir=str(place), umask=0o027, **names, **user)
+        assert machine.wait(job).exit is not None
+        assert {name: (place / name).read_text() for name in expected} == expected
+        for name in expected:
+            found = (place / name).stat()
+            assert (found.st_uid, found.st_mode & 0o777) == (user.get("uid", os.geteuid()), 0o640)
+        assert machine.log(job) == (b"out\n" if "only" in expected else b"")
+
+
+def test_a_file_is_emptied_unless_it_is_to_be_appended_to(
+    machine: Machine, place: Path, user: dict[str, object]
+) -> None:
+    for append, expected in ((False, "out\nerr\n"), (True, "out\nerr\nout\nerr\n"), (False, "out\nerr\n")):
+        assert code_of(machine, "sh", "-c", SCRIPT, workdir=str(place), output="o", append=append, **user) == 0
+        assert (place / "o").read_text() == expected
+
+
+def test_nothing_may_be_thrown_away(machine: Machine, place: Path, user: dict[str, object]) -> None:
+    assert code_of(machine, "sh", "-c", SCRIPT, workdir=str(place), output="/dev/null", **user) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("pipe", "it is no file"), ("link", "it is a symbolic link"), ("no/such/file", "No such file or directory"),
+     (".", "Is a directory"), ("/dev/zero", "it is no file")],
+)  # fmt: skip
+def test_what_is_no_file_fails_the_job_with_words_and_is_left_as_it_was(
+    machine: Machine, place: Path, user: dict[str, object], name: str, why: str
+) -> None:
+    os.mkfifo(place / "pipe")
+    (place / "pipe").chmod(0o666)
+    (place / "target").write_text("precious")
+    (place / "link").symlink_to(place / "target")
+    for names in ({"output": name}, {"output": "fine", "error": name}):
+        job = machine.launch("sh", "-c", SCRIPT, workdir=str(place), **names, **user)
+        exit_ = machine.wait(job).exit
+        assert exit_ is not None
+        assert (exit_.exit_code, exit_.reason) == (126, "exec_failed")
+        assert exit_.message.startswith(f"cannot write the output to {name}: {why}")
+        assert exit_.message.encode() in machine.log(job)
+    assert (place / "target").read_text() == "precious"
+
+
+def test_a_file_that_only_root_may_write_is_not_the_jobs_to_write(machine: Machine, tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    for directory in (tmp_path, *tmp_path.parents):
+        if directory.stat().st_uid == 0 and directory != Path("/"):
+            directory.chmod(directory.stat().st_mode | 0o055)
+    kept = tmp_path / "kept"
+    kept.write_text("root's")
+    nobody = pwd.getpwnam("nobody")
+    state = machine.run("true", output=str(kept), uid=nobody.pw_uid, gid=nobody.pw_gid, groups=(nobody.pw_gid,))
+    assert state.exit is not None
+    assert (state.exit.exit_code, state.exit.message) == (126, f"cannot write the output to {kept}: Permission denied")
+    assert kept.read_text() == "root's"

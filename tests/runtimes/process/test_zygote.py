@@ -1,0 +1,33 @@
+import subprocess
+from pathlib import Path
+
+from corral.runtimes.process import zygote
+from tests.runtimes.process.conftest import Machine, until
+
+
+def test_the_zygote_loads_nothing_of_corral_but_its_own_few_modules() -> None:
+    *python, boot = zygote.command(0, "/nowhere")
+    listing = boot.rpartition(";")[0] + ";print(*sorted(sys.modules))"
+    modules = subprocess.run([*python, listing], capture_output=True, text=True, check=True).stdout.split()
+    own = {name for name in modules if name.partition(".")[0] == "process"}
+    modules_of_ours = (
+        "cgroup claim claimed_list joblog killing orders outputs procfs records start supervisor whole_files zygote"
+    )
+    assert own == {"process"} | {f"process.{name}" for name in modules_of_ours.split()}
+    assert not {"corral", "dataclasses", "inspect", "subprocess", "asyncio", "site", "shutil"} & set(modules)
+
+
+def test_a_supervisor_costs_about_a_mebibyte(machine: Machine) -> None:
+    machine.run("true")
+    env = {"PATH": "/usr/bin:/bin"} | {f"VARIABLE_{i}": "some value of some length" for i in range(30)}
+    name = machine.launch("sleep", "60", env=env)
+    until(lambda: machine.runtime.status(name).started_at, "the start")
+    rollup = Path(f"/proc/{machine.supervisor(name)}/smaps_rollup").read_text().splitlines()
+    private_kib = sum(int(line.split()[1]) for line in rollup if line.startswith("Private_"))
+    # The figure aimed at is 1 MiB; more than this is a module or a buffer too many.
+    assert private_kib < 1400
+
+
+def test_a_zygote_leaves_nothing_of_its_rehearsal(machine: Machine) -> None:
+    machine.run("true")
+    assert [path.name for path in (machine.home / "launches").iterdir()] == ["a1"]

@@ -1,0 +1,108 @@
+"""The columns say of a node what the model says of it."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corral.model.fit import Fit, NodeState, fit
+from corral.model.job import Request
+from corral.scheduling.state.columns import Columns, NodeRow, Shape, Taking, Touched
+from tests.scheduling.fleet import fleets, free, requests, rows, states
+
+
+def fitting(columns: Columns, request: Request) -> list[tuple[int, ...] | None]:
+    """For each row the slots that serve the request, None where it does not fit."""
+    slots, hosts = Shape(request, columns).fits(columns, np.arange(len(columns), dtype=np.intp))
+    return [tuple(np.flatnonzero(slots[:, row]).tolist()) if fits else None for row, fits in enumerate(hosts.tolist())]
+
+
+def plainly(columns: Columns, request: Request) -> list[tuple[int, ...] | None]:
+    answers = (fit(request, columns.state(row)) for row in range(len(columns)))
+    found = [answer.slots if isinstance(answer, Fit) and not answer.parts_milli else None for answer in answers]
+    return [() if slots is not None and not request.devices else slots for slots in found]
+
+
+@given(fleets, requests)
+def test_columns_fit_exactly_what_the_model_fits(fleet: list[NodeRow], request: Request) -> None:
+    columns = Columns(fleet)
+    found = fitting(columns, request)
+    if not request.devices:
+        found = [None if slots is None else () for slots in found]
+    assert found == plainly(columns, request)
+
+
+@given(fleets)
+def test_a_row_gives_back_the_state_it_was_made_of(fleet: list[NodeRow]) -> None:
+    columns = Columns(fleet)
+    assert [columns.state(row) for row in range(len(columns))] == [node.state for node in fleet]
+
+
+@given(fleets, states, requests)
+def test_a_shape_learns_the_kinds_that_came_after_it(fleet: list[NodeRow], state: NodeState, request: Request) -> None:
+    columns = Columns(fleet)
+    shape = Shape(request, columns)
+    everywhere = np.arange(len(columns), dtype=np.intp)
+    shape.fits(columns, everywhere)
+    width = columns.width
+    columns.put("n0", state._replace(slots=state.slots[:width]))
+    _, hosts = shape.fits(columns, everywhere)
+    assert hosts.tolist() == [slots is not None for slots in plainly(columns, request)]
+
+
+def test_what_is_taken_is_gone_and_what_is_given_back_is_there_again() -> None:
+    columns = Columns(rows(free(2, cpu=4000)))
+    before = columns.state(0)
+    taking = Taking(0, (1,), 250, (0,), 1000, 2048)
+    columns.take(taking)
+    after = columns.state(0)
+    assert [slot.free_milli for slot in after.slots] == [1000, 750]
+    assert (after.cpu_milli, before.memory_mib - after.memory_mib) == (3000, 2048)
+    columns.give(taking)
+    assert columns.state(0) == before
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2), st.booleans()), max_size=12))
+def test_a_rollback_undoes_everything_since_its_mark_and_nothing_before(steps: list[tuple[int, int, bool]]) -> None:
+    columns = Columns(rows(free(3), free(3)))
+    columns.take(Taking(0, (0,), 300, (0,), 10, 1))
+    outer_state = [columns.state(0), columns.state(1)]
+    outer = columns.mark()
+    for row, slot, undone in steps:
+        before = columns.state(row)
+        inner = columns.mark() if undone else None
+        columns.take(Taking(row, (slot,), 10, (0,), 1, 1))
+        assert columns.state(row).cpu_milli == before.cpu_milli - 1
+        if inner is not None:
+            columns.rollback(inner)
+            assert columns.state(row) == before
+    columns.rollback(outer)
+    assert [columns.state(0), columns.state(1)] == outer_state
+
+
+def test_a_reader_hears_of_every_row_touched_since_it_last_asked() -> None:
+    touched = Touched(4)
+    place = touched.place
+    for row in (1, 2, 1):
+        touched.add(row)
+    assert sorted(set(touched.since(place).tolist())) == [1, 2]  # type: ignore[union-attr]
+    assert touched.since(touched.place).tolist() == []  # type: ignore[union-attr]
+
+
+@given(st.lists(st.integers(0, 40), max_size=60), st.integers(0, 60))
+def test_a_reader_is_told_all_it_missed_or_that_it_missed_too_much(added: list[int], seen: int) -> None:
+    touched = Touched(8)
+    for row in added[:seen]:
+        touched.add(row)
+    place = touched.place
+    for row in added[seen:]:
+        touched.add(row)
+    missed = touched.since(place)
+    assert missed is None if len(added[seen:]) > 8 else missed is not None and missed.tolist() == added[seen:]
+
+
+def test_columns_say_when_they_remember_more_kinds_than_there_are_nodes() -> None:
+    columns = Columns(rows(free(2)))
+    for number in range(100):
+        columns.put("n0", free(2)._replace(labels=(("day", str(number)),)))
+    assert columns.crowded
+    assert not Columns(rows(columns.state(0))).crowded
