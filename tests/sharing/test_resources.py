@@ -74,7 +74,7 @@ REFUSALS: list[tuple[dict[str, str], str, str]] = [
     ({"cuda.device": "1.5"}, "cuda.device", "not a whole number; ask for 1"),
     ({"nvidia.com/gpucores": "101"}, "nvidia.com/gpucores", "the most that can be asked for is 100"),
     ({"nvidia.com/gpumem": "1", "nvidia.com/gpumem-percentage": "5"}, "nvidia.com/gpumem", "together with"),
-    ({"cuda.shares": "1", "nvidia.com/gpu": "1"}, "nvidia.com/gpu", "belongs to hami and cuda.shares to runtime.ai"),
+    ({"cuda.shares": "1", "nvidia.com/gpu": "1"}, "nvidia.com/gpu", "belongs to hami and cuda.shares to backend.ai"),
     ({"nvidia.com/mps-memory": "1"}, "nvidia.com/mps-core", "needs nvidia.com/mps-core"),
     ({"cuda.share": "1"}, "cuda.share", "did you mean 'cuda.shares'?"),
 ]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from corral.ports import LaunchPhase
-from corral.runtimes.process import procfs, runtime, watcher
+from corral.runtimes.process import launches, procfs, watcher
 from corral.runtimes.process.launch import LaunchError
 from corral.runtimes.process.launches import ProcessLaunches
 from tests.runtimes.process.conftest import EVENT_S, PATH, Machine, alive, stopped, until
@@ -212,7 +212,7 @@ def test_a_supervisor_that_ends_nothing_when_told_is_killed_with_its_job(
     machine_of_each_kind: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine = machine_of_each_kind
-    monkeypatch.setattr(runtime, "OVERDUE_S", 0.2)
+    monkeypatch.setattr(launches, "OVERDUE_S", 0.2)
     monkeypatch.setattr(watcher, "_end", lambda _: True)
     name = machine.launch("sh", "-c", "env -i setsid sleep 61 & echo up; sleep 60")
     machine.wait_for_log(name, "up")
@@ -425,12 +425,12 @@ for n in range(300):
     runtime.launch(LaunchSpec(name, name, argv, {{}}, "/", str(home / "logs" / name), str(home / "scratch" / name)))
     print(n, flush=True)
 """
-    for turn, launches in enumerate((5, 40, 80)):
+    for turn, count in enumerate((5, 40, 80)):
         command = [sys.executable, "-c", script, str(machine.home), f"t{turn}"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
             assert server.stdout is not None
             assert server.stdout.readline() == "up\n"
-            for n in range(launches):
+            for n in range(count):
                 assert server.stdout.readline() == f"{n}\n"
             server.kill()
         machine.start_backend()
