@@ -15,7 +15,7 @@ from corral.client import Client
 from corral.ledger.store import open_ledger
 from corral.model.fact import JobSubmitted, NodeObserved
 from corral.model.job import Job, JobSpec, Request
-from corral.ports import Decided
+from corral.ports.ledger import Decided
 from corral.scheduling.planner import Planner
 from tests.control.strategies import box
 

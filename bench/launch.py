@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from corral.ports import LaunchPhase
+from corral.model.launch import LaunchPhase
 from corral.runtimes.process.launch import LaunchSpec
 from corral.runtimes.process.launches import LaunchState, ProcessLaunches
 

@@ -15,7 +15,7 @@ from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobSubmitted
 from corral.model.job import Job, JobSpec, Phase
 from corral.model.run_history import UsageBy
-from corral.ports import Decided, JobQuery
+from corral.ports.ledger import Decided, JobQuery
 
 CLIENTS = 8
 SUBMITS_A_CLIENT = 1_000

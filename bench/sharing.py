@@ -20,7 +20,7 @@ from corral.model.fit import NodeState, Slot
 from corral.model.job import Request
 from corral.model.split import split
 from corral.model.view import View
-from corral.ports import Ledger
+from corral.ports.ledger import Ledger
 from corral.scheduling.placing.ranking import Placer
 from corral.scheduling.placing.worth.learner import Learner
 from corral.scheduling.placing.worth.values import Value

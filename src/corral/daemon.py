@@ -34,13 +34,15 @@ from corral.model.device import Node
 from corral.model.errors import BackendFailed, Conflict, CorralError, Refused
 from corral.model.home import Home, find_home
 from corral.model.job import JobKind
+from corral.model.launch import Lineage, Origin
 from corral.model.means import Level, Means
 from corral.model.printable import printable
 from corral.model.rows import ServerInfo
 from corral.model.view import View
 from corral.node.file_inspector import HostFileInspector
 from corral.pid_file import read_pid, write_pid
-from corral.ports import Decided, Lineage, Origin, Runtime
+from corral.ports.ledger import Decided
+from corral.ports.runtime import Runtime
 from corral.runtimes.disk import Disks, explained, is_full
 from corral.runtimes.process.joblog import append_note
 from corral.runtimes.process.launch import LaunchError

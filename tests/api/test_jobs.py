@@ -15,7 +15,7 @@ from corral.model.job import Job, JobKind, Request
 from corral.model.queue import Limits, Queue
 from corral.model.rows import JobRow
 from corral.model.submission import Submission
-from corral.ports import Decided
+from corral.ports.ledger import Decided
 from tests.api.world import Answer, Served, World
 
 

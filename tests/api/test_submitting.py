@@ -11,7 +11,7 @@ from corral.api import submitting
 from corral.api.submitting import Submitter
 from corral.control.submitting import file_findings
 from corral.node.file_inspector import InProcessFileInspector
-from corral.ports import Credentials, FileQuery
+from corral.ports.host import Credentials, FileQuery
 from corral.preflight.file_facts import FileFacts
 from tests.api.world import PATIENCE_S, Served, World
 

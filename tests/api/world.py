@@ -31,7 +31,8 @@ from corral.model.job import ProcessIdentity
 from corral.model.means import Means
 from corral.model.rows import ServerInfo
 from corral.node.file_inspector import InProcessFileInspector
-from corral.ports import Decided, FileInspector
+from corral.ports.host import FileInspector
+from corral.ports.ledger import Decided
 from corral.preflight.file_facts import FileFacts
 from corral.sharing.exclusive import Exclusive
 from corral.sharing.timeslice import Timeslice

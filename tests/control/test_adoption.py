@@ -13,7 +13,7 @@ from corral.model.errors import Conflict, Forbidden, Refused
 from corral.model.fact import ConditionObserved, NodeObserved, Observation
 from corral.model.job import JobKind, Phase, ProcessIdentity
 from corral.model.submission import Submission
-from corral.ports import Decided
+from corral.ports.ledger import Decided
 from tests.control.strategies import box
 
 ALICE, BOB, ROOT = Caller("alice", 1000), Caller("bob", 1001), Caller("root", 0, admin=True)

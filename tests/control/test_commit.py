@@ -5,7 +5,7 @@ from corral.model.fit import Cause, Misfit
 from corral.model.job import Phase
 from corral.model.plan import Evict, Start
 from corral.model.view import View
-from corral.ports import Decided
+from corral.ports.ledger import Decided
 from tests.control.strategies import box, job, with_jobs
 
 

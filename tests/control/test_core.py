@@ -19,7 +19,7 @@ from corral.model.home import Home
 from corral.model.job import Phase, Request
 from corral.model.submission import Submission
 from corral.model.units import MILLI_PER_DEVICE
-from corral.ports import JobQuery
+from corral.ports.ledger import JobQuery
 from corral.runtimes.simulated import SimulatedRuntime
 from corral.sim.life import LiveServer
 from tests.control.strategies import box

@@ -15,8 +15,9 @@ from corral.model.errors import BackendFailed
 from corral.model.fact import AllocationEnded, AllocationMade, JobSubmitted, NodeObserved
 from corral.model.job import Job, JobKind, JobSpec, Request
 from corral.model.means import Enforcement, HostMeans, Level, Means
+from corral.model.tenant import Tenant
 from corral.model.view import View
-from corral.sharing.driver import SharingDriver, Tenant
+from corral.sharing.driver import SharingDriver
 from corral.sharing.exclusive import Exclusive
 from corral.sharing.timeslice import Timeslice
 

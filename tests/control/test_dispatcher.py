@@ -12,8 +12,8 @@ from corral.model.errors import BackendFailed
 from corral.model.fact import ConditionObserved, NodeObserved, Observation
 from corral.model.home import Home
 from corral.model.job import Job, Phase, Request
+from corral.model.launch import Launch, LaunchPhase, LaunchReport
 from corral.model.submission import Submission
-from corral.ports import Launch, LaunchPhase, LaunchReport
 from corral.runtimes.simulated import SimulatedRuntime
 from corral.sim.life import LiveServer
 from tests.control.strategies import box

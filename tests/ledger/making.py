@@ -8,7 +8,7 @@ from corral.ledger.store import SqlLedger
 from corral.model.allocation import Allocation, ChosenDevice, GpuInfo, Grant, Member, Placement
 from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobSubmitted
 from corral.model.job import Job, JobSpec, Phase
-from corral.ports import Decided
+from corral.ports.ledger import Decided
 
 
 def url_of(home: Path, query: str = "") -> str:

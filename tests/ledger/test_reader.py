@@ -21,7 +21,7 @@ from corral.model.fact import AllocationEnded, AllocationMade, Fact
 from corral.model.job import Job, JobSpec, Phase
 from corral.model.means import Enforcement, Level
 from corral.model.run_history import HeldTime
-from corral.ports import JobQuery
+from corral.ports.ledger import JobQuery
 from tests.ledger.making import a_job, submitted, url_of, write
 
 PHASES = (Phase.PENDING, Phase.RUNNING, Phase.SUCCEEDED, Phase.FAILED)

@@ -8,7 +8,7 @@ from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobSubmitte
 from corral.model.job import Job, JobSpec, Phase
 from corral.model.run_history import Usage
 from corral.model.view import View
-from corral.ports import Decided
+from corral.ports.ledger import Decided
 from tests.ledger.making import attempt
 
 T0 = 1_700_000_000.0

@@ -24,7 +24,7 @@ from corral.model.fact import (
 )
 from corral.model.job import Job, Phase
 from corral.model.view import View
-from corral.ports import Decided, JobQuery
+from corral.ports.ledger import Decided, JobQuery
 from tests.ledger.making import a_job, ended, given_back, made, send, submitted, url_of, write
 
 

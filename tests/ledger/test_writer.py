@@ -13,7 +13,7 @@ from corral.ledger.store import SqlLedger
 from corral.ledger.writer import BATCH_LIMIT
 from corral.model.fact import Delta, JobSubmitted
 from corral.model.view import View
-from corral.ports import Decided
+from corral.ports.ledger import Decided
 from tests.ledger.making import a_job, send, submitted, url_of, write
 
 

@@ -15,9 +15,9 @@ from corral.model.dependency import Condition, clauses_of, covers
 from corral.model.errors import Refused
 from corral.model.fact import AllocationEnded, Fact, JobChanged, JobSubmitted
 from corral.model.job import Job, JobSpec, Phase, Request
+from corral.model.launch import LaunchPhase, LaunchReport
 from corral.model.plan import Evict
 from corral.model.view import View, ViewDraft
-from corral.ports import LaunchPhase, LaunchReport
 from tests.control.strategies import box, job, with_jobs
 
 WORDS = [*(one.value for one in Condition if one is not Condition.SINGLETON), "singleton"]

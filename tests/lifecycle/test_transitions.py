@@ -12,9 +12,9 @@ from corral.model.errors import Conflict
 from corral.model.eviction import Eviction, EvictionRule
 from corral.model.fact import AllocationEnded, Fact, JobChanged, JobRequeued, JobSubmitted
 from corral.model.job import NEXT_PHASES, Job, JobKind, Phase
+from corral.model.launch import LaunchPhase, LaunchReport
 from corral.model.plan import Evict
 from corral.model.view import View, ViewDraft
-from corral.ports import LaunchPhase, LaunchReport
 from tests.control.strategies import box, job, with_jobs
 
 BACKOFF = Backoff()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from corral.node.file_inspector import HostFileInspector
-from corral.ports import Credentials, FileQuery
+from corral.ports.host import Credentials, FileQuery
 from tests.hung_mount import hung_mount
 
 PATIENCE_S = 60.0

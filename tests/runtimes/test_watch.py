@@ -12,7 +12,7 @@ import pytest
 
 from corral.clock import SystemClock
 from corral.model.job import Job, JobKind, JobSpec, Phase, ProcessIdentity
-from corral.ports import Launch, LaunchPhase, LaunchReport
+from corral.model.launch import Launch, LaunchPhase, LaunchReport
 from corral.runtimes import watch
 from corral.runtimes.watch import WatchRuntime
 from corral.telemetry.processes import HostProcesses

@@ -9,7 +9,7 @@ import pytest
 
 from corral.model.allocation import Grant
 from corral.model.device import Device, Node, Partition
-from corral.sharing.driver import Tenant
+from corral.model.tenant import Tenant
 
 FAKE_MPS_CONTROL = Path(__file__).with_name("fake_mps_control.py")
 

@@ -8,7 +8,8 @@ import pytest
 
 from corral.model.device import Device, Node
 from corral.model.means import Level, Means
-from corral.sharing.driver import SharingDriver, Tenant
+from corral.model.tenant import Tenant
+from corral.sharing.driver import SharingDriver
 from corral.sharing.exclusive import Exclusive
 from corral.sharing.mig import Mig
 from corral.sharing.mps import Mps

@@ -9,7 +9,7 @@ import pytest
 from corral.model.allocation import Grant
 from corral.model.device import Device, Node
 from corral.model.errors import Refused
-from corral.sharing.driver import Tenant
+from corral.model.tenant import Tenant
 from corral.sharing.mps import Mps, mps_unfit
 from corral.sharing.mps_daemon import MpsState
 from tests.sharing.conftest import tenant

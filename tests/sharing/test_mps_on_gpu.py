@@ -11,7 +11,7 @@ import pytest
 
 from corral.model.allocation import Grant
 from corral.model.device import Device
-from corral.sharing.driver import Tenant
+from corral.model.tenant import Tenant
 from corral.sharing.mps import Mps
 
 pytestmark = [

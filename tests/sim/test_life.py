@@ -2,7 +2,7 @@
 
 import pytest
 
-from corral.ports import Launch
+from corral.model.launch import Launch
 from corral.runtimes.simulated import SimulatedRuntime
 from corral.sim import life
 from corral.sim.life import simulate

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from corral.clock import ManualClock
-from corral.ports import Source
+from corral.ports.telemetry import Source
 from corral.telemetry.mock import MockSource
 from corral.telemetry.nvidia_smi import NvidiaSmiSource
 from corral.telemetry.nvml import NvmlSource

@@ -16,7 +16,7 @@ from corral.model.device import DeviceCondition, DeviceProcess, DeviceSample, No
 from corral.model.errors import BackendFailed
 from corral.model.fact import AllocationMade, ConditionObserved, Observation
 from corral.model.view import View
-from corral.ports import Source
+from corral.ports.telemetry import Source
 from corral.telemetry.discover import discover
 from corral.telemetry.host import host_node
 from corral.telemetry.mock import MockSource

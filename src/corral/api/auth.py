@@ -23,7 +23,7 @@ from corral.control.tokens import digest_of
 from corral.files import read_whole
 from corral.model.errors import Forbidden, Refused
 from corral.model.token import Token, TokenScope
-from corral.ports import TokenStore
+from corral.ports.ledger import TokenStore
 
 TOKEN_LEAST_LENGTH = 16
 TOKEN_MOST_LENGTH = 1024

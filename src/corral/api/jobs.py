@@ -21,7 +21,7 @@ from corral.model.errors import Refused
 from corral.model.job import JobKind
 from corral.model.rows import DryRun, Explanation, JobDetail
 from corral.model.submission import Submission
-from corral.ports import JobQuery
+from corral.ports.ledger import JobQuery
 
 _STREAMED_PAGE = 1000
 

@@ -18,7 +18,9 @@ from corral.model.plan import Start
 from corral.model.submission import Submission
 from corral.model.units import MILLI_PER_DEVICE
 from corral.model.view import View
-from corral.ports import Decided, Ledger, Processes, Telemetry
+from corral.ports.host import Processes
+from corral.ports.ledger import Decided, Ledger
+from corral.ports.telemetry import Telemetry
 from corral.scheduling.placing.gpu_info import gpu_info
 
 UNHELD = Enforcement(Level.ADVISORY, Level.ADVISORY)

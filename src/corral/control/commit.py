@@ -10,7 +10,7 @@ from corral.model.job import Job, Phase
 from corral.model.means import Enforcement
 from corral.model.plan import Evict, Start
 from corral.model.view import View, ViewDraft
-from corral.ports import Decided
+from corral.ports.ledger import Decided
 
 Verify = Callable[[View, Start], Misfit | None]
 Describe = Callable[[View, Start], GpuInfo | None]

@@ -13,7 +13,8 @@ from corral.model.fact import Delta, JobChanged, JobRequeued, JobSubmitted, Star
 from corral.model.job import Job, Phase
 from corral.model.plan import Plan, Start
 from corral.model.view import View
-from corral.ports import Ledger, Telemetry
+from corral.ports.ledger import Ledger
+from corral.ports.telemetry import Telemetry
 from corral.scheduling.placing.feasibility import verify
 from corral.scheduling.placing.gpu_info import gpu_info
 from corral.scheduling.promising.backfill import news

@@ -22,9 +22,13 @@ from corral.control.watching.guards import Tell
 from corral.lifecycle.transitions import Backoff
 from corral.model.home import Home
 from corral.model.job import Job, JobKind
+from corral.model.launch import Launch
 from corral.model.rows import ServerInfo
 from corral.model.view import View
-from corral.ports import FileInspector, JobQuery, Launch, Ledger, Processes, Runtime, Telemetry
+from corral.ports.host import FileInspector, Processes
+from corral.ports.ledger import JobQuery, Ledger
+from corral.ports.runtime import Runtime
+from corral.ports.telemetry import Telemetry
 from corral.scheduling.evicting.eviction_notices import goes_on
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import DEFAULT, POLICIES, Policy

@@ -18,10 +18,11 @@ from corral.model.device import Device
 from corral.model.errors import BackendFailed, CorralError
 from corral.model.job import Job, JobKind
 from corral.model.means import Enforcement, HostMeans, Level, Means
+from corral.model.tenant import Tenant
 from corral.model.units import MILLI_PER_DEVICE
 from corral.model.view import View
 from corral.sharing.alloc_map import disagreements
-from corral.sharing.driver import SharingDriver, Tenant
+from corral.sharing.driver import SharingDriver
 from corral.sharing.resource_txt import resource_file
 from corral.sharing.scratch import drop, left, put, remove, scan, set_aside
 

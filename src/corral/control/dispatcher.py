@@ -23,8 +23,10 @@ from corral.lifecycle.transitions import Backoff
 from corral.model.errors import BackendFailed, CorralError, Refused
 from corral.model.fact import Fact
 from corral.model.job import Job, JobKind, Phase
+from corral.model.launch import Launch, LaunchPhase, LaunchReport, Origin
 from corral.model.view import View
-from corral.ports import Decided, Launch, LaunchPhase, LaunchReport, Ledger, Origin, Runtime
+from corral.ports.ledger import Decided, Ledger
+from corral.ports.runtime import Runtime
 from corral.scheduling.evicting.eviction_notices import goes_on, told_to_stop
 
 log = logging.getLogger(__name__)

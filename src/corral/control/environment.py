@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from corral.model.allocation import Allocation
 from corral.model.device import Device
 from corral.model.job import Job
+from corral.model.launch import Launch
 from corral.model.units import format_memory
 from corral.model.view import View
-from corral.ports import Launch
 
 SLURM_MARK = "CORRAL_SBATCH"
 """The client sets it for scripts with #SBATCH lines, to the number of their tasks."""

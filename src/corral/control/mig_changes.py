@@ -7,7 +7,7 @@ from corral.control.querying.queries import Queries
 from corral.model.device import Device
 from corral.model.errors import Refused
 from corral.model.rows import SlicePlan
-from corral.ports import Ledger
+from corral.ports.ledger import Ledger
 from corral.sharing.command import run_tool
 from corral.sharing.mig_plan import (
     MigPlan,

@@ -30,7 +30,8 @@ from corral.model.queue import Pool
 from corral.model.rows import DeviceRow, DryRun
 from corral.model.submission import Submission
 from corral.model.view import View, ViewDraft
-from corral.ports import Decided, Ledger, Processes
+from corral.ports.host import Processes
+from corral.ports.ledger import Decided, Ledger
 from corral.scheduling.placing.feasibility import refuse_impossible, shut_pools
 
 __all__ = ["Caller", "Service"]

@@ -12,7 +12,7 @@ from corral.control.querying.moments import shown
 from corral.model.errors import Refused
 from corral.model.rows import MadeToken, TokenRow
 from corral.model.token import Token, TokenScope
-from corral.ports import TokenStore
+from corral.ports.ledger import TokenStore
 
 PREFIX = "corral_"
 """What every secret begins with, so that one that leaked can be searched for: `corral_` and 64 hexadecimal digits."""

@@ -12,7 +12,7 @@ from corral.ledger.changes import write_changes
 from corral.ledger.rows import Row, journal_row
 from corral.model.fact import Delta, Fact, Observation
 from corral.model.view import View, ViewDraft
-from corral.ports import Decided
+from corral.ports.ledger import Decided
 
 _log = logging.getLogger(__name__)
 

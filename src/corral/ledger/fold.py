@@ -14,7 +14,7 @@ from corral.ledger.schema import revision
 from corral.model.errors import LedgerFailed
 from corral.model.fact import AllocationEnded, AllocationMade, DeviceCordoned, DeviceUncordoned
 from corral.model.view import View, ViewDraft
-from corral.ports import JournalEntry
+from corral.ports.ledger import JournalEntry
 
 DIFFERENCES_TOLD = 100
 

@@ -24,7 +24,7 @@ from corral.model.fact import AllocationMade, DeviceCordoned, Fact, JobSubmitted
 from corral.model.job import Job, Phase
 from corral.model.run_history import HeldTime, PastRun
 from corral.model.view import View
-from corral.ports import JobQuery, JournalEntry
+from corral.ports.ledger import JobQuery, JournalEntry
 
 ENVIRONMENTS_KEPT = 1_000
 """Environments kept in memory, shared by the jobs read; most jobs of a user have the same one."""

@@ -19,7 +19,7 @@ from corral.model.job import Job, JobSpec, Phase
 from corral.model.means import Enforcement
 from corral.model.run_history import HeldTime, PastRun
 from corral.model.units import MILLI_PER_DEVICE
-from corral.ports import JournalEntry
+from corral.ports.ledger import JournalEntry
 from corral.wire import from_plain, to_plain
 
 Row = dict[str, Any]

@@ -1,4 +1,4 @@
-"""The ledger as the rest of the core sees it: `corral.ports.Ledger` over one SQLite file."""
+"""The ledger as the rest of the core sees it: `corral.ports.ledger.Ledger` over one SQLite file."""
 
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
@@ -16,7 +16,7 @@ from corral.model.fact import Observation
 from corral.model.job import Job
 from corral.model.run_history import HeldTime
 from corral.model.view import View
-from corral.ports import Decided, JobQuery, JournalEntry
+from corral.ports.ledger import Decided, JobQuery, JournalEntry
 
 T = TypeVar("T")
 
@@ -38,13 +38,13 @@ def open_ledger(url: str, empty: View | None = None) -> "SqlLedger":
 
 
 class SqlLedger:
-    """See `corral.ports.Ledger`, whose contract this is.
+    """See `corral.ports.ledger.Ledger`, whose contract this is.
 
     `decide` may be run again when another operation of its batch turns out not to be writable; only its last run
     counts. It may read through the ledger, which answers with what is committed, but must not wait for a commit.
 
     Attributes:
-        tokens: see `corral.ports.TokenStore`.
+        tokens: see `corral.ports.ledger.TokenStore`.
     """
 
     def __init__(self, database: Database, empty: View) -> None:

@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 
 class TokenTable:
-    """See `corral.ports.TokenStore`, whose contract this is.
+    """See `corral.ports.ledger.TokenStore`, whose contract this is.
 
     The lock is held while something in memory changes, never while the disk is waited for. The database has one
     connection for writing, for which this waits as the ledger's writer does.

@@ -22,11 +22,11 @@ from corral.model.errors import Conflict
 from corral.model.eviction import Eviction, EvictionRule
 from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobRequeued
 from corral.model.job import NEXT_PHASES, TERMINAL_PHASES, Job, JobKind, Phase
+from corral.model.launch import LaunchPhase, LaunchReport
 from corral.model.means import Enforcement
 from corral.model.plan import Evict
 from corral.model.units import format_duration
 from corral.model.view import View
-from corral.ports import LaunchPhase, LaunchReport
 
 LONG_WAIT = 64
 """A job that waits for more than so many has its list shortened by half at a time: to write the list of what is left at

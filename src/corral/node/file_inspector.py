@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 
 from corral.model.errors import Refused
 from corral.node.inspection_worker import MOST_ORDER_BYTES, TAKEN, command
-from corral.ports import Credentials, FileQuery
+from corral.ports.host import Credentials, FileQuery
 from corral.preflight.file_facts import FileFacts, read_facts
 from corral.wire import from_plain
 
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class HostFileInspector:
-    """Implements `ports.FileInspector` on this host. Safe from any thread.
+    """Implements `corral.ports.host.FileInspector` on this host. Safe from any thread.
 
     Only root can read as somebody else; any other server reads as its own user, as whom it runs every job.
     """
@@ -102,7 +102,7 @@ class InProcessFileInspector:
     """Inspects files in this very process, for who brings all the files that are inspected."""
 
     def inspect(self, queries: Sequence[FileQuery], who: Credentials | None) -> dict[FileQuery, FileFacts]:
-        """As `ports.FileInspector`, whoever `who` is."""
+        """As `corral.ports.host.FileInspector`, whoever `who` is."""
         return {query: read_facts(query) for query in queries}
 
 

@@ -17,7 +17,7 @@ import sys
 import time
 from typing import Any, NoReturn
 
-from corral.ports import Credentials, FileQuery
+from corral.ports.host import Credentials, FileQuery
 from corral.preflight.file_facts import read_facts
 from corral.wire import to_plain
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from corral.model.errors import Refused
-from corral.ports import FileQuery
+from corral.ports.host import FileQuery
 from corral.preflight.command_line import CommandLine
 from corral.preflight.model_source import LocalModel, find_model
 from corral.preflight.runtime import FoundRuntime, python_environment, runtime_of_binary, runtime_of_python

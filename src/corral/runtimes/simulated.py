@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from corral.clock import Clock
 from corral.model.job import Phase
-from corral.ports import Launch, LaunchPhase, LaunchReport, Lineage
+from corral.model.launch import Launch, LaunchPhase, LaunchReport, Lineage
 
 
 class SimulatedRuntime:

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from corral.clock import Clock
 from corral.model.errors import BackendFailed
 from corral.model.job import Job, JobKind, Phase, ProcessIdentity
-from corral.ports import Launch, LaunchPhase, LaunchReport, Lineage, Processes
+from corral.model.launch import Launch, LaunchPhase, LaunchReport, Lineage
+from corral.ports.host import Processes
 from corral.runtimes.pidfd import exit_status
 
 LOOK_AGAIN_S = 0.05

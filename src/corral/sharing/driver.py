@@ -1,27 +1,12 @@
 """What every means of sharing a device must answer, and do."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
-from corral.model.allocation import Grant
 from corral.model.device import Device, Node
 from corral.model.means import Enforcement, Means
+from corral.model.tenant import Tenant
 from corral.model.units import MILLI_PER_DEVICE, format_share
-
-
-@dataclass(frozen=True, slots=True)
-class Tenant:
-    """A job's part of one device. `alone` is False when the job's share is split over further devices.
-
-    `cores_percent` is the compute granted by name, None when the share says it.
-    """
-
-    job_id: str
-    user: str
-    grant: Grant
-    cores_percent: int | None = None
-    alone: bool = True
 
 
 class SharingDriver(Protocol):

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from corral.model.device import Device, Node
 from corral.model.errors import BackendFailed
 from corral.model.means import Enforcement, Level, Means
+from corral.model.tenant import Tenant
 from corral.model.units import MILLI_PER_DEVICE, format_share
 from corral.sharing.command import run_tool
-from corral.sharing.driver import Tenant
 from corral.sharing.mps_daemon import program_missing
 
 NVIDIA_SMI = "nvidia-smi"

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from corral.model.device import Device, Node
 from corral.model.means import Enforcement, Level, Means
+from corral.model.tenant import Tenant
 from corral.model.units import MILLI_PER_DEVICE, format_share
-from corral.sharing.driver import Tenant
 
 
 class Mig:

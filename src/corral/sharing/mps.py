@@ -6,7 +6,8 @@ from pathlib import Path
 from corral.model.device import Device, Node
 from corral.model.errors import Refused
 from corral.model.means import Enforcement, Level, Means
-from corral.sharing.driver import Tenant, share_refusal
+from corral.model.tenant import Tenant
+from corral.sharing.driver import share_refusal
 from corral.sharing.mps_daemon import MpsDaemon, MpsHealth, MpsPaths, program_missing
 
 LEAST_COMPUTE = (7, 0)

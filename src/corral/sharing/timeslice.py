@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from corral.model.device import Device, Node
 from corral.model.means import Enforcement, Level, Means
-from corral.sharing.driver import Tenant, share_refusal
+from corral.model.tenant import Tenant
+from corral.sharing.driver import share_refusal
 
 
 class Timeslice:

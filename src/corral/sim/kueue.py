@@ -24,10 +24,11 @@ from corral.model.errors import Refused
 from corral.model.fact import ConditionObserved, Delta, JobChanged, NodeObserved, Observation, SiteArranged
 from corral.model.home import Home
 from corral.model.job import Job, JobSpec, Phase, Request
+from corral.model.launch import Launch
 from corral.model.queue import Queue, Quota
 from corral.model.units import MILLI_PER_DEVICE
 from corral.model.view import View
-from corral.ports import Launch, Ledger
+from corral.ports.ledger import Ledger
 from corral.runtimes.simulated import SimulatedRuntime
 from corral.sim.life import LiveServer
 

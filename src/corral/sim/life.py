@@ -29,7 +29,7 @@ from corral.model.rows import ServerInfo
 from corral.model.submission import Submission
 from corral.model.units import MILLI_PER_DEVICE
 from corral.node.file_inspector import InProcessFileInspector
-from corral.ports import Decided, JobQuery, Ledger
+from corral.ports.ledger import Decided, JobQuery, Ledger
 from corral.runtimes.simulated import SimulatedRuntime
 from corral.sharing.exclusive import Exclusive
 from corral.sharing.timeslice import Timeslice

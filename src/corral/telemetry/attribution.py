@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from corral.clock import Clock
 from corral.model.device import DeviceProcess, DeviceSample
-from corral.ports import Origin
+from corral.model.launch import Origin
 from corral.telemetry.processes import PROC, read_stat, real_uid
 
 SERVICE = "mps"

@@ -7,7 +7,7 @@ from pathlib import Path
 from corral.clock import Clock
 from corral.model.device import DeviceSample, Node
 from corral.model.errors import BackendFailed
-from corral.ports import Source
+from corral.ports.telemetry import Source
 from corral.telemetry.host import host_node
 
 logger = logging.getLogger(__name__)

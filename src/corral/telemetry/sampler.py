@@ -12,7 +12,7 @@ from corral.model.device import Device, DeviceCondition, DeviceSample, Node
 from corral.model.errors import BackendFailed
 from corral.model.fact import ConditionObserved, NodeObserved, Observation
 from corral.model.view import View
-from corral.ports import Source
+from corral.ports.telemetry import Source
 from corral.telemetry.attribution import SERVICE, Attribution
 from corral.telemetry.condition import Standing, is_news, judge
 from corral.telemetry.driver_thread import DriverThread
@@ -34,7 +34,7 @@ class _Reading:
 
 
 class Sampler:
-    """Implements `ports.Telemetry`: samples all devices every `settings.sample_interval_s`.
+    """Implements `corral.ports.telemetry.Telemetry`: samples all devices every `settings.sample_interval_s`.
 
     An inventory that changed and conditions that changed in a way that matters go to `observe`, which must return at
     once; small moves of utilisation and memory do not. `arrange` makes of what the source found the node that the site

@@ -13,7 +13,7 @@ from corral.model.errors import Refused
 from corral.model.fact import AllocationMade, JobSubmitted
 from corral.model.job import Job, JobSpec
 from corral.model.run_history import UsageBy
-from corral.ports import Decided
+from corral.ports.ledger import Decided
 
 NOW = 1_700_000_000.0
 HOUR_S = 3600.0

@@ -12,7 +12,7 @@ from corral.control.site.reloading import LIVE, SiteSettings, waits_for_start
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.fact import JobSubmitted, NodeObserved
 from corral.model.view import View
-from corral.ports import Decided
+from corral.ports.ledger import Decided
 from corral.scheduling.policy import POLICIES
 from tests.control.strategies import box, job
 

@@ -13,7 +13,7 @@ from corral.control.submitting.file_findings import TRUST_S, FileFindingsCache
 from corral.model.job import JobKind, Request
 from corral.model.submission import Submission
 from corral.node.file_inspector import InProcessFileInspector
-from corral.ports import Credentials, FileQuery
+from corral.ports.host import Credentials, FileQuery
 from corral.preflight.file_facts import FileFacts
 
 ALICE = Caller("alice", 1000, 1000, (1000, 44))

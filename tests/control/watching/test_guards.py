@@ -13,7 +13,7 @@ from corral.model.device import Device, Node
 from corral.model.fact import AllocationEnded, AllocationMade, JobChanged, JobSubmitted, NodeObserved
 from corral.model.job import Job, JobSpec, Phase
 from corral.model.means import Enforcement, Level, Means
-from corral.ports import Decided
+from corral.ports.ledger import Decided
 from corral.sharing.mps import Mps
 from corral.sharing.mps_daemon import MpsHealth, MpsState
 

@@ -11,7 +11,7 @@ from corral.ledger.store import open_ledger
 from corral.model.device import DeviceSample
 from corral.model.fact import Observation
 from corral.model.job import Phase
-from corral.ports import Decided
+from corral.ports.ledger import Decided
 from corral.scheduling.evicting.idle_reclaim import IdlePolicy
 from corral.scheduling.planner import Planner
 from tests.scheduling.lab import T0, box, job, observed, started, submitted

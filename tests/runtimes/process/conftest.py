@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from corral.ports import LaunchPhase
+from corral.model.launch import LaunchPhase
 from corral.runtimes.process import killing, procfs
 from corral.runtimes.process.launch import LaunchSpec
 from corral.runtimes.process.launches import LaunchState, ProcessLaunches

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from corral.model.launch import LaunchPhase
 from corral.model.means import HostMeans, Level
-from corral.ports import LaunchPhase
 from corral.runtimes.process import cgroup
 from corral.runtimes.process.cgroup_limits import CgroupLimits
 from corral.runtimes.process.launch import LaunchError

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from corral.ports import LaunchPhase
+from corral.model.launch import LaunchPhase
 from corral.runtimes.process import killing, procfs
 from tests.runtimes.process.conftest import EVENT_S, PATH, Machine, alive, root_only, stopped, until
 

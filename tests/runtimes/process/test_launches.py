@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.ports import LaunchPhase
+from corral.model.launch import LaunchPhase
 from corral.runtimes.process import launches, procfs, watcher
 from corral.runtimes.process.launch import LaunchError
 from corral.runtimes.process.launches import ProcessLaunches

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from corral.ports import LaunchPhase
+from corral.model.launch import LaunchPhase
 from tests.runtimes.process.conftest import Machine, alive, no_descriptors, until
 
 

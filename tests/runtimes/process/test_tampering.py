@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from corral.ports import LaunchPhase
+from corral.model.launch import LaunchPhase
 from corral.runtimes.process import claimed_list
 from corral.runtimes.process.claim import Claim
 from corral.runtimes.process.procfs import ProcessIdentity

@@ -5,7 +5,7 @@ from corral.control.device_setup import DeviceSetup
 from corral.model.device import Device
 from corral.model.errors import NotFound, nearest
 from corral.model.rows import HolderRow, MappedDevice
-from corral.ports import Ledger
+from corral.ports.ledger import Ledger
 from corral.sharing.alloc_map import HeldDevice, alloc_map, held_device
 
 

@@ -31,7 +31,8 @@ from corral.model.rows import (
 from corral.model.submission import Submission
 from corral.model.units import count_of
 from corral.model.view import View
-from corral.ports import JobQuery, Ledger, Telemetry
+from corral.ports.ledger import JobQuery, Ledger
+from corral.ports.telemetry import Telemetry
 from corral.scheduling.explaining.why import HoldIndex, ended_sentence, explain, forecast, wait_reason
 from corral.scheduling.planner import Planner
 from corral.scheduling.promising.forecast import Expected, MakePlanner, foresee

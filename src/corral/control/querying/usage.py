@@ -6,7 +6,7 @@ from corral.control.querying.moments import shown
 from corral.model.errors import Refused
 from corral.model.rows import Usage
 from corral.model.run_history import UsageBy
-from corral.ports import Ledger
+from corral.ports.ledger import Ledger
 
 DEFAULT_PERIOD_S = 7 * 24 * 3600.0
 

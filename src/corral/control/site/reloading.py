@@ -11,7 +11,7 @@ from corral.control.site.from_settings import arrange
 from corral.model.errors import CorralError
 from corral.model.fact import SiteArranged
 from corral.model.units import count_of
-from corral.ports import Ledger
+from corral.ports.ledger import Ledger
 from corral.scheduling.policy import Policy
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ from corral.access.caller import Caller
 from corral.clock import Clock
 from corral.model.job import JobKind
 from corral.model.submission import Submission
-from corral.ports import Credentials, FileInspector, FileQuery
+from corral.ports.host import Credentials, FileInspector, FileQuery
 
 if TYPE_CHECKING:
     from corral.preflight.detect import Detection

@@ -24,7 +24,7 @@ from corral.model.job import Job, JobKind, JobSpec, ProcessIdentity
 from corral.model.queue import Limits
 from corral.model.submission import Submission
 from corral.model.view import View
-from corral.ports import Decided
+from corral.ports.ledger import Decided
 
 _INTERPRETER = re.compile(r"python[\d.]*|pypy[\d.]*|bash|sh|zsh|node|perl|ruby|Rscript|julia")
 

@@ -18,7 +18,8 @@ from corral.model.job import Job, Phase
 from corral.model.means import Level, Means
 from corral.model.units import MILLI_PER_DEVICE
 from corral.model.view import View
-from corral.ports import Decided, Ledger, Telemetry
+from corral.ports.ledger import Decided, Ledger
+from corral.ports.telemetry import Telemetry
 from corral.sharing.guard import Action, Bound, GuardPolicy, GuardState, judge
 from corral.sharing.mps import Mps
 from corral.sharing.mps_daemon import MpsState

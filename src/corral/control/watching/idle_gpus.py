@@ -6,7 +6,8 @@ from corral.clock import Clock
 from corral.control.watching.guards import Stopper, Tell
 from corral.model.eviction import EvictionRule
 from corral.model.job import Phase
-from corral.ports import Ledger, Telemetry
+from corral.ports.ledger import Ledger
+from corral.ports.telemetry import Telemetry
 from corral.scheduling.evicting.idle_reclaim import Idle, IdlePolicy, judge_idle
 
 log = logging.getLogger(__name__)

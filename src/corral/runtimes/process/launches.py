@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from corral.model.launch import LaunchPhase
 from corral.model.means import HostMeans
-from corral.ports import LaunchPhase
 
 from . import claimed_list
 from .claim import Claim

@@ -1,4 +1,4 @@
-"""The process runtime as the core knows it: `corral.ports.Runtime` over supervisors on this machine."""
+"""The process runtime as the core knows it: `corral.ports.runtime.Runtime` over supervisors on this machine."""
 
 import os
 import signal
@@ -6,8 +6,8 @@ from pathlib import Path
 
 from corral.model.errors import BackendFailed
 from corral.model.job import Job, Phase, ProcessIdentity
+from corral.model.launch import Launch, LaunchPhase, LaunchReport, Lineage
 from corral.model.output import path_of
-from corral.ports import Launch, LaunchPhase, LaunchReport, Lineage
 from corral.runtimes.process.launch import LaunchError, LaunchSpec
 from corral.runtimes.process.launches import LaunchState, ProcessLaunches
 

@@ -1,0 +1,128 @@
+"""A launch is one attempt to run a member of a job on one node, and what is known of it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from corral.model.device import Device
+from corral.model.job import Job, Phase, ProcessIdentity
+from corral.model.tenant import Tenant
+
+
+class LaunchPhase(StrEnum):
+    """What a runtime knows of a launch."""
+
+    UNKNOWN = "unknown"
+    CLAIMED = "claimed"
+    RUNNING = "running"
+    EXITED = "exited"
+    DEAD = "dead"
+    DECLARED_LOST = "declared lost"
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchReport:
+    """The state of one launch. Times by the supervisor's clock.
+
+    `ending` is the phase the supervisor says the work ended in: SUCCEEDED, FAILED, CANCELLED or TIMED_OUT.
+    DECLARED_LOST never ran and is safe to try again; `reason` then says what failed, None when nothing did. `age_s` is
+    how long what sees to its time limit has done so, by a clock that nobody sets; None where nothing outside of this
+    server does.
+    """
+
+    allocation_id: str
+    phase: LaunchPhase
+    started_at: float | None = None
+    ended_at: float | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    ending: Phase | None = None
+    reason: str | None = None
+    age_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceUse:
+    """One device of a launch, with all that decides how it is made ready.
+
+    Attributes:
+        device: as the node hands it out; a slice is a device, too.
+        whole: the device that a slice is cut from, None for a physical device.
+        tenants: who is on it already, in the order they came.
+        newcomer: the job of this launch.
+    """
+
+    device: Device
+    whole: Device | None
+    tenants: tuple[Tenant, ...]
+    newcomer: Tenant
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One member of a job, to be run once on one node; all that its node agent needs to know.
+
+    Attributes:
+        env: complete but for what only the node knows: its paths, and what the means of sharing adds.
+        notes: lines for the head of the member's log.
+        cpu_milli, host_memory_mib: the member's part of the host, 0 being all; it is held to it where possible.
+        rank: of the member in its gang, from 0; `members` is how many the gang has.
+        node: the node's name.
+        runtime: what runs it there: "process", or "watch" for what Corral did not start.
+        uses: the member's devices, in order.
+    """
+
+    allocation_id: str
+    job: Job
+    env: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...] = ()
+    cpu_milli: int = 0
+    host_memory_mib: int = 0
+    rank: int = 0
+    members: int = 1
+    node: str = ""
+    runtime: str = "process"
+    uses: tuple[DeviceUse, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """The launch's id, by which its node knows it."""
+        return launch_id(self.allocation_id, self.rank)
+
+
+def launch_id(allocation_id: str, rank: int) -> str:
+    """What a member's launch is called on its node: 4.1 of rank 0, and of the others 4.1-1, 4.1-2."""
+    return f"{allocation_id}-{rank}" if rank else allocation_id
+
+
+def member_of(launch: str) -> tuple[str, int]:
+    """The allocation and the rank of a launch id, the inverse of `launch_id`."""
+    job_id, dot, rest = launch.rpartition(".")
+    number, _, rank = rest.partition("-")
+    return f"{job_id}{dot}{number}", int(rank or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """What tells the processes of a launch from others on their host; nothing in it is their own word.
+
+    Attributes:
+        root: the process that they descend from.
+        adopts: they do so as long as it lives, because it takes in those whose parents have ended (a subreaper).
+        cgroup: the one they were started in, as /proc/PID/cgroup names it; None where there is none.
+    """
+
+    root: ProcessIdentity | None = None
+    adopts: bool = False
+    cgroup: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """By what the processes of a job are known. `uid` is whose its processes are that descend from none of Corral's.
+
+    Such a process is the job's if it is that user's and its environment says so; None where none is believed.
+    """
+
+    job_id: str
+    lineage: Lineage
+    uid: int | None = None

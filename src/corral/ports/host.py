@@ -1,0 +1,61 @@
+"""What is asked of a host: its processes, and the files of its users."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeVar
+
+from corral.model.job import ProcessIdentity
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Processes(Protocol):
+    """What control needs of the host's process table."""
+
+    def alive(self, process: ProcessIdentity) -> bool:
+        """Whether exactly this process still runs."""
+        ...
+
+    def identify(self, pid: int) -> ProcessIdentity | None:
+        """The identity of a running process, None when there is none."""
+        ...
+
+    def uid(self, process: ProcessIdentity) -> int | None:
+        """The real user id that the process runs as, None when it is gone."""
+        ...
+
+    def family(self, pid: int) -> frozenset[int]:
+        """The pids of a process and of all its living descendants."""
+        ...
+
+
+class Credentials(NamedTuple):
+    """Whose rights a process has."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...] = ()
+
+
+class FileQuery(NamedTuple):
+    """What is to be found out from a user's files: whether a job can work in `directory`, or what a program brings.
+
+    Attributes:
+        program: the first word of a command, a path or a name to be looked for on PATH.
+        model: directory or cached name of the model that the program is to load.
+        workdir: what relative paths start from.
+        variables: those of the job's environment that say where to look, by name.
+    """
+
+    directory: str | None = None
+    program: str | None = None
+    model: str | None = None
+    workdir: str = "/"
+    variables: tuple[tuple[str, str], ...] = ()
+
+
+class FileInspector(Protocol[T_co]):
+    """Reads files of users, who may change them, or let a reader wait for ever, as they like."""
+
+    def inspect(self, queries: Sequence[FileQuery], who: Credentials | None) -> Mapping[FileQuery, T_co]:
+        """What was found with the rights of `who`, None being the server's own; what took too long is left out."""
+        ...

@@ -1,0 +1,130 @@
+"""What control needs of the ledger: the newest view, commits, and what is kept of jobs that are over."""
+
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from corral.model.allocation import Allocation
+from corral.model.fact import Delta, Fact, Observation
+from corral.model.job import Job, Phase
+from corral.model.run_history import HeldTime
+from corral.model.token import Token
+from corral.model.view import View
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Decided(Generic[T]):
+    """What a ledger operation decided: the facts to write, and the value for whoever asked."""
+
+    facts: tuple[Fact, ...]
+    value: T
+
+
+@dataclass(frozen=True, slots=True)
+class JobQuery:
+    """A page of jobs, newest first. `phases` empty means every phase; `after` is the sequence to go on below."""
+
+    user: str | None = None
+    phases: tuple[Phase, ...] = ()
+    array_id: str | None = None
+    name: str | None = None
+    limit: int | None = None
+    before_sequence: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntry:
+    """One durable fact. `sequence` has no gaps."""
+
+    sequence: int
+    at: float
+    fact: Fact
+
+
+class Ledger(Protocol):
+    """The truth. One writer thread, group commit; nothing is published before it is on disk."""
+
+    def view(self) -> View:
+        """The newest published view."""
+        ...
+
+    def commit(self, decide: Callable[[View], Decided[T]]) -> "Future[T]":
+        """Run `decide` on the writer's thread over the newest view, write its facts, and resolve with its value.
+
+        The future resolves after the facts are on disk and the view they make is published. What `decide` raises
+        (Refused, Conflict) the future raises, and nothing is written. LedgerFailed when the disk or database fails.
+        """
+        ...
+
+    def observe(self, observations: Sequence[Observation]) -> None:
+        """Advance the view by measurements, in order with the commits; they are not written."""
+        ...
+
+    def subscribe(self, listener: Callable[[View, Sequence[Delta]], None]) -> None:
+        """Call `listener(view, deltas)` on the writer's thread after each publication. It must return at once."""
+        ...
+
+    def next_ids(self, count: int) -> tuple[str, ...]:
+        """Fresh job ids, never given before, also not by an earlier server on this ledger."""
+        ...
+
+    def find_job(self, job_id: str) -> Job | None:
+        """A job in any phase, ended ones included."""
+        ...
+
+    def find_jobs(self, job_ids: Collection[str]) -> tuple[Job, ...]:
+        """Those of these jobs that exist, in any phase, in no particular order."""
+        ...
+
+    def find_array(self, array_id: str) -> tuple[Job, ...]:
+        """The elements of an array in index order, () if there is no such array."""
+        ...
+
+    def last_allocation(self, job: Job) -> Allocation | None:
+        """What the job holds or held last, None when it never held anything."""
+        ...
+
+    def jobs(self, query: JobQuery) -> tuple[Job, ...]:
+        """Jobs as committed, newest first."""
+        ...
+
+    def held(self, since: float, until: float) -> tuple[HeldTime, ...]:
+        """What allocations with devices came to between two moments (Unix seconds), live ones as if given back then."""
+        ...
+
+    def journal(
+        self, *, job_id: str | None = None, after: int = 0, limit: int | None = None
+    ) -> tuple[JournalEntry, ...]:
+        """Facts in order, of one job or of all."""
+        ...
+
+    def close(self) -> None:
+        """Finish what was accepted, then stop."""
+        ...
+
+
+class TokenStore(Protocol):
+    """Tokens by the digest of their secret. Looking costs no disk; safe from any thread."""
+
+    def find(self, digest: str) -> Token | None:
+        """The token whose secret has this SHA-256, also one that is over; None when there is none."""
+        ...
+
+    def all(self) -> tuple[Token, ...]:
+        """Every token that is kept, oldest first: those that are good, and the last that are over."""
+        ...
+
+    def add(self, token: Token, digest: str) -> Token:
+        """Keep a token on disk, and return it with its id. Raises LedgerFailed."""
+        ...
+
+    def revoke(self, token_ids: Collection[str], at: float) -> None:
+        """Let these be good for nothing from now on. Raises LedgerFailed when that may be forgotten at a restart."""
+        ...
+
+    def used(self, token_id: str, at: float) -> None:
+        """Note that it was used; on disk a minute later."""
+        ...

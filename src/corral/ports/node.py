@@ -1,0 +1,174 @@
+"""All that is done on a host: the node agent, in this process or behind a socket.
+
+Whatever goes in or out is a value that `corral.wire` encodes. Nothing else of a host is known to who decides.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from corral.model.device import DeviceSample, Node
+from corral.model.job import ProcessIdentity
+from corral.model.launch import Launch, LaunchReport
+from corral.ports.host import Credentials, FileQuery
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """What happened on a node since it was asked last.
+
+    Attributes:
+        sequence: to be given when the next news are asked for.
+        epoch: differs after each start of the agent: what it held in memory is gone, and it must be reconciled.
+        now: the host's clock as the news were sent, Unix seconds.
+        node: the inventory, None where it is as it was told before.
+        samples: the newest of each device that was sampled since.
+        launches: ids of launches whose report is new.
+        services_lost: UUIDs of devices whose sharing service (an MPS daemon) has died: its tenants have failed.
+    """
+
+    sequence: int
+    epoch: str
+    now: float
+    node: Node | None = None
+    samples: tuple[DeviceSample, ...] = ()
+    launches: tuple[str, ...] = ()
+    services_lost: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """Whether work can be started: chosen devices as they are now, and what is in the way on the host (a full disk)."""
+
+    samples: tuple[DeviceSample, ...]
+    obstacle: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """Reports of launches, in the order they were asked for, and the host's clock, Unix seconds, as they were made."""
+
+    now: float
+    reports: tuple[LaunchReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """What a node that was brought together with the ledger says of itself.
+
+    Attributes:
+        remarks: what was amiss, a sentence each.
+        unknown: launches that the ledger had no more; they are being ended, and nothing new starts on their devices
+            before they are.
+    """
+
+    remarks: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessFound:
+    """A process of a host: who it is, whose, and it with all its living descendants."""
+
+    identity: ProcessIdentity
+    uid: int
+    family: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LogChunk:
+    """A piece of a log. `data` is base64; `size_bytes` is the log's length by now, None where there is no log."""
+
+    data: str
+    size_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FileFinding:
+    """What was found out for one question about files: the plain data of a `corral.preflight.file_facts.FileFacts`."""
+
+    query: FileQuery
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Rendezvous:
+    """Where the members of a gang meet: rank 0's host, and a port that was free there."""
+
+    address: str
+    port: int
+
+
+class NodeAgent(Protocol):
+    """One host. Every call may be repeated, and none waits for a device, a daemon or a job.
+
+    Raises BackendFailed when the host cannot do it, or its agent does not answer within the call's deadline.
+    """
+
+    def news(self, after: int, timeout_s: float) -> News:
+        """Wait until there is something new after the sequence number, or the time is up. 0 asks for all there is."""
+        ...
+
+    def ready(self, uuids: tuple[str, ...]) -> Readiness:
+        """Sample these devices now, and see whether a launch could be written down."""
+        ...
+
+    def reconcile(self, held: tuple[Launch, ...]) -> Reconciled:
+        """Take over what the ledger says is on this node, end what it does not know, and tidy up after what is over."""
+        ...
+
+    def rendezvous(self, launch_id: str) -> Rendezvous:
+        """The same answer each time for the same launch, while the agent lives."""
+        ...
+
+    def launch(self, launch: Launch) -> None:
+        """Make the devices ready, then start the work. What becomes of it is told by `reports`."""
+        ...
+
+    def stop(self, launch_id: str) -> None:
+        """Ask the work to end: the gentle signal, the grace, then every process of it is killed."""
+        ...
+
+    def signal(self, launch_id: str, name: str) -> None:
+        """Send a signal, by its name without SIG, to every process of the launch."""
+        ...
+
+    def reports(self, launch_ids: tuple[str, ...]) -> Reports:
+        """What is known of these launches now."""
+        ...
+
+    def declare_lost(self, launch_id: str, ran: bool) -> bool:
+        """Take the claim of a launch so that it never runs; as `corral.ports.runtime.Runtime.declare_lost`."""
+        ...
+
+    def forget(self, launch_id: str, keep_scratch: bool) -> None:
+        """Its end is in the ledger: release its devices, remove its record, and its scratch unless that is kept."""
+        ...
+
+    def rescan(self, held: tuple[Launch, ...]) -> tuple[str, ...]:
+        """Compare the resource files of jobs with what they hold: what is amiss, a sentence each; it is mended."""
+        ...
+
+    def process(self, pid: int) -> ProcessFound | None:
+        """A running process, None when there is none of that number."""
+        ...
+
+    def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int) -> LogChunk:
+        """The log of a member of a job, from a byte on."""
+        ...
+
+    def note(self, job_id: str, line: str) -> None:
+        """Write a line into the log of a job, for its user."""
+        ...
+
+    def inspect(self, queries: tuple[FileQuery, ...], who: Credentials | None) -> tuple[FileFinding, ...]:
+        """What was found out with the rights of `who`, None being the agent's own; what took too long is left out."""
+        ...
+
+    def nvidia_smi(self, arguments: tuple[str, ...]) -> str:
+        """The output of NVIDIA's tool, for changes of MIG slices that the site allows."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the host; what runs there runs on."""
+        ...
