@@ -1,9 +1,9 @@
 """Devices and the nodes that hold them, and what is known of a device at one moment."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
-from corral.model.means import Means
+from corral.model.means import HostMeans, Means
 
 
 class DeviceState(StrEnum):
@@ -83,7 +83,10 @@ VERSION_LABELS = ("driver-version", "cuda-major-version", "cuda-minor-version")
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A host with its devices, CPU and memory. `labels` is sorted by key."""
+    """A host with its devices, CPU and memory. `labels` is sorted by key.
+
+    `host_means` says who holds the jobs that it runs to their CPUs and memory.
+    """
 
     name: str
     devices: tuple[Device, ...]
@@ -92,6 +95,7 @@ class Node:
     labels: tuple[tuple[str, str], ...] = ()
     driver_version: str | None = None
     cuda_version: tuple[int, int] | None = None
+    host_means: HostMeans = field(default_factory=HostMeans)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,10 @@ class BackendFailed(CorralError):
     """A machine, driver or daemon failed. The work is retried with backoff; nothing is wrong with the request."""
 
 
+class NodeUnreachable(BackendFailed):
+    """A node's agent did not answer in time. What it was asked to do may have been done, or may still be done."""
+
+
 class LedgerFailed(CorralError):
     """The ledger cannot be read or written: locked, corrupt, full disk, or made by a newer version."""
 

@@ -102,7 +102,8 @@ class Rendezvous:
 class NodeAgent(Protocol):
     """One host. Every call may be repeated, and none waits for a device, a daemon or a job.
 
-    Raises BackendFailed when the host cannot do it, or its agent does not answer within the call's deadline.
+    Raises BackendFailed when the host cannot do it, and of its kinds NodeUnreachable when the agent does not answer
+    within the call's deadline: whether it was done is not known then.
     """
 
     def news(self, after: int, timeout_s: float) -> News:
