@@ -41,6 +41,7 @@ from corral.model.rows import ServerInfo
 from corral.model.view import View
 from corral.node.file_inspector import HostFileInspector
 from corral.pid_file import read_pid, write_pid
+from corral.plugins.orders import load_policies
 from corral.ports.ledger import Decided
 from corral.ports.runtime import Runtime
 from corral.runtimes.disk import Disks, explained, is_full
@@ -51,7 +52,6 @@ from corral.runtimes.process.runtime import ProcessRuntime
 from corral.runtimes.watch import WatchRuntime
 from corral.scheduling.evicting.idle_reclaim import IdlePolicy
 from corral.scheduling.policy import placed_by
-from corral.scheduling.site import site_policies
 from corral.sharing.arrange import Arrangement
 from corral.sharing.drivers import make_drivers, make_mps, mps_warning, process_mode_warning
 from corral.sharing.guard import GuardPolicy
@@ -91,7 +91,7 @@ class Server:
     ) -> None:
         self._home = home
         self._settings = settings
-        policies = placed_by(settings.placement, site_policies())
+        policies = placed_by(settings.placement, load_policies())
         self._ledger: SqlLedger = open_ledger(home.ledger_url, _first_view(settings))
         # Where there are no jobs nothing is measured, and a wall clock that was set since the boot can be believed.
         self._clock = SystemClock(home.clock_file, anew=not self._ledger.view().jobs)

@@ -1,4 +1,7 @@
-"""The `corral` command. It speaks through `corral.client` only; what a command needs is imported when it runs."""
+"""The `corral` command. What a command needs is imported when it runs.
+
+Commands ask a server through `corral.client` and import no other room, except those in `local`. Start with `app`.
+"""
 
 import os
 import signal

@@ -14,12 +14,12 @@ from typing import Annotated
 
 import typer
 
-from corral.cli.doctor import devices_here
 from corral.cli.endings import ending_of
 from corral.cli.jobs import explained
 from corral.cli.listing import job_lines, job_place
+from corral.cli.local.doctor import devices_here
+from corral.cli.local.server import daemon_command, described_box, nearest_path, start_detached, stop_server
 from corral.cli.screen import command_group, example, painted, say, typed, width, wrapped, write_painted
-from corral.cli.server import daemon_command, described_box, nearest_path, start_detached, stop_server
 from corral.client import Client, JobRow
 from corral.client.request import RequestOptions, submission
 from corral.model.errors import BackendFailed, Conflict, CorralError

@@ -16,7 +16,7 @@ from corral.scheduling.policy import Backfill, BackfillOrder, Policy
 from corral.scheduling.promising.backfill import promise, still_there
 from corral.scheduling.queueing.admission import Admission, Scope, parked
 from corral.scheduling.queueing.fair_share import FairShare
-from corral.scheduling.queueing.order import Standing
+from corral.scheduling.queueing.order import OrderContext
 from corral.scheduling.queueing.waiting import Turns
 from corral.scheduling.state.draft import HOST_CAUSES, Ask, Choose, Draft, Keeping
 from corral.scheduling.state.timeline import SAME_MOMENT_S, Timeline
@@ -49,7 +49,7 @@ class Cycle:
     version: int
     jobs: Mapping[str, Job]
     turns: Turns
-    standing: Standing
+    context: OrderContext
     policy_of: Mapping[str, Policy]
     admission: Admission
     fair: FairShare
@@ -128,24 +128,24 @@ class Cycle:
                 self.turns.shortest_first(job.spec.queue)
 
     def _barred(self, job: Job, *, due: bool) -> Hold | None:
-        run_s = self.standing.estimate_s(job)
-        barrier = self.admission.barrier(job, inf if run_s is None else self.standing.now + run_s, due=due)
+        run_s = self.context.estimate_s(job)
+        barrier = self.admission.barrier(job, inf if run_s is None else self.context.now + run_s, due=due)
         if barrier is None:
             return None
         self._barred_in.add(job.spec.queue)
         if barrier.scope is not None:
             if barrier.scope != Scope("queue", job.spec.queue):
                 self._take_back_quota(job, inf if run_s is None else run_s)
-            self.admission.keep(job, barrier, self.ends_of(barrier.scope), self.standing.now)
+            self.admission.keep(job, barrier, self.ends_of(barrier.scope), self.context.now)
         return Hold(job.id, barrier.reason, self.turns.position(), behind=barrier.behind, detail=barrier.detail)
 
     def _place(self, job: Job) -> Hold | None:
         """Start the job if it has a place; else do what keeps its turn, and say why it waits."""
         policy = self.policy_of[job.spec.queue]
         before = self._take_back(job.id)
-        run_s = self.standing.estimate_s(job)
+        run_s = self.context.estimate_s(job)
         duration_s = inf if run_s is None else run_s
-        ask = self._within_quotas(job, self.preemption.pools.ask(job, self.standing.now + duration_s))
+        ask = self._within_quotas(job, self.preemption.pools.ask(job, self.context.now + duration_s))
         placement = self._full.get(_shape(ask)) or self._choose(ask, policy)
         if isinstance(placement, Misfit) and before is not None and self._is_due(ask, before):
             placement = before.placement  # a promise that is due goes before what was kept since for others
@@ -184,7 +184,7 @@ class Cycle:
         """
         if not self.ends_soon():
             return
-        before = self.standing.now + SAME_MOMENT_S
+        before = self.context.now + SAME_MOMENT_S
         reserve = promise(self.draft, self.timeline, job.id, ask, duration_s, before=before)
         if reserve is not None:
             self._hold_free(reserve, duration_s)
@@ -201,7 +201,7 @@ class Cycle:
         """
         if self.evictions:
             return False
-        room = self.preemption.make_room(self.draft, job, ask, self.standing.now)
+        room = self.preemption.make_room(self.draft, job, ask, self.context.now)
         if room is None:
             return False
         self._clear(job, room, duration_s)
@@ -215,10 +215,10 @@ class Cycle:
         """
         if self.evictions:
             return
-        ask = self.preemption.pools.ask(job, self.standing.now + duration_s)
+        ask = self.preemption.pools.ask(job, self.context.now + duration_s)
         before = self._promised.get(job.id)
         self._take_back(job.id)
-        room = self.preemption.take_back(self.draft, job, ask, self.standing.now)
+        room = self.preemption.take_back(self.draft, job, ask, self.context.now)
         if room is not None:
             self._clear(job, room, duration_s)
         elif before is not None:
@@ -226,7 +226,7 @@ class Cycle:
 
     def _clear(self, job: Job, room: Room, duration_s: float) -> None:
         self.evictions += [Evict(one.job.id, job.id, why.words, why.rule, why.lender) for one, why in room.evicted]
-        reserve = Reserve(job.id, room.placement, self.standing.now)
+        reserve = Reserve(job.id, room.placement, self.context.now)
         self._hold_free(reserve, duration_s)
         self.reservations.append(reserve)
         self.cleared.append(reserve)
@@ -284,13 +284,13 @@ class Cycle:
             job = self.jobs.get(job_id)
             if job is None or job.phase is not Phase.PENDING or job.spec.queue not in self.policy_of:
                 continue
-            if parked(job, self.standing.now) is None and self._is_here(reserve.placement):
-                run_s = self.standing.estimate_s(job)
-                late = reserve.start_at < self.standing.now
-                kept = replace(reserve, start_at=self.standing.now) if late else reserve
+            if parked(job, self.context.now) is None and self._is_here(reserve.placement):
+                run_s = self.context.estimate_s(job)
+                late = reserve.start_at < self.context.now
+                kept = replace(reserve, start_at=self.context.now) if late else reserve
                 self._hold_free(kept, inf if run_s is None else run_s)
                 self._renewed.add(job_id)
-                if reserve.start_at <= self.standing.now:
+                if reserve.start_at <= self.context.now:
                     self.admission.started(job, reserve.placement)
                     self._due[job_id] = reserve.placement
 
@@ -340,9 +340,7 @@ class Cycle:
 
     def _is_due(self, ask: Ask, reserve: Reserve) -> bool:
         """Whether the job is to start now, and nobody holds what it was promised."""
-        return reserve.start_at <= self.standing.now and still_there(
-            self.draft, ask, reserve.placement, self.draft.free
-        )
+        return reserve.start_at <= self.context.now and still_there(self.draft, ask, reserve.placement, self.draft.free)
 
     def _stands(self, ask: Ask, reserve: Reserve, duration_s: float) -> bool:
         """Whether what was promised is still there at its time."""

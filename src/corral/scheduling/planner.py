@@ -24,7 +24,7 @@ from corral.scheduling.promising.run_time import expected_end, run_estimate_s
 from corral.scheduling.queueing.admission import Admission, Books, Scope, UsedSeconds, weighted_holding
 from corral.scheduling.queueing.demand import Demands
 from corral.scheduling.queueing.fair_share import FairShare
-from corral.scheduling.queueing.order import Ranking, Standing
+from corral.scheduling.queueing.order import OrderContext, Ranking
 from corral.scheduling.queueing.pools import Pools
 from corral.scheduling.queueing.waiting import Turns, Waiting
 from corral.scheduling.state.capacity import Capacity
@@ -71,7 +71,7 @@ class Planner:
         self._demands = Demands(self._capacity)
         self._memo = FitMemo()
         self._packers: dict[tuple[tuple[str, float], ...], Packer] = {}
-        self._settled = Standing(
+        self._settled = OrderContext(
             now=0.0,
             estimate_s=self._estimate_s,
             served_s=lambda job: self.view.served.get(job.id, 0.0),
@@ -135,14 +135,14 @@ class Planner:
         """What to do at `now` (Unix seconds)."""
         view = self.view
         fair = FairShare(view, now)
-        standing = self._standing(now, fair)
-        self._waiting.wake(standing)
+        context = self._order_context(now, fair)
+        self._waiting.wake(context)
         admission = Admission(
             self._books, self._demands, self._limits or view.limits, view.projects, self._used_s_at(now)
         )
         draft = Draft(self._capacity, self._memo)
         pools = self._pools(admission)
-        evictions = self._rotations(draft, standing, admission, pools)
+        evictions = self._rotations(draft, context, admission, pools)
         if evictions:
             return Plan(view.version, evictions=evictions, complete=False)
         preemption = Preemption(view, self._policy_of, admission, self._running, pools)
@@ -152,8 +152,8 @@ class Planner:
         cycle = Cycle(
             version=view.version,
             jobs=view.jobs,
-            turns=Turns(self._waiting.lines, view.jobs, standing, holding, preemption.foremost),
-            standing=standing,
+            turns=Turns(self._waiting.lines, view.jobs, context, holding, preemption.foremost),
+            context=context,
             policy_of=self._policy_of,
             admission=admission,
             fair=fair,
@@ -190,10 +190,10 @@ class Planner:
 
     def position(self, job: Job, now: float) -> int:
         """The place of a waiting job in its queue, from 1, among those that may start as soon as there is room."""
-        standing = self._standing(now, FairShare(self.view, now))
-        self._waiting.wake(standing)
+        context = self._order_context(now, FairShare(self.view, now))
+        self._waiting.wake(context)
         line = self._waiting.line(job.spec.queue)
-        return line.place_of(job, self.view.jobs, standing)
+        return line.place_of(job, self.view.jobs, context)
 
     def evictable_at(self, job: Job, since: float) -> tuple[float, ...]:
         """When, by time alone, a job that was started then may come to be stopped for others (Unix seconds).
@@ -245,23 +245,23 @@ class Planner:
         """What free capacity is taken to be worth, None while nothing was placed by worth."""
         return next((packer.prices for packer in self._packers.values() if packer.prices is not None), self._prices)
 
-    def _standing(self, now: float, fair: FairShare) -> Standing:
+    def _order_context(self, now: float, fair: FairShare) -> OrderContext:
         served_s, gpus = (lambda job: self._served_s(job, now)), self._demands.gpus
-        return Standing(now, self._estimate_s, served_s, fair.over_use, gpus)
+        return OrderContext(now, self._estimate_s, served_s, fair.over_use, gpus)
 
     def _estimate_s(self, job: Job) -> float | None:
         return run_estimate_s(job, self.view.durations)
 
-    def _rotations(self, draft: Draft, standing: Standing, admission: Admission, pools: Pools) -> tuple[Evict, ...]:
+    def _rotations(self, draft: Draft, context: OrderContext, admission: Admission, pools: Pools) -> tuple[Evict, ...]:
         """Who had a quantum and makes room, queue by queue."""
         evictions: list[Evict] = []
         for queue in sorted(self._waiting.lines):
             line, policy = self._waiting.lines[queue], self._policy_of[queue]
             if policy.quantum_s is not None and line.everybody:
-                had = due((one for one in self._running() if one.job.spec.queue == queue), policy, standing.now)
+                had = due((one for one in self._running() if one.job.spec.queue == queue), policy, context.now)
                 if had:
-                    waiting = line.in_order(self.view.jobs, standing)
-                    rotation = Rotation(draft, line.ranking, standing, self.view.jobs, policy, admission, pools)
+                    waiting = line.in_order(self.view.jobs, context)
+                    rotation = Rotation(draft, line.ranking, context, self.view.jobs, policy, admission, pools)
                     evictions += rotation.evictions(waiting, had)
         return tuple(evictions)
 

@@ -17,7 +17,7 @@ from corral.model.job import Job, JobSpec, Request
 from corral.model.plan import Plan
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import Backfill, Prefer, backfill_named, backfill_order_named, policy_named
-from corral.scheduling.queueing.order import SHORTEST_S, Order, Rank, Standing
+from corral.scheduling.queueing.order import SHORTEST_S, Order, OrderContext, Rank
 from corral.sim.engine import Engine, Work, inventory
 from corral.sim.history import History
 from corral.sim.reading import text_of
@@ -61,9 +61,9 @@ class CommittedHead:
         self._head: str | None = None
         self.order = Order(f"{order.name}, committed", self.rank)
 
-    def rank(self, job: Job, standing: Standing) -> Rank:
+    def rank(self, job: Job, context: OrderContext) -> Rank:
         """The head before everybody else."""
-        return (0.0 if job.id == self._head else 1.0, *self._rank(job, standing))
+        return (0.0 if job.id == self._head else 1.0, *self._rank(job, context))
 
     def watch(self, _now: float, plan: Plan) -> None:
         """Whoever was first to find no place is the head."""

@@ -216,7 +216,7 @@ def test_a_borrower_does_not_borrow_before_the_lender_has_had_its_own() -> None:
 
 
 def test_urgency_stays_first_in_a_queue_whose_own_order_has_failed() -> None:
-    failing = {**POLICIES, "site": Policy(Order("site", lambda _job, _standing: (float("nan"),)))}
+    failing = {**POLICIES, "site": Policy(Order("site", lambda _job, _context: (float("nan"),)))}
     queue = Queue("default", policy="site", preempts=True)
     ended = job(1, 4, priority=9)
     view = View(queues={"default": queue}).advance(observed(box(gpus=4)) + submitted(ended, job(2, 4, priority=1)))

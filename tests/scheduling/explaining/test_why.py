@@ -328,7 +328,7 @@ def test_an_easier_form_of_a_gang_says_how_many_members_it_has() -> None:
 
 
 def test_a_job_in_a_queue_whose_order_has_failed_is_told_so() -> None:
-    policies = {**POLICIES, "site": Policy(Order("site", lambda _job, _standing: ("soon",)))}  # type: ignore[arg-type,return-value]
+    policies = {**POLICIES, "site": Policy(Order("site", lambda _job, _context: ("soon",)))}  # type: ignore[arg-type,return-value]
     queues = {"bad": Queue("bad", "site"), "good": Queue("good")}
     view = replace(running(job(1, 8)), queues=queues).advance(submitted(job(2, queue="bad"), job(3, queue="good")))
     planner = Planner(view, policies=policies)

@@ -11,13 +11,21 @@ from corral.model.queue import Project
 from corral.model.view import View
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import Policy
-from corral.scheduling.queueing.order import AGE_LIMIT_S, ORDERS, Order, Ranking, Standing, asked_gpus, service_level
+from corral.scheduling.queueing.order import (
+    AGE_LIMIT_S,
+    ORDERS,
+    Order,
+    OrderContext,
+    Ranking,
+    asked_gpus,
+    service_level,
+)
 from tests.scheduling.lab import T0, box, ended, job, observed, started, started_ids, submitted
 
 
 def in_order(name: str, *jobs: Job, now: float = T0, served_s: Callable[[Job], float] = lambda _: 0.0) -> list[str]:
-    ranking, standing = Ranking(ORDERS[name]), Standing(now, served_s=served_s)
-    return [one.id for one in sorted(jobs, key=lambda one: ranking.rank(one, standing))]
+    ranking, context = Ranking(ORDERS[name]), OrderContext(now, served_s=served_s)
+    return [one.id for one in sorted(jobs, key=lambda one: ranking.rank(one, context))]
 
 
 def test_first_come_first_served_and_priority_settle_ties_by_sequence() -> None:
@@ -68,7 +76,7 @@ def test_a_share_counts_as_its_part_and_a_cpu_job_by_its_cpus() -> None:
 @pytest.mark.parametrize("rank", [(math.nan,), ("a",), None, 3])
 def test_a_rank_that_is_no_tuple_of_numbers_is_a_fault_and_counts_for_nothing(rank: object) -> None:
     ranking = Ranking(Order("odd", lambda *_: rank))  # type: ignore[arg-type]
-    assert ranking.rank(job(7), Standing(T0)) == (7,)
+    assert ranking.rank(job(7), OrderContext(T0)) == (7,)
     assert ranking.fault is not None
     assert "odd returned" in ranking.fault
 

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.model.job import Job
-from corral.scheduling.queueing.order import ORDERS, Order, Rank, Ranking, Standing, fair_share
+from corral.scheduling.queueing.order import ORDERS, Order, OrderContext, Rank, Ranking, fair_share
 from corral.scheduling.queueing.waiting import Turns, Waiting
 from tests.scheduling.lab import T0, job
 
-NOW = Standing(T0)
+NOW = OrderContext(T0)
 
 
 def waiting(order: str, *jobs: Job) -> Waiting:
@@ -90,9 +90,9 @@ def test_who_pauses_joins_when_the_time_has_come_and_parts_when_the_clock_is_set
     paused = job(1, eligible_at=T0 + 10)
     lines = waiting("fcfs", paused)
     assert drained(turns(lines, paused)) == []
-    lines.wake(Standing(T0 + 10))
+    lines.wake(OrderContext(T0 + 10))
     assert drained(turns(lines, paused)) == ["1"]
-    lines.wake(Standing(T0))
+    lines.wake(OrderContext(T0))
     assert drained(turns(lines, paused)) == []
 
 
@@ -110,7 +110,7 @@ def test_however_the_clock_goes_those_are_in_line_whose_time_has_come(
         pause = data.draw(st.one_of(st.none(), st.integers(0, 6)))
         jobs[changed] = replace(jobs[changed], eligible_at=None if pause is None else T0 + pause)
         lines.follow(jobs[changed], NOW)
-        lines.wake(Standing(T0 + moment))
+        lines.wake(OrderContext(T0 + moment))
         due = {one.id for one in jobs.values() if (one.eligible_at or 0) <= T0 + moment}
         assert {place[1] for place in lines.line("default").everybody} == due
 
@@ -143,14 +143,14 @@ def test_shares_move_with_every_start_as_if_everybody_were_ranked_anew(
         for n, (p, u, g, o) in enumerate(drawn, start=1)
     }
     shares, left = Shares(), dict(jobs)
-    standing = replace(NOW, over_use=shares.over_use)
-    some = Turns(waiting("fair-share", *jobs.values()).lines, jobs, standing, lambda _: 0.0)
+    context = replace(NOW, over_use=shares.over_use)
+    some = Turns(waiting("fair-share", *jobs.values()).lines, jobs, context, lambda _: 0.0)
     ranking = Ranking(ORDERS["fair-share"])
     for step, starts_now in enumerate(starts):
         sooner = step > sooner_at
         if sooner and left:
             some.shortest_first("default")
-        anew = sorted(left.values(), key=lambda one: ((one.spec.time_limit_s,) * sooner, ranking.rank(one, standing)))
+        anew = sorted(left.values(), key=lambda one: ((one.spec.time_limit_s,) * sooner, ranking.rank(one, context)))
         assert some.head() == (anew[0].id if anew else None)
         if not anew:
             return
@@ -165,10 +165,10 @@ def test_shares_move_with_every_start_as_if_everybody_were_ranked_anew(
 def test_a_start_under_fair_share_does_not_rank_everybody_anew() -> None:
     ranked = 0
 
-    def counted(one: Job, standing: Standing) -> Rank:
+    def counted(one: Job, context: OrderContext) -> Rank:
         nonlocal ranked
         ranked += 1
-        return fair_share(one, standing)
+        return fair_share(one, context)
 
     jobs = {str(n): job(n, user=f"user-{n % 20}", name=f"job-{n}") for n in range(1, 401)}
     lines = Waiting(lambda _: Ranking(Order("counted", counted, alike=True)))

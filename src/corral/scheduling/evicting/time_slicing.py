@@ -14,7 +14,7 @@ from corral.scheduling.evicting.victims import Running
 from corral.scheduling.placing.node_by_node import choose, speed_on
 from corral.scheduling.policy import Policy
 from corral.scheduling.queueing.admission import Admission
-from corral.scheduling.queueing.order import Rank, Ranking, Standing
+from corral.scheduling.queueing.order import OrderContext, Rank, Ranking
 from corral.scheduling.queueing.pools import Pools
 from corral.scheduling.state.draft import Ask, Draft
 from corral.scheduling.state.timeline import changed
@@ -37,7 +37,7 @@ class Rotation:
 
     draft: Draft
     ranking: Ranking
-    standing: Standing
+    context: OrderContext
     jobs: Mapping[str, Job]
     policy: Policy
     admission: Admission
@@ -56,7 +56,7 @@ class Rotation:
             ideal.give(one.allocation.placement.members)
         admission = self.admission.without((one.job, one.allocation.placement) for one in had)
         running = {one.job.id: one for one in had}
-        ranked = sorted((self.ranking.rank(one.job, self.standing), one.job.id) for one in had)
+        ranked = sorted((self.ranking.rank(one.job, self.context), one.job.id) for one in had)
         evictions: list[Evict] = []
         winner: str | None = None
         for _, job_id in merge(waiting[:WAITING_LOOKED_AT], ranked):

@@ -37,7 +37,7 @@ def asked_gpus(job: Job) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class OrderContext:
     """What an order may know besides the job itself.
 
     Attributes:
@@ -60,53 +60,53 @@ class Order:
     """A named order."""
 
     name: str
-    rank: Callable[[Job, Standing], Rank]
+    rank: Callable[[Job, OrderContext], Rank]
     settled: bool = False
     alike: bool = False
 
 
-def fcfs(_job: Job, _standing: Standing) -> Rank:
+def fcfs(_job: Job, _context: OrderContext) -> Rank:
     """First come, first served."""
     return ()
 
 
-def priority(job: Job, _standing: Standing) -> Rank:
+def priority(job: Job, _context: OrderContext) -> Rank:
     """The lower priority number first; among equals, first come."""
     return (job.spec.priority,)
 
 
-def ageing_priority(step_s: float) -> Callable[[Job, Standing], Rank]:
+def ageing_priority(step_s: float) -> Callable[[Job, OrderContext], Rank]:
     """Priority in which each `step_s` of waiting counts as one step of priority. Settled: all age alike."""
 
-    def rank(job: Job, _standing: Standing) -> Rank:
+    def rank(job: Job, _context: OrderContext) -> Rank:
         return (job.spec.priority * step_s + job.submitted_at,)
 
     return rank
 
 
-def fair_share(job: Job, standing: Standing) -> Rank:
+def fair_share(job: Job, context: OrderContext) -> Rank:
     """Who has had least of their share first: projects among each other, then users within the project."""
-    return (*standing.over_use(job), job.spec.priority)
+    return (*context.over_use(job), job.spec.priority)
 
 
-def shortest(job: Job, standing: Standing) -> Rank:
+def shortest(job: Job, context: OrderContext) -> Rank:
     """Shortest job first; jobs without an estimate last."""
-    return (_known(standing.estimate_s(job)),)
+    return (_known(context.estimate_s(job)),)
 
 
-def smallest_area(job: Job, standing: Standing) -> Rank:
+def smallest_area(job: Job, context: OrderContext) -> Rank:
     """Least GPU-seconds first; jobs without an estimate last."""
-    return (_known(standing.estimate_s(job)) * standing.gpus(job),)
+    return (_known(context.estimate_s(job)) * context.gpus(job),)
 
 
-def slowdown(job: Job, standing: Standing) -> Rank:
+def slowdown(job: Job, context: OrderContext) -> Rank:
     """Smith's rule (1956) for slowdown, where a job weighs 1 / its run time: run^2 x GPUs, here its square root."""
-    return (max(_known(standing.estimate_s(job)), SHORTEST_S) * sqrt(standing.gpus(job)),)
+    return (max(_known(context.estimate_s(job)), SHORTEST_S) * sqrt(context.gpus(job)),)
 
 
-def least_served(job: Job, standing: Standing) -> Rank:
+def least_served(job: Job, context: OrderContext) -> Rank:
     """Least attained GPU-seconds first (least attained service)."""
-    return (standing.served_s(job),)
+    return (context.served_s(job),)
 
 
 def service_level(served_s: float) -> int:
@@ -114,19 +114,19 @@ def service_level(served_s: float) -> int:
     return floor(log(1 + served_s / HOUR_S, SERVICE_STEP))
 
 
-def corral(job: Job, standing: Standing) -> Rank:
+def corral(job: Job, context: OrderContext) -> Rank:
     """`slowdown` that ages: the rank falls to nothing as the wait nears AGE_LIMIT_S; after it, first come is first.
 
     A job whose run time nobody knows is taken to last as long again as it was served, in levels (discretised as in
     Tiresias, Gu et al., NSDI 2019): the longer a job has run, the longer it is likely to go on.
     """
-    age = (standing.now - job.submitted_at) / AGE_LIMIT_S
+    age = (context.now - job.submitted_at) / AGE_LIMIT_S
     if age >= 1:
         return (-1.0,)
-    run_s = standing.estimate_s(job)
+    run_s = context.estimate_s(job)
     if run_s is None:
-        return (HOUR_S * SERVICE_STEP ** service_level(standing.served_s(job)),)
-    return (max(run_s, SHORTEST_S) * sqrt(standing.gpus(job)) * (1 - age),)
+        return (HOUR_S * SERVICE_STEP ** service_level(context.served_s(job)),)
+    return (max(run_s, SHORTEST_S) * sqrt(context.gpus(job)) * (1 - age),)
 
 
 def _known(estimate_s: float | None) -> float:
@@ -165,11 +165,11 @@ class Ranking:
         self._urgent_first = urgent_first
         self.fault: str | None = None
 
-    def rank(self, job: Job, standing: Standing) -> Rank:
+    def rank(self, job: Job, context: OrderContext) -> Rank:
         """The job's rank, ending in its sequence; without the order's own part once that has failed."""
         if self.fault is None:
             try:
-                rank = self.order.rank(job, standing)
+                rank = self.order.rank(job, context)
             except Exception as error:
                 self.fault = f"{self.order.name} raised {type(error).__name__}: {error}"
             else:

@@ -9,13 +9,13 @@ from operator import itemgetter
 from corral.model.job import Job, Phase
 from corral.model.plan import Group, group_of
 from corral.scheduling.queueing.best_first import BestFirst, Lane, Place
-from corral.scheduling.queueing.order import Ranking, Standing
+from corral.scheduling.queueing.order import OrderContext, Ranking
 
 GroupKey = tuple[Group, str | None]
 """A group, and for an order that is not alike within groups the one job that is its own group."""
 
 
-ALIKE = Standing(now=0.0, estimate_s=lambda _: None)
+ALIKE = OrderContext(now=0.0, estimate_s=lambda _: None)
 """What alike jobs are ranked by among each other: what is known of one of them is known of all."""
 
 
@@ -35,12 +35,12 @@ class Line:
     def __contains__(self, job_id: str) -> bool:
         return job_id in self._places
 
-    def join(self, job: Job, standing: Standing) -> None:
+    def join(self, job: Job, context: OrderContext) -> None:
         """Take a place in the line."""
         order = self.ranking.order
         key = (group_of(job), None if order.alike else job.id)
         key, ranked = self._groups.setdefault(key, (key, []))
-        among = standing if order.settled else ALIKE
+        among = context if order.settled else ALIKE
         rank = self.ranking.rank(job, among) if order.settled or order.alike else (job.sequence,)
         place = (rank, job.id)
         insort(ranked, place)
@@ -62,16 +62,16 @@ class Line:
         """The groups, each sorted."""
         return [ranked for _, ranked in self._groups.values()]
 
-    def in_order(self, jobs: Mapping[str, Job], standing: Standing) -> list[Place]:
+    def in_order(self, jobs: Mapping[str, Job], context: OrderContext) -> list[Place]:
         """Everybody in the line, by the rank of the moment."""
         if self.ranking.order.settled:
             return self.everybody
-        return sorted((self.ranking.rank(jobs[job_id], standing), job_id) for _, job_id in self.everybody)
+        return sorted((self.ranking.rank(jobs[job_id], context), job_id) for _, job_id in self.everybody)
 
-    def place_of(self, job: Job, jobs: Mapping[str, Job], standing: Standing) -> int:
+    def place_of(self, job: Job, jobs: Mapping[str, Job], context: OrderContext) -> int:
         """The place that a job has in the line, or would have, from 1."""
-        place = (self.ranking.rank(job, standing), job.id)
-        return 1 + bisect_left(self.in_order(jobs, standing), place)
+        place = (self.ranking.rank(job, context), job.id)
+        return 1 + bisect_left(self.in_order(jobs, context), place)
 
     def position(self, job_id: str) -> int:
         """The job's place in a settled line, from 1."""
@@ -91,7 +91,7 @@ class Waiting:
     _times: list[tuple[float, str]] = field(default_factory=list)
     _awake_at: float = -inf
 
-    def follow(self, job: Job, standing: Standing) -> None:
+    def follow(self, job: Job, context: OrderContext) -> None:
         """Take in a job as it now stands."""
         line = self.line(job.spec.queue)
         line.leave(job.id)
@@ -104,7 +104,7 @@ class Waiting:
             self._later[job.id] = job
             insort(self._times, _time_of(job))
         if job.eligible_at is None or job.eligible_at <= self._awake_at:
-            line.join(job, standing)
+            line.join(job, context)
 
     def line(self, queue: str) -> Line:
         """The line of a queue."""
@@ -112,14 +112,14 @@ class Waiting:
             self.lines[queue] = Line(self.ranking_of(queue))
         return self.lines[queue]
 
-    def wake(self, standing: Standing) -> None:
+    def wake(self, context: OrderContext) -> None:
         """Let those join whose time has come, and part from those for whom it has not: a clock may be set back."""
-        before, self._awake_at = self._awake_at, standing.now
-        first, last = (bisect_right(self._times, at, key=itemgetter(0)) for at in sorted((before, standing.now)))
+        before, self._awake_at = self._awake_at, context.now
+        first, last = (bisect_right(self._times, at, key=itemgetter(0)) for at in sorted((before, context.now)))
         for _, job_id in self._times[first:last]:
             job = self._later[job_id]
-            if standing.now > before:
-                self.line(job.spec.queue).join(job, standing)
+            if context.now > before:
+                self.line(job.spec.queue).join(job, context)
             else:
                 self.line(job.spec.queue).leave(job_id)
 
@@ -139,14 +139,14 @@ class Turns:
         self,
         lines: Mapping[str, Line],
         jobs: Mapping[str, Job],
-        standing: Standing,
+        context: OrderContext,
         holding: Callable[[str], float],
         foremost: Foremost = list,
     ) -> None:
         self._jobs = jobs
         self._holding = holding
         self._foremost = foremost
-        self._lanes = {name: QueueTurns(lines[name], jobs, standing) for name in sorted(lines) if lines[name].everybody}
+        self._lanes = {name: QueueTurns(lines[name], jobs, context) for name in sorted(lines) if lines[name].everybody}
         self._current: QueueTurns | None = None
 
     def head(self) -> str | None:
@@ -201,10 +201,10 @@ class Turns:
 class QueueTurns:
     """Merges the sorted groups of one line; only the heads of the groups are compared."""
 
-    def __init__(self, line: Line, jobs: Mapping[str, Job], standing: Standing) -> None:
+    def __init__(self, line: Line, jobs: Mapping[str, Job], context: OrderContext) -> None:
         self._line = line
         self._jobs = jobs
-        self._standing = standing
+        self._context = context
         self._settled = line.ranking.order.settled
         self._moving = not self._settled and line.ranking.order.alike
         self._lanes = [Lane(ranked) for ranked in line.groups()]
@@ -253,7 +253,7 @@ class QueueTurns:
     def _merged(self) -> BestFirst:
         """All groups. Those of an order that moves are merged user by user and project by project, as shares move."""
         if not self._moving:
-            return BestFirst(self._lanes, self._place_in(self._standing), moving=False)
+            return BestFirst(self._lanes, self._place_in(self._context), moving=False)
         users: dict[tuple[str, str], list[Lane]] = {}
         for lane in self._lanes:
             head = lane.head()
@@ -265,20 +265,20 @@ class QueueTurns:
         for (project, _), lanes in users.items():
             projects.setdefault(project, []).append(BestFirst(lanes, alone, moving=False))
         within = [BestFirst(some, beside, moving=True) for some in projects.values()]
-        return BestFirst(within, self._place_in(self._standing), moving=True)
+        return BestFirst(within, self._place_in(self._context), moving=True)
 
-    def _sharing(self, levels: int) -> Standing:
-        """The standing among jobs that share so many levels of what `over_use` tells: the project, then the user."""
-        over_use = self._standing.over_use
-        return replace(self._standing, over_use=lambda job: over_use(job)[levels:])
+    def _sharing(self, levels: int) -> OrderContext:
+        """The context among jobs that share so many levels of what `over_use` tells: the project, then the user."""
+        over_use = self._context.over_use
+        return replace(self._context, over_use=lambda job: over_use(job)[levels:])
 
-    def _place_in(self, standing: Standing) -> Callable[[Place], Place]:
+    def _place_in(self, context: OrderContext) -> Callable[[Place], Place]:
         def place_now(place: Place) -> Place:
             rank, job_id = place
             if not self._settled:
-                rank = self._line.ranking.rank(self._jobs[job_id], standing)
+                rank = self._line.ranking.rank(self._jobs[job_id], context)
             if self._by_estimate:
-                estimate_s = standing.estimate_s(self._jobs[job_id])
+                estimate_s = context.estimate_s(self._jobs[job_id])
                 rank = (inf if estimate_s is None else estimate_s, *rank)
             return rank, job_id
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from corral.cli.finding import OK, WARNING, Finding
 from corral.cli.listing import amiss, ill
+from corral.cli.local.finding import OK, WARNING, Finding
 from corral.client import DeviceRow
 from corral.model.units import count_of
 

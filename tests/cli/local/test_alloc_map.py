@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.cli.alloc_map import BAR_CELLS, bar, map_lines
+from corral.cli.local.alloc_map import BAR_CELLS, bar, map_lines
 from corral.client import HolderRow, MappedDevice
 
 CORRAL = [sys.executable, "-c", "import sys; from corral.cli import main; sys.exit(main())"]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from corral.cli.check import parse_dtype
+from corral.cli.local.check import parse_dtype
 from corral.cli.screen import command_group, example, painted, print_json, width, wrapped, write_painted
 from corral.client import Client, DeviceRow, NoServer
 from corral.model.errors import Refused

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.cli.check import result_lines
+from corral.cli.local.check import result_lines
 from corral.preflight.subject import Finding, Place, Severity
 
 CORRAL = [sys.executable, "-c", "import sys; from corral.cli import main; sys.exit(main())"]

@@ -7,28 +7,27 @@ import pytest
 
 from corral.model.errors import Refused
 from corral.model.job import Job
-from corral.scheduling import site
+from corral.plugins import OrderContext, Rank, orders
+from corral.plugins.orders import load_policies
 from corral.scheduling.planner import Planner
-from corral.scheduling.queueing.order import Rank, Standing
-from corral.scheduling.site import site_policies
 from tests.scheduling.lab import T0, box, job, observed, started_ids, submitted
 
-HERE = "tests.scheduling.test_site"
+HERE = "tests.plugins.test_orders"
 
 
-def by_name(one: Job, _standing: Standing) -> Rank:
+def by_name(one: Job, _context: OrderContext) -> Rank:
     return tuple(float(ord(letter)) for letter in one.spec.name)
 
 
 def installed(monkeypatch: pytest.MonkeyPatch, *entries: tuple[str, str]) -> None:
     """A package with these entry points, as `importlib.metadata` would list it."""
-    points = [EntryPoint(name, value, site.GROUP) for name, value in entries]
-    monkeypatch.setattr(site, "entry_points", lambda group: [one for one in points if one.group == group])
+    points = [EntryPoint(name, value, orders.GROUP) for name, value in entries]
+    monkeypatch.setattr(orders, "entry_points", lambda group: [one for one in points if one.group == group])
 
 
 def test_a_sites_own_function_orders_a_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch, ("by-name", f"{HERE}:by_name"))
-    planner = Planner(policy=site_policies()["by-name"])
+    planner = Planner(policy=load_policies()["by-name"])
     planner.advance(observed(box(gpus=2)) + submitted(job(1, name="c"), job(2, name="a"), job(3, name="b")))
     assert started_ids(planner.plan(T0)) == ["2", "3"]
 
@@ -44,9 +43,15 @@ def test_a_sites_own_function_orders_a_queue(monkeypatch: pytest.MonkeyPatch) ->
 def test_an_order_that_cannot_be_one_is_refused(monkeypatch: pytest.MonkeyPatch, entry: Any, words: str) -> None:
     installed(monkeypatch, entry)
     with pytest.raises(Refused, match=words):
-        site_policies()
+        load_policies()
 
 
 def test_without_any_there_are_corrals_own(monkeypatch: pytest.MonkeyPatch) -> None:
     installed(monkeypatch)
-    assert {"fcfs", "priority", "fair-share", "las", "corral"} <= set(site_policies())
+    assert {"fcfs", "priority", "fair-share", "las", "corral"} <= set(load_policies())
+
+
+def test_the_old_address_works_and_says_the_new_one() -> None:
+    with pytest.warns(DeprecationWarning, match=r"import OrderContext from corral\.plugins"):
+        from corral.scheduling.order import Standing
+    assert Standing is OrderContext

@@ -15,9 +15,9 @@ from typing import Annotated, NamedTuple
 import typer
 
 import corral
-from corral.cli.finding import FAILURE, OK, WARNING, Finding
+from corral.cli.local.finding import FAILURE, OK, WARNING, Finding
+from corral.cli.local.server import another_owner, answering
 from corral.cli.screen import command_group, example, painted, print_json, width, wrapped, write_painted
-from corral.cli.server import another_owner, answering
 from corral.client import Client, DeviceRow, NoServer, find_address
 from corral.config import Settings, load_settings
 from corral.model.device import Device, DeviceSample, Node
@@ -84,13 +84,13 @@ def check_settings(home: Home) -> Finding:
     if not os.access(home.config_file, os.R_OK):
         return _not_yours_to_read("settings", home.config_file)
     from corral.control.site.from_settings import arrange
-    from corral.scheduling.site import site_policies
+    from corral.plugins.orders import load_policies
 
     try:
         settings = load_settings(home.config_file)
         asked = settings.expected_gpus is not None or settings.pools or settings.sharing
         nodes = _nodes_served(home) if asked else None
-        remarks = arrange(settings, nodes, site_policies()).remarks
+        remarks = arrange(settings, nodes, load_policies()).remarks
     except Refused as refused:
         return Finding("settings", FAILURE, str(refused), "mend that line; a server does not start with it")
     told = [*remarks, *(f"{key} has no effect yet" for key in settings.unbuilt)]
@@ -217,7 +217,7 @@ def _ask_driver() -> DriverHere:
 
 def check_devices(home: Home) -> Finding:
     """A driver answers and has GPUs, or the server has described ones; and all of them are well."""
-    from corral.cli.doctor_devices import devices_finding
+    from corral.cli.local.doctor_devices import devices_finding
 
     rows: Sequence[DeviceRow] | None = None
     with suppress(CorralError), Client(home.root) as client:
@@ -309,7 +309,7 @@ def guarded(check: Check) -> Check:
 
 def gpu_findings(home: Home, node: Node | None) -> list[Finding]:
     """What there is to say of the GPUs of this machine; of described ones, and of none, only what the site misses."""
-    from corral.cli.doctor_gpu import GPU_CHECKS, Surroundings, check_mps, check_process_mode
+    from corral.cli.local.doctor_gpu import GPU_CHECKS, Surroundings, check_mps, check_process_mode
 
     with suppress(CorralError):
         settings = load_settings(home.config_file)

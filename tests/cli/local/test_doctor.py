@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from corral.cli import doctor
-from corral.cli.doctor import (
+from corral.cli.local import doctor
+from corral.cli.local.doctor import (
     check_clock,
     check_devices,
     check_disk,
@@ -16,8 +16,8 @@ from corral.cli.doctor import (
     check_ledger,
     check_settings,
 )
-from corral.cli.doctor_devices import devices_finding
-from corral.cli.finding import Finding
+from corral.cli.local.doctor_devices import devices_finding
+from corral.cli.local.finding import Finding
 from corral.cli.screen import clock_time
 from corral.client import DeviceRow
 from corral.ledger.store import open_ledger

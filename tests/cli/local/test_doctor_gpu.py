@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from corral.cli.doctor import gpu_findings
-from corral.cli.doctor_gpu import (
+from corral.cli.local.doctor import gpu_findings
+from corral.cli.local.doctor_gpu import (
     GPU_CHECKS,
     Surroundings,
     check_containers,
@@ -20,7 +20,7 @@ from corral.cli.doctor_gpu import (
     check_process_mode,
     check_runtime,
 )
-from corral.cli.finding import OK, WARNING
+from corral.cli.local.finding import OK, WARNING
 from corral.model.device import Device, Node, Partition
 from corral.model.home import Home
 from corral.model.means import Means

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from corral.cli.finding import OK, WARNING, Finding
+from corral.cli.local.finding import OK, WARNING, Finding
 from corral.model.device import Device, Node
 from corral.model.fit import version_tuple
 from corral.model.means import Means

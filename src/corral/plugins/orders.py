@@ -1,6 +1,6 @@
-"""Orders that a site brings itself: functions of its own packages, found by the entry point group `corral.orders`.
+"""Queue orders that a site adds: functions of its own packages, registered in the entry point group `corral.orders`.
 
-Such a function takes a job and a `Standing` and returns a tuple of numbers; the lowest goes first.
+Such a function takes a `Job` and an `OrderContext` and returns a tuple of numbers; the job with the lowest goes first.
 """
 
 from collections.abc import Mapping
@@ -13,10 +13,10 @@ from corral.scheduling.queueing.order import ORDERS, Order
 GROUP = "corral.orders"
 
 
-def site_policies() -> Mapping[str, Policy]:
-    """All policies by name, the site's own orders among them. To be read once, when a process starts.
+def load_policies() -> Mapping[str, Policy]:
+    """All policies by name, those of the site's own orders among them. To be called once, when a process starts.
 
-    Raises Refused for an order that cannot be loaded, is no function, or takes the name of one of Corral's.
+    Raises Refused for an order that cannot be loaded, is not a function, or has the name of one of Corral's.
     """
     orders: dict[str, Order] = {}
     for entry in sorted(entry_points(group=GROUP), key=lambda one: one.name):
@@ -27,6 +27,6 @@ def site_policies() -> Mapping[str, Policy]:
         except Exception as error:
             raise Refused(f"the order {entry.name!r} of {entry.value} cannot be loaded: {error}") from error
         if not callable(rank):
-            raise Refused(f"the order {entry.name!r} of {entry.value} is no function")
+            raise Refused(f"the order {entry.name!r} of {entry.value} is not a function")
         orders[entry.name] = Order(entry.name, rank)
     return with_site_orders(orders)

@@ -14,7 +14,7 @@ from corral.control.site.from_settings import arrange
 from corral.model.device import Device, Node
 from corral.model.errors import CorralError, Refused
 from corral.model.queue import Project
-from corral.scheduling.site import site_policies
+from corral.plugins.orders import load_policies
 from corral.sharing.definitions import load_catalogue
 
 app = typer.Typer(
@@ -55,7 +55,7 @@ def check(
         except Refused as refused:
             raise Refused(f"{settings.places['resource_names']}: {refused}") from None
     node, unknown = _machine() if _names_gpus(settings) else (None, "")
-    arranged = arrange(settings, None if node is None else [node], site_policies())
+    arranged = arrange(settings, None if node is None else [node], load_policies())
     remarks = [*arranged.remarks, *_unknown_names(settings), *([unknown] if unknown else [])]
     if json:
         print_json({"file": str(path), "unbuilt": list(settings.unbuilt), "remarks": remarks})
@@ -77,7 +77,7 @@ def _machine() -> tuple[Node | None, str]:
         with Client() as client:
             rows = client.devices.list()
     except CorralError:
-        from corral.cli.doctor import driver_here
+        from corral.cli.local.doctor import driver_here
 
         here = driver_here()
         return here.node, "" if here.node else f"whether the GPUs that it names exist is not known: {here.told}"

@@ -7,8 +7,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from corral.cli import doctor
-from corral.cli.config import app
+from corral.cli.local import doctor
+from corral.cli.local.config import app
 from corral.model.device import Device, Node
 from corral.model.errors import Refused
 
