@@ -37,7 +37,7 @@ def test_a_sites_own_function_orders_a_queue(monkeypatch: pytest.MonkeyPatch) ->
     [
         (("fcfs", f"{HERE}:by_name"), "has the name of one of Corral's"),
         (("broken", "tests.scheduling.nowhere:rank"), "cannot be loaded"),
-        (("constant", f"{HERE}:HERE"), "is no function"),
+        (("constant", f"{HERE}:HERE"), "is not a function"),
     ],
 )
 def test_an_order_that_cannot_be_one_is_refused(monkeypatch: pytest.MonkeyPatch, entry: Any, words: str) -> None:
