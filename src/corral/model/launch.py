@@ -9,9 +9,10 @@ from corral.model.tenant import Tenant
 
 
 class LaunchPhase(StrEnum):
-    """What a runtime knows of a launch."""
+    """What is known of a launch on its node. PREPARING: its devices are being made ready, nothing runs yet."""
 
     UNKNOWN = "unknown"
+    PREPARING = "preparing"
     CLAIMED = "claimed"
     RUNNING = "running"
     EXITED = "exited"

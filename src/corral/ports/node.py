@@ -14,6 +14,15 @@ from corral.ports.host import Credentials, FileQuery
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceLost:
+    """The sharing service of a device (an MPS daemon) has died, and with it the work of the launches that used it."""
+
+    uuid: str
+    reason: str
+    launches: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class News:
     """What happened on a node since it was asked last.
 
@@ -24,7 +33,7 @@ class News:
         node: the inventory, None where it is as it was told before.
         samples: the newest of each device that was sampled since.
         launches: ids of launches whose report is new.
-        services_lost: UUIDs of devices whose sharing service (an MPS daemon) has died: its tenants have failed.
+        services_lost: of the launches that are not forgotten, those whose device's sharing service has died.
     """
 
     sequence: int
@@ -33,7 +42,7 @@ class News:
     node: Node | None = None
     samples: tuple[DeviceSample, ...] = ()
     launches: tuple[str, ...] = ()
-    services_lost: tuple[str, ...] = ()
+    services_lost: tuple[ServiceLost, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +123,12 @@ class NodeAgent(Protocol):
         """Sample these devices now, and see whether a launch could be written down."""
         ...
 
-    def reconcile(self, held: tuple[Launch, ...]) -> Reconciled:
-        """Take over what the ledger says is on this node, end what it does not know, and tidy up after what is over."""
+    def reconcile(self, held: tuple[Launch, ...], waiting: tuple[str, ...]) -> Reconciled:
+        """Take over what the ledger says is on this node, end what it does not know, and tidy up after what is over.
+
+        A launch that is held and was never claimed is declared lost. `waiting` are the ids of jobs that ran before
+        and are to run again: their scratch is kept.
+        """
         ...
 
     def rendezvous(self, launch_id: str) -> Rendezvous:

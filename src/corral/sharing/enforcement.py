@@ -1,0 +1,59 @@
+"""What holds a job to what it was granted. Pure: nodes say in their inventory what they hold jobs to."""
+
+from collections.abc import Iterable, Mapping
+
+from corral.model.allocation import Placement
+from corral.model.device import Device
+from corral.model.job import Job, JobKind
+from corral.model.means import Enforcement, HostMeans, Level, Means
+from corral.model.units import MILLI_PER_DEVICE
+from corral.model.view import View
+
+_WEAKEST_FIRST = (Level.ADVISORY, Level.GUARDED, Level.ENFORCED)
+
+_OF_MEANS: Mapping[Means, tuple[Level, Level]] = {
+    Means.EXCLUSIVE: (Level.ENFORCED, Level.ENFORCED),
+    Means.MIG: (Level.ENFORCED, Level.ENFORCED),
+    Means.MPS: (Level.ENFORCED, Level.ENFORCED),
+    # The driver holds those who take turns to nothing; the memory guard watches what they take.
+    Means.TIMESLICE: (Level.GUARDED, Level.ADVISORY),
+}
+"""Who holds a job to its memory and to its compute, by the means of sharing."""
+
+
+def means_of(device: Device, share_milli: int) -> Means:
+    """By what means a job has its share of the device: one that has it whole has it exclusively, whatever its means."""
+    if device.mig_profile is None and share_milli == MILLI_PER_DEVICE:
+        return Means.EXCLUSIVE
+    return device.means
+
+
+def enforcement(job: Job, placement: Placement, view: View) -> Enforcement | None:
+    """What holds a job to this placement: the weakest that any of its devices and nodes offers.
+
+    None where it has neither devices nor a part of a host. Work that Corral does not start is held to nothing of the
+    host.
+    """
+    devices = {device.uuid: device for node in view.nodes.values() for device in node.devices}
+    levels = [
+        _OF_MEANS[means_of(devices[grant.uuid], grant.share_milli)]
+        for grant in placement.grants
+        if grant.uuid in devices
+    ]
+    hosts = [(member, _host_means(job, view, member.node)) for member in placement.members]
+    found = Enforcement(
+        memory=_weakest(memory for memory, _ in levels),
+        compute=_weakest(compute for _, compute in levels),
+        cpus=_weakest(host.cpus for member, host in hosts if member.cpu_milli),
+        host_memory=_weakest(host.memory for member, host in hosts if member.host_memory_mib),
+    )
+    return None if found == Enforcement() else found
+
+
+def _host_means(job: Job, view: View, name: str) -> HostMeans:
+    node = view.nodes.get(name)
+    return HostMeans() if node is None or job.spec.kind is not JobKind.RUN else node.host_means
+
+
+def _weakest(levels: Iterable[Level]) -> Level | None:
+    return min(levels, key=_WEAKEST_FIRST.index, default=None)
