@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from corral.config import Settings, load_settings, settings, site
-from corral.control.site.from_settings import arrange
+from corral.control.site.from_settings import site_setup
 from corral.model.means import Means
 from corral.sharing.definitions import _MEANING_TYPES, load_catalogue
 from corral.telemetry import mock_file
@@ -65,4 +65,4 @@ def test_settings_that_a_page_shows_are_taken_as_they_stand(page: Path, tmp_path
     for number, text in enumerate(shown):
         path = tmp_path / f"{number}.yaml"
         path.write_text(text)
-        arrange(load_settings(path), None)
+        site_setup(load_settings(path), None)

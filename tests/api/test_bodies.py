@@ -101,7 +101,7 @@ def stalled(served: Served) -> Iterator[socket.socket]:
 
 
 def test_who_has_sent_as_much_as_is_taken_is_told_to_try_again_and_can(served: Served, stalled: socket.socket) -> None:
-    in_flight = served.parts.in_flight
+    in_flight = served.app_state.in_flight
     while in_flight.taken() < MAX_BATCH_BYTES - 1:
         pass
     answer = served.call("POST", "/jobs", {"command": ["true"]})

@@ -56,7 +56,9 @@ def test_every_operation_can_say_no(description: Any) -> None:
     assert all("default" in operation["responses"] for operation in operations)
 
 
-TAKEN = ("Submission", "Request", "ArraySpec", "Batch", "Adoption", "WaitFor", "Cordon", "Cut", "GiveUp", "NewToken")
+TAKEN = (
+    "Submission", "Request", "ArraySpec", "JobBatch", "AdoptRequest", "WaitFor", "Cordon", "Cut", "GiveUp", "NewToken",
+)  # fmt: skip
 
 
 def test_what_is_read_strictly_is_described_as_closed_and_what_is_told_as_open(description: Any) -> None:

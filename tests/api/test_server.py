@@ -107,7 +107,7 @@ def test_a_stop_finishes_what_was_begun_and_lets_nobody_wait(served: Served) -> 
 
     waiting = threading.Thread(target=wait)
     waiting.start()
-    while not served.world.ends._watches:
+    while not served.world.ends._waiters:
         time.sleep(0.005)
     began = time.monotonic()
     served.stop()

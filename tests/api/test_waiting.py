@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import repeat
 from typing import Any
 
-from corral.api.waiting import EndSignal, OpenJobs, wait_until
+from corral.api.waiting import EndedJobs, EndSignal, wait_until
 from corral.model.fact import JobChanged
 from corral.model.job import Phase
 from corral.model.view import View
@@ -16,69 +16,69 @@ def ended(job_id: str, phase: Phase = Phase.SUCCEEDED) -> JobChanged:
     return JobChanged(job_id, {"phase": phase}, 1.0)
 
 
-def rang(watched: str, change: JobChanged) -> bool:
-    """Whether a watch on `watched` rings at the change, told from another thread."""
+def woke(watched: str, change: JobChanged) -> bool:
+    """Whether a waiter for `watched` is woken by the change, told from another thread."""
 
     async def look() -> bool:
         signal = EndSignal()
-        with signal.watch([watched]) as watch:
+        with signal.waiter([watched]) as waiter:
             await asyncio.to_thread(signal.on_change, View(), [change])
-            # What was rung from that thread has come before the word that the thread is done.
-            return await watch.rung(0.0)
+            # The wake-up from that thread comes before the news that the thread is done.
+            return await waiter.woken(0.0)
 
     return asyncio.run(look())
 
 
-def test_the_end_of_a_job_rings_for_those_who_watch_it() -> None:
-    assert rang("7", ended("7"))
+def test_the_end_of_a_job_wakes_those_who_wait_for_it() -> None:
+    assert woke("7", ended("7"))
 
 
 def test_every_way_to_end_rings() -> None:
-    assert all(rang("7", ended("7", phase)) for phase in Phase if phase.terminal)
+    assert all(woke("7", ended("7", phase)) for phase in Phase if phase.terminal)
 
 
-def test_a_step_that_is_no_end_does_not_ring() -> None:
-    assert not rang("7", ended("7", Phase.RUNNING))
+def test_a_step_that_is_no_end_wakes_nobody() -> None:
+    assert not woke("7", ended("7", Phase.RUNNING))
 
 
-def test_a_change_without_a_phase_does_not_ring() -> None:
-    assert not rang("7", JobChanged("7", {"held": True}, 1.0))
+def test_a_change_without_a_phase_wakes_nobody() -> None:
+    assert not woke("7", JobChanged("7", {"held": True}, 1.0))
 
 
-def test_another_jobs_end_does_not_ring() -> None:
-    assert not rang("7", ended("70"))
+def test_another_jobs_end_wakes_nobody() -> None:
+    assert not woke("7", ended("70"))
 
 
-def test_an_elements_end_rings_for_those_who_watch_its_array() -> None:
-    assert rang("7", ended("7_3"))
+def test_an_elements_end_wakes_those_who_wait_for_its_array() -> None:
+    assert woke("7", ended("7_3"))
 
 
 def test_a_ring_before_the_wait_is_not_lost() -> None:
     async def look() -> bool:
         signal = EndSignal()
-        with signal.watch(["7"]) as watch:
+        with signal.waiter(["7"]) as waiter:
             signal.on_change(View(), [ended("7")])
             await asyncio.sleep(0.01)
-            return await watch.rung(0.0)
+            return await waiter.woken(0.0)
 
     assert asyncio.run(look())
 
 
-def test_a_watch_that_is_over_is_forgotten() -> None:
+def test_a_waiter_that_is_done_is_forgotten() -> None:
     async def look() -> EndSignal:
         signal = EndSignal()
-        with signal.watch(["7", "7_1", "8"]):
+        with signal.waiter(["7", "7_1", "8"]):
             pass
         return signal
 
     signal = asyncio.run(look())
     signal.on_change(View(), [ended("7")])
-    assert not signal._watches
+    assert not signal._waiters
 
 
 def test_a_ring_after_the_loop_has_closed_does_no_harm() -> None:
     async def look() -> Any:
-        return signal.watch(["7"]).__enter__()
+        return signal.waiter(["7"]).__enter__()
 
     signal = EndSignal()
     asyncio.run(look())
@@ -96,8 +96,8 @@ def waited(answers: Iterator[bool], timeout_s: float, signal: EndSignal | None =
         return next(answers)
 
     async def wait() -> None:
-        with signal.watch(["1"]) as watch:
-            await wait_until(over, watch, signal, timeout_s)
+        with signal.waiter(["1"]) as waiter:
+            await wait_until(over, waiter, signal, timeout_s)
 
     began = time.monotonic()
     asyncio.run(wait())
@@ -140,8 +140,8 @@ def test_many_ends_at_once_cost_few_looks() -> None:
             await asyncio.sleep(0.001)
 
     async def both() -> None:
-        with signal.watch(["1"]) as watch:
-            await asyncio.gather(wait_until(over, watch, signal, 0.4), ends_come_in())
+        with signal.waiter(["1"]) as waiter:
+            await asyncio.gather(wait_until(over, waiter, signal, 0.4), ends_come_in())
 
     asyncio.run(both())
     assert looks < 20
@@ -155,10 +155,10 @@ def test_of_many_jobs_only_the_first_that_has_not_ended_is_looked_at() -> None:
         asked.append(job_id)
         return job_id in live
 
-    roll = OpenJobs(["1", "2", "3", "4"], is_live)
-    assert not roll.over()
+    open_jobs = EndedJobs(["1", "2", "3", "4"], is_live)
+    assert not open_jobs.all()
     live.discard("4")
-    assert not roll.over()
+    assert not open_jobs.all()
     live.discard("2")
-    assert roll.over()
+    assert open_jobs.all()
     assert asked == ["1", "2", "2", "2", "3", "4"]

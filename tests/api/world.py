@@ -14,7 +14,7 @@ from typing import Any
 
 from corral.api.app import create_app
 from corral.api.auth import Authenticator, find_account
-from corral.api.routing import AppParts
+from corral.api.routing import AppState
 from corral.api.server import ApiServer, tcp_socket, unix_socket
 from corral.api.tls import Certificate, TlsAcceptor
 from corral.api.waiting import EndSignal
@@ -127,7 +127,7 @@ class Served:
         tls = None if certificate is None else TlsAcceptor(tcp, certificate)
         self.ready = threading.Event()
         app = create_app(world.service, authenticator, token_issuer, world.ends)
-        self.parts: AppParts = app.state.parts
+        self.app_state: AppState = app.state.corral
         self.server = ApiServer(app, sockets, world.ends, on_ready=self.ready.set, tls=tls)
         self.thread = threading.Thread(target=self.server.run)
         self.thread.start()

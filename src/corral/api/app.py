@@ -8,7 +8,7 @@ from corral.api import jobs, shapes, site, token_routes
 from corral.api.auth import Authenticator
 from corral.api.errors import add_error_handlers
 from corral.api.openapi import describer, gives
-from corral.api.routing import AppParts, Ask, answer, json_response
+from corral.api.routing import AppState, Context, answer, json_response
 from corral.api.submitting import Submitter
 from corral.api.waiting import EndSignal
 from corral.control.service import Service
@@ -31,7 +31,7 @@ def create_app(service: Service, authenticator: Authenticator, token_issuer: Tok
         redoc_url=None,
         redirect_slashes=False,
     )
-    app.state.parts = AppParts(service, Submitter(service), authenticator, token_issuer, ends)
+    app.state.corral = AppState(service, Submitter(service), authenticator, token_issuer, ends)
     app.openapi = describer(app)  # type: ignore[method-assign]
     methods: dict[str, set[str]] = {f"{PREFIX}/health": {"GET"}, f"{PREFIX}/openapi.json": {"GET"}}
     for router, prefix in (
@@ -52,7 +52,7 @@ def create_app(service: Service, authenticator: Authenticator, token_issuer: Tok
         return json_response({"status": "ok"})
 
     @app.get(f"{PREFIX}/openapi.json", include_in_schema=False)
-    async def description(request: Request, ask: Ask) -> Response:
+    async def description(request: Request, context: Context) -> Response:
         return await answer(request.app.openapi)
 
     return app

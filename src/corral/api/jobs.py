@@ -15,8 +15,8 @@ from corral.api.bodies import MAX_BATCH_BYTES, MAX_SUBMIT_BYTES
 from corral.api.logs import LogResponse, check_log, follow_log, read_log
 from corral.api.openapi import gives, takes, takes_query
 from corral.api.reading import read_body, read_query
-from corral.api.routing import Ask, Call, CallRoute, answer, json_response, read_only, to_json
-from corral.api.waiting import LONGEST_WAIT_S, OpenJobs, wait_until
+from corral.api.routing import Context, ContextRoute, RequestContext, answer, json_response, read_only, to_json
+from corral.api.waiting import LONGEST_WAIT_S, EndedJobs, wait_until
 from corral.model.errors import Refused
 from corral.model.job import JobKind
 from corral.model.rows import DryRun, Explanation, JobDetail
@@ -25,7 +25,7 @@ from corral.ports.ledger import JobQuery
 
 _STREAMED_PAGE = 1000
 
-router = APIRouter(tags=["jobs"], route_class=CallRoute)
+router = APIRouter(tags=["jobs"], route_class=ContextRoute)
 
 
 @router.post(
@@ -34,16 +34,16 @@ router = APIRouter(tags=["jobs"], route_class=CallRoute)
     openapi_extra=takes(Submission, most_bytes=MAX_SUBMIT_BYTES),
     responses=gives(shapes.JobId, status=201),
 )
-async def submit(request: Request, ask: Ask) -> Response:
+async def submit(request: Request, context: Context) -> Response:
     """Accept one job or array; the answer is sent when it is on disk."""
     submission = await read_body(request, Submission)
-    (job_id,) = await ask.submitter.submit((submission,), ask.caller)
+    (job_id,) = await context.submitter.submit((submission,), context.caller)
     accepted: dict[str, Any] = {"id": job_id}
     first_id = job_id
     if submission.array is not None:
         accepted["array_size"] = len(submission.array.indices)
         first_id = f"{job_id}_{submission.array.indices[0]}"
-    if notes := ask.service.queries.notes(first_id):
+    if notes := context.service.queries.notes(first_id):
         accepted["notes"] = notes
     return json_response(accepted, 201)
 
@@ -51,41 +51,41 @@ async def submit(request: Request, ask: Ask) -> Response:
 @router.post(
     "/jobs/batch",
     status_code=201,
-    openapi_extra=takes(shapes.Batch, most_bytes=MAX_BATCH_BYTES),
+    openapi_extra=takes(shapes.JobBatch, most_bytes=MAX_BATCH_BYTES),
     responses=gives(shapes.JobIds, status=201),
 )
-async def submit_batch(request: Request, ask: Ask) -> Response:
+async def submit_batch(request: Request, context: Context) -> Response:
     """Accept all of these jobs or none of them."""
-    batch = await read_body(request, shapes.Batch)
+    batch = await read_body(request, shapes.JobBatch)
     if not 1 <= len(batch.jobs) <= shapes.MAX_BATCH:
         raise Refused(f"a batch has from 1 to {shapes.MAX_BATCH} jobs, not {len(batch.jobs)}", field="jobs")
-    ids = await ask.submitter.submit(batch.jobs, ask.caller)
+    ids = await context.submitter.submit(batch.jobs, context.caller)
     return json_response({"ids": ids}, 201)
 
 
 @router.post("/jobs/dry-run", openapi_extra=takes(Submission, most_bytes=MAX_SUBMIT_BYTES), responses=gives(DryRun))
 @read_only
-async def dry_run(request: Request, ask: Ask) -> Response:
+async def dry_run(request: Request, context: Context) -> Response:
     """Tell what would become of a job, and submit nothing."""
     submission = await read_body(request, Submission)
-    (files,) = await ask.submitter.inspect([submission], ask.caller)
-    return await answer(ask.service.dry_run, submission, ask.caller, files)
+    (files,) = await context.submitter.inspect([submission], context.caller)
+    return await answer(context.service.dry_run, submission, context.caller, files)
 
 
 @router.post(
-    "/jobs/adopt", status_code=201, openapi_extra=takes(shapes.Adoption), responses=gives(shapes.JobId, status=201)
+    "/jobs/adopt", status_code=201, openapi_extra=takes(shapes.AdoptRequest), responses=gives(shapes.JobId, status=201)
 )
-async def adopt(request: Request, ask: Ask) -> Response:
+async def adopt(request: Request, context: Context) -> Response:
     """Make a job of a process that runs already."""
-    adoption = await read_body(request, shapes.Adoption)
+    adoption = await read_body(request, shapes.AdoptRequest)
     submission = Submission(kind=JobKind.ADOPT, name=adoption.name, priority=adoption.priority)
-    job_id = await to_thread.run_sync(ask.service.adopting.adopt, adoption.pid, ask.caller, submission)
+    job_id = await to_thread.run_sync(context.service.adopting.adopt, adoption.pid, context.caller, submission)
     return json_response({"id": job_id}, 201)
 
 
-@router.post("/jobs/wait", openapi_extra=takes(shapes.WaitFor), responses=gives(shapes.Waiting))
+@router.post("/jobs/wait", openapi_extra=takes(shapes.WaitFor), responses=gives(shapes.WaitAnswer))
 @read_only
-async def wait(request: Request, ask: Ask) -> Response:
+async def wait(request: Request, context: Context) -> Response:
     """Answer when all of these have ended, or when the time is up."""
     asked_for = await read_body(request, shapes.WaitFor)
     if not asked_for.timeout_s >= 0:
@@ -94,18 +94,18 @@ async def wait(request: Request, ask: Ask) -> Response:
         raise Refused(
             f"ids: at most {shapes.MAX_WAITED_FOR} are waited for at once, not {len(asked_for.ids)}", field="ids"
         )
-    queries = ask.service.queries
-    with ask.ends.watch(asked_for.ids) as watch:
+    queries = context.service.queries
+    with context.ends.waiter(asked_for.ids) as waiter:
         done, rows = await to_thread.run_sync(queries.ended, asked_for.ids)
         if not done and asked_for.timeout_s > 0:
-            over = partial(to_thread.run_sync, OpenJobs(asked_for.ids, queries.is_live).over)
-            await wait_until(over, watch, ask.ends, min(asked_for.timeout_s, LONGEST_WAIT_S))
+            done_now = partial(to_thread.run_sync, EndedJobs(asked_for.ids, queries.is_live).all)
+            await wait_until(done_now, waiter, context.ends, min(asked_for.timeout_s, LONGEST_WAIT_S))
             done, rows = await to_thread.run_sync(queries.ended, asked_for.ids)
     return await answer(lambda: {"done": done, "jobs": rows})
 
 
 @router.get("/jobs", openapi_extra=takes_query(shapes.JobsQuery), responses=gives(shapes.JobPage))
-async def list_jobs(request: Request, ask: Ask) -> Response:
+async def list_jobs(request: Request, context: Context) -> Response:
     """List jobs, newest first."""
     asked_for = read_query(request, shapes.JobsQuery)
     if not 0 <= asked_for.limit <= shapes.MAX_PAGE:
@@ -119,82 +119,82 @@ async def list_jobs(request: Request, ask: Ask) -> Response:
         before_sequence=asked_for.before,
     )
     active_only = not (asked_for.all or asked_for.phase)
-    first = await to_thread.run_sync(_page, ask, query, active_only, asked_for.starts)
+    first = await to_thread.run_sync(_page, context, query, active_only, asked_for.starts)
     if asked_for.limit or first[1] is None:
         return Response(b'{"jobs":%b,"next":%b}' % (first[0], to_json(first[1])), media_type="application/json")
-    pages = _all_pages(ask, query, active_only, asked_for.starts, first)
+    pages = _all_pages(context, query, active_only, asked_for.starts, first)
     return StreamingResponse(pages, media_type="application/json")
 
 
 @router.get("/jobs/{job_id}", responses=gives(JobDetail))
-async def job(request: Request, ask: Ask, job_id: str) -> Response:
+async def job(request: Request, context: Context, job_id: str) -> Response:
     """Show one job."""
-    return await answer(ask.service.queries.job, job_id)
+    return await answer(context.service.queries.job, job_id)
 
 
 @router.get("/jobs/{job_id}/why", responses=gives(Explanation))
-async def why(request: Request, ask: Ask, job_id: str) -> Response:
+async def why(request: Request, context: Context, job_id: str) -> Response:
     """Explain why a job waits and when it will start."""
-    return await answer(ask.service.queries.why, job_id)
+    return await answer(context.service.queries.why, job_id)
 
 
 @router.get("/jobs/{job_id}/logs", openapi_extra=takes_query(shapes.LogQuery), responses=gives(None))
-async def logs(request: Request, ask: Ask, job_id: str) -> Response:
+async def logs(request: Request, context: Context, job_id: str) -> Response:
     """Send a job's log; following it ends when the job has ended and all was sent."""
     asked_for = read_query(request, shapes.LogQuery)
     if asked_for.offset < 0:
         raise Refused(f"offset must be 0 or more, not {asked_for.offset}", field="offset")
-    path, _ = await to_thread.run_sync(ask.service.log_path, job_id, ask.caller)
+    path, _ = await to_thread.run_sync(context.service.log_path, job_id, context.caller)
     check_log(path)
 
     async def has_ended() -> bool:
-        return (await to_thread.run_sync(ask.service.log_path, job_id, ask.caller))[1]
+        return (await to_thread.run_sync(context.service.log_path, job_id, context.caller))[1]
 
     if asked_for.follow:
-        chunks = follow_log(path, asked_for.offset, job_id, has_ended, ask.ends)
+        chunks = follow_log(path, asked_for.offset, job_id, has_ended, context.ends)
     else:
         chunks = read_log(path, asked_for.offset)
     return LogResponse(chunks, media_type="application/octet-stream")
 
 
 @router.post("/jobs/{job_id}/cancel", responses=gives(shapes.JobIds))
-async def cancel(request: Request, ask: Ask, job_id: str) -> Response:
+async def cancel(request: Request, context: Context, job_id: str) -> Response:
     """End a job, or every element of an array."""
-    return json_response({"ids": await to_thread.run_sync(ask.service.cancel, job_id, ask.caller)})
+    return json_response({"ids": await to_thread.run_sync(context.service.cancel, job_id, context.caller)})
 
 
 @router.post("/jobs/{job_id}/hold", responses=gives(shapes.JobIds))
-async def hold(request: Request, ask: Ask, job_id: str) -> Response:
+async def hold(request: Request, context: Context, job_id: str) -> Response:
     """Keep a waiting job from starting."""
-    return json_response({"ids": await to_thread.run_sync(ask.service.hold, job_id, ask.caller)})
+    return json_response({"ids": await to_thread.run_sync(context.service.hold, job_id, context.caller)})
 
 
 @router.post("/jobs/{job_id}/release", responses=gives(shapes.JobIds))
-async def release(request: Request, ask: Ask, job_id: str) -> Response:
+async def release(request: Request, context: Context, job_id: str) -> Response:
     """Let a held job start."""
-    return json_response({"ids": await to_thread.run_sync(ask.service.release, job_id, ask.caller)})
+    return json_response({"ids": await to_thread.run_sync(context.service.release, job_id, context.caller)})
 
 
 @router.post("/jobs/{job_id}/requeue", responses=gives(shapes.JobIds))
-async def requeue(request: Request, ask: Ask, job_id: str) -> Response:
+async def requeue(request: Request, context: Context, job_id: str) -> Response:
     """Run a job once more."""
-    return json_response({"ids": await to_thread.run_sync(ask.service.requeue, job_id, ask.caller)})
+    return json_response({"ids": await to_thread.run_sync(context.service.requeue, job_id, context.caller)})
 
 
-def _page(ask: Call, query: JobQuery, active_only: bool, starts: bool) -> tuple[bytes, int | None]:
-    rows, below = ask.service.queries.jobs(query, active_only=active_only, starts=starts)
+def _page(context: RequestContext, query: JobQuery, active_only: bool, starts: bool) -> tuple[bytes, int | None]:
+    rows, below = context.service.queries.jobs(query, active_only=active_only, starts=starts)
     return to_json(rows), below
 
 
 async def _all_pages(
-    ask: Call, query: JobQuery, active_only: bool, starts: bool, first: tuple[bytes, int | None]
+    context: RequestContext, query: JobQuery, active_only: bool, starts: bool, first: tuple[bytes, int | None]
 ) -> AsyncIterator[bytes]:
     """The JSON of all jobs, page by page: one of a hundred thousand rows would hold up everyone else."""
     rows, below = first
     yield b'{"jobs":[' + rows[1:-1]
     while below is not None:
         query = replace(query, before_sequence=below)
-        rows, below = await to_thread.run_sync(_page, ask, query, active_only, starts)
+        rows, below = await to_thread.run_sync(_page, context, query, active_only, starts)
         if len(rows) > 2:
             yield b"," + rows[1:-1]
     yield b'],"next":null}'

@@ -40,7 +40,7 @@ async def follow_log(
     Raises BrokenOff when the server stops before.
     """
     loop = asyncio.get_running_loop()
-    with signal.watch([job_id]) as watch, _LogFile(path, offset) as log:
+    with signal.waiter([job_id]) as waiter, _LogFile(path, offset) as log:
         ended = await has_ended()
         looked_at, pause_s = loop.time(), _SOONEST_S
         while True:
@@ -54,7 +54,7 @@ async def follow_log(
             if signal.closed:
                 raise BrokenOff
             pause_s = _SOONEST_S if grew else min(1.5 * pause_s, _LATEST_S)
-            if await watch.rung(pause_s) or loop.time() - looked_at > LOOK_AGAIN_S:
+            if await waiter.woken(pause_s) or loop.time() - looked_at > LOOK_AGAIN_S:
                 ended = await has_ended()
                 looked_at = loop.time()
 
@@ -94,7 +94,7 @@ class _LogFile:
         """The next bytes, b"" when there are none now."""
         if self._fd < 0:
             self._fd = _open_log(self._path)
-        # Asking for the size costs microseconds; reading may wait for the disk, which must not hold up the loop.
+        # RequestRules for the size costs microseconds; reading may wait for the disk, which must not hold up the loop.
         if self._fd < 0 or os.fstat(self._fd).st_size <= self._offset:
             return b""
         chunk = await to_thread.run_sync(os.pread, self._fd, CHUNK_BYTES, self._offset)

@@ -120,9 +120,9 @@ def _limits() -> dict[type[Any], dict[str, dict[str, Any]]]:
         "maxItems": MAX_ARRAY_ELEMENTS,
         "items": {"type": "integer", "minimum": 0, "maximum": checks.MAX_INDEX},
     }
-    limits[shapes.Batch] = {"jobs": {"minItems": 1, "maxItems": shapes.MAX_BATCH}}
+    limits[shapes.JobBatch] = {"jobs": {"minItems": 1, "maxItems": shapes.MAX_BATCH}}
     limits[shapes.WaitFor] = {"ids": {"maxItems": shapes.MAX_WAITED_FOR}, "timeout_s": {"minimum": 0}}
-    limits[shapes.Adoption] = {"pid": {"minimum": 1, "maximum": MAX_PID}, "priority": priority}
+    limits[shapes.AdoptRequest] = {"pid": {"minimum": 1, "maximum": MAX_PID}, "priority": priority}
     limits[shapes.Cut] = {"count": {"minimum": 1, "maximum": MAX_SLICES}}
     limits[shapes.NewToken] = {"expires_in_s": {"minimum": 1, "maximum": LONGEST_S}}
     limits[shapes.JobsQuery] = {"limit": {"minimum": 0, "maximum": shapes.MAX_PAGE}}

@@ -1,4 +1,4 @@
-"""What every route has at hand: the service, the caller, and threads for what blocks."""
+"""What all routes share: the objects they call, the caller of a request, and JSON made on worker threads."""
 
 import json
 from collections.abc import Callable, Coroutine
@@ -26,8 +26,8 @@ Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
-class AppParts:
-    """One application's parts, kept at `app.state.parts`."""
+class AppState:
+    """What the routes of one application share. Kept at `app.state.corral`."""
 
     service: Service
     submitter: Submitter
@@ -38,8 +38,8 @@ class AppParts:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """A request whose caller is known."""
+class RequestContext:
+    """What one request works with: the shared objects, and the caller, who is authenticated."""
 
     service: Service
     submitter: Submitter
@@ -48,15 +48,15 @@ class Call:
     ends: EndSignal
 
 
-async def asked(request: Request) -> Call:
-    """The dependency of every route that is not for all."""
-    parts: AppParts = request.app.state.parts
-    caller = await parts.authenticator.caller_of(request)
-    return Call(parts.service, parts.submitter, parts.token_issuer, caller, parts.ends)
+async def request_context(request: Request) -> RequestContext:
+    """Authenticates the caller. A dependency of every route but those that are open to everyone."""
+    state: AppState = request.app.state.corral
+    caller = await state.authenticator.caller_of(request)
+    return RequestContext(state.service, state.submitter, state.token_issuer, caller, state.ends)
 
 
-Ask = Annotated[Call, Depends(asked)]
-"""How an endpoint says, in the description too, that it wants to know who asks."""
+Context = Annotated[RequestContext, Depends(request_context)]
+"""The type of an endpoint's parameter through which FastAPI learns that the caller must be authenticated."""
 
 
 MOST_BYTES = "x-max-bytes"
@@ -66,18 +66,16 @@ _READ_ONLY: set[Callable[..., Any]] = set()
 
 
 def read_only(endpoint: Endpoint) -> Endpoint:
-    """Marks a POST that changes nothing, so that a token of scope read is enough for it."""
+    """Marks a POST that changes nothing, so that a token of scope `read` may use it."""
     _READ_ONLY.add(endpoint)
     return endpoint
 
 
-class CallRoute(APIRoute):
-    """Calls `endpoint(request, ask, **path parameters)` directly, for callers whose scope reaches so far.
+class ContextRoute(APIRoute):
+    """Checks the scope of the caller's token, then calls `endpoint(request, context, **path parameters)` directly.
 
-    The request has its `Intake` in its state.
-
-    The signature serves the description only: resolving it anew for each request would take as long as reading and
-    checking a submission.
+    The request's `Intake` is in its state. FastAPI uses the endpoint's signature for the description only: resolving it
+    for each request would take as long as reading and checking a submission.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -87,13 +85,13 @@ class CallRoute(APIRoute):
         most_bytes = (self.openapi_extra or {}).get("requestBody", {}).get(MOST_BYTES, MAX_BODY_BYTES)
 
         async def handle(request: Request) -> Response:
-            ask = await asked(request)
-            must_reach(ask.caller, least)
-            parts: AppParts = request.app.state.parts
-            request.scope["state"]["intake"] = intake = Intake(parts.in_flight, ask.caller.user, most_bytes)
+            context = await request_context(request)
+            must_reach(context.caller, least)
+            state: AppState = request.app.state.corral
+            request.scope["state"]["intake"] = intake = Intake(state.in_flight, context.caller.user, most_bytes)
             try:
                 intake.refuse_announced(request)
-                response: Response = await endpoint(request, ask, **request.path_params)
+                response: Response = await endpoint(request, context, **request.path_params)
             finally:
                 intake.close()
             return response
@@ -102,7 +100,7 @@ class CallRoute(APIRoute):
 
 
 async def answer(call: Callable[..., Any], *args: Any, status: int = 200, **kwargs: Any) -> Response:
-    """The JSON of what the call returns; both are made on a worker thread, for either may take its time."""
+    """The JSON of what the call returns. Both are made on a worker thread, because either may take long."""
     body = await to_thread.run_sync(partial(_json_of_call, call, args, kwargs))
     return Response(body, status, media_type="application/json")
 

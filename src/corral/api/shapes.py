@@ -19,14 +19,14 @@ MAX_WAITED_FOR = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class JobBatch:
     """Submissions of which either all are accepted or none."""
 
     jobs: tuple[Submission, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Adoption:
+class AdoptRequest:
     """A process that runs already, to be taken on as a job that holds the GPUs it uses."""
 
     pid: int
@@ -156,7 +156,7 @@ class JobPage:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class WaitAnswer:
     """Whether all jobs that were named have ended, and how they stand."""
 
     done: bool
@@ -164,7 +164,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Devices:
+class DeviceList:
     """Devices in node and index order."""
 
     devices: tuple[DeviceRow, ...]

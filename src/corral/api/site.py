@@ -11,66 +11,66 @@ from corral.api import shapes
 from corral.api.errors import TooLarge
 from corral.api.openapi import gives, takes, takes_query
 from corral.api.reading import read_body, read_query
-from corral.api.routing import Ask, CallRoute, answer, json_response, read_only
+from corral.api.routing import Context, ContextRoute, answer, json_response, read_only
 from corral.model.errors import Refused
 from corral.model.rows import ServerInfo, SlicePlan, Usage
 
-router = APIRouter(tags=["devices and server"], route_class=CallRoute)
-graph_router = APIRouter(route_class=CallRoute)
+router = APIRouter(tags=["devices and server"], route_class=ContextRoute)
+graph_router = APIRouter(route_class=ContextRoute)
 
 
-@router.get("/devices", responses=gives(shapes.Devices))
-async def devices(request: Request, ask: Ask) -> Response:
+@router.get("/devices", responses=gives(shapes.DeviceList))
+async def devices(request: Request, context: Context) -> Response:
     """List the devices with their last samples and who has them."""
-    return await answer(lambda: {"devices": ask.service.queries.devices()})
+    return await answer(lambda: {"devices": context.service.queries.devices()})
 
 
-@router.post("/devices/{device:path}/cordon", openapi_extra=takes(shapes.Cordon), responses=gives(shapes.Devices))
-async def cordon(request: Request, ask: Ask, device: str) -> Response:
+@router.post("/devices/{device:path}/cordon", openapi_extra=takes(shapes.Cordon), responses=gives(shapes.DeviceList))
+async def cordon(request: Request, context: Context, device: str) -> Response:
     """Set a device apart: nothing more starts on it."""
     reason = (await read_body(request, shapes.Cordon)).reason
-    rows = await to_thread.run_sync(ask.service.cordon, device, reason, ask.caller)
+    rows = await to_thread.run_sync(context.service.cordon, device, reason, context.caller)
     return json_response({"devices": rows})
 
 
-@router.post("/devices/{device:path}/uncordon", responses=gives(shapes.Devices))
-async def uncordon(request: Request, ask: Ask, device: str) -> Response:
+@router.post("/devices/{device:path}/uncordon", responses=gives(shapes.DeviceList))
+async def uncordon(request: Request, context: Context, device: str) -> Response:
     """Give a device back."""
-    rows = await to_thread.run_sync(ask.service.uncordon, device, ask.caller)
+    rows = await to_thread.run_sync(context.service.uncordon, device, context.caller)
     return json_response({"devices": rows})
 
 
 @router.post("/devices/{device:path}/slices", openapi_extra=takes(shapes.Cut), responses=gives(SlicePlan))
-async def cut(request: Request, ask: Ask, device: str) -> Response:
+async def cut(request: Request, context: Context, device: str) -> Response:
     """Show how more MIG slices would be cut from a device, or cut them."""
     wanted = await read_body(request, shapes.Cut)
-    slicing = ask.service.slicing
-    return await answer(slicing.cut, device, wanted.profile, wanted.count, ask.caller, apply=wanted.apply)
+    slicing = context.service.slicing
+    return await answer(slicing.cut, device, wanted.profile, wanted.count, context.caller, apply=wanted.apply)
 
 
 @router.post("/devices/{device:path}/slices/give-up", openapi_extra=takes(shapes.GiveUp), responses=gives(SlicePlan))
-async def give_up(request: Request, ask: Ask, device: str) -> Response:
+async def give_up(request: Request, context: Context, device: str) -> Response:
     """Show how the MIG slices of a device would be given up, or give them up."""
     wanted = await read_body(request, shapes.GiveUp)
-    return await answer(ask.service.slicing.give_up, device, ask.caller, apply=wanted.apply)
+    return await answer(context.service.slicing.give_up, device, context.caller, apply=wanted.apply)
 
 
 @router.get("/alloc-map", responses=gives(shapes.AllocMap))
-async def alloc_map(request: Request, ask: Ask) -> Response:
+async def alloc_map(request: Request, context: Context) -> Response:
     """Tell how much of each device is handed out, and to which jobs."""
-    return await answer(lambda: {"devices": ask.service.holdings.rows()})
+    return await answer(lambda: {"devices": context.service.holdings.rows()})
 
 
 @router.get("/usage", openapi_extra=takes_query(shapes.UsageQuery), responses=gives(Usage))
-async def usage(request: Request, ask: Ask) -> Response:
+async def usage(request: Request, context: Context) -> Response:
     """Tell how many GPU-hours were held in a period, by whom, and what stood behind them."""
     wanted = read_query(request, shapes.UsageQuery)
-    return await answer(ask.service.accounts.usage, wanted.by, since=wanted.since, until=wanted.until)
+    return await answer(context.service.accounts.usage, wanted.by, since=wanted.since, until=wanted.until)
 
 
 @graph_router.post("/graphql", include_in_schema=False)
 @read_only
-async def graphql(request: Request, ask: Ask) -> Response:
+async def graphql(request: Request, context: Context) -> Response:
     """Answer a GraphQL query about the allocation map. One that cannot be meant is told so as GraphQL tells it."""
     try:
         query = await read_body(request, shapes.GraphQuery)
@@ -81,15 +81,15 @@ async def graphql(request: Request, ask: Ask) -> Response:
         return json_response({"data": None, "errors": [error]})
 
     def execute() -> Any:
-        # What GraphQL needs takes a third of a second and 25 MiB to load, and few ever ask.
+        # What GraphQL needs takes a third of a second and 25 MiB to load, and few ever context.
         from corral.api import graphql
 
-        return graphql.execute(query.query, query.variables, query.operationName, ask.service, ask.caller)
+        return graphql.execute(query.query, query.variables, query.operationName, context.service, context.caller)
 
     return await answer(execute)
 
 
 @router.get("/server", responses=gives(ServerInfo))
-async def server(request: Request, ask: Ask) -> Response:
+async def server(request: Request, context: Context) -> Response:
     """Tell what this server is and on what it runs."""
-    return await answer(ask.service.queries.server)
+    return await answer(context.service.queries.server)

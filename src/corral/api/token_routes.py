@@ -8,31 +8,31 @@ from starlette.responses import Response
 from corral.api import shapes
 from corral.api.openapi import gives, takes, takes_query
 from corral.api.reading import read_body, read_query
-from corral.api.routing import Ask, CallRoute, answer, json_response
+from corral.api.routing import Context, ContextRoute, answer, json_response
 from corral.model.rows import MadeToken
 
-router = APIRouter(tags=["tokens"], route_class=CallRoute)
+router = APIRouter(tags=["tokens"], route_class=ContextRoute)
 
 
 @router.post("/tokens", status_code=201, openapi_extra=takes(shapes.NewToken), responses=gives(MadeToken, status=201))
-async def make(request: Request, ask: Ask) -> Response:
+async def make(request: Request, context: Context) -> Response:
     """Make a token; its secret is told this once."""
     wanted = await read_body(request, shapes.NewToken)
     response = await answer(
-        ask.token_issuer.make, wanted.user, wanted.scope, wanted.expires_in_s, ask.caller, status=201
+        context.token_issuer.make, wanted.user, wanted.scope, wanted.expires_in_s, context.caller, status=201
     )
     response.headers["cache-control"] = "no-store"
     return response
 
 
 @router.get("/tokens", openapi_extra=takes_query(shapes.TokensQuery), responses=gives(shapes.TokenList))
-async def tokens(request: Request, ask: Ask) -> Response:
+async def tokens(request: Request, context: Context) -> Response:
     """List tokens without their secrets: the asker's own, an administrator's view of everybody's."""
     wanted = read_query(request, shapes.TokensQuery)
-    return await answer(lambda: {"tokens": ask.token_issuer.listed(ask.caller, all=wanted.all)})
+    return await answer(lambda: {"tokens": context.token_issuer.listed(context.caller, all=wanted.all)})
 
 
 @router.post("/tokens/{token_id}/revoke", responses=gives(shapes.TokenIds))
-async def revoke(request: Request, ask: Ask, token_id: str) -> Response:
+async def revoke(request: Request, context: Context, token_id: str) -> Response:
     """End a token, and those that were made with it, at once."""
-    return json_response({"ids": await to_thread.run_sync(ask.token_issuer.revoke, token_id, ask.caller)})
+    return json_response({"ids": await to_thread.run_sync(context.token_issuer.revoke, token_id, context.caller)})

@@ -1,4 +1,7 @@
-"""Waiting for jobs to end without holding a thread: who waits for what, and the bell that the ledger rings."""
+"""Requests that wait for jobs to end, without a thread each.
+
+`EndSignal` listens to the ledger and wakes the requests that wait for a job that has just ended.
+"""
 
 import asyncio
 import threading
@@ -11,115 +14,117 @@ from corral.model.job import TERMINAL_PHASES
 from corral.model.view import View
 
 LONGEST_WAIT_S = 30.0
-"""A client that wants to wait longer asks again."""
+"""The longest that one request waits; a client that wants to wait longer sends another."""
 
 LOOK_AGAIN_S = 2.0
-"""The end of a job is rung for; a look now and then makes sure of it."""
+"""A wake-up may be lost, so the jobs are looked at this often in any case."""
 
-_SOONEST_S = 0.005
+_SHORTEST_PAUSE_S = 0.005
 
 
-class Watch:
-    """One coroutine's interest in some jobs. Made by `EndSignal.watch`."""
+class EndWaiter:
+    """A coroutine that waits for some jobs to end. Made by `EndSignal.waiter`."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._rung = asyncio.Event()
+        self._woken = asyncio.Event()
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         """Wake the waiting coroutine; from any thread."""
-        # The loop may have closed since the bell was looked up; then nobody waits any more.
+        # The loop may have closed since this waiter was looked up; then nobody waits any more.
         if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._rung.set)
+            self._loop.call_soon_threadsafe(self._woken.set)
 
-    async def rung(self, timeout_s: float) -> bool:
-        """Whether it rang, or had rung since the last call, within `timeout_s`."""
-        if not self._rung.is_set():
+    async def woken(self, timeout_s: float) -> bool:
+        """Whether `wake` was called since the last call of this, or is within `timeout_s`."""
+        if not self._woken.is_set():
             try:
-                await asyncio.wait_for(self._rung.wait(), timeout_s)
+                await asyncio.wait_for(self._woken.wait(), timeout_s)
             except TimeoutError:
                 return False
-        self._rung.clear()
+        self._woken.clear()
         return True
 
 
 class EndSignal:
-    """Rings for those who watch a job, or the array it belongs to, when it ends. Safe from any thread."""
+    """Wakes those who wait for a job, or for the array it belongs to, when it ends. Safe from any thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._watches: dict[str, set[Watch]] = {}
+        self._waiters: dict[str, set[EndWaiter]] = {}
         self._closed = False
 
     @property
     def closed(self) -> bool:
-        """Whether the server is stopping, so that nobody should wait on."""
+        """Whether the server is stopping; then nobody should go on waiting."""
         return self._closed
 
     def on_change(self, view: View, deltas: Sequence[Delta]) -> None:
-        """A listener for `Ledger.subscribe`: rings for every job that these deltas end."""
+        """A listener for `Ledger.subscribe`: wakes whoever waits for a job that these deltas end."""
         with self._lock:
-            if not self._watches:
+            if not self._waiters:
                 return
             for delta in deltas:
                 if isinstance(delta, JobChanged) and delta.changes.get("phase") in TERMINAL_PHASES:
-                    for watch in self._watches.get(_family(delta.job_id), ()):
-                        watch.ring()
+                    for waiter in self._waiters.get(_family(delta.job_id), ()):
+                        waiter.wake()
 
     def close(self) -> None:
-        """Send everyone home."""
+        """Wake everyone: the server stops."""
         with self._lock:
             self._closed = True
-            for watches in self._watches.values():
-                for watch in watches:
-                    watch.ring()
+            for waiters in self._waiters.values():
+                for waiter in waiters:
+                    waiter.wake()
 
     @contextmanager
-    def watch(self, job_ids: Sequence[str]) -> Iterator[Watch]:
-        """A watch on these jobs and arrays, from the calling coroutine's loop."""
-        watch = Watch()
+    def waiter(self, job_ids: Sequence[str]) -> Iterator[EndWaiter]:
+        """A waiter for these jobs and arrays, on the calling coroutine's loop."""
+        waiter = EndWaiter()
         families = sorted({_family(job_id) for job_id in job_ids})
         with self._lock:
             for family in families:
-                self._watches.setdefault(family, set()).add(watch)
+                self._waiters.setdefault(family, set()).add(waiter)
         try:
-            yield watch
+            yield waiter
         finally:
             with self._lock:
                 for family in families:
-                    watches = self._watches[family]
-                    watches.discard(watch)
-                    if not watches:
-                        del self._watches[family]
+                    waiters = self._waiters[family]
+                    waiters.discard(waiter)
+                    if not waiters:
+                        del self._waiters[family]
 
 
-async def wait_until(over: Callable[[], Awaitable[bool]], watch: Watch, signal: EndSignal, timeout_s: float) -> None:
-    """Return once `over` says so, when the time is up, or when the server stops.
+async def wait_until(
+    done: Callable[[], Awaitable[bool]], waiter: EndWaiter, signal: EndSignal, timeout_s: float
+) -> None:
+    """Return when `done` returns True, when the time is up, or when the server stops.
 
-    It is asked again after each ring, but for at most a fifth of the time and not more often than every 5 ms, so that
-    a thousand ends a second do not cost a thousand looks.
+    `done` is called again after each wake-up, but takes at most a fifth of the time and is called every 5 ms at most,
+    so that a thousand jobs that end in a second do not cost a thousand calls.
     """
     deadline = time.monotonic() + timeout_s
     while True:
         began = time.monotonic()
-        if await over():
+        if await done():
             return
         now = time.monotonic()
         if now >= deadline or signal.closed:
             return
-        if await watch.rung(min(deadline - now, LOOK_AGAIN_S)):
-            await asyncio.sleep(max(_SOONEST_S, min(4 * (now - began), LOOK_AGAIN_S)))
+        if await waiter.woken(min(deadline - now, LOOK_AGAIN_S)):
+            await asyncio.sleep(max(_SHORTEST_PAUSE_S, min(4 * (now - began), LOOK_AGAIN_S)))
 
 
-class OpenJobs:
-    """Which of many jobs and arrays is the first that has not ended: those before it are not looked at again."""
+class EndedJobs:
+    """Whether all of many jobs and arrays have ended. Those found to have ended are not looked at again."""
 
     def __init__(self, ids: Sequence[str], is_live: Callable[[str], bool]) -> None:
         self._ids = ids
         self._is_live = is_live
         self._first = 0
 
-    def over(self) -> bool:
+    def all(self) -> bool:
         """Whether every one has ended."""
         while self._first < len(self._ids):
             if self._is_live(self._ids[self._first]):
@@ -129,5 +134,5 @@ class OpenJobs:
 
 
 def _family(job_id: str) -> str:
-    """What an array's parent and its elements have in common: P of P and of P_3."""
+    """The id that an array and its elements share: "17" for "17" and for "17_3"."""
     return job_id.partition("_")[0]

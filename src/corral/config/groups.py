@@ -27,7 +27,7 @@ class Placed(Refused):
 
 
 @dataclass(slots=True)
-class Group:
+class KeyGroup:
     """What a group of lines said.
 
     Attributes:
@@ -69,12 +69,12 @@ def several(read: Reader) -> NodeReader:
     return read_several
 
 
-def read_group(path: Path, node: "MappingNode", keys: Mapping[str, Key], within: str = "") -> Group:
+def read_group(path: Path, node: "MappingNode", keys: Mapping[str, Key], within: str = "") -> KeyGroup:
     """What the lines of a group say; `within` is the group's own name with a dot, for messages.
 
     Raises Refused with file and line for an unknown key, one that is given twice, and a value that will not do.
     """
-    found = Group()
+    found = KeyGroup()
     for key_node, value_node in node.value:
         key, place = str(key_node.value), f"{path}, {line_of(key_node)}"
         if key not in keys:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from corral.config.groups import Group, Key, NodeReader, Placed, line_of, lines_of, one, read_group, several
+from corral.config.groups import Key, KeyGroup, NodeReader, Placed, line_of, lines_of, one, read_group, several
 from corral.config.readers import duration, integer, memory, number, one_of, text, version, yes_or_no
 from corral.config.site import (
     SECTIONS,
@@ -177,7 +177,7 @@ def _settings_of(path: Path, root: "Node | None") -> Settings:
     return settings
 
 
-def _merge_sections(path: Path, found: Group) -> None:
+def _merge_sections(path: Path, found: KeyGroup) -> None:
     """Bring the values of the sections beside those that stand alone; nothing may be said in both places."""
     said = {_SETTINGS[key][0]: key for key in found.lines if key in _SETTINGS}
     for name in SECTIONS:

@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from corral.config.groups import Group, Key, line_of, lines_of, one, read_group, several
+from corral.config.groups import Key, KeyGroup, line_of, lines_of, one, read_group, several
 from corral.config.readers import above_zero, duration, gpus, integer, memory, number, one_of, text, yes_or_no
 from corral.model.errors import Refused
 from corral.model.queue import Project, Queue, Quota
@@ -157,7 +157,7 @@ _POOL = {
 }
 
 
-def read_section(name: str, path: Path, node: "Node") -> Group:
+def read_section(name: str, path: Path, node: "Node") -> KeyGroup:
     """What a section says. Raises Refused with file and line."""
     return read_group(path, lines_of(node), SECTIONS[name], f"{name}.")
 

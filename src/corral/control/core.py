@@ -15,7 +15,7 @@ from corral.control.mig_changes import MigChanges
 from corral.control.querying.allocation_map import AllocationMap
 from corral.control.querying.queries import Queries
 from corral.control.service import Service
-from corral.control.submitting.device_request import Asking
+from corral.control.submitting.device_request import RequestRules
 from corral.control.submitting.file_findings import FileFindingsCache
 from corral.control.submitting.preflight import Inspection
 from corral.control.watching.guards import Tell
@@ -154,7 +154,7 @@ class ControlCore:
         return replace(launch, env=tuple(sorted({**dict(launch.env), **dict(added)}.items()))) if added else launch
 
 
-def _asking(home: Home, settings: Settings) -> Asking:
+def _asking(home: Home, settings: Settings) -> RequestRules:
     names = settings.resource_names
     catalogue = None if names is None else load_catalogue([home.root / names])
-    return Asking(catalogue, settings.split, settings.split_fragments, settings.min_compute)
+    return RequestRules(catalogue, settings.split, settings.split_fragments, settings.min_compute)

@@ -16,7 +16,7 @@ from corral.control.querying.queries import Queries
 from corral.control.querying.usage import Accounts
 from corral.control.submitting import new_jobs
 from corral.control.submitting.checks import check
-from corral.control.submitting.device_request import Asking, with_profile_named, with_whole_node
+from corral.control.submitting.device_request import RequestRules, with_profile_named, with_whole_node
 from corral.control.submitting.file_findings import FileFindings, FileFindingsCache
 from corral.control.submitting.preflight import Inspection
 from corral.control.submitting.priorities import refuse_priority, settle_priority
@@ -60,7 +60,7 @@ class Service:
         holdings: AllocationMap,
         slicing: MigChanges,
         adopting: Adoption,
-        asking: Asking,
+        asking: RequestRules,
         inspection: Inspection,
         file_findings: FileFindingsCache,
         stop: Callable[[str], None],

@@ -8,7 +8,7 @@ from hashlib import sha256
 from corral.access.caller import Caller
 from corral.access.grant import last_moment, may_make, may_revoke, visible
 from corral.clock import Clock
-from corral.control.querying.moments import shown
+from corral.control.querying.wall_times import in_wall_time
 from corral.model.errors import Refused
 from corral.model.rows import MadeToken, TokenRow
 from corral.model.token import Token, TokenScope
@@ -75,13 +75,13 @@ class TokenIssuer:
         if any(one.id == parent and one.revoked_at is not None for one in self._tokens.all()):
             self._tokens.revoke([token.id], now)  # the other was revoked since the caller showed it
         log.info("token %s of scope %s made for %s by %s", token.id, scope, name, caller.user)
-        return shown(MadeToken(token.id, secret, name, scope, expires_at), self._clock)
+        return in_wall_time(MadeToken(token.id, secret, name, scope, expires_at), self._clock)
 
     def listed(self, caller: Caller, *, all: bool) -> list[TokenRow]:
         """The caller's tokens, an administrator's view of everybody's; with `all`, those too that are over."""
         now = self._clock.now()
         tokens = [token for token in self._tokens.all() if visible(caller, token) and (all or token.live(now))]
-        return shown([_row(token, now) for token in tokens], self._clock)
+        return in_wall_time([_row(token, now) for token in tokens], self._clock)
 
     def revoke(self, token_id: str, caller: Caller) -> tuple[str, ...]:
         """End the token, and those that were made with it, at once; their ids. It may be said twice."""

@@ -4,7 +4,7 @@ import pytest
 
 from corral.config import Settings
 from corral.config.site import PoolPlan, PoolStrategy
-from corral.control.site.from_settings import arrange
+from corral.control.site.from_settings import site_setup
 from corral.model.device import VirtualLayer
 from corral.model.errors import Refused
 from corral.model.means import Means
@@ -16,12 +16,12 @@ LAB = PoolPlan("lab", users=("alice",))
 
 
 def pools(settings: Settings) -> tuple[Pool, ...]:
-    return arrange(settings, NODES).observation.pools
+    return site_setup(settings, NODES).observation.pools
 
 
 def test_there_is_always_a_default_queue_served_as_the_site_says() -> None:
     settings = Settings(algorithm="fair-share", enable_preemption=True, queues=(Queue("night"),))
-    assert arrange(settings, NODES).observation.queues == (
+    assert site_setup(settings, NODES).observation.queues == (
         Queue("default", "fair-share", preempts=True),
         Queue("night"),
     )
@@ -29,12 +29,12 @@ def test_there_is_always_a_default_queue_served_as_the_site_says() -> None:
 
 def test_a_score_that_there_is_not_places_nothing() -> None:
     with pytest.raises(Refused, match=r"placement: there is no score 'packed'; did you mean 'pack'"):
-        arrange(Settings(placement=(("packed", 1.0),)), NODES)
+        site_setup(Settings(placement=(("packed", 1.0),)), NODES)
 
 
 def test_the_default_queue_can_be_set_up_like_any_other() -> None:
     settings = Settings(algorithm="fcfs", queues=(Queue("default", weight=2.0),))
-    assert arrange(settings, NODES).observation.queues == (Queue("default", weight=2.0),)
+    assert site_setup(settings, NODES).observation.queues == (Queue("default", weight=2.0),)
 
 
 def test_limits_and_projects_are_taken_over() -> None:
@@ -48,7 +48,7 @@ def test_limits_and_projects_are_taken_over() -> None:
         max_retries=2,
         projects=(Project("nlp"),),
     )
-    observation = arrange(settings, NODES).observation
+    observation = site_setup(settings, NODES).observation
     limits = observation.limits
     assert observation.projects == (Project("nlp"),)
     assert limits.of_user == Quota(share_milli=8000, running=9)
@@ -72,7 +72,7 @@ def test_the_reserved_part_leaves_out_what_other_pools_name() -> None:
 
 
 def test_a_gpu_that_is_gone_is_left_out_of_its_pool_and_reported() -> None:
-    arranged = arrange(Settings(pools=(PoolPlan("lab", ("9", "11"), users=("alice",)),)), NODES)
+    arranged = site_setup(Settings(pools=(PoolPlan("lab", ("9", "11"), users=("alice",)),)), NODES)
     assert arranged.observation.pools[0].devices == ("GPU-9",)
     assert arranged.remarks == (
         "pool lab: GPU 11 is not here and is left out (there are 0, 1, 2, 3, 4, 5, 6, 7, 8, 9)",
@@ -82,7 +82,7 @@ def test_a_gpu_that_is_gone_is_left_out_of_its_pool_and_reported() -> None:
 def test_a_line_of_sharing_for_a_gpu_that_is_not_here_is_reported() -> None:
     model = NODES[0].devices[0].model
     named = ("99", "GPU-none", "tpu", "*", "0", "GPU-1", model)
-    assert arrange(Settings(sharing=tuple((which, Means.MPS) for which in named)), NODES).remarks == tuple(
+    assert site_setup(Settings(sharing=tuple((which, Means.MPS) for which in named)), NODES).remarks == tuple(
         f"sharing: no GPU here is {which}, by index, UUID or model; the line is idle "
         f"(there are 0, 1, 2, 3, 4, 5, 6, 7, 8, 9: {model})"
         for which in ("99", "GPU-none", "tpu")
@@ -90,17 +90,17 @@ def test_a_line_of_sharing_for_a_gpu_that_is_not_here_is_reported() -> None:
 
 
 def test_a_line_of_sharing_is_no_remark_where_the_gpus_are_not_known_or_it_is_for_all() -> None:
-    assert arrange(Settings(sharing=(("99", Means.MPS),)), None).remarks == ()
-    assert arrange(Settings(sharing=(("*", Means.MPS),)), ()).remarks == ()
+    assert site_setup(Settings(sharing=(("99", Means.MPS),)), None).remarks == ()
+    assert site_setup(Settings(sharing=(("*", Means.MPS),)), ()).remarks == ()
 
 
 def test_fewer_gpus_than_expected_are_reported() -> None:
-    remarks = arrange(Settings(expected_gpus=32), NODES).remarks
+    remarks = site_setup(Settings(expected_gpus=32), NODES).remarks
     assert remarks == ("cluster.total_gpus expects 32 GPUs, but there are 10",)
 
 
 def test_a_minimum_that_no_gpu_here_meets_and_a_layer_for_none_are_reported() -> None:
     settings = Settings(min_compute=(99, 0), vgpu=(("99", VirtualLayer("hami", (12, 2))),))
-    layer, least = arrange(settings, NODES).remarks
+    layer, least = site_setup(settings, NODES).remarks
     assert layer.startswith("vgpu: no GPU here is 99, by index, UUID or model")
     assert least.startswith("min_compute_capability 99.0 keeps back every GPU here")

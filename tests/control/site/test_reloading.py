@@ -57,7 +57,7 @@ def test_a_file_with_a_mistake_changes_nothing_and_the_log_says_why(
     with caplog.at_level(logging.ERROR):
         assert not site.reload()
     assert settle(ledger) == before
-    assert "the settings were not reloaded, those before hold: " in caplog.text
+    assert "the settings were not reloaded; the previous ones stay in effect: " in caplog.text
 
 
 def test_jobs_of_a_queue_that_is_taken_away_are_not_forgotten_silently(
@@ -67,7 +67,7 @@ def test_jobs_of_a_queue_that_is_taken_away_are_not_forgotten_silently(
     moved = replace(job(3), spec=replace(job(3).spec, queue="night"))
     ledger.commit(lambda _: Decided((JobSubmitted(moved, 1.0),), None)).result()
     SiteSettings(ledger, Settings(), lambda: load_settings(path), POLICIES).begin()
-    assert "queue night is gone; what is in it (1 job) stays" in caplog.text
+    assert "queue night was removed with 1 job in it; they stay" in caplog.text
     assert "queue default" not in caplog.text
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from corral.control.submitting.device_request import Asking, with_profile_named, with_whole_node
+from corral.control.submitting.device_request import RequestRules, with_profile_named, with_whole_node
 from corral.model.device import Device, Node
 from corral.model.errors import Refused
 from corral.model.job import JobKind, Request
@@ -14,7 +14,7 @@ from corral.model.submission import Submission
 def settled(request: Request | None = None, **resources: str) -> Request:
     named = {key.replace("_", "."): amount for key, amount in resources.items()}
     submission = Submission(command=("true",), request=request or Request(), resources=named)
-    return Asking().settle(submission, "alice")[0].request
+    return RequestRules().settle(submission, "alice")[0].request
 
 
 def test_a_neighbours_words_keep_the_other_conditions() -> None:
@@ -39,10 +39,10 @@ def test_what_is_rounded_down_is_told() -> None:
     submission = Submission(
         command=("true",), resources={"tencent.com/vcuda-core": "50", "tencent.com/vcuda-memory": "8"}
     )
-    settled_, notes = Asking().settle(submission, "alice")
+    settled_, notes = RequestRules().settle(submission, "alice")
     assert (settled_.request.share_milli, settled_.request.memory_mib, notes) == (500, 2048, ())
     odd = Submission(command=("true",), resources={"cuda.shares": "0.555"})
-    settled_, notes = Asking().settle(odd, "alice")
+    settled_, notes = RequestRules().settle(odd, "alice")
     assert settled_.request.split_milli == 550
     assert notes == ("cuda.shares: 0.555 is rounded down to 0.55 of a GPU",)
 
@@ -82,29 +82,29 @@ def test_devices_asked_for_twice_are_refused() -> None:
 
 
 def test_the_site_says_how_shares_are_split() -> None:
-    asking = Asking(split=Strategy.FILL, may_fragment=False)
+    asking = RequestRules(split=Strategy.FILL, may_fragment=False)
     request = asking.settle(Submission(command=("true",), resources={"cuda.shares": "1.2"}), "alice")[0].request
     assert (request.split, request.may_fragment) == (Strategy.FILL, False)
 
 
 def test_a_resource_that_is_on_mps_by_name_is() -> None:
     submission = Submission(command=("true",), resources={"nvidia.com/mps-core": "25"})
-    assert Asking().settle(submission, "alice")[0].request.means is Means.MPS
+    assert RequestRules().settle(submission, "alice")[0].request.means is Means.MPS
 
 
 def test_a_reserved_part_is_by_time_slices_for_nothing_holds_a_session_to_more() -> None:
     reservation = Submission(kind=JobKind.RESERVE, resources={"cuda.shares": "0.5"})
-    assert Asking().settle(reservation, "alice")[0].request.means is Means.TIMESLICE
+    assert RequestRules().settle(reservation, "alice")[0].request.means is Means.TIMESLICE
     with pytest.raises(Refused, match="a reserved part of a GPU is shared by timeslice"):
-        Asking().settle(Submission(kind=JobKind.RESERVE, resources={"nvidia.com/mps-core": "25"}), "alice")
+        RequestRules().settle(Submission(kind=JobKind.RESERVE, resources={"nvidia.com/mps-core": "25"}), "alice")
 
 
 @pytest.mark.parametrize(("asked", "least"), [(None, (8, 0)), ((7, 5), (8, 0)), ((9, 0), (9, 0))])
 def test_what_the_site_keeps_back_no_request_gets(asked: tuple[int, int] | None, least: tuple[int, int]) -> None:
     submission = Submission(command=("true",), request=Request(min_compute=asked))
-    assert Asking(min_compute=(8, 0)).settle(submission, "alice")[0].request.min_compute == least
+    assert RequestRules(min_compute=(8, 0)).settle(submission, "alice")[0].request.min_compute == least
 
 
 def test_a_job_without_gpus_is_asked_for_no_capability() -> None:
     submission = Submission(command=("true",), request=Request(devices=0))
-    assert Asking(min_compute=(8, 0)).settle(submission, "alice")[0].request.min_compute is None
+    assert RequestRules(min_compute=(8, 0)).settle(submission, "alice")[0].request.min_compute is None

@@ -1,7 +1,7 @@
 import pytest
 
 from corral.access.caller import Caller
-from corral.control.submitting.device_request import Asking
+from corral.control.submitting.device_request import RequestRules
 from corral.control.submitting.priorities import refuse_priority, settle_priority
 from corral.model.errors import Refused
 from corral.model.job import Request
@@ -53,7 +53,7 @@ def test_priority_and_nice_at_once_are_refused() -> None:
 @pytest.mark.parametrize("asked_may", [True, False])
 def test_a_request_that_will_not_be_split_is_not_and_a_site_may_forbid_it_too(site_may: bool, asked_may: bool) -> None:
     request = Request(share_milli=500, split_milli=500, may_fragment=asked_may)
-    settled, _ = Asking(may_fragment=site_may).settle(Submission(("true",), request=request), "bob")
+    settled, _ = RequestRules(may_fragment=site_may).settle(Submission(("true",), request=request), "bob")
     assert settled.request.may_fragment is (site_may and asked_may)
 
 
@@ -61,5 +61,5 @@ def test_a_request_that_will_not_be_split_is_not_and_a_site_may_forbid_it_too(si
 @pytest.mark.parametrize("asked", [None, *Strategy])
 def test_a_request_is_split_as_it_asks_or_else_as_the_site_has_it(site: Strategy, asked: Strategy | None) -> None:
     request = Request(share_milli=500, split_milli=500, split=asked)
-    settled, _ = Asking(split=site).settle(Submission(("true",), request=request), "bob")
+    settled, _ = RequestRules(split=site).settle(Submission(("true",), request=request), "bob")
     assert settled.request.split is (asked or site)

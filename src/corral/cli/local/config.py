@@ -10,7 +10,7 @@ import typer
 from corral.cli.screen import example, print_json, write_lines
 from corral.client import Client, find_address
 from corral.config import Settings, load_settings
-from corral.control.site.from_settings import arrange
+from corral.control.site.from_settings import site_setup
 from corral.model.device import Device, Node
 from corral.model.errors import CorralError, Refused
 from corral.model.queue import Project
@@ -55,7 +55,7 @@ def check(
         except Refused as refused:
             raise Refused(f"{settings.places['resource_names']}: {refused}") from None
     node, unknown = _machine() if _names_gpus(settings) else (None, "")
-    arranged = arrange(settings, None if node is None else [node], load_policies())
+    arranged = site_setup(settings, None if node is None else [node], load_policies())
     remarks = [*arranged.remarks, *_unknown_names(settings), *([unknown] if unknown else [])]
     if json:
         print_json({"file": str(path), "unbuilt": list(settings.unbuilt), "remarks": remarks})

@@ -83,14 +83,14 @@ def check_settings(home: Home) -> Finding:
         return Finding("settings", OK, "none of its own, so every one has its default")
     if not os.access(home.config_file, os.R_OK):
         return _not_yours_to_read("settings", home.config_file)
-    from corral.control.site.from_settings import arrange
+    from corral.control.site.from_settings import site_setup
     from corral.plugins.orders import load_policies
 
     try:
         settings = load_settings(home.config_file)
         asked = settings.expected_gpus is not None or settings.pools or settings.sharing
         nodes = _nodes_served(home) if asked else None
-        remarks = arrange(settings, nodes, load_policies()).remarks
+        remarks = site_setup(settings, nodes, load_policies()).remarks
     except Refused as refused:
         return Finding("settings", FAILURE, str(refused), "mend that line; a server does not start with it")
     told = [*remarks, *(f"{key} has no effect yet" for key in settings.unbuilt)]

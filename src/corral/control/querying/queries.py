@@ -7,10 +7,10 @@ from pathlib import Path
 
 from corral.clock import Clock
 from corral.control.controller import Controller
-from corral.control.querying.moments import shown
 from corral.control.querying.rows import device_rows, grant_rows, holding, job_row
+from corral.control.querying.wall_times import in_wall_time
 from corral.control.submitting.checks import check
-from corral.control.submitting.device_request import Asking
+from corral.control.submitting.device_request import RequestRules
 from corral.control.submitting.new_jobs import completed, program_of, still_to_follow
 from corral.control.submitting.site_rules import LeastHeld, obey
 from corral.lifecycle.transitions import follows_no_more
@@ -51,7 +51,7 @@ class Queries:
         telemetry: Telemetry,
         clock: Clock,
         *,
-        asking: Asking,
+        asking: RequestRules,
         planner: MakePlanner = Planner,
         log_path: Callable[[str], Path],
         about: Callable[[], ServerInfo],
@@ -98,7 +98,7 @@ class Queries:
             waiting = [row.id for row in rows if row.phase is Phase.PENDING]
             expected = foresee(self._ledger.view(), self._clock.now(), waiting, planner=self._planner)
             rows = [_expecting(row, expected[row.id]) if row.id in expected else row for row in rows]
-        return shown(rows, self._clock), found[-1].sequence if more else None
+        return in_wall_time(rows, self._clock), found[-1].sequence if more else None
 
     def job(self, job_id: str) -> JobDetail:
         """One job with everything that is known of it."""
@@ -110,7 +110,7 @@ class Queries:
         row = job_row(job, None, None, allocation) if job.phase is not Phase.PENDING else self._row(job)
         listed = {name: getattr(row, name) for name in JobRow.__dataclass_fields__}
         detail = JobDetail(**listed, spec=spec, gpu_info=to_plain(info), waits_for=job.waits_for)
-        return shown(detail, self._clock)
+        return in_wall_time(detail, self._clock)
 
     def ended(self, ids: Sequence[str]) -> tuple[bool, list[JobRow]]:
         """Whether all of these jobs (or arrays) have ended, and the row of each. Raises NotFound."""
@@ -123,7 +123,7 @@ class Queries:
             if not elements:
                 raise NotFound(f"there is no job {job_id}; `corral ps --all` lists those there are")
             found.extend(elements)
-        return all(job.phase.terminal for job in found), shown([self._row(job) for job in found], self._clock)
+        return all(job.phase.terminal for job in found), in_wall_time([self._row(job) for job in found], self._clock)
 
     def is_live(self, job_id: str) -> bool:
         """Whether the job, or an element of the array, has not ended. Quick, for only the view is asked."""
@@ -167,7 +167,7 @@ class Queries:
             makes_room=told.makes_room,
             obstacle=obstacle,
         )
-        return shown(answer, self._clock)
+        return in_wall_time(answer, self._clock)
 
     def _why_not_waiting(self, view: View, job: Job, now: float, waited: tuple[WaitPart, ...]) -> Explanation:
         """What became of a job that waits no longer; when one that makes room for another goes on."""
@@ -236,11 +236,11 @@ class Queries:
             expected_start_is=told.certainty,
             nearest=None if told.nearest is None else NearestRequest(told.nearest),
         )
-        return shown(answer, self._clock)
+        return in_wall_time(answer, self._clock)
 
     def devices(self) -> list[DeviceRow]:
         """Every device with its state, its holders and its processes."""
-        return shown(device_rows(self._ledger.view(), self._telemetry.latest()), self._clock)
+        return in_wall_time(device_rows(self._ledger.view(), self._telemetry.latest()), self._clock)
 
     def uuid_of(self, device: str) -> str:
         """The UUID of a device named by UUID, by its beginning, or by index. Raises NotFound."""

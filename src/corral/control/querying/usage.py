@@ -2,7 +2,7 @@
 
 from corral.accounting.usage import total, usage
 from corral.clock import Clock
-from corral.control.querying.moments import shown
+from corral.control.querying.wall_times import in_wall_time
 from corral.model.errors import Refused
 from corral.model.rows import Usage
 from corral.model.run_history import UsageBy
@@ -33,4 +33,4 @@ class Accounts:
                 field="since",
             )
         held = self._ledger.held(begin, end)
-        return shown(Usage(by.value, begin, end, usage(held, by), total(held)), self._clock)
+        return in_wall_time(Usage(by.value, begin, end, usage(held, by), total(held)), self._clock)

@@ -1,5 +1,5 @@
-"""A site's settings, from the file into force.
+"""Applies a site's settings to a running server.
 
-Start with `from_settings`, which turns them into queues, pools and limits;
-`reloading` does it again while a server runs.
+Start reading at `from_settings`, which turns them into queues, pools and limits;
+`reloading` does it again on SIGHUP.
 """

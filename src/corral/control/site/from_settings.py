@@ -1,4 +1,4 @@
-"""From a site's settings to what the planner and the door of submissions go by: queues, projects, pools, limits."""
+"""Turns a site's settings into queues, projects, pools and limits, which the planner and submissions go by."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -17,22 +17,24 @@ DEFAULT_QUEUE = "default"
 
 
 @dataclass(frozen=True, slots=True)
-class Arrangement:
-    """What a site's settings come to on its devices.
+class SiteSetup:
+    """What a site's settings mean on its devices.
 
     Attributes:
-        observation: for the view.
-        remarks: what an administrator should know, a sentence each; nothing of it keeps a server from working.
+        observation: what the ledger puts into the view.
+        remarks: what an administrator should know, a sentence each. The server works all the same.
     """
 
     observation: SiteArranged
     remarks: tuple[str, ...] = ()
 
 
-def arrange(settings: Settings, nodes: Iterable[Node] | None, policies: Mapping[str, Policy] = POLICIES) -> Arrangement:
-    """The arrangement on these nodes; None leaves the devices of pools and their number out of it.
+def site_setup(
+    settings: Settings, nodes: Iterable[Node] | None, policies: Mapping[str, Policy] = POLICIES
+) -> SiteSetup:
+    """What the settings mean on these nodes. With None, pools keep their GPUs as they are written and none are counted.
 
-    Raises Refused, with everything that contradicts itself.
+    Raises Refused, listing everything in the settings that contradicts itself.
     """
     if settings.algorithm not in policies:
         hint = nearest(settings.algorithm, policies)
@@ -59,7 +61,7 @@ def arrange(settings: Settings, nodes: Iterable[Node] | None, policies: Mapping[
         priority_range=settings.priority_range,
     )
     observation = SiteArranged(tuple(queues.values()), settings.projects, pools, limits)
-    return Arrangement(observation, tuple(_remarks(settings, devices)))
+    return SiteSetup(observation, tuple(_remarks(settings, devices)))
 
 
 def _of_user(settings: Settings) -> Quota:
@@ -69,7 +71,7 @@ def _of_user(settings: Settings) -> Quota:
 
 
 def _placed(settings: Settings, what: str, words: str) -> str:
-    """The words, behind file and line of what they are about where it stands in a file."""
+    """The words, after the file and line that they are about, if it is in a file."""
     place = settings.places.get(what)
     return words if place is None else f"{place}: {words}"
 
@@ -101,7 +103,7 @@ def _remarks(settings: Settings, devices: list[Device] | None) -> Iterator[str]:
 
 
 def _queues(settings: Settings) -> dict[str, Queue]:
-    """The site's queues; the one that every job is in unless it says otherwise is always there."""
+    """The site's queues. The default queue is always among them."""
     queues = {queue.name: queue for queue in settings.queues}
     default = Queue(DEFAULT_QUEUE, settings.algorithm, preempts=settings.enable_preemption)
     return {DEFAULT_QUEUE: default} | queues
@@ -116,7 +118,7 @@ def _in_order(nodes: Iterable[Node]) -> list[Device]:
 
 
 def _pools(settings: Settings, devices: list[Device] | None) -> tuple[Pool, ...]:
-    """The pools on these devices, or as they are written down. Raises Refused for what the strategy rules out."""
+    """The pools with their devices, or as written if `devices` is None. Raises Refused if the strategy forbids them."""
     if settings.pools and settings.strategy is PoolStrategy.DYNAMIC:
         words = "allocation.strategy dynamic sets no GPUs apart, but there are pools; take static or hybrid"
         raise Refused(_placed(settings, "strategy", words))

@@ -20,7 +20,7 @@ _ASKED = ("devices", "share_milli", "split_milli", "memory_mib", "memory_percent
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class RequestRules:
     """The site's way to read requests.
 
     Attributes:

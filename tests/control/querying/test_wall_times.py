@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from corral.clock import ManualClock, SystemClock
-from corral.control.querying.moments import shown
+from corral.control.querying.wall_times import in_wall_time
 from corral.model.job import Phase
 from corral.model.rows import DeviceRow, JobRow, Usage, UsageRow
 
@@ -17,8 +17,8 @@ def clock() -> ManualClock:
 
 def test_an_answer_is_left_alone_while_the_clocks_agree(clock: ManualClock) -> None:
     row = [JobRow("1", phase=Phase.RUNNING, submitted_at=900.0)]
-    assert shown(row, clock) is row
-    assert shown(row, SystemClock()) is row
+    assert in_wall_time(row, clock) is row
+    assert in_wall_time(row, SystemClock()) is row
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def test_every_moment_moves_and_nothing_else(clock: ManualClock) -> None:
         "1", phase=Phase.RUNNING, submitted_at=900.0, started_at=None, expected_start=1100.0, time_limit_s=50.0
     )
     nested = Nested((job,), {"begin_at": 5.0, "time_limit_s": 5.0, "env": [["started_at", "900"]], "flat_at": True})
-    told = shown(nested, clock)
+    told = in_wall_time(nested, clock)
     (row,) = told.rows
     assert (row.submitted_at, row.started_at, row.expected_start, row.time_limit_s) == (960.0, None, 1160.0, 50.0)
     assert told.spec == {"begin_at": 65.0, "time_limit_s": 5.0, "env": [["started_at", "900"]], "flat_at": True}
@@ -41,7 +41,7 @@ def test_every_moment_moves_and_nothing_else(clock: ManualClock) -> None:
 
 def test_rows_of_devices_and_usage_are_told_so_too(clock: ManualClock) -> None:
     clock.step(-60)
-    (device,) = shown([DeviceRow("GPU-0", since=900.0)], clock)
+    (device,) = in_wall_time([DeviceRow("GPU-0", since=900.0)], clock)
     assert device.since == 840.0
-    usage = shown(Usage("user", 100.0, 200.0, (), UsageRow("total")), clock)
+    usage = in_wall_time(Usage("user", 100.0, 200.0, (), UsageRow("total")), clock)
     assert (usage.since, usage.until) == (40.0, 140.0)

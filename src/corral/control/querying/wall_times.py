@@ -1,4 +1,4 @@
-"""Moments in answers: kept by a clock that does not jump, shown by the one on the wall."""
+"""Converts the times in an answer from the clock that the ledger keeps (it never jumps) to the wall clock."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -9,11 +9,11 @@ from corral.clock import Clock
 T = TypeVar("T")
 
 NAMES = frozenset({"expected_start", "since", "until"})
-"""Fields that hold moments, beside those whose names end in "_at"."""
+"""Fields that hold a time, besides those whose names end in "_at"."""
 
 
-def shown(answer: T, clock: Clock) -> T:
-    """The answer (a row, or rows) with each moment in it as the wall clock has it."""
+def in_wall_time(answer: T, clock: Clock) -> T:
+    """The answer (a row, or rows) with each time in it as the wall clock shows it."""
     now = clock.now()
     if clock.shown(now) == now:
         return answer
