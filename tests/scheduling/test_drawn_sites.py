@@ -15,13 +15,13 @@ from corral.model.job import Job, Phase
 from corral.model.plan import Plan, WaitReason
 from corral.model.queue import Limits, Pool, Project, Queue, Quota
 from corral.model.view import View
-from corral.scheduling.placing.feasibility import draft_of
+from corral.scheduling.forecast import foresee
 from corral.scheduling.placing.node_by_node import choose
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import POLICIES, Backfill, Policy, Prefer, policy_of
-from corral.scheduling.promising.forecast import foresee
 from corral.scheduling.queueing.order import FCFS, HOUR_S
 from corral.scheduling.queueing.pools import Pools
+from corral.scheduling.state.draft import draft_of
 from corral.sim.engine import Engine, Work, inventory
 from corral.sim.faults import Breakdown
 from tests.scheduling.lab import A100, H100, T0, box, job

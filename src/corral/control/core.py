@@ -29,7 +29,7 @@ from corral.ports.host import FileInspector, Processes
 from corral.ports.ledger import JobQuery, Ledger
 from corral.ports.runtime import Runtime
 from corral.ports.telemetry import Telemetry
-from corral.scheduling.evicting.eviction_notices import goes_on
+from corral.scheduling.explaining.eviction_notices import goes_on
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import DEFAULT, POLICIES, Policy
 from corral.sharing.definitions import load_catalogue

@@ -27,7 +27,7 @@ from corral.model.launch import Launch, LaunchPhase, LaunchReport, Origin
 from corral.model.view import View
 from corral.ports.ledger import Decided, Ledger
 from corral.ports.runtime import Runtime
-from corral.scheduling.evicting.eviction_notices import goes_on, told_to_stop
+from corral.scheduling.explaining.eviction_notices import goes_on, told_to_stop
 
 log = logging.getLogger(__name__)
 

@@ -32,7 +32,8 @@ from corral.model.submission import Submission
 from corral.model.view import View, ViewDraft
 from corral.ports.host import Processes
 from corral.ports.ledger import Decided, Ledger
-from corral.scheduling.placing.feasibility import refuse_impossible, shut_pools
+from corral.scheduling.explaining.impossible import refuse_impossible
+from corral.scheduling.queueing.pools import shut_pools
 
 __all__ = ["Caller", "Service"]
 

@@ -17,9 +17,9 @@ from corral.model.device import Node
 from corral.model.errors import Refused
 from corral.model.job import Job, JobSpec, Request
 from corral.model.plan import Plan
+from corral.scheduling.forecast import Expected, foresee
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import Backfill, Prefer, backfill_named, policy_named
-from corral.scheduling.promising.forecast import Expected, foresee
 from corral.scheduling.queueing.order import HOUR_S
 from corral.sim.engine import Engine, Work, inventory
 from corral.sim.history import History

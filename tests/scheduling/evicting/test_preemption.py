@@ -12,12 +12,11 @@ from corral.model.job import Job, Phase
 from corral.model.plan import Evict, Plan, WaitReason
 from corral.model.queue import Pool, Queue, Quota
 from corral.model.view import View
-from corral.scheduling.placing.feasibility import draft_of
 from corral.scheduling.placing.node_by_node import choose
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import POLICIES, Policy
 from corral.scheduling.queueing.order import Order
-from corral.scheduling.state.draft import Ask
+from corral.scheduling.state.draft import Ask, draft_of
 from tests.scheduling.lab import T0, box, job, observed, started, started_ids, submitted
 
 URGENT = Queue("default", preempts=True)

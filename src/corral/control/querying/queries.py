@@ -34,8 +34,8 @@ from corral.model.view import View
 from corral.ports.ledger import JobQuery, Ledger
 from corral.ports.telemetry import Telemetry
 from corral.scheduling.explaining.why import HoldIndex, ended_sentence, explain, forecast, wait_reason
+from corral.scheduling.forecast import Expected, MakePlanner, foresee
 from corral.scheduling.planner import Planner
-from corral.scheduling.promising.forecast import Expected, MakePlanner, foresee
 from corral.wire import to_plain
 
 PAGE = 100

@@ -12,15 +12,16 @@ from corral.model.plan import Hold, Plan, WaitReason, group_of
 from corral.model.submission import Submission
 from corral.model.units import count_of, format_duration
 from corral.model.view import View
-from corral.scheduling.evicting.eviction_notices import eviction_sentence, room_is_made, room_to_make, stopped_for
+from corral.scheduling.explaining.eviction_notices import eviction_sentence, room_is_made, room_to_make, stopped_for
+from corral.scheduling.explaining.impossible import impossible
 from corral.scheduling.explaining.phrases import flags_of, job_called, need_of, title_of
 from corral.scheduling.explaining.shortage import shortage
-from corral.scheduling.placing.feasibility import impossible, nearest_that_starts, shut_pools
+from corral.scheduling.explaining.suggestions import nearest_that_starts
+from corral.scheduling.forecast import Expected, MakePlanner, foresee
 from corral.scheduling.planner import Planner
 from corral.scheduling.promising.backfill import certainty
-from corral.scheduling.promising.forecast import Expected, MakePlanner, foresee
 from corral.scheduling.queueing.admission import parked
-from corral.scheduling.queueing.pools import Pools
+from corral.scheduling.queueing.pools import Pools, shut_pools
 
 
 @dataclass(frozen=True, slots=True)

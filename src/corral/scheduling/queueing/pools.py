@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from corral.model.allocation import Allocation
 from corral.model.job import Job
 from corral.model.queue import Pool
+from corral.model.view import View
 from corral.scheduling.state.draft import Ask
 
 
@@ -50,3 +51,9 @@ class Pools:
 
     def _owns(self, job: Job, name: str) -> bool:
         return self._pools[name].owned_by(job.spec.user, job.spec.project)
+
+
+def shut_pools(view: View, user: str, project: str) -> tuple[str, ...]:
+    """The pools of others that lend nothing: what no work of this user in this project ever gets."""
+    pools = sorted(view.pools.items())
+    return tuple(name for name, pool in pools if not pool.lends and not pool.owned_by(user, project))

@@ -13,6 +13,7 @@ from corral.model.allocation import Member, Placement
 from corral.model.device import DeviceState
 from corral.model.fit import Cause, Fit, Misfit, NodeState, Slot, could_use, fit
 from corral.model.job import Job, Request
+from corral.model.view import View, ViewDraft
 from corral.scheduling.state.capacity import Capacity
 from corral.scheduling.state.timeline import Release, Timeline, changed
 
@@ -269,3 +270,8 @@ def _kept(request: Request, slot: Slot) -> Slot:
 
 def _reserved(slot: Slot) -> Slot:
     return slot._replace(blocked=DeviceState.RESERVED)
+
+
+def draft_of(view: View) -> Draft:
+    """A fresh draft of everything that is free in the view."""
+    return Draft(Capacity(ViewDraft(view)), FitMemo())

@@ -12,7 +12,7 @@ from corral.model.plan import Evict, WaitReason
 from corral.model.queue import Queue
 from corral.model.submission import Submission
 from corral.model.view import View
-from corral.scheduling.evicting.eviction_notices import eviction_sentence, goes_on, room_to_make, told_to_stop
+from corral.scheduling.explaining.eviction_notices import eviction_sentence, goes_on, room_to_make, told_to_stop
 from corral.scheduling.explaining.why import ended_sentence, explain, forecast, wait_reason
 from corral.scheduling.planner import Planner
 from tests.scheduling.lab import T0, box, job, observed, started, submitted, view_of

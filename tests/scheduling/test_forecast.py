@@ -17,9 +17,9 @@ from corral.model.plan import WaitReason
 from corral.model.queue import Limits, Project, Queue, Quota
 from corral.model.view import View
 from corral.scheduling.explaining.why import HoldIndex
+from corral.scheduling.forecast import Expected, foresee
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import policy_named
-from corral.scheduling.promising.forecast import Expected, foresee
 from corral.sim.engine import Engine, Work, inventory
 from tests.scheduling.lab import T0, box, job, observed, started, submitted, view_of
 

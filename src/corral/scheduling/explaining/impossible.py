@@ -1,0 +1,211 @@
+"""Why no node could ever serve a request, and the most that may be asked for instead."""
+
+from dataclasses import replace
+
+from corral.model.allocation import Placement
+from corral.model.device import Device, DeviceCondition
+from corral.model.errors import Refused, nearest
+from corral.model.fact import ConditionObserved
+from corral.model.fit import model_matches, version_tuple
+from corral.model.job import Request
+from corral.model.submission import Submission
+from corral.model.units import MILLI_PER_DEVICE, count_of, format_memory, format_share
+from corral.model.view import View
+from corral.scheduling.explaining.phrases import count_of_cpus, flags_of, short_model
+from corral.scheduling.explaining.suggestions import smaller_requests
+from corral.scheduling.explaining.unshareable import sharing_lack
+from corral.scheduling.placing.node_by_node import choose, speed_on
+from corral.scheduling.state.draft import Ask, Draft, draft_of
+
+
+def impossible(
+    view: View, request: Request, speeds: tuple[tuple[str, float], ...] = (), shut: tuple[str, ...] = ()
+) -> str | None:
+    """Why no node here could ever serve the request, in words that name the most it may ask for; None when one could.
+
+    `speeds` are the job's, as `JobSpec` has them, `shut` the pools that it never gets.
+    While no inventory is known (the driver is down) nothing is impossible.
+    """
+    if not view.nodes:
+        return None
+    unknown = _unknown_device(view, request)
+    if unknown is not None:
+        return unknown
+    empty = draft_of(_emptied(view))
+    answer = choose(empty, Ask(request))
+    if isinstance(answer, Placement):
+        ask = Ask(request, speeds=speeds)
+        return _too_slow(view, empty, ask) or _set_apart(empty, replace(ask, shut=shut))
+    member = replace(request, gang_size=1)
+    if request.gang_size > 1 and isinstance(choose(empty, Ask(member)), Placement):
+        if request.spread and request.gang_size > len(view.nodes):
+            return _too_few_nodes(view, empty, request)
+        most = _largest_gang(empty, request)
+        return f"all nodes together can hold {most} such members at once; the most you can ask for is {most}"
+    return _lacking(view, empty, member)
+
+
+def refuse_impossible(view: View, submission: Submission, shut: tuple[str, ...] = ()) -> None:
+    """Raise Refused when no node here could ever serve the submission, naming the most it may ask for.
+
+    `shut` are the pools that it never gets.
+    """
+    never = impossible(view, submission.request, submission.speeds, shut)
+    if never is not None:
+        raise Refused(never, field="request")
+
+
+def _too_slow(view: View, empty: Draft, ask: Ask) -> str | None:
+    """What to say of a request that only devices on which the job does not run could serve."""
+    if not ask.speeds or isinstance(choose(empty, ask), Placement):
+        return None
+    models = {device.model for node in view.nodes.values() for device in node.devices}
+    able = [short_model(model) for model in sorted(models) if speed_on(ask.speeds, model) > 0]
+    runs = f"of those here it runs on {', '.join(able)} alone" if able else "it runs on no model that is here"
+    return f"no node has enough GPUs on which the job runs: by --speed, {runs}; ask for fewer, or drop a speed of 0"
+
+
+def _set_apart(empty: Draft, ask: Ask) -> str | None:
+    """What to say of a request that only devices of pools that the job never gets could serve."""
+    if not ask.shut or isinstance(choose(empty, ask), Placement):
+        return None
+    smaller = (replace(ask, request=request) for request in smaller_requests(ask.request))
+    fewer = next((each.request for each in smaller if isinstance(choose(empty, each), Placement)), None)
+    most = f"the most you can ask for is {flags_of(fewer, ask.request)}" if fewer else "ask who they belong to"
+    apart = f"pools {' and '.join(ask.shut)}, which are" if len(ask.shut) > 1 else f"pool {ask.shut[0]}, which is"
+    return f"too few GPUs are left beside {apart} set apart for others; {most}"
+
+
+def _emptied(view: View) -> View:
+    """The view as it would be with nothing running and every device well."""
+    bare = replace(view, allocations={}, holders={}, residents={}, cordons={}, conditions={})
+    return bare.advance(
+        ConditionObserved(DeviceCondition(device.uuid)) for node in view.nodes.values() for device in node.devices
+    )
+
+
+def _too_few_nodes(view: View, empty: Draft, request: Request) -> str:
+    """What to say of a gang whose members want a node each, of more than there are."""
+    on_one = replace(request, gang_size=1, spread=False, devices=request.gang_size * request.devices)
+    nodes = f"{len(view.nodes)} nodes are" if len(view.nodes) > 1 else "one node is"
+    fits = isinstance(choose(empty, Ask(on_one)), Placement)
+    instead = f"ask for one node and {flags_of(on_one)}" if fits else f"the most you can ask for is {len(view.nodes)}"
+    return f"{request.gang_size} nodes are asked for, a member of the gang on each, and {nodes} here; {instead}"
+
+
+def _largest_gang(empty: Draft, request: Request) -> int:
+    size = request.gang_size - 1
+    while size > 1 and not isinstance(choose(empty, Ask(replace(request, gang_size=size))), Placement):
+        size -= 1
+    return size
+
+
+def _unknown_device(view: View, request: Request) -> str | None:
+    known = {device.uuid for node in view.nodes.values() for device in node.devices}
+    for uuid in request.device_uuids:
+        if uuid not in known:
+            return f"no GPU here has the UUID {uuid}; {nearest(uuid, known) or 'there is none at all'}"
+    if request.device_uuids and request.split_milli is None and len(request.device_uuids) != request.devices:
+        named = count_of(len(request.device_uuids), "GPU")
+        return f"{named} named but {request.devices} asked for; the numbers must agree"
+    return None
+
+
+def _lacking(view: View, empty: Draft, request: Request) -> str:
+    """Which part of a request without a gang no node can give, the simplest first."""
+    nodes = [view.nodes[name] for name in sorted(view.nodes)]
+    here = "this machine" if len(nodes) == 1 else "the largest node"
+    most = max(len(node.devices) for node in nodes)
+    if request.devices > most:
+        if most == 0:
+            return (
+                f"{here} has no GPU that Corral can see, which `corral doctor` looks into; --gpus 0 is a job without "
+                "one, and `corral up --mock FILE` serves described ones"
+            )
+        return f"{here} has {most}; the most you can ask for is {most}" + (" on one node" if len(nodes) > 1 else "")
+    for words in (_host_lack(view, request), _node_lack(view, request), _device_lack(view, request)):
+        if words is not None:
+            return words
+    for count in range(request.devices - 1, 0, -1):
+        if isinstance(choose(empty, Ask(replace(request, devices=count))), Placement):
+            return f"no node has {request.devices} such GPUs; the most you can ask for is {count}"
+    if request.split_milli is not None and not request.may_fragment:
+        wanted = format_share(request.split_milli)
+        return (
+            f"{wanted} of a GPU takes parts of several, and it may take a part of one only, as its own may_fragment "
+            "or the site's split_fragments says; ask for --gpus 1 or less, or for whole ones"
+        )
+    return "no node has all of that together; ask for less, or leave out a condition"
+
+
+def _host_lack(view: View, request: Request) -> str | None:
+    cpus = max(node.cpu_milli for node in view.nodes.values())
+    if request.cpu_milli > cpus:
+        return f"no node has {count_of_cpus(request.cpu_milli)}; the most you can ask for is {count_of_cpus(cpus)}"
+    memory = max(node.memory_mib for node in view.nodes.values())
+    if request.host_memory_mib > memory:
+        wanted = format_memory(request.host_memory_mib)
+        return f"no node has {wanted} of memory; the most you can ask for is {format_memory(memory)}"
+    return None
+
+
+def _node_lack(view: View, request: Request) -> str | None:
+    labels = {label for node in view.nodes.values() for label in node.labels}
+    for key, value in request.labels:
+        if (key, value) not in labels:
+            others = sorted(v for k, v in labels if k == key)
+            known = nearest(key, {k for k, _ in labels}) or "no node has labels"
+            there = f"{key} is one of {', '.join(others)}" if others else known
+            return f"no node has the label {key}={value}; {there}"
+    if request.min_driver is not None:
+        drivers = [version_tuple(node.driver_version) or () for node in view.nodes.values()]
+        if max(drivers) < request.min_driver:
+            return f"no node has driver {_dotted(request.min_driver)} or newer; the newest is {_dotted(max(drivers))}"
+    if request.min_cuda is not None:
+        cudas = [node.cuda_version or () for node in view.nodes.values()]
+        if max(cudas) < request.min_cuda:
+            return f"no node has CUDA {_dotted(request.min_cuda)} or newer; the newest is {_dotted(max(cudas))}"
+    return None
+
+
+def _device_lack(view: View, request: Request) -> str | None:
+    devices = [device for name in sorted(view.nodes) for device in view.nodes[name].devices]
+    if not devices:
+        return None
+    if not any(model_matches(request.models, device.model) for device in devices):
+        counts: dict[str, int] = {}
+        for device in devices:
+            counts[short_model(device.model)] = counts.get(short_model(device.model), 0) + 1
+        there = ", ".join(f"{model} ({count})" for model, count in sorted(counts.items()))
+        return f"no GPU here is of model {' or '.join(request.models)}; there are: {there}"
+    able = [device for device in devices if _is_meant(request, device)]
+    if not able:
+        return f"the GPUs that are named are of no model {' or '.join(request.models)}; leave one of the two out"
+    nodes = [view.nodes[name].devices for name in sorted(view.nodes)]
+    unshared = sharing_lack([[device for device in node if _is_meant(request, device)] for node in nodes], request)
+    if unshared is not None:
+        return unshared
+    memory = max(device.memory_mib or 0 for device in able)
+    least = max(request.min_memory_mib or 0, request.memory_mib or 0)
+    if least > memory:
+        wanted, most = format_memory(least), format_memory(memory)
+        if wanted == most:
+            wanted, most = f"{least}M", f"{memory}M"
+        return f"no such GPU has {wanted}; the most you can ask for is {most}"
+    compute: tuple[int, ...] = max(device.compute_capability or () for device in able)
+    if request.min_compute is not None and compute < request.min_compute:
+        return (
+            f"no such GPU has compute capability {_dotted(request.min_compute)}; the highest here is {_dotted(compute)}"
+        )
+    if request.share_milli > MILLI_PER_DEVICE:
+        return "a share is at most the whole GPU, 1"
+    return None
+
+
+def _is_meant(request: Request, device: Device) -> bool:
+    named = not request.device_uuids or device.uuid in request.device_uuids
+    return named and model_matches(request.models, device.model)
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(str(number) for number in version) or "unknown"

@@ -1,0 +1,79 @@
+"""Smaller requests that would start now, to suggest to whoever waits."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+from corral.model.allocation import Placement
+from corral.model.fit import Misfit
+from corral.model.job import Job, JobSpec, Request
+from corral.model.plan import Plan, group_of
+from corral.model.view import View
+from corral.scheduling.placing.node_by_node import choose
+from corral.scheduling.queueing.pools import shut_pools
+from corral.scheduling.state.draft import HOST_CAUSES, Ask, Draft, Keeping, draft_of
+from corral.scheduling.state.timeline import Timeline
+
+
+def nearest_that_starts(
+    view: View, wished: JobSpec, plan: Plan | None = None, job: Job | None = None
+) -> Request | None:
+    """The shape nearest to the request that would start now: fewer devices, then fewer conditions; None if none would.
+
+    Only devices on which a job of the speeds of `wished` runs count.
+
+    With a plan, what it keeps for jobs ahead (of `job`, or of anybody new) stays kept.
+    """
+    draft, shut = _after(view, plan, job), shut_pools(view, wished.user, wished.project)
+    for smaller in smaller_requests(wished.request):
+        if isinstance(choose(draft, Ask(smaller, speeds=wished.speeds, shut=shut)), Placement):
+            return smaller
+    return None
+
+
+def _after(view: View, plan: Plan | None, job: Job | None) -> Draft:
+    draft = draft_of(view)
+    if plan is None:
+        return draft
+    for start in plan.starts:
+        if start.job_id in view.jobs and view.jobs[start.job_id].allocation_id is None:
+            draft.take(start.placement.members)
+    now = 0.0 if not plan.reservations else min(reserve.start_at for reserve in plan.reservations)
+    draft.timeline = Timeline(now, draft.free, lambda name: draft.started.get(name, ()), draft.slots_of)
+    promised = {reserve.job_id for reserve in plan.reservations}
+    for reserve in plan.reservations:
+        if job is None or reserve.job_id != job.id:
+            for member in reserve.placement.members:
+                draft.timeline.reserve(member, now, inf)
+    for ahead, misfit in _heads(view, plan):
+        if job is not None and group_of(ahead) == group_of(job):
+            continue
+        if ahead.id not in promised:
+            nodes = None if misfit.node is None or ahead.spec.request.gang_size > 1 else (misfit.node,)
+            draft.keep(Keeping(ahead.id, ahead.spec.request, misfit.cause in HOST_CAUSES, nodes))
+    return draft
+
+
+def _heads(view: View, plan: Plan) -> Iterator[tuple[Job, Misfit]]:
+    """The first job of each queue that found no place, and its misfit."""
+    seen: set[str] = set()
+    for hold in plan.holds:
+        job = view.jobs.get(hold.job_id)
+        if job is not None and hold.misfit is not None and job.spec.queue not in seen:
+            seen.add(job.spec.queue)
+            yield job, hold.misfit
+
+
+def smaller_requests(request: Request) -> list[Request]:
+    """Smaller shapes, nearest first: fewer members, fewer devices, then without one or all conditions on the device."""
+    fewer = [replace(request, gang_size=size) for size in range(request.gang_size - 1, 0, -1)]
+    if not request.device_uuids:
+        fewer += [replace(request, gang_size=1, devices=count) for count in range(request.devices - 1, 0, -1)]
+    anything: dict[str, Any] = {"device_uuids": (), "models": (), "min_memory_mib": None}
+    anything["min_compute"] = request.site_min_compute
+    fewer += [replace(request, **{name: value}) for name, value in anything.items() if getattr(request, name) != value]
+    loose = replace(request, **anything)
+    if loose != request:
+        fewer += [loose, *(replace(loose, gang_size=1, devices=n) for n in range(request.devices - 1, 0, -1))]
+    return fewer
