@@ -46,6 +46,13 @@ def test_a_start_keeps_how_the_wait_was_spent() -> None:
     assert view.advance(commit(view, on("1", "GPU-0")).facts).jobs["1"].waited == (("Resources", 2.0),)
 
 
+def test_the_members_of_a_gang_are_committed_in_the_order_of_their_ranks() -> None:
+    members = tuple(Member("box", (Grant(uuid, 1000),)) for uuid in ("GPU-2", "GPU-0"))
+    view = with_jobs(box(), job(1))
+    view = view.advance(commit(view, Start("1", Placement(members), "test")).facts)
+    assert view.allocations["1.1"].placement.uuids == view.jobs["1"].devices == ("GPU-0", "GPU-2")
+
+
 def test_only_live_jobs_are_evicted() -> None:
     view = with_jobs(box(), job(1), job(2))
     view = view.advance(commit(view, on("1", "GPU-0")).facts)

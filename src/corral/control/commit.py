@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from corral.lifecycle import transitions
+from corral.lifecycle.members import ranked
 from corral.model.allocation import GpuInfo, Placement
 from corral.model.fact import Fact
 from corral.model.fit import Misfit
@@ -36,10 +37,9 @@ def commit_starts(
         job = draft.view.jobs.get(start.job_id)
         if job is None or not _may_start(job) or verify(draft.view, start) is not None:
             continue
-        enforcement = enforce(job, start.placement, draft.view)
-        step = transitions.start(
-            job, start.placement, describe(draft.view, start), waited(job), at, enforcement=enforcement
-        )
+        placement = ranked(start.placement, draft.view.nodes.values())
+        enforcement = enforce(job, placement, draft.view)
+        step = transitions.start(job, placement, describe(draft.view, start), waited(job), at, enforcement=enforcement)
         draft.apply(step)
         facts.extend(step)
         allocation_ids.append(f"{job.id}.{job.launches + 1}")

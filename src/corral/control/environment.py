@@ -1,16 +1,24 @@
-"""What a job finds in its environment."""
+"""What is launched of a job: a launch for each of its members, with all that the member finds in its environment."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from corral.model.allocation import Allocation
-from corral.model.device import Device
-from corral.model.job import Job
-from corral.model.launch import Launch
+from corral.model.allocation import Allocation, Grant, Member
+from corral.model.device import Device, Node
+from corral.model.job import Job, JobKind
+from corral.model.launch import DeviceUse, Launch
+from corral.model.tenant import Tenant
 from corral.model.units import format_memory
 from corral.model.view import View
+from corral.ports.node import Rendezvous
 
 SLURM_MARK = "CORRAL_SBATCH"
 """The client sets it for scripts with #SBATCH lines, to the number of their tasks."""
+
+_OF_ANOTHER_JOB = frozenset(
+    {"CORRAL_ARRAY_ID", "CORRAL_ARRAY_INDEX", "CORRAL_GANG_SIZE", "CORRAL_NODES", "CORRAL_RANK"}
+)
+"""What a job that was submitted from within another would take for its own."""
 
 
 def stale_notes(view: View, allocation: Allocation) -> tuple[str, ...]:
@@ -87,3 +95,170 @@ def launch_of(job: Job, allocation: Allocation, devices: Mapping[str, Device], h
         cpu_milli=sum(member.cpu_milli for member in members),
         host_memory_mib=sum(member.host_memory_mib for member in members),
     )
+
+
+def launches_of(job: Job, allocation: Allocation, view: View, notes: Sequence[str] = ()) -> tuple[Launch, ...]:
+    """A launch for each member of the allocation, in the order of their ranks; `notes` go to the log of each.
+
+    A member finds its submitter's environment with Corral's own variables over it, and sees its own devices alone:
+    without any, CUDA_VISIBLE_DEVICES is set and empty. Members of a gang are told their rank and who else there is. A
+    script is not: it runs once, and what it starts on the members with `srun` is. One with lines for Slurm finds
+    the names that such scripts use. A device that its node does not have any more is missing among the launch's uses.
+    """
+    members = allocation.placement.members
+    given = {name: value for name, value in job.spec.env if name not in _OF_ANOTHER_JOB}
+    shared = {**given, **_of_the_job(job, allocation)}
+    launches = []
+    for rank, member in enumerate(members):
+        devices = _devices(view.nodes.get(member.node))
+        own = {**shared, **_of_the_devices(member, devices)}
+        if len(members) > 1:
+            own |= _of_the_member(members, rank, with_ranks=not job.spec.script)
+        if SLURM_MARK in given:
+            own |= _of_slurm(job, given, members, rank)
+        launches.append(
+            Launch(
+                allocation.id,
+                job,
+                tuple(sorted(own.items())),
+                (*job.spec.notes, *notes, *_stale(view, member, devices)),
+                cpu_milli=member.cpu_milli,
+                host_memory_mib=member.host_memory_mib,
+                rank=rank,
+                members=len(members),
+                node=member.node,
+                runtime="process" if job.spec.kind is JobKind.RUN else "watch",
+                uses=_uses(view, allocation, rank, devices),
+            )
+        )
+    return tuple(launches)
+
+
+def with_rendezvous(launches: Sequence[Launch], rendezvous: Rendezvous) -> tuple[Launch, ...]:
+    """The launches of a gang, each told where all of them meet."""
+    where = {"MASTER_ADDR": rendezvous.address, "MASTER_PORT": str(rendezvous.port)}
+    return tuple(replace(one, env=tuple(sorted({**dict(one.env), **where}.items()))) for one in launches)
+
+
+def _of_the_job(job: Job, allocation: Allocation) -> dict[str, str]:
+    variables = {
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CORRAL_JOB_ID": job.id,
+        "CORRAL_JOB_NAME": job.spec.name,
+        "CORRAL_ATTEMPT": str(allocation.attempt),
+    }
+    if job.array_id is not None:
+        variables |= {"CORRAL_ARRAY_ID": job.array_id, "CORRAL_ARRAY_INDEX": str(job.array_index)}
+    return variables
+
+
+def _of_the_devices(member: Member, devices: Mapping[str, Device]) -> dict[str, str]:
+    uuids = [grant.uuid for grant in member.grants]
+    return {
+        "CUDA_VISIBLE_DEVICES": ",".join(uuids),
+        "CORRAL_NODE": member.node,
+        "CORRAL_GPUS": str(len(uuids)),
+        "CORRAL_GPU_INDICES": ",".join(str(devices[uuid].index) for uuid in uuids if uuid in devices),
+    }
+
+
+def _of_the_member(members: Sequence[Member], rank: int, *, with_ranks: bool) -> dict[str, str]:
+    """The member's place in its gang: in Corral's words, and in those of torch.distributed and its like."""
+    nodes = [member.node for member in members]
+    variables = {
+        "CORRAL_GANG_SIZE": str(len(nodes)),
+        "CORRAL_RANK": str(rank),
+        "CORRAL_NODES": ",".join(nodes),
+    }
+    if with_ranks:
+        node = nodes[rank]
+        variables |= {
+            "RANK": str(rank),
+            "WORLD_SIZE": str(len(nodes)),
+            "LOCAL_RANK": str(nodes[:rank].count(node)),
+            "LOCAL_WORLD_SIZE": str(nodes.count(node)),
+            "NODE_RANK": str(_distinct(nodes).index(node)),
+        }
+    return variables
+
+
+def _of_slurm(job: Job, given: Mapping[str, str], members: Sequence[Member], rank: int) -> dict[str, str]:
+    """Output variables of sbatch(1), but none by which MPI and its kind would take this for a Slurm cluster."""
+    spec, marked = job.spec, given.get(SLURM_MARK, "")
+    tasks = max(len(members), int(marked) if marked.isdecimal() and len(marked) < 10 else 1)
+    node, nodes = members[rank].node, _distinct([member.node for member in members])
+    names = {
+        "SLURM_JOB_ID": job.id,
+        "SLURM_JOB_NAME": spec.name,
+        "SLURM_SUBMIT_DIR": given.get("PWD", spec.workdir),
+        "SLURM_GPUS_ON_NODE": str(sum(len(member.grants) for member in members if member.node == node)),
+        "SLURM_JOB_NUM_NODES": str(len(nodes)),
+        "SLURM_NNODES": str(len(nodes)),
+    }
+    if tasks > 1:  # of one, some frameworks would conclude that srun starts their processes
+        names |= {"SLURM_NTASKS": str(tasks), "SLURM_PROCID": "0", "SLURM_LOCALID": "0"}
+        names["SLURM_NODEID"] = str(nodes.index(node))
+    if len(nodes) > 1:
+        names["SLURM_JOB_NODELIST"] = ",".join(nodes)
+    if spec.request.cpu_milli:
+        names["SLURM_CPUS_PER_TASK"] = str(-(-spec.request.cpu_milli * len(members) // (1000 * tasks)))
+    if job.array_id is not None:
+        names |= {"SLURM_ARRAY_JOB_ID": job.array_id, "SLURM_ARRAY_TASK_ID": str(job.array_index)}
+    return names
+
+
+def _distinct(nodes: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(nodes))
+
+
+def _devices(node: Node | None) -> dict[str, Device]:
+    return {} if node is None else {device.uuid: device for device in node.devices}
+
+
+def _uses(view: View, allocation: Allocation, rank: int, devices: Mapping[str, Device]) -> tuple[DeviceUse, ...]:
+    """The member's devices. Those who came before it on them are other jobs, and members of lower rank."""
+    members = allocation.placement.members
+    return tuple(
+        DeviceUse(
+            device=devices[grant.uuid],
+            whole=devices.get(devices[grant.uuid].parent_uuid or ""),
+            tenants=(
+                *(
+                    tenant
+                    for other_id in view.holders.get(grant.uuid, ())
+                    if other_id != allocation.id
+                    for member in view.allocations[other_id].placement.members
+                    for tenant in _tenants(view, view.allocations[other_id], member, grant.uuid)
+                ),
+                *(tenant for member in members[:rank] for tenant in _tenants(view, allocation, member, grant.uuid)),
+            ),
+            newcomer=_tenant(view, allocation, members[rank], grant),
+        )
+        for grant in members[rank].grants
+        if grant.uuid in devices
+    )
+
+
+def _tenants(view: View, allocation: Allocation, member: Member, uuid: str) -> list[Tenant]:
+    return [_tenant(view, allocation, member, grant) for grant in member.grants if grant.uuid == uuid]
+
+
+def _tenant(view: View, allocation: Allocation, member: Member, grant: Grant) -> Tenant:
+    job = view.jobs.get(allocation.job_id)
+    cores = None if job is None else job.spec.request.cores_percent
+    return Tenant(allocation.job_id, allocation.user, grant, cores, alone=len(member.grants) == 1)
+
+
+def _stale(view: View, member: Member, devices: Mapping[str, Device]) -> list[str]:
+    """Lines for the member's log about devices that it shares with processes which only hold memory."""
+    notes = []
+    for grant in member.grants:
+        condition, device = view.conditions.get(grant.uuid), devices.get(grant.uuid)
+        if condition is not None and device is not None and condition.strangers and condition.stale:
+            held_mib = sum(process.memory_mib or 0 for process in condition.strangers)
+            owners = ", ".join(sorted({process.user or f"pid {process.pid}" for process in condition.strangers}))
+            notes.append(
+                f"warning: GPU {device.index} is stale: processes of {owners} hold {format_memory(held_mib)} of it "
+                f"and have not used it for a while; {format_memory(condition.memory_free_mib)} is left"
+            )
+    return notes

@@ -153,7 +153,7 @@ class JobSpec:
         retries: further attempts after a failure or a loss.
         after: what must have become of other jobs first, as `corral.model.dependency` writes it.
         begin_at: not to be started before, in Unix seconds; None is at once.
-        output, error, open_mode: as `Submission` has them.
+        output, error, open_mode, script: as `Submission` has them.
         speeds: how fast the job runs on each device model, (model, speed) pairs; 0 is cannot.
         checkpoint_signal: sent to the job's processes before it is stopped to make room, or at its time limit, such as
             "USR1"; None is none.
@@ -192,6 +192,7 @@ class JobSpec:
     output: str | None = None
     error: str | None = None
     open_mode: str | None = None
+    script: bool = False
 
 
 @dataclass(frozen=True, slots=True)

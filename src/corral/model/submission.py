@@ -26,6 +26,8 @@ class Submission:
         begin_at: not to be started before (Unix seconds); None, or a moment that is past, is at once.
         output, error: patterns of files for standard output and error in place of the log, as `corral.model.output`
             has them, seen from `workdir`; error goes with output unless it has its own.
+        script: the command runs a script: of a gang at rank 0 alone, where `srun` starts work on all members. A command
+            that is none runs on every member.
         open_mode: "append" or "truncate" each time it starts; None truncates the first time and appends later.
         priority, retries: None takes the site's default.
         nice: in place of a priority, as sbatch(1) has it: 100 is one step behind the site's default.
@@ -67,3 +69,4 @@ class Submission:
     exclusive: bool = False
     speeds: tuple[tuple[str, float], ...] = ()
     nice: int | None = None
+    script: bool = False

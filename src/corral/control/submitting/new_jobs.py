@@ -51,6 +51,7 @@ def spec_of(submission: Submission, caller: Caller, limits: Limits, owner: Proce
         output=submission.output,
         error=submission.error,
         open_mode=submission.open_mode,
+        script=submission.script,
         env=_shared(tuple(sorted(submission.env.items()))),
         workdir=submission.workdir,
         umask=submission.umask,
