@@ -11,14 +11,18 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from corral.clock import SystemClock
 from corral.config import Settings
+from corral.model.device import DeviceSample, Node
 from corral.model.view import View
+from corral.ports.node import News
 from corral.telemetry.discover import discover
 from corral.telemetry.nvml import open_nvml
 from corral.telemetry.sampler import Sampler
+from corral.telemetry.watched_node import WatchedNode
 from tests.nvml_stub import build_stub
 
 SAMPLES = 2_000
@@ -54,7 +58,14 @@ def one_sample() -> None:
 def the_sampler() -> None:
     told: list[object] = []
     before_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    sampler = Sampler(discover(SystemClock()), SystemClock(), Settings(), view=View, observe=told.extend)
+    node = WatchedNode("here", SystemClock(), Settings(), view=View, observe=told.extend)
+
+    def listener(found: Node | None, samples: Sequence[DeviceSample]) -> None:
+        visit = node.hear(News(1, "only", time.time(), node=found, samples=tuple(samples)))
+        if visit is not None:
+            node.readmit(visit)
+
+    sampler = Sampler(discover(SystemClock()), SystemClock(), Settings(), listener=listener)
     sampler.start()
     told.clear()
     began_s, before_s = time.perf_counter(), time.process_time()

@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import corral
 from corral.api.app import create_app
@@ -32,6 +32,7 @@ from corral.control.watching.idle_gpus import IdleWatch
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.device import Node
 from corral.model.errors import BackendFailed, Conflict, CorralError, Refused
+from corral.model.fact import Observation
 from corral.model.home import Home, find_home
 from corral.model.job import JobKind
 from corral.model.launch import Lineage, Origin
@@ -40,9 +41,11 @@ from corral.model.printable import printable
 from corral.model.rows import ServerInfo
 from corral.model.view import View
 from corral.node.file_inspector import HostFileInspector
+from corral.node.news import NewsBuffer
 from corral.pid_file import read_pid, write_pid
 from corral.plugins.orders import load_policies
 from corral.ports.ledger import Decided
+from corral.ports.node import NodeAgent, ServiceLost
 from corral.ports.runtime import Runtime
 from corral.runtimes.disk import Disks, explained, is_full
 from corral.runtimes.process.joblog import append_note
@@ -58,6 +61,8 @@ from corral.sharing.guard import GuardPolicy
 from corral.sharing.mps import Mps
 from corral.telemetry.attribution import SERVICE, Attribution
 from corral.telemetry.discover import discover
+from corral.telemetry.host import host_node
+from corral.telemetry.hub import Hub
 from corral.telemetry.processes import HostProcesses
 from corral.telemetry.sampler import Sampler
 
@@ -103,19 +108,20 @@ class Server:
         self._runtimes = self._make_runtimes()
         self._mps = mps = make_mps(home.root, settings)
         self._arrangement = Arrangement(settings.sharing, settings.vgpu, one_user=mps.one_user, unfit=mps.unfit)
+        self._news = NewsBuffer(self._clock)
         self._sampler = Sampler(
             self._source,
             self._clock,
             settings,
-            view=self._ledger.view,
-            observe=self._ledger.observe,
+            listener=self._news.sampled,
             attribution=Attribution(self._clock, origins=self._origins, home=str(home.root)),
             arrange=self._arrange,
         )
+        self._hub = _HubOfThisHost(self._news, self._sampler, self._ledger, self._clock, settings)
         self._core = ControlCore(
             self._ledger,
             self._runtimes,
-            self._sampler,
+            self._hub,
             self._processes,
             self._clock,
             inspector=self._inspector,
@@ -147,6 +153,7 @@ class Server:
                 if warning is not None:
                     log.warning("%s", warning)
             self._sampler.start()
+            self._hub.start(self._hub)
             # Behind the first observations in the ledger's queue: nobody is answered before the devices are known.
             self._ledger.commit(lambda _: Decided((), None)).result()
             self._site.begin()
@@ -180,6 +187,7 @@ class Server:
         self._inspector.close()
         for runtime in dict.fromkeys(self._runtimes.values()):
             runtime.close()
+        self._hub.stop()
         self._sampler.stop()
         self._source.close()
         self._ledger.close()
@@ -229,7 +237,7 @@ class Server:
         settings, ledger = self._settings, self._ledger
         stopper = Stopper(ledger, self._clock, self._core.dispatcher.stop)
         policy = GuardPolicy(settings.guard_grace_s, settings.guard_reserve_mib)
-        guard = MemoryGuard(ledger, self._sampler, self._clock, policy=policy, tell=self._tell, stopper=stopper)
+        guard = MemoryGuard(ledger, self._hub, self._clock, policy=policy, tell=self._tell, stopper=stopper)
         # Twice as often as samples are taken, so that none waits for long to be judged.
         patrols = [
             Patrol("memory-guard", guard.look, settings.sample_interval_s / 2),
@@ -239,7 +247,7 @@ class Server:
             patrols.append(Patrol("mps-watch", DaemonWatch(ledger, mps, self._tell, stopper).look, MPS_INTERVAL_S))
         if settings.reclaim_idle_after_s is not None:
             idle = IdlePolicy(settings.reclaim_idle_after_s, settings.reclaim_idle_grace_s)
-            watch = IdleWatch(ledger, self._sampler, self._clock, policy=idle, tell=self._tell, stopper=stopper)
+            watch = IdleWatch(ledger, self._hub, self._clock, policy=idle, tell=self._tell, stopper=stopper)
             patrols.append(Patrol("idle-watch", watch.look, IDLE_INTERVAL_S))
         return tuple(patrols)
 
@@ -285,6 +293,35 @@ class Server:
             mock=self._described,
             uptime_s=self._clock.now() - self._started_at,
         )
+
+
+class _HubOfThisHost(Hub):
+    """The hub of a server that has its own host alone, and samples it itself."""
+
+    def __init__(
+        self, news: NewsBuffer, sampler: Sampler, ledger: SqlLedger, clock: SystemClock, settings: Settings
+    ) -> None:
+        agent = cast(NodeAgent, _NewsOfThisHost(news))
+        super().__init__({host_node().name: agent}, clock, settings, view=ledger.view, observe=ledger.observe)
+        self._sampler, self._ledger = sampler, ledger
+
+    def refresh(self, uuids: Sequence[str], timeout_s: float) -> tuple[Observation, ...]:
+        before = self._ledger.view()
+        return self.judged(self._sampler.refresh(uuids, timeout_s), before)
+
+    def on_return(self, node: str, visit: int) -> None:
+        self.readmit(node, visit)
+
+    def on_launches(self, node: str, launch_ids: tuple[str, ...]) -> None: ...
+
+    def on_services_lost(self, node: str, lost: tuple[ServiceLost, ...]) -> None: ...
+
+    def on_gone(self, node: str) -> None: ...
+
+
+class _NewsOfThisHost:
+    def __init__(self, buffer: NewsBuffer) -> None:
+        self.news = buffer.since
 
 
 def _first_view(settings: Settings) -> View:

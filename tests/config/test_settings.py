@@ -124,6 +124,9 @@ def test_settings_that_contradict_each_other_are_refused(path: Path) -> None:
     assert "line 1: stale_sample (10s) must be at least twice sample_interval (8s)" in refusal(
         path, "sample_interval: 8s\n"
     )
+    assert "line 1: node_gone_after (300s) must be at least twice node_silent_after (200s)" in refusal(
+        path, "node_silent_after: 200s\n"
+    )
     assert "line 2: retry_backoff_max (1s) is less than retry_backoff (5s)" in refusal(
         path, "retry_backoff: 5s\nretry_backoff_max: 1s\n"
     )

@@ -1,4 +1,4 @@
-"""The sampler on the stub driver and on mock devices: what it tells and what not, and how it bears a hang."""
+"""The sampler on the stub driver and on mock devices: what the server is told of it, and how it bears a hang."""
 
 import logging
 import threading
@@ -16,11 +16,13 @@ from corral.model.device import DeviceCondition, DeviceProcess, DeviceSample, No
 from corral.model.errors import BackendFailed
 from corral.model.fact import AllocationMade, ConditionObserved, Observation
 from corral.model.view import View
+from corral.ports.node import News
 from corral.ports.telemetry import Source
 from corral.telemetry.discover import discover
 from corral.telemetry.host import host_node
 from corral.telemetry.mock import MockSource
 from corral.telemetry.sampler import Sampler
+from corral.telemetry.watched_node import WatchedNode
 from tests.nvml_stub import NvmlStub, stub_uuid
 
 ROW = '[[devices]]\nmother_uuid = "{uuid}"\nmodel_name = "GPU"\nmemory_size = "8G"\n{extra}\n'
@@ -47,27 +49,48 @@ class Listener:
         return self.view.conditions[uuid]
 
 
+class SampledNode:
+    """A sampler, and a server that hears it without delay."""
+
+    def __init__(self, source: Source, settings: Settings, listener: Listener) -> None:
+        self.node = WatchedNode("n", SystemClock(), settings, view=lambda: listener.view, observe=listener.observe)
+        self.sampler = Sampler(source, SystemClock(), settings, listener=self.hear)
+        self._listener = listener
+
+    def hear(self, node: Node | None, samples: Sequence[DeviceSample]) -> None:
+        visit = self.node.hear(News(1, "only", time.time(), node=node, samples=tuple(samples)))
+        if visit is not None:
+            self.node.readmit(visit)
+
+    def latest(self) -> dict[str, DeviceSample]:
+        return self.node.samples()
+
+    def refresh(self, uuids: Sequence[str], timeout_s: float) -> tuple[ConditionObserved, ...]:
+        before = self._listener.view
+        return self.node.judged(self.sampler.refresh(uuids, timeout_s), before)
+
+
 @pytest.fixture
 def listener() -> Listener:
     return Listener()
 
 
-Start = Callable[..., Sampler]
+Start = Callable[..., SampledNode]
 
 
 @pytest.fixture
 def start(listener: Listener) -> Iterator[Start]:
     started = []
 
-    def start(source: Source, settings: Settings = FAST) -> Sampler:
-        sampler = Sampler(source, SystemClock(), settings, view=lambda: listener.view, observe=listener.observe)
-        started.append(sampler)
-        sampler.start()
-        return sampler
+    def start(source: Source, settings: Settings = FAST) -> SampledNode:
+        sampled = SampledNode(source, settings, listener)
+        started.append(sampled)
+        sampled.sampler.start()
+        return sampled
 
     yield start
-    for sampler in started:
-        sampler.stop()
+    for sampled in started:
+        sampled.sampler.stop()
 
 
 @pytest.fixture
@@ -91,7 +114,7 @@ def rewrite(path: Path, text: str) -> None:
     draft.rename(path)
 
 
-def passes(sampler: Sampler, uuid: str = "a") -> None:
+def passes(sampler: SampledNode, uuid: str = "a") -> None:
     """Wait until the sampler has been over all devices a few times more, and has told what there was to tell."""
     for _ in range(4):
         before = sampler.latest()[uuid].taken_at
@@ -163,9 +186,8 @@ def test_what_a_refresh_found_does_not_outlast_its_cause(start: Start, listener:
 
 
 def test_a_device_that_is_not_there_comes_back_unreadable(start: Start, path: Path) -> None:
-    (observation,) = start(MockSource(path, SystemClock())).refresh(["z"], PATIENCE_S)
-    assert isinstance(observation, ConditionObserved)
-    assert observation.condition.unreadable == "there is no such device on this machine"
+    (sample,) = start(MockSource(path, SystemClock())).sampler.refresh(["z"], PATIENCE_S)
+    assert (sample.uuid, sample.fault) == ("z", "there is no such device on this machine")
 
 
 def test_a_process_of_the_job_that_holds_the_device_is_no_stranger(
@@ -270,10 +292,10 @@ def test_a_hot_gpu_is_unhealthy_until_it_has_cooled_down(
 
 def test_a_stopped_sampler_tells_nothing_more(start: Start, listener: Listener, path: Path) -> None:
     sampler = start(MockSource(path, SystemClock()))
-    sampler.stop()
+    sampler.sampler.stop()
     told = list(listener.told)
     rewrite(path, ROW.format(uuid="a", extra="lost = true"))
-    eventually(lambda: not sampler._thread.is_alive())
+    eventually(lambda: not sampler.sampler._thread.is_alive())
     assert listener.told == told
 
 

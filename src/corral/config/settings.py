@@ -6,6 +6,7 @@ of its settings would hand out GPUs by rules that nobody chose.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -34,6 +35,13 @@ if TYPE_CHECKING:
     from yaml.nodes import Node, ScalarNode
 
 
+class OnIsolation(StrEnum):
+    """What becomes of the jobs of a node that has lost its server."""
+
+    RUN = "run"
+    STOP = "stop"
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What a site may decide. In the file a key has no unit in its name and its value has one: `stale_after: 30m`.
@@ -41,6 +49,9 @@ class Settings:
     Attributes:
         sample_interval_s: how often the devices are sampled.
         stale_sample_s: a device whose last sample is older cannot be read, and nothing starts on it.
+        node_silent_after_s: a node that has not answered for so long has no readable devices, and nothing starts there.
+        node_gone_after_s: then its jobs are lost, or run again elsewhere where they may.
+        on_isolation: what an agent that its server has not asked for so long does with its jobs.
         stale_after_s: a stranger's process that has not used its device for so long leaves the device stale.
         lend_stale: a stale device counts as free for the memory it has left.
         accept_in_use: a device that strangers use is handed out too when enough memory is free on it.
@@ -86,6 +97,9 @@ class Settings:
 
     sample_interval_s: float = 1.0
     stale_sample_s: float = 10.0
+    node_silent_after_s: float = 10.0
+    node_gone_after_s: float = 300.0
+    on_isolation: OnIsolation = OnIsolation.RUN
     stale_after_s: float = 1800.0
     lend_stale: bool = False
     accept_in_use: bool = False
@@ -199,6 +213,13 @@ def _merge_sections(path: Path, found: KeyGroup) -> None:
 
 
 def _check_together(path: Path, settings: Settings, lines: dict[str, str]) -> None:
+    if settings.node_gone_after_s < 2 * settings.node_silent_after_s:
+        where = lines.get("node_gone_after") or lines["node_silent_after"]
+        raise Refused(
+            f"{path}, {where}: node_gone_after ({settings.node_gone_after_s:g}s) must be at least twice "
+            f"node_silent_after ({settings.node_silent_after_s:g}s)",
+            field="node_gone_after",
+        )
     if settings.stale_sample_s < 2 * settings.sample_interval_s:
         where = lines.get("stale_sample") or lines["sample_interval"]
         raise Refused(
@@ -319,6 +340,9 @@ _HOUR_S = 3600.0
 _SETTINGS: dict[str, tuple[str, NodeReader]] = {
     "sample_interval": ("sample_interval_s", one(duration(0.1, _HOUR_S))),
     "stale_sample": ("stale_sample_s", one(duration(0.2, 24 * _HOUR_S))),
+    "node_silent_after": ("node_silent_after_s", one(duration(0.2, _HOUR_S))),
+    "node_gone_after": ("node_gone_after_s", one(duration(0.4, 30 * 24 * _HOUR_S))),
+    "on_isolation": ("on_isolation", one(one_of(OnIsolation))),
     "stale_after": ("stale_after_s", one(duration(1.0, 365 * 24 * _HOUR_S))),
     "lend_stale": ("lend_stale", one(yes_or_no)),
     "accept_in_use": ("accept_in_use", one(yes_or_no)),

@@ -99,6 +99,21 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
+class Silence:
+    """Why nothing starts on a node that the server has no contact with.
+
+    Attributes:
+        since: when it was last heard, or when it came back, Unix seconds.
+        reason: a sentence for a person, without its full stop.
+        gone: so long that its jobs are given up.
+    """
+
+    since: float
+    reason: str
+    gone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceProcess:
     """A process that uses a device, as the driver reports it, joined to what the host knows of it.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from corral.model.allocation import Allocation, Reserve
-from corral.model.device import DeviceCondition, Node
+from corral.model.device import DeviceCondition, Node, Silence
 from corral.model.job import Job
 from corral.model.queue import Limits, Pool, Project, Queue
 
@@ -93,6 +93,14 @@ class NodeGone:
 
 
 @dataclass(frozen=True, slots=True)
+class SilenceObserved:
+    """A node does not answer, or is not yet ready again; None: it is ready."""
+
+    node: str
+    silence: Silence | None
+
+
+@dataclass(frozen=True, slots=True)
 class ConditionObserved:
     """What telemetry now says of a device. Its `cordoned` is ignored: cordons are facts."""
 
@@ -116,6 +124,6 @@ class SiteArranged:
     limits: Limits = field(default_factory=Limits)
 
 
-Observation = NodeObserved | NodeGone | ConditionObserved | StartsPromised | SiteArranged
+Observation = NodeObserved | NodeGone | SilenceObserved | ConditionObserved | StartsPromised | SiteArranged
 
 Delta = Fact | Observation

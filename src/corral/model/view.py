@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from corral.model.allocation import Allocation, Placement, Reserve
-from corral.model.device import MEMORY_WEIGHT, Device, DeviceCondition, Node
+from corral.model.device import MEMORY_WEIGHT, Device, DeviceCondition, Node, Silence
 from corral.model.fact import (
     AllocationEnded,
     AllocationMade,
@@ -23,6 +23,7 @@ from corral.model.fact import (
     NodeGone,
     NodeObserved,
     Observation,
+    SilenceObserved,
     SiteArranged,
     StartsPromised,
 )
@@ -40,6 +41,7 @@ class View:
     Attributes:
         version: grows with every delta; equal versions of one server are equal views.
         nodes: by name.
+        silences: why nothing starts on a node that does not answer, by its name; also of nodes that never did.
         conditions: by device UUID; a device without one has not been sampled yet and is not handed out.
         cordons: reason by device UUID.
         jobs: by id; one that ended is still here until the view that its end made is published.
@@ -59,6 +61,7 @@ class View:
 
     version: int = 0
     nodes: Mapping[str, Node] = field(default_factory=lambda: EMPTY)
+    silences: Mapping[str, Silence] = field(default_factory=lambda: EMPTY)
     conditions: Mapping[str, DeviceCondition] = field(default_factory=lambda: EMPTY)
     cordons: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     jobs: Mapping[str, Job] = field(default_factory=lambda: EMPTY)
@@ -222,6 +225,11 @@ class ViewDraft:
                 self._own("nodes")[node.name] = node
             case NodeGone(name=name):
                 self._own("nodes").pop(name, None)
+                self._own("silences").pop(name, None)
+            case SilenceObserved(node=name, silence=None):
+                self._own("silences").pop(name, None)
+            case SilenceObserved(node=name, silence=silence):
+                self._own("silences")[name] = silence
             case StartsPromised(reservations=reservations):
                 self._view = _amended(self._view, promises={one.job_id: one for one in reservations})
             case SiteArranged(queues=queues, projects=projects, pools=pools, limits=limits):

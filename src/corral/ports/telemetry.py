@@ -1,10 +1,14 @@
-"""What reads the devices of a host, and what control hears of it."""
+"""What reads the devices of a host, and what control hears of all hosts."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 from corral.model.device import DeviceSample, Node
 from corral.model.fact import Observation
+from corral.model.view import View
+from corral.ports.node import ServiceLost
 
 
 class Source(Protocol):
@@ -25,8 +29,49 @@ class Source(Protocol):
         ...
 
 
+class NodeListener(Protocol):
+    """Who is told what happens on nodes, on a thread of the hub's: each call must return at once."""
+
+    def on_launches(self, node: str, launch_ids: tuple[str, ...]) -> None:
+        """The reports of these launches are new."""
+        ...
+
+    def on_services_lost(self, node: str, lost: tuple[ServiceLost, ...]) -> None:
+        """Sharing services of devices have died, and with them the work that used them."""
+        ...
+
+    def on_return(self, node: str, visit: int) -> None:
+        """The node is there, for the first time or again, or its agent was restarted.
+
+        Nothing starts on it until it was reconciled, which `NodeTelemetry.readmit(node, visit)` says.
+        """
+        ...
+
+    def on_gone(self, node: str) -> None:
+        """The node has not answered for `node_gone_after`; called once until it is heard again."""
+        ...
+
+
+class Contact(StrEnum):
+    """How the server and a node stand: only on a node that is ready does anything start."""
+
+    READY = "ready"
+    RETURNING = "returning"
+    SILENT = "silent"
+    GONE = "gone"
+
+
+@dataclass(frozen=True, slots=True)
+class NodeContact:
+    """Whether a node answers. `last_seen_at` is when it last did, Unix seconds, None where it never has."""
+
+    node: str
+    contact: Contact
+    last_seen_at: float | None
+
+
 class Telemetry(Protocol):
-    """What control needs of the sampler."""
+    """What control needs of the samples of one host."""
 
     def latest(self) -> dict[str, DeviceSample]:
         """The last sample of each device by UUID, however old."""
@@ -34,4 +79,27 @@ class Telemetry(Protocol):
 
     def refresh(self, uuids: Sequence[str], timeout_s: float) -> tuple[Observation, ...]:
         """Sample these devices now; a device that does not answer in time comes back unreadable."""
+        ...
+
+
+class NodeTelemetry(Protocol):
+    """What control needs of the hub, which hears all nodes."""
+
+    def latest(self) -> dict[str, DeviceSample]:
+        """The last sample of each device by UUID, without those of nodes that do not answer."""
+        ...
+
+    def judged(self, samples: Sequence[DeviceSample], before: View) -> tuple[Observation, ...]:
+        """What samples that were asked for mean, for the ledger; `before` is the view as they were asked for.
+
+        A device that no node has, and one whose node is not ready, comes back unreadable.
+        """
+        ...
+
+    def readmit(self, node: str, visit: int) -> None:
+        """The node was reconciled after this visit began: things may start there. Nothing, where it left meanwhile."""
+        ...
+
+    def contacts(self) -> tuple[NodeContact, ...]:
+        """Every node that there should be, by name."""
         ...

@@ -43,7 +43,9 @@ class _Told:
 class StateLog:
     """Compares devices from look to look, and logs what has changed. Not safe between threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, node: str | None = None) -> None:
+        """`node` is put before the devices' indices, where there are several nodes."""
+        self._prefix = "" if node is None else f"{node}:"
         self._told: dict[str, _Told] | None = None
         self._names: dict[str, str] = {}
 
@@ -67,7 +69,7 @@ class StateLog:
         first, known = self._told is None, self._told or {}
         for uuid in known.keys() - devices.keys():
             logger.warning("GPU %s is gone: the driver no longer names it", self._names[uuid])
-        self._names = {uuid: f"{device.index} ({uuid})" for uuid, device in devices.items()}
+        self._names = {uuid: f"{self._prefix}{device.index} ({uuid})" for uuid, device in devices.items()}
         for uuid in [] if first else [uuid for uuid in devices if uuid not in known]:
             logger.info("GPU %s is new", self._names[uuid])
         self._told = {uuid: known.get(uuid) or _Told(since_s=now_s) for uuid in devices}

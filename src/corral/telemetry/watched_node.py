@@ -1,0 +1,180 @@
+"""One node as the server hears it: its devices, and whether it answers. Time comes from a clock; there is no thread."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from corral.clock import Clock
+from corral.config import Settings
+from corral.model.device import DeviceProcess, DeviceSample, Silence
+from corral.model.fact import ConditionObserved, NodeObserved, Observation, SilenceObserved
+from corral.model.units import format_duration
+from corral.model.view import View
+from corral.ports.node import News
+from corral.ports.telemetry import Contact, NodeContact
+from corral.telemetry.standings import Standings
+from corral.telemetry.state_log import StateLog
+
+logger = logging.getLogger(__name__)
+
+CLOCKS_AGREE_S = 1.0
+"""Clocks of two hosts that differ by less are taken to agree, for the way of a message takes time, too."""
+
+
+class WatchedNode:
+    """Judges the news of a node, and tells the ledger what matters of them. Safe between threads.
+
+    The node is ready once it was heard and then readmitted; it is silent `settings.node_silent_after_s` after it was
+    heard last, and gone after `settings.node_gone_after_s`. Until it is ready none of its devices can be read.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        clock: Clock,
+        settings: Settings,
+        *,
+        view: Callable[[], View],
+        observe: Callable[[Sequence[Observation]], None],
+        title: str | None = None,
+    ) -> None:
+        """`title` is what log lines call its devices' node, None where there is only one node."""
+        self.name = name
+        self._clock = clock
+        self._silent_after_s = settings.node_silent_after_s
+        self._gone_after_s = settings.node_gone_after_s
+        self._view = view
+        self._observe = observe
+        self._lock = threading.Lock()
+        self._standings = Standings(settings)
+        self._state_log = StateLog(title)
+        self._view_before = view()
+        self._epoch: str | None = None
+        self._visit = 0
+        self._contact = Contact.SILENT
+        self._silence: Silence | None = Silence(clock.now(), f"node {name} has not answered yet")
+        self._heard_at: float | None = None
+        self._heard_s = clock.monotonic()
+        self._clock_difference_s = 0.0
+
+    def expect(self) -> None:
+        """Let the ledger know that the node should be there, and that nothing was heard of it yet."""
+        with self._lock:
+            self._tell([SilenceObserved(self.name, self._silence)])
+
+    def hear(self, news: News) -> int | None:
+        """Take in what the node told. The number of its visit where it has come, or come back; None otherwise."""
+        with self._lock:
+            self._heard_s, self._heard_at = self._clock.monotonic(), self._clock.now()
+            visit = self._come(news.epoch)
+            observations: list[Observation] = []
+            if news.node is not None:
+                node = replace(news.node, name=self.name)
+                self._standings.take(node)
+                observations.append(NodeObserved(node))
+            if visit is not None:
+                observations.append(SilenceObserved(self.name, self._silence))
+            view = self._view()
+            samples = self._by_own_clock(news.samples, news.now)
+            self._standings.record(samples, (self._view_before, view), self._heard_s)
+            self._view_before = view
+            self._tell(observations)
+            return visit
+
+    def look(self) -> bool:
+        """Whether the node has just been found to be gone. Tells of one that has become silent, too."""
+        with self._lock:
+            quiet_s = self._clock.monotonic() - self._heard_s
+            if quiet_s >= self._gone_after_s and self._contact is not Contact.GONE:
+                self._lose(Contact.GONE)
+                return True
+            if quiet_s >= self._silent_after_s and self._contact in (Contact.READY, Contact.RETURNING):
+                self._lose(Contact.SILENT)
+            return False
+
+    def readmit(self, visit: int) -> None:
+        """The node was reconciled since this visit began; an older visit than the last one changes nothing."""
+        with self._lock:
+            if visit == self._visit and self._contact is Contact.RETURNING:
+                self._contact, self._silence = Contact.READY, None
+                self._tell([SilenceObserved(self.name, None)])
+
+    def judged(self, samples: Sequence[DeviceSample], before: View) -> tuple[ConditionObserved, ...]:
+        """What samples of its devices, which somebody asked for, mean. They are for the caller to tell the ledger."""
+        with self._lock:
+            known = [sample for sample in samples if sample.uuid in self._standings.devices]
+            self._standings.record(known, (before, self._view()), self._clock.monotonic())
+            for sample in known:
+                # When the caller tells the ledger is not known: at the next news it is told again, so the newest lasts.
+                self._standings.tell_again(sample.uuid)
+            conditions = (self._standings.condition(sample.uuid, self._silence) for sample in known)
+            return tuple(ConditionObserved(condition) for condition in conditions)
+
+    def samples(self) -> dict[str, DeviceSample]:
+        """The last sample of each device, none while the node does not answer."""
+        with self._lock:
+            answers = self._contact in (Contact.READY, Contact.RETURNING)
+            return dict(self._standings.samples) if answers else {}
+
+    def contact(self) -> NodeContact:
+        """Whether it answers."""
+        with self._lock:
+            return NodeContact(self.name, self._contact, self._heard_at)
+
+    def _come(self, epoch: str) -> int | None:
+        """Begin a visit if the node was not there, or its agent was restarted."""
+        if epoch == self._epoch and self._contact in (Contact.READY, Contact.RETURNING):
+            return None
+        if self._epoch is not None:
+            away = "its agent was restarted" if self._contact is Contact.READY else "it answers again"
+            logger.info("node %s: %s; what runs there is compared with the ledger", self.name, away)
+        self._epoch = epoch
+        self._visit += 1
+        self._contact = Contact.RETURNING
+        self._silence = Silence(
+            self._clock.now(), f"node {self.name} has just come; what runs there is compared with the ledger"
+        )
+        return self._visit
+
+    def _lose(self, contact: Contact) -> None:
+        since = self._clock.now() - (self._clock.monotonic() - self._heard_s)
+        shown = time.strftime("%H:%M:%S", time.localtime(self._clock.shown(since)))
+        reason = f"node {self.name} has not answered since {shown}"
+        if contact is Contact.GONE:
+            reason += "; its jobs are given up, and what ran there may still run"
+            after = format_duration(self._gone_after_s)
+            logger.warning("node %s is gone: it has not answered for %s. Its jobs are lost, or run again elsewhere "
+                           "where they may; what they started there may still run", self.name, after)  # fmt: skip
+        else:
+            logger.warning("node %s is silent: it has not answered since %s. Nothing starts there; what runs goes on",
+                           self.name, shown)  # fmt: skip
+        self._contact = contact
+        self._silence = Silence(since, reason, gone=contact is Contact.GONE)
+        self._tell([SilenceObserved(self.name, self._silence)])
+
+    def _tell(self, observations: list[Observation]) -> None:
+        told = [*observations, *self._standings.news(self._silence)]
+        if told:
+            self._observe(told)
+        if self._contact is Contact.READY:
+            self._state_log.look(self._standings.devices, self._standings.conditions(), self._clock.monotonic())
+
+    def _by_own_clock(self, samples: Sequence[DeviceSample], sent_at: float) -> Sequence[DeviceSample]:
+        """The samples with the server's times; the difference is kept until it has moved, so that times stand still."""
+        difference_s = self._clock.now() - sent_at
+        if abs(difference_s - self._clock_difference_s) >= CLOCKS_AGREE_S:
+            self._clock_difference_s = difference_s
+        return [_moved(sample, self._clock_difference_s) for sample in samples] if self._clock_difference_s else samples
+
+
+def _moved(sample: DeviceSample, by_s: float) -> DeviceSample:
+    processes = sample.processes
+    if processes is not None:
+        processes = tuple(_process_moved(process, by_s) for process in processes)
+    return replace(sample, taken_at=sample.taken_at + by_s, processes=processes)
+
+
+def _process_moved(process: DeviceProcess, by_s: float) -> DeviceProcess:
+    return process if process.started_at is None else replace(process, started_at=process.started_at + by_s)
