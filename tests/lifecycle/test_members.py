@@ -18,6 +18,10 @@ def unknown(rank: int) -> LaunchReport:
     return LaunchReport(launch_id("4.1", rank), LaunchPhase.UNKNOWN)
 
 
+def preparing(rank: int) -> LaunchReport:
+    return replace(unknown(rank), phase=LaunchPhase.PREPARING)
+
+
 def claimed(rank: int) -> LaunchReport:
     return replace(unknown(rank), phase=LaunchPhase.CLAIMED)
 
@@ -52,6 +56,8 @@ def test_a_job_that_is_no_gang_stands_as_its_one_launch_does() -> None:
 
 def test_a_gang_runs_when_all_of_it_runs_and_since_the_last_of_it_began() -> None:
     assert fold([unknown(0), unknown(1)], NODES).report.phase is LaunchPhase.UNKNOWN
+    assert fold([preparing(0), unknown(1)], NODES).report.phase is LaunchPhase.PREPARING
+    assert fold([running(0), preparing(1)], NODES).report.phase is LaunchPhase.CLAIMED
     assert fold([running(0), unknown(1)], NODES).report.phase is LaunchPhase.CLAIMED
     assert fold([running(0), claimed(1)], NODES).report.phase is LaunchPhase.CLAIMED
     told = fold([running(0, 10.0), running(1, 12.0)], NODES)
@@ -79,7 +85,7 @@ def test_the_exit_code_is_that_of_the_member_that_failed_first_and_the_reason_na
     told = fold([exited(0, 7, at=22.0), stopped(1), exited(2, 1, at=21.0), stopped(3)], NODES)
     assert (told.report.exit_code, told.report.ending) == (1, Phase.FAILED)
     assert told.report.reason == "rank 2 on gpu-08 exited with 1"
-    assert told.report.allocation_id == "4.1"
+    assert told.report.launch_id == "4.1"
 
 
 def test_of_two_that_failed_at_once_the_lower_rank_counts() -> None:
@@ -148,16 +154,18 @@ def test_ranks_go_by_node_then_by_device() -> None:
     assert in_order.members == (member("a", 0, 1), member("a", 3, 2), member("b", 0), member("b", 1))
 
 
-STEPS = ("claim", "run", "succeed", "fail", "time out", "die", "give up")
-ORDER = (LaunchPhase.UNKNOWN, LaunchPhase.CLAIMED, LaunchPhase.RUNNING)
+STEPS = ("prepare", "claim", "run", "succeed", "fail", "time out", "die", "give up")
+ORDER = (LaunchPhase.UNKNOWN, LaunchPhase.PREPARING, LaunchPhase.CLAIMED, LaunchPhase.RUNNING)
 
 
 def stepped(report: LaunchReport, step: str, rank: int, at: float) -> LaunchReport:
     """The report after a step; as it was where a runtime could not go there."""
     if report.phase in OVER:
         return report
-    live = report.phase is not LaunchPhase.UNKNOWN
+    live = report.phase not in (LaunchPhase.UNKNOWN, LaunchPhase.PREPARING)
     match step:
+        case "prepare" if report.phase is LaunchPhase.UNKNOWN:
+            return preparing(rank)
         case "claim" if not live:
             return claimed(rank)
         case "run" if report.phase is LaunchPhase.CLAIMED:
@@ -174,7 +182,7 @@ def stepped(report: LaunchReport, step: str, rank: int, at: float) -> LaunchRepo
 
 
 def ended_by_order(report: LaunchReport, rank: int, at: float) -> LaunchReport:
-    if report.phase is LaunchPhase.UNKNOWN:
+    if report.phase in (LaunchPhase.UNKNOWN, LaunchPhase.PREPARING):
         return lost(rank)
     return replace(stopped(rank, at), started_at=report.started_at)
 
@@ -215,6 +223,6 @@ def test_a_gang_goes_one_way_ends_once_and_none_of_it_is_left_running_without_an
 def test_the_outcome_does_not_depend_on_the_order_in_which_the_reports_came(ends: list[LaunchReport]) -> None:
     reports = [running(rank) for rank in range(4)]
     for end in ends:
-        rank = int(end.allocation_id.partition("-")[2] or 0)
+        rank = int(end.launch_id.partition("-")[2] or 0)
         reports[rank] = end
     assert fold(reports, NODES).report.exit_code == 4

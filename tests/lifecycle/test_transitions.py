@@ -184,7 +184,7 @@ def test_the_record_stays_when_the_job_starts_again_and_the_losses_add_up() -> N
     assert (view.jobs["1"].evicted, view.jobs["1"].evicted_before) == (None, first.eviction)
     view = view.advance(transitions.running(view, view.jobs["1"], 300.0, 300.0))
     view = view.advance(transitions.evict(view.jobs["1"], URGENT, 310.0))
-    report = replace(exited("1", code=143), allocation_id="1.2", started_at=300.0, ended_at=310.0)
+    report = replace(exited("1", code=143), launch_id="1.2", started_at=300.0, ended_at=310.0)
     again = view.advance(transitions.ended(view, view.jobs["1"], report, 310.0, BACKOFF)).jobs["1"]
     assert (again.evictions, again.lost_s) == (2, 23.0)
 

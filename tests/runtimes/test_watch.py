@@ -159,12 +159,12 @@ def test_what_descends_from_a_reservations_owner_is_known_by_it_where_the_owner_
     runtime: WatchRuntime,
 ) -> None:
     with process() as child:
-        for allocation_id, uid in (("1.1", os.getuid()), ("2.1", os.getuid() + 1), ("3.1", None)):
+        for launch_id, uid in (("1.1", os.getuid()), ("2.1", os.getuid() + 1), ("3.1", None)):
             asked = launch(JobKind.RESERVE, identity(child))
             spec = replace(asked.job.spec, uid=uid)
-            runtime.launch(replace(asked, allocation_id=allocation_id, job=replace(asked.job, spec=spec)))
+            runtime.launch(replace(asked, allocation_id=launch_id, job=replace(asked.job, spec=spec)))
         assert runtime.lineage("1.1").root == runtime.lineage("3.1").root == identity(child)
         assert runtime.lineage("2.1").root is None
         assert not runtime.lineage("1.1").adopts
-        for allocation_id in ("1.1", "2.1", "3.1"):
-            runtime.stop(allocation_id)
+        for launch_id in ("1.1", "2.1", "3.1"):
+            runtime.stop(launch_id)

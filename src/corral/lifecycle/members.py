@@ -52,14 +52,14 @@ def fold(reports: Sequence[LaunchReport], nodes: Sequence[str], *, script: bool 
     if len(reports) == 1:
         return Gang(first)
     begun = [one.started_at for one in reports if one.started_at is not None]
-    whole = LaunchReport(first.allocation_id, _phase(reports), started_at=max(begun, default=None))
+    whole = LaunchReport(first.launch_id, _phase(reports), started_at=max(begun, default=None))
     if all(one.phase in _OVER for one in reports):
         ended = [one.ended_at for one in reports if one.ended_at is not None]
         outcome = _outcome(reports, nodes, script)
         return Gang(
             replace(
                 outcome,
-                allocation_id=whole.allocation_id,
+                launch_id=whole.launch_id,
                 started_at=whole.started_at,
                 ended_at=max(ended, default=None),
                 age_s=None,
@@ -84,11 +84,12 @@ def _has_begun(report: LaunchReport) -> bool:
 
 def _phase(reports: Sequence[LaunchReport]) -> LaunchPhase:
     """The phase of a gang that has not ended."""
-    if all(one.phase is LaunchPhase.UNKNOWN for one in reports):
-        return LaunchPhase.UNKNOWN
+    phases = {one.phase for one in reports}
     if all(_has_begun(one) for one in reports):
         return LaunchPhase.RUNNING
-    return LaunchPhase.CLAIMED
+    if phases - {LaunchPhase.UNKNOWN, LaunchPhase.PREPARING}:
+        return LaunchPhase.CLAIMED
+    return LaunchPhase.PREPARING if LaunchPhase.PREPARING in phases else LaunchPhase.UNKNOWN
 
 
 def _outcome(reports: Sequence[LaunchReport], nodes: Sequence[str], script: bool) -> LaunchReport:

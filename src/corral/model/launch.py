@@ -30,7 +30,7 @@ class LaunchReport:
     server does.
     """
 
-    allocation_id: str
+    launch_id: str
     phase: LaunchPhase
     started_at: float | None = None
     ended_at: float | None = None

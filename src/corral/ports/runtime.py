@@ -6,24 +6,24 @@ from corral.model.launch import Launch, LaunchReport, Lineage
 
 
 class Runtime(Protocol):
-    """Runs work. Every call is idempotent by allocation id and safe from any thread."""
+    """Runs work. Every call is idempotent by launch id and safe from any thread."""
 
     def launch(self, launch: Launch) -> None:
         """Start the work, or raise BackendFailed; the outcome comes through `report`."""
         ...
 
-    def stop(self, allocation_id: str) -> None:
+    def stop(self, launch_id: str) -> None:
         """Ask the work to end: the gentle signal, the grace, then every process of it is killed.
 
         To be asked again while it has not ended.
         """
         ...
 
-    def report(self, allocation_id: str) -> LaunchReport:
+    def report(self, launch_id: str) -> LaunchReport:
         """What is known of the launch now."""
         ...
 
-    def declare_lost(self, allocation_id: str, *, ran: bool = False) -> bool:
+    def declare_lost(self, launch_id: str, *, ran: bool = False) -> bool:
         """Take the launch's claim so that it can never run. False when a supervisor had it first.
 
         Also False where that is known although the record is gone: to the caller, who then says `ran`, or from other
@@ -32,18 +32,18 @@ class Runtime(Protocol):
         ...
 
     def launches(self) -> tuple[str, ...]:
-        """Allocation ids of every launch that the runtime still has on record."""
+        """Launch ids of every launch that the runtime still has on record."""
         ...
 
-    def forget(self, allocation_id: str) -> None:
+    def forget(self, launch_id: str) -> None:
         """Drop the record of a launch whose end is in the ledger."""
         ...
 
-    def pids(self, allocation_id: str) -> frozenset[int]:
+    def pids(self, launch_id: str) -> frozenset[int]:
         """Process ids of the work now."""
         ...
 
-    def lineage(self, allocation_id: str) -> Lineage:
+    def lineage(self, launch_id: str) -> Lineage:
         """By what the processes of the work are known; asked for every look at the devices, so it must be quick."""
         ...
 

@@ -20,37 +20,35 @@ class SimulatedRuntime:
         """Job ids in the order in which they began to run; one that ran twice is in it twice."""
 
     def launch(self, launch: Launch) -> None:
-        """The work runs at once, unless the allocation is known already."""
+        """The work runs at once, unless the launch is known already."""
         with self._lock:
-            if launch.allocation_id in self._reports:
+            if launch.id in self._reports:
                 return
             self.ran.append(launch.job.id)
-            self._reports[launch.allocation_id] = LaunchReport(
-                launch.allocation_id, LaunchPhase.RUNNING, started_at=self._clock.now()
-            )
-        self.on_event(launch.allocation_id)
+            self._reports[launch.id] = LaunchReport(launch.id, LaunchPhase.RUNNING, started_at=self._clock.now())
+        self.on_event(launch.id)
 
-    def finish(self, allocation_id: str, exit_code: int = 0) -> None:
+    def finish(self, launch_id: str, exit_code: int = 0) -> None:
         """The work ends by itself; nothing when it has ended already."""
-        self._end(allocation_id, Phase.SUCCEEDED if exit_code == 0 else Phase.FAILED, exit_code)
+        self._end(launch_id, Phase.SUCCEEDED if exit_code == 0 else Phase.FAILED, exit_code)
 
-    def stop(self, allocation_id: str) -> None:
+    def stop(self, launch_id: str) -> None:
         """The work ends on SIGTERM."""
-        self._end(allocation_id, Phase.CANCELLED, 143)
+        self._end(launch_id, Phase.CANCELLED, 143)
 
-    def die(self, allocation_id: str) -> None:
+    def die(self, launch_id: str) -> None:
         """The work is gone, and nobody can say how it ended."""
         with self._lock:
-            self._reports[allocation_id] = LaunchReport(allocation_id, LaunchPhase.DEAD)
-        self.on_event(allocation_id)
+            self._reports[launch_id] = LaunchReport(launch_id, LaunchPhase.DEAD)
+        self.on_event(launch_id)
 
-    def _end(self, allocation_id: str, ending: Phase, exit_code: int) -> None:
+    def _end(self, launch_id: str, ending: Phase, exit_code: int) -> None:
         with self._lock:
-            before = self._reports.get(allocation_id)
+            before = self._reports.get(launch_id)
             if before is None or before.phase is not LaunchPhase.RUNNING:
                 return
-            self._reports[allocation_id] = LaunchReport(
-                allocation_id,
+            self._reports[launch_id] = LaunchReport(
+                launch_id,
                 LaunchPhase.EXITED,
                 started_at=before.started_at,
                 ended_at=self._clock.now(),
@@ -58,18 +56,18 @@ class SimulatedRuntime:
                 signal=15 if ending is Phase.CANCELLED else None,
                 ending=ending,
             )
-        self.on_event(allocation_id)
+        self.on_event(launch_id)
 
-    def report(self, allocation_id: str) -> LaunchReport:
+    def report(self, launch_id: str) -> LaunchReport:
         """Running, ended, or unknown."""
         with self._lock:
-            return self._reports.get(allocation_id, LaunchReport(allocation_id, LaunchPhase.UNKNOWN))
+            return self._reports.get(launch_id, LaunchReport(launch_id, LaunchPhase.UNKNOWN))
 
-    def declare_lost(self, allocation_id: str, *, ran: bool = False) -> bool:
+    def declare_lost(self, launch_id: str, *, ran: bool = False) -> bool:
         """See to it that this launch never runs. False when it runs or ran."""
         phase = LaunchPhase.DEAD if ran else LaunchPhase.DECLARED_LOST
         with self._lock:
-            known = self._reports.setdefault(allocation_id, LaunchReport(allocation_id, phase))
+            known = self._reports.setdefault(launch_id, LaunchReport(launch_id, phase))
             return known.phase is LaunchPhase.DECLARED_LOST
 
     def launches(self) -> tuple[str, ...]:
@@ -77,16 +75,16 @@ class SimulatedRuntime:
         with self._lock:
             return tuple(sorted(self._reports))
 
-    def forget(self, allocation_id: str) -> None:
+    def forget(self, launch_id: str) -> None:
         """Drop a launch that ended."""
         with self._lock:
-            self._reports.pop(allocation_id, None)
+            self._reports.pop(launch_id, None)
 
-    def pids(self, allocation_id: str) -> frozenset[int]:
+    def pids(self, launch_id: str) -> frozenset[int]:
         """Nothing really runs."""
         return frozenset()
 
-    def lineage(self, allocation_id: str) -> Lineage:
+    def lineage(self, launch_id: str) -> Lineage:
         """Nothing really runs."""
         return Lineage()
 

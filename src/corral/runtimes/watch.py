@@ -1,7 +1,7 @@
 """Holds devices for something that Corral did not start: a person's session, or a process that ran already.
 
-Nothing is launched. The allocation lives as long as its owner does, or until its time is up. State is in memory only:
-the ledger has the owner's identity, and the dispatcher hands every live allocation over again after a boot.
+Nothing is launched. A watch lasts as long as its owner does, or until its time is up. State is in memory only:
+the ledger has the owner's identity, and the dispatcher hands every live launch over again after a boot.
 """
 
 import contextlib
@@ -39,7 +39,7 @@ class _Watch:
 
 
 class WatchRuntime:
-    """Watches owners by pidfd, on one thread. `on_event(allocation_id)` is called when one starts or ends."""
+    """Watches owners by pidfd, on one thread. `on_event(launch_id)` is called when one starts or ends."""
 
     def __init__(
         self, processes: Processes, clock: Clock, on_event: Callable[[str], None], *, kill_grace_s: float
@@ -57,10 +57,10 @@ class WatchRuntime:
         self._thread.start()
 
     def launch(self, launch: Launch) -> None:
-        """Begin to watch; known allocations are left as they are."""
+        """Begin to watch; known ones are left as they are."""
         job = launch.job
         with self._lock:
-            if launch.allocation_id in self._watches or launch.allocation_id in self._over:
+            if launch.id in self._watches or launch.id in self._over:
                 return
             pidfd = self._open(job)
             now = self._clock.now()
@@ -68,60 +68,60 @@ class WatchRuntime:
             limit_s = job.spec.time_limit_s
             deadline = None if limit_s is None else self._clock.monotonic() + max(0.0, started_at + limit_s - now)
             if job.spec.owner is not None and pidfd is None:
-                self._over[launch.allocation_id] = self._ended(launch.allocation_id, job, started_at, None, None)
+                self._over[launch.id] = self._ended(launch.id, job, started_at, None, None)
             else:
-                self._watches[launch.allocation_id] = _Watch(job, started_at, deadline, pidfd)
+                self._watches[launch.id] = _Watch(job, started_at, deadline, pidfd)
         self._wake()
-        self._on_event(launch.allocation_id)
+        self._on_event(launch.id)
 
-    def stop(self, allocation_id: str) -> None:
+    def stop(self, launch_id: str) -> None:
         """A reservation ends at once; an adopted process gets SIGTERM, and SIGKILL after the grace."""
         with self._lock:
-            watch = self._watches.get(allocation_id)
+            watch = self._watches.get(launch_id)
             if watch is not None:
-                self._stop(allocation_id, watch, Phase.CANCELLED)
+                self._stop(launch_id, watch, Phase.CANCELLED)
         self._wake()
-        self._on_event(allocation_id)
+        self._on_event(launch_id)
 
-    def report(self, allocation_id: str) -> LaunchReport:
+    def report(self, launch_id: str) -> LaunchReport:
         """Running while the owner lives, EXITED afterwards."""
         with self._lock:
-            watch = self._watches.get(allocation_id)
+            watch = self._watches.get(launch_id)
             if watch is not None:
-                return LaunchReport(allocation_id, LaunchPhase.RUNNING, started_at=watch.started_at)
-            return self._over.get(allocation_id, LaunchReport(allocation_id, LaunchPhase.UNKNOWN))
+                return LaunchReport(launch_id, LaunchPhase.RUNNING, started_at=watch.started_at)
+            return self._over.get(launch_id, LaunchReport(launch_id, LaunchPhase.UNKNOWN))
 
-    def declare_lost(self, allocation_id: str, *, ran: bool = False) -> bool:
-        """Never watch this allocation. False when it is watched already, or was."""
+    def declare_lost(self, launch_id: str, *, ran: bool = False) -> bool:
+        """Never watch this. False when it is watched already, or was."""
         with self._lock:
-            if allocation_id in self._watches:
+            if launch_id in self._watches:
                 return False
             phase = LaunchPhase.DEAD if ran else LaunchPhase.DECLARED_LOST
-            self._over[allocation_id] = LaunchReport(allocation_id, phase)
+            self._over[launch_id] = LaunchReport(launch_id, phase)
             return not ran
 
     def launches(self) -> tuple[str, ...]:
-        """Allocations watched, and ended ones that nobody has asked to forget."""
+        """What is watched, and what ended and nobody has asked to forget."""
         with self._lock:
             return tuple(sorted({*self._watches, *self._over}))
 
-    def forget(self, allocation_id: str) -> None:
+    def forget(self, launch_id: str) -> None:
         """Drop the record of an ended watch."""
         with self._lock:
-            self._over.pop(allocation_id, None)
+            self._over.pop(launch_id, None)
 
-    def pids(self, allocation_id: str) -> frozenset[int]:
+    def pids(self, launch_id: str) -> frozenset[int]:
         """An adopted process and its descendants. A reservation's are those of its owner's whole session."""
         with self._lock:
-            watch = self._watches.get(allocation_id)
+            watch = self._watches.get(launch_id)
         if watch is None or watch.job.spec.owner is None or not self._processes.alive(watch.job.spec.owner):
             return frozenset()
         return self._processes.family(watch.job.spec.owner.pid)
 
-    def lineage(self, allocation_id: str) -> Lineage:
+    def lineage(self, launch_id: str) -> Lineage:
         """All that descends from the owner, which for a reservation must be the user's: anybody can name a process."""
         with self._lock:
-            watch = self._watches.get(allocation_id)
+            watch = self._watches.get(launch_id)
         if watch is None or watch.job.spec.owner is None:
             return Lineage()
         spec, owner = watch.job.spec, watch.job.spec.owner
@@ -153,9 +153,9 @@ class WatchRuntime:
         os.close(pidfd)
         return None
 
-    def _stop(self, allocation_id: str, watch: _Watch, ending: Phase) -> None:
+    def _stop(self, launch_id: str, watch: _Watch, ending: Phase) -> None:
         if watch.job.spec.kind is JobKind.RESERVE:
-            self._end(allocation_id, watch, ending)
+            self._end(launch_id, watch, ending)
             return
         if watch.stopping_as is None and watch.job.spec.owner is not None:
             watch.stopping_as = ending
@@ -164,24 +164,24 @@ class WatchRuntime:
             watch.kill_at = self._clock.monotonic() + self._kill_grace_s
             self._signal(watch, signal.SIGTERM)
 
-    def _end_when_told(self, allocation_id: str, watch: _Watch, now: float) -> None:
+    def _end_when_told(self, launch_id: str, watch: _Watch, now: float) -> None:
         """The owner is gone: end the watch once it is known how, or once that has been waited for long enough."""
         assert watch.pidfd is not None
         assert watch.gone_at is not None
         status = None if watch.job.spec.kind is JobKind.RESERVE else exit_status(watch.pidfd)
         if status is not None or watch.job.spec.kind is JobKind.RESERVE or now - watch.gone_at >= REAPED_WITHIN_S:
-            self._end(allocation_id, watch, watch.stopping_as, status)
+            self._end(launch_id, watch, watch.stopping_as, status)
 
-    def _end(self, allocation_id: str, watch: _Watch, ending: Phase | None, status: int | None = None) -> None:
-        del self._watches[allocation_id]
+    def _end(self, launch_id: str, watch: _Watch, ending: Phase | None, status: int | None = None) -> None:
+        del self._watches[launch_id]
         self._close_pidfd(watch)
-        self._over[allocation_id] = self._ended(allocation_id, watch.job, watch.started_at, ending, status)
+        self._over[launch_id] = self._ended(launch_id, watch.job, watch.started_at, ending, status)
 
     def _ended(
-        self, allocation_id: str, job: Job, started_at: float, ending: Phase | None, status: int | None
+        self, launch_id: str, job: Job, started_at: float, ending: Phase | None, status: int | None
     ) -> LaunchReport:
         """How it ended: a reservation well, whichever way; an adopted process as the kernel says, else it is lost."""
-        report = LaunchReport(allocation_id, LaunchPhase.EXITED, started_at=started_at, ended_at=self._clock.now())
+        report = LaunchReport(launch_id, LaunchPhase.EXITED, started_at=started_at, ended_at=self._clock.now())
         if job.spec.kind is JobKind.RESERVE:
             reason = {None: "the session that held it ended", Phase.TIMED_OUT: "its time was up"}.get(ending)
             return replace(report, ending=ending if ending is Phase.CANCELLED else Phase.SUCCEEDED, reason=reason)
@@ -223,8 +223,8 @@ class WatchRuntime:
                 os.read(self._wake_read, 4096)
             with self._lock:
                 changed = self._advance({by_fd[fd] for fd in ready if fd in by_fd})
-            for allocation_id in changed:
-                self._on_event(allocation_id)
+            for launch_id in changed:
+                self._on_event(launch_id)
 
     def _next_deadline_s(self) -> float | None:
         moments = [
@@ -238,22 +238,22 @@ class WatchRuntime:
         return max(0.0, min(moments) - self._clock.monotonic()) if moments else None
 
     def _advance(self, gone: set[str]) -> list[str]:
-        """End what is over, and press on with what is being stopped. Returns the allocations that ended."""
+        """End what is over, and press on with what is being stopped. Returns what ended."""
         now = self._clock.monotonic()
         changed = []
-        for allocation_id, watch in sorted(self._watches.items()):
-            if allocation_id in gone:
+        for launch_id, watch in sorted(self._watches.items()):
+            if launch_id in gone:
                 self._signal(watch, signal.SIGKILL)
                 watch.gone_at = now
             if watch.gone_at is not None:
-                self._end_when_told(allocation_id, watch, now)
+                self._end_when_told(launch_id, watch, now)
             elif watch.stopping_as is not None and watch.kill_at is not None and now >= watch.kill_at:
                 self._signal(watch, signal.SIGKILL)
                 watch.kill_at = now + self._kill_grace_s
             elif watch.stopping_as is None and watch.deadline is not None and now >= watch.deadline:
-                self._stop(allocation_id, watch, Phase.TIMED_OUT)
-            if allocation_id not in self._watches:
-                changed.append(allocation_id)
+                self._stop(launch_id, watch, Phase.TIMED_OUT)
+            if launch_id not in self._watches:
+                changed.append(launch_id)
         return changed
 
     def _signal(self, watch: _Watch, number: signal.Signals) -> None:

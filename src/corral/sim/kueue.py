@@ -184,7 +184,7 @@ class TimedBackend(SimulatedRuntime):
         """The work runs at once, for as long as its job takes."""
         super().launch(launch)
         with self._changed:
-            heappush(self._due, (time.monotonic() + self._runtimes[launch.job.id], launch.allocation_id))
+            heappush(self._due, (time.monotonic() + self._runtimes[launch.job.id], launch.id))
             self._changed.notify()
 
     def close(self) -> None:

@@ -96,9 +96,9 @@ class Machine:
         return self.runtime
 
     def spec(self, *argv: str, env: Mapping[str, str] = PATH, workdir: str = "/", **more: Any) -> LaunchSpec:
-        name = more.pop("allocation_id", None) or f"a{next(self._ids)}"
+        name = more.pop("launch_id", None) or f"a{next(self._ids)}"
         return LaunchSpec(
-            allocation_id=name,
+            launch_id=name,
             job_id=name,
             argv=argv,
             env=env,
@@ -111,46 +111,46 @@ class Machine:
     def launch(self, *argv: str, **more: Any) -> str:
         spec = self.spec(*argv, **more)
         self.runtime.launch(spec)
-        return spec.allocation_id
+        return spec.launch_id
 
     def run(self, *argv: str, **more: Any) -> LaunchState:
         return self.wait(self.launch(*argv, **more))
 
-    def wait(self, allocation_id: str) -> LaunchState:
+    def wait(self, launch_id: str) -> LaunchState:
         """The state of a launch that is over."""
-        until(lambda: self.runtime.status(allocation_id).phase in OVER, f"the end of {allocation_id}")
-        return self.runtime.status(allocation_id)
+        until(lambda: self.runtime.status(launch_id).phase in OVER, f"the end of {launch_id}")
+        return self.runtime.status(launch_id)
 
-    def wait_for_log(self, allocation_id: str, text: str) -> None:
-        until(lambda: text.encode() in self.log(allocation_id), f"{text!r} in the log of {allocation_id}")
+    def wait_for_log(self, launch_id: str, text: str) -> None:
+        until(lambda: text.encode() in self.log(launch_id), f"{text!r} in the log of {launch_id}")
 
-    def log(self, allocation_id: str) -> bytes:
-        path = self.home / "logs" / f"{allocation_id}.log"
+    def log(self, launch_id: str) -> bytes:
+        path = self.home / "logs" / f"{launch_id}.log"
         return path.read_bytes() if path.exists() else b""
 
-    def supervisor(self, allocation_id: str) -> int:
-        claim = self.runtime._verifier.records(allocation_id).claim.read()
+    def supervisor(self, launch_id: str) -> int:
+        claim = self.runtime._verifier.records(launch_id).claim.read()
         assert claim is not None
         assert claim.holder is not None
         return claim.holder.pid
 
-    def supervisor_of(self, allocation_id: str) -> int:
+    def supervisor_of(self, launch_id: str) -> int:
         """The parent of the job's main process, whatever became of the record."""
-        members = self.marked(allocation_id)
+        members = self.marked(launch_id)
         (supervisor,) = {_parent(pid) for pid in members} - set(members)
         return supervisor
 
-    def marked(self, allocation_id: str) -> list[int]:
+    def marked(self, launch_id: str) -> list[int]:
         """The job's processes by their mark alone."""
-        return procfs.marked(self.runtime._verifier.mark(allocation_id).encode())
+        return procfs.marked(self.runtime._verifier.mark(launch_id).encode())
 
-    def heard(self, allocation_id: str, phase: LaunchPhase) -> None:
+    def heard(self, launch_id: str, phase: LaunchPhase) -> None:
         """Wait for word that the launch is in this phase; nobody looks before there is word of it."""
-        told = f"word that {allocation_id} is {phase}"
-        until(lambda: self.events.get(timeout=EVENT_S) == allocation_id and self._is(allocation_id, phase), told)
+        told = f"word that {launch_id} is {phase}"
+        until(lambda: self.events.get(timeout=EVENT_S) == launch_id and self._is(launch_id, phase), told)
 
-    def _is(self, allocation_id: str, phase: LaunchPhase) -> bool:
-        return self.runtime.status(allocation_id).phase == phase
+    def _is(self, launch_id: str, phase: LaunchPhase) -> bool:
+        return self.runtime.status(launch_id).phase == phase
 
     def zygote(self) -> int:
         watcher = self.runtime._watcher

@@ -176,7 +176,7 @@ def test_a_launch_that_cannot_be_held_to_its_limits_is_refused(
     with monkeypatch.context() as patch:
         patch.setattr(cgroup, "write", refuse)
         with pytest.raises(LaunchError, match="the limits of job a1 cannot be set"):
-            holding.launch("true", host_memory_mib=100, allocation_id="a1")
+            holding.launch("true", host_memory_mib=100, launch_id="a1")
     assert groups_of(holding.runtime) == []
     assert holding.runtime.status("a1").phase is LaunchPhase.UNKNOWN
 

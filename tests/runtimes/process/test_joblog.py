@@ -96,7 +96,7 @@ def test_a_flood_of_output_flows_on_and_stays_within_the_limit(machine: Machine)
 def test_a_log_that_cannot_be_opened_costs_the_output_and_not_the_job(machine: Machine) -> None:
     name = "no-log"
     (machine.home / "logs" / f"{name}.log").mkdir()
-    state = machine.run("sh", "-c", "head -c 300000 /dev/zero; exit 3", allocation_id=name)
+    state = machine.run("sh", "-c", "head -c 300000 /dev/zero; exit 3", launch_id=name)
     assert state.exit is not None
     assert (state.exit.exit_code, state.exit.reason) == (3, None)
     assert state.exit.message == "cannot write the log: Is a directory; 300000 bytes of output were dropped"

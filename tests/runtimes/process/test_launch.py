@@ -32,7 +32,7 @@ def test_command_and_orders_survive_the_disk_byte_for_byte(arguments: list[str],
 
 
 @pytest.mark.parametrize("name", ["", "..", ".hidden", "a/b", "a b", "x" * 129, "a\n"])
-def test_an_allocation_id_that_cannot_name_a_directory_is_refused(name: str) -> None:
+def test_an_launch_id_that_cannot_name_a_directory_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="cannot name a directory"):
         _spec(name=name)
 

@@ -100,7 +100,7 @@ def test_launching_twice_runs_the_job_once(machine: Machine, tmp_path: Path) -> 
     spec = machine.spec("sh", "-c", f"echo ran >> {tmp_path}/ran; sleep 0.1")
     for _ in range(5):
         machine.runtime.launch(spec)
-    machine.wait(spec.allocation_id)
+    machine.wait(spec.launch_id)
     machine.runtime.launch(spec)
     # Whatever was asked for before it has been forked before it.
     machine.run("true")
@@ -109,15 +109,15 @@ def test_launching_twice_runs_the_job_once(machine: Machine, tmp_path: Path) -> 
 
 def test_a_launch_declared_lost_never_runs(machine: Machine, tmp_path: Path) -> None:
     spec = machine.spec("touch", str(tmp_path / "ran"))
-    assert machine.runtime.declare_lost(spec.allocation_id, message="no answer")
+    assert machine.runtime.declare_lost(spec.launch_id, message="no answer")
     machine.runtime.launch(spec)
-    machine.runtime._watcher.request(spec.allocation_id)
+    machine.runtime._watcher.request(spec.launch_id)
     machine.run("true")
     until(lambda: not machine.runtime._watcher._supervisors, "the end of the one that came second to the claim")
-    state = machine.runtime.status(spec.allocation_id)
+    state = machine.runtime.status(spec.launch_id)
     assert (state.phase, state.message) == (LaunchPhase.DECLARED_LOST, "no answer")
     assert not (tmp_path / "ran").exists()
-    assert machine.runtime.declare_lost(spec.allocation_id)
+    assert machine.runtime.declare_lost(spec.launch_id)
 
 
 def test_a_launch_that_runs_cannot_be_declared_lost(machine: Machine) -> None:
@@ -150,7 +150,7 @@ def test_a_job_that_removed_its_record_counts_as_run_and_is_ended_before_it_is_g
 ) -> None:
     machine = machine_of_each_kind
     script = f"{removal}; echo up; sleep 60 & wait"
-    name = machine.launch("sh", "-c", script, allocation_id="mine", workdir=str(machine.home))
+    name = machine.launch("sh", "-c", script, launch_id="mine", workdir=str(machine.home))
     machine.wait_for_log(name, "up")
     supervisor = machine.supervisor_of(name)
     machine.runtime.close()
@@ -167,7 +167,7 @@ def test_a_job_that_removed_its_record_counts_as_run_and_is_ended_before_it_is_g
 
 def test_a_job_that_removed_its_record_and_ended_counts_as_run(machine: Machine) -> None:
     name = machine.launch(
-        "sh", "-c", f"{removing('launches/mine')}; echo up", allocation_id="mine", workdir=str(machine.home)
+        "sh", "-c", f"{removing('launches/mine')}; echo up", launch_id="mine", workdir=str(machine.home)
     )
     machine.wait_for_log(name, "up")
     until(lambda: machine.marked(name) == [], "the end of the job")
@@ -180,7 +180,7 @@ def test_a_supervisor_whose_record_was_removed_ends_what_carries_no_mark_too(tmp
     try:
         hidden = "env -i setsid sh -c 'echo $$ > hidden; exec sleep 60' &"
         script = f"{removing('launches/mine')}; {hidden} while ! [ -s hidden ]; do sleep 0.01; done; echo up; sleep 60"
-        name = machine.launch("sh", "-c", script, allocation_id="mine", workdir=str(tmp_path))
+        name = machine.launch("sh", "-c", script, launch_id="mine", workdir=str(tmp_path))
         machine.wait_for_log(name, "up")
         assert not machine.runtime.declare_lost(name, ran=True)
         assert machine.wait(name).phase == LaunchPhase.DEAD
@@ -240,7 +240,7 @@ def test_how_long_a_supervisor_has_lived_is_told_by_the_clock_of_the_boot(machin
 
 def test_the_end_of_a_job_whose_record_was_removed_is_news(machine: Machine) -> None:
     name = machine.launch(
-        "sh", "-c", f"{removing('launches/mine')}; sleep 0.2", allocation_id="mine", workdir=str(machine.home)
+        "sh", "-c", f"{removing('launches/mine')}; sleep 0.2", launch_id="mine", workdir=str(machine.home)
     )
     until(lambda: machine.events.get(timeout=EVENT_S) == name and not machine.marked(name), "news of the end")
 
@@ -252,7 +252,7 @@ def test_of_supervisor_and_server_exactly_one_gets_each_claim(machine: Machine, 
     def race(index: int) -> None:
         # Spread over the milliseconds that a launch takes, so that either side wins some.
         time.sleep(index % 12 * 0.0015)
-        lost[index] = machine.runtime.declare_lost(specs[index].allocation_id)
+        lost[index] = machine.runtime.declare_lost(specs[index].launch_id)
 
     racers = [threading.Thread(target=race, args=(index,)) for index in range(len(specs))]
     for index, racer in enumerate(racers):
@@ -265,7 +265,7 @@ def test_of_supervisor_and_server_exactly_one_gets_each_claim(machine: Machine, 
     for racer in racers:
         racer.join()
     for index, spec in enumerate(specs):
-        phase = machine.wait(spec.allocation_id).phase
+        phase = machine.wait(spec.launch_id).phase
         ran = tmp_path / f"ran-{index}"
         assert (phase == LaunchPhase.DECLARED_LOST) is lost[index]
         assert (ran.read_text() if ran.exists() else "") == ("" if lost[index] else "ran\n")
@@ -398,10 +398,10 @@ time.sleep(60)
         zygotes = Path(f"/proc/{server.pid}/task/{server.pid}/children").read_text().split()
         server.kill()
     until(lambda: not any(alive(int(pid)) for pid in zygotes), "the end of the zygote")
-    assert alive(machine.supervisor(spec.allocation_id))
+    assert alive(machine.supervisor(spec.launch_id))
     machine.start_backend()
     (tmp_path / "go").touch()
-    state = machine.wait(spec.allocation_id)
+    state = machine.wait(spec.launch_id)
     assert state.exit is not None
     assert state.exit.exit_code == 9
 

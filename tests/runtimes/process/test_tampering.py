@@ -169,7 +169,7 @@ def test_a_roll_that_was_replaced_costs_no_other_job_its_launch(
 def test_a_backend_neither_breaks_on_nor_believes_what_no_supervisor_wrote(
     machine: Machine, content: dict[str, bytes]
 ) -> None:
-    name = machine.spec("true").allocation_id
+    name = machine.spec("true").launch_id
     records = machine.runtime._verifier.records(name)
     records.make_directory()
     for record, data in content.items():

@@ -49,27 +49,27 @@ class JobCgroups:
         levels = {True: Level.ENFORCED, False: Level.ADVISORY}
         return HostMeans(levels[self.limits.holds_cpus], levels[self.limits.holds_memory])
 
-    def prepare(self, allocation_id: str, cpu_milli: int, memory_mib: int) -> list[str]:
+    def prepare(self, launch_id: str, cpu_milli: int, memory_mib: int) -> list[str]:
         """Make the groups that hold a job to its part of the host, 0 being no part; theirs. Raises OSError."""
         if self.limits is None or not (cpu_milli or memory_mib):
             return []
-        return self.limits.prepare(allocation_id, cpu_milli, memory_mib)
+        return self.limits.prepare(launch_id, cpu_milli, memory_mib)
 
-    def path(self, allocation_id: str) -> str | None:
+    def path(self, launch_id: str) -> str | None:
         """The group that a job launched now is killed by."""
-        return f"{self.base}/{allocation_id}" if self.base else None
+        return f"{self.base}/{launch_id}" if self.base else None
 
-    def shown(self, allocation_id: str) -> str | None:
+    def shown(self, launch_id: str) -> str | None:
         """The same, as /proc/PID/cgroup names it."""
-        return f"{self._shown}/{allocation_id}" if self._shown else None
+        return f"{self._shown}/{launch_id}" if self._shown else None
 
-    def is_path_of(self, path: object, allocation_id: str) -> bool:
+    def is_path_of(self, path: object, launch_id: str) -> bool:
         """Whether `path` is that group of this launch, also below another place that an earlier server had."""
-        return cgroup.is_place_of(path, self._name, allocation_id, self._root)
+        return cgroup.is_place_of(path, self._name, launch_id, self._root)
 
-    def remove(self, allocation_id: str) -> None:
+    def remove(self, launch_id: str) -> None:
         """Remove every group of a launch of which nothing runs."""
         if self.limits:
-            self.limits.discard(allocation_id)
+            self.limits.discard(launch_id)
         if self.base:
-            cgroup.remove(f"{self.base}/{allocation_id}")
+            cgroup.remove(f"{self.base}/{launch_id}")

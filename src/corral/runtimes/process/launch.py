@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from .orders import Command, Orders
 
-ALLOCATION_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
+LAUNCH_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 
 class LaunchError(Exception):
@@ -29,7 +29,7 @@ class LaunchSpec:
     Raises ValueError for values that no process could be started with.
     """
 
-    allocation_id: str
+    launch_id: str
     job_id: str
     argv: tuple[str, ...]
     env: Mapping[str, str]
@@ -54,9 +54,9 @@ class LaunchSpec:
     checkpoint_grace_s: float = 0.0
 
     def __post_init__(self) -> None:
-        if not ALLOCATION_ID.fullmatch(self.allocation_id):
+        if not LAUNCH_ID.fullmatch(self.launch_id):
             raise ValueError(
-                f"allocation id {self.allocation_id!r} cannot name a directory: use up to 128 of A-Z a-z 0-9 _ - ."
+                f"launch id {self.launch_id!r} cannot name a directory: use up to 128 of A-Z a-z 0-9 _ - ."
             )
         if not self.argv or not self.argv[0]:
             raise ValueError(f"job {self.job_id} has no command to run: argv needs at least a program")
@@ -111,7 +111,7 @@ class LaunchSpec:
     ) -> Orders:
         """What the supervisor has to know; the arguments are what the runtime decides or defaults."""
         return Orders(
-            allocation_id=self.allocation_id,
+            launch_id=self.launch_id,
             log_path=self.log_path,
             scratch_path=self.scratch_path,
             uid=-1 if self.uid is None else self.uid,

@@ -17,7 +17,7 @@ from .claim import Claim
 from .evidence import supervisors
 from .job_cgroups import JobCgroups
 from .killing import kill_with_supervisor
-from .launch import ALLOCATION_ID, LaunchError, LaunchSpec
+from .launch import LAUNCH_ID, LaunchError, LaunchSpec
 from .leftovers import LeftoverKiller
 from .limits import lowered
 from .procfs import ProcessIdentity, descendants
@@ -66,7 +66,7 @@ def _exited(record: Exit) -> LaunchState:
 class ProcessLaunches:
     """Launches jobs under supervisors that outlive it. Every method may be called from any thread.
 
-    `on_event(allocation_id)` says that `status` of this launch may have changed. It runs on the watcher's thread and
+    `on_event(launch_id)` says that `status` of this launch may have changed. It runs on the watcher's thread and
     must only pass the word on; it may come more than once, or for a launch that is already forgotten. `boot_at` is when
     this boot began as the server counts time, so that supervisors count alike; without it they go by the wall clock.
     """
@@ -89,7 +89,7 @@ class ProcessLaunches:
         self._on_event = on_event
         self._use_cgroup = use_cgroup
         self._boot_at = boot_at
-        # With the home in it: two servers on one machine may both have an allocation 1.
+        # With the home in it: two servers on one machine may both have a launch 1.1.
         tag = hashlib.sha256(os.fsencode(self._home)).hexdigest()[:12]
         self._cgroups = JobCgroups(f"corral-{tag}", root)
         self._watcher = Watcher(self._home, self._on_supervisor_event, self._on_launch_failed)
@@ -111,22 +111,22 @@ class ProcessLaunches:
         if self._use_cgroup:
             self._cgroups.start(self.list_launches())
         for name in os.listdir(self._launches):
-            if not ALLOCATION_ID.fullmatch(name):
+            if not LAUNCH_ID.fullmatch(name):
                 with contextlib.suppress(OSError):
                     remove_tree(f"{self._launches}/{name}")
         self._watcher.start()
         living = supervisors(str(self._launches))
-        for allocation_id in self.list_launches():
-            self._adopt(allocation_id, living.get(allocation_id, []))
+        for launch_id in self.list_launches():
+            self._adopt(launch_id, living.get(launch_id, []))
 
-    def _adopt(self, allocation_id: str, living: list[ProcessIdentity]) -> None:
-        claim = self._verifier.claim(allocation_id)
+    def _adopt(self, launch_id: str, living: list[ProcessIdentity]) -> None:
+        claim = self._verifier.claim(launch_id)
         if claim is None or claim.holder is None:
             return
         if claim.holder not in living and living:
-            self._watcher.watch(allocation_id, living[0])
-        elif living or self._verifier.records(allocation_id).read_exit() is None:
-            self._watcher.watch(allocation_id, claim.holder)
+            self._watcher.watch(launch_id, living[0])
+        elif living or self._verifier.records(launch_id).read_exit() is None:
+            self._watcher.watch(launch_id, claim.holder)
 
     def close(self) -> None:
         """Let go: no more events, the jobs run on."""
@@ -151,99 +151,97 @@ class ProcessLaunches:
 
         Raises LaunchError when it cannot be written down or no supervisor can be asked for; then nothing was run.
         """
-        allocation_id = launch.allocation_id
-        records = self._verifier.records(allocation_id)
+        launch_id = launch.launch_id
+        records = self._verifier.records(launch_id)
         rlimits, lines = lowered(launch.rlimits)
         try:
-            limits = self._cgroups.prepare(allocation_id, launch.cpu_milli, launch.host_memory_mib)
+            limits = self._cgroups.prepare(launch_id, launch.cpu_milli, launch.host_memory_mib)
         except OSError as error:
             raise LaunchError(f"the limits of job {launch.job_id} cannot be set: {error}") from error
         orders = launch.orders(
             kill_grace_s=self._kill_grace_s,
             log_max_bytes=self._log_max_bytes,
             notes=lines,
-            cgroup=self._cgroups.path(allocation_id),
+            cgroup=self._cgroups.path(launch_id),
             limits=limits,
             notify_path=self._watcher.notify_path,
             boot_at=self._boot_at,
         )
-        command = launch.command(dict([self._verifier.mark(allocation_id).split("=")]), rlimits)
+        command = launch.command(dict([self._verifier.mark(launch_id).split("=")]), rlimits)
         try:
             if not records.make_directory() and records.claim.is_taken():
                 return
             records.write_spec(orders, command)
         except OSError as error:
             raise LaunchError(f"cannot write down the launch of job {launch.job_id}: {error}") from error
-        self._watcher.request(allocation_id)
+        self._watcher.request(launch_id)
 
-    def stop(self, allocation_id: str, *, reason: str = "cancelled") -> None:
+    def stop(self, launch_id: str, *, reason: str = "cancelled") -> None:
         """Ask the job to end: SIGTERM to all of it, the grace, SIGKILL. The exit record will give `reason`.
 
         A launch that nobody claimed yet will end, with that reason, before it runs anything. To be asked again while it
         has not ended: a supervisor that has not ended its job when it should have is killed with it. Raises LaunchError
         when the request cannot be written down.
         """
-        asked_at = self._asked_to_stop.setdefault(allocation_id, time.monotonic())
+        asked_at = self._asked_to_stop.setdefault(launch_id, time.monotonic())
         if time.monotonic() - asked_at > self._kill_grace_s + OVERDUE_S:
-            self._force(allocation_id)
+            self._force(launch_id)
             return
         failure: OSError | None = None
         try:
-            self._verifier.records(allocation_id).request_stop(reason)
+            self._verifier.records(launch_id).request_stop(reason)
         except FileNotFoundError:
             return
         except OSError as error:
             failure = error
-        if self._watcher.end_supervisor(allocation_id):
+        if self._watcher.end_supervisor(launch_id):
             # It hears of it all the same, whatever a job did to its record.
             return
-        claim = self._verifier.claim(allocation_id)
+        claim = self._verifier.claim(launch_id)
         try:
             if claim is None and failure is not None:
                 raise failure
             if claim and claim.holder:
                 self._watcher.end_process(claim.holder)
         except OSError as error:
-            raise LaunchError(f"cannot ask allocation {allocation_id} to stop: {error}") from error
+            raise LaunchError(f"cannot ask launch {launch_id} to stop: {error}") from error
 
-    def _force(self, allocation_id: str) -> None:
+    def _force(self, launch_id: str) -> None:
         """End a job whose supervisor does not, and the supervisor; what is left then is swept up."""
-        claim = self._verifier.claim(allocation_id)
-        if claim is None or claim.holder is None or not self._is_supervised(allocation_id, claim):
+        claim = self._verifier.claim(launch_id)
+        if claim is None or claim.holder is None or not self._is_supervised(launch_id, claim):
             return
-        log.warning("launch %s has not ended when it should have: its supervisor is killed", allocation_id)
-        self._verifier.kill_supervisors(allocation_id)
+        log.warning("launch %s has not ended when it should have: its supervisor is killed", launch_id)
+        self._verifier.kill_supervisors(launch_id)
         kill_with_supervisor(claim.holder)
 
-    def declare_lost(
-        self, allocation_id: str, *, message: str = "declared lost by the server", ran: bool = False
-    ) -> bool:
+    def declare_lost(self, launch_id: str, *, message: str = "declared lost by the server", ran: bool = False) -> bool:
         """Make sure that this launch never runs. False when a supervisor has claimed it. Raises OSError.
 
         False also when one had, as the caller knows (`ran`), or the list of claims or a living process tells, and the
         record of it was removed: then what is left of the job is killed, and the launch is DEAD.
         """
-        records = self._verifier.records(allocation_id)
+        records = self._verifier.records(launch_id)
         records.make_directory()
-        with self._sweeper.held_off(allocation_id):
+        with self._sweeper.held_off(launch_id):
             if not records.claim.take(Claim(time.time(), None, message=_RECORD_GONE, ran=True)):
-                found = self._verifier.claim(allocation_id)
+                found = self._verifier.claim(launch_id)
                 return found is not None and found.declared_lost
             # Asked only now that no supervisor can claim it any more: one that had it is on the list.
-            if ran or self._verifier.has_run(allocation_id):
+            if ran or self._verifier.has_run(launch_id):
                 return False
             lost = Claim(time.time(), None, declared_lost=True, message=message)
             records.claim.amend(lost)
-            self._verifier.trust(allocation_id, lost)
+            self._verifier.trust(launch_id, lost)
             return True
 
-    def forget(self, allocation_id: str) -> None:
+    def forget(self, launch_id: str) -> None:
         """Remove the record of a launch that has ended. Raises LaunchError while it has not, or when the disk fails."""
-        if self.status(allocation_id).phase in (LaunchPhase.CLAIMED, LaunchPhase.RUNNING):
-            raise LaunchError(f"allocation {allocation_id} still runs and cannot be forgotten; stop it first")
-        records = self._verifier.records(allocation_id)
+        if self.status(launch_id).phase in (LaunchPhase.CLAIMED, LaunchPhase.RUNNING):
+            raise LaunchError(f"launch {launch_id} still runs and cannot be forgotten; stop it first")
+        records = self._verifier.records(launch_id)
         # Renamed first: a supervisor that is still on its way must find all of it or nothing.
-        trash = f"{self._launches}/.{allocation_id}"
+        trash = f"{self._launches}/.{launch_id}"
         try:
             if os.path.lexists(trash):
                 remove_tree(trash)
@@ -252,38 +250,38 @@ class ProcessLaunches:
         except FileNotFoundError:
             return
         except OSError as error:
-            raise LaunchError(f"cannot remove the record of allocation {allocation_id}: {error}") from error
+            raise LaunchError(f"cannot remove the record of launch {launch_id}: {error}") from error
         # Those of a launch that nobody claimed, or whose supervisor was killed as it was about to, are still there.
-        self._cgroups.remove(allocation_id)
-        self._verifier.forget(allocation_id)
-        self._sweeper.forget(allocation_id)
-        self._asked_to_stop.pop(allocation_id, None)
-        self._unclaimed.pop(allocation_id, None)
+        self._cgroups.remove(launch_id)
+        self._verifier.forget(launch_id)
+        self._sweeper.forget(launch_id)
+        self._asked_to_stop.pop(launch_id, None)
+        self._unclaimed.pop(launch_id, None)
 
     # Looking
 
     def list_launches(self) -> list[str]:
-        """The allocation ids of every launch that was not forgotten, sorted."""
+        """The launch ids of every launch that was not forgotten, sorted."""
         return self._verifier.list_launches()
 
-    def status(self, allocation_id: str) -> LaunchState:
+    def status(self, launch_id: str) -> LaunchState:
         """What is known of the launch now."""
-        claim = self._verifier.claim(allocation_id, by_name=False)
-        if claim is None and allocation_id in self._unclaimed:
-            return self._unclaimed_state(allocation_id, self._unclaimed[allocation_id])
+        claim = self._verifier.claim(launch_id, by_name=False)
+        if claim is None and launch_id in self._unclaimed:
+            return self._unclaimed_state(launch_id, self._unclaimed[launch_id])
         if claim is None:
             return LaunchState(LaunchPhase.UNKNOWN)
         if claim.declared_lost:
             return LaunchState(LaunchPhase.DECLARED_LOST, message=claim.message)
-        records = self._verifier.records(allocation_id)
-        alive = self._is_supervised(allocation_id, claim)
+        records = self._verifier.records(launch_id)
+        alive = self._is_supervised(launch_id, claim)
         # In this order: while its supervisor lives nothing has ended, whatever the record says.
         exit_ = None if alive or claim.ran else records.read_exit()
         if exit_:
             return _exited(exit_)
         started = records.claim.read_started()
         pid, started_at = (started.process.pid, started.started_at) if started else (None, None)
-        if not alive and not self._sweeper.sweep(allocation_id):
+        if not alive and not self._sweeper.sweep(launch_id):
             message = claim.message if claim.ran else records.exit_fault() or _KILLED
             return LaunchState(LaunchPhase.DEAD, pid, started_at, message=message)
         phase = LaunchPhase.RUNNING if started else LaunchPhase.CLAIMED
@@ -291,63 +289,63 @@ class ProcessLaunches:
             return LaunchState(phase, pid, started_at, message="its supervisor died; its processes are being killed")
         return LaunchState(phase, pid, started_at, age_s=_age_s(claim.holder))
 
-    def _is_supervised(self, allocation_id: str, claim: Claim) -> bool:
-        return claim.holder is not None and (self._watcher.watches(allocation_id) or claim.holder.is_alive())
+    def _is_supervised(self, launch_id: str, claim: Claim) -> bool:
+        return claim.holder is not None and (self._watcher.watches(launch_id) or claim.holder.is_alive())
 
-    def _unclaimed_state(self, allocation_id: str, message: str) -> LaunchState:
+    def _unclaimed_state(self, launch_id: str, message: str) -> LaunchState:
         """A launch whose supervisor ended before it claimed it, which the disk had no room to record so far."""
         try:
-            if self.declare_lost(allocation_id, message=message):
+            if self.declare_lost(launch_id, message=message):
                 return LaunchState(LaunchPhase.DECLARED_LOST, message=message)
         except OSError as error:
             return LaunchState(LaunchPhase.UNKNOWN, message=f"{message}, and that cannot be recorded: {error.strerror}")
-        del self._unclaimed[allocation_id]
-        return self.status(allocation_id)
+        del self._unclaimed[launch_id]
+        return self.status(launch_id)
 
-    def pids(self, allocation_id: str) -> list[int]:
+    def pids(self, launch_id: str) -> list[int]:
         """The job's processes now, its supervisor not among them."""
-        claim = self._verifier.claim(allocation_id)
+        claim = self._verifier.claim(launch_id)
         if claim is None or claim.holder is None:
             return []
         if claim.holder.is_alive():
             return descendants(claim.holder.pid)
-        return self._verifier.orphan_pids(allocation_id)
+        return self._verifier.orphan_pids(launch_id)
 
-    def supervisor(self, allocation_id: str) -> ProcessIdentity | None:
+    def supervisor(self, launch_id: str) -> ProcessIdentity | None:
         """The process that claimed the launch in this boot, alive or not. Read from disk until it is known."""
-        return self._verifier.supervisor(allocation_id)
+        return self._verifier.supervisor(launch_id)
 
-    def cgroup_of(self, allocation_id: str) -> str | None:
+    def cgroup_of(self, launch_id: str) -> str | None:
         """The job's cgroup as /proc/PID/cgroup names it, None where jobs have none."""
-        return self._cgroups.shown(allocation_id)
+        return self._cgroups.shown(launch_id)
 
     # What the watcher tells
 
-    def _on_supervisor_event(self, allocation_id: str, ended: bool) -> None:
-        if not (ended and self._ended_without_a_word(allocation_id)):
-            self._on_event(allocation_id)
+    def _on_supervisor_event(self, launch_id: str, ended: bool) -> None:
+        if not (ended and self._ended_without_a_word(launch_id)):
+            self._on_event(launch_id)
 
-    def _ended_without_a_word(self, allocation_id: str) -> bool:
+    def _ended_without_a_word(self, launch_id: str) -> bool:
         """Deal with a supervisor that left no exit record; True when an event will follow from that."""
-        records = self._verifier.records(allocation_id)
+        records = self._verifier.records(launch_id)
         if records.read_exit() is not None:
             return False
-        claim = self._verifier.claim(allocation_id)
+        claim = self._verifier.claim(launch_id)
         if claim is None:
             if not os.path.isdir(records.directory):
                 return False
-            self._on_launch_failed(allocation_id, "its supervisor ended before it claimed the launch")
+            self._on_launch_failed(launch_id, "its supervisor ended before it claimed the launch")
             return True
         if claim.holder is not None and claim.holder.is_alive():
             # What ended came second to the claim, and the first may be one that a zygote forked as its last act.
-            self._watcher.watch(allocation_id, claim.holder)
+            self._watcher.watch(launch_id, claim.holder)
             return False
-        return claim.holder is not None and self._sweeper.sweep(allocation_id)
+        return claim.holder is not None and self._sweeper.sweep(launch_id)
 
-    def _on_launch_failed(self, allocation_id: str, message: str) -> None:
+    def _on_launch_failed(self, launch_id: str, message: str) -> None:
         try:
-            self.declare_lost(allocation_id, message=f"{message}; see {self._home / 'supervisor.log'}")
+            self.declare_lost(launch_id, message=f"{message}; see {self._home / 'supervisor.log'}")
         except OSError as error:
-            log.error("cannot record that launch %s failed: %s", allocation_id, error)
-            self._unclaimed[allocation_id] = message
-        self._on_event(allocation_id)
+            log.error("cannot record that launch %s failed: %s", launch_id, error)
+            self._unclaimed[launch_id] = message
+        self._on_event(launch_id)

@@ -20,8 +20,8 @@ _RETRY_LIMIT_S = 1.0
 class LeftoverKiller:
     """Kills the orphans of launches, on a thread for each. Safe from any thread.
 
-    `end_supervisor(allocation_id)` asks a supervisor that lives after all to end its job, and says whether there is
-    one; `on_swept(allocation_id)` is called once nothing of a launch is left.
+    `end_supervisor(launch_id)` asks a supervisor that lives after all to end its job, and says whether there is
+    one; `on_swept(launch_id)` is called once nothing of a launch is left.
     """
 
     def __init__(
@@ -45,64 +45,64 @@ class LeftoverKiller:
         """Leave the rest to the next server."""
         self._closed.set()
 
-    def sweep(self, allocation_id: str) -> bool:
+    def sweep(self, launch_id: str) -> bool:
         """Have what a dead supervisor left killed; True until that is done. To be called again, to learn that."""
         with self._lock:
-            if allocation_id in self._swept:
+            if launch_id in self._swept:
                 return False
-            if allocation_id in self._sweeping or allocation_id in self._held_off:
+            if launch_id in self._sweeping or launch_id in self._held_off:
                 return True
-            self._sweeping.add(allocation_id)
-        name = f"sweep-{allocation_id}"
-        threading.Thread(target=self._run, args=(allocation_id,), name=name, daemon=True).start()
+            self._sweeping.add(launch_id)
+        name = f"sweep-{launch_id}"
+        threading.Thread(target=self._run, args=(launch_id,), name=name, daemon=True).start()
         return True
 
     @contextlib.contextmanager
-    def held_off(self, allocation_id: str) -> Iterator[None]:
+    def held_off(self, launch_id: str) -> Iterator[None]:
         """Begin no sweep of this launch meanwhile, as while it is decided whether it ever ran."""
         with self._lock:
-            self._held_off.add(allocation_id)
+            self._held_off.add(launch_id)
         try:
             yield
         finally:
             with self._lock:
-                self._held_off.discard(allocation_id)
+                self._held_off.discard(launch_id)
 
-    def forget(self, allocation_id: str) -> None:
+    def forget(self, launch_id: str) -> None:
         """The launch's record is removed."""
         with self._lock:
-            self._swept.discard(allocation_id)
+            self._swept.discard(launch_id)
 
-    def _run(self, allocation_id: str) -> None:
+    def _run(self, launch_id: str) -> None:
         pause_s = _RETRY_S
-        left = self._verifier.processes_left(allocation_id)
+        left = self._verifier.processes_left(launch_id)
         dying: dict[ProcessIdentity, None] = {}
-        while not self._is_swept(allocation_id, left, dying):
+        while not self._is_swept(launch_id, left, dying):
             if self._closed.wait(pause_s):
                 return
             pause_s = min(pause_s * 2, _RETRY_LIMIT_S)
         with self._lock:
-            self._sweeping.discard(allocation_id)
-            self._swept.add(allocation_id)
+            self._sweeping.discard(launch_id)
+            self._swept.add(launch_id)
         if not self._closed.is_set():
-            self._on_swept(allocation_id)
+            self._on_swept(launch_id)
 
-    def _is_swept(self, allocation_id: str, left: Left, dying: dict[ProcessIdentity, None]) -> bool:
+    def _is_swept(self, launch_id: str, left: Left, dying: dict[ProcessIdentity, None]) -> bool:
         """Kill what there is of the launch; True when nothing is left, and its cgroups are removed.
 
         What cannot be looked for now, as while this process has no descriptors left, may be there still.
         """
         try:
             if (
-                self._verifier.kill_supervisors(allocation_id)
+                self._verifier.kill_supervisors(launch_id)
                 or kill_orphans(left, dying)
-                or self._end_supervisor(allocation_id)
+                or self._end_supervisor(launch_id)
             ):
                 return False
         except OSError as error:
-            log.warning("what launch %s has left cannot be found, and is looked for again: %s", allocation_id, error)
+            log.warning("what launch %s has left cannot be found, and is looked for again: %s", launch_id, error)
             return False
         if left.cgroup:
             cgroup.remove(left.cgroup)
-        self._cgroups.remove(allocation_id)
+        self._cgroups.remove(launch_id)
         return True

@@ -22,7 +22,7 @@ class Answer:
     supervisor runs when it has `ended` already, or when `error` says why none was forked.
     """
 
-    allocation_id: str
+    launch_id: str
     pidfd: int | None
     ended: bool
     error: str
@@ -59,10 +59,10 @@ class ZygoteLink:
     def fileno(self) -> int:
         return self._socket.fileno()
 
-    def request(self, allocation_id: str) -> bool:
+    def request(self, launch_id: str) -> bool:
         """Ask for a launch; False when the zygote is gone."""
         try:
-            self._socket.send(allocation_id.encode(), socket.MSG_NOSIGNAL)
+            self._socket.send(launch_id.encode(), socket.MSG_NOSIGNAL)
         except OSError:
             return False
         return True
@@ -75,11 +75,11 @@ class ZygoteLink:
             return None
         if not data:
             return None
-        verb, allocation_id, *rest = data.decode().split(" ", 2)
+        verb, launch_id, *rest = data.decode().split(" ", 2)
         for handle in handles:
             os.set_inheritable(handle, False)
         error = f"cannot fork a supervisor: {rest[0]}" if verb == "failed" else ""
-        return Answer(allocation_id, handles[0] if handles else None, verb == "gone", error)
+        return Answer(launch_id, handles[0] if handles else None, verb == "gone", error)
 
     def kill(self) -> None:
         """End a zygote that does not answer, which is then gone like one that died."""

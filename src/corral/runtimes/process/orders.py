@@ -28,7 +28,7 @@ class Orders(NamedTuple):
     `boot_at` is when this boot began as the server counts time, None where it goes by the wall clock.
     """
 
-    allocation_id: str
+    launch_id: str
     log_path: str
     scratch_path: str
     uid: int

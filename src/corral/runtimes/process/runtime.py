@@ -33,7 +33,7 @@ class ProcessRuntime:
         try:
             self._processes.launch(
                 LaunchSpec(
-                    allocation_id=launch.allocation_id,
+                    launch_id=launch.id,
                     job_id=launch.job.id,
                     argv=spec.command,
                     env=dict(launch.env),
@@ -68,57 +68,57 @@ class ProcessRuntime:
         except OSError as error:
             raise BackendFailed(f"{self._logs} cannot be made: {error.strerror}") from error
 
-    def stop(self, allocation_id: str) -> None:
+    def stop(self, launch_id: str) -> None:
         """SIGTERM to all of the job, the grace, SIGKILL."""
         try:
-            self._processes.stop(allocation_id)
+            self._processes.stop(launch_id)
         except LaunchError as error:
             raise BackendFailed(str(error)) from error
         except OSError as error:
-            raise BackendFailed(f"allocation {allocation_id} cannot be asked to stop: {error.strerror}") from error
+            raise BackendFailed(f"launch {launch_id} cannot be asked to stop: {error.strerror}") from error
 
-    def report(self, allocation_id: str) -> LaunchReport:
+    def report(self, launch_id: str) -> LaunchReport:
         """What the launch's records say. Raises BackendFailed when the machine does not let them be read."""
         try:
-            return _report(allocation_id, self._processes.status(allocation_id))
+            return _report(launch_id, self._processes.status(launch_id))
         except OSError as error:
-            raise BackendFailed(f"the records of launch {allocation_id} cannot be read: {error.strerror}") from error
+            raise BackendFailed(f"the records of launch {launch_id} cannot be read: {error.strerror}") from error
 
-    def declare_lost(self, allocation_id: str, *, ran: bool = False) -> bool:
+    def declare_lost(self, launch_id: str, *, ran: bool = False) -> bool:
         """Take the launch's claim. False when a supervisor had it first; BackendFailed when the disk fails."""
         try:
-            return self._processes.declare_lost(allocation_id, message="", ran=ran)
+            return self._processes.declare_lost(launch_id, message="", ran=ran)
         except OSError as error:
-            raise BackendFailed(f"the claim of launch {allocation_id} cannot be written: {error.strerror}") from error
+            raise BackendFailed(f"the claim of launch {launch_id} cannot be written: {error.strerror}") from error
 
     def launches(self) -> tuple[str, ...]:
         """Launches on record."""
         return tuple(self._processes.list_launches())
 
-    def forget(self, allocation_id: str) -> None:
+    def forget(self, launch_id: str) -> None:
         """Drop the record of a launch that is over."""
         try:
-            self._processes.forget(allocation_id)
+            self._processes.forget(launch_id)
         except LaunchError as error:
             raise BackendFailed(str(error)) from error
         except OSError as error:
-            raise BackendFailed(f"the records of launch {allocation_id} cannot be removed: {error.strerror}") from error
+            raise BackendFailed(f"the records of launch {launch_id} cannot be removed: {error.strerror}") from error
 
-    def pids(self, allocation_id: str) -> frozenset[int]:
+    def pids(self, launch_id: str) -> frozenset[int]:
         """The job's processes now; none while the machine does not let its record be read."""
         try:
-            return frozenset(self._processes.pids(allocation_id))
+            return frozenset(self._processes.pids(launch_id))
         except OSError:
             return frozenset()
 
-    def lineage(self, allocation_id: str) -> Lineage:
+    def lineage(self, launch_id: str) -> Lineage:
         """All that descends from the supervisor, which adopts every orphan of its job, and what is in its cgroup."""
         try:
-            supervisor = self._processes.supervisor(allocation_id)
+            supervisor = self._processes.supervisor(launch_id)
         except OSError:
             supervisor = None
         root = None if supervisor is None else ProcessIdentity(*supervisor)
-        return Lineage(root, adopts=True, cgroup=self._processes.cgroup_of(allocation_id))
+        return Lineage(root, adopts=True, cgroup=self._processes.cgroup_of(launch_id))
 
     def close(self) -> None:
         """Let go; the jobs run on under their supervisors."""
@@ -143,17 +143,17 @@ def _where_output_goes(output: str | None, error: str | None) -> tuple[str, ...]
     return tuple(f"standard {what} goes to {path}" for what, path in both if path is not None)
 
 
-def _report(allocation_id: str, state: LaunchState) -> LaunchReport:
+def _report(launch_id: str, state: LaunchState) -> LaunchReport:
     record = state.exit
     if record is None:
         return LaunchReport(
-            allocation_id, state.phase, started_at=state.started_at, reason=state.message or None, age_s=state.age_s
+            launch_id, state.phase, started_at=state.started_at, reason=state.message or None, age_s=state.age_s
         )
     ending = _ENDING_BY_REASON.get(record.reason or "")
     if ending is None:
         ending = Phase.SUCCEEDED if record.exit_code == 0 and record.reason is None else Phase.FAILED
     return LaunchReport(
-        allocation_id,
+        launch_id,
         _PHASE_BY_REASON.get(record.reason or "", state.phase),
         started_at=state.started_at,
         ended_at=record.ended_at,

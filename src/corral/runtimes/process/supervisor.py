@@ -253,7 +253,7 @@ class Supervision:
         if not self._orders.notify_path:
             return
         try:
-            _notice_socket().sendto(self._orders.allocation_id.encode(), self._orders.notify_path)
+            _notice_socket().sendto(self._orders.launch_id.encode(), self._orders.notify_path)
         except OSError:
             return
 

@@ -12,7 +12,7 @@ from .claim import Claim, torn
 from .evidence import is_another, supervisors
 from .job_cgroups import JobCgroups
 from .killing import Left, kill_with_supervisor, orphans
-from .launch import ALLOCATION_ID, LaunchError
+from .launch import LAUNCH_ID, LaunchError
 from .procfs import ProcessIdentity, boot_id
 from .records import CLAIMED_LIST, LaunchRecords
 
@@ -35,93 +35,93 @@ class LaunchVerifier:
         self._trusted: dict[str, Claim] = {}
         self._claimants: dict[str, ProcessIdentity] = {}
 
-    def records(self, allocation_id: str) -> LaunchRecords:
-        """The files of the launch. Raises LaunchError for what is no allocation id."""
-        if not ALLOCATION_ID.fullmatch(allocation_id):
-            raise LaunchError(f"{allocation_id!r} is not an allocation id")
-        return LaunchRecords(f"{self._launches}/{allocation_id}")
+    def records(self, launch_id: str) -> LaunchRecords:
+        """The files of the launch. Raises LaunchError for what is no launch id."""
+        if not LAUNCH_ID.fullmatch(launch_id):
+            raise LaunchError(f"{launch_id!r} is not an launch id")
+        return LaunchRecords(f"{self._launches}/{launch_id}")
 
     def list_launches(self) -> list[str]:
-        """The allocation ids of every launch that was not forgotten, sorted."""
-        return sorted(name for name in os.listdir(self._launches) if ALLOCATION_ID.fullmatch(name))
+        """The launch ids of every launch that was not forgotten, sorted."""
+        return sorted(name for name in os.listdir(self._launches) if LAUNCH_ID.fullmatch(name))
 
-    def claim(self, allocation_id: str, *, by_name: bool = True) -> Claim | None:
+    def claim(self, launch_id: str, *, by_name: bool = True) -> Claim | None:
         """The claim, torn where it names somebody else's process, or says that a launch never ran which did.
 
         Whose process it names need not be looked into, `by_name` False, where its supervisor is known anyway.
         """
-        claim = self.records(allocation_id).claim.read()
-        if claim is None or claim.ran or self._trusted.get(allocation_id) == claim:
+        claim = self.records(launch_id).claim.read()
+        if claim is None or claim.ran or self._trusted.get(launch_id) == claim:
             return claim
-        if claim.holder is not None and not by_name and self._watches(allocation_id):
+        if claim.holder is not None and not by_name and self._watches(launch_id):
             return claim
-        if claim.holder is not None and is_another(claim.holder, self._launches, allocation_id):
-            return self._refuted(allocation_id, f"names process {claim.holder.pid}, which is not its supervisor")
-        if claim.declared_lost and self.has_run(allocation_id):
-            return self._refuted(allocation_id, "says that it never ran, and it did")
-        self._trusted[allocation_id] = claim
+        if claim.holder is not None and is_another(claim.holder, self._launches, launch_id):
+            return self._refuted(launch_id, f"names process {claim.holder.pid}, which is not its supervisor")
+        if claim.declared_lost and self.has_run(launch_id):
+            return self._refuted(launch_id, "says that it never ran, and it did")
+        self._trusted[launch_id] = claim
         return claim
 
-    def _refuted(self, allocation_id: str, why: str) -> Claim:
-        return torn(f"its record {self._launches}/{allocation_id}/claim {why}")
+    def _refuted(self, launch_id: str, why: str) -> Claim:
+        return torn(f"its record {self._launches}/{launch_id}/claim {why}")
 
-    def trust(self, allocation_id: str, claim: Claim) -> None:
+    def trust(self, launch_id: str, claim: Claim) -> None:
         """This server has made the claim itself."""
-        self._trusted[allocation_id] = claim
+        self._trusted[launch_id] = claim
 
-    def forget(self, allocation_id: str) -> None:
+    def forget(self, launch_id: str) -> None:
         """The launch is over, and its record removed."""
-        self._trusted.pop(allocation_id, None)
-        self._claimants.pop(allocation_id, None)
+        self._trusted.pop(launch_id, None)
+        self._claimants.pop(launch_id, None)
 
-    def has_run(self, allocation_id: str) -> bool:
+    def has_run(self, launch_id: str) -> bool:
         """Whether a supervisor is known to have had this launch, although its claim is not there or says otherwise."""
-        return allocation_id in claimed_list.names(self._claimed_list_file) or bool(self.orphan_pids(allocation_id))
+        return launch_id in claimed_list.names(self._claimed_list_file) or bool(self.orphan_pids(launch_id))
 
-    def supervisor(self, allocation_id: str) -> ProcessIdentity | None:
+    def supervisor(self, launch_id: str) -> ProcessIdentity | None:
         """The process that claimed the launch in this boot, alive or not. Read from disk until it is known."""
-        known = self._claimants.get(allocation_id)
+        known = self._claimants.get(launch_id)
         if known is None:
-            claim = self.claim(allocation_id)
+            claim = self.claim(launch_id)
             if claim is None or claim.holder is None or claim.holder.boot_id != boot_id():
                 return None
-            known = self._claimants[allocation_id] = claim.holder
+            known = self._claimants[launch_id] = claim.holder
         return known
 
-    def kill_supervisors(self, allocation_id: str) -> bool:
+    def kill_supervisors(self, launch_id: str) -> bool:
         """Kill every supervisor of the launch, whatever its claim says, and their jobs; False when there is none."""
-        found = supervisors(self._launches).get(allocation_id, [])
+        found = supervisors(self._launches).get(launch_id, [])
         for supervisor in found:
             kill_with_supervisor(supervisor)
         return bool(found)
 
-    def orphan_pids(self, allocation_id: str) -> list[int]:
+    def orphan_pids(self, launch_id: str) -> list[int]:
         """The processes of a job whose supervisor is gone."""
-        return [process.pid for process in orphans(self.processes_left(allocation_id))]
+        return [process.pid for process in orphans(self.processes_left(launch_id))]
 
-    def mark(self, allocation_id: str) -> str:
+    def mark(self, launch_id: str) -> str:
         """The entry of their environment (NAME=value) by which the launch's processes are known."""
-        return f"{_MARK_NAME}={self._tag}/{allocation_id}"
+        return f"{_MARK_NAME}={self._tag}/{launch_id}"
 
-    def processes_left(self, allocation_id: str) -> Left:
+    def processes_left(self, launch_id: str) -> Left:
         """By what the processes of the launch are known once its supervisor is gone."""
-        mark, group, uid = self.mark(allocation_id), self._cgroups.path(allocation_id), os.geteuid() or None
+        mark, group, uid = self.mark(launch_id), self._cgroups.path(launch_id), os.geteuid() or None
 
         def others() -> frozenset[ProcessIdentity]:
-            return self._living_supervisors() - {self.supervisor(allocation_id)}
+            return self._living_supervisors() - {self.supervisor(launch_id)}
 
         try:
-            orders = self.records(allocation_id).read_spec()[0]
+            orders = self.records(launch_id).read_spec()[0]
         except (OSError, ValueError, TypeError):
             # A job that runs as another user than the server's cannot have removed it.
             return Left(mark, group, uid, others)
         # The cgroup rather than this server's place for them: the one that launched it may have been started elsewhere.
         # It must be this launch's all the same, for what is in it is killed, and the job may have written the record.
-        if self._cgroups.is_path_of(orders.cgroup, allocation_id):
+        if self._cgroups.is_path_of(orders.cgroup, launch_id):
             group = orders.cgroup
         # Only root's jobs are others', and its records are its own.
         return Left(mark, group, uid or max(orders.uid, 0), others)
 
     def _living_supervisors(self) -> frozenset[ProcessIdentity]:
-        known = (self.supervisor(allocation_id) for allocation_id in self.list_launches())
+        known = (self.supervisor(launch_id) for launch_id in self.list_launches())
         return frozenset(process for process in known if process is not None and process.is_alive())

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .evidence import is_another
-from .launch import ALLOCATION_ID, LaunchError
+from .launch import LAUNCH_ID, LaunchError
 from .link import ZygoteLink
 from .procfs import ProcessIdentity
 from .records import LaunchRecords
@@ -34,7 +34,7 @@ ANSWER_S = 10.0
 class Watcher:
     """Keeps a zygote running and supervisors awake, and reports when one is up and when it has ended.
 
-    `on_supervisor(allocation_id, ended)` and `on_failed(allocation_id, message)` run on the watcher's thread. A notice
+    `on_supervisor(launch_id, ended)` and `on_failed(launch_id, message)` run on the watcher's thread. A notice
     that a job has started may be lost, and there may be no descriptor left to watch a supervisor with: such launches
     are looked up on disk every half second.
     """
@@ -114,7 +114,7 @@ class Watcher:
         self._epoll.close()
         os.close(self._wake)
 
-    def request(self, allocation_id: str) -> None:
+    def request(self, launch_id: str) -> None:
         """Have the zygote fork a supervisor. A zygote that dies on the way is replaced and asked again."""
         with self._lock:
             if self._closing:
@@ -122,37 +122,37 @@ class Watcher:
             if self._zygote is None:
                 self._zygote_failures = 0
                 self._start_zygote()
-            self._starting[allocation_id] = None
-            self._queued.append(allocation_id)
+            self._starting[launch_id] = None
+            self._queued.append(launch_id)
             self._send_queued()
 
     def _send_queued(self) -> None:
         while self._zygote and self._queued and len(self._in_flight) < _IN_FLIGHT_LIMIT:
-            allocation_id = self._queued.popleft()
+            launch_id = self._queued.popleft()
             if not self._in_flight:
                 self._await_answer()
-            self._in_flight[allocation_id] = None
+            self._in_flight[launch_id] = None
             # A zygote that is gone is noticed by the thread, which asks the next one for all that is in flight.
-            self._zygote.request(allocation_id)
+            self._zygote.request(launch_id)
 
-    def watch(self, allocation_id: str, supervisor: ProcessIdentity) -> None:
+    def watch(self, launch_id: str, supervisor: ProcessIdentity) -> None:
         """Watch a supervisor that an earlier server, or a zygote that died, has left; nothing when it is watched."""
         with self._lock:
-            if allocation_id in self._supervisors.values():
+            if launch_id in self._supervisors.values():
                 return
         try:
             pidfd = _open_process(supervisor)
         except OSError:
             with self._lock:
-                self._unwatched[allocation_id] = None
+                self._unwatched[launch_id] = None
             os.eventfd_write(self._wake, 1)
             return
         if pidfd is None:
-            self._on_supervisor(allocation_id, True)
+            self._on_supervisor(launch_id, True)
             return
         with self._lock:
-            self._starting[allocation_id] = None
-        self._add(pidfd, allocation_id)
+            self._starting[launch_id] = None
+        self._add(pidfd, launch_id)
 
     def end_process(self, supervisor: ProcessIdentity) -> None:
         """Have this supervisor end its job, and never another process that got its pid. Raises OSError."""
@@ -163,23 +163,23 @@ class Watcher:
             finally:
                 os.close(pidfd)
 
-    def watches(self, allocation_id: str) -> bool:
+    def watches(self, launch_id: str) -> bool:
         """Whether a supervisor that was forked for this launch is known to live."""
         with self._lock:
-            return allocation_id in self._supervisors.values()
+            return launch_id in self._supervisors.values()
 
-    def end_supervisor(self, allocation_id: str) -> bool:
+    def end_supervisor(self, launch_id: str) -> bool:
         """Have the supervisor end its job, if it is watched and lives; False when there is none."""
         found = False
         with self._lock:
             for pidfd, name in self._supervisors.items():
-                if name == allocation_id:
+                if name == launch_id:
                     found |= _end(pidfd)
         return found
 
-    def _add(self, pidfd: int, allocation_id: str) -> None:
+    def _add(self, pidfd: int, launch_id: str) -> None:
         with self._lock:
-            self._supervisors[pidfd] = allocation_id
+            self._supervisors[pidfd] = launch_id
             self._epoll.register(pidfd, select.EPOLLIN)
 
     # The thread
@@ -224,11 +224,11 @@ class Watcher:
 
     def _on_end(self, pidfd: int) -> None:
         with self._lock:
-            allocation_id = self._supervisors.pop(pidfd)
-            self._starting.pop(allocation_id, None)
+            launch_id = self._supervisors.pop(pidfd)
+            self._starting.pop(launch_id, None)
             self._epoll.unregister(pidfd)
         os.close(pidfd)
-        self._on_supervisor(allocation_id, True)
+        self._on_supervisor(launch_id, True)
 
     def _on_notices(self) -> None:
         try:
@@ -239,49 +239,49 @@ class Watcher:
 
     def _on_notice(self, notice: bytes) -> None:
         """A supervisor says that its job runs. Where the server is not root's any of its jobs may say anything."""
-        allocation_id = notice.decode(errors="replace")
-        if ALLOCATION_ID.fullmatch(allocation_id):
-            self._on_start(allocation_id)
+        launch_id = notice.decode(errors="replace")
+        if LAUNCH_ID.fullmatch(launch_id):
+            self._on_start(launch_id)
 
-    def _on_start(self, allocation_id: str) -> None:
+    def _on_start(self, launch_id: str) -> None:
         with self._lock:
-            asked_for = allocation_id in self._starting or allocation_id in self._supervisors.values()
-            self._starting.pop(allocation_id, None)
+            asked_for = launch_id in self._starting or launch_id in self._supervisors.values()
+            self._starting.pop(launch_id, None)
         # If not, an earlier server asked for it, and it took its claim after this one had looked for those that run.
-        if asked_for or self._watch_holder(allocation_id):
-            self._on_supervisor(allocation_id, False)
+        if asked_for or self._watch_holder(launch_id):
+            self._on_supervisor(launch_id, False)
 
-    def _watch_holder(self, allocation_id: str) -> bool:
-        holder = self._holder(allocation_id)
+    def _watch_holder(self, launch_id: str) -> bool:
+        holder = self._holder(launch_id)
         if holder is not None:
-            self.watch(allocation_id, holder)
+            self.watch(launch_id, holder)
         return holder is not None
 
-    def _holder(self, allocation_id: str) -> ProcessIdentity | None:
-        claim = self._records(allocation_id).claim.read()
-        if claim is None or claim.holder is None or is_another(claim.holder, self._launches, allocation_id):
+    def _holder(self, launch_id: str) -> ProcessIdentity | None:
+        claim = self._records(launch_id).claim.read()
+        if claim is None or claim.holder is None or is_another(claim.holder, self._launches, launch_id):
             return None
         return claim.holder
 
     def _rescan(self) -> None:
         with self._lock:
             starting, unwatched = list(self._starting), list(self._unwatched)
-        for allocation_id in starting:
-            if self._records(allocation_id).claim.read_started():
-                self._on_start(allocation_id)
-        for allocation_id in unwatched:
-            if self._is_left(allocation_id):
+        for launch_id in starting:
+            if self._records(launch_id).claim.read_started():
+                self._on_start(launch_id)
+        for launch_id in unwatched:
+            if self._is_left(launch_id):
                 with self._lock:
-                    del self._unwatched[allocation_id]
-                self._on_supervisor(allocation_id, True)
+                    del self._unwatched[launch_id]
+                self._on_supervisor(launch_id, True)
 
-    def _is_left(self, allocation_id: str) -> bool:
+    def _is_left(self, launch_id: str) -> bool:
         """Whether somebody took the claim, and no supervisor lives that could have."""
-        holder = self._holder(allocation_id)
-        return not (holder and holder.is_alive()) and self._records(allocation_id).claim.is_taken()
+        holder = self._holder(launch_id)
+        return not (holder and holder.is_alive()) and self._records(launch_id).claim.is_taken()
 
-    def _records(self, allocation_id: str) -> LaunchRecords:
-        return LaunchRecords(f"{self._launches}/{allocation_id}")
+    def _records(self, launch_id: str) -> LaunchRecords:
+        return LaunchRecords(f"{self._launches}/{launch_id}")
 
     def _on_zygote(self) -> None:
         zygote = self._zygote
@@ -291,18 +291,18 @@ class Watcher:
             return
         self._zygote_failures = 0
         with self._lock:
-            self._in_flight.pop(answer.allocation_id, None)
+            self._in_flight.pop(answer.launch_id, None)
             self._await_answer()
             self._send_queued()
         if answer.pidfd is not None:
-            self._add(answer.pidfd, answer.allocation_id)
+            self._add(answer.pidfd, answer.launch_id)
         elif answer.error:
-            self._on_failed(answer.allocation_id, answer.error)
+            self._on_failed(answer.launch_id, answer.error)
         elif answer.ended:
-            self._on_supervisor(answer.allocation_id, True)
+            self._on_supervisor(answer.launch_id, True)
         else:
             with self._lock:
-                self._unwatched[answer.allocation_id] = None
+                self._unwatched[answer.launch_id] = None
 
     def _end_silent_zygote(self) -> None:
         """Kill a zygote that owes an answer: a job may have stopped it. Then it is replaced like any that died."""
@@ -334,8 +334,8 @@ class Watcher:
                 failed.extend(self._queued)
                 self._queued.clear()
         log.warning("the process that launches jobs has died; %s", outcome)
-        for allocation_id in failed:
-            self._on_failed(allocation_id, outcome)
+        for launch_id in failed:
+            self._on_failed(launch_id, outcome)
 
 
 def _end(pidfd: int) -> bool:

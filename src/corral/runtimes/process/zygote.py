@@ -1,6 +1,6 @@
 """The process that every supervisor is forked from: with the modules loaded, one costs only the memory that it changes.
 
-It reads allocation ids from its socket, forks a supervisor for each, and answers with a descriptor of the new process.
+It reads launch ids from its socket, forks a supervisor for each, and answers with a descriptor of the new process.
 It ends when the server closes the socket or dies; the supervisors stay.
 """
 
@@ -101,22 +101,22 @@ def _reap() -> None:
         pass
 
 
-def _fork_supervisor(server: socket.socket, launches: str, allocation_id: str) -> None:
+def _fork_supervisor(server: socket.socket, launches: str, launch_id: str) -> None:
     try:
         pid = os.fork()
     except OSError as error:
-        server.send(f"failed {allocation_id} {error.strerror}".encode())
+        server.send(f"failed {launch_id} {error.strerror}".encode())
         return
     if pid == 0:
         server.close()
-        supervise(f"{launches}/{allocation_id}")
+        supervise(f"{launches}/{launch_id}")
     try:
         # Unlike a pid it cannot come to mean another process.
         handle = os.pidfd_open(pid)
     except ProcessLookupError:
-        server.send(f"gone {allocation_id}".encode())
+        server.send(f"gone {launch_id}".encode())
         return
-    socket.send_fds(server, [f"forked {allocation_id}".encode()], [handle])
+    socket.send_fds(server, [f"forked {launch_id}".encode()], [handle])
     os.close(handle)
 
 
