@@ -11,7 +11,9 @@ NOWHERE = {"PATH": "/nowhere"}
 
 def missing(*body: str, shebang: str = "#!/bin/bash", **environ: str) -> list[str]:
     lines = [shebang, "#SBATCH --gpus=1", *body]
-    return [warning.split(" here", 1)[0] for warning in missing_commands(lines, "job.sh", {**NOWHERE, **environ})]
+    return [
+        warning.split(" command here", 1)[0] for warning in missing_commands(lines, "job.sh", {**NOWHERE, **environ})
+    ]
 
 
 @pytest.mark.parametrize(
@@ -33,7 +35,7 @@ def missing(*body: str, shebang: str = "#!/bin/bash", **environ: str) -> list[st
 )
 def test_a_line_that_calls_what_is_not_there_is_named_with_what_happens_and_what_to_do(line: str, name: str) -> None:
     (warning,) = missing_commands(["#!/bin/bash", line], "job.sh", NOWHERE)
-    assert warning.startswith(f"job.sh, line 2: there is no {name} here, so that line ends with 127")
+    assert warning.startswith(f"job.sh, line 2: there is no {name} command here, so this line will fail (127")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from corral.cli.endings import ending_of
 from corral.cli.jobs import explained
 from corral.cli.listing import device_lines, job_lines, job_place, start_lines, status_lines
 from corral.cli.reserve import exports
-from corral.cli.screen import Table, clipped, clock_time, painted
+from corral.cli.screen import TextTable, clipped, clock_time, painted
 from corral.client import DeviceRow, Explanation, HolderRow, JobRow, ProcessRow, ServerInfo, WaitPart
 from corral.model.certainty import Certainty
 from corral.model.job import Phase
@@ -191,7 +191,7 @@ def test_colour_is_for_terminals_that_want_it(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_colour_does_not_shift_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = Table(("A", "B", "C"), numeric=("B",))
+    table = TextTable(("A", "B", "C"), numeric=("B",))
     table.add("one", "2", "three", style="red")
     plain = table.lines(paint="A")
     monkeypatch.setattr(sys, "stdout", _Terminal())

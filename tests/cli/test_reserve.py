@@ -28,4 +28,4 @@ def test_where_a_container_hides_the_session_the_parent_owns_the_reservation() -
 def test_a_reservation_that_nothing_would_end_is_refused_with_the_way_out() -> None:
     done = in_a_namespace(sys.executable, "-c", ASK)
     assert done.returncode != 0
-    assert "--detach holds them until the time is up" in done.stderr
+    assert "use --detach to keep them until the time is up" in done.stderr

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import corral.cli
-from corral.cli.screen import Table, painted, print_json, say, typed, wrapped, write_lines, write_painted
+from corral.cli.screen import TextTable, painted, print_json, say, typed, wrapped, write_lines, write_painted
 
 HOSTILE = "\x1b[2J\x1b[31mall is well\x07\nfree \x9b1m\x7f"
 """Clears the screen, turns red, rings, begins a line of its own, and colours once more in one byte."""
@@ -45,7 +45,7 @@ def test_wrapping_breaks_no_word() -> None:
 
 
 def test_what_users_chose_reaches_no_terminal_as_an_order(capsys: pytest.CaptureFixture[str]) -> None:
-    table = Table(("NAME", "WHY"))
+    table = TextTable(("NAME", "WHY"))
     table.add(HOSTILE, HOSTILE)
     write_lines(HOSTILE)
     write_painted(*table.lines(), painted(HOSTILE, "red"))
@@ -60,7 +60,7 @@ def test_on_a_terminal_only_our_own_colours_pass(monkeypatch: pytest.MonkeyPatch
     terminal = Terminal()
     monkeypatch.setattr(sys, "stdout", terminal)
     monkeypatch.delenv("NO_COLOR", raising=False)
-    table = Table(("NAME", "PHASE"))
+    table = TextTable(("NAME", "PHASE"))
     table.add(HOSTILE, HOSTILE, style="green")
     lines = table.lines(paint="PHASE")
     write_painted(lines[1])

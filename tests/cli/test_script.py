@@ -55,7 +55,7 @@ def test_a_script_without_lines_for_slurm_is_warned_too_of_what_is_not_there(
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     (warning,) = read_script(write(tmp_path / "job.sh", "#!/bin/bash\n#CORRAL --gpus 1\nsrun ./app\n")).warnings
-    assert warning.startswith("job.sh, line 3: there is no srun here")
+    assert warning.startswith("job.sh, line 3: there is no srun command here")
 
 
 def test_the_header_ends_with_the_first_line_that_is_no_comment(tmp_path: Path) -> None:
@@ -68,8 +68,8 @@ def test_a_line_of_the_header_below_the_first_command_is_told_not_to_be_read(tmp
     script = read_script(write(tmp_path / "job.sh", f"#!/bin/bash\n#SBATCH --gpus=2\n\n{body}"))
     assert script.flags.gpus is not None
     assert script.warnings == (
-        "job.sh, line 5: #SBATCH after the first command is not read; move it to the top",
-        "job.sh, line 7: #CORRAL after the first command is not read; move it to the top",
+        "job.sh, line 5: #SBATCH is ignored after the first command; move it to the top",
+        "job.sh, line 7: #CORRAL is ignored after the first command; move it to the top",
     )
 
 
@@ -177,32 +177,32 @@ def test_the_tasks_of_a_script_are_counted() -> None:
     [
         ("--gpus=4 -N 2 --gpus-per-node=4", "--gpus and --gpus-per-node .* one comes to 4 GPUs and the other to 8"),
         ("-n 4 --gpus-per-task=1 --gres=gpu:2", "one comes to 2 GPUs and the other to 4"),
-        ("--gpus=5 -N 2", "5 GPUs cannot be shared out evenly to 2 nodes; ask for a multiple of 2"),
-        ("--gpus=5 --gpus-per-task=2", "no multiple"),
+        ("--gpus=5 -N 2", "5 GPUs cannot be divided evenly among 2 nodes; ask for a multiple of 2"),
+        ("--gpus=5 --gpus-per-task=2", "must be a multiple"),
         ("-N 2 -n 1", "1 task cannot be on 2 nodes"),
         ("-N 1 -n 8 --ntasks-per-node=4", "4 tasks fit on 1 node"),
-        ("--gres=gpu:a100:1,gpu:h100:1", "all GPUs of a job are alike"),
-        ("--gres=gpu:a100:1 --gpus=h100:1", "all GPUs of a job are alike"),
-        ("--gres=gpu:1,shard:2", "'shard:2' is not to be had here; write #CORRAL --gpus 0.5"),
-        ("--gres=nvme:1", "'nvme:1' is not to be had"),
-        ("--exclusive=user", "leave 'user' out"),
-        ("--exclusive --gpus=0", "takes every GPU, and .* takes none"),
-        ("--cpus-per-task=2 --cpus-per-gpu=4", "cores go with tasks or with GPUs"),
-        ("--mem=1G --mem-per-cpu=1G", "memory goes with"),
-        ("--mem=lots", "no amount of memory"),
-        ("-N none", "no number of nodes"),
-        ("-N 4-2", "no number of nodes"),
-        ("-n 0", "from 1 up"),
-        ("--constraint=a100*2", "cannot be had"),
-        ("-C (a100|h100)&ib", "cannot be had"),
-        ("-C a100|zone=b", "labels are no alternatives"),
-        ("--gpus-per-socket=1", "--gpus-per-socket cannot be had here; GPUs are counted by node"),
-        ("--licenses=matlab:1", "leave it out"),
-        ("--wrap=hostname", "this is a script"),
+        ("--gres=gpu:a100:1,gpu:h100:1", "all GPUs of a job are of one model"),
+        ("--gres=gpu:a100:1 --gpus=h100:1", "all GPUs of a job are of one model"),
+        ("--gres=gpu:1,shard:2", "'shard:2' is not available here; for a part of a GPU write #CORRAL --gpus 0.5"),
+        ("--gres=nvme:1", "'nvme:1' is not available"),
+        ("--exclusive=user", "remove 'user'"),
+        ("--exclusive --gpus=0", "takes all GPUs and .* takes none"),
+        ("--cpus-per-task=2 --cpus-per-gpu=4", "cores are counted either per task or per GPU"),
+        ("--mem=1G --mem-per-cpu=1G", "memory is counted either per node"),
+        ("--mem=lots", "not an amount of memory"),
+        ("-N none", "not a number of nodes"),
+        ("-N 4-2", "not a number of nodes"),
+        ("-n 0", "of 1 or more"),
+        ("--constraint=a100*2", "is not supported"),
+        ("-C (a100|h100)&ib", "is not supported"),
+        ("-C a100|zone=b", "labels cannot be alternatives"),
+        ("--gpus-per-socket=1", "--gpus-per-socket is not supported here; use --gpus-per-node"),
+        ("--licenses=matlab:1", "remove it"),
+        ("--wrap=hostname", "it replaces the script by a command"),
         ("--signal=KILL@60", "write one of HUP, INT, USR1, USR2, TERM"),
         ("--signal=USR1@soon", "such as USR1@60"),
-        ("--gpu-per-node=2", r"no option of sbatch; did you mean '--gpus-per-node'\?"),
-        ("hetjob", "hetjob cannot be had here; each of its parts is a job of its own"),
+        ("--gpu-per-node=2", r"not an option of sbatch; did you mean '--gpus-per-node'\?"),
+        ("hetjob", "hetjob is not supported here; submit each part as a job of its own"),
     ],
 )
 def test_what_contradicts_itself_or_cannot_be_meant_is_refused_with_its_line(line: str, said: str) -> None:
@@ -228,11 +228,14 @@ def test_ignored_lines_are_named_with_their_number(tmp_path: Path) -> None:
         ("#CORRAL --gpus two", r"job.sh, line 2: .*--gpus"),
         ("#CORRAL --name 'open", r"job.sh, line 2: .*quot"),
         ("#SBATCH --time=soon", r"job.sh, line 2: --time: 'soon' is not a Slurm time"),
-        ("#SBATCH --gpus=a100:1,v100:2", r"job.sh, line 2: --gpus: .* no number of GPUs"),
-        ("#SBATCH -d after:7+10", r"job.sh, line 2: -d: 'after:7\+10' cannot be had; write afterok:ID, afterany:ID"),
-        ("#SBATCH -d expand:7", r"job.sh, line 2: -d: 'expand:7' cannot be had"),
-        ("#SBATCH -d 7", r"job.sh, line 2: -d: '7' cannot be had"),
-        ("#SBATCH -d afterok:7,afterany:8?afterany:9", r"job.sh, line 2: .* takes one of the two"),
+        ("#SBATCH --gpus=a100:1,v100:2", r"job.sh, line 2: --gpus: .* not a number of GPUs"),
+        (
+            "#SBATCH -d after:7+10",
+            r"job.sh, line 2: -d: 'after:7\+10' is not a supported dependency; write afterok:ID, afterany:ID",
+        ),
+        ("#SBATCH -d expand:7", r"job.sh, line 2: -d: 'expand:7' is not a supported dependency"),
+        ("#SBATCH -d 7", r"job.sh, line 2: -d: '7' is not a supported dependency"),
+        ("#SBATCH -d afterok:7,afterany:8?afterany:9", r"job.sh, line 2: .* use only one of the two"),
         ("#SBATCH --job-name", r"job.sh, line 2: --job-name needs a value"),
     ],
 )

@@ -25,7 +25,7 @@ def test_each_row_says_what_stood_behind_its_hours() -> None:
     assert alice.split(maxsplit=1)[1] == "12.00  67% enforced, 25% advisory  67% enforced, 25% guarded"
     assert bob.split() == ["bob", "3.00", "100%", "advisory", "100%", "guarded"]
     assert total.split()[:2] == ["total", "15.00"]
-    assert unrecorded == "alice: what stood behind 1.00 h is not on record"
+    assert unrecorded == "alice: for 1.00 h it is not recorded how shares were enforced"
     assert slices.startswith("alice: 2.50 h of 1g.10gb in MIG slices")
 
 
@@ -44,4 +44,4 @@ def test_lines_fit_eighty_columns() -> None:
 def test_one_alone_needs_no_total_and_nobody_is_said_to_be() -> None:
     assert len(usage_lines(Usage("queue", 0.0, 1.0, (BOB,), BOB))) == 2
     (nobody,) = usage_lines(Usage("queue", 0.0, 1.0))
-    assert nobody.startswith("no GPU was held since ")
+    assert nobody.startswith("no GPU was used since ")

@@ -62,7 +62,7 @@ def test_check_says_the_same_before_anything_is_submitted(box: Box, too_new: str
 
 def test_estimate_names_the_devices_here_that_would_hold_the_model(box: Box) -> None:
     told = box.ok("estimate", "Llama-3-70B", "--tp", "4", "--dtype", "fp16", "--context", "32k", "--batch", "8")
-    assert "GPUs here that hold it: 0, 1, 2, 3 (Mock A100)" in told
+    assert "GPUs here with enough memory: 0, 1, 2, 3 (Mock A100)" in told
 
 
 def test_a_dry_run_is_refused_as_the_submission_would_be(box: Box, too_new: str) -> None:

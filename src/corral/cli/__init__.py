@@ -1,6 +1,6 @@
-"""The `corral` command. What a command needs is imported when it runs.
+"""The `corral` command line. Commands talk to a server through `corral.client` only, except those in `local`.
 
-Commands ask a server through `corral.client` and import no other room, except those in `local`. Start with `app`.
+What a command needs is imported when it runs. Start reading at `app` (the list of commands), then `run` and `submit`.
 """
 
 import os
@@ -11,7 +11,7 @@ from corral.model.errors import CorralError
 
 
 def main() -> int:
-    """Run the command line; the exit code. Whatever goes wrong is one line on standard error."""
+    """Run the command line and return the exit code. Every error is one line on standard error."""
     from corral.cli.app import app
     from corral.cli.screen import exit_code_of, say
 
@@ -21,12 +21,12 @@ def main() -> int:
         say(str(error))
         return exit_code_of(error)
     except PermissionError as error:
-        say(f"{error.filename or 'a file'} is not for this user to read or write: {error.strerror}")
+        say(f"you may not read or write {error.filename or 'a file'}: {error.strerror}")
         return 1
     except Exception as error:
         if os.environ.get("CORRAL_DEBUG"):
             raise
-        say(f"a fault of Corral itself: {type(error).__name__}: {error}; with CORRAL_DEBUG=1 it shows where")
+        say(f"this is a bug in Corral: {type(error).__name__}: {error}; set CORRAL_DEBUG=1 to see where")
         return 1
     finally:
         _flush()

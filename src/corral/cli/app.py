@@ -1,4 +1,4 @@
-"""Which commands there are and where each is defined; a command's module is loaded when it is named."""
+"""All commands, and the module of each. A module is loaded when its command is used."""
 
 import importlib
 import importlib.util
@@ -44,7 +44,7 @@ COMMANDS = {
 
 
 class _Commands(TyperGroup):
-    """Loads a command when it is named, so that none pays for the others."""
+    """Loads a command only when it is used, so that no command pays for the others."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [name for name, module in COMMANDS.items() if importlib.util.find_spec(f"corral.cli.{module}")]
@@ -62,7 +62,7 @@ class _Commands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if not args[0].startswith("-") and args[0] not in COMMANDS:
-            ctx.fail(f"There is no command {args[0]!r}; {nearest(args[0], self.list_commands(ctx))}")
+            ctx.fail(f"there is no command {args[0]!r}; {nearest(args[0], self.list_commands(ctx))}")
         return super().resolve_command(ctx, args)
 
 
@@ -78,8 +78,8 @@ app = typer.Typer(
 
 @app.callback()
 def corral() -> None:
-    """Share the GPUs of this machine: queue work, run it on the right GPUs, see why it waits.
+    """Share GPUs: queue jobs, run them on the right GPUs, see why they wait.
 
-    The server is the one of $CORRAL_HOME (~/.corral), or of $CORRAL_URL with $CORRAL_TOKEN
-    ("corral token" makes one).
+    Commands talk to the server in $CORRAL_HOME (default ~/.corral), or to the one at $CORRAL_URL with $CORRAL_TOKEN
+    (see "corral token").
     """

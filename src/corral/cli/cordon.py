@@ -1,4 +1,4 @@
-"""Setting devices apart: cordon, uncordon."""
+"""`corral cordon` and `corral uncordon`: keeps jobs from starting on a GPU, and lets them again."""
 
 from typing import Annotated
 
@@ -15,13 +15,15 @@ app = command_group()
 @app.command(epilog=example('corral cordon 3 --reason "fan is loud"'))
 def cordon(
     device: Device,
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why, for those who wonder.")] = "",
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Shown to everyone who looks at the GPU.")
+    ] = "",
 ) -> None:
-    """Start nothing more on a GPU. What runs there goes on."""
+    """Keep new jobs from starting on a GPU. Running jobs go on."""
     with Client() as client:
         for row in client.devices.cordon(device, reason):
             kept = not reason and row.state == "cordoned" and row.state_reason
-            words = f"; the reason given before is kept: {row.state_reason}" if kept else _why(row)
+            words = f"; it keeps the reason given before: {row.state_reason}" if kept else _why(row)
             write_lines(f"GPU {row.index} is {row.state}{words}")
 
 

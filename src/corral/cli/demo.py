@@ -1,4 +1,4 @@
-"""`corral demo`: a throw-away server and a handful of real jobs that show waiting, priority and failure."""
+"""`corral demo`: runs a temporary server and a few real jobs that show waiting, priority and failure."""
 
 import os
 import shlex
@@ -65,12 +65,12 @@ ACTS = (
 
 @app.command(epilog=example("corral demo", "corral demo --keep"))
 def demo(
-    keep: Annotated[bool, typer.Option("--keep", help="Leave the server running, and say how to use it.")] = False,
+    keep: Annotated[bool, typer.Option("--keep", help="Keep the server running, and show how to use it.")] = False,
 ) -> None:
-    """Show Corral at work for some ten seconds.
+    """Watch Corral at work for about ten seconds.
 
-    A throw-away server runs a handful of real jobs, on the GPUs of this machine if any are free, else on eight
-    described ones.
+    Starts a temporary server and runs a few real jobs, on the GPUs of this machine if all are free, else on eight mock
+    GPUs.
     """
     home = Home(Path(tempfile.mkdtemp(prefix="corral-demo-")))
     with _server(home, keep=keep) as described, Client(home.root) as client:
@@ -163,9 +163,7 @@ def _show_until_ended(client: Client) -> None:
             if all(row.ended for row in rows):
                 return
             if time.monotonic() > deadline:
-                raise BackendFailed(
-                    f"the demonstration did not end within {LONGEST_S:g} s; `corral doctor` may know why"
-                )
+                raise BackendFailed(f"the demo did not end within {LONGEST_S:g} s; `corral doctor` may show why")
             time.sleep(_LOOK_S)
 
 
@@ -226,7 +224,7 @@ def _say_what_next(home: Home, *, keep: bool, described: bool) -> None:
     _write(*(f"{typed()} {step}" for step in steps))
     if keep:
         _write(f"unset CORRAL_HOME; rm -r {home.root}")
-        say(f"the server is left running until `{typed()} down`; the last line removes what it leaves")
+        say(f"the server keeps running until `{typed()} down`; the last line above removes its files")
 
 
 def _write(*lines: str) -> None:

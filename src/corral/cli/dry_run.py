@@ -6,7 +6,7 @@ from corral.model.units import MILLI_PER_DEVICE, count_of, format_memory, format
 
 
 def show_forecast(forecast: DryRun, *, json: bool = False) -> int:
-    """Would start now on these; or when, why not, and the nearest shape that would. The exit code: 2 for never."""
+    """Print where it would start now; or when, why not now, and what would. Returns the exit code, 2 if never."""
     code = 0 if forecast.possible else USAGE
     if json:
         print_json(forecast)
@@ -30,7 +30,7 @@ def show_forecast(forecast: DryRun, *, json: bool = False) -> int:
 def named_devices(forecast: DryRun) -> str:
     """The devices as a person names them: GPU 0, 3 (NVIDIA A100)."""
     if not forecast.devices:
-        return "the host's processors; it asks for no GPU"
+        return "CPUs only (no GPU requested)"
     indices = ", ".join(str(device.index) for device in forecast.devices)
     models = ", ".join(sorted({device.name for device in forecast.devices}))
     return f"{count_of(len(forecast.devices), 'GPU')}: {indices} ({models}){_parts(forecast)}"

@@ -1,4 +1,4 @@
-"""How a job ended, in words."""
+"""Says how a job ended."""
 
 from corral.client import JobRow
 

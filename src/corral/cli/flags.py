@@ -1,4 +1,4 @@
-"""The flags that describe a job, defined once: `run`, `submit`, `reserve` and the header of a script take the same."""
+"""The flags that describe a job, defined once for `run`, `submit`, `reserve` and the header lines of a script."""
 
 import functools
 import inspect
@@ -17,12 +17,12 @@ F = TypeVar("F", bound="DeviceFlags")
 
 
 def spell(name: str) -> str:
-    """The flag of an option, for errors: min_memory -> --min-memory."""
+    """The flag of an option, for error messages: min_memory -> --min-memory."""
     return "--" + name.replace("_", "-")
 
 
 def number_of_gpus(text: str) -> int | str:
-    """Whole GPUs as a number, a part as it was written. Raises BadParameter for what is no multiple of a hundredth."""
+    """Whole GPUs as a number, a share as it was written. Raises BadParameter unless it is a multiple of 0.01."""
     try:
         milli = parse_share_milli(text)
     except Refused as refused:
@@ -32,62 +32,73 @@ def number_of_gpus(text: str) -> int | str:
 
 @dataclass(frozen=True)
 class DeviceFlags:
-    """What GPUs, and how urgently. None and () are what was not said."""
+    """Which GPUs, and how urgently. None and () mean that the flag was not given."""
 
     gpus: Annotated[
         Any,
         typer.Option(
-            "--gpus", metavar="N", help="GPUs: 2, 0.5, 1.2; 0 is a CPU job.  [default: 1]", parser=number_of_gpus
+            "--gpus",
+            metavar="N",
+            help="Number of GPUs: 2; 0.5 for half of one; 0 for none.  [default: 1]",
+            parser=number_of_gpus,
         ),
     ] = None
     gpu_mem: Annotated[
-        str | None, typer.Option("--gpu-mem", metavar="SIZE", help="Memory granted on each shared GPU: 20G.")
+        str | None, typer.Option("--gpu-mem", metavar="SIZE", help="GPU memory to grant on each shared GPU: 20G.")
     ] = None
     gpu_cores: Annotated[
-        str | None, typer.Option("--gpu-cores", metavar="PERCENT", help="Part of a shared GPU's compute: 50.")
+        str | None, typer.Option("--gpu-cores", metavar="PERCENT", help="Percent of each shared GPU's compute: 50.")
     ] = None
-    mig: Annotated[str | None, typer.Option("--mig", metavar="PROFILE", help="A MIG slice: 1g.10gb.")] = None
+    mig: Annotated[
+        str | None, typer.Option("--mig", metavar="PROFILE", help="Run on a MIG slice of this profile: 1g.10gb.")
+    ] = None
     share: Annotated[
-        str | None, typer.Option("--share", metavar="MEANS", help="Shared by mps, mig, timeslice; or exclusive.")
+        str | None,
+        typer.Option("--share", metavar="MEANS", help="How to share the GPU: mps, mig, timeslice or exclusive."),
     ] = None
     resource: Annotated[
         list[str] | None,
-        typer.Option("--resource", metavar="KEY=N,..", help="In other words: cuda.shares=0.5,cpu=2,mem=4g."),
+        typer.Option("--resource", metavar="KEY=N,..", help="Another system's resource names: cuda.shares=0.5,mem=4g."),
     ] = None
     min_memory: Annotated[
-        str | None, typer.Option("--min-memory", metavar="SIZE", help="Least memory of each GPU: 20G (G is GiB).")
+        str | None,
+        typer.Option("--min-memory", metavar="SIZE", help="Only GPUs with at least this much memory: 20G (GiB)."),
     ] = None
     gpu_model: Annotated[
-        str | None, typer.Option("--gpu-model", metavar="NAMES", help="Models that will do: A100,H100.")
+        str | None, typer.Option("--gpu-model", metavar="NAMES", help="Only these GPU models: A100,H100.")
     ] = None
     min_compute: Annotated[
-        str | None, typer.Option("--min-compute", metavar="X.Y", help="Least compute capability: 8.0.")
+        str | None, typer.Option("--min-compute", metavar="X.Y", help="Minimum compute capability: 8.0.")
     ] = None
     min_driver: Annotated[
-        str | None, typer.Option("--min-driver", metavar="X.Y", help="Least version of the driver: 550.54.")
+        str | None, typer.Option("--min-driver", metavar="X.Y", help="Minimum driver version: 550.54.")
     ] = None
     min_cuda: Annotated[
-        str | None, typer.Option("--min-cuda", metavar="X.Y", help="Least CUDA version of the driver: 12.1.")
+        str | None, typer.Option("--min-cuda", metavar="X.Y", help="Minimum CUDA version of the driver: 12.1.")
     ] = None
     label: Annotated[
         list[str] | None,
-        typer.Option("--label", metavar="K=V", help="On a node that carries cuda-major-version=12; may be repeated."),
+        typer.Option("--label", metavar="K=V", help="Only nodes with this label; may be repeated."),
     ] = None
     device: Annotated[
         list[str] | None,
-        typer.Option("--device", metavar="UUID", help="Exactly this GPU, by UUID or index; may be repeated."),
+        typer.Option("--device", metavar="UUID", help="Exactly this GPU (UUID or index); may be repeated."),
     ] = None
     accept_in_use: Annotated[
         str | None,
-        typer.Option("--accept-in-use", metavar="SIZE", help="A GPU that others use will do with SIZE free on it."),
+        typer.Option(
+            "--accept-in-use",
+            metavar="SIZE",
+            help="Also accept a GPU that processes outside Corral use, if SIZE is free.",
+        ),
     ] = None
-    name: Annotated[str | None, typer.Option("--name", help="What to call the job.", metavar="TEXT")] = None
+    name: Annotated[str | None, typer.Option("--name", help="Name of the job.", metavar="TEXT")] = None
     priority: Annotated[
-        int | None, typer.Option("--priority", metavar="N", help="A lower number runs first.  [default: 5]")
+        int | None, typer.Option("--priority", metavar="N", help="Lower numbers run first.  [default: 5]")
     ] = None
 
     def options(self, client: Client) -> RequestOptions:
-        """What was said, as the client takes it; a GPU given by its index is looked up."""
+        """The flags that were given, as the client takes them. A GPU given by its index is looked up."""
         options: Any = {f.name: value for f in fields(self) if _said(value := getattr(self, f.name))}
         if self.device:
             options["device"] = [_uuid(client, named) for named in self.device]
@@ -100,22 +111,26 @@ class DeviceFlags:
 
 @dataclass(frozen=True)
 class JobFlags(DeviceFlags):
-    """And what else `run` takes."""
+    """What `run` takes besides."""
 
-    cpus: Annotated[float | None, typer.Option("--cpus", metavar="N", help="Cores of the host.")] = None
+    cpus: Annotated[float | None, typer.Option("--cpus", metavar="N", help="CPU cores.")] = None
     host_memory: Annotated[
-        str | None, typer.Option("--host-memory", metavar="SIZE", help="Memory of the host: 16G.")
+        str | None, typer.Option("--host-memory", metavar="SIZE", help="Host memory (RAM): 16G.")
     ] = None
     speed: Annotated[
         str | None,
-        typer.Option("--speed", metavar="MODEL=X,..", help="How fast it runs where: v100=1,k80=0.2; 0 cannot."),
+        typer.Option(
+            "--speed",
+            metavar="MODEL=X,..",
+            help="Relative speed on each GPU model, 0 if it cannot run there: v100=1,k80=0.2.",
+        ),
     ] = None
     checkpoint_signal: Annotated[
         str | None,
         typer.Option(
             "--checkpoint-signal",
             metavar="SIG@TIME",
-            help="Sent so long before it is stopped, to make room or at its limit: USR1@60s.",
+            help="Send this signal so long before the job is stopped, at its time limit or for another job: USR1@60s.",
         ),
     ] = None
     gang: Annotated[
@@ -126,48 +141,48 @@ class JobFlags(DeviceFlags):
             help="M times --gpus, all or none; on one machine a single process, which sees them all.",
         ),
     ] = None
-    exclusive: Annotated[bool, typer.Option("--exclusive", help="Every GPU of the machine, however many it has.")] = (
-        False
-    )
-    one_node: Annotated[bool, typer.Option("--one-node", help="All members of the gang on one node.")] = False
-    spread: Annotated[bool, typer.Option("--spread", help="Each member of the gang on a node of its own.")] = False
+    exclusive: Annotated[bool, typer.Option("--exclusive", help="All GPUs of one node.")] = False
+    one_node: Annotated[bool, typer.Option("--one-node", help="Place all members of the gang on one node.")] = False
+    spread: Annotated[bool, typer.Option("--spread", help="Place each member of the gang on a different node.")] = False
     avoid: Annotated[
         list[str] | None,
-        typer.Option("--avoid", metavar="NAME", help="Not on a node where a job of this name runs; may be repeated."),
+        typer.Option("--avoid", metavar="NAME", help="Avoid nodes where a job of this name runs; may be repeated."),
     ] = None
-    time: Annotated[
-        str | None, typer.Option("--time", metavar="TIME", help="End it after so long: 90s, 30m, 2h, 1d12h.")
-    ] = None
+    time: Annotated[str | None, typer.Option("--time", metavar="TIME", help="Time limit: 90s, 30m, 2h, 1d12h.")] = None
     nice: Annotated[
-        int | None, typer.Option("--nice", metavar="N", help="In Slurm's words: 100 is one more than --priority.")
+        int | None,
+        typer.Option("--nice", metavar="N", help="As in Slurm: 100 raises the priority number by 1 (runs later)."),
     ] = None
     retries: Annotated[
-        int | None, typer.Option("--retries", metavar="N", help="Attempts after a failure.  [default: the site's]")
+        int | None,
+        typer.Option("--retries", metavar="N", help="How often to retry after a failure.  [default: set by the site]"),
     ] = None
     queue: Annotated[
-        str | None, typer.Option("--queue", metavar="NAME", help="The queue it waits in.  [default: default]")
+        str | None, typer.Option("--queue", metavar="NAME", help="Queue to wait in.  [default: default]")
     ] = None
     project: Annotated[
-        str | None, typer.Option("--project", metavar="NAME", help="Whose share it uses.  [default: default]")
+        str | None,
+        typer.Option("--project", metavar="NAME", help="Project that the usage counts for.  [default: default]"),
     ] = None
     after: Annotated[
         list[str] | None,
         typer.Option(
             "--after",
             metavar="[WHAT:]ID",
-            help="Not before job ID succeeds; any:ID ends, notok:ID fails, start:ID starts; singleton.",
+            help="Start after job ID has succeeded. any:ID: ended; notok:ID: failed; start:ID: started; "
+            "singleton: after your other jobs of this name.",
         ),
     ] = None
     env: Annotated[
         list[str] | None,
-        typer.Option("--env", metavar="K=V", help="Set a variable beside those you have; may be repeated."),
+        typer.Option("--env", metavar="K=V", help="Set an environment variable; may be repeated."),
     ] = None
     workdir: Annotated[
-        str | None, typer.Option("--workdir", metavar="DIR", help="Where it runs.  [default: this directory]")
+        str | None, typer.Option("--workdir", metavar="DIR", help="Working directory.  [default: this one]")
     ] = None
-    force: Annotated[
-        bool, typer.Option("--force", help="Submit it although `corral check` says that it cannot run.")
-    ] = False
+    force: Annotated[bool, typer.Option("--force", help="Submit even if `corral check` finds that it cannot run.")] = (
+        False
+    )
 
     def options(self, client: Client) -> RequestOptions:
         options = super().options(client)
@@ -178,31 +193,37 @@ class JobFlags(DeviceFlags):
 
 @dataclass(frozen=True)
 class SubmitFlags(JobFlags):
-    """And what else `submit` and a script's header take."""
+    """What `submit` and a script's header take besides."""
 
     array: Annotated[
         str | None,
-        typer.Option("--array", metavar="SPEC", help="Many alike: 0-9%2 is ten, two at once; 0,3,5-7; 0-10:2."),
+        typer.Option(
+            "--array", metavar="SPEC", help="One job per index: 0-9%2 is ten jobs, two at a time; 0,3,5-7; 0-10:2."
+        ),
     ] = None
     begin: Annotated[
         str | None,
-        typer.Option("--begin", metavar="WHEN", help="Not before: 16:00, now+2hours, tomorrow, 2026-12-01T08:00."),
+        typer.Option("--begin", metavar="WHEN", help="Earliest start: 16:00, now+2hours, tomorrow, 2026-12-01T08:00."),
     ] = None
     output: Annotated[
         str | None,
-        typer.Option("--output", metavar="FILE", help="Output goes there, not to the log: %x-%j.out, %A_%a.out."),
+        typer.Option("--output", metavar="FILE", help="Write the output to this file, not the log: %x-%j.out."),
     ] = None
     error: Annotated[
-        str | None, typer.Option("--error", metavar="FILE", help="Standard error goes there, not with the output.")
+        str | None,
+        typer.Option("--error", metavar="FILE", help="Write standard error to this file, apart from the output."),
     ] = None
     open_mode: Annotated[
-        str | None, typer.Option("--open-mode", metavar="MODE", help="At each start: append, or truncate.")
+        str | None,
+        typer.Option(
+            "--open-mode", metavar="MODE", help="What to do with these files at each start: append or truncate."
+        ),
     ] = None
-    hold: Annotated[bool, typer.Option("--hold", help="Wait until `corral release`.")] = False
+    hold: Annotated[bool, typer.Option("--hold", help="Keep the job waiting until `corral release`.")] = False
 
 
 def taking(flags: type[F]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the flags of `flags`; it gets them as one value, its argument `flags`."""
+    """A decorator: the command takes the flags of class `flags` and gets them as one value, its argument `flags`."""
     hints = get_type_hints(flags, include_extras=True)
     added = [
         inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=hints[f.name])

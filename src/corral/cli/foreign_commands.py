@@ -1,4 +1,4 @@
-"""Commands of clusters that scripts for Slurm call, where the machine has none: told before the job runs into it."""
+"""Warns at submission of cluster commands (srun, mpirun, module) that a script calls and this machine lacks."""
 
 import re
 import shlex
@@ -6,11 +6,11 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 
 _INSTEAD = {
-    "srun": "leave srun out: the job has its GPUs already, and torchrun or mpirun starts a process for each",
-    "mpirun": "have it in your PATH when you submit, for the job gets your environment",
-    "mpiexec": "have it in your PATH when you submit, for the job gets your environment",
-    "module": "load what you need before you submit, for the job gets your environment",
-    "ml": "load what you need before you submit, for the job gets your environment",
+    "srun": "remove srun: the job already has its GPUs; torchrun or mpirun can start one process per GPU",
+    "mpirun": "put it on your PATH before you submit: the job gets your environment",
+    "mpiexec": "put it on your PATH before you submit: the job gets your environment",
+    "module": "load the modules before you submit: the job gets your environment",
+    "ml": "load the modules before you submit: the job gets your environment",
 }
 _BROUGHT_BY_MODULES = frozenset({"mpirun", "mpiexec"})
 _SOURCES = re.compile(r"\s*(?:source|\.)\s")
@@ -37,7 +37,7 @@ def missing_commands(lines: Sequence[str], where: str, environ: Mapping[str, str
         for name in _called(line):
             calls.setdefault(name, number)
     return tuple(
-        f"{where}, line {number}: there is no {name} here, so that line ends with 127 (command not found); "
+        f"{where}, line {number}: there is no {name} command here, so this line will fail (127, command not found); "
         f"{_INSTEAD[name]}"
         for name, number in calls.items()
         if name in _INSTEAD

@@ -1,4 +1,4 @@
-"""Commands about jobs that are there already: wait, why, logs, cancel, hold, release, requeue."""
+"""Commands for existing jobs: wait, why, logs, cancel, hold, release, requeue."""
 
 import sys
 from collections.abc import Callable
@@ -24,8 +24,8 @@ from corral.model.units import format_duration, parse_duration_s
 
 TIMED_OUT = 124
 
-JobId = Annotated[str, typer.Argument(metavar="ID", help="The job's id.")]
-JobIds = Annotated[list[str], typer.Argument(metavar="ID...", help="Ids of jobs; an array's means all its elements.")]
+JobId = Annotated[str, typer.Argument(metavar="ID", help="Job id.")]
+JobIds = Annotated[list[str], typer.Argument(metavar="ID...", help="Job ids. An array's id stands for all its jobs.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 app = command_group()
@@ -34,11 +34,13 @@ app = command_group()
 @app.command(epilog=example("corral wait 17 18 --timeout 2h"))
 def wait(
     ids: JobIds,
-    timeout: Annotated[str | None, typer.Option("--timeout", metavar="TIME", help="Wait no longer: 30s, 2h.")] = None,
+    timeout: Annotated[
+        str | None, typer.Option("--timeout", metavar="TIME", help="Stop waiting after this time: 30s, 2h.")
+    ] = None,
 ) -> None:
     """Wait until jobs have ended.
 
-    Exits with 0 if all succeeded, 1 if not, 124 if they had not all ended in time.
+    Exits with 0 if all succeeded, 1 if one did not, 124 if --timeout passed first.
     """
     # A bare number is seconds here, as for timeout(1); it is a job's time limit that has to say which it means.
     words = f"{timeout}s" if timeout is not None and timeout.isdecimal() else timeout
@@ -57,9 +59,9 @@ def wait(
 
 @app.command(epilog=example("corral why 17"))
 def why(job_id: JobId, json: AsJson = False) -> None:
-    """Tell why a job waits, and what would start it now.
+    """Explain why a job waits, and what would start it now.
 
-    Its place in the queue is told too; after its end, how its wait was spent, by reason.
+    Also shows its place in the queue, and for a job that has started, how long it waited for which reason.
     """
     with Client() as client:
         told = client.jobs.why(job_id)
@@ -75,11 +77,11 @@ def why(job_id: JobId, json: AsJson = False) -> None:
 @app.command(epilog=example("corral logs -f 17"))
 def logs(
     job_id: JobId,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing until the job has ended.")] = False,
 ) -> None:
-    """Print what a job has written so far.
+    """Print the output of a job.
 
-    Standard output and error are in one log, as they came.
+    Standard output and standard error are in one log, in the order in which they were written.
     """
     with Client() as client:
         for block in client.jobs.logs(job_id, follow=follow):
@@ -89,28 +91,28 @@ def logs(
 
 @app.command(epilog=example("corral cancel 17"))
 def cancel(ids: JobIds) -> None:
-    """End jobs, or take them from the queue.
+    """Cancel jobs: stop running ones, remove waiting ones from the queue.
 
-    A running one gets SIGTERM, and SIGKILL after a grace period, with everything it has started.
+    All processes of a running job get SIGTERM, then SIGKILL after a grace period (the setting kill_grace).
     """
     _act(Jobs.cancel, ids, "cancelled")
 
 
 @app.command(epilog=example("corral hold 17"))
 def hold(ids: JobIds) -> None:
-    """Keep waiting jobs from starting until they are released."""
+    """Keep waiting jobs from starting until `corral release`."""
     _act(Jobs.hold, ids, "held")
 
 
 @app.command(epilog=example("corral release 17"))
 def release(ids: JobIds) -> None:
-    """Let held jobs start when their turn comes, or give reservations back."""
+    """Let jobs on hold start again, or end reservations."""
     _act(Jobs.release, ids, "released")
 
 
 @app.command(epilog=example("corral requeue 17"))
 def requeue(ids: JobIds) -> None:
-    """Queue jobs again: running ones, which are ended, or failed and lost ones."""
+    """Run jobs again: stop and queue running ones, queue failed or lost ones."""
     _act(Jobs.requeue, ids, "requeued")
 
 
@@ -122,7 +124,7 @@ def explained(told: Explanation) -> list[str]:
     if told.phase == "PENDING":
         lines.append(f"expected start: {start_time(told.expected_start, told.expected_start_is)}")
     elif told.phase == "STOPPING" and told.expected_start:
-        lines.append(f"goes on: {start_time(told.expected_start, told.expected_start_is)}")
+        lines.append(f"continues: {start_time(told.expected_start, told.expected_start_is)}")
     if told.starts_now_with and told.starts_now_with not in told.reason:
         lines.append(f"starts now with: {told.starts_now_with}")
     if told.waited:
@@ -133,7 +135,7 @@ def explained(told: Explanation) -> list[str]:
 
 
 def _act(act: Callable[[Jobs, str], tuple[str, ...]], ids: list[str], done: str) -> None:
-    """Act on each; what cannot be done to one job is told, and keeps nothing from the others."""
+    """Act on each job. An error for one job is shown, and the others are still done."""
     codes = [0]
     with Client() as client:
         for job_id in ids:

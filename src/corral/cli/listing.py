@@ -1,4 +1,4 @@
-"""Tables of what there is: ps, status, devices."""
+"""`corral ps`, `status` and `devices`: tables of jobs and GPUs."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from corral.cli.screen import (
-    Table,
+    TextTable,
     clipped,
     clock_time,
     command_group,
@@ -26,7 +26,7 @@ from corral.model.units import MILLI_PER_DEVICE, format_duration, format_memory,
 
 PAGE = 100
 LONGEST_PAGE = 10_000
-"""A server lists so many jobs at once, or all."""
+"""The most jobs that a server lists in one answer, unless asked for all."""
 
 PHASE_STYLES = {
     "PENDING": "yellow", "STARTING": "cyan", "RUNNING": "cyan", "STOPPING": "magenta", "SUCCEEDED": "green",
@@ -44,18 +44,18 @@ app = command_group()
 
 @app.command(epilog=example("corral ps --user alice"))
 def ps(
-    every: Annotated[bool, typer.Option("--all", "-a", help="Also jobs that have ended.")] = False,
-    user: Annotated[str | None, typer.Option("--user", metavar="NAME", help="Only this user's.")] = None,
-    start: Annotated[bool, typer.Option("--start", help="Only jobs that wait, with their expected starts.")] = False,
+    every: Annotated[bool, typer.Option("--all", "-a", help="Also list jobs that have ended.")] = False,
+    user: Annotated[str | None, typer.Option("--user", metavar="NAME", help="Only jobs of this user.")] = None,
+    start: Annotated[bool, typer.Option("--start", help="Only waiting jobs, with their expected start times.")] = False,
     limit: Annotated[
-        int, typer.Option("--limit", min=0, max=LONGEST_PAGE - 1, metavar="N", help="So many of the newest; 0 is all.")
+        int,
+        typer.Option("--limit", min=0, max=LONGEST_PAGE - 1, metavar="N", help="List the newest N jobs; 0 lists all."),
     ] = PAGE,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON: every job, unpaged.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, always of all jobs.")] = False,
 ) -> None:
     """List jobs that wait or run.
 
-    TIME is how long a job has run, or has waited so far. The last column tells where it runs, why it waits, or how it
-    ended.
+    TIME is how long a job has run, or waited so far. The last column shows where it runs, why it waits or how it ended.
     """
     with Client() as client:
         if start:
@@ -68,11 +68,11 @@ def ps(
         devices = client.devices.list() if any(row.devices for row in rows) else ()
     write_painted(*job_lines(rows, {device.uuid: device.index for device in devices}, time.time()))
     if more:
-        say(f"there are more than these {len(rows)}; --limit 0 lists all")
+        say(f"only the newest {len(rows)} jobs are listed; --limit 0 lists all")
 
 
 def _show_starts(client: Client, user: str | None, *, json: bool) -> None:
-    """Those that wait, the next to start first; those of whom nobody can tell come last."""
+    """List waiting jobs by expected start; those whose start cannot be predicted come last."""
     rows = client.jobs.list(phase="PENDING", user=user, limit=None, starts=True)
     ordered = sorted(rows, key=lambda row: (row.expected_start or inf, row.sequence or 0, row.id))
     if json:
@@ -83,10 +83,10 @@ def _show_starts(client: Client, user: str | None, *, json: bool) -> None:
 
 @app.command(epilog=example("corral status"))
 def status(json: AsJson = False) -> None:
-    """Show each GPU and who holds, uses or reserved it.
+    """Show each GPU, its state, and who uses it.
 
-    A line a GPU: temperature, use, memory, state and the jobs that hold it; below it, processes that Corral did not
-    start.
+    One line per GPU: temperature, utilization, memory, state, and the jobs that have it. Below it, processes that
+    Corral did not start.
     """
     with Client() as client:
         devices = client.devices.list()
@@ -99,7 +99,7 @@ def status(json: AsJson = False) -> None:
 
 @app.command(epilog=example("corral devices --json"))
 def devices(json: AsJson = False) -> None:
-    """List the GPUs of this machine with their UUIDs and models."""
+    """List all GPUs with their UUIDs and models."""
     with Client() as client:
         rows = client.devices.list()
     if json:
@@ -109,7 +109,7 @@ def devices(json: AsJson = False) -> None:
 
 
 def newest_jobs(client: Client, *, every: bool, user: str | None, limit: int | None) -> tuple[Sequence[JobRow], bool]:
-    """The newest `limit` jobs, those that are under way before all others, and whether there are more."""
+    """The newest `limit` jobs, running ones before all others, and whether there are more."""
     newest = client.jobs.list(all=every, user=user, limit=None if limit is None else min(limit + 1, LONGEST_PAGE))
     if limit is None or len(newest) <= limit:
         return newest, False
@@ -120,7 +120,7 @@ def newest_jobs(client: Client, *, every: bool, user: str | None, limit: int | N
 
 def job_lines(rows: Sequence[JobRow], index_of: Mapping[str, int | None], now: float) -> list[str]:
     """The table of `ps`, oldest job first."""
-    table = Table(
+    table = TextTable(
         ("ID", "NAME", "USER", "PHASE", "GPUS", "TIME", "WHERE, WHY"),
         limits={"ID": 12, "NAME": 14, "USER": 8},
         numeric=("GPUS", "TIME"),
@@ -134,7 +134,7 @@ def job_lines(rows: Sequence[JobRow], index_of: Mapping[str, int | None], now: f
 def start_lines(rows: Sequence[JobRow]) -> list[str]:
     """The table of `ps --start`, in the order given."""
     titles = ("ID", "NAME", "USER", "GPUS", "STARTS", "THAT IS", "WHY")
-    table = Table(titles, limits={"ID": 12, "NAME": 14, "USER": 8})
+    table = TextTable(titles, limits={"ID": 12, "NAME": 14, "USER": 8})
     for row in rows:
         when = "?" if row.expected_start is None else clock_time(row.expected_start)
         what = row.expected_start_is or "-"
@@ -143,7 +143,7 @@ def start_lines(rows: Sequence[JobRow]) -> list[str]:
 
 
 def _wait(row: JobRow) -> str:
-    """Why it waits, in a word; with its begin time, where it waits for that."""
+    """Why it waits, in one word; with its begin time if it waits for that."""
     if row.held:
         return "Held"
     return f"BeginTime {clock_time(row.begin_at)}" if row.wait == "BeginTime" else row.wait or "Submitted"
@@ -156,7 +156,7 @@ def _gpus(row: JobRow) -> str:
 
 
 def job_time(row: JobRow, now: float) -> str:
-    """How long it ran or has run, or has waited; "-" if it never ran."""
+    """How long it ran or has waited; "-" if it never ran."""
     if row.started_at is not None and row.phase != "PENDING":
         return format_duration((row.ended_at or now) - row.started_at)
     return format_duration(now - row.submitted_at) if not row.ended and row.submitted_at else "-"
@@ -180,7 +180,7 @@ def job_place(row: JobRow, index_of: Mapping[str, int | None]) -> str:
 
 
 def _share(row: JobRow) -> str:
-    """What it has of its devices, where that is not all of them: " 0.6+0.6, 2.4G guarded, cores advisory"."""
+    """Its shares of its devices, "" for whole devices: " 0.6+0.6, 2.4G guarded, cores advisory"."""
     if row.enforcement is None or not row.grants or all(grant.share_milli == MILLI_PER_DEVICE for grant in row.grants):
         return ""
     shares = "+".join(format_share(grant.share_milli) for grant in row.grants)
@@ -200,7 +200,7 @@ def _spans(indices: Sequence[int]) -> list[str]:
 
 
 def status_lines(server: ServerInfo, devices: Sequence[DeviceRow]) -> list[str]:
-    """The table of `status`: a line a GPU in the manner of gpustat, and lines for those who are on it."""
+    """The table of `status`: one line per GPU, as gpustat shows them, and lines for the processes on it."""
     given = [device for device in devices if not device.sliced]
     free = sum(device.state == "free" for device in given)
     driver = f"driver {server.driver_version}" if server.driver_version else f"source {server.source or 'unknown'}"
@@ -219,10 +219,10 @@ def status_lines(server: ServerInfo, devices: Sequence[DeviceRow]) -> list[str]:
 def device_lines(rows: Sequence[DeviceRow]) -> list[str]:
     """The table of `devices`."""
     means = [row.mig_profile or row.means or "?" for row in rows]
-    # What is the same of all is told below the table, where it takes no room from the models.
+    # If all are shared the same way, one line below the table says so and leaves the models more room.
     mixed = len(set(means)) > 1
     titles = ("GPU", "UUID", "MEMORY", "CC", *(["SHARED"] if mixed else []), "MODEL")
-    table = Table(titles, limits={"UUID": 40}, numeric=("GPU", "MEMORY"))
+    table = TextTable(titles, limits={"UUID": 40}, numeric=("GPU", "MEMORY"))
     for row, shared in zip(rows, means, strict=True):
         cells = (_or(row.index, "?"), row.uuid, format_memory(row.memory_total_mib), row.compute_capability or "?")
         table.add(*cells, *([shared] if mixed else []), _short_model(row.name))
@@ -233,18 +233,18 @@ def device_lines(rows: Sequence[DeviceRow]) -> list[str]:
 
 
 def ill(device: DeviceRow) -> bool:
-    """Whether nothing can start on it for what it is itself."""
+    """Whether the device itself keeps jobs from starting on it."""
     return device.state in ("unreadable", "unhealthy")
 
 
 def amiss(device: DeviceRow) -> str:
-    """What is the matter with it, since when and why: "unhealthy since 14:20: it is at 97°C, and ..."."""
+    """What is wrong with it, since when and why: "unhealthy since 14:20: it is at 97°C, and ..."."""
     since = "" if device.state_since is None else f" since {clock_time(device.state_since)}"
     return f"{device.state}{since}" + (f": {device.state_reason}" if device.state_reason else "")
 
 
 def clipped_line(line: str) -> str:
-    """`line` in the width there is, its indent kept."""
+    """`line`, cut to the width of the terminal, with its indent."""
     indent = len(line) - len(line.lstrip())
     return " " * indent + clipped(line, width() - indent)
 
@@ -267,7 +267,7 @@ def _holder(device: DeviceRow, number: int) -> str:
 
 
 def _notes(device: DeviceRow) -> list[str]:
-    """Who uses it beside the jobs that hold it, and what is wrong with it."""
+    """Who uses it besides the jobs that have it, and what is wrong with it."""
     notes = []
     if ill(device):
         notes.append(amiss(device))

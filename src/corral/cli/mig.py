@@ -1,4 +1,4 @@
-"""`corral mig`: cutting a GPU into slices and giving them up; what would be done is shown before it is."""
+"""`corral mig`: creates and deletes MIG slices. Shows what would be done unless --apply is given."""
 
 from typing import Annotated
 
@@ -8,7 +8,7 @@ from corral.cli.screen import example, print_json, write_lines
 from corral.client import Client, SlicePlan
 
 Device = Annotated[str, typer.Argument(metavar="GPU", help="Index or UUID.")]
-Apply = Annotated[bool, typer.Option("--apply", help="Do it; without, it is only shown.")]
+Apply = Annotated[bool, typer.Option("--apply", help="Do it. Without this flag it is only shown.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 app = typer.Typer(
@@ -17,7 +17,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     add_completion=False,
     no_args_is_help=True,
-    help="Cut GPUs into MIG slices, and give slices up. For administrators.",
+    help="Create and delete MIG slices. For administrators.",
     epilog=example("corral mig cut 1 1g.10gb --count 2 --apply"),
 )
 app.callback()(lambda: None)
@@ -26,19 +26,19 @@ app.callback()(lambda: None)
 @app.command(epilog=example("corral mig cut 1 1g.10gb --count 2 --apply"))
 def cut(
     device: Device,
-    profile: Annotated[str, typer.Argument(metavar="PROFILE", help="What a slice is to be: 1g.10gb.")],
-    count: Annotated[int, typer.Option("--count", min=1, metavar="N", help="So many slices.")] = 1,
+    profile: Annotated[str, typer.Argument(metavar="PROFILE", help="Profile of the slices: 1g.10gb.")],
+    count: Annotated[int, typer.Option("--count", min=1, metavar="N", help="Number of slices.")] = 1,
     apply: Apply = False,
     json: AsJson = False,
 ) -> None:
-    """Cut more slices from a GPU that is in MIG mode."""
+    """Create MIG slices on a GPU that is in MIG mode."""
     with Client() as client:
         _show(client.devices.cut(device, profile, count, apply=apply), json=json)
 
 
 @app.command("give-up", epilog=example("corral mig give-up 1 --apply"))
 def give_up(device: Device, apply: Apply = False, json: AsJson = False) -> None:
-    """Give up every slice of a GPU; no job may have one."""
+    """Delete all MIG slices of a GPU. None may be in use by a job."""
     with Client() as client:
         _show(client.devices.give_up(device, apply=apply), json=json)
 
@@ -47,5 +47,5 @@ def _show(plan: SlicePlan, *, json: bool) -> None:
     if json:
         print_json(plan)
         return
-    lines = [plan.purpose, *plan.commands, "done" if plan.applied else "nothing was done; --apply does it"]
+    lines = [plan.purpose, *plan.commands, "done" if plan.applied else "nothing was done; add --apply to do it"]
     write_lines(*lines)

@@ -1,4 +1,4 @@
-"""GPUs for work that Corral does not start: `reserve` for a session, `adopt` for a process that runs already."""
+"""GPUs for work that Corral does not start: `reserve` for a login session, `adopt` for a running process."""
 
 import os
 import shlex
@@ -32,17 +32,17 @@ app = command_group()
 @taking(DeviceFlags)
 def reserve(
     flags: DeviceFlags,
-    duration: Annotated[str, typer.Option("--for", metavar="TIME", help="Give them back after so long: 30m, 2h.")],
+    duration: Annotated[str, typer.Option("--for", metavar="TIME", help="How long to keep them: 30m, 2h.")],
     detach: Annotated[
-        bool, typer.Option("--detach", help="Hold them until the time is up, even when this session has ended.")
+        bool, typer.Option("--detach", help="Keep them until the time is up, even after this session ends.")
     ] = False,
 ) -> None:
-    """Hold GPUs for interactive work.
+    """Reserve GPUs for interactive work.
 
-    Prints what makes a shell use them: evaluate it, as in the example.
+    Prints the variables that make a shell use the GPUs: evaluate them, as in the example.
 
-    It waits its turn like any job. They are given back when the session that this was typed in has ended (logged out,
-    window closed), when the time is up, or by `corral cancel`.
+    A reservation waits its turn like any job. It ends with `corral release ID`, when the time is up, or when the login
+    session in which you typed this ends (logged out, window closed).
     """
     with Client() as client:
         options = flags.options(client)
@@ -57,26 +57,26 @@ def reserve(
     write_lines(*exports(row))
     until = clock_time(None if row.started_at is None else row.started_at + (row.time_limit_s or 0.0))
     say(
-        f"job {row.id} holds {count_of(len(row.devices), 'GPU')} until {until}; to end that: corral release {row.id}; "
+        f"job {row.id} reserves {count_of(len(row.devices), 'GPU')} until {until}; to end it: corral release {row.id}; "
         f"unset {' '.join(_variables(row))}"
     )
 
 
 @app.command(epilog=example("corral adopt 4213 --name llama-sft"))
 def adopt(
-    pid: Annotated[int, typer.Argument(metavar="PID", min=1, help="A process that uses GPUs already.")],
-    name: Annotated[str | None, typer.Option("--name", metavar="TEXT", help="What to call the job.")] = None,
-    priority: Annotated[int | None, typer.Option("--priority", metavar="N", help="A lower number runs first.")] = None,
-    json: Annotated[bool, typer.Option("--json", help='Print {"id": ...}.')] = False,
+    pid: Annotated[int, typer.Argument(metavar="PID", min=1, help="A running process that uses GPUs.")],
+    name: Annotated[str | None, typer.Option("--name", metavar="TEXT", help="Name of the job.")] = None,
+    priority: Annotated[int | None, typer.Option("--priority", metavar="N", help="Lower numbers run first.")] = None,
+    json: Annotated[bool, typer.Option("--json", help='Print JSON: {"id": ...}.')] = False,
 ) -> None:
-    """Turn a hand-started process into a job with its GPUs.
+    """Make a running process a job, so that it keeps the GPUs it uses.
 
-    Nobody else gets the GPUs that it uses, and it runs on as it is. When it ends, its GPUs are free.
+    The process runs on unchanged, and nobody else gets its GPUs until it ends.
     """
     if pid in _ancestors():
         raise Refused(
-            f"process {pid} is one that this command was typed in, and cancelling the job would end it; "
-            "adopt the process that works on the GPU",
+            f"process {pid} is your shell or a parent of it, and cancelling the job would end it; "
+            "adopt the process that uses the GPU instead",
             field="pid",
         )
     with Client() as client:
@@ -96,8 +96,8 @@ def session_owner() -> int:
     owner = os.getsid(0) or os.getppid()
     if owner == 0:
         raise Refused(
-            "the session that this was typed in cannot be seen from here (a container hides it), so nothing would give "
-            "the GPUs back when it ends; --detach holds them until the time is up",
+            "a container hides this login session, so its end cannot be noticed and the GPUs would not be given back; "
+            "use --detach to keep them until the time is up",
             field="owner_pid",
         )
     return owner
@@ -138,7 +138,7 @@ def _cancelled_if_interrupted(job_id: str) -> Iterator[None]:
     except KeyboardInterrupt:
         with Client() as client:  # the usual connection may be in the middle of an answer
             client.jobs.cancel(job_id)
-        say(f"reservation {job_id} is cancelled")
+        say(f"reservation {job_id} was cancelled")
         raise
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""`corral run`: queue a command, stand by it as if it ran here, and end as it ends."""
+"""`corral run`: queues a command, shows its output and exits with its exit code."""
 
 import signal
 import sys
@@ -23,17 +23,17 @@ CORRAL_FAILED = 125
 SIGNALLED = 128
 
 RESTART_GRACE_S = 60.0
-"""How long a server that went away while a job ran is waited for."""
+"""How long to wait for a server that went away while a job ran."""
 
 _RECONNECT_S = 0.2
 _SHOWN_BYTES = 8192
-"""So much of the end of the output is kept, which may have said already why the job ended as it did."""
+"""How much of the end of the output is kept: it may already say why the job ended."""
 
 app = command_group()
 
 
-class _LeftBehind(Exception):
-    """The second Ctrl-C: stand by it no longer."""
+class _StoppedWaiting(Exception):
+    """The second Ctrl-C: return without waiting for the job to end."""
 
 
 @app.command(
@@ -45,17 +45,17 @@ def run(
     flags: JobFlags,
     words: Annotated[list[str], typer.Argument(metavar="[--] COMMAND...", help="The command and its arguments.")],
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell whether it would start now, and on what.")
+        bool, typer.Option("--dry-run", help="Submit nothing; show whether and where it would start now.")
     ] = False,
 ) -> None:
-    """Run a command on GPUs that nobody else has, and stand by it.
+    """Run a command on GPUs that nobody else uses, and wait for it.
 
-    Its output is streamed here; input is not forwarded. Ctrl-C and SIGTERM cancel it; a second Ctrl-C stops waiting
-    for its end. While it waits for its turn, the reason is told on standard error. If this terminal is closed it runs
-    on, and `corral logs -f` shows it again.
+    Shows the command's output; input is not passed on. While the job waits, the reason is shown on standard error.
+    Ctrl-C and SIGTERM cancel the job; a second Ctrl-C returns at once. If this terminal closes, the job runs on:
+    `corral logs -f` shows its output again.
 
-    Exits as the command does: with its code, 128+N after signal N, 126 or 127 if it cannot be started; with 124 after
-    its time limit, 125 if Corral failed or the job was lost or never ran, 2 for bad flags.
+    Exits with the command's exit code; 128+N after signal N; 126 or 127 if it cannot be started; 124 at its time limit;
+    125 if Corral failed, or the job was lost or never ran; 2 for invalid flags.
     """
     try:
         with Client() as client:
@@ -63,12 +63,12 @@ def run(
             if dry_run:
                 raise typer.Exit(show_forecast(client.dry_run(request)))
             with interruptible():
-                code = Attendance(client).attend(client.submit(request).id)
+                code = Follower(client).follow(client.submit(request).id)
     except CorralError as error:
         say(str(error))
         raise typer.Exit(exit_code_of(error, otherwise=CORRAL_FAILED)) from error
-    except _LeftBehind:
-        say("the server had not answered yet; `corral ps` shows whether it took the job")
+    except _StoppedWaiting:
+        say("stopped before the server answered; `corral ps` shows whether the job was queued")
         code = SIGNALLED + signal.SIGINT
     raise typer.Exit(code)
 
@@ -86,8 +86,8 @@ def exit_code_for(row: JobRow, signalled: int | None = None) -> int:
     return CORRAL_FAILED
 
 
-class Attendance:
-    """Standing by one job: its output to ours, our signals to it."""
+class Follower:
+    """Follows one job: copies its output here, and cancels it on our signals."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -98,12 +98,12 @@ class Attendance:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
 
-    def attend(self, job_id: str) -> int:
+    def follow(self, job_id: str) -> int:
         """Stay until the job has ended; the exit code to end with."""
         try:
-            row = self._stand_by(job_id)
-        except _LeftBehind:
-            say(f"job {job_id} is being cancelled; `corral wait {job_id}` waits for its end")
+            row = self._follow_to_end(job_id)
+        except _StoppedWaiting:
+            say(f"job {job_id} is being cancelled; `corral wait {job_id}` waits until it has ended")
             return SIGNALLED + signal.SIGINT
         if row is None:
             return SIGNALLED + signal.SIGPIPE
@@ -112,8 +112,8 @@ class Attendance:
             say(ending_of(row))
         return exit_code_for(row, self._signalled)
 
-    def _stand_by(self, job_id: str) -> JobRow | None:
-        """How the job ended; None when nobody reads its output any more, and it is cancelled."""
+    def _follow_to_end(self, job_id: str) -> JobRow | None:
+        """How the job ended; None if nobody reads our output any more, so that the job was cancelled."""
         self._job_id = job_id
         if self._signalled is not None:
             self._cancel()
@@ -142,7 +142,7 @@ class Attendance:
                 now = time.monotonic()
                 if away_since is None:
                     away_since = now
-                    say(f"the server went away; job {job_id} goes on, and its output follows when the server is back")
+                    say(f"lost the server; job {job_id} runs on, and its output continues here when the server is back")
                 elif now - away_since > RESTART_GRACE_S:
                     raise
                 time.sleep(_RECONNECT_S)
@@ -150,17 +150,17 @@ class Attendance:
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         if self._signalled is not None:
             if number == signal.SIGINT:
-                raise _LeftBehind
+                raise _StoppedWaiting
             return
         self._signalled = number
         if self._job_id is not None:
             self._cancel()
 
     def _cancel(self) -> None:
-        """Ask over a connection of its own: the usual one may be in the middle of something."""
+        """Cancel over a new connection: the usual one may be in the middle of an answer."""
         if self._narrator is not None:
             self._narrator.stop()
-        say(f"cancelling job {self._job_id}; Ctrl-C again stops waiting for its end")
+        say(f"cancelling job {self._job_id}; press Ctrl-C again to return without waiting for it to end")
         try:
             with Client() as client:
                 client.jobs.cancel(str(self._job_id))

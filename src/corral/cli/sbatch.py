@@ -1,4 +1,4 @@
-"""The options of sbatch(1) in Corral's flags: understood, passed over by name, or refused with their line."""
+"""Translates options of sbatch(1) into Corral's flags. Others are ignored and listed, or refused with their line."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,11 +17,11 @@ _CONDITIONS = {"after": "start:", "afterany": "any:", "afterok": "", "afternotok
 
 @dataclass(frozen=True)
 class Translated:
-    """What options of sbatch come to.
+    """Options of sbatch in Corral's terms.
 
     Attributes:
-        flags: Corral's flags, with the place to name should they not do.
-        ignored: options that mean nothing here, as "--partition=gpu (line 3)".
+        flags: Corral's flags, each with its file and line for error messages.
+        ignored: options that have no meaning here, as "--partition=gpu (line 3)".
         tasks: how many tasks the job has, on all of its nodes.
     """
 
@@ -31,24 +31,24 @@ class Translated:
 
 
 def read_options(words: Sequence[str], file: str, line: int) -> dict[str, Said]:
-    """The options of one #SBATCH line by their long names. Raises Refused for what sbatch does not have."""
+    """The options of one #SBATCH line by their long names. Raises Refused for options that sbatch does not have."""
     said = {}
     for option, value in _options(words):
         name = _SHORT.get(option, option.removeprefix("--"))
         where = f"{file}, line {line}: {option}"
         if name not in _KNOWN or not (option.startswith("-") or option == "hetjob"):
-            raise Refused(f"{where} is no option of sbatch; {nearest(f'--{name}', [f'--{one}' for one in _KNOWN])}")
+            raise Refused(f"{where} is not an option of sbatch; {nearest(f'--{name}', [f'--{one}' for one in _KNOWN])}")
         said[name] = Said(value, option, where, line)
     return said
 
 
 def translate(said: Mapping[str, Said]) -> Translated:
-    """Corral's flags for these options. Raises Refused for those that matter and cannot be had, or contradict."""
+    """Corral's flags for these options. Raises Refused for options that contradict or cannot be honoured here."""
     flags: list[tuple[list[str], str]] = []
     ignored = []
     for name, one in said.items():
         if name in _REFUSED:
-            raise Refused(f"{one.where} cannot be had here; {_REFUSED[name]}")
+            raise Refused(f"{one.where} is not supported here; {_REFUSED[name]}")
         ours = _MEANINGS[name](one.value, one.where) if name in _MEANINGS else None
         if ours:
             flags.append((ours, one.where))
@@ -95,7 +95,9 @@ def _dependency(value: str | None, where: str) -> list[str]:
     """Dependencies, all with commas between them or any with question marks."""
     text = _required(value, where)
     if "," in text and "?" in text:
-        raise Refused(f"{where}: {text!r} has commas (all) and question marks (any); sbatch takes one of the two")
+        raise Refused(
+            f"{where}: {text!r} mixes commas (all of them) and question marks (any of them); use only one of the two"
+        )
     terms = [term for condition in re.split("[,?]", text) for term in _terms(condition, where)]
     if "?" in text:
         return ["--after", "?".join(terms)]
@@ -108,8 +110,8 @@ def _terms(condition: str, where: str) -> list[str]:
         return [condition]
     if found is None:
         raise Refused(
-            f"{where}: {condition!r} cannot be had; write afterok:ID, afterany:ID, afternotok:ID, aftercorr:ID, "
-            "after:ID or singleton"
+            f"{where}: {condition!r} is not a supported dependency; write afterok:ID, afterany:ID, afternotok:ID, "
+            "aftercorr:ID, after:ID or singleton"
         )
     ids = [job_id.removesuffix("_*") for job_id in found[2].split(":")[1:]]
     return [f"{_CONDITIONS[found[1]]}{job_id}" for job_id in ids]
@@ -118,16 +120,18 @@ def _terms(condition: str, where: str) -> list[str]:
 def _nice(value: str | None, where: str) -> list[str]:
     nice = value or _BARE_NICE
     if not is_whole(nice.removeprefix("-")):
-        raise Refused(f"{where}: {nice!r:.60} is no number")
+        raise Refused(f"{where}: {nice!r:.60} is not a whole number")
     return ["--nice", nice]
 
 
 def _signal(value: str | None, where: str) -> list[str]:
-    """Whom B: and R: mean makes no difference: every process of the job is told."""
+    """B: and R: make no difference: every process of the job gets the signal."""
     found = _SIGNAL.fullmatch(_required(value, where))
     name = None if found is None else _SIGNALS.get(found[1].upper().removeprefix("SIG"), found[1])
     if found is None or name is None or name.upper().removeprefix("SIG") not in _SIGNALS.values():
-        raise Refused(f"{where}: {value!r} cannot be had; write one of {', '.join(_SIGNALS.values())}, such as USR1@60")
+        raise Refused(
+            f"{where}: {value!r} is not supported; write one of {', '.join(_SIGNALS.values())}, such as USR1@60"
+        )
     return ["--checkpoint-signal", f"{name.upper().removeprefix('SIG')}@{found[2] or 60}s"]
 
 
@@ -135,11 +139,11 @@ def _open_mode(value: str | None, where: str) -> list[str]:
     for mode in ("append", "truncate"):
         if value and mode.startswith(value.lower()):
             return ["--open-mode", mode]
-    raise Refused(f"{where}: {value!r} will not do; append or truncate will")
+    raise Refused(f"{where}: {value!r} is not an open mode; write append or truncate")
 
 
 def _export(value: str | None, where: str) -> list[str] | None:
-    """ALL is what a job here has anyway, and variables may be set beside it; to leave some out means nothing here."""
+    """A job always gets the whole environment (ALL), plus variables that are set; other values have no meaning here."""
     first, *rest = _required(value, where).split(",")
     if first.upper() != "ALL" or not all("=" in one for one in rest):
         return None
@@ -180,27 +184,27 @@ _MEANINGS: dict[str, _Meaning] = {
     "signal": _signal,
     "time": _time,
 }
-"""Corral's flags for an option that stands by itself; None for a value that means nothing here."""
+"""Corral's flags for an option that is read alone; None for a value that has no meaning here."""
 
 RESOURCES = frozenset(
     {"constraint", "cpus-per-gpu", "cpus-per-task", "exclusive", "gpus", "gpus-per-node", "gpus-per-task", "gres",
      "mem", "mem-per-cpu", "mem-per-gpu", "mincpus", "nodes", "ntasks", "ntasks-per-node"}
 )  # fmt: skip
-"""Options that together say how much a job needs, and where."""
+"""Options that are read together: how much a job needs, and where."""
 
 _REFUSED = {
-    "bb": "there are no burst buffers; leave it out",
-    "bbf": "there are no burst buffers; leave it out",
-    "deadline": "write --time, and --begin if it is to start later",
-    "hetjob": "each of its parts is a job of its own; submit them one by one",
-    "gpus-per-socket": "GPUs are counted by node or task; write --gpus-per-node or --gpus-per-task",
-    "licenses": "licenses are not counted here; leave it out",
-    "ntasks-per-gpu": "write --ntasks, and --gpus for all of them together",
-    "tmp": "room on disks is not counted here; leave it out",
-    "tres-per-task": "write --gpus-per-task and --cpus-per-task",
-    "wrap": "it is a command in place of a script, and this is a script; submit it as: corral submit -- sh -c '...'",
+    "bb": "there are no burst buffers; remove it",
+    "bbf": "there are no burst buffers; remove it",
+    "deadline": "use --time, and --begin for a later start",
+    "hetjob": "submit each part as a job of its own",
+    "gpus-per-socket": "use --gpus-per-node or --gpus-per-task",
+    "licenses": "licenses are not counted; remove it",
+    "ntasks-per-gpu": "use --ntasks, and --gpus for all tasks together",
+    "tmp": "disk space is not counted; remove it",
+    "tres-per-task": "use --gpus-per-task and --cpus-per-task",
+    "wrap": "it replaces the script by a command; submit that instead: corral submit -- sh -c '...'",
 }
-"""Options that would give a job less than it asked for if they were passed over, and what to write."""
+"""Options that would give a job less than it asked for if they were ignored, and what to write instead."""
 
 _IGNORED = frozenset(
     {"account", "acctg-freq", "batch", "cluster-constraint", "clusters", "comment", "container", "container-id",
@@ -213,6 +217,6 @@ _IGNORED = frozenset(
      "thread-spec", "threads-per-core", "time-min", "uid", "use-min-nodes", "verbose", "wait", "wait-all-nodes",
      "wckey"}
 )  # fmt: skip
-"""Options that change neither what a job gets nor how long it may run here."""
+"""Options that change neither what a job gets here nor how long it may run."""
 
 _KNOWN = sorted({*_MEANINGS, *RESOURCES, *_REFUSED, *_IGNORED})

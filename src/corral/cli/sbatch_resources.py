@@ -1,7 +1,7 @@
-"""How much a job needs by its #SBATCH lines, which speak of tasks and nodes, in Corral's flags.
+"""Translates the resources of #SBATCH lines, which count tasks and nodes, into Corral's flags.
 
-The tasks of a node are one member of a gang, with the GPUs, cores and memory of all of them; so many nodes, so many
-members, each on a node of its own. A job on one node is no gang.
+The tasks of one node become one member of a gang, with the GPUs, cores and memory of all of them. N nodes are a gang
+of N members, each on a node of its own. A job on one node is not a gang.
 """
 
 import re
@@ -12,7 +12,7 @@ from corral.model.errors import Refused
 from corral.model.units import DECIMAL, WHOLE, count_of, is_whole
 
 Flags = tuple[list[str], str]
-"""Flags, and the place that says so."""
+"""Flags, and the file and line they come from."""
 
 _GPUS = re.compile(rf"(?:([A-Za-z][\w.-]*):)?({WHOLE})")
 _GRES = re.compile(rf"(?:gres[:/])?gpu(?:[:=]([A-Za-z][\w.-]*))?(?:[:=]({WHOLE}))?(?:\(.*\))?")
@@ -24,7 +24,7 @@ _MIB_PER_UNIT = {"K": 1 / 1024, "": 1, "M": 1, "G": 1024, "T": 1024 * 1024}
 
 @dataclass(frozen=True)
 class Said:
-    """An option as a script has it: `option` is how it is spelt, `where` says file and line too."""
+    """An option as written in a script: `option` as it is spelled, `where` with file and line."""
 
     value: str | None
     option: str
@@ -40,16 +40,16 @@ class Said:
 
 
 def resource_flags(said: Mapping[str, Said]) -> tuple[tuple[Flags, ...], int]:
-    """The flags for all that is said of resources, and how many tasks there are.
+    """The flags for all resource options, and the number of tasks.
 
-    Raises Refused for numbers that contradict each other, naming both, and for what one machine cannot mean.
+    Raises Refused for options that contradict each other, naming both.
     """
     layout = _layout(said)
     gpus = _gpus(said, layout)
     if gpus is not None and not layout.counted and "gpus-per-task" in said:
         each = _gpu_count(said["gpus-per-task"])[1]
         if not each or gpus.on_node % each:
-            raise _contradiction(said["gpus"], said["gpus-per-task"], "the one is no multiple of the other")
+            raise _contradiction(said["gpus"], said["gpus-per-task"], "the first must be a multiple of the second")
         layout = replace(layout, tasks=layout.nodes * gpus.on_node // each)
     flags: list[Flags] = []
     if "exclusive" in said:
@@ -69,7 +69,7 @@ def resource_flags(said: Mapping[str, Said]) -> tuple[tuple[Flags, ...], int]:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Nodes, and tasks on all of them; `counted` where the script has said how many tasks."""
+    """Nodes, and tasks on all of them. `counted` says whether the script gave the number of tasks."""
 
     nodes: int
     tasks: int
@@ -95,12 +95,12 @@ def _layout(said: Mapping[str, Said]) -> _Layout:
 
 
 def _nodes(one: Said | None) -> int | None:
-    """The least number of a range: what is submitted here does not grow."""
+    """The number of nodes; the lower end of a range, because jobs do not grow here."""
     if one is None:
         return None
     found = _RANGE.fullmatch(one.value or "")
     if found is None or int(found[1]) < 1 or int(found[2] or found[1]) < int(found[1]):
-        raise Refused(f"{one.where}: {one.value!r} is no number of nodes; write such as 2 or 2-4")
+        raise Refused(f"{one.where}: {one.value!r} is not a number of nodes; write one such as 2 or 2-4")
     return int(found[1])
 
 
@@ -108,7 +108,7 @@ def _count(one: Said | None) -> int | None:
     if one is None:
         return None
     if not is_whole(one.value or "") or int(one.value or "") < 1:
-        raise Refused(f"{one.where}: {one.value!r} is no number of them; write one from 1 up")
+        raise Refused(f"{one.where}: {one.value!r} is not a whole number of 1 or more")
     return int(one.value or "")
 
 
@@ -122,7 +122,7 @@ class _Gpus:
 
 
 def _gpus(said: Mapping[str, Said], layout: _Layout) -> _Gpus | None:
-    """What all that is said of GPUs comes to on one node, None when nothing is."""
+    """The GPUs of one node that all options about GPUs amount to; None if there is no such option."""
     totals: list[tuple[int, Said]] = []
     models: dict[str, Said] = {}
     times = {"gpus": 1, "gpus-per-node": layout.nodes, "gres": layout.nodes, "gpus-per-task": layout.tasks}
@@ -138,7 +138,9 @@ def _gpus(said: Mapping[str, Said], layout: _Layout) -> _Gpus | None:
         if model is not None:
             models[model] = said[name]
     if len(models) > 1:
-        raise Refused(f"{next(iter(models.values())).where}: all GPUs of a job are alike; ask for one model")
+        raise Refused(
+            f"{next(iter(models.values())).where}: all GPUs of a job are of one model; ask for one model only"
+        )
     if not totals:
         return None
     total, first = totals[0]
@@ -147,7 +149,7 @@ def _gpus(said: Mapping[str, Said], layout: _Layout) -> _Gpus | None:
             raise _contradiction(first, one, f"one comes to {count_of(total, 'GPU')} and the other to {other}")
     if total % layout.nodes:
         raise Refused(
-            f"{first.where}: {count_of(total, 'GPU')} cannot be shared out evenly to {layout.nodes} nodes; ask for a "
+            f"{first.where}: {count_of(total, 'GPU')} cannot be divided evenly among {layout.nodes} nodes; ask for a "
             f"multiple of {layout.nodes}"
         )
     return _Gpus(total // layout.nodes, next(iter(models), None), first.where)
@@ -156,12 +158,12 @@ def _gpus(said: Mapping[str, Said], layout: _Layout) -> _Gpus | None:
 def _gpu_count(one: Said) -> tuple[str | None, int]:
     match = _GPUS.fullmatch(one.value or "")
     if match is None:
-        raise Refused(f"{one.where}: {one.value!r} is no number of GPUs; write such as 2 or a100:2")
+        raise Refused(f"{one.where}: {one.value!r} is not a number of GPUs; write one such as 2 or a100:2")
     return match[1], int(match[2])
 
 
 def _gres(one: Said) -> tuple[str | None, int] | None:
-    """The GPUs of a list of generic resources; no other kind is to be had."""
+    """The GPUs in a list of generic resources (GRES). Raises Refused for any other kind."""
     found: tuple[str | None, int] | None = None
     for kind in re.split(r",(?![^(]*\))", one.value or ""):
         match = _GRES.fullmatch(kind)
@@ -169,20 +171,20 @@ def _gres(one: Said) -> tuple[str | None, int] | None:
             return None, 0
         if match is None:
             shared = kind.partition(":")[0] in ("shard", "mps")
-            instead = "write #CORRAL --gpus 0.5 for a part of a GPU" if shared else "only gpu[:MODEL][:NUMBER] is"
-            raise Refused(f"{one.where}: {kind!r} is not to be had here; {instead}")
+            instead = "for a part of a GPU write #CORRAL --gpus 0.5" if shared else "write gpu[:MODEL][:NUMBER]"
+            raise Refused(f"{one.where}: {kind!r} is not available here; {instead}")
         if found is not None:
-            raise Refused(f"{one.where}: all GPUs of a job are alike; ask for one model")
+            raise Refused(f"{one.where}: all GPUs of a job are of one model; ask for one model only")
         found = match[1], int(match[2] or 1)
     return found
 
 
 def _exclusive(one: Said, gpus: "_Gpus | None") -> list[str]:
-    """The whole machine, whatever less is asked for beside it."""
+    """The whole node, whatever smaller number is asked for besides."""
     if one.value is not None:
-        raise Refused(f"{one.where}: a node is had with nobody else on it, or shared; leave {one.value!r} out")
+        raise Refused(f"{one.where}: a node is either shared or not; remove {one.value!r}")
     if gpus is not None and not gpus.on_node:
-        raise Refused(f"{one.where} takes every GPU, and {gpus.where} takes none; leave one of them out")
+        raise Refused(f"{one.where} takes all GPUs and {gpus.where} takes none; remove one of them")
     return ["--exclusive"]
 
 
@@ -191,7 +193,9 @@ def _host(said: Mapping[str, Said], layout: _Layout, gpus: int) -> list[Flags]:
     flags: list[Flags] = []
     by_task, by_gpu = _count(said.get("cpus-per-task")), _count(said.get("cpus-per-gpu"))
     if by_task and by_gpu:
-        raise _contradiction(said["cpus-per-task"], said["cpus-per-gpu"], "cores go with tasks or with GPUs")
+        raise _contradiction(
+            said["cpus-per-task"], said["cpus-per-gpu"], "cores are counted either per task or per GPU"
+        )
     cores = by_gpu * gpus if by_gpu else (by_task or 1) * layout.tasks_on_node
     cores = max(cores, _count(said.get("mincpus")) or 0)
     for name in ("cpus-per-task", "cpus-per-gpu", "mincpus"):
@@ -200,7 +204,7 @@ def _host(said: Mapping[str, Said], layout: _Layout, gpus: int) -> list[Flags]:
             break
     memory = [said[name] for name in ("mem", "mem-per-cpu", "mem-per-gpu") if name in said]
     if len(memory) > 1:
-        raise _contradiction(memory[0], memory[1], "memory goes with the node, its cores or its GPUs")
+        raise _contradiction(memory[0], memory[1], "memory is counted either per node, per core or per GPU")
     times = cores if "mem-per-cpu" in said else gpus if "mem-per-gpu" in said else 1
     for one in memory:
         if mib := _mib(one) * times:
@@ -211,7 +215,7 @@ def _host(said: Mapping[str, Said], layout: _Layout, gpus: int) -> list[Flags]:
 def _mib(one: Said) -> int:
     match = _MEMORY.fullmatch(one.value or "")
     if match is None:
-        raise Refused(f"{one.where}: {one.value!r} is no amount of memory; write such as 4000 (MB) or 16G")
+        raise Refused(f"{one.where}: {one.value!r} is not an amount of memory; write one such as 4000 (MB) or 16G")
     return round(float(match[1]) * _MIB_PER_UNIT[match[2].upper()])
 
 
@@ -226,9 +230,13 @@ def _features(one: Said, gpus: "_Gpus | None") -> list[str]:
     labels: list[str] = []
     for joint, word in zip(["&", *parts[1::2]], parts[::2], strict=True):
         if not _FEATURE.fullmatch(word):
-            raise Refused(f"{one.where}: {one.value!r} cannot be had; write models and labels, such as a100|h100")
+            raise Refused(
+                f"{one.where}: {one.value!r} is not supported; write GPU models and labels, such as a100|h100 or zone=b"
+            )
         if "=" in word and joint == "|":
-            raise Refused(f"{one.where}: {word} is a label, and labels are no alternatives; join it with &")
+            raise Refused(
+                f"{one.where}: {word} is a label, and labels cannot be alternatives; use & before it instead of |"
+            )
         if "=" in word:
             labels += ["--label", word]
         elif joint == "|":
@@ -244,7 +252,7 @@ def _features(one: Said, gpus: "_Gpus | None") -> list[str]:
 def _contradiction(first: Said, second: Said, why: str) -> Refused:
     return Refused(
         f"{first.where} and {second.option} (line {second.line}) contradict each other: {why}; "
-        "leave one of them out, or make them agree"
+        "remove one of them, or make them agree"
     )
 
 

@@ -1,4 +1,4 @@
-"""What every command writes with: messages, colour, tables, times, JSON."""
+"""Output that all commands share: messages, colours, tables, times, JSON."""
 
 import json
 import os
@@ -35,33 +35,33 @@ USAGE = 2
 
 
 def command_group() -> typer.Typer:
-    """A holder for the commands of one module, all set up alike."""
+    """A Typer application for the commands of one module, set up as all of them are."""
     return typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False)
 
 
 def example(*lines: str) -> str:
-    """The end of a command's help: how it is typed."""
+    """The examples at the end of a command's help."""
     return "\b\nExample:\n" + "\n".join(f"  {line}" for line in lines)
 
 
 def write_lines(*lines: str) -> None:
-    """Lines on standard output. What others chose (a command line, a name) cannot reach the terminal as an order."""
+    """Write lines to standard output, escaped: a name or command that a user chose cannot send control codes."""
     sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))
 
 
 def write_painted(*lines: str) -> None:
-    """As `write_lines`, for lines with parts from `painted`. Raw text in them must have been through `clipped`."""
+    """As `write_lines`, for lines with colours from `painted`. Other text must have gone through `clipped`."""
     sys.stdout.write("".join(f"{_all_but_colours(line)}\n" for line in lines))
 
 
 def _all_but_colours(line: str) -> str:
-    """`line` made printable, less the colours that `painted` gives."""
+    """`line` made printable, except for the colours that `painted` adds."""
     parts = _OWN_COLOUR.split(line)
     return "".join(part if number % 2 else printable(part) for number, part in enumerate(parts))
 
 
 def say(message: str) -> None:
-    """A message for the person, on standard error, never mixed with a command's output. A terminal gets it wrapped."""
+    """Write a message to standard error, so that it never mixes with a command's output. Wrapped on a terminal."""
     line = f"corral: {printable(message)}"
     if sys.stderr.isatty():
         line = "\n  ".join(wrapped(line, width() - 2))
@@ -70,12 +70,12 @@ def say(message: str) -> None:
 
 
 def wrapped(text: str, columns: int) -> list[str]:
-    """`text` in lines of at most `columns`, broken at blanks only, so that paths stay whole."""
+    """`text` in lines of at most `columns`, broken at spaces only, so that paths stay whole."""
     return textwrap.wrap(text, columns, break_long_words=False, break_on_hyphens=False)
 
 
 def typed() -> str:
-    """How this command is typed: `corral` where the shell finds it, else as it was typed now."""
+    """How the user types this command: `corral` if the shell finds it, else as it was typed now."""
     found, here = shutil.which("corral"), sys.argv[0]
     if not os.path.isfile(here) or (found is not None and os.path.samefile(found, here)):
         return "corral"
@@ -83,20 +83,20 @@ def typed() -> str:
 
 
 def exit_code_of(error: CorralError, *, otherwise: int = 1) -> int:
-    """2 for bad input; `otherwise` for what was asked rightly and failed."""
+    """2 for bad input, `otherwise` for every other error."""
     refused = isinstance(error, Refused) and not isinstance(error, (NotFound, Forbidden))
     return USAGE if refused else otherwise
 
 
 def print_json(value: Any) -> None:
-    """Plain data or rows as one JSON value on standard output: indented for a terminal, in one line else."""
+    """Write one JSON value to standard output: indented on a terminal, else in one line."""
     text = json.dumps(value, indent=2 if sys.stdout.isatty() else None, default=to_plain)
-    # The one control character that JSON leaves as it is.
+    # JSON escapes every control character but this one.
     sys.stdout.write(text.replace("\x7f", "\\u007f") + "\n")
 
 
 def painted(text: str, style: str, stream: IO[str] | None = None) -> str:
-    """`text`, made printable, in a colour or weight where the output is a terminal and NO_COLOR is not set."""
+    """`text`, made printable, in this style if the output is a terminal and NO_COLOR is not set."""
     text = printable(text)
     stream = stream or sys.stdout
     if os.environ.get("NO_COLOR") or not stream.isatty() or not text:
@@ -105,18 +105,18 @@ def painted(text: str, style: str, stream: IO[str] | None = None) -> str:
 
 
 def width() -> int:
-    """Columns to fill: the terminal's, 80 where there is none."""
+    """The width of the terminal in columns, at least 40; 80 if there is no terminal."""
     return max(40, shutil.get_terminal_size((80, 24)).columns)
 
 
 def clipped(text: str, columns: int) -> str:
-    """`text`, made printable, in at most `columns`, its loss marked."""
+    """`text`, made printable and cut to at most `columns`, with "…" where it was cut."""
     line = printable(" ".join(text.split()))
     return line if len(line) <= columns else line[: max(0, columns - 1)] + "…"
 
 
 def clock_time(at: float | None) -> str:
-    """A moment as a person says it: 14:20, or with the date when that is not today; "-" when unknown."""
+    """A time as a person writes it: 14:20, with the date if it is not today; "-" if unknown."""
     if at is None:
         return "-"
     moment, today = time.localtime(at), time.localtime()
@@ -124,16 +124,16 @@ def clock_time(at: float | None) -> str:
 
 
 def start_time(at: float | None, what: str | None) -> str:
-    """When a job starts, and what that is: "14:20 (promise)"."""
+    """When a job is expected to start, and how sure that is: "14:20 (promise)"."""
     if at is None:
         return "not known"
     return f"{clock_time(at)} ({what})" if what else clock_time(at)
 
 
-class Table:
-    """Rows in columns that are as wide as they need; the last takes what is left of the line.
+class TextTable:
+    """A table for the terminal. Columns are as wide as their text; the last one gets the rest of the line.
 
-    `limits` are the widest a column may be, `numeric` the columns that end flush.
+    `limits` are the greatest widths of columns; `numeric` columns are aligned to the right.
     """
 
     def __init__(
@@ -145,11 +145,11 @@ class Table:
         self._rows: list[tuple[list[str], str | None]] = []
 
     def add(self, *cells: str, style: str | None = None) -> None:
-        """A row; `style` is the colour of its third-but-last word, see `paint`."""
+        """Add a row; `style` colours its cell in the column that `lines(paint=...)` names."""
         self._rows.append((list(cells), style))
 
     def lines(self, *, paint: str | None = None) -> list[str]:
-        """The table, its title first; the column named `paint` in each row's colour."""
+        """The lines of the table, titles first. Cells in the column `paint` get their row's style."""
         widths = [self._width(column) for column in range(len(self._titles) - 1)]
         left = width() - sum(widths) - 2 * len(widths)
         widths.append(max(len(self._titles[-1]), left))

@@ -1,4 +1,4 @@
-"""A script as `submit` takes it: what runs it, and the #CORRAL and #SBATCH lines at its top."""
+"""Reads a script for `submit`: its interpreter, and the #CORRAL and #SBATCH lines at its top."""
 
 import os
 import shlex
@@ -21,10 +21,10 @@ class Script:
     """A script that can be submitted.
 
     Attributes:
-        command: the words that run it.
+        command: the command line that runs it.
         flags: what its header asks for; #CORRAL lines win over #SBATCH lines.
-        ignored: #SBATCH options that mean nothing here, as "--partition=gpu (line 3)".
-        slurm_tasks: how many tasks its #SBATCH lines speak of; None when it has none. With such lines it may expect the
+        ignored: #SBATCH options that have no meaning here, as "--partition=gpu (line 3)".
+        slurm_tasks: how many tasks its #SBATCH lines ask for; None if it has no such lines. With them it may expect the
             variables that Slurm sets.
         warnings: what will not work as it stands, and what to do.
     """
@@ -46,7 +46,7 @@ def read_script(path: str, arguments: Sequence[str] = ()) -> Script:
     if not lines or not lines[0].startswith("#!"):
         program = _PROGRAMS.get(Path(path).suffix, "")
         raise Refused(
-            f"{path} does not begin with #! and so does not say what runs it; begin it with #!/bin/bash or the like, "
+            f"{path} does not begin with #!, so its interpreter is unknown; begin it with a line such as #!/bin/bash, "
             f"or submit it as a command: corral submit -- {program}{command}"
         )
     where = Path(path).name
@@ -71,30 +71,30 @@ def _lines(path: str, command: str) -> list[str]:
         return Path(path).read_text(errors="surrogateescape").splitlines()
     except (FileNotFoundError, IsADirectoryError) as error:
         raise Refused(
-            f"there is no script {path}; a command is submitted after --: corral submit -- {command}"
+            f"there is no script {path}; to submit a command, write it after --: corral submit -- {command}"
         ) from error
     except OSError as error:
         raise Refused(f"{path} cannot be read: {error.strerror}") from error
 
 
 def _runner(path: str, first_line: str) -> list[str]:
-    """What the kernel would run it with; a script need not be executable."""
+    """The command that runs the script. It need not be executable."""
     full_path = os.path.abspath(path)
     if os.access(full_path, os.X_OK):
         return [full_path]
     interpreter = first_line[2:].strip().split(None, 1)
     if not interpreter:
-        raise Refused(f"{path} begins with #! and nothing after it; begin it with #!/bin/bash")
+        raise Refused(f"{path} begins with #! but names no interpreter; write one, such as #!/bin/bash")
     return [*interpreter, full_path]
 
 
 def _unread(lines: Sequence[str], where: str) -> Iterator[str]:
-    """A warning of each line that is written as one of the header and stands below it."""
+    """A warning for each #CORRAL or #SBATCH line that comes after the first command."""
     below = False
     for number, line in logical_lines(lines):
         words = line.split(None, 1)
         if below and words and words[0] in _KEYWORDS:
-            yield f"{where}, line {number}: {words[0]} after the first command is not read; move it to the top"
+            yield f"{where}, line {number}: {words[0]} is ignored after the first command; move it to the top"
         below = below or bool(words and not words[0].startswith("#"))
 
 
@@ -109,4 +109,4 @@ def _header(lines: Iterable[str], where: str) -> Iterator[tuple[int, str, list[s
             try:
                 yield number, keyword, shlex.split(rest, comments=True)
             except ValueError as error:
-                raise Refused(f"{where}, line {number}: {error}; a quote may be missing") from error
+                raise Refused(f"{where}, line {number}: {error}; is a quote missing?") from error

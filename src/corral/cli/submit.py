@@ -1,4 +1,4 @@
-"""`corral submit`: queue a script or a command and come back at once."""
+"""`corral submit`: queues a script or a command and returns at once."""
 
 from dataclasses import replace
 from typing import Annotated, Any
@@ -40,21 +40,22 @@ def submit(
     ctx: typer.Context,
     flags: SubmitFlags,
     words: Annotated[
-        list[str], typer.Argument(metavar="SCRIPT... | -- COMMAND...", help="A script, or a command after --.")
+        list[str],
+        typer.Argument(metavar="SCRIPT... | -- COMMAND...", help="A script with its arguments, or a command after --."),
     ],
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only tell whether it would start now, and on what.")
+        bool, typer.Option("--dry-run", help="Submit nothing; show whether and where it would start now.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help='Print {"id": ...}.')] = False,
+    json: Annotated[bool, typer.Option("--json", help='Print JSON: {"id": ...}.')] = False,
 ) -> None:
-    """Queue a script or a command, and print its id.
+    """Queue a script or a command, and print the job's id.
 
-    A script may say what it needs in lines at its top: #CORRAL --gpus 2 --time 2h. #SBATCH lines are understood as far
-    as they have a meaning here, and the others are named; such a script finds SLURM_JOB_ID, SLURM_ARRAY_TASK_ID and
-    their like, too. Flags given here win over the script's. The script is read
-    by its interpreter when the job starts, so leave it as it is until then.
+    A script may give flags in lines at its top: #CORRAL --gpus 2 --time 2h. Its #SBATCH lines are read, too; options
+    that have no meaning here are ignored and listed. Such a script gets SLURM_JOB_ID, SLURM_ARRAY_TASK_ID and other
+    SLURM_ variables. Flags on the command line override those in the script. The script itself is read when the job
+    starts, so do not change it before.
 
-    The output goes to the job's log (see `corral logs`), or to the files that --output and --error name.
+    Output goes to the job's log (see `corral logs`), or to the files given with --output and --error.
     """
     command = list(words)
     if not ctx.meta[_AFTER_DASHES]:
@@ -62,7 +63,7 @@ def submit(
         own = script.flags if flags.gpus is None else replace(script.flags, exclusive=False)
         command, flags = list(script.command), filled(flags, own)
         if script.ignored:
-            say(f"{words[0]}: ignored, as they mean nothing here: {', '.join(script.ignored)}")
+            say(f"{words[0]}: ignored because they have no meaning here: {', '.join(script.ignored)}")
         for warning in script.warnings:
             say(warning)
         if script.slurm_tasks is not None:

@@ -1,11 +1,11 @@
-"""Tokens for TCP: create, list, revoke."""
+"""`corral token`: creates, lists and revokes tokens for access over TCP."""
 
 import sys
 from typing import Annotated
 
 import typer
 
-from corral.cli.screen import Table, clock_time, example, print_json, say, write_lines, write_painted
+from corral.cli.screen import TextTable, clock_time, example, print_json, say, write_lines, write_painted
 from corral.client import Client
 from corral.model.rows import TokenRow
 from corral.model.token import TokenScope
@@ -15,7 +15,7 @@ NEVER = "never"
 
 app = typer.Typer(
     name="token",
-    help="Make, list and revoke tokens for TCP.",
+    help="Create, list and revoke tokens for access over TCP.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -28,23 +28,25 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 @app.callback()
 def token() -> None:
-    """Make, list and revoke tokens, with which a server is used over TCP: CORRAL_URL says where, CORRAL_TOKEN who."""
+    """Tokens give access to a server over TCP: set CORRAL_URL to its address and CORRAL_TOKEN to the token."""
 
 
 @app.command(epilog=example("corral token create --expires 7d", "corral token create --user alice --scope read"))
 def create(
     user: Annotated[
-        str | None, typer.Option("--user", metavar="USER", help="Whose; for others than you as administrator.")
+        str | None,
+        typer.Option("--user", metavar="USER", help="User it acts as; administrators may name any.  [default: you]"),
     ] = None,
     expires: Annotated[
-        str, typer.Option("--expires", metavar="TIME", help=f"Good for so long, or {NEVER!r}: until it is revoked.")
+        str, typer.Option("--expires", metavar="TIME", help=f"How long it is valid, or {NEVER!r}.")
     ] = "30d",
     scope: Annotated[
-        TokenScope, typer.Option("--scope", help="Look; or submit and change own jobs, too; or all you may.")
+        TokenScope,
+        typer.Option("--scope", help="read: look only; submit: also submit and change own jobs; admin: everything."),
     ] = TokenScope.SUBMIT,
     json: Json = False,
 ) -> None:
-    """Make a token and print it, this once. Whoever has it acts as its user, up to its scope."""
+    """Create a token and print it; it is not shown again. Whoever has it acts as its user, within its scope."""
     expires_in_s = None if expires == NEVER else parse_duration_s(expires, field="--expires")
     with Client() as client:
         made = client.tokens.create(user, scope=scope, expires_in_s=expires_in_s)
@@ -55,34 +57,36 @@ def create(
     sys.stdout.flush()
     until = f"until {clock_time(made.expires_at)}" if made.expires_at else "until it is revoked"
     say(
-        f"token {made.id} acts as {made.user} with scope {made.scope}, {until}. It is not shown again: keep it where "
-        "only you can read it, as CORRAL_TOKEN"
+        f"token {made.id} acts as {made.user} with scope {made.scope}, {until}. It is not shown again: save it where "
+        "only you can read it, and set CORRAL_TOKEN to it"
     )
 
 
 @app.command("list", epilog=example("corral token list", "corral token list --all --json"))
 def list_tokens(
-    all: Annotated[bool, typer.Option("--all", "-a", help="Also the last that have expired or were revoked.")] = False,
+    all: Annotated[
+        bool, typer.Option("--all", "-a", help="Also tokens that have expired or were revoked lately.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """List your tokens; as administrator everybody's. What they are is not shown: nobody knows it any more."""
+    """List your tokens, or as administrator everybody's. The secrets are not stored, so they are not shown."""
     with Client() as client:
         tokens = client.tokens.list(all=all)
     if json:
         print_json(tokens)
         return
-    table = Table(("ID", "USER", "SCOPE", "CREATED", "EXPIRES", "LAST USED", "STATE"), limits={"USER": 16})
+    table = TextTable(("ID", "USER", "SCOPE", "CREATED", "EXPIRES", "LAST USED", "STATE"), limits={"USER": 16})
     for one in tokens:
         table.add(*_cells(one))
     write_painted(*table.lines())
 
 
 @app.command(epilog=example("corral token revoke 3"))
-def revoke(token_id: Annotated[str, typer.Argument(metavar="ID", help="As `corral token list` shows it.")]) -> None:
-    """End a token at once, and those that were made with it. What it has submitted runs on."""
+def revoke(token_id: Annotated[str, typer.Argument(metavar="ID", help="Its id in `corral token list`.")]) -> None:
+    """Revoke a token and all tokens created with it, at once. Jobs submitted with it run on."""
     with Client() as client:
         for one in client.tokens.revoke(token_id):
-            write_lines(f"token {one} is revoked")
+            write_lines(f"token {one} was revoked")
 
 
 def _cells(one: TokenRow) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""`corral usage`: how many GPU-hours were held, by whom, and what stood behind them."""
+"""`corral usage`: GPU-hours by user, project or queue, split by how well the shares were enforced."""
 
 import time
 from collections.abc import Iterator
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from corral.cli.screen import Table, clock_time, command_group, example, print_json, write_painted
+from corral.cli.screen import TextTable, clock_time, command_group, example, print_json, write_painted
 from corral.client import Client, Usage, UsageRow
 from corral.model.run_history import UsageBy
 from corral.model.units import parse_duration_s
@@ -18,14 +18,15 @@ app = command_group()
 
 @app.command(epilog=example("corral usage --by project --since 30d"))
 def usage(
-    by: Annotated[UsageBy, typer.Option("--by", help="What is counted together.")] = UsageBy.USER,
+    by: Annotated[UsageBy, typer.Option("--by", help="Add up by user, project or queue.")] = UsageBy.USER,
     since: Annotated[str, typer.Option("--since", metavar="TIME", help="How far back: 7d, 12h.")] = "7d",
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show how many GPU-hours were held, and what stood behind them.
+    """Show GPU-hours used, and how well the shares were enforced.
 
-    Half a GPU for two hours is one. Where compute is advisory, nothing kept the job or its neighbours to their shares;
-    where memory is guarded, who took more was stopped. Lost are the hours of jobs that were stopped to make room.
+    Half a GPU for two hours is one GPU-hour. "enforced": jobs could not use more than their share. "guarded" memory:
+    jobs that used more were stopped. "advisory": nothing kept jobs to their share. LOST are hours of jobs that were
+    stopped to make room for others.
     """
     with Client() as client:
         used = client.usage(by.value, since=time.time() - parse_duration_s(since, field="--since"))
@@ -38,11 +39,11 @@ def usage(
 def usage_lines(used: Usage) -> list[str]:
     """A table with a row for each and one for all, then what else there is to say of them."""
     if not used.rows:
-        return [f"no GPU was held since {clock_time(used.since)}"]
+        return [f"no GPU was used since {clock_time(used.since)}"]
     title = used.by.upper()
     lost = any(row.lost_hours for row in used.rows)
     titles = [title, "GPU-HOURS", *(["LOST"] if lost else []), "COMPUTE", "MEMORY"]
-    table = Table(titles, limits={title: NAME_COLUMNS}, numeric=["GPU-HOURS", *(["LOST"] if lost else [])])
+    table = TextTable(titles, limits={title: NAME_COLUMNS}, numeric=["GPU-HOURS", *(["LOST"] if lost else [])])
     for row in [*used.rows, used.total] if len(used.rows) > 1 else used.rows:
         hours = row.gpu_hours
         compute = _parts(hours, enforced=row.compute_enforced_hours, advisory=row.compute_advisory_hours)
@@ -63,7 +64,7 @@ def _parts(whole: float, **hours: float) -> str:
 
 def _asides(row: UsageRow) -> Iterator[str]:
     if row.unrecorded_hours:
-        yield f"{row.name}: what stood behind {row.unrecorded_hours:.2f} h is not on record"
+        yield f"{row.name}: for {row.unrecorded_hours:.2f} h it is not recorded how shares were enforced"
     if row.slice_hours:
         held = ", ".join(f"{hours:.2f} h of {profile}" for profile, hours in sorted(row.slice_hours.items()))
         yield f"{row.name}: {held} in MIG slices as well"

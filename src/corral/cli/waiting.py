@@ -1,4 +1,4 @@
-"""Why a job waits, on standard error, for as long as it does."""
+"""Shows on standard error why a job waits, for as long as it waits."""
 
 import re
 import sys
@@ -13,10 +13,10 @@ from corral.model.certainty import Certainty
 from corral.model.errors import CorralError
 
 QUIET_S = 0.3
-"""Nothing is said of a shorter wait."""
+"""Nothing is shown for a shorter wait."""
 
 SPACING_S = 10.0
-"""A reason that changes is told in full no more often."""
+"""The least time between two full reasons, if the reason changes."""
 
 _INTERVAL_S = 1.0
 _LINE_START = "\r\033[2K"
@@ -24,7 +24,7 @@ _DURATION = re.compile(r"<?\d+(?:\.\d+)?[smhdw](?: \d+[smhdw])?\b")
 
 
 class ReasonLine:
-    """Tells the reason in full when it is another one; a terminal has a short line below it, renewed in place."""
+    """Shows the full reason when it changes. On a terminal, a short line below it is updated in place."""
 
     def __init__(self) -> None:
         self._told = ""
@@ -33,7 +33,7 @@ class ReasonLine:
         self._terminal = sys.stderr.isatty()
 
     def show(self, told: Explanation) -> None:
-        # A countdown is no news: what passes by itself is left out of the comparison.
+        # A countdown is not a new reason: durations are left out of the comparison.
         gist, now = _DURATION.sub("", told.reason), time.monotonic()
         if gist != self._told and now - self._told_at >= SPACING_S:
             self.clear()
@@ -45,7 +45,7 @@ class ReasonLine:
             sys.stderr.flush()
 
     def clear(self) -> None:
-        """Take the short line away."""
+        """Remove the short line."""
         if self._line:
             sys.stderr.write(_LINE_START)
             sys.stderr.flush()
@@ -53,19 +53,19 @@ class ReasonLine:
 
 
 def in_full(told: Explanation) -> str:
-    """The whole reason, with the job's id and the time on the clock at which it is expected to start."""
+    """The full reason, with the job's id and the time at which it is expected to start."""
     word = "starts at the latest" if told.expected_start_is == Certainty.PROMISE else "expected"
     when = "" if told.expected_start is None else f", {word} at {clock_time(told.expected_start)}"
     return f"job {told.id}{when}: {told.reason}"
 
 
 def has_reason(told: Explanation) -> bool:
-    """Whether there is one: a job that has just come, at the head of the queue, has not been looked at."""
+    """Whether there is a reason yet: a job that has just arrived has not been considered."""
     return bool(told.waited or told.obstacle) or (told.position or 1) > 1
 
 
 def in_short(told: Explanation) -> str:
-    """How it stands, in a few words."""
+    """The state in a few words."""
     parts = [f"job {told.id} waits"]
     if told.expected_start is not None:
         promised = told.expected_start_is == Certainty.PROMISE
@@ -76,13 +76,13 @@ def in_short(told: Explanation) -> str:
 
 
 class Narrator:
-    """Tells why a job waits while its owner does something else, over a connection of its own."""
+    """Shows why a job waits, on a thread and a connection of its own."""
 
     def __init__(self, job_id: str) -> None:
         self._job_id = job_id
         self._line = ReasonLine()
         self._stop = threading.Event()
-        # Reentrant, for a signal may stop the telling while the same thread is about to.
+        # Reentrant: a signal handler may call `stop` while the same thread holds the lock.
         self._lock = threading.RLock()
         self._thread = threading.Thread(target=self._tell, name="why", daemon=True)
 
@@ -94,7 +94,7 @@ class Narrator:
         self.stop()
 
     def stop(self) -> None:
-        """Say no more, and leave the line clean for what comes."""
+        """Show nothing more, and leave the line empty."""
         if not self._stop.is_set():
             with self._lock:
                 self._stop.set()
@@ -108,7 +108,7 @@ class Narrator:
                 try:
                     told = client.jobs.why(self._job_id)
                 except CorralError:
-                    return  # whoever waits for the job learns of it, and says so
+                    return  # whoever waits for the job gets the same error and shows it
                 with self._lock:
                     if self._stop.is_set() or told.phase != "PENDING":
                         self._line.clear()

@@ -33,7 +33,7 @@ def refusal(path: Path, text: str) -> str:
 
 
 def test_a_good_file_is_called_good(path: Path) -> None:
-    assert told(path, "kill_grace: 5s\n") == f"{path} is good: a server takes it\n"
+    assert told(path, "kill_grace: 5s\n") == f"{path} is valid\n"
 
 
 def test_resource_names_that_no_server_would_take_are_refused_with_their_file(path: Path) -> None:
@@ -108,7 +108,10 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         ("pools:\n- {name: a, gpus: 0, users: [nobody-such]}\n", "line 2: pool a: there is no user 'nobody-such'"),
         ("projects:\n- {name: p, users: [root, no-such]}\n", "line 2: project p: there is no user 'no-such'"),
         ("projects:\n- {name: p, user_weights: {no-such: 2}}\n", "line 2: project p: there is no user 'no-such'"),
-        ("pools:\n- {name: a, gpus: 0, projects: [nlp]}\n", "pool a: no projects are set up, so anybody may name"),
+        (
+            "pools:\n- {name: a, gpus: 0, projects: [nlp]}\n",
+            "pool a: no projects are defined, so anybody may use",
+        ),
     ],
 )
 def test_what_is_named_and_not_there_is_noted_and_the_file_is_good_all_the_same(
@@ -116,7 +119,7 @@ def test_what_is_named_and_not_there_is_noted_and_the_file_is_good_all_the_same(
 ) -> None:
     lines = told(path, text).splitlines()
     assert [line for line in lines[:-1] if note in line], lines
-    assert lines[-1] == f"{path} is good: a server takes it"
+    assert lines[-1] == f"{path} is valid"
     assert any(note in remark for remark in json.loads(told(path, text, "--json"))["remarks"])
 
 
@@ -124,7 +127,7 @@ def test_what_is_named_and_not_there_is_noted_and_the_file_is_good_all_the_same(
 def test_what_is_there_is_not_noted(path: Path) -> None:
     text = "sharing: {0: exclusive, A100: mps}\nprojects:\n- {name: p, users: [root]}\n"
     text += "pools:\n- {name: a, gpus: GPU-b, projects: p}\n"
-    assert told(path, text) == f"{path} is good: a server takes it\n"
+    assert told(path, text) == f"{path} is valid\n"
 
 
 def test_where_the_gpus_are_not_known_that_is_noted(
@@ -132,6 +135,4 @@ def test_where_the_gpus_are_not_known_that_is_noted(
 ) -> None:
     monkeypatch.setenv("CORRAL_HOME", str(tmp_path))
     monkeypatch.setattr(doctor, "driver_here", lambda: doctor.DriverHere(None, "no driver answers"))
-    assert "note: whether the GPUs that it names exist is not known: no driver answers" in told(
-        path, "sharing: {7: mps}\n"
-    )
+    assert "note: cannot check whether the GPUs it names exist: no driver answers" in told(path, "sharing: {7: mps}\n")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from corral.cli.local import doctor
+from corral.cli.local.diagnosis import Diagnosis
 from corral.cli.local.doctor import (
     check_clock,
     check_devices,
@@ -17,7 +18,6 @@ from corral.cli.local.doctor import (
     check_settings,
 )
 from corral.cli.local.doctor_devices import devices_finding
-from corral.cli.local.finding import Finding
 from corral.cli.screen import clock_time
 from corral.client import DeviceRow
 from corral.ledger.store import open_ledger
@@ -46,7 +46,7 @@ def test_gpus_that_are_not_well_are_named_with_what_to_do(home: Home, stubbed_nv
     assert re.match(r"2 GPUs through nvml, driver \S+; GPU 1 .* is unhealthy: it is at 41°C, and 40°C is", found.found)
     assert "; GPU 0 cannot be opened: " in found.found
     assert "sudo dmesg | grep -i xid" in found.advice
-    assert "see to its cooling" in found.advice
+    assert "check the cooling" in found.advice
 
 
 def test_the_gpus_of_a_server_are_told_as_the_server_sees_them() -> None:
@@ -55,8 +55,8 @@ def test_the_gpus_of_a_server_are_told_as_the_server_sees_them() -> None:
         DeviceRow("MIG-1", 1, "Mock", "unreadable", parent="GPU-1"),
         DeviceRow("GPU-1", 1, "Mock", "allocated"),
     ]
-    found = devices_finding(rows, ", described to the server by --mock", described=True)
-    assert (found.state, found.found) == ("ok", "2 GPUs, described to the server by --mock; set apart: GPU 0")
+    found = devices_finding(rows, ", mock devices (--mock)", described=True)
+    assert (found.state, found.found) == ("ok", "2 GPUs, mock devices (--mock); cordoned: GPU 0")
     lost = DeviceRow("GPU-2", 2, "Mock", "unreadable", state_reason="it is lost", state_since=1_800_000_000.0)
     found = devices_finding([*rows, lost], " through nvml")
     told = f"GPU 2 (Mock) is unreadable since {clock_time(1_800_000_000.0)}: it is lost"
@@ -69,7 +69,7 @@ def test_a_driver_that_hangs_does_not_hold_up_the_doctor(
     monkeypatch.setattr(doctor, "DRIVER_PATIENCE_S", 0.3)
     stubbed_nvml.say("devices 2", "gpu 0 hang 1")
     found = check_devices(home)
-    assert (found.state, found.found) == ("warning", "the driver has not answered for 0.3 s")
+    assert (found.state, found.found) == ("warning", "the driver has not answered within 0.3 s")
     stubbed_nvml.say("devices 2")
     for late in [thread for thread in threading.enumerate() if thread.name == "driver"]:
         late.join(60)  # what it does when it comes back must not meet another test's driver
@@ -105,7 +105,7 @@ def test_another_number_of_gpus_than_expected_is_told(home: Home, stubbed_nvml: 
 
 def test_what_is_found_fits_the_terminal_and_paths_stay_whole(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    lines = doctor.lines_of(Finding("GPUs", "warning", "some words and " * 9 + "/a/path-of/one", "do this " * 20))
+    lines = doctor.lines_of(Diagnosis("GPUs", "warning", "some words and " * 9 + "/a/path-of/one", "do this " * 20))
     assert max(map(len, lines)) <= 80
     assert "/a/path-of/one" in "\n".join(lines)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from corral.cli.local.diagnosis import OK, WARNING
 from corral.cli.local.doctor import gpu_findings
 from corral.cli.local.doctor_gpu import (
     GPU_CHECKS,
@@ -20,7 +21,6 @@ from corral.cli.local.doctor_gpu import (
     check_process_mode,
     check_runtime,
 )
-from corral.cli.local.finding import OK, WARNING
 from corral.model.device import Device, Node, Partition
 from corral.model.home import Home
 from corral.model.means import Means
@@ -108,7 +108,7 @@ def with_mps(here: Surroundings, program: Path, text: str) -> Surroundings:
 
 def test_mps_is_looked_at_where_the_site_asks_for_it(here: Surroundings, tmp_path: Path) -> None:
     missing = check_mps(replace(here, sharing=[("*", Means.MPS)], mps_control=str(tmp_path / "none")))
-    assert (missing.state, "not installed" in missing.found, "given whole" in missing.found) == (WARNING, True, True)
+    assert (missing.state, "not installed" in missing.found, "not shared" in missing.found) == (WARNING, True, True)
     installed = with_mps(here, tmp_path / "control", "#!/bin/sh\n")
     assert check_mps(installed).state == OK
     old = replace(installed, node=replace(NODE, cuda_version=(11, 4)))
@@ -161,10 +161,10 @@ CTK = "NVIDIA Container Toolkit CLI version"
 @pytest.mark.parametrize(
     ("printed", "config", "told"),
     [
-        ({}, "", "no NVIDIA container toolkit"),
+        ({}, "", "NVIDIA container toolkit is missing"),
         ({"nvidia_ctk": f"{CTK} 1.6.2"}, "", "older than 1.7.0"),
-        ({"nvidia_ctk": f"{CTK} 1.17.4"}, "{}", "does not name the nvidia runtime"),
-        ({"nvidia_ctk": f"{CTK} 1.17.4"}, '{"runtimes": {"nvidia": {}}}', "containers get GPUs"),
+        ({"nvidia_ctk": f"{CTK} 1.17.4"}, "{}", "does not list the nvidia runtime"),
+        ({"nvidia_ctk": f"{CTK} 1.17.4"}, '{"runtimes": {"nvidia": {}}}', "containers can use GPUs"),
     ],
 )
 def test_docker_without_a_way_to_gpus_is_warned_of(

@@ -1,4 +1,4 @@
-"""Commands that work on this machine instead of asking a server, or before there is one.
+"""Commands that work on this machine without a server: up, down, doctor, check, estimate, config, simulate.
 
-They alone of the command line may import other rooms than the client. Start with `doctor` and `server`.
+Only they may import more of the package than the client. Start reading at `server` (up and down) and `doctor`.
 """

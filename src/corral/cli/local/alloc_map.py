@@ -1,4 +1,4 @@
-"""`corral alloc-map`: how much of each GPU is handed out, a bar a GPU, and to whom."""
+"""`corral alloc-map`: how much of each GPU is allocated, and to whom, one bar per GPU."""
 
 import string
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from corral.model.units import MILLI_PER_DEVICE, format_memory, format_share
 BAR_CELLS = 20
 _FREE = "."
 _MANY = "*"
-"""The letter of whoever comes after the last letter there is."""
+"""The letter of all users after the last letter of the alphabet."""
 
 app = command_group()
 
@@ -32,14 +32,15 @@ app = command_group()
 @app.command("alloc-map", epilog=example("corral alloc-map", "corral alloc-map --scan /scratch --json"))
 def alloc_map(
     scan: Annotated[
-        Path | None, typer.Option("--scan", metavar="DIR", help="Read the resource files of a Backend.ai scratch root.")
+        Path | None,
+        typer.Option("--scan", metavar="DIR", help="Read resource files under a Backend.ai scratch directory."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Show how much of each GPU is handed out, and to whom.
+    """Show how much of each GPU is allocated, and to whom.
 
-    A bar a GPU, its jobs stacked by owner, each owner with a letter of their own. With --scan no server is asked: the
-    amounts are those of the resource files, and a bad file is named and passed over.
+    One bar per GPU, one letter per user. With --scan no server is needed: the amounts come from resource files, and a
+    bad file is named and skipped.
     """
     if scan is not None:
         _show_scan(scan, json=json)
@@ -53,7 +54,7 @@ def alloc_map(
 
 
 def map_lines(devices: Sequence[MappedDevice]) -> list[str]:
-    """A line a device, then a line an owner."""
+    """One line per device, then one line per user."""
     letters = _letters(devices)
     lines = [_device_line(device, letters) for device in devices]
     for user, letter in letters.items():

@@ -1,4 +1,4 @@
-"""`corral check`: will this run on the GPUs here, before anything is queued."""
+"""`corral check`: will a command run on the GPUs here? Nothing is queued."""
 
 import os
 from collections.abc import Sequence
@@ -32,43 +32,46 @@ app = command_group()
 )
 def check(
     command: Annotated[
-        list[str] | None, typer.Argument(metavar="[[--] COMMAND...]", help="What would be run.", show_default=False)
+        list[str] | None, typer.Argument(metavar="[[--] COMMAND...]", help="The command to check.", show_default=False)
     ] = None,
     *,
     cuda: Annotated[
-        str | None, typer.Option("--cuda", metavar="X.Y", help="CUDA version that the program brings.")
+        str | None, typer.Option("--cuda", metavar="X.Y", help="CUDA version that the program is built for.")
     ] = None,
     dtype: Annotated[str | None, typer.Option("--dtype", metavar="NAME", help="Precision: bf16, half, fp8.")] = None,
     gpus: Annotated[
-        str | None, typer.Option("--gpus", metavar="N", help="GPUs, or a share such as 0.5.  [what it uses]")
+        str | None,
+        typer.Option("--gpus", metavar="N", help="Number of GPUs, or a share: 0.5.  [default: what it uses]"),
     ] = None,
     gpu_mem: Annotated[
-        str | None, typer.Option("--gpu-mem", metavar="SIZE", help="Memory granted of each GPU: 20G.")
+        str | None, typer.Option("--gpu-mem", metavar="SIZE", help="GPU memory granted on each GPU: 20G.")
     ] = None,
     mig: Annotated[
-        str | None, typer.Option("--mig", metavar="PROFILE", help="On a MIG slice rather than a GPU: 1g.10gb.")
+        str | None, typer.Option("--mig", metavar="PROFILE", help="Check for a MIG slice of this profile: 1g.10gb.")
     ] = None,
     share: Annotated[
-        str | None, typer.Option("--share", metavar="MEANS", help="How GPUs are shared: mps, mig, timeslice.")
+        str | None, typer.Option("--share", metavar="MEANS", help="How the GPU is shared: mps, mig or timeslice.")
     ] = None,
     gpu_model: Annotated[
-        str | None, typer.Option("--gpu-model", metavar="NAME", help="For this GPU rather than those here.")
+        str | None, typer.Option("--gpu-model", metavar="NAME", help="Check for this GPU model instead of those here.")
     ] = None,
     driver: Annotated[
-        str | None, typer.Option("--driver", metavar="VERSION", help="For this driver rather than the one here.")
+        str | None, typer.Option("--driver", metavar="VERSION", help="Check for this driver instead of the one here.")
     ] = None,
     vgpu_cuda: Annotated[
-        str | None, typer.Option("--vgpu-cuda", metavar="X.Y", help="CUDA that a layer of virtual GPUs is built for.")
+        str | None,
+        typer.Option("--vgpu-cuda", metavar="X.Y", help="CUDA version that the virtual GPU layer is built for."),
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="A runtime newer than the driver blocks, within a major version too.")
+        bool,
+        typer.Option("--strict", help="Also reject a CUDA runtime newer than the driver's within one major version."),
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Say whether a command will run on the GPUs here, and what to change if not.
+    """Check whether a command can run on the GPUs here, and what to change if not.
 
-    Looks at the driver, the CUDA runtime of the command's Python environment, the flags of vLLM, SGLang and torchrun,
-    and the config.json of the model. Nothing is run. Exits with 1 if every kind of GPU would refuse it.
+    Reads the driver version, the CUDA runtime of the command's Python environment, the flags of vLLM, SGLang and
+    torchrun, and the model's config.json. Nothing is run. Exits with 1 if it can run on no GPU model here.
     """
     from corral.preflight.detect import Stated, detect
     from corral.preflight.rules import blocking
@@ -112,9 +115,9 @@ def result_lines(results: "Sequence[tuple[Place, tuple[Finding, ...]]]") -> list
 def _finding_lines(name: str, findings: "Sequence[Finding]", *, known: bool) -> list[str]:
     """What, why, and the fix, each on a line of its own."""
     if not findings and not known:
-        return [f"{painted('unknown', 'yellow')}  nothing is known of {name}, so nothing could be checked"]
+        return [f"{painted('unknown', 'yellow')}  {name} is unknown, so nothing could be checked"]
     if not findings:
-        first, *more = wrapped(f"{name}: nothing speaks against it", width() - len(_OK_INDENT))
+        first, *more = wrapped(f"{name}: no problem found", width() - len(_OK_INDENT))
         return [f"{painted('ok', 'green')}     {first}", *(_OK_INDENT + line for line in more)]
     lines = [painted(line, "bold") for line in wrapped(name, width())]
     for finding in findings:
@@ -139,21 +142,21 @@ def _places(gpu_model: str | None, driver: str | None, mig: str | None) -> "list
     if gpu_model is not None:
         compute = compute_of_model(gpu_model)
         if compute is None:
-            say(f"no GPU {gpu_model!r} is known here, so what depends on it is not checked")
+            say(f"the GPU model {gpu_model!r} is unknown, so checks that depend on it are skipped")
         return [replace(unseen, model=gpu_model, compute=compute)]
     try:
         with Client() as client:
             server, devices = client.server(), client.devices.list()
     except NoServer:
         if driver is None:
-            say("no server answers, so GPUs and driver are not known; name them with --gpu-model and --driver")
+            say("no server answers, so GPUs and driver are unknown; give them with --gpu-model and --driver")
         return [unseen]
     if mig is not None:
         offered = {device.mig_profile for device in devices if device.mig_profile}
         devices = tuple(one for one in devices if one.mig_profile and profile_matches(mig, one.mig_profile))
         if not devices:
-            there = ", ".join(sorted(offered)) or "none at all"
-            raise Refused(f"--mig: no device here has a slice {mig}; there are: {there}", field="--mig")
+            there = ", ".join(sorted(offered)) or "none"
+            raise Refused(f"--mig: no GPU here has a {mig} slice; available: {there}", field="--mig")
     else:
         devices = tuple(device for device in devices if device.mig_profile is None and not device.sliced)
     kinds = groupby(sorted(devices, key=_kind), key=_kind)
@@ -199,7 +202,7 @@ def _granted(place: "Place", gpus: str, gpu_mem: str | None, share: str | None) 
         memory_mib = place.device_memory_mib * share_milli // MILLI_PER_DEVICE
     if share is not None and share not in [means.value for means in Means]:
         hint = nearest(share, [means.value for means in Means])
-        raise Refused(f"--share: no such way to share a device: {share!r}; {hint}", field="--share")
+        raise Refused(f"--share: {share!r} is not a way to share a GPU; {hint}", field="--share")
     means = Means(share) if share else Means.EXCLUSIVE if whole and not place.mig else place.means
     return replace(place, devices=devices, share_milli=share_milli, memory_mib=memory_mib, means=means)
 
@@ -219,5 +222,5 @@ def parse_dtype(text: str, flag: str = "--dtype") -> str:
 
     name = canonical(text)
     if name is None:
-        raise Refused(f"{flag}: no such precision: {text!r}; {nearest(text, known_names())}", field=flag)
+        raise Refused(f"{flag}: {text!r} is not a known precision; {nearest(text, known_names())}", field=flag)
     return name

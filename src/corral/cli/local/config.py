@@ -1,4 +1,4 @@
-"""`corral config check`: whether a server would take a file of settings, and what of it has an effect."""
+"""`corral config check`: checks a settings file as a server would read it."""
 
 import pwd
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from corral.sharing.definitions import load_catalogue
 
 app = typer.Typer(
     name="config",
-    help="Look at a site's settings.",
+    help="Check the settings of a site.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -30,24 +30,24 @@ app = typer.Typer(
 
 @app.callback()
 def config() -> None:
-    """Look at a site's settings, which are in $CORRAL_HOME/config.yaml."""
+    """The settings of a site are in $CORRAL_HOME/config.yaml."""
 
 
 @app.command(epilog=example("corral config check", "corral config check cluster-config.yaml"))
 def check(
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="What to check.", show_default="the home's config.yaml")
+        Path | None, typer.Argument(metavar="[FILE]", help="File to check.", show_default="the home's config.yaml")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Check settings before a server reads them.
+    """Check a settings file before a server reads it.
 
-    Keys that Corral knows and does nothing with yet are listed, and GPUs, users and projects that are not there. What
-    is wrong is told with its line, and exits with 2.
+    Shows each mistake with its line and exits with 2. Also lists keys that have no effect yet, and GPUs, users and
+    projects that do not exist.
     """
     path = find_address().home.config_file if file is None else file
     if not path.exists():
-        raise Refused(f"there is no file {path}; without one every setting has its default", field="FILE")
+        raise Refused(f"there is no file {path}, so every setting has its default value", field="FILE")
     settings = load_settings(path)
     if settings.resource_names is not None:
         try:
@@ -64,7 +64,7 @@ def check(
         write_lines(f"no effect yet: {key}")
     for remark in remarks:
         write_lines(f"note: {remark}")
-    write_lines(f"{path} is good: a server takes it")
+    write_lines(f"{path} is valid")
 
 
 def _names_gpus(settings: Settings) -> bool:
@@ -72,7 +72,7 @@ def _names_gpus(settings: Settings) -> bool:
 
 
 def _machine() -> tuple[Node | None, str]:
-    """The GPUs of the server that runs, else those of this machine; or None and why they are not known."""
+    """The GPUs of the running server, else those of this machine; or None and why they are unknown."""
     try:
         with Client() as client:
             rows = client.devices.list()
@@ -80,7 +80,7 @@ def _machine() -> tuple[Node | None, str]:
         from corral.cli.local.doctor import driver_here
 
         here = driver_here()
-        return here.node, "" if here.node else f"whether the GPUs that it names exist is not known: {here.told}"
+        return here.node, "" if here.node else f"cannot check whether the GPUs it names exist: {here.told}"
     known = [Device(row.uuid, row.index or 0, row.name, row.memory_total_mib) for row in rows if not row.parent]
     return Node("here", tuple(known), 0, 0), ""
 
@@ -97,7 +97,7 @@ def _unknown_names(settings: Settings) -> Iterator[str]:
     for pool in settings.pools:
         for project in () if settings.projects else pool.projects:
             place = settings.places[f"pool {pool.name}"]
-            yield f"{place}: pool {pool.name}: no projects are set up, so anybody may name its project {project!r}"
+            yield f"{place}: pool {pool.name}: no projects are defined, so anybody may use its project {project!r}"
 
 
 def _is_user(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""`corral doctor`: what this machine lacks, found without a server. Nothing is changed."""
+"""`corral doctor`: checks this machine and this home. Needs no server and changes nothing."""
 
 import ctypes
 import logging
@@ -15,7 +15,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 import corral
-from corral.cli.local.finding import FAILURE, OK, WARNING, Finding
+from corral.cli.local.diagnosis import FAILURE, OK, WARNING, Diagnosis
 from corral.cli.local.server import another_owner, answering
 from corral.cli.screen import command_group, example, painted, print_json, width, wrapped, write_painted
 from corral.client import Client, DeviceRow, NoServer, find_address
@@ -43,14 +43,14 @@ _CLOCK_UNSYNCHRONISED = 5
 app = command_group()
 
 
-Check = Callable[[Home], Finding]
+Check = Callable[[Home], Diagnosis]
 
 
 @app.command(epilog=example("corral doctor"))
 def doctor(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Check this machine and this home, and say how to mend what is wrong.
+    """Check this machine and $CORRAL_HOME, and show how to fix problems.
 
-    Exits with 1 if something would keep Corral from working; warnings do not count.
+    Exits with 1 if a problem keeps Corral from working; warnings do not count.
     """
     home = find_address().home
     findings = [check(home) for check in CHECKS] + gpu_findings(home, node_here()[0])
@@ -62,25 +62,25 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = F
     raise typer.Exit(int(any(finding.state == FAILURE for finding in findings)))
 
 
-def check_home(home: Home) -> Finding:
+def check_home(home: Home) -> Diagnosis:
     """The directory can be used, and its socket's path is short enough."""
     _ = home.socket
     if (owner := another_owner(home)) is not None:
         if answering(home) is not None:
-            return Finding("home", OK, f"{home.root} is {owner}'s, whose server you may use")
-        advice = f"ask {owner} for one that you may use, or set CORRAL_HOME to a directory of yours"
-        return Finding("home", FAILURE, f"{home.root} is {owner}'s, and no server there answers you", advice)
+            return Diagnosis("home", OK, f"{home.root} belongs to {owner}; you may use its server")
+        advice = f"ask {owner} for access, or set CORRAL_HOME to a directory of yours"
+        return Diagnosis("home", FAILURE, f"{home.root} belongs to {owner}, and no server there answers you", advice)
     nearest = next(path for path in (home.root, *home.root.parents) if path.exists())
     if not os.access(nearest, os.W_OK | os.X_OK):
-        return Finding("home", FAILURE, f"{nearest} cannot be written", "set CORRAL_HOME to a directory of yours")
-    made = "" if nearest == home.root else ", made by the first `corral up`"
-    return Finding("home", OK, f"{home.root}{made}")
+        return Diagnosis("home", FAILURE, f"you cannot write to {nearest}", "set CORRAL_HOME to a directory of yours")
+    made = "" if nearest == home.root else ", created by the first `corral up`"
+    return Diagnosis("home", OK, f"{home.root}{made}")
 
 
-def check_settings(home: Home) -> Finding:
+def check_settings(home: Home) -> Diagnosis:
     """The file of settings says only what a server would take."""
     if not home.config_file.exists():
-        return Finding("settings", OK, "none of its own, so every one has its default")
+        return Diagnosis("settings", OK, "no config.yaml, so every setting has its default value")
     if not os.access(home.config_file, os.R_OK):
         return _not_yours_to_read("settings", home.config_file)
     from corral.control.site.from_settings import site_setup
@@ -92,11 +92,11 @@ def check_settings(home: Home) -> Finding:
         nodes = _nodes_served(home) if asked else None
         remarks = site_setup(settings, nodes, load_policies()).remarks
     except Refused as refused:
-        return Finding("settings", FAILURE, str(refused), "mend that line; a server does not start with it")
+        return Diagnosis("settings", FAILURE, str(refused), "correct that line; the server does not start with it")
     told = [*remarks, *(f"{key} has no effect yet" for key in settings.unbuilt)]
     if told:
-        return Finding("settings", WARNING, f"{home.config_file}: {'; '.join(told)}", "check: corral config check")
-    return Finding("settings", OK, str(home.config_file))
+        return Diagnosis("settings", WARNING, f"{home.config_file}: {'; '.join(told)}", "check: corral config check")
+    return Diagnosis("settings", OK, str(home.config_file))
 
 
 def _server_of(home: Home) -> tuple[bool, bool]:
@@ -117,7 +117,7 @@ def _nodes_served(home: Home) -> list[Node] | None:
     return None if node is None else [node]
 
 
-def check_server(home: Home) -> Finding:
+def check_server(home: Home) -> Diagnosis:
     """A server answers, of the same version as this command."""
     try:
         with Client() as client:
@@ -125,18 +125,18 @@ def check_server(home: Home) -> Finding:
     except NoServer:
         owner = another_owner(home)
         advice = "start one: corral up --detach" if owner is None else f"only {owner} can start one there"
-        return Finding("server", WARNING, f"none runs in {home.root}", advice)
+        return Diagnosis("server", WARNING, f"no server is running in {home.root}", advice)
     if server.version != corral.__version__:
         found = f"pid {server.pid} is version {server.version}, this command {corral.__version__}"
-        return Finding("server", WARNING, found, "restart it, jobs run on: corral down; corral up --detach")
-    return Finding("server", OK, f"pid {server.pid} of {server.user} answers, devices from {server.source}")
+        return Diagnosis("server", WARNING, found, "restart it (jobs run on): corral down; corral up --detach")
+    return Diagnosis("server", OK, f"pid {server.pid} of {server.user} answers, devices from {server.source}")
 
 
-def check_ledger(home: Home) -> Finding:
+def check_ledger(home: Home) -> Diagnosis:
     """The database can be opened, has its tables, and is of a format that this version serves."""
     path = home.root / "ledger.db"
     if not path.exists():
-        return Finding("ledger", OK, "none yet; the first `corral up` makes it")
+        return Diagnosis("ledger", OK, "none yet; the first `corral up` creates it")
     if not os.access(path, os.R_OK):
         return _not_yours_to_read("ledger", path)
     try:
@@ -147,22 +147,24 @@ def check_ledger(home: Home) -> Finding:
         finally:
             database.close()
     except sqlite3.Error as error:
-        advice = "stop the server and put back a copy, or move the file away to begin anew"
-        return Finding("ledger", FAILURE, f"{path} cannot be read: {error}", advice)
+        advice = "stop the server and restore a backup, or move the file away to start with an empty ledger"
+        return Diagnosis("ledger", FAILURE, f"{path} cannot be read: {error}", advice)
     from corral.ledger.schema import unknown_format
 
     for (found,) in formats:
         if (unknown := unknown_format(path, str(found))) is not None:
             what, _, advice = unknown.partition("; ")
-            return Finding("ledger", FAILURE, what, advice)
-    return Finding(
+            return Diagnosis("ledger", FAILURE, what, advice)
+    return Diagnosis(
         "ledger", OK, f"{path}, {format_memory(-(-path.stat().st_size // 1048576))}, {count_of(tables, 'table')}"
     )
 
 
-def _not_yours_to_read(about: str, path: Path) -> Finding:
+def _not_yours_to_read(about: str, path: Path) -> Diagnosis:
     """Nothing is amiss with a file that only the server's owner reads; and this user can say nothing of it."""
-    return Finding(about, OK, f"{path} is for the server's owner to read; as that user `corral doctor` checks it")
+    return Diagnosis(
+        about, OK, f"only the server's owner may read {path}; run `corral doctor` as that user to check it"
+    )
 
 
 def devices_here() -> tuple[int, str]:
@@ -192,7 +194,7 @@ def driver_here() -> DriverHere:
     asking = threading.Thread(target=lambda: answers.append(_ask_driver()), name="driver", daemon=True)
     asking.start()
     asking.join(DRIVER_PATIENCE_S)
-    return answers[0] if answers else DriverHere(None, f"the driver has not answered for {DRIVER_PATIENCE_S:g} s")
+    return answers[0] if answers else DriverHere(None, f"the driver has not answered within {DRIVER_PATIENCE_S:g} s")
 
 
 def _ask_driver() -> DriverHere:
@@ -211,11 +213,11 @@ def _ask_driver() -> DriverHere:
         logging.disable(logging.NOTSET)
     unopened: tuple[str, ...] = getattr(source, "unopened", ())
     if not node.devices:
-        return DriverHere(None, getattr(source, "reason", None) or "; ".join(unopened) or "the driver names no GPU")
+        return DriverHere(None, getattr(source, "reason", None) or "; ".join(unopened) or "the driver reports no GPU")
     return DriverHere(node, f"through {source.name}, driver {node.driver_version}", samples, unopened)
 
 
-def check_devices(home: Home) -> Finding:
+def check_devices(home: Home) -> Diagnosis:
     """A driver answers and has GPUs, or the server has described ones; and all of them are well."""
     from corral.cli.local.doctor_devices import devices_finding
 
@@ -223,10 +225,10 @@ def check_devices(home: Home) -> Finding:
     with suppress(CorralError), Client(home.root) as client:
         rows = client.devices.list()
         if client.server().mock:
-            return devices_finding(rows, ", described to the server by --mock", described=True)
+            return devices_finding(rows, ", mock devices (--mock)", described=True)
     here = driver_here()
     if here.node is None:
-        return Finding("GPUs", WARNING, here.told, "make nvidia-smi work; without a GPU, try `corral demo`")
+        return Diagnosis("GPUs", WARNING, here.told, "make nvidia-smi work; without a GPU, try `corral demo`")
     return devices_finding(rows or _judged(home, here.node, here.samples), f" {here.told}", unopened=here.unopened)
 
 
@@ -249,65 +251,68 @@ def _judged(home: Home, node: Node, samples: Sequence[DeviceSample]) -> list[Dev
     return rows
 
 
-def check_killing(home: Home) -> Finding:
+def check_killing(home: Home) -> Diagnosis:
     """A cgroup can be made, with which a job's processes are ended in one write."""
     if (owner := another_owner(home)) is not None:
-        return Finding("killing", OK, f"left to {owner}'s server")
+        return Diagnosis("killing", OK, f"up to the server of {owner}")
     mount, own = _cgroup_place()
     if mount is None:
-        found = "no unified cgroup hierarchy (version 2) is mounted"
+        found = "cgroup version 2 is not mounted"
     elif not any(os.access(f"{place}/cgroup.procs", os.W_OK) for place in (mount + own, mount)):
-        found = f"{mount}{own} cannot be written by you"
+        found = f"you cannot write to {mount}{own}"
     else:
-        return Finding("killing", OK, "by cgroup")
-    return Finding(
-        "killing", WARNING, f"{found}; a job's processes are found one by one", "deploy/ has a unit that delegates one"
+        return Diagnosis("killing", OK, "by cgroup")
+    return Diagnosis(
+        "killing",
+        WARNING,
+        f"{found}; so a job's processes are found and killed one by one",
+        "run the server by the systemd unit in deploy/, which delegates a cgroup",
     )
 
 
-def check_disk(home: Home) -> Finding:
+def check_disk(home: Home) -> Diagnosis:
     """There is room for logs and the ledger, wherever in the home a file system of its own is mounted."""
     with suppress(CorralError), Client(home.root) as client:
         if (obstacle := client.server().obstacle) is not None:
-            return Finding("disk", FAILURE, f"nothing starts now: {obstacle}")
+            return Diagnosis("disk", FAILURE, f"nothing starts now: {obstacle}")
     nearest = next(path for path in (home.root, *home.root.parents) if path.exists())
     places = [nearest, *(path for path in (home.logs, home.scratch, home.launches) if path.is_dir())]
     tightest = min(places, key=lambda path: shutil.disk_usage(path).free)
     free_mib = shutil.disk_usage(tightest).free // 1048576
     found = f"{format_memory(free_mib)} free for {home.root if tightest == nearest else tightest}"
     if free_mib < LEAST_FREE_MIB:
-        return Finding("disk", FAILURE, found, f"make room: at least {format_memory(LEAST_FREE_MIB)} is wanted")
-    return Finding("disk", OK, found)
+        return Diagnosis("disk", FAILURE, found, f"free some space: at least {format_memory(LEAST_FREE_MIB)} is needed")
+    return Diagnosis("disk", OK, found)
 
 
-def check_clock(home: Home) -> Finding:
+def check_clock(home: Home) -> Diagnosis:
     """The kernel holds the clock for synchronised; time limits and expected starts depend on it."""
     try:
         state = ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(_TIMEX_BYTES))
     except (OSError, AttributeError):
         state = -1
     if state < 0:
-        return Finding("clock", WARNING, "the kernel does not say whether it is right", "look: timedatectl")
+        return Diagnosis("clock", WARNING, "the kernel does not say whether it is synchronised", "check: timedatectl")
     if state == _CLOCK_UNSYNCHRONISED:
-        return Finding("clock", WARNING, "not synchronised with any other", "turn it on: timedatectl set-ntp true")
-    return Finding("clock", OK, "synchronised")
+        return Diagnosis("clock", WARNING, "not synchronised", "turn on NTP: sudo timedatectl set-ntp true")
+    return Diagnosis("clock", OK, "synchronised")
 
 
 def guarded(check: Check) -> Check:
     """`check`, with an error of Corral's as its finding."""
 
-    def run(home: Home) -> Finding:
+    def run(home: Home) -> Diagnosis:
         try:
             return check(home)
         except CorralError as error:
-            return Finding(check.__name__.removeprefix("check_"), FAILURE, str(error))
+            return Diagnosis(check.__name__.removeprefix("check_"), FAILURE, str(error))
         except PermissionError as error:
             return _not_yours_to_read(check.__name__.removeprefix("check_"), Path(error.filename))
 
     return run
 
 
-def gpu_findings(home: Home, node: Node | None) -> list[Finding]:
+def gpu_findings(home: Home, node: Node | None) -> list[Diagnosis]:
     """What there is to say of the GPUs of this machine; of described ones, and of none, only what the site misses."""
     from corral.cli.local.doctor_gpu import GPU_CHECKS, Surroundings, check_mps, check_process_mode
 
@@ -343,7 +348,7 @@ CHECKS = tuple(
 )
 
 
-def lines_of(finding: Finding) -> list[str]:
+def lines_of(finding: Diagnosis) -> list[str]:
     """A finding in lines of the width there is."""
     advice = f"-> {finding.advice}" if finding.advice else ""
     first, *more = [line for text in (finding.found, advice) for line in wrapped(printable(text), width() - _INDENT)]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from corral.cli.local.finding import OK, WARNING, Finding
+from corral.cli.local.diagnosis import OK, WARNING, Diagnosis
 from corral.model.device import Device, Node
 from corral.model.fit import version_tuple
 from corral.model.means import Means
@@ -39,34 +39,34 @@ class Surroundings:
     which: Callable[[str], str | None] = shutil.which
 
 
-Check = Callable[[Surroundings], Finding]
+Check = Callable[[Surroundings], Diagnosis]
 
 
-def check_device_files(here: Surroundings) -> Finding:
+def check_device_files(here: Surroundings) -> Diagnosis:
     """Whoever runs jobs can open the device files; a CUDA program that cannot ends with "permission denied" or 999."""
     files = sorted(here.dev.glob("nvidia[0-9]*")) + [here.dev / name for name in ("nvidiactl", "nvidia-uvm")]
     missing = [file.name for file in files if not file.exists()]
     if missing:
-        found = f"{', '.join(missing)} missing in {here.dev}; CUDA ends with CUDA_ERROR_UNKNOWN (999) without"
-        return Finding("files", WARNING, found, "make them: sudo nvidia-modprobe -c 0 -u")
+        found = f"{', '.join(missing)} missing in {here.dev}; without them CUDA fails with CUDA_ERROR_UNKNOWN (999)"
+        return Diagnosis("files", WARNING, found, "create them: sudo nvidia-modprobe -c 0 -u")
     closed = [file for file in files if not os.access(file, os.R_OK | os.W_OK)]
     if closed:
         mode = stat.filemode(closed[0].stat().st_mode)
-        found = f"{', '.join(file.name for file in closed)} cannot be opened by you ({mode})"
-        return Finding("files", WARNING, found, "open them to all: sudo chmod a+rw /dev/nvidia*, or join their group")
-    return Finding("files", OK, f"{count_of(len(files), 'device file')} can be opened")
+        found = f"{', '.join(file.name for file in closed)} cannot be opened by you (mode {mode})"
+        return Diagnosis("files", WARNING, found, "allow access: sudo chmod a+rw /dev/nvidia*, or join their group")
+    return Diagnosis("files", OK, f"{count_of(len(files), 'device file')} can be opened")
 
 
-def check_persistence(here: Surroundings) -> Finding:
+def check_persistence(here: Surroundings) -> Diagnosis:
     """The driver stays loaded between jobs."""
     off = [device for device in here.node.devices if device.persistence is False]
     if off:
         found = f"persistence mode is off on GPU {_indices(off)}: a job's first CUDA call waits for the driver to load"
-        return Finding("driver", WARNING, found, "sudo nvidia-smi -pm 1")
-    return Finding("driver", OK, "persistence mode is on, or not told")
+        return Diagnosis("driver", WARNING, found, "sudo nvidia-smi -pm 1")
+    return Diagnosis("driver", OK, "persistence mode is on, or the driver does not say")
 
 
-def check_runtime(here: Surroundings) -> Finding:
+def check_runtime(here: Surroundings) -> Diagnosis:
     """The machine's CUDA toolkit is none that the driver cannot serve."""
     from corral.preflight.driver_rules import driver_against_runtime
     from corral.preflight.runtime import runtime_of_machine
@@ -74,98 +74,102 @@ def check_runtime(here: Surroundings) -> Finding:
 
     runtime = runtime_of_machine(here.env, here.toolkit)
     if runtime is None:
-        return Finding("runtime", OK, "no CUDA toolkit of the machine's own; programs bring theirs")
+        return Diagnosis("runtime", OK, "no CUDA toolkit is installed; programs bring their own")
     place = Place(driver=here.node.driver_version, cuda=here.node.cuda_version)
     for finding in driver_against_runtime(Work(runtime=runtime.version), place, strict=False):
-        return Finding("runtime", WARNING, f"{runtime.source}: {finding.what}; {finding.why}", finding.fix)
+        return Diagnosis("runtime", WARNING, f"{runtime.source}: {finding.what}; {finding.why}", finding.fix)
     version = ".".join(map(str, runtime.version))
-    return Finding("runtime", OK, f"CUDA {version} in {runtime.source} suits the driver")
+    return Diagnosis("runtime", OK, f"CUDA {version} in {runtime.source} works with the driver")
 
 
-def check_precision(here: Surroundings) -> Finding:
+def check_precision(here: Surroundings) -> Diagnosis:
     """Every GPU has what models ask for by default."""
     old = [device for device in here.node.devices if (device.compute_capability or BFLOAT16_COMPUTE) < BFLOAT16_COMPUTE]
     if old:
-        found = f"GPU {_indices(old)} ({old[0].model}) has no bfloat16, which models and vLLM take by default"
-        return Finding("bfloat16", WARNING, found, "there use --dtype=half, or ask for --min-compute 8.0")
-    return Finding("bfloat16", OK, "every GPU has it, as far as they tell")
+        found = (
+            f"GPU {_indices(old)} ({old[0].model}) does not support bfloat16, which vLLM and many models use by default"
+        )
+        return Diagnosis("bfloat16", WARNING, found, "use --dtype=half there, or submit with --min-compute 8.0")
+    return Diagnosis("bfloat16", OK, "supported by every GPU")
 
 
-def check_paddle(here: Surroundings) -> Finding:
+def check_paddle(here: Surroundings) -> Diagnosis:
     """PaddlePaddle's allocator is one that bears with neighbours, where GPUs are shared."""
     from corral.preflight.runtime import python_environment
 
     python = python_environment(["python3"], here.env, Path("/"))
     if python is None or not python.has("paddle") or here.env.get("FLAGS_allocator_strategy") == "naive_best_fit":
-        return Finding("paddle", OK, "not in your Python, or set to share")
-    found = f"{python.root} has PaddlePaddle, whose growing allocator fails on shared GPUs with memory to spare"
-    return Finding("paddle", WARNING, found, "export FLAGS_allocator_strategy=naive_best_fit")
+        return Diagnosis("paddle", OK, "not in your Python, or set up for sharing")
+    found = f"{python.root} has PaddlePaddle, whose default allocator can fail on shared GPUs even if memory is free"
+    return Diagnosis("paddle", WARNING, found, "export FLAGS_allocator_strategy=naive_best_fit")
 
 
-def check_mps(here: Surroundings) -> Finding:
+def check_mps(here: Surroundings) -> Diagnosis:
     """Devices that the site shares by MPS can be, as it asks, and no daemon of somebody else's is in the way."""
     from corral.sharing.arrange import Arrangement
     from corral.sharing.mps import Mps
     from corral.sharing.mps_daemon import multi_user_missing, program_missing
 
     if (here.mps_pipes / "nvidia-cuda-mps-control.pid").exists():
-        found = f"a daemon that Corral did not start has its pipes in {here.mps_pipes}: it takes every GPU's clients"
-        return Finding("MPS", WARNING, found, "stop it: echo quit | sudo nvidia-cuda-mps-control")
+        found = f"an MPS daemon that Corral did not start uses {here.mps_pipes} and takes the clients of every GPU"
+        return Diagnosis("MPS", WARNING, found, "stop it: echo quit | sudo nvidia-cuda-mps-control")
     if not any(means is Means.MPS for _, means in here.sharing):
-        return Finding("MPS", OK, "not asked for; `sharing: mps` in config.yaml shares GPUs by it")
+        return Diagnosis("MPS", OK, "not used; `sharing: mps` in config.yaml turns it on")
     if (missing := program_missing(here.mps_control)) is not None:
         advice = "install the driver's compute utilities, or name the program: mps_control in config.yaml"
-        return Finding("MPS", WARNING, f"{missing}; until then these GPUs are given whole", advice)
+        return Diagnosis("MPS", WARNING, f"{missing}; until then these GPUs are not shared", advice)
     refusals = Arrangement(tuple(here.sharing), unfit=Mps(here.home, control=here.mps_control).unfit).refusals(
         here.node
     )
     if refusals:
-        return Finding("MPS", WARNING, "; ".join(refusals), "leave these devices out of `sharing: mps`")
+        return Diagnosis("MPS", WARNING, "; ".join(refusals), "remove these GPUs from `sharing: mps`")
     if here.mps_multi_user and (missing := multi_user_missing(here.mps_control)) is not None:
-        found = f"mps_multi_user is set and {missing}; one user at a time is served"
-        return Finding("MPS", WARNING, found, "upgrade the driver, or leave mps_multi_user out")
-    return Finding("MPS", OK, "the devices that are shared by it can be")
+        found = f"mps_multi_user is set and {missing}; so only one user at a time can share a GPU"
+        return Diagnosis("MPS", WARNING, found, "upgrade the driver, or remove mps_multi_user")
+    return Diagnosis("MPS", OK, "every GPU that is set to MPS supports it")
 
 
-def check_process_mode(*, asked: bool, described: bool, by_root: bool) -> Finding:
+def check_process_mode(*, asked: bool, described: bool, by_root: bool) -> Diagnosis:
     """Devices that the site wants given to one process alone can be, and are none that --mock described."""
     from corral.sharing.exclusive import process_mode_missing
 
     if not asked:
-        return Finding("mode", OK, "exclusive_process_mode is not asked for")
+        return Diagnosis("mode", OK, "exclusive_process_mode is not set")
     if (missing := process_mode_missing(described=described, by_root=by_root)) is None:
-        return Finding("mode", OK, "a device that is given whole is set to a single process")
-    advice = "have root run the server, with nvidia-smi on its PATH, or leave exclusive_process_mode out of config.yaml"
-    return Finding("mode", WARNING, f"{missing}; devices are given whole without exclusive_process_mode", advice)
+        return Diagnosis("mode", OK, "a GPU that is allocated whole is limited to one process")
+    advice = "run the server as root with nvidia-smi on its PATH, or remove exclusive_process_mode from config.yaml"
+    return Diagnosis("mode", WARNING, f"{missing}; so exclusive_process_mode has no effect", advice)
 
 
-def check_mig(here: Surroundings) -> Finding:
+def check_mig(here: Surroundings) -> Diagnosis:
     """No device is in MIG mode without slices: nothing could run on it."""
     sliced = [device for device in here.node.devices if device.mig_enabled]
     bare = [device for device in sliced if not device.partitions]
     if bare:
-        advice = f"cut it: sudo nvidia-smi mig -i {bare[0].index} -cgi PROFILE -C (profiles: nvidia-smi mig -lgip)"
-        return Finding("MIG", WARNING, f"GPU {_indices(bare)} is in MIG mode and has no slices", advice)
+        advice = f"create some: sudo nvidia-smi mig -i {bare[0].index} -cgi PROFILE -C (profiles: nvidia-smi mig -lgip)"
+        return Diagnosis("MIG", WARNING, f"GPU {_indices(bare)} is in MIG mode and has no slices", advice)
     slices = sum(len(device.partitions) for device in sliced)
-    return Finding("MIG", OK, f"{count_of(slices, 'slice')} on GPU {_indices(sliced)}" if sliced else "not in use")
+    return Diagnosis("MIG", OK, f"{count_of(slices, 'slice')} on GPU {_indices(sliced)}" if sliced else "not in use")
 
 
-def check_containers(here: Surroundings) -> Finding:
+def check_containers(here: Surroundings) -> Diagnosis:
     """Docker, where there is one, gives GPUs to containers."""
     if here.which("docker") is None:
-        return Finding("docker", OK, "not installed")
+        return Diagnosis("docker", OK, "not installed")
     tool = here.which("nvidia-ctk")
     if tool is None:
         advice = "install nvidia-container-toolkit, then: sudo nvidia-ctk runtime configure --runtime=docker"
-        return Finding("docker", WARNING, "no NVIDIA container toolkit: containers get no GPU", advice)
+        return Diagnosis(
+            "docker", WARNING, "the NVIDIA container toolkit is missing: containers cannot use GPUs", advice
+        )
     version = _version_of(tool)
     if version is not None and version < LEAST_TOOLKIT:
         found = f"NVIDIA container toolkit {'.'.join(map(str, version))} is older than 1.7.0"
-        return Finding("docker", WARNING, found, "upgrade nvidia-container-toolkit")
+        return Diagnosis("docker", WARNING, found, "upgrade nvidia-container-toolkit")
     if not here.docker_config.exists() or "nvidia" not in here.docker_config.read_text(errors="replace"):
         advice = "sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker"
-        return Finding("docker", WARNING, f"{here.docker_config} does not name the nvidia runtime", advice)
-    return Finding("docker", OK, "containers get GPUs through the NVIDIA container toolkit")
+        return Diagnosis("docker", WARNING, f"{here.docker_config} does not list the nvidia runtime", advice)
+    return Diagnosis("docker", OK, "containers can use GPUs (NVIDIA container toolkit)")
 
 
 GPU_CHECKS: tuple[Check, ...] = (

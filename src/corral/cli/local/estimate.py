@@ -1,4 +1,4 @@
-"""`corral estimate`: how much GPU memory a language model needs, and which GPUs here would hold it."""
+"""`corral estimate`: how much GPU memory a language model needs, and which GPUs here have it."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -26,23 +26,29 @@ app = command_group()
 @app.command(epilog=example("corral estimate Llama-3-70B --tp 4 --dtype fp16 --context 32k --batch 8"))
 def estimate(
     model: Annotated[
-        str, typer.Argument(metavar="MODEL", help="A model directory, a cached model's name, or any name with a size.")
+        str,
+        typer.Argument(
+            metavar="MODEL", help="A model directory, the name of a cached model, or any name with a size in it."
+        ),
     ],
     *,
     tp: Annotated[int, typer.Option("--tp", min=1, metavar="N", help="Tensor parallel size.")] = 1,
     pp: Annotated[int, typer.Option("--pp", min=1, metavar="N", help="Pipeline parallel size.")] = 1,
     dtype: Annotated[str | None, typer.Option("--dtype", metavar="NAME", help="Precision: bf16, half, fp8.")] = None,
-    kv_dtype: Annotated[str | None, typer.Option("--kv-dtype", metavar="NAME", help="Precision of the cache.")] = None,
-    context: Annotated[
-        str | None, typer.Option("--context", metavar="TOKENS", help="Context length: 8192, 32k.  [the model's most]")
+    kv_dtype: Annotated[
+        str | None, typer.Option("--kv-dtype", metavar="NAME", help="Precision of the key-value cache.")
     ] = None,
-    batch: Annotated[int, typer.Option("--batch", min=1, metavar="N", help="Sequences at once.")] = 1,
+    context: Annotated[
+        str | None,
+        typer.Option("--context", metavar="TOKENS", help="Context length: 8192, 32k.  [default: the model's maximum]"),
+    ] = None,
+    batch: Annotated[int, typer.Option("--batch", min=1, metavar="N", help="Sequences at a time.")] = 1,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Estimate the GPU memory that a language model needs, and which GPUs here would hold it.
+    """Estimate the GPU memory that a language model needs, and which GPUs here have enough.
 
-    Weights and cache are counted from the model's config.json. Where there is none, the size in the name decides, and
-    where the name states none, a small model is assumed; the last line says which.
+    Computed from the model's config.json if there is one, else from the size in its name (70B), else for a small model.
+    The last line of the output says which.
     """
     from corral.preflight.estimate import Load, estimate_local, estimate_named, parse_context
     from corral.preflight.model_name import billions_in
@@ -58,7 +64,7 @@ def estimate(
     )
     local = find_model(model, os.environ, Path.cwd())
     if local is None and model.startswith(("/", "./", "../")) and not billions_in(model):
-        raise Refused(f"MODEL: there is no directory {model}, and its name states no size", field="model")
+        raise Refused(f"MODEL: there is no directory {model}, and its name contains no size such as 7B", field="model")
 
     def of(wanted: "Load") -> "Estimate":
         return estimate_local(local, wanted) if local else estimate_named(model, wanted)
@@ -86,7 +92,7 @@ def estimate_lines(result: "Estimate", load: "Load") -> list[str]:
         f"{format_memory(result.cache_mib):>8}  key-value cache of {sequences} of {result.context} tokens",
         f"{format_memory(result.activations_mib):>8}  activations",
         f"{format_memory(result.overhead_mib):>8}  overhead",
-        painted(f"{format_memory(result.total_mib):>8}  in all, {where}", "bold"),
+        painted(f"{format_memory(result.total_mib):>8}  total, {where}", "bold"),
     ]
 
 
@@ -94,15 +100,15 @@ def _holding_line(of: "Callable[[Load], Estimate]", load: "Load", devices: Seque
     able = _holding(devices, of(load), load)
     if len(able) >= load.world_size:
         models = ", ".join(dict.fromkeys(device.name for device in able))
-        return f"GPUs here that hold it: {', '.join(str(device.index) for device in able)} ({models})"
+        return f"GPUs here with enough memory: {', '.join(str(device.index) for device in able)} ({models})"
     if able:
-        return f"{count_of(len(able), 'GPU')} here would hold it and {load.world_size} are needed"
+        return f"{count_of(len(able), 'GPU')} here have enough memory, but {load.world_size} are needed"
     largest = max((device.memory_total_mib or 0 for device in devices if not device.sliced), default=0)
     ranks = load.tensor_parallel
     while of(replace(load, tensor_parallel=ranks)).total_mib > largest and ranks <= MOST_RANKS:
         ranks *= 2
-    advice = f"try --tp {ranks}" if ranks <= MOST_RANKS else f"not even --tp {MOST_RANKS} would make it fit"
-    return f"no GPU here holds it: the largest has {format_memory(largest)}; {advice}"
+    advice = f"try --tp {ranks}" if ranks <= MOST_RANKS else f"even --tp {MOST_RANKS} is not enough"
+    return f"no GPU here has enough memory: the largest has {format_memory(largest)}; {advice}"
 
 
 def _holding(devices: Sequence[DeviceRow], result: "Estimate", load: "Load") -> list[DeviceRow]:

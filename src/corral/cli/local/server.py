@@ -1,4 +1,4 @@
-"""The server's own commands: up, down, version."""
+"""`corral up`, `down` and `version`: starts and stops the server."""
 
 import os
 import pwd
@@ -32,29 +32,33 @@ app = command_group()
 @app.command(epilog=example("corral up --detach", "corral up --listen 0.0.0.0:7878 --tls-cert c.pem --tls-key k.pem"))
 def up(
     *,
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Come back when the server answers.")] = False,
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Run in the background; return when it answers.")
+    ] = False,
     mock: Annotated[
-        Path | None, typer.Option("--mock", metavar="FILE", help="Devices described in a file, instead of real ones.")
+        Path | None, typer.Option("--mock", metavar="FILE", help="Use the mock devices in this file, not real ones.")
     ] = None,
     listen: Annotated[
-        str | None, typer.Option("--listen", metavar="HOST:PORT", help="Also answer over TCP, to who has a token.")
+        str | None, typer.Option("--listen", metavar="HOST:PORT", help="Also listen on TCP, for clients with a token.")
     ] = None,
     tls_cert: Annotated[
-        Path | None, typer.Option("--tls-cert", metavar="FILE", help="Certificate (PEM) with which TCP is encrypted.")
+        Path | None, typer.Option("--tls-cert", metavar="FILE", help="TLS certificate (PEM) for --listen.")
     ] = None,
-    tls_key: Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key (PEM).")] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option("--tls-key", metavar="FILE", help="Private key of the certificate (PEM).")
+    ] = None,
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="Let other machines come over TCP without encryption.")
+        bool, typer.Option("--insecure", help="Allow other machines to connect without encryption.")
     ] = False,
 ) -> None:
-    """Start the server of this home, $CORRAL_HOME or ~/.corral.
+    """Start the server in $CORRAL_HOME (default ~/.corral).
 
-    It answers on a Unix socket there. Jobs outlive it: when it is up again, it takes them on as they are then.
+    It listens on a Unix socket there. Jobs run on when the server stops; the next one takes them over.
 
-    Over TCP it answers to who shows a token: see "corral token".
+    With --listen it also listens on TCP, where clients need a token: see "corral token".
 
-    The site's settings are lines in its config.yaml, such as "kill_grace: 30s": docs/settings.md lists them, and
-    docs/mock-devices.md what a file for --mock may say.
+    Settings are read from config.yaml there, lines such as "kill_grace: 30s". docs/settings.md lists all settings,
+    docs/mock-devices.md the format of the file for --mock.
     """
     home = _local_home()
     refuse_home_of_another(home)
@@ -65,31 +69,31 @@ def up(
     if not detach:
         os.execv(command[0], command)
     pid = start_detached(home, command)
-    write_lines(f"server {pid} answers in {home.root}")
+    write_lines(f"server {pid} is running in {home.root}")
     with Client(home.root) as client:
         if not client.devices.list():
             box = shlex.quote(nearest_path(described_box()))
             say(
-                f"it has no GPU, so only jobs with --gpus 0 can run; `{typed()} doctor` says why. To try it on "
-                f"described GPUs: {typed()} down; {typed()} up --detach --mock {box}"
+                f"it has found no GPU, so only jobs with --gpus 0 can run; `{typed()} doctor` shows why. "
+                f"To try it with mock GPUs: {typed()} down; {typed()} up --detach --mock {box}"
             )
 
 
 @app.command(epilog=example("corral down"))
 def down() -> None:
-    """Stop the server of this home. Jobs run on."""
+    """Stop the server in $CORRAL_HOME. Jobs run on."""
     home = _local_home()
     pid = server_pid(home)
     if pid is None:
         if (owner := another_owner(home)) is not None:
             raise Forbidden(
-                f"{home.root} is {owner}'s, and no server there answers you; as {owner}, `corral down` tells for "
-                "sure whether one runs"
+                f"{home.root} belongs to {owner}, and no server there answers you; run `corral down` "
+                f"as {owner} to be sure that none runs"
             )
-        write_lines(f"no server runs in {home.root}")
+        write_lines(f"no server is running in {home.root}")
         return
     stop_server(home, pid)
-    write_lines(f"server {pid} has stopped; jobs run on, and `corral up` takes them on again")
+    write_lines(f"server {pid} has stopped; jobs run on, and `corral up` takes them over again")
 
 
 @app.command(epilog=example("corral version"))
@@ -112,7 +116,9 @@ def daemon_command(home: Home, mock: Path | None, listen: str | None) -> list[st
     """What starts the server. Raises Refused when the home or the file cannot be used."""
     if mock is not None and not mock.is_file():
         example_file = nearest_path(described_box())
-        raise Refused(f"--mock: {mock} is no file; name one that describes devices, as {example_file}", field="--mock")
+        raise Refused(
+            f"--mock: there is no file {mock}; give a file with mock devices, such as {example_file}", field="--mock"
+        )
     _ = home.socket
     # -P: what lies in the directory this is typed in is no part of the server.
     command = [sys.executable, "-P", "-m", DAEMON, "--home", str(home.root)]
@@ -134,7 +140,7 @@ def start_detached(home: Home, command: list[str]) -> int:
         log = os.fdopen(os.open(home.server_log, flags, 0o600), "ab")
     except OSError as error:
         raise BackendFailed(
-            f"{error.filename or home.root} cannot be used: {error.strerror}; set CORRAL_HOME to another one"
+            f"cannot use {error.filename or home.root}: {error.strerror}; set CORRAL_HOME to another directory"
         ) from error
     log_start = log.tell()
     read_fd, write_fd = os.pipe()
@@ -154,8 +160,8 @@ def start_detached(home: Home, command: list[str]) -> int:
         return process.pid
     if process.poll() is None:
         process.terminate()
-    last_words = said.removeprefix("error: ") or _last_line(home.server_log, log_start) or "it says nothing"
-    raise BackendFailed(f"the server did not start: {last_words} (more may be in {home.server_log})")
+    last_words = said.removeprefix("error: ") or _last_line(home.server_log, log_start) or "it wrote no message"
+    raise BackendFailed(f"the server did not start: {last_words} (see also {home.server_log})")
 
 
 def server_pid(home: Home) -> int | None:
@@ -221,9 +227,12 @@ def refuse_home_of_another(home: Home) -> None:
     if owner is None:
         return
     server = answering(home)
-    there = "no server there answers you" if server is None else f"its server (pid {server.pid}) answers: use that one"
+    there = (
+        "no server there answers you" if server is None else f"its server (pid {server.pid}) is running: use that one"
+    )
     raise Conflict(
-        f"{home.root} is {owner}'s, and {there}; for a server of your own set CORRAL_HOME to a directory of yours"
+        f"{home.root} belongs to {owner}, and {there}; "
+        "to run a server of your own, set CORRAL_HOME to a directory of yours"
     )
 
 
@@ -238,7 +247,7 @@ def stop_server(home: Home, pid: int) -> None:
         gone = bool(select.select([handle], [], [], STOP_TIMEOUT_S)[0])
     except PermissionError as error:
         owner = another_owner(home) or "another user"
-        raise Forbidden(f"server {pid} in {home.root} is {owner}'s, and only {owner} can stop it") from error
+        raise Forbidden(f"server {pid} in {home.root} belongs to {owner}; only {owner} can stop it") from error
     finally:
         os.close(handle)
     if not gone:
@@ -247,7 +256,7 @@ def stop_server(home: Home, pid: int) -> None:
 
 def _local_home() -> Home:
     if os.environ.get("CORRAL_URL"):
-        say("CORRAL_URL is set and names a server elsewhere; this concerns the one of the home here")
+        say("ignoring CORRAL_URL: this command is about the server in CORRAL_HOME on this machine")
     return find_address().home
 
 

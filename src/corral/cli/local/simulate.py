@@ -1,4 +1,4 @@
-"""`corral simulate`: replay recorded or made-up work under a policy, with the scheduler's own code and no server."""
+"""`corral simulate`: replays recorded or generated jobs with the scheduler's own code, without a server."""
 
 import json
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="simulate",
-    help="Replay recorded or made-up work under a policy, with the scheduler's own code.",
+    help="Replay recorded or generated jobs with the scheduler's own code.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -24,9 +24,11 @@ app = typer.Typer(
     epilog="\b\nExample:\n  corral simulate openb --policy corral --json -",
 )
 
-HtmlTo = Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Draw the run as one HTML page.")]
+HtmlTo = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="Write a chart of the run as one HTML page.")
+]
 JsonTo = Annotated[
-    str | None, typer.Option("--json", metavar="FILE", help="Write the report as JSON; - is the screen.")
+    str | None, typer.Option("--json", metavar="FILE", help="Write the report as JSON; - for standard output.")
 ]
 
 
@@ -34,27 +36,29 @@ JsonTo = Annotated[
 def openb(
     *,
     nodes: Annotated[
-        Path | None, typer.Option(help="CSV of nodes; the trace that comes with Corral if left out.")
+        Path | None, typer.Option(help="CSV of nodes.  [default: the trace that comes with Corral]")
     ] = None,
     pods: Annotated[Path | None, typer.Option(help="CSV of pods.")] = None,
-    order: Annotated[Path | None, typer.Option(help="JSON of arrival and tie-break orders by seed, gzipped.")] = None,
-    seed: Annotated[int, typer.Option(help="Which of the orders.")] = 42,
-    arrivals: Annotated[str, typer.Option(help="sequence: the seed's order; file: as the pods stand.")] = "sequence",
+    order: Annotated[Path | None, typer.Option(help="Gzipped JSON of arrival and tie-break orders by seed.")] = None,
+    seed: Annotated[int, typer.Option(help="Which of the orders to use.")] = 42,
+    arrivals: Annotated[str, typer.Option(help="sequence: the seed's order; file: the order in the CSV.")] = "sequence",
     policy: Annotated[str, typer.Option(help="fgd, best-fit, random, pack, spread or corral.")] = "corral",
     html: HtmlTo = None,
     json_to: JsonTo = None,
 ) -> None:
-    """Pack whole and shared GPUs: the openb traces of a production cluster."""
+    """Packing: place whole and shared GPUs of a production trace (openb)."""
     from corral.sim.openb import Point, read_trace, replay, shipped_trace
     from corral.sim.report import packing_page
 
     given = [path for path in (nodes, pods, order) if path is not None]
     if given and len(given) < 3:
-        raise Refused("--nodes, --pods and --order belong together; give all of them, or none for the shipped trace")
+        raise Refused(
+            "--nodes, --pods and --order go together; give all of them, or none to use the trace that comes with Corral"
+        )
     if nodes is not None and pods is not None and order is not None:
         trace = read_trace(nodes, pods, order, seed=seed, arrivals=arrivals)
     elif seed != 42:
-        raise Refused("--seed: the trace that comes with Corral has the order of seed 42 alone", field="--seed")
+        raise Refused("--seed: the trace that comes with Corral has only the order of seed 42", field="--seed")
     else:
         trace = shipped_trace(arrivals=arrivals)
     curve: list[Point] = []
@@ -73,17 +77,21 @@ def swf(
     *,
     trace: Annotated[Path, typer.Option(help="A trace in the Standard Workload Format.")],
     procs: Annotated[int, typer.Option(help="Processors of the cluster.", min=1)] = 256,
-    windows: Annotated[str, typer.Option(help="Where the windows begin: 0-based job numbers, by commas.")] = "0",
-    jobs: Annotated[int, typer.Option(help="Jobs of a window.", min=1)] = 1024,
+    windows: Annotated[str, typer.Option(help="First job of each window, from 0: 0,1024,2048.")] = "0",
+    jobs: Annotated[int, typer.Option(help="Jobs in each window.", min=1)] = 1024,
     order: Annotated[str, typer.Option(help="fcfs, priority, sjf, saf, slowdown, corral ...")] = "corral",
     backfill: Annotated[str, typer.Option(help="none, easy or conservative.")] = "easy",
     backfill_order: Annotated[str, typer.Option(help="queue or sjf.")] = "queue",
-    commit_head: Annotated[bool, typer.Option("--commit-head", help="Whoever is at the head stays there.")] = False,
-    limit_factor: Annotated[float, typer.Option(help="Limits are up to so many times the run times.", min=1)] = 1.0,
+    commit_head: Annotated[
+        bool, typer.Option("--commit-head", help="Keep the first job of the queue first until it starts.")
+    ] = False,
+    limit_factor: Annotated[
+        float, typer.Option(help="Time limits are up to this many times the run times.", min=1)
+    ] = 1.0,
     html: HtmlTo = None,
     json_to: JsonTo = None,
 ) -> None:
-    """Queue order and backfill: slowdowns and waits on a trace of parallel jobs."""
+    """Queue order and backfill: waits and slowdowns on a trace of parallel jobs (SWF)."""
     from corral.sim.history import History
     from corral.sim.swf import read_trace, simulate
 
@@ -108,16 +116,16 @@ def swf(
 def gavel(
     *,
     jobs: Annotated[Path, typer.Option(help="CSV of jobs with their speed on each model.")],
-    rate: Annotated[float, typer.Option(help="Jobs an hour.", min=0.001)] = 1.0,
+    rate: Annotated[float, typer.Option(help="Jobs per hour.", min=0.001)] = 1.0,
     cluster: Annotated[
-        str, typer.Option(help="Devices of each model, the preferred first.")
+        str, typer.Option(help="Devices of each model, the preferred model first.")
     ] = "v100=36,p100=36,k80=36",
     policy: Annotated[str, typer.Option(help="fifo, las, las-het or corral.")] = "corral",
-    measure: Annotated[str, typer.Option(help="Jobs that count, FIRST-LAST from 0.")] = "4000-4999",
+    measure: Annotated[str, typer.Option(help="Jobs to measure, FIRST-LAST from 0.")] = "4000-4999",
     html: HtmlTo = None,
     json_to: JsonTo = None,
 ) -> None:
-    """Mixed device models: completion times where jobs run faster on some than on others."""
+    """Mixed GPU models: completion times if jobs run faster on some models (Gavel)."""
     from corral.sim.gavel import read_trace, simulate
     from corral.sim.history import History
 
@@ -139,17 +147,17 @@ def journal(
     home: Annotated[
         Path | None, typer.Option(help="The server's home.", envvar="CORRAL_HOME", show_default="~/.corral")
     ] = None,
-    ledger: Annotated[str | None, typer.Option(help="The ledger's URL, where the site has named another.")] = None,
-    policy: Annotated[str, typer.Option(help="The policy to try: any order, las, corral ...")] = "corral",
+    ledger: Annotated[str | None, typer.Option(help="URL of the ledger, if it is not in the home.")] = None,
+    policy: Annotated[str, typer.Option(help="Policy to try: fair-share, las, corral ...")] = "corral",
     backfill: Annotated[str, typer.Option(help="none, easy or conservative.")] = "easy",
-    add_gpus: Annotated[int, typer.Option(help="So many GPUs more than there were.", min=0)] = 0,
-    mtbf: Annotated[str | None, typer.Option(help="Let GPUs fail on average after so long, such as 30d.")] = None,
-    repair: Annotated[str, typer.Option(help="How long a failed GPU is gone.")] = "1h",
-    seed: Annotated[int, typer.Option(help="Of the failures.")] = 42,
+    add_gpus: Annotated[int, typer.Option(help="Add this many GPUs.", min=0)] = 0,
+    mtbf: Annotated[str | None, typer.Option(help="Let GPUs fail after this time on average: 30d.")] = None,
+    repair: Annotated[str, typer.Option(help="How long a failed GPU is missing.")] = "1h",
+    seed: Annotated[int, typer.Option(help="Seed of the failures.")] = 42,
     html: HtmlTo = None,
     json_to: JsonTo = None,
 ) -> None:
-    """What if: this server's own past under another policy, or with more GPUs."""
+    """What if: replay this server's own history under another policy or with more GPUs."""
     from corral.model.home import Home
     from corral.model.units import parse_duration_s
     from corral.sim.history import History
@@ -176,7 +184,7 @@ def philly(
     html: HtmlTo = None,
     json_to: JsonTo = None,
 ) -> None:
-    """A real queue of GPU jobs, whose run times are known from history only."""
+    """A real queue of GPU jobs whose run times are predicted from history (Philly)."""
     from corral.sim.history import History
     from corral.sim.philly import read_trace, simulate
 
@@ -198,7 +206,7 @@ def kueue(
     config: Annotated[Path, typer.Option(help="A generator file of Kueue's scheduling benchmark.")],
     json_to: JsonTo = None,
 ) -> None:
-    """Kueue's benchmark against the live loop: real ledger, simulated work, real time."""
+    """Kueue's benchmark on the real server loop: real ledger and time, simulated jobs."""
     from corral.sim.kueue import read_generator, simulate
 
     _write(simulate(read_generator(config)), json_to)
@@ -208,13 +216,13 @@ def kueue(
 def faults(
     *,
     gpus: Annotated[int, typer.Option(help="GPUs of the machine.", min=1, max=64)] = 4,
-    jobs: Annotated[int, typer.Option(help="So many jobs come.", min=1)] = 200,
-    seed: Annotated[int, typer.Option(help="Of everything that happens.")] = 42,
+    jobs: Annotated[int, typer.Option(help="Number of jobs.", min=1)] = 200,
+    seed: Annotated[int, typer.Option(help="Seed of all random events.")] = 42,
     json_to: JsonTo = None,
 ) -> None:
-    """A server's life with faults: sick GPUs, lost launches, restarts; real ledger and control loop, simulated work.
+    """Faults: failing GPUs, lost launches and restarts on the real ledger and control loop, with simulated jobs.
 
-    Exits with 1 when a promise was broken.
+    Exits with 1 if a guarantee was broken.
     """
     from corral.sim.life import simulate
 
@@ -233,7 +241,7 @@ def scale(
     policy: Annotated[str, typer.Option(help="Placement policy, as for openb.")] = "corral",
     json_to: JsonTo = None,
 ) -> None:
-    """Decisions a second on a large fleet that is kept nearly full."""
+    """Speed: decisions per second on a large cluster that is kept nearly full."""
     from corral.sim.scale import run_scale
 
     _write(run_scale(nodes=nodes, gpus_per_node=gpus_per_node, jobs=jobs, policy=policy), json_to)
@@ -242,7 +250,7 @@ def scale(
 def _range(text: str, flag: str) -> tuple[int, int]:
     first, _, last = text.partition("-")
     if not (is_whole(first) and is_whole(last) and int(first) <= int(last)):
-        raise Refused(f"{flag}: {text!r} is no range; write FIRST-LAST, such as 4000-4999", field=flag)
+        raise Refused(f"{flag}: {text!r} is not a range; write FIRST-LAST, such as 4000-4999", field=flag)
     return int(first), int(last)
 
 
@@ -250,7 +258,9 @@ def _numbers(text: str, flag: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError as error:
-        raise Refused(f"{flag}: {text!r} is no list of numbers; write such as 0,1024,2048", field=flag) from error
+        raise Refused(
+            f"{flag}: {text!r} is not a list of numbers; write one such as 0,1024,2048", field=flag
+        ) from error
 
 
 def _cluster(text: str) -> dict[str, int]:
@@ -258,7 +268,9 @@ def _cluster(text: str) -> dict[str, int]:
     for part in text.split(","):
         model, _, count = part.partition("=")
         if not model or not is_whole(count):
-            raise Refused(f"--cluster: {part!r} is not MODEL=COUNT; write such as v100=36,k80=8", field="--cluster")
+            raise Refused(
+                f"--cluster: {part!r} is not MODEL=COUNT; write a list such as v100=36,k80=8", field="--cluster"
+            )
         counts[model.strip()] = int(count)
     return counts
 
@@ -267,7 +279,7 @@ def _save(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise Refused(f"{path} cannot be written: {error.strerror}") from error
+        raise Refused(f"cannot write {path}: {error.strerror}") from error
 
 
 def _write_queue(
@@ -279,7 +291,7 @@ def _write_queue(
     *,
     units: str = "GPUs",
 ) -> None:
-    """The report, and its page where one is wanted."""
+    """Write the report, and its HTML page if one is wanted."""
     if html is not None:
         from corral.sim.report import queue_page
 
@@ -288,7 +300,7 @@ def _write_queue(
 
 
 def _write(report: Mapping[str, Any], json_to: str | None) -> None:
-    """The report as JSON to a file or the screen, else as a table of its figures."""
+    """Write the report as JSON to a file or standard output, else as a table."""
     if json_to == "-":
         print_json(report)
     elif json_to is not None:

@@ -1,4 +1,4 @@
-"""What a check of the doctor comes to."""
+"""What a check of `corral doctor` found."""
 
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ OK, WARNING, FAILURE = "ok", "warning", "failure"
 
 
 @dataclass(frozen=True)
-class Finding:
+class Diagnosis:
     """One check's result: what it is about, how bad, what was found, and what to do about it."""
 
     about: str
