@@ -98,6 +98,19 @@ class Node:
     host_means: HostMeans = field(default_factory=HostMeans)
 
 
+class NodeStatus(StrEnum):
+    """What a person may expect of a node; the first that applies, in this order, READY being last.
+
+    On all but a ready node nothing starts, not even a job without a device.
+    """
+
+    GONE = "gone"
+    SILENT = "silent"
+    DRAINING = "draining"
+    CORDONED = "cordoned"
+    READY = "ready"
+
+
 @dataclass(frozen=True, slots=True)
 class Silence:
     """Why nothing starts on a node that the server has no contact with.

@@ -9,7 +9,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from corral.model.allocation import Grant
-from corral.model.device import DeviceState
+from corral.model.device import DeviceState, NodeStatus
 from corral.model.job import Request
 from corral.model.means import Means
 from corral.model.quota import counted_milli
@@ -19,6 +19,7 @@ from corral.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI
 
 __all__ = [
     "LEAST_MPS_MILLI",
+    "NODE_CAUSES",
     "STATIC_CAUSES",
     "Cause",
     "Fit",
@@ -61,6 +62,10 @@ class Cause(StrEnum):
     HELD = "held"
     TENANT = "tenant"
     FREE_MEMORY = "free memory"
+    NODE_GONE = "node gone"
+    NODE_SILENT = "node silent"
+    NODE_DRAINING = "node draining"
+    NODE_CORDONED = "node cordoned"
     CPU = "cpu"
     HOST_MEMORY = "host memory"
     ANTI_AFFINITY = "anti-affinity"
@@ -72,6 +77,8 @@ STATIC_CAUSES = frozenset(
         *(Cause.NOT_NAMED, Cause.PROFILE, Cause.MEANS),
     }
 )
+NODE_CAUSES = frozenset({Cause.NODE_GONE, Cause.NODE_SILENT, Cause.NODE_DRAINING, Cause.NODE_CORDONED})
+"""The node takes nothing now."""
 _EVICTABLE_CAUSES = frozenset({Cause.HELD, Cause.TENANT, Cause.FREE_MEMORY, Cause.CPU, Cause.HOST_MEMORY})
 
 
@@ -219,6 +226,8 @@ def _node_misfit(request: Request, state: NodeState) -> Misfit | None:
         return Misfit(Cause.DRIVER, request.min_driver[0], state.driver[0] if state.driver else 0, never=True)
     if request.min_cuda is not None and (state.cuda is None or state.cuda < request.min_cuda):
         return Misfit(Cause.CUDA, request.min_cuda[0], state.cuda[0] if state.cuda else 0, never=True)
+    if state.status is not NodeStatus.READY:
+        return Misfit(Cause(f"node {state.status}"), 1, 0)
     if request.cpu_milli > state.cpu_milli:
         return Misfit(Cause.CPU, request.cpu_milli, state.cpu_milli, eviction_helps=True)
     if request.host_memory_mib > state.memory_mib:

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from functools import lru_cache
 from typing import NamedTuple
 
-from corral.model.device import Device, DeviceCondition, DeviceState
+from corral.model.device import Device, DeviceCondition, DeviceState, NodeStatus
 from corral.model.means import Means
 from corral.model.units import MILLI_PER_DEVICE, is_whole
 from corral.model.view import View
@@ -39,7 +39,10 @@ class Slot(NamedTuple):
 
 
 class NodeState(NamedTuple):
-    """All that a fit depends on. `cpu_milli` and `memory_mib` are what is free of the host."""
+    """All that a fit depends on. `cpu_milli` and `memory_mib` are what is free of the host.
+
+    Nothing fits unless the `status` is READY.
+    """
 
     slots: tuple[Slot, ...]
     cpu_milli: int
@@ -47,6 +50,7 @@ class NodeState(NamedTuple):
     labels: tuple[tuple[str, str], ...] = ()
     driver: tuple[int, ...] | None = None
     cuda: tuple[int, int] | None = None
+    status: NodeStatus = NodeStatus.READY
 
 
 def slot_of(
@@ -103,6 +107,7 @@ def node_state(view: View, name: str, *, only: Collection[str] | None = None) ->
         labels=node.labels,
         driver=version_tuple(node.driver_version),
         cuda=node.cuda_version,
+        status=view.status(name),
     )
 
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from corral.model.allocation import Allocation, Placement, Reserve
-from corral.model.device import MEMORY_WEIGHT, Device, DeviceCondition, Node, Silence
+from corral.model.device import MEMORY_WEIGHT, Device, DeviceCondition, Node, NodeStatus, Silence
 from corral.model.fact import (
     AllocationEnded,
     AllocationMade,
@@ -104,6 +104,13 @@ class View:
                 if device.uuid == uuid:
                     return node, device
         return None
+
+    def status(self, node: str) -> NodeStatus:
+        """Whether anything may start on this node, and if not, what is with it."""
+        silence = self.silences.get(node)
+        if silence is not None:
+            return NodeStatus.GONE if silence.gone else NodeStatus.SILENT
+        return NodeStatus.READY
 
     def held_milli(self, uuid: str) -> int:
         """Milli-GPU of the device that allocations hold."""

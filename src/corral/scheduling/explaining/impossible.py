@@ -24,9 +24,9 @@ def impossible(
     """Why no node here could ever serve the request, in words that name the most it may ask for; None when one could.
 
     `speeds` are the job's, as `JobSpec` has them, `shut` the pools that it never gets.
-    While no inventory is known (the driver is down) nothing is impossible.
+    While the inventory is not known (a driver is down, a node has not answered yet) nothing is impossible.
     """
-    if not view.nodes:
+    if not view.nodes or not view.silences.keys() <= view.nodes.keys():
         return None
     unknown = _unknown_device(view, request)
     if unknown is not None:
@@ -78,7 +78,7 @@ def _set_apart(empty: Draft, ask: Ask) -> str | None:
 
 def _emptied(view: View) -> View:
     """The view as it would be with nothing running and every device well."""
-    bare = replace(view, allocations={}, holders={}, residents={}, cordons={}, conditions={})
+    bare = replace(view, allocations={}, holders={}, residents={}, cordons={}, conditions={}, silences={})
     return bare.advance(
         ConditionObserved(DeviceCondition(device.uuid)) for node in view.nodes.values() for device in node.devices
     )

@@ -3,14 +3,25 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from corral.model.device import Device, DeviceState
-from corral.model.fit import Cause, Misfit, could_use, grant_memory_mib, node_state, share_milli_of, strangers_accepted
+from corral.model.device import Device, DeviceState, NodeStatus
+from corral.model.fit import (
+    NODE_CAUSES,
+    Cause,
+    Misfit,
+    could_use,
+    grant_memory_mib,
+    node_state,
+    share_milli_of,
+    strangers_accepted,
+)
 from corral.model.job import JobKind, Request
 from corral.model.state import Slot
 from corral.model.units import MILLI_PER_DEVICE, format_duration, format_memory
 from corral.model.view import View
 from corral.scheduling.explaining.phrases import count_of_cpus, job_called, jobs_called, need_of
 from corral.scheduling.placing.feasibility import useful_devices
+
+_MOST_NAMED = 3
 
 
 def shortage(view: View, request: Request, misfit: Misfit, now: float, shut: Sequence[str] = ()) -> str:
@@ -28,8 +39,19 @@ def shortage(view: View, request: Request, misfit: Misfit, now: float, shut: Seq
         return f"{need}; {here} has {has}"
     if misfit.cause is Cause.ANTI_AFFINITY:
         return f"{need}; {here} runs {', '.join(request.avoid_jobs)}, which it must not meet"
+    if misfit.cause in NODE_CAUSES:
+        return f"{need}; nothing starts on {_nodes_that_take_nothing(view)}"
     there = [_inventory(view, node.name, request, now, _set_apart(view, shut)), _frees(view, request, now)]
-    return f"{need}; {here} has {'; '.join(part for part in there if part)}"
+    beside = f"nothing starts on {closed}" if (closed := _nodes_that_take_nothing(view)) else None
+    return f"{need}; {here} has {'; '.join(part for part in (*there, beside) if part)}"
+
+
+def _nodes_that_take_nothing(view: View) -> str:
+    """Each node on which nothing may start, with what is with it: "gpu-03 (silent), gpu-04 (draining) and 2 more"."""
+    closed = [(name, status) for name in sorted(view.nodes) if (status := view.status(name)) is not NodeStatus.READY]
+    named = ", ".join(f"{name} ({status})" for name, status in closed[:_MOST_NAMED])
+    more = len(closed) - _MOST_NAMED
+    return f"{named} and {more} more" if more > 0 else named
 
 
 def _set_apart(view: View, shut: Sequence[str]) -> dict[str, str]:

@@ -14,6 +14,7 @@ from corral.model.fact import (
     DeviceUncordoned,
     NodeGone,
     NodeObserved,
+    SilenceObserved,
     SiteArranged,
 )
 from corral.model.fit import NodeState, Slot, slot_of, version_tuple
@@ -126,6 +127,7 @@ class Capacity:
                 labels=host.node.labels,
                 driver=version_tuple(host.node.driver_version),
                 cuda=host.node.cuda_version,
+                status=self.view.status(name),
             )
         return host.state
 
@@ -185,6 +187,8 @@ class Capacity:
                 self._renew(condition.uuid)
             case DeviceCordoned(uuid=uuid) | DeviceUncordoned(uuid=uuid):
                 self._renew(uuid)
+            case SilenceObserved(node=name):
+                self._changed(name)
             case NodeObserved(node=node):
                 self._observe(node)
             case NodeGone(name=name):

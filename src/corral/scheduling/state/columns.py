@@ -198,7 +198,7 @@ class Columns:
 
     def _kind(self, state: NodeState) -> int:
         slots = tuple(_emptied(slot) for slot in state.slots)
-        kind = NodeState(slots, _BOUNDLESS, _BOUNDLESS, state.labels, state.driver, state.cuda)
+        kind = NodeState(slots, _BOUNDLESS, _BOUNDLESS, state.labels, state.driver, state.cuda, state.status)
         index = self._kind_of.get(kind)
         if index is None:
             index = self._kind_of[kind] = len(self.kinds)

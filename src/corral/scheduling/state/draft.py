@@ -259,7 +259,7 @@ class Draft:
             for i, slot in enumerate(state.slots)
         )
         cpu_milli, memory_mib = (0, 0) if keeping.host else (state.cpu_milli, state.memory_mib)
-        return NodeState(slots, cpu_milli, memory_mib, state.labels, state.driver, state.cuda)
+        return NodeState(slots, cpu_milli, memory_mib, state.labels, state.driver, state.cuda, state.status)
 
 
 def _kept(request: Request, slot: Slot) -> Slot:

@@ -227,6 +227,7 @@ def changed(state: NodeState, member: Member, slots: Sequence[int], sign: int) -
         state.labels,
         state.driver,
         state.cuda,
+        state.status,
     )
 
 
@@ -248,7 +249,7 @@ def lesser(one: NodeState, other: NodeState) -> NodeState:
     memory_mib = min(memory_mib, other.memory_mib)
     if slots is one.slots and cpu_milli == one.cpu_milli and memory_mib == one.memory_mib:
         return one
-    return NodeState(slots, cpu_milli, memory_mib, one.labels, one.driver, one.cuda)
+    return NodeState(slots, cpu_milli, memory_mib, one.labels, one.driver, one.cuda, one.status)
 
 
 def _lesser_slot(one: Slot, other: Slot) -> Slot:
