@@ -61,18 +61,18 @@ def test_files_give_the_same_map_as_the_ledger() -> None:
 
 def test_ledger_and_files_that_agree_have_nothing_to_say() -> None:
     grants = (Grant("a", 600), Grant("b", 600))
-    assert disagreements([allocation("1", *grants), allocation("2")], {"1": resource_file(grants)}) == ()
+    assert disagreements({"1": {"a": 600, "b": 600}, "2": {}}, {"1": resource_file(grants)}) == ()
 
 
 def test_a_slice_that_is_held_by_ledger_and_file_alike_is_no_disagreement() -> None:
     grants = (Grant("MIG-a/3/0", 1000),)
     file = resource_file(grants, mig_profile="1g.10gb")
-    assert disagreements([allocation("1", *grants)], {"1": file}) == ()
-    assert len(disagreements([allocation("1")], {"1": file})) == 1
+    assert disagreements({"1": {"MIG-a/3/0": 1000}}, {"1": file}) == ()
+    assert len(disagreements({"1": {}}, {"1": file})) == 1
 
 
 def test_each_disagreement_is_named() -> None:
-    ledger = [allocation("1", Grant("a", 600)), allocation("2", Grant("b", 500)), allocation("4", Grant("d", 100))]
+    ledger = {"1": {"a": 600}, "2": {"b": 500}, "4": {"d": 100}}
     files = {"2": resource_file([Grant("b", 250), Grant("c", 250)]), "3": resource_file([Grant("a", 100)])}
     files["4"] = resource_file([Grant("d", 100)])
     assert disagreements(ledger, files) == (

@@ -173,8 +173,8 @@ class DeviceSetup:
         found = scan(self._scratch) if self._scratch.is_dir() else None
         files = {} if found is None else dict(found.files)
         amiss = [] if found is None else [str(bad) for bad in found.bad]
-        amiss += disagreements(view.allocations.values(), files)
         live = {allocation.job_id: allocation for allocation in view.allocations.values()}
+        amiss += disagreements({job_id: _held_milli(held) for job_id, held in live.items()}, files)
         for job_id in sorted(files.keys() - live.keys()):
             self._attempt(partial(drop, self._scratch, job_id))
         for job_id, allocation in sorted(live.items()):

@@ -102,6 +102,11 @@ def member_of(launch: str) -> tuple[str, int]:
     return f"{job_id}{dot}{number}", int(rank or 0)
 
 
+def job_of(launch: str) -> str:
+    """The id of the job that a launch is of."""
+    return launch.rpartition(".")[0]
+
+
 @dataclass(frozen=True, slots=True)
 class Lineage:
     """What tells the processes of a launch from others on their host; nothing in it is their own word.

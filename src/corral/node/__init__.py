@@ -1,1 +1,4 @@
-"""What is done on a host for the server: inspecting files of users, as they would."""
+"""Everything that is done on a host. Start reading at `local.py`: it puts the parts together.
+
+Control knows this room through `corral.ports.node.NodeAgent` alone.
+"""

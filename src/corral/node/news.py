@@ -27,6 +27,10 @@ class NewsBuffer:
         self._launches: dict[str, int] = {}
         self._services_lost: dict[ServiceLost, int] = {}
 
+    def inventory(self) -> Node | None:
+        """The node as it was told last, None before the first look."""
+        return None if self._node is None else self._node[1]
+
     def sampled(self, node: Node | None, samples: Sequence[DeviceSample]) -> None:
         """A `corral.telemetry.sampler.Listener`: the inventory, None where it is as before, and new samples."""
         with self._changed:

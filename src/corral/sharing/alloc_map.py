@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from corral.model.allocation import Allocation
 from corral.model.units import format_share
 from corral.model.view import View
 from corral.sharing.resource_txt import ResourceFile
@@ -69,10 +68,12 @@ def gpu_alloc_map(amounts: Mapping[str, str]) -> str:
     return json.dumps(amounts)
 
 
-def disagreements(allocations: Iterable[Allocation], files: Mapping[str, ResourceFile]) -> tuple[str, ...]:
-    """Where ledger and resource files (by job id) differ, a sentence each, in order of job id; () when they agree."""
+def disagreements(ledger: Mapping[str, Mapping[str, int]], files: Mapping[str, ResourceFile]) -> tuple[str, ...]:
+    """Where ledger and resource files differ, a sentence each, in order of job id; () when they agree.
+
+    Both are by job id; of the ledger it is the milli-GPU that the job holds of each device.
+    """
     found = []
-    ledger = {allocation.job_id: _granted(allocation) for allocation in allocations}
     for job_id in sorted({*ledger, *files}):
         granted, written = ledger.get(job_id), files.get(job_id)
         if granted is None:
@@ -92,13 +93,6 @@ def _device_differences(job_id: str, granted: Mapping[str, int], written: Mappin
         for uuid in sorted({*granted, *written})
         if granted.get(uuid, 0) != written.get(uuid, 0)
     ]
-
-
-def _granted(allocation: Allocation) -> dict[str, int]:
-    granted: dict[str, int] = {}
-    for grant in allocation.placement.grants:
-        granted[grant.uuid] = granted.get(grant.uuid, 0) + grant.share_milli
-    return granted
 
 
 def _two_digits(milli_by_device: Mapping[str, int]) -> dict[str, str]:

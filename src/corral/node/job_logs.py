@@ -1,0 +1,63 @@
+"""The logs of jobs on this host, read piecewise, and lines of Corral's own in them."""
+
+import base64
+import logging
+import os
+import re
+import stat
+from pathlib import Path
+
+from corral.model.errors import BackendFailed, Refused
+from corral.ports.node import LogChunk
+from corral.runtimes.process.joblog import append_note
+
+log = logging.getLogger(__name__)
+
+MOST_BYTES = 1024 * 1024
+"""A longer piece is asked for in several."""
+
+_JOB_ID = re.compile(r"\d{1,20}(_\d{1,20})?")
+
+
+def log_name(job_id: str, rank: int) -> str:
+    """The file of a member's log: `<id>.log` of rank 0, and `<id>.<rank>.log`. Raises Refused for no such job."""
+    if not _JOB_ID.fullmatch(job_id) or rank < 0:
+        raise Refused(f"{job_id!r:.60} with rank {rank} names no log", field="job_id")
+    return f"{job_id}.{rank}.log" if rank else f"{job_id}.log"
+
+
+class JobLogs:
+    """The directory of logs. What a job may have put in its log's place is neither followed nor waited for."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def read(self, job_id: str, rank: int, offset: int, max_bytes: int) -> LogChunk:
+        """A piece of at most `max_bytes`, and of no more than MOST_BYTES. Raises BackendFailed, Refused."""
+        path = self._directory / log_name(job_id, rank)
+        if offset < 0:
+            raise Refused(f"a log has no byte {offset}; from 0 on there are some", field="offset")
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return LogChunk("", None)
+        except OSError as error:
+            raise BackendFailed(f"cannot read the log {path}: {error.strerror}") from None
+        try:
+            found = os.fstat(fd)
+            if not stat.S_ISREG(found.st_mode):
+                raise BackendFailed(f"cannot read the log {path}: it is not a file any more")
+            data = os.pread(fd, max(0, min(max_bytes, MOST_BYTES)), offset)
+        except OSError as error:
+            raise BackendFailed(f"cannot read the log {path}: {error.strerror}") from None
+        finally:
+            os.close(fd)
+        return LogChunk(base64.b64encode(data).decode(), max(found.st_size, offset + len(data)))
+
+    def note(self, job_id: str, line: str) -> None:
+        """Write a line to the end of rank 0's log, where there is one; what fails is logged alone."""
+        path = self._directory / log_name(job_id, 0)
+        try:
+            append_note(str(path), line)
+        except OSError as error:
+            log.warning("job %s could not be told in its log: %s", job_id, error.strerror)

@@ -1,0 +1,206 @@
+"""What runs on this host: started once its devices are ready, stopped, reported, forgotten."""
+
+import contextlib
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from functools import partial
+
+from corral.model.errors import BackendFailed, CorralError, Refused
+from corral.model.job import Job, JobKind
+from corral.model.launch import Launch, LaunchPhase, LaunchReport, Origin, job_of
+from corral.ports.runtime import Runtime
+
+log = logging.getLogger(__name__)
+
+DEFAULT_RUNTIME = "process"
+"""It keeps records on disk: a launch that nobody knows any more is one of its."""
+
+_OVER = (LaunchPhase.EXITED, LaunchPhase.DEAD, LaunchPhase.DECLARED_LOST)
+
+MakeReady = Callable[[Launch, Callable[[CorralError | None], None]], None]
+"""Makes the devices of a launch ready, then calls what is given, with what failed."""
+
+Complete = Callable[[Launch], Launch]
+"""Writes down what the launch holds and adds what only its node knows. Raises BackendFailed, Refused."""
+
+
+class NodeLaunches:
+    """The launches of one host, by the names of their runtimes. Safe from any thread.
+
+    `told(launch_id)` is called when the report of a launch may have changed. A launch that cannot be started is
+    declared lost, and its report says why.
+    """
+
+    def __init__(
+        self,
+        runtimes: Mapping[str, Runtime],
+        *,
+        make_ready: MakeReady,
+        complete: Complete,
+        told: Callable[[str], None],
+    ) -> None:
+        self._runtimes = runtimes
+        self._make_ready = make_ready
+        self._complete = complete
+        self._told = told
+        self._lock = threading.Lock()
+        self._known: dict[str, Launch] = {}
+        self._asked: set[str] = set()
+        """Launches that were asked for since this agent started."""
+        self._preparing: set[str] = set()
+        self._failed: dict[str, str] = {}
+
+    def launch(self, launch: Launch) -> None:
+        """Start it, unless that was asked before. Raises Refused for a runtime that is not here."""
+        if launch.runtime not in self._runtimes:
+            raise Refused(f"there is no runtime {launch.runtime!r} here", field="runtime")
+        with self._lock:
+            if launch.id in self._asked:
+                return
+            self._asked.add(launch.id)
+            self._known[launch.id] = launch
+            self._preparing.add(launch.id)
+        self._make_ready(launch, lambda failure: self._start(launch, failure))
+
+    def _start(self, launch: Launch, failure: CorralError | None) -> None:
+        try:
+            if failure is not None:
+                raise failure
+            self._runtimes[launch.runtime].launch(self._complete(launch))
+        except CorralError as error:
+            self._fail(launch, str(error))
+        with self._lock:
+            self._preparing.discard(launch.id)
+        self._told(launch.id)
+
+    def _fail(self, launch: Launch, reason: str) -> None:
+        never_runs = True
+        # Where even that fails nobody was asked to run it, so that nobody can claim it either.
+        with contextlib.suppress(BackendFailed):
+            never_runs = self._runtimes[launch.runtime].declare_lost(launch.id)
+        if never_runs:
+            self._failed[launch.id] = reason
+
+    def stop(self, launch_id: str) -> None:
+        """End it; one that nobody has claimed yet never runs. Raises BackendFailed."""
+        runtime = self._runtime_of(launch_id)
+        if runtime.report(launch_id).phase is not LaunchPhase.UNKNOWN or not runtime.declare_lost(launch_id):
+            runtime.stop(launch_id)
+        self._told(launch_id)
+
+    def signal(self, launch_id: str, name: str) -> None:
+        """Send a signal to every process of it. Raises Refused for what is no signal."""
+        try:
+            number = signal.Signals[f"SIG{name}"]
+        except KeyError:
+            raise Refused(f"{name!r:.20} is no signal", field="name") from None
+        for pid in self._runtime_of(launch_id).pids(launch_id):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+
+    def report(self, launch_id: str) -> LaunchReport:
+        """What is known of it; one whose record cannot be read is UNKNOWN, for that reason."""
+        if launch_id in self._failed:
+            return LaunchReport(launch_id, LaunchPhase.DECLARED_LOST, reason=self._failed[launch_id])
+        try:
+            report = self._runtime_of(launch_id).report(launch_id)
+        except BackendFailed as error:
+            return LaunchReport(launch_id, LaunchPhase.UNKNOWN, reason=str(error))
+        if report.phase is LaunchPhase.UNKNOWN and launch_id in self._preparing:
+            return replace(report, phase=LaunchPhase.PREPARING)
+        return report
+
+    def declare_lost(self, launch_id: str, *, ran: bool) -> bool:
+        """As `corral.ports.runtime.Runtime.declare_lost`."""
+        never_ran = self._runtime_of(launch_id).declare_lost(launch_id, ran=ran)
+        self._told(launch_id)
+        return never_ran
+
+    def forget(self, launch_id: str) -> None:
+        """It is over, and the ledger has it."""
+        with self._lock:
+            self._known.pop(launch_id, None)
+            self._asked.discard(launch_id)
+            self._preparing.discard(launch_id)
+            self._failed.pop(launch_id, None)
+
+    def remove_records(self, launch_id: str) -> None:
+        """Remove what the runtimes keep of a launch that is over. Raises BackendFailed."""
+        for runtime in self._runtimes.values():
+            if runtime.report(launch_id).phase in _OVER:
+                runtime.forget(launch_id)
+
+    def restore(self, held: Collection[Launch]) -> dict[str, Runtime]:
+        """Go by these launches alone; those on record that are not among them, with their runtimes, to be ended.
+
+        A held one that was never claimed is declared lost; watches, which are kept in memory, are begun again.
+        """
+        with self._lock:
+            self._known = {launch.id: launch for launch in held}
+            given_up = self._asked - self._known.keys()
+            self._asked &= self._known.keys()
+            self._preparing &= self._known.keys()
+        for launch in held:
+            _attempt(partial(self._take_over, launch))
+        unknown = dict.fromkeys(given_up, self._runtimes[DEFAULT_RUNTIME])
+        for runtime in self._runtimes.values():
+            unknown |= {name: runtime for name in runtime.launches() if name not in self._known}
+        return dict(sorted(unknown.items()))
+
+    def _take_over(self, launch: Launch) -> None:
+        runtime = self._runtime_of(launch.id)
+        if launch.id in self._asked:
+            return
+        if launch.job.spec.kind is not JobKind.RUN:
+            runtime.launch(launch)
+        elif runtime.report(launch.id).phase is LaunchPhase.UNKNOWN:
+            runtime.declare_lost(launch.id, ran=launch.job.started_at is not None)
+
+    def origins(self) -> tuple[Origin, ...]:
+        """By what the processes of each job here are known, the job that came first first."""
+        known = dict(self._known)
+        recorded = {name: None for runtime in self._runtimes.values() for name in runtime.launches()}
+        return tuple(
+            Origin(
+                job_of(name),
+                self._runtime_of(name).lineage(name),
+                _uid_of(known[name].job) if name in known else None,
+            )
+            for name in (*known, *(name for name in recorded if name not in known))
+        )
+
+    def running(self, launch_ids: Collection[str]) -> tuple[str, ...]:
+        """Those of these launches that run."""
+        return tuple(name for name in launch_ids if self.report(name).phase is LaunchPhase.RUNNING)
+
+    def close(self) -> None:
+        """Let go; the work runs on."""
+        for runtime in self._runtimes.values():
+            runtime.close()
+
+    def _runtime_of(self, launch_id: str) -> Runtime:
+        launch = self._known.get(launch_id)
+        return self._runtimes[DEFAULT_RUNTIME if launch is None else launch.runtime]
+
+
+def _uid_of(job: Job) -> int | None:
+    """Whose the job's processes are that Corral starts, or that a session starts; None for an adopted one."""
+    match job.spec.kind:
+        case JobKind.ADOPT:
+            return None
+        case JobKind.RESERVE:
+            return os.geteuid() if job.spec.uid is None else job.spec.uid
+        case JobKind.RUN:
+            # Only root can run a job as another user.
+            return os.geteuid() or job.spec.uid or 0
+
+
+def _attempt(step: Callable[[], None]) -> None:
+    try:
+        step()
+    except CorralError as error:
+        log.error("%s", error)

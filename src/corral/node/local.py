@@ -1,0 +1,286 @@
+"""The node agent in this process: `LocalNode` puts together what is done on this host.
+
+launches           what runs here              unknown_launches   what the ledger does not know of it
+device_setup       devices made ready          resource_files     scratch directories
+sampler, news      what is told of the host    mps_watch          the daemons that jobs share devices through
+"""
+
+import logging
+import os
+import resource
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from corral.clock import SystemClock
+from corral.config import Settings
+from corral.model.device import Node
+from corral.model.errors import BackendFailed, Forbidden
+from corral.model.home import Home
+from corral.model.launch import Launch, Lineage, Origin, job_of
+from corral.model.means import HostMeans, Level, Means
+from corral.node.cleaner import Cleaner
+from corral.node.device_setup import DeviceSetup, Then
+from corral.node.file_inspector import HostFileInspector
+from corral.node.job_logs import JobLogs
+from corral.node.launches import NodeLaunches
+from corral.node.meeting_places import MeetingPlaces
+from corral.node.mps_watch import MpsWatch
+from corral.node.news import NewsBuffer
+from corral.node.resource_files import ResourceFiles
+from corral.node.unknown_launches import UnknownLaunches
+from corral.ports.host import Credentials, FileQuery
+from corral.ports.node import (
+    FileFinding,
+    LogChunk,
+    News,
+    ProcessFound,
+    Readiness,
+    Reconciled,
+    Rendezvous,
+    Reports,
+)
+from corral.runtimes.disk import Disks
+from corral.runtimes.process.launch import LaunchError
+from corral.runtimes.process.launches import ProcessLaunches
+from corral.runtimes.process.runtime import ProcessRuntime
+from corral.runtimes.watch import WatchRuntime
+from corral.sharing.arrange import Arrangement
+from corral.sharing.command import run_tool
+from corral.sharing.drivers import make_drivers, make_mps, mps_warning, process_mode_warning
+from corral.sharing.exclusive import NVIDIA_SMI
+from corral.sharing.mps import Mps
+from corral.telemetry.attribution import SERVICE, Attribution
+from corral.telemetry.discover import discover
+from corral.telemetry.processes import HostProcesses
+from corral.telemetry.sampler import Sampler
+from corral.wire import to_plain
+
+log = logging.getLogger(__name__)
+
+REFRESH_TIMEOUT_S = 2.0
+"""A driver that has not answered by then is not waited for: the job looks for another device."""
+
+TOOL_TIMEOUT_S = 60.0
+
+MIG_LOOKS = frozenset({"-lgip", "-lgi", "-i"})
+"""Options of `nvidia-smi mig` that list slices, of a device, and change nothing."""
+
+
+class LocalNode:
+    """Implements `corral.ports.node.NodeAgent` on this host. `close` lets go; what runs here runs on.
+
+    `name` is what the node is called, None being as the host or the mock file says. `server_home` is where jobs find
+    their server, `home` unless it is another. `address` is where the members of a gang reach this host. Raises
+    BackendFailed where nothing can be launched here, Refused for a bad mock file.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        settings: Settings,
+        clock: SystemClock,
+        *,
+        mock: Path | None = None,
+        name: str | None = None,
+        server_home: Path | None = None,
+        address: str = "127.0.0.1",
+    ) -> None:
+        self._clock = clock
+        self._settings = settings
+        self._paths = {"CORRAL_HOME": str(server_home or home.root)}
+        self._scratch_of = home.scratch_of
+        self._news = NewsBuffer(clock)
+        self._files = ResourceFiles(home.scratch)
+        self._logs = JobLogs(home.logs)
+        self._disks = Disks((home.root, home.launches, home.logs, home.scratch))
+        self._meeting = MeetingPlaces(address)
+        self._processes = HostProcesses()
+        self._inspector = HostFileInspector()
+        self._cleaner = Cleaner()
+        self._unknown = UnknownLaunches(self._cleaner.add)
+        processes = _started(home, settings, clock, self._news.launch_changed)
+        watch = WatchRuntime(self._processes, clock, self._news.launch_changed, kill_grace_s=settings.kill_grace_s)
+        self._mps = make_mps(home.root, settings)
+        by_root, described = os.geteuid() == 0, mock is not None
+        drivers = make_drivers(settings, self._mps, described=described, by_root=by_root)
+        self._devices = DeviceSetup(drivers, self._news.inventory)
+        self._launches = NodeLaunches(
+            {"process": ProcessRuntime(processes, home.logs, home.scratch), "watch": watch},
+            make_ready=self._make_ready,
+            complete=self._completed,
+            told=self._news.launch_changed,
+        )
+        self._source = discover(clock, mock=mock, held=self._devices.held_milli, labels=dict(settings.labels))
+        self._sampler = Sampler(
+            self._source,
+            clock,
+            settings,
+            listener=self._news.sampled,
+            attribution=Attribution(clock, origins=self._origins, home=self._paths["CORRAL_HOME"]),
+            arrange=partial(_handed_out, settings, self._mps, name, processes.host_means),
+        )
+        self._mps_watch = MpsWatch(
+            self._mps, self._devices, running=self._launches.running, lost=self._news.service_lost
+        )
+        for warning in (
+            mps_warning(settings),
+            process_mode_warning(settings, described=described, by_root=by_root),
+        ):
+            if warning is not None:
+                log.warning("%s", warning)
+        self._cleaner.start()
+        self._sampler.start()
+        if any(means is Means.MPS for _, means in settings.sharing):
+            self._mps_watch.start()
+
+    def close(self) -> None:
+        """Let go of the host, and answer whoever waits for news."""
+        self._news.close()
+        self._mps_watch.close()
+        self._unknown.close()
+        self._devices.close()
+        self._cleaner.close()
+        self._inspector.close()
+        self._launches.close()
+        self._sampler.stop()
+        self._source.close()
+
+    # What is told
+
+    def news(self, after: int, timeout_s: float) -> News:
+        return self._news.since(after, timeout_s)
+
+    def ready(self, uuids: tuple[str, ...]) -> Readiness:
+        samples = self._sampler.refresh(uuids, REFRESH_TIMEOUT_S) if uuids else ()
+        return Readiness(samples, self._disks.trouble())
+
+    def reports(self, launch_ids: tuple[str, ...]) -> Reports:
+        reports = tuple(self._launches.report(launch_id) for launch_id in launch_ids)
+        return Reports(self._clock.now(), reports)
+
+    # What is done
+
+    def reconcile(self, held: tuple[Launch, ...], waiting: tuple[str, ...]) -> Reconciled:
+        unknown = self._unknown.end(self._launches.restore(held))
+        self._devices.restore(held)
+        remarks = self._files.restore(held)
+        for step in self._files.leftovers(waiting):
+            self._cleaner.add(step)
+        return Reconciled(remarks, unknown)
+
+    def rendezvous(self, launch_id: str) -> Rendezvous:
+        return self._meeting.of(launch_id)
+
+    def launch(self, launch: Launch) -> None:
+        self._cleaner.put_off()
+        self._launches.launch(launch)
+
+    def stop(self, launch_id: str) -> None:
+        self._cleaner.put_off()
+        self._launches.stop(launch_id)
+
+    def signal(self, launch_id: str, name: str) -> None:
+        self._launches.signal(launch_id, name)
+
+    def declare_lost(self, launch_id: str, ran: bool) -> bool:
+        return self._launches.declare_lost(launch_id, ran=ran)
+
+    def forget(self, launch_id: str, keep_scratch: bool) -> None:
+        job_id = job_of(launch_id)
+        self._launches.forget(launch_id)
+        self._devices.leave(launch_id)
+        self._meeting.forget(launch_id)
+        self._files.drop(launch_id, job_id)
+        self._cleaner.add(partial(self._launches.remove_records, launch_id))
+        if not keep_scratch:
+            self._cleaner.add(partial(self._files.tidy, job_id))
+
+    def rescan(self, held: tuple[Launch, ...]) -> tuple[str, ...]:
+        return self._files.compare(held)
+
+    # Looks at the host
+
+    def process(self, pid: int) -> ProcessFound | None:
+        identity = self._processes.identify(pid)
+        uid = None if identity is None else self._processes.uid(identity)
+        if identity is None or uid is None:
+            return None
+        return ProcessFound(identity, uid, tuple(sorted(self._processes.family(pid))))
+
+    def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int) -> LogChunk:
+        return self._logs.read(job_id, rank, offset, max_bytes)
+
+    def note(self, job_id: str, line: str) -> None:
+        self._logs.note(job_id, line)
+
+    def inspect(self, queries: tuple[FileQuery, ...], who: Credentials | None) -> tuple[FileFinding, ...]:
+        found = self._inspector.inspect(queries, who)
+        return tuple(FileFinding(query, to_plain(facts)) for query, facts in found.items())
+
+    def nvidia_smi(self, arguments: tuple[str, ...]) -> str:
+        return run_tool([NVIDIA_SMI, *_allowed(arguments, self._settings)], timeout_s=TOOL_TIMEOUT_S)
+
+    # Between the parts
+
+    def _make_ready(self, launch: Launch, then: Then) -> None:
+        step = partial(self._devices.enter, launch, then)
+        if launch.uses:
+            self._unknown.then(step)
+        else:
+            step()
+
+    def _completed(self, launch: Launch) -> Launch:
+        self._files.write(launch)
+        own = {**self._paths, "CORRAL_SCRATCH": str(self._scratch_of(launch.job.id))}
+        env = {**dict(launch.env), **own, **self._devices.environment(launch)}
+        return replace(launch, env=tuple(sorted(env.items())))
+
+    def _origins(self) -> tuple[Origin, ...]:
+        daemons = (self._processes.identify(pid) for pid in self._mps.daemons())
+        services = (Origin(SERVICE, Lineage(daemon)) for daemon in daemons if daemon is not None)
+        return (*self._launches.origins(), *services)
+
+
+def _started(home: Home, settings: Settings, clock: SystemClock, told: Callable[[str], None]) -> ProcessLaunches:
+    processes = ProcessLaunches(
+        home.root,
+        log_max_bytes=settings.log_max_mib * 1024 * 1024,
+        kill_grace_s=settings.kill_grace_s,
+        on_event=told,
+        boot_at=clock.boot_at,
+    )
+    try:
+        processes.start()
+    except LaunchError as error:
+        raise BackendFailed(str(error)) from error
+    for what, level in (("--cpus", processes.host_means.cpus), ("--host-memory", processes.host_means.memory)):
+        if level is Level.ADVISORY:
+            log.info("no cgroup here holds jobs to their %s: it is counted, and advisory", what)
+    _allow_many_files()
+    return processes
+
+
+def _allow_many_files() -> None:
+    """A running job takes a descriptor. After the zygote stands, so that its jobs keep the limit that was set."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _handed_out(settings: Settings, mps: Mps, name: str | None, host_means: HostMeans, found: Node) -> Node:
+    """The node that the site hands out of what was found."""
+    arrangement = Arrangement(settings.sharing, settings.vgpu, one_user=mps.one_user, unfit=mps.unfit)
+    for why in arrangement.refusals(found):
+        log.warning("%s", why)
+    return replace(arrangement.node(found), name=name or found.name, host_means=host_means)
+
+
+def _allowed(arguments: tuple[str, ...], settings: Settings) -> tuple[str, ...]:
+    """Raises Forbidden for what is no look at MIG slices, nor a change of them that the site allows."""
+    if arguments[:1] != ("mig",):
+        raise Forbidden(f"nvidia-smi is run for MIG slices alone, not with {' '.join(arguments)!r:.60}")
+    options = {argument for argument in arguments if argument.startswith("-")}
+    if not settings.mig_changes and not options <= MIG_LOOKS:
+        raise Forbidden("this site does not let MIG slices be changed (mig_changes)")
+    return arguments

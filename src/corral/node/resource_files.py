@@ -1,0 +1,125 @@
+"""What jobs leave in the scratch directories of this host: their resource files, while they run, and all the rest.
+
+Each job's `resource.txt` says what it holds here, for tools that read such files. The ledger is the truth; what
+differs from it is written again.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
+from pathlib import Path
+
+from corral.model.errors import CorralError
+from corral.model.launch import Launch
+from corral.sharing.alloc_map import disagreements
+from corral.sharing.resource_txt import ResourceFile, resource_file
+from corral.sharing.scratch import drop, left, put, remove, scan, set_aside
+
+log = logging.getLogger(__name__)
+
+
+class ResourceFiles:
+    """The scratch directories of one home. Safe from any thread."""
+
+    def __init__(self, scratch: Path) -> None:
+        self._scratch = scratch
+        self._by_root = os.geteuid() == 0
+        self._placing = threading.Lock()
+        self._held: dict[str, dict[str, Launch]] = {}
+        """By job, then by launch: members of a gang on one node share a directory."""
+
+    def write(self, launch: Launch) -> None:
+        """Have the job's file say what this launch holds, beside other members of it. Raises BackendFailed."""
+        with self._placing:
+            members = self._held.setdefault(launch.job.id, {})
+            members[launch.id] = launch
+            self._put(members)
+
+    def drop(self, launch_id: str, job_id: str) -> None:
+        """A launch is over: the file is removed with the last member. Raises BackendFailed."""
+        with self._placing:
+            members = self._held.get(job_id, {})
+            members.pop(launch_id, None)
+            if members:
+                self._put(members)
+            else:
+                self._held.pop(job_id, None)
+                drop(self._scratch, job_id)
+
+    def tidy(self, job_id: str) -> None:
+        """Remove what the job left, unless it has been launched again. Raises BackendFailed."""
+        with self._placing:
+            aside = None if job_id in self._held else set_aside(self._scratch, job_id)
+        if aside is not None:
+            remove(self._scratch, aside)
+
+    def restore(self, launches: Collection[Launch]) -> tuple[str, ...]:
+        """Go by these launches alone, and mend the files: what was amiss, a sentence each."""
+        with self._placing:
+            self._held = {}
+        return self.compare(launches)
+
+    def compare(self, launches: Collection[Launch]) -> tuple[str, ...]:
+        """Compare the files with these launches and those that came since: what is amiss, a sentence each.
+
+        Files that are missing or differ are written again, those of jobs that are over are removed.
+        """
+        with self._placing:
+            for launch in launches:
+                self._held.setdefault(launch.job.id, {})[launch.id] = launch
+            found = scan(self._scratch) if self._scratch.is_dir() else None
+            files = {} if found is None else dict(found.files)
+            amiss = [] if found is None else [str(bad) for bad in found.bad]
+            granted = {job_id: _granted(members.values()) for job_id, members in self._held.items()}
+            amiss += disagreements(granted, files)
+            for job_id in sorted(files.keys() - self._held.keys()):
+                _attempt(partial(drop, self._scratch, job_id))
+            for job_id, members in sorted(self._held.items()):
+                file = files.get(job_id)
+                if file is None or file.held_milli(with_slices=True) != granted[job_id]:
+                    _attempt(partial(self._put, members))
+        return tuple(amiss)
+
+    def leftovers(self, kept: Collection[str]) -> list[Callable[[], None]]:
+        """What is to be done so that nothing stays of jobs that are over; `kept` are those that are to run again."""
+        kernels, aside = left(self._scratch)
+        with self._placing:
+            over = [job_id for job_id in kernels if job_id not in self._held and job_id not in kept]
+        return [
+            *(partial(self.tidy, job_id) for job_id in over),
+            *(partial(remove, self._scratch, name) for name in aside),
+        ]
+
+    def _put(self, members: dict[str, Launch]) -> None:
+        launches = sorted(members.values(), key=lambda launch: launch.rank)
+        spec = launches[0].job.spec
+        owned = self._by_root and spec.uid is not None and spec.gid is not None
+        owner = (spec.uid or 0, spec.gid or 0) if owned else None
+        put(self._scratch, launches[0].job.id, _file_of(launches), owner)
+
+
+def _file_of(launches: list[Launch]) -> ResourceFile:
+    return resource_file(
+        [use.newcomer.grant for launch in launches for use in launch.uses],
+        cpu_milli=sum(launch.cpu_milli for launch in launches),
+        host_memory_mib=sum(launch.host_memory_mib for launch in launches),
+        mig_profile=launches[0].job.spec.request.mig_profile,
+    )
+
+
+def _granted(launches: Iterable[Launch]) -> dict[str, int]:
+    granted: dict[str, int] = {}
+    for launch in launches:
+        for use in launch.uses:
+            grant = use.newcomer.grant
+            granted[grant.uuid] = granted.get(grant.uuid, 0) + grant.share_milli
+    return granted
+
+
+def _attempt(step: Callable[[], None]) -> None:
+    try:
+        step()
+    except CorralError as error:
+        log.warning("%s", error)

@@ -1,0 +1,188 @@
+"""What every node agent does, in the process of its server and in one of its own."""
+
+import base64
+
+from corral.model.job import Phase
+from corral.model.launch import LaunchPhase
+from tests.node.conftest import OVER, Host, a_launch, finished, until
+
+
+def test_a_launch_runs_and_its_report_tells_how_it_ended(host: Host) -> None:
+    host.node.launch(a_launch(1, "sh", "-c", "exit 3"))
+    report = host.wait("1.1", LaunchPhase.EXITED)
+    assert (report.exit_code, report.ending) == (3, Phase.FAILED)
+
+
+def test_a_launch_that_is_asked_for_twice_runs_once(host: Host) -> None:
+    launch = a_launch(1, "sh", "-c", "echo ran")
+    host.node.launch(launch)
+    host.node.launch(launch)
+    host.wait("1.1", LaunchPhase.EXITED)
+    assert host.log("1").count("ran\n") == 1
+
+
+def test_a_job_finds_what_only_its_node_knows(host: Host) -> None:
+    host.node.launch(a_launch(1, "sh", "-c", 'echo "$CORRAL_HOME $CORRAL_SCRATCH"', uuid="GPU-0"))
+    host.wait("1.1", LaunchPhase.EXITED)
+    assert f"{host.home.root} {host.home.scratch_of('1')}\n" in host.log("1")
+
+
+def test_what_is_stopped_ends_with_all_its_processes(host: Host) -> None:
+    host.node.launch(a_launch(1, "sh", "-c", "trap '' TERM; echo up; sleep 600 & wait; sleep 600"))
+    until(lambda: "up\n" in host.log("1"), "the job says that it is up")
+    host.node.stop("1.1")
+    report = host.wait("1.1", LaunchPhase.EXITED)
+    assert report.ending is Phase.CANCELLED
+
+
+def test_what_is_stopped_before_it_started_never_runs(host: Host) -> None:
+    host.node.stop("1.1")
+    host.node.launch(a_launch(1, "sh", "-c", "echo ran"))
+    assert host.wait("1.1", *OVER).phase is LaunchPhase.DECLARED_LOST
+    assert host.log("1") == ""
+
+
+def test_a_signal_reaches_the_job_by_its_name(host: Host) -> None:
+    host.node.launch(a_launch(1, "sh", "-c", "trap 'echo told; exit 0' USR1; echo up; while :; do sleep 0.02; done"))
+    until(lambda: "up\n" in host.log("1"), "the job says that it is up")
+    host.node.signal("1.1", "USR1")
+    host.wait("1.1", LaunchPhase.EXITED)
+    assert "told\n" in host.log("1")
+
+
+def test_a_launch_on_a_device_that_is_gone_is_declared_lost_for_that_reason(host: Host) -> None:
+    host.node.launch(a_launch(1, "true", uuid="GPU-7"))
+    report = host.wait("1.1", *OVER)
+    assert report.phase is LaunchPhase.DECLARED_LOST
+    assert report.reason == "GPU-7 is gone; another device is looked for"
+
+
+def test_what_is_forgotten_leaves_nothing_but_its_log(host: Host) -> None:
+    host.node.launch(a_launch(1, "sh", "-c", 'echo kept; touch "$CORRAL_SCRATCH/left"', uuid="GPU-0"))
+    host.wait("1.1", LaunchPhase.EXITED)
+    host.node.forget("1.1", False)
+    until(lambda: not host.home.scratch_of("1").exists(), "the scratch directory is removed")
+    until(lambda: not any(host.home.launches.iterdir()), "the record is removed")
+    assert host.phase("1.1") is LaunchPhase.UNKNOWN
+    assert "kept\n" in host.log("1")
+
+
+def test_scratch_is_kept_for_the_next_attempt(host: Host) -> None:
+    host.node.launch(a_launch(1, "sh", "-c", 'touch "$CORRAL_SCRATCH/left"'))
+    host.wait("1.1", LaunchPhase.EXITED)
+    host.node.forget("1.1", True)
+    until(lambda: not any(host.home.launches.iterdir()), "the record is removed")
+    assert (host.home.scratch_of("1") / "left").exists()
+    assert not (host.home.scratch_of("1") / "config" / "resource.txt").exists()
+
+
+def test_members_of_a_gang_on_one_node_share_the_file_of_what_their_job_holds(host: Host) -> None:
+    for rank in (0, 1):
+        host.node.launch(a_launch(1, "sleep", "600", rank=rank, uuid=f"GPU-{rank}"))
+    for launch_id in ("1.1", "1.1-1"):
+        host.wait(launch_id, LaunchPhase.RUNNING)
+    resource_file = host.home.scratch_of("1") / "config" / "resource.txt"
+    assert "CUDA.DEVICE_SHARES=GPU-0:1,GPU-1:1" in resource_file.read_text()
+    host.node.stop("1.1-1")
+    host.wait("1.1-1", LaunchPhase.EXITED)
+    host.node.forget("1.1-1", True)
+    assert "CUDA.DEVICE_SHARES=GPU-0:1\n" in resource_file.read_text()
+
+
+def test_news_wait_for_what_is_new_and_number_it(host: Host) -> None:
+    first = host.node.news(0, 10.0)
+    assert first.node is not None
+    assert (first.node.name, [device.uuid for device in first.node.devices]) == ("here", ["GPU-0", "GPU-1"])
+    assert [sample.uuid for sample in first.samples] == ["GPU-0", "GPU-1"]
+    later = host.node.news(first.sequence, 10.0)
+    assert (later.node, later.epoch) == (None, first.epoch)
+    assert later.sequence > first.sequence
+
+
+def test_news_name_the_launches_whose_reports_are_new(host: Host) -> None:
+    launched = host.node.news(0, 0.0).sequence
+    host.node.launch(a_launch(1, "true"))
+    host.wait("1.1", LaunchPhase.EXITED)
+    assert host.node.news(launched, 10.0).launches == ("1.1",)
+
+
+def test_a_device_that_is_not_there_is_sampled_with_a_fault(host: Host) -> None:
+    readiness = host.node.ready(("GPU-1", "GPU-7"))
+    assert readiness.obstacle is None
+    assert [(sample.uuid, sample.fault is None) for sample in readiness.samples] == [("GPU-1", True), ("GPU-7", False)]
+
+
+def test_a_new_agent_has_another_epoch_and_finds_what_runs(host: Host) -> None:
+    launch = a_launch(1, "sleep", "600", uuid="GPU-0")
+    host.node.launch(launch)
+    host.wait("1.1", LaunchPhase.RUNNING)
+    epoch = host.node.news(0, 10.0).epoch
+    host.end()
+    host.start()
+    assert host.node.news(0, 10.0).epoch != epoch
+    assert host.node.reconcile((finished(launch),), ()).unknown == ()
+    assert host.phase("1.1") is LaunchPhase.RUNNING
+
+
+def test_what_the_ledger_does_not_know_is_ended_before_its_devices_are_used(host: Host) -> None:
+    host.node.launch(a_launch(1, "sh", "-c", "trap '' TERM; echo up; sleep 600 & wait; sleep 600", uuid="GPU-0"))
+    until(lambda: "up\n" in host.log("1"), "the job says that it is up")
+    host.end()
+    host.start()
+    assert host.node.reconcile((), ()).unknown == ("1.1",)
+    host.node.launch(a_launch(2, "sh", "-c", "sleep 0.1; echo second", uuid="GPU-0"))
+    assert host.phase("2.1") is LaunchPhase.PREPARING
+    host.wait("2.1", LaunchPhase.EXITED)
+    assert host.phase("1.1") not in (LaunchPhase.CLAIMED, LaunchPhase.RUNNING)
+
+
+def test_what_is_held_and_was_never_claimed_is_declared_lost(host: Host) -> None:
+    host.node.reconcile((a_launch(1, "true"),), ())
+    report = host.report("1.1")
+    assert (report.phase, report.reason) == (LaunchPhase.DECLARED_LOST, None)
+
+
+def test_reconciling_tidies_up_after_jobs_that_are_over_and_after_no_other(host: Host) -> None:
+    running = a_launch(3, "sleep", "600")
+    host.node.launch(running)
+    host.wait("3.1", LaunchPhase.RUNNING)
+    for job_id in ("1", "2", "3"):
+        host.home.scratch_of(job_id).mkdir(exist_ok=True)
+    host.node.reconcile((finished(running),), ("2",))
+    until(lambda: not host.home.scratch_of("1").exists(), "the scratch of a job that is over is removed")
+    assert host.home.scratch_of("2").exists()
+    assert host.home.scratch_of("3").exists()
+
+
+def test_a_resource_file_that_is_missing_is_told_and_written_again(host: Host) -> None:
+    launch = a_launch(1, "sleep", "600", uuid="GPU-0")
+    host.node.launch(launch)
+    host.wait("1.1", LaunchPhase.RUNNING)
+    resource_file = host.home.scratch_of("1") / "config" / "resource.txt"
+    resource_file.unlink()
+    assert host.node.rescan((launch,)) == ("job 1 has an allocation and no resource file; the ledger counts",)
+    assert resource_file.exists()
+    assert host.node.rescan((launch,)) == ()
+
+
+def test_a_log_is_read_from_any_byte_on(host: Host) -> None:
+    host.node.launch(a_launch(1, "echo", "hello"))
+    host.wait("1.1", LaunchPhase.EXITED)
+    whole = host.node.read_log("1", 0, 0, 1000)
+    assert whole.size_bytes == len(base64.b64decode(whole.data))
+    start = base64.b64decode(whole.data).index(b"hello")
+    assert base64.b64decode(host.node.read_log("1", 0, start, 4).data) == b"hell"
+    assert host.node.read_log("2", 0, 0, 1000).size_bytes is None
+
+
+def test_a_note_stands_in_the_log_of_its_job(host: Host) -> None:
+    host.node.launch(a_launch(1, "true"))
+    host.wait("1.1", LaunchPhase.EXITED)
+    host.node.note("1", "a word for its user")
+    assert "corral: a word for its user\n" in host.log("1")
+
+
+def test_a_meeting_place_stays_the_same_for_a_launch_and_differs_for_another(host: Host) -> None:
+    place = host.node.rendezvous("1.1")
+    assert host.node.rendezvous("1.1") == place
+    assert host.node.rendezvous("2.1") != place
