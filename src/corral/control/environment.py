@@ -7,6 +7,7 @@ from corral.model.allocation import Allocation, Grant, Member
 from corral.model.device import Device, Node
 from corral.model.job import Job, JobKind
 from corral.model.launch import DeviceUse, Launch
+from corral.model.output import output_files
 from corral.model.tenant import Tenant
 from corral.model.units import format_memory
 from corral.model.view import View
@@ -87,11 +88,14 @@ def launch_of(job: Job, allocation: Allocation, devices: Mapping[str, Device], h
         own |= _slurm_names(job, given, len(uuids))
     environment = {**given, **own}
     members = allocation.placement.members
+    files = output_files(job, [members[0].node])[0]
     return Launch(
         allocation.id,
         job,
         tuple(sorted(environment.items())),
-        job.spec.notes,
+        (*job.spec.notes, *([] if files.note is None else [files.note])),
+        output=files.output,
+        error=files.error,
         cpu_milli=sum(member.cpu_milli for member in members),
         host_memory_mib=sum(member.host_memory_mib for member in members),
     )
@@ -108,8 +112,9 @@ def launches_of(job: Job, allocation: Allocation, view: View, notes: Sequence[st
     members = allocation.placement.members
     given = {name: value for name, value in job.spec.env if name not in _OF_ANOTHER_JOB}
     shared = {**given, **_of_the_job(job, allocation)}
+    outputs = output_files(job, [member.node for member in members])
     launches = []
-    for rank, member in enumerate(members):
+    for rank, (member, files) in enumerate(zip(members, outputs, strict=True)):
         devices = _devices(view.nodes.get(member.node))
         own = {**shared, **_of_the_devices(member, devices)}
         if len(members) > 1:
@@ -121,7 +126,12 @@ def launches_of(job: Job, allocation: Allocation, view: View, notes: Sequence[st
                 allocation.id,
                 job,
                 tuple(sorted(own.items())),
-                (*job.spec.notes, *notes, *_stale(view, member, devices)),
+                (
+                    *job.spec.notes,
+                    *notes,
+                    *_stale(view, member, devices),
+                    *([] if files.note is None else [files.note]),
+                ),
                 cpu_milli=member.cpu_milli,
                 host_memory_mib=member.host_memory_mib,
                 rank=rank,
@@ -129,6 +139,8 @@ def launches_of(job: Job, allocation: Allocation, view: View, notes: Sequence[st
                 node=member.node,
                 runtime="process" if job.spec.kind is JobKind.RUN else "watch",
                 uses=_uses(view, allocation, rank, devices),
+                output=files.output,
+                error=files.error,
             )
         )
     return tuple(launches)

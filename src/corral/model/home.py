@@ -66,7 +66,7 @@ class Home:
 
     @property
     def logs(self) -> Path:
-        """The jobs' logs, `<id>.log`."""
+        """The jobs' logs, by `log_name`."""
         return self.root / "logs"
 
     @property
@@ -79,13 +79,18 @@ class Home:
         """What server and supervisors tell each other about each launch."""
         return self.root / "launches"
 
-    def log_of(self, job_id: str) -> Path:
-        """The log of one job."""
-        return self.logs / f"{job_id}.log"
+    def log_of(self, job_id: str, rank: int = 0) -> Path:
+        """The log of one member of a job."""
+        return self.logs / log_name(job_id, rank)
 
     def scratch_of(self, job_id: str) -> Path:
         """The scratch directory of one job."""
         return self.scratch / job_id
+
+
+def log_name(job_id: str, rank: int = 0) -> str:
+    """The file of a member's log: `<id>.log` of rank 0, `<id>.<rank>.log` of the others."""
+    return f"{job_id}.{rank}.log" if rank else f"{job_id}.log"
 
 
 def find_home(env: Mapping[str, str], working_dir: str | Path) -> Home:

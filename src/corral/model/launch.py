@@ -65,6 +65,8 @@ class Launch:
     Attributes:
         env: complete but for what only the node knows: its paths, and what the means of sharing adds.
         notes: lines for the head of the member's log.
+        output, error: files for the member's standard output and error in place of its log, as
+            `corral.model.output.OutputFiles` has them.
         cpu_milli, host_memory_mib: the member's part of the host, 0 being all; it is held to it where possible.
         rank: of the member in its gang, from 0; `members` is how many the gang has.
         node: the node's name.
@@ -83,6 +85,8 @@ class Launch:
     node: str = ""
     runtime: str = "process"
     uses: tuple[DeviceUse, ...] = ()
+    output: str | None = None
+    error: str | None = None
 
     @property
     def id(self) -> str:

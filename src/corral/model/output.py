@@ -1,6 +1,9 @@
-"""Where a job's output goes, from patterns as sbatch(1) has them: train-%j.out, %x_%A_%3a.log."""
+"""Where a job's output goes, from patterns as sbatch(1) has them: train-%j-%t.out, %x_%A_%3a.log."""
 
+import posixpath
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from corral.model.errors import Refused
 from corral.model.job import Job
@@ -20,13 +23,60 @@ def check_pattern(pattern: str, field: str) -> None:
         if not letter or letter not in _KNOWN or (letter == "%" and width):
             raise Refused(
                 f"{field}: %{width}{letter} means nothing; %j is the job's id, %x its name, %u its user, %A the "
-                "array's id, %a the element's index, %N the machine, %% a percent sign",
+                "array's id, %a the element's index, %t the rank, %n the number of the node, %N its name, %% a "
+                "percent sign",
                 field=field,
             )
 
 
-def path_of(pattern: str, job: Job, machine: str) -> str:
-    """The path that a pattern comes to for a job on this machine; a number after % pads with zeros."""
+@dataclass(frozen=True, slots=True)
+class OutputFiles:
+    """Files for standard output and error of a member; None is its log, or for `error` where standard output goes.
+
+    `note` is what the log says of it, None where all goes to the log.
+    """
+
+    output: str | None = None
+    error: str | None = None
+    note: str | None = None
+
+
+def output_files(job: Job, nodes: Sequence[str]) -> tuple[OutputFiles, ...]:
+    """The files of each member of a job, in the order of their ranks; `nodes` are the names of theirs.
+
+    Whatever file a member of lower rank writes to, no other does: its log gets what would go there. Of a script's job
+    only rank 0 runs it, and has files.
+    """
+    output, error = job.spec.output, job.spec.error
+    if output is None and error is None:
+        return (OutputFiles(),) * len(nodes)
+    taken: set[str] = set()
+    files = []
+    for rank in range(len(nodes)):
+        if rank > 0 and job.spec.script:
+            files.append(OutputFiles())
+            continue
+        first, second = (None if one is None else _path(one, job, rank, nodes) for one in (output, error))
+        own = [None if path in taken else path for path in (first, second)]
+        taken |= {path for path in own if path is not None}
+        files.append(OutputFiles(own[0], own[1], _note(own, taken & {first, second} - {*own})))
+    return tuple(files)
+
+
+def _note(own: Sequence[str | None], others: set[str]) -> str | None:
+    output, error = own
+    if output is not None and error in (None, output):
+        said = [f"standard output and error go to {output}"]
+    else:
+        named = (("output", output), ("error", error))
+        said = [f"standard {what} goes to {path}" for what, path in named if path is not None]
+    said += [f"a lower rank writes to {path}; with %t in its name each rank has a file" for path in sorted(others)]
+    return "; ".join(said) or None
+
+
+def _path(pattern: str, job: Job, rank: int, nodes: Sequence[str]) -> str:
+    """What a pattern comes to for a member, seen from the job's directory; a number after % pads with zeros."""
+    node = nodes[rank]
     words = {
         "%": "%",
         "j": job.id,
@@ -35,8 +85,9 @@ def path_of(pattern: str, job: Job, machine: str) -> str:
         "u": job.spec.user,
         "A": job.array_id or job.id,
         "a": str(NO_ELEMENT if job.array_index is None else job.array_index),
-        "N": machine.partition(".")[0],
-        "n": "0",
-        "t": "0",
+        "N": node.partition(".")[0],
+        "n": str(list(dict.fromkeys(nodes)).index(node)),
+        "t": str(rank),
     }
-    return _PLACEHOLDER.sub(lambda found: words[found[2]].rjust(int(found[1] or 0), "0"), pattern)
+    path = _PLACEHOLDER.sub(lambda found: words[found[2]].rjust(int(found[1] or 0), "0"), pattern)
+    return posixpath.join(job.spec.workdir, path)

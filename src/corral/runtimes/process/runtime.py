@@ -5,9 +5,9 @@ import signal
 from pathlib import Path
 
 from corral.model.errors import BackendFailed
-from corral.model.job import Job, Phase, ProcessIdentity
+from corral.model.home import log_name
+from corral.model.job import Phase, ProcessIdentity
 from corral.model.launch import Launch, LaunchPhase, LaunchReport, Lineage
-from corral.model.output import path_of
 from corral.runtimes.process.launch import LaunchError, LaunchSpec
 from corral.runtimes.process.launches import LaunchState, ProcessLaunches
 
@@ -28,7 +28,6 @@ class ProcessRuntime:
         """Hand the job to a supervisor of its own. Raises BackendFailed when none could be asked."""
         spec = launch.job.spec
         self._ensure_logs()
-        output, error = (_file(pattern, launch.job) for pattern in (spec.output, spec.error))
         become = self._root and spec.uid not in (None, 0)
         try:
             self._processes.launch(
@@ -38,7 +37,7 @@ class ProcessRuntime:
                     argv=spec.command,
                     env=dict(launch.env),
                     workdir=spec.workdir,
-                    log_path=str(self._logs / f"{launch.job.id}.log"),
+                    log_path=str(self._logs / log_name(launch.job.id, launch.rank)),
                     scratch_path=str(self._scratch / launch.job.id),
                     umask=spec.umask,
                     uid=spec.uid if become else None,
@@ -46,9 +45,9 @@ class ProcessRuntime:
                     groups=spec.groups if become else None,
                     time_limit_s=spec.time_limit_s,
                     rlimits={f"RLIMIT_{name}": soft for name, soft in spec.rlimits},
-                    notes=(*launch.notes, *_where_output_goes(output, error)),
-                    output=output,
-                    error=error,
+                    notes=launch.notes,
+                    output=launch.output,
+                    error=launch.error,
                     append=spec.open_mode == "append" or (spec.open_mode is None and launch.job.attempts > 0),
                     checkpoint_signal=_number(spec.checkpoint_signal),
                     checkpoint_grace_s=spec.checkpoint_grace_s,
@@ -128,19 +127,6 @@ class ProcessRuntime:
 def _number(name: str | None) -> int:
     """The number of a signal by its name without the prefix, 0 for none."""
     return 0 if name is None else signal.Signals[f"SIG{name}"].value
-
-
-def _file(pattern: str | None, job: Job) -> str | None:
-    """The file that a pattern names, as seen from the job's directory."""
-    return None if pattern is None else os.path.join(job.spec.workdir, path_of(pattern, job, os.uname().nodename))
-
-
-def _where_output_goes(output: str | None, error: str | None) -> tuple[str, ...]:
-    """What the log says of output that it will not have."""
-    if output is not None and error in (None, output):
-        return (f"standard output and error go to {output}",)
-    both = (("output", output), ("error", error))
-    return tuple(f"standard {what} goes to {path}" for what, path in both if path is not None)
 
 
 def _report(launch_id: str, state: LaunchState) -> LaunchReport:
