@@ -52,11 +52,11 @@ def hard(job: Job) -> Job:
     return replace(job, spec=replace(job.spec, request=Request(devices=100 + job.sequence % 50)))
 
 
-def report(what: str, ask: Callable[[], object]) -> None:
+def report(what: str, wanted: Callable[[], object]) -> None:
     times_ms = []
     for _ in range(REPEATS):
         began = time.perf_counter()
-        ask()
+        wanted()
         times_ms.append((time.perf_counter() - began) * 1e3)
     print(f"{what}: median {statistics.median(times_ms):.1f} ms, longest {max(times_ms):.1f} ms (goal {GOAL_MS} ms)")
 

@@ -13,7 +13,7 @@ from corral.model.job import Job, JobSpec, Phase, Request
 from corral.model.units import MILLI_PER_DEVICE
 from corral.scheduling.placing.ranking import Placer
 from corral.scheduling.placing.worth.learner import Learner
-from corral.scheduling.placing.worth.values import Value
+from corral.scheduling.placing.worth.values import WorthScore
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import Policy
 from corral.scheduling.queueing.order import FCFS
@@ -51,7 +51,7 @@ def gangs_per_s() -> float:
     columns = Columns(
         [NodeRow(f"n{i:05}", tuple(f"g{i}-{j}" for j in range(GPUS_PER_NODE)), state) for i in range(GANG_NODES)]
     )
-    placer = Placer(columns, Value(columns, Learner(columns).settle()))
+    placer = Placer(columns, WorthScore(columns, Learner(columns).settle()))
     sizes = np.random.default_rng(7).integers(2, 33, GANGS).tolist()
     began = time.perf_counter()
     for size in sizes:

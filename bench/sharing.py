@@ -23,7 +23,7 @@ from corral.model.view import View
 from corral.ports.ledger import Ledger
 from corral.scheduling.placing.ranking import Placer
 from corral.scheduling.placing.worth.learner import Learner
-from corral.scheduling.placing.worth.values import Value
+from corral.scheduling.placing.worth.values import WorthScore
 from corral.scheduling.state.columns import Columns, NodeRow
 from corral.sharing.alloc_map import alloc_map, gpu_alloc_map, held_device
 from corral.sharing.guard import Bound, GuardPolicy, GuardState, judge
@@ -106,7 +106,7 @@ def the_rate() -> None:
             for n in range(12_500)
         ]
     )
-    placer = Placer(columns, Value(columns, Learner(columns).settle()))
+    placer = Placer(columns, WorthScore(columns, Learner(columns).settle()))
     requests = [Request(share_milli=s, split_milli=s, tenant=u) for s in (100, 250, 500) for u in ("ada", "bob")]
     for request in requests:
         placer.best(request)

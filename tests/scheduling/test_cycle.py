@@ -14,7 +14,7 @@ from corral.model.plan import Plan, WaitReason
 from corral.model.view import View
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import Backfill, BackfillOrder, Policy
-from corral.scheduling.promising.backfill import news
+from corral.scheduling.promising.backfill import promises_changed
 from corral.scheduling.queueing.order import FCFS, ORDERS, Order
 from corral.sim.engine import Engine, Work, inventory
 from tests.scheduling.lab import T0, box, job, observed, started, started_ids, submitted, view_of
@@ -180,11 +180,13 @@ def test_only_what_is_new_or_sooner_is_worth_telling() -> None:
     view = busy(job(1, 3, time_limit_s=100)).advance(submitted(job(2, 4, time_limit_s=10)))
     (promise,) = plan_of(view, CONSERVATIVE).promises
     before = {"2": promise}
-    assert news({}, [promise])
-    assert news(before, [])
-    assert news(before, [replace(promise, start_at=promise.start_at - 10)])
-    assert not news(before, [promise])
-    assert not news(before, [replace(promise, start_at=promise.start_at + 10)]), "a late promise moves with the clock"
+    assert promises_changed({}, [promise])
+    assert promises_changed(before, [])
+    assert promises_changed(before, [replace(promise, start_at=promise.start_at - 10)])
+    assert not promises_changed(before, [promise])
+    assert not promises_changed(before, [replace(promise, start_at=promise.start_at + 10)]), (
+        "a late promise moves with the clock"
+    )
 
 
 def test_easy_backfill_has_nothing_for_later_plans_to_keep() -> None:

@@ -15,7 +15,7 @@ from corral.model.job import Job, Phase
 from corral.model.plan import Plan, WaitReason
 from corral.model.queue import Limits, Pool, Project, Queue, Quota
 from corral.model.view import View
-from corral.scheduling.forecast import foresee
+from corral.scheduling.forecast import expected_starts
 from corral.scheduling.placing.node_by_node import choose
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import POLICIES, Backfill, Policy, Prefer, policy_of
@@ -169,7 +169,7 @@ def nobody_waits_for_nothing(view: View, plan: Plan, now: float) -> None:
         return
     waiting = [one for one in view.jobs.values() if one.phase is Phase.PENDING]
     pools, draft = Pools(view.pools, waiting), draft_of(view)
-    assert not [one.id for one in waiting if isinstance(choose(draft, pools.ask(one, now)), Placement)]
+    assert not [one.id for one in waiting if isinstance(choose(draft, pools.placement_request(one, now)), Placement)]
 
 
 class Demands:
@@ -229,7 +229,10 @@ def test_with_exact_limits_and_no_newcomers_every_foretold_start_is_the_start(da
             waiting = [one.id for one in planner.view.jobs.values() if one.phase is Phase.PENDING]
             view = replace(planner.view, jobs=dict(planner.view.jobs))
             told.update(
-                {job_id: one.start_at for job_id, one in foresee(view, now, waiting, planner=planner.like).items()}
+                {
+                    job_id: one.start_at
+                    for job_id, one in expected_starts(view, now, waiting, planner=planner.like).items()
+                }
             )
 
     Engine(planner, [ask_once]).run(some)

@@ -17,7 +17,7 @@ from corral.model.plan import WaitReason
 from corral.model.queue import Limits, Project, Queue, Quota
 from corral.model.view import View
 from corral.scheduling.explaining.why import HoldIndex
-from corral.scheduling.forecast import Expected, foresee
+from corral.scheduling.forecast import ExpectedStart, expected_starts
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import policy_named
 from corral.sim.engine import Engine, Work, inventory
@@ -26,7 +26,7 @@ from tests.scheduling.lab import T0, box, job, observed, started, submitted, vie
 
 def starts(view: View, *ids: str) -> dict[str, tuple[float | None, str | None]]:
     """When each starts, or what that depends on."""
-    return {job_id: (one.start_at, one.depends_on) for job_id, one in foresee(view, T0, ids).items()}
+    return {job_id: (one.start_at, one.depends_on) for job_id, one in expected_starts(view, T0, ids).items()}
 
 
 def listed(view: View, job_id: str) -> Certainty | None:
@@ -82,7 +82,7 @@ def test_a_held_job_has_no_start_to_tell() -> None:
 
 def test_what_lies_too_far_ahead_is_not_told() -> None:
     view = busy(10, gpus=1).advance(submitted(*(job(n, time_limit_s=10) for n in range(2, 9))))
-    assert foresee(view, T0, ["8"], looks=6) == {"8": Expected()}
+    assert expected_starts(view, T0, ["8"], looks=6) == {"8": ExpectedStart()}
 
 
 def test_the_past_of_a_name_stands_in_for_a_missing_limit() -> None:
@@ -137,7 +137,7 @@ HALVES = {
 TWO_DAYS_S = 48 * 3600.0
 
 
-def lent(queues: Mapping[str, Queue] = HALVES, **options: Any) -> View:
+def lending_pools(queues: Mapping[str, Queue] = HALVES, **options: Any) -> View:
     """Two GPUs of which queue a holds its own and that of queue b, since T0, each for two days."""
     jobs = [job(n, queue="a", time_limit_s=TWO_DAYS_S, **options) for n in (1, 2)]
     view = View(queues=queues).advance(observed(box(gpus=2)) + submitted(*jobs))
@@ -148,12 +148,12 @@ def lent(queues: Mapping[str, Queue] = HALVES, **options: Any) -> View:
 
 def spared(**options: Any) -> View:
     """The same, where the jobs of queue a are spared for a minute."""
-    return lent({**HALVES, "a": replace(HALVES["a"], spared_s=60.0)}, **options)
+    return lending_pools({**HALVES, "a": replace(HALVES["a"], spared_s=60.0)}, **options)
 
 
 def test_a_lender_is_expected_to_take_back_as_soon_as_the_borrower_is_spared_no_longer() -> None:
     view = spared().advance(submitted(job(3, queue="b", time_limit_s=3600.0)))
-    told = foresee(view, T0 + 1, ["3"])["3"]
+    told = expected_starts(view, T0 + 1, ["3"])["3"]
     assert told.start_at == pytest.approx(T0 + 60, abs=0.01)
     assert told.certainty is Certainty.EXPECTATION
     (eviction,) = told.evictions
@@ -165,7 +165,7 @@ def test_more_urgent_work_is_expected_to_start_once_its_victim_is_spared_no_long
     view = View(queues=queues).advance(observed(box(gpus=1)) + submitted(job(1, priority=9, time_limit_s=TWO_DAYS_S)))
     view = view.advance(started(Planner(view).plan(T0).starts[0]))
     view = view.advance(submitted(job(2, priority=1, time_limit_s=30.0)))
-    assert foresee(view, T0 + 1, ["2"])["2"].start_at == pytest.approx(T0 + 60, abs=0.01)
+    assert expected_starts(view, T0 + 1, ["2"])["2"].start_at == pytest.approx(T0 + 60, abs=0.01)
 
 
 def test_a_job_is_expected_to_start_when_another_has_had_its_turn() -> None:
@@ -173,7 +173,7 @@ def test_a_job_is_expected_to_start_when_another_has_had_its_turn() -> None:
     view = View(queues=queues).advance(observed(box(gpus=1)) + submitted(job(1, time_limit_s=TWO_DAYS_S)))
     view = view.advance(started(Planner(view).plan(T0).starts[0]))
     view = view.advance(submitted(job(2, time_limit_s=30.0)))
-    told = foresee(view, T0 + 1, ["2"])["2"]
+    told = expected_starts(view, T0 + 1, ["2"])["2"]
     assert told.start_at == pytest.approx(T0 + 3600, abs=0.01)
     assert [eviction.rule for eviction in told.evictions] == [EvictionRule.TIME_SLICE]
 
@@ -181,23 +181,23 @@ def test_a_job_is_expected_to_start_when_another_has_had_its_turn() -> None:
 def test_the_time_that_a_borrower_has_to_save_its_work_is_waited_for() -> None:
     saving = {"checkpoint_signal": "USR1", "checkpoint_grace_s": 120.0}
     view = spared(**saving).advance(submitted(job(3, queue="b", time_limit_s=3600.0)))
-    assert foresee(view, T0 + 1, ["3"])["3"].start_at == pytest.approx(T0 + 180, abs=0.01)
+    assert expected_starts(view, T0 + 1, ["3"])["3"].start_at == pytest.approx(T0 + 180, abs=0.01)
 
 
 def test_a_job_that_makes_room_is_told_when_it_goes_on() -> None:
-    view = lent().advance(submitted(job(3, queue="b", time_limit_s=600.0)))
+    view = lending_pools().advance(submitted(job(3, queue="b", time_limit_s=600.0)))
     (eviction,) = Planner(view).plan(T0 + 5).evictions
     told = Eviction(eviction.rule, "3", eviction.reason, T0 + 5, f"{eviction.job_id}.0")
     changes = {"phase": Phase.STOPPING, "stop_reason": Phase.PENDING, "eviction": told}
     view = view.advance([JobChanged(eviction.job_id, changes, T0 + 5)])
-    foreseen = foresee(view, T0 + 6, ["3", eviction.job_id])
+    foreseen = expected_starts(view, T0 + 6, ["3", eviction.job_id])
     assert (foreseen["3"].start_at, foreseen["3"].at_once) == (T0 + 6, False)
     assert foreseen[eviction.job_id].start_at == T0 + 606
 
 
 def test_a_reservation_is_a_promise_and_what_comes_of_estimates_an_expectation() -> None:
     view = busy(100, 100).advance(submitted(job(3, 2, time_limit_s=10), job(4, 1, time_limit_s=200)))
-    told = foresee(view, T0, ["3", "4"])
+    told = expected_starts(view, T0, ["3", "4"])
     assert [(told[n].start_at, told[n].certainty) for n in ("3", "4")] == [
         (T0 + 100, Certainty.PROMISE),
         (T0 + 110, Certainty.EXPECTATION),
@@ -206,7 +206,7 @@ def test_a_reservation_is_a_promise_and_what_comes_of_estimates_an_expectation()
 
 def test_where_ranks_move_while_jobs_wait_a_reservation_is_no_promise() -> None:
     view = replace(busy(100, 100), queues={"default": Queue("default", policy="fair-share")})
-    told = foresee(view.advance(submitted(job(3, 2, time_limit_s=10))), T0, ["3"])["3"]
+    told = expected_starts(view.advance(submitted(job(3, 2, time_limit_s=10))), T0, ["3"])["3"]
     assert (told.start_at, told.certainty) == (T0 + 100, Certainty.EXPECTATION)
 
 
@@ -220,7 +220,7 @@ def test_a_job_that_one_whom_a_quota_bars_will_pass_is_told_when_it_starts_in_tr
             job(3, 3, time_limit_s=10, submitted_at=T0),
         )
     )
-    told = foresee(view, T0, ["3"])["3"]
+    told = expected_starts(view, T0, ["3"])["3"]
     assert (told.start_at, told.certainty) == (T0 + 30, Certainty.EXPECTATION)
     assert listed(view, "3") is Certainty.EXPECTATION
 
@@ -240,7 +240,7 @@ def test_whom_a_quota_may_come_to_bar_has_no_promise(backfill: str) -> None:
     view = view.advance(observed(box(gpus=4)) + submitted(job(1, 2, user="bob", time_limit_s=100)))
     view = view.advance(started(Planner(view).plan(T0).starts[0]))
     view = view.advance(submitted(job(3, 3, time_limit_s=10), job(4, 1, time_limit_s=500)))
-    told = foresee(view, T0, ["3"])["3"]
+    told = expected_starts(view, T0, ["3"])["3"]
     assert (told.start_at, told.certainty) == (T0 + 500, Certainty.EXPECTATION)
     assert listed(view, "3") is Certainty.EXPECTATION
 
@@ -248,7 +248,7 @@ def test_whom_a_quota_may_come_to_bar_has_no_promise(backfill: str) -> None:
 def test_a_reservation_that_stands_on_a_history_is_no_promise() -> None:
     view = replace(busy(100, 100), durations={("alice", "nightly"): (50.0,)})
     view = view.advance([JobChanged("1", {"spec": replace(view.jobs["1"].spec, name="nightly")}, T0)])
-    told = foresee(view.advance(submitted(job(3, 1, time_limit_s=10))), T0, ["3"])["3"]
+    told = expected_starts(view.advance(submitted(job(3, 1, time_limit_s=10))), T0, ["3"])["3"]
     assert (told.start_at, told.certainty) == (T0 + 50, Certainty.EXPECTATION)
 
 
@@ -271,7 +271,7 @@ def missed(seed: int, policy: str, *, late_s: float) -> int:
         job(n, chance.choice((1, 1, 1, 2, 2, 4, 8)), time_limit_s=chance.choice(ROUND_S), submitted_at=T0)
         for n in range(1, 61)
     ]
-    told = foresee(
+    told = expected_starts(
         view_of(observed(box()) + submitted(*jobs)),
         T0,
         [one.id for one in jobs],

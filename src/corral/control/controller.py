@@ -17,8 +17,8 @@ from corral.ports.ledger import Ledger
 from corral.ports.telemetry import Telemetry
 from corral.scheduling.placing.feasibility import verify
 from corral.scheduling.placing.gpu_info import gpu_info
-from corral.scheduling.promising.backfill import news
-from corral.scheduling.queueing.admission import parked
+from corral.scheduling.promising.backfill import promises_changed
+from corral.scheduling.queueing.admission import ineligible
 
 if TYPE_CHECKING:
     from corral.scheduling.placing.worth.values import Prices
@@ -151,7 +151,7 @@ class Controller:
                 log.error("%s", fault)
         self._plan = plan
         promised = self._ledger.view().promises
-        if news(promised, plan.promises):
+        if promises_changed(promised, plan.promises):
             self._ledger.observe([StartsPromised(plan.promises)])
         if plan.evictions:
             self._evict(plan)
@@ -171,7 +171,7 @@ class Controller:
             if job is None or job.phase is not Phase.PENDING:
                 self._waits.close(job_id)
             else:
-                barrier = parked(job, now)
+                barrier = ineligible(job, now)
                 reason, until = (None, None) if barrier is None else (barrier.reason, barrier.until)
                 self._waits.park(job_id, reason, now, until)
         self._waits.note([(jobs[hold.job_id], hold) for hold in plan.holds if hold.job_id in jobs], now)

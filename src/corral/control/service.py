@@ -33,7 +33,7 @@ from corral.model.view import View, ViewDraft
 from corral.ports.host import Processes
 from corral.ports.ledger import Decided, Ledger
 from corral.scheduling.explaining.impossible import refuse_impossible
-from corral.scheduling.queueing.pools import shut_pools
+from corral.scheduling.queueing.pools import closed_pools_of
 
 __all__ = ["Caller", "Service"]
 
@@ -147,7 +147,7 @@ class Service:
         known, possible = self._possible
         if known is None or known[0] is not view.nodes or known[1] is not view.pools or len(possible) >= MAX_WISHES:
             _, possible = self._possible = (view.nodes, view.pools), set()
-        shut = shut_pools(view, user, submission.project)
+        shut = closed_pools_of(view, user, submission.project)
         wish = submission.request, submission.speeds, shut
         if wish not in possible:
             try:

@@ -10,15 +10,15 @@ from corral.model.job import Job, Phase, Request
 from corral.model.plan import Evict, Hold, Plan, Start, WaitReason
 from corral.model.quota import Held
 from corral.scheduling.evicting.preemption import Preemption
-from corral.scheduling.evicting.victims import Room
+from corral.scheduling.evicting.victims import EvictionPlan
 from corral.scheduling.placing.node_by_node import choose
 from corral.scheduling.policy import Backfill, BackfillOrder, Policy
 from corral.scheduling.promising.backfill import promise, still_there
-from corral.scheduling.queueing.admission import Admission, Scope, parked
+from corral.scheduling.queueing.admission import Admission, Scope, ineligible
 from corral.scheduling.queueing.fair_share import FairShare
 from corral.scheduling.queueing.order import OrderContext
 from corral.scheduling.queueing.waiting import Turns
-from corral.scheduling.state.draft import HOST_CAUSES, Ask, Choose, Draft, Keeping
+from corral.scheduling.state.draft import HOST_CAUSES, BlockedJob, Choose, Draft, PlacementRequest
 from corral.scheduling.state.timeline import SAME_MOMENT_S, Timeline
 
 LOOK_LIMIT = 500
@@ -84,7 +84,7 @@ class Cycle:
             job = self.jobs[job_id]
             hold = self._barred(job, due=self._give_quota(job_id)) or self._place(job)
             if hold is None:
-                self.turns.go_on()
+                self.turns.head_started()
                 continue
             self.holds.append(hold)
             self._next_after(job, hold)
@@ -117,13 +117,13 @@ class Cycle:
         """Whose turn it is when this job has none: limits close its group, a lack of room what its policy says."""
         policy = self.policy_of[job.spec.queue]
         if hold.misfit is None:
-            self.turns.close_group()
-        elif policy.strict and self._owed(self.preemption.pools.ask(job, inf)):
-            self.turns.close_queue(but=self._renewed)
+            self.turns.skip_group()
+        elif policy.strict and self._owed(self.preemption.pools.placement_request(job, inf)):
+            self.turns.skip_queue(but=self._renewed)
         elif policy.backfill is Backfill.CONSERVATIVE:
-            self.turns.pass_by()
+            self.turns.skip_head()
         else:
-            self.turns.close_group()
+            self.turns.skip_group()
             if policy.backfill_order is BackfillOrder.SJF:
                 self.turns.shortest_first(job.spec.queue)
 
@@ -145,38 +145,38 @@ class Cycle:
         before = self._take_back(job.id)
         run_s = self.context.estimate_s(job)
         duration_s = inf if run_s is None else run_s
-        ask = self._within_quotas(job, self.preemption.pools.ask(job, self.context.now + duration_s))
-        placement = self._full.get(_shape(ask)) or self._choose(ask, policy)
-        if isinstance(placement, Misfit) and before is not None and self._is_due(ask, before):
+        wanted = self._within_quotas(job, self.preemption.pools.placement_request(job, self.context.now + duration_s))
+        placement = self._full.get(_shape(wanted)) or self._choose(wanted, policy)
+        if isinstance(placement, Misfit) and before is not None and self._is_due(wanted, before):
             placement = before.placement  # a promise that is due goes before what was kept since for others
         if isinstance(placement, Misfit) and self._break_promises(job):
-            placement = self._choose(ask, policy)
+            placement = self._choose(wanted, policy)
         if isinstance(placement, Placement):
             barrier = self.admission.exceeded_only_there(job, placement)
             if barrier is not None:
                 return Hold(job.id, barrier.reason, self.turns.position(), detail=barrier.detail)
             loan_milli = self.admission.loan_milli(job, placement)
-            self.draft.take(placement.members, ask.until, job)
+            self.draft.take(placement.members, wanted.until, job)
             self.admission.started(job, placement)
             self.fair.started(job, placement)
             self.starts.append(Start(job.id, placement, policy.method, loan_milli))
             return None
-        hold = self._hold(job, ask, placement, policy)
-        if not self._owed(ask):
+        hold = self._hold(job, wanted, placement, policy)
+        if not self._owed(wanted):
             return hold
         first = job.spec.queue not in self._blocked
         self._blocked.setdefault(job.spec.queue, job.id)
-        if first and self._make_room(job, ask, duration_s):
+        if first and self._make_room(job, wanted, duration_s):
             return hold
         if policy.backfill is Backfill.NONE:
-            self._keep(job, ask, hold.misfit or placement, None)
+            self._keep(job, wanted, hold.misfit or placement, None)
         elif policy.backfill is Backfill.CONSERVATIVE or (policy.backfill is Backfill.EASY and first):
-            return self._promise(job, ask, duration_s, hold, before)
+            return self._promise(job, wanted, duration_s, hold, before)
         elif policy.backfill is Backfill.EASY:
-            self._await(job, ask, duration_s)
+            self._await(job, wanted, duration_s)
         return hold
 
-    def _await(self, job: Job, ask: Ask, duration_s: float) -> None:
+    def _await(self, job: Job, wanted: PlacementRequest, duration_s: float) -> None:
         """Keep free what the job gets within a moment, as others of the same moment give back.
 
         What ends at one time by the plan ends one after the other, and whoever looks in between must not take what was
@@ -185,15 +185,15 @@ class Cycle:
         if not self.ends_soon():
             return
         before = self.context.now + SAME_MOMENT_S
-        reserve = promise(self.draft, self.timeline, job.id, ask, duration_s, before=before)
+        reserve = promise(self.draft, self.timeline, job.id, wanted, duration_s, before=before)
         if reserve is not None:
             self._hold_free(reserve, duration_s)
 
-    def _within_quotas(self, job: Job, ask: Ask) -> Ask:
+    def _within_quotas(self, job: Job, wanted: PlacementRequest) -> PlacementRequest:
         request = self.admission.request_within(job)
-        return ask if request is job.spec.request else replace(ask, request=request)
+        return wanted if request is job.spec.request else replace(wanted, request=request)
 
-    def _make_room(self, job: Job, ask: Ask, duration_s: float) -> bool:
+    def _make_room(self, job: Job, wanted: PlacementRequest, duration_s: float) -> bool:
         """Whether the job has a place once others are gone, who are ended for it; that is its own from here on.
 
         Others are ended for one job in a cycle. The place is promised, so that whoever comes first when it is free
@@ -201,11 +201,11 @@ class Cycle:
         """
         if self.evictions:
             return False
-        room = self.preemption.make_room(self.draft, job, ask, self.context.now)
-        if room is None:
+        found = self.preemption.make_room(self.draft, job, wanted, self.context.now)
+        if found is None:
             return False
-        self._clear(job, room, duration_s)
-        self.admission.started(job, room.placement)
+        self._clear(job, found, duration_s)
+        self.admission.started(job, found.placement)
         return True
 
     def _take_back_quota(self, job: Job, duration_s: float) -> None:
@@ -215,55 +215,57 @@ class Cycle:
         """
         if self.evictions:
             return
-        ask = self.preemption.pools.ask(job, self.context.now + duration_s)
+        wanted = self.preemption.pools.placement_request(job, self.context.now + duration_s)
         before = self._promised.get(job.id)
         self._take_back(job.id)
-        room = self.preemption.take_back(self.draft, job, ask, self.context.now)
-        if room is not None:
-            self._clear(job, room, duration_s)
+        found = self.preemption.take_back(self.draft, job, wanted, self.context.now)
+        if found is not None:
+            self._clear(job, found, duration_s)
         elif before is not None:
             self._hold_free(*before)
 
-    def _clear(self, job: Job, room: Room, duration_s: float) -> None:
-        self.evictions += [Evict(one.job.id, job.id, why.words, why.rule, why.lender) for one, why in room.evicted]
-        reserve = Reserve(job.id, room.placement, self.context.now)
+    def _clear(self, job: Job, found: EvictionPlan, duration_s: float) -> None:
+        self.evictions += [Evict(one.job.id, job.id, why.words, why.rule, why.lender) for one, why in found.evicted]
+        reserve = Reserve(job.id, found.placement, self.context.now)
         self._hold_free(reserve, duration_s)
         self.reservations.append(reserve)
         self.cleared.append(reserve)
 
-    def _owed(self, ask: Ask) -> bool:
+    def _owed(self, wanted: PlacementRequest) -> bool:
         """Whether the job would have a place if nobody held anything.
 
         One that lives on what pools lend keeps nobody from starting: what is not lent it could wait for without end.
         """
-        if not ask.shut:
+        if not wanted.closed_pools:
             return True
-        if _shape(ask) not in self._owed_places:
-            request = replace(ask.request, avoid_jobs=())
+        if _shape(wanted) not in self._owed_places:
+            request = replace(wanted.request, avoid_jobs=())
             self._empty = self._empty or self.draft.emptied()
-            placed = choose(self._empty, replace(ask, request=request, until=inf))
-            self._owed_places[_shape(ask)] = isinstance(placed, Placement)
-        return self._owed_places[_shape(ask)]
+            placed = choose(self._empty, replace(wanted, request=request, until=inf))
+            self._owed_places[_shape(wanted)] = isinstance(placed, Placement)
+        return self._owed_places[_shape(wanted)]
 
-    def _choose(self, ask: Ask, policy: Policy) -> Placement | Misfit:
+    def _choose(self, wanted: PlacementRequest, policy: Policy) -> Placement | Misfit:
         if policy.ranking:
-            return self.chooser(policy.ranking)(self.draft, ask)
-        return choose(self.draft, ask, policy.prefer)
+            return self.chooser(policy.ranking)(self.draft, wanted)
+        return choose(self.draft, wanted, policy.prefer)
 
-    def _promise(self, job: Job, ask: Ask, duration_s: float, hold: Hold, before: Reserve | None) -> Hold:
+    def _promise(
+        self, job: Job, wanted: PlacementRequest, duration_s: float, hold: Hold, before: Reserve | None
+    ) -> Hold:
         """Give the job a reservation, or keep the best node for it when nobody can tell when it will have room.
 
         It is the one of before where that still stands and nothing sooner is found: a search that takes what looks
         best for each member of a gang may miss it.
         """
-        reserve = promise(self.draft, self.timeline, job.id, ask, duration_s)
+        reserve = promise(self.draft, self.timeline, job.id, wanted, duration_s)
         if before is not None and (reserve is None or reserve.start_at > before.start_at):
-            reserve = before if self._stands(ask, before, duration_s) else reserve
+            reserve = before if self._stands(wanted, before, duration_s) else reserve
         misfit = hold.misfit
         if reserve is None:
             if misfit is not None and not misfit.never:
-                gang = ask.request.gang_size > 1
-                self._keep(job, ask, misfit, None if gang or misfit.node is None else (misfit.node,))
+                gang = wanted.request.gang_size > 1
+                self._keep(job, wanted, misfit, None if gang or misfit.node is None else (misfit.node,))
             return hold
         self._hold_free(reserve, duration_s)
         self.reservations.append(reserve)
@@ -284,7 +286,7 @@ class Cycle:
             job = self.jobs.get(job_id)
             if job is None or job.phase is not Phase.PENDING or job.spec.queue not in self.policy_of:
                 continue
-            if parked(job, self.context.now) is None and self._is_here(reserve.placement):
+            if ineligible(job, self.context.now) is None and self._is_here(reserve.placement):
                 run_s = self.context.estimate_s(job)
                 late = reserve.start_at < self.context.now
                 kept = replace(reserve, start_at=self.context.now) if late else reserve
@@ -307,7 +309,7 @@ class Cycle:
     def _hold_free(self, reserve: Reserve, duration_s: float) -> None:
         self._promised[reserve.job_id] = (reserve, duration_s)
         for member in reserve.placement.members:
-            self.timeline.reserve(member, reserve.start_at, reserve.start_at + duration_s)
+            self.timeline.promise(member, reserve.start_at, reserve.start_at + duration_s)
 
     def _give_quota(self, job_id: str) -> bool:
         """Whether the job's promise is due; what of the quotas was kept for it then is the job's to take."""
@@ -323,7 +325,7 @@ class Cycle:
         reserve, duration_s = self._promised.pop(job_id, (None, 0.0))
         if reserve is not None:
             for member in reserve.placement.members:
-                self.timeline.cancel(member, reserve.start_at, reserve.start_at + duration_s)
+                self.timeline.withdraw(member, reserve.start_at, reserve.start_at + duration_s)
         return reserve
 
     def _break_promises(self, job: Job) -> bool:
@@ -338,35 +340,39 @@ class Cycle:
             self._take_back(job_id)
         return bool(less_urgent)
 
-    def _is_due(self, ask: Ask, reserve: Reserve) -> bool:
+    def _is_due(self, wanted: PlacementRequest, reserve: Reserve) -> bool:
         """Whether the job is to start now, and nobody holds what it was promised."""
-        return reserve.start_at <= self.context.now and still_there(self.draft, ask, reserve.placement, self.draft.free)
+        return reserve.start_at <= self.context.now and still_there(
+            self.draft, wanted, reserve.placement, self.draft.free
+        )
 
-    def _stands(self, ask: Ask, reserve: Reserve, duration_s: float) -> bool:
+    def _stands(self, wanted: PlacementRequest, reserve: Reserve, duration_s: float) -> bool:
         """Whether what was promised is still there at its time."""
         start, end = reserve.start_at, reserve.start_at + duration_s
-        return still_there(self.draft, ask, reserve.placement, lambda name: self.timeline.window(name, start, end))
+        return still_there(self.draft, wanted, reserve.placement, lambda name: self.timeline.window(name, start, end))
 
-    def _keep(self, job: Job, ask: Ask, misfit: Misfit, nodes: tuple[str, ...] | None) -> None:
-        self.draft.keep(Keeping(job.id, job.spec.request, misfit.cause in HOST_CAUSES, nodes, ask.shut))
+    def _keep(self, job: Job, wanted: PlacementRequest, misfit: Misfit, nodes: tuple[str, ...] | None) -> None:
+        self.draft.set_aside(
+            BlockedJob(job.id, job.spec.request, misfit.cause in HOST_CAUSES, nodes, wanted.closed_pools)
+        )
 
-    def _hold(self, job: Job, ask: Ask, misfit: Misfit, policy: Policy) -> Hold:
+    def _hold(self, job: Job, wanted: PlacementRequest, misfit: Misfit, policy: Policy) -> Hold:
         """Why the job has no place: resources, or only what is promised to or kept for those ahead."""
         position = self.turns.position()
-        free: Placement | Misfit | None = self._full.get(_shape(ask))
+        free: Placement | Misfit | None = self._full.get(_shape(wanted))
         if free is None:
-            free = misfit if self.draft.unpromised else self._choose(ask.regardless(), policy)
+            free = misfit if self.draft.all_open else self._choose(wanted.ignoring_promises(), policy)
         if isinstance(free, Misfit):
             # What is free only becomes less in a cycle: the next of this shape need not look again.
-            self._full[_shape(ask)] = free
+            self._full[_shape(wanted)] = free
             return Hold(job.id, WaitReason.RESOURCES, position, misfit=free)
-        keeper = self.draft.keeper(free)
-        if keeper is not None:
-            return Hold(job.id, WaitReason.PRIORITY, position, behind=keeper, misfit=misfit)
+        ahead = self.draft.set_aside_for(free)
+        if ahead is not None:
+            return Hold(job.id, WaitReason.PRIORITY, position, behind=ahead, misfit=misfit)
         promised = (self._blocked.get(job.spec.queue), *self._blocked.values(), *self._promised)
         behind = next((ahead for ahead in promised if ahead is not None), None)
         return Hold(job.id, WaitReason.RESERVATION, position, behind=behind, misfit=misfit)
 
 
-def _shape(ask: Ask) -> Shape:
-    return ask.request, ask.speeds, ask.shut
+def _shape(wanted: PlacementRequest) -> Shape:
+    return wanted.request, wanted.speeds, wanted.closed_pools

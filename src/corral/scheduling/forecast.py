@@ -26,7 +26,7 @@ MakePlanner = Callable[[View], Planner]
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedStart:
     """When a job will start (Unix seconds) and on what, or the job without an end in sight that it depends on.
 
     `certainty` says what that start is, None where there is none. `evictions` are what makes room for it then.
@@ -41,9 +41,9 @@ class Expected:
     at_once: bool = False
 
 
-def foresee(
+def expected_starts(
     view: View, now: float, wanted: Collection[str], *, planner: MakePlanner = Planner, looks: int = LOOKS
-) -> dict[str, Expected]:
+) -> dict[str, ExpectedStart]:
     """The expected starts of the wanted jobs, if nothing else is submitted and every job takes as long as estimated.
 
     One that is being stopped to make room is told when it starts again. A job that nobody can tell of is in the answer
@@ -54,11 +54,11 @@ def foresee(
     missing = set(wanted)
     while future.looks < looks:
         missing -= future.decide()
-        if not missing or not future.go_on():
+        if not missing or not future.head_started():
             break
     starts = {job_id: one for job_id in wanted if (one := future.start_of(job_id)) is not None}
     unknown = {} if future.more else {job_id: future.depends_on(job_id) for job_id in sorted(missing)}
-    return {job_id: starts.get(job_id) or Expected(depends_on=unknown.get(job_id)) for job_id in wanted}
+    return {job_id: starts.get(job_id) or ExpectedStart(depends_on=unknown.get(job_id)) for job_id in wanted}
 
 
 class _Future:
@@ -68,7 +68,7 @@ class _Future:
         self._planner = planner
         self._now = now
         self._moments: list[tuple[float, int, str, str | None]] = []
-        self.starts: dict[str, Expected] = {}
+        self.starts: dict[str, ExpectedStart] = {}
         self.looks = 0
         self._attempts = 0
         self._evictions: dict[str, list[Evict]] = {}
@@ -103,13 +103,13 @@ class _Future:
                 self._note_promises(plan)
                 return started
 
-    def start_of(self, job_id: str) -> Expected | None:
+    def start_of(self, job_id: str) -> ExpectedStart | None:
         """When and how a job starts: as it was promised, unless something else is to be expected; None: it does not."""
         expected, promise = self.starts.get(job_id), (self._promises or {}).get(job_id)
         if promise is None or (expected is not None and abs((expected.start_at or 0.0) - promise.start_at) > MOMENT_S):
             return expected
         placement = promise.placement if expected is None else expected.placement
-        return Expected(promise.start_at, placement=placement, certainty=Certainty.PROMISE)
+        return ExpectedStart(promise.start_at, placement=placement, certainty=Certainty.PROMISE)
 
     def _note_promises(self, plan: Plan) -> None:
         """What was promised when the future was now."""
@@ -121,7 +121,7 @@ class _Future:
                 if one.job_id in waiting and certainty(self._planner.view, one, self._now) is Certainty.PROMISE
             }
 
-    def go_on(self) -> bool:
+    def head_started(self) -> bool:
         """Go to the next moment at which something ends or a pause is over; False when there is none."""
         if not self._moments:
             return False
@@ -170,7 +170,7 @@ class _Future:
         run_s = run_estimate_s(job, self._planner.view.durations)
         evictions = tuple(self._evictions.pop(job.id, ()))
         at_once = self._promises is None and not evictions
-        expected = Expected(self._now, None, start.placement, Certainty.EXPECTATION, evictions, at_once)
+        expected = ExpectedStart(self._now, None, start.placement, Certainty.EXPECTATION, evictions, at_once)
         self.starts.setdefault(job.id, expected)
         self._attempts += 1
         allocation = Allocation(

@@ -16,17 +16,17 @@ from corral.model.run_history import spent_since
 from corral.model.view import View, ViewDraft
 from corral.scheduling.cycle import Cycle
 from corral.scheduling.evicting.preemption import Preemption
-from corral.scheduling.evicting.time_slicing import Rotation, due
+from corral.scheduling.evicting.time_slicing import TimeSlices, due
 from corral.scheduling.evicting.victims import Running
-from corral.scheduling.placing.worth.arrival_mix import Mix
+from corral.scheduling.placing.worth.arrival_mix import ArrivalMix
 from corral.scheduling.policy import DEFAULT, POLICIES, Backfill, Policy, policy_of
 from corral.scheduling.promising.run_time import expected_end, run_estimate_s
-from corral.scheduling.queueing.admission import Admission, Books, Scope, UsedSeconds, weighted_holding
+from corral.scheduling.queueing.admission import Admission, Books, Scope, UsedSeconds, weighted_usage
 from corral.scheduling.queueing.demand import Demands
 from corral.scheduling.queueing.fair_share import FairShare
 from corral.scheduling.queueing.order import OrderContext, Ranking
 from corral.scheduling.queueing.pools import Pools
-from corral.scheduling.queueing.waiting import Turns, Waiting
+from corral.scheduling.queueing.waiting import Turns, WaitingJobs
 from corral.scheduling.state.capacity import Capacity
 from corral.scheduling.state.draft import Choose, Draft, FitMemo
 from corral.scheduling.state.timeline import SAME_MOMENT_S, Release, Timeline
@@ -66,7 +66,7 @@ class Planner:
         self._policies = policies
         self._scores = scores
         self._prices = prices
-        self._mix = Mix()
+        self._mix = ArrivalMix()
         self._capacity = Capacity(self._source)
         self._demands = Demands(self._capacity)
         self._memo = FitMemo()
@@ -123,7 +123,7 @@ class Planner:
     def _line_up(self) -> None:
         """Put every job into its queue, and book what is held, by the queues that the view has now."""
         self._policy_of: dict[str, Policy] = {}
-        self._waiting = Waiting(self._ranking_of)
+        self._waiting = WaitingJobs(self._ranking_of)
         self._books = Books(self.view.queues)
         self._live: dict[str, Job] = {}
         self._ends: list[tuple[float, str]] = []
@@ -146,13 +146,13 @@ class Planner:
         if evictions:
             return Plan(view.version, evictions=evictions, complete=False)
         preemption = Preemption(view, self._policy_of, admission, self._running, pools)
-        holding = weighted_holding(admission, view.queues)
+        holding = weighted_usage(admission, view.queues)
         # A promise that is kept for good is not to be put off by a moment either.
         keeps_all = any(policy.backfill is Backfill.CONSERVATIVE for policy in self._policy_of.values())
         cycle = Cycle(
             version=view.version,
             jobs=view.jobs,
-            turns=Turns(self._waiting.lines, view.jobs, context, holding, preemption.foremost),
+            turns=Turns(self._waiting.lines, view.jobs, context, holding, preemption.may_go_first),
             context=context,
             policy_of=self._policy_of,
             admission=admission,
@@ -261,7 +261,7 @@ class Planner:
                 had = due((one for one in self._running() if one.job.spec.queue == queue), policy, context.now)
                 if had:
                     waiting = line.in_order(self.view.jobs, context)
-                    rotation = Rotation(draft, line.ranking, context, self.view.jobs, policy, admission, pools)
+                    rotation = TimeSlices(draft, line.ranking, context, self.view.jobs, policy, admission, pools)
                     evictions += rotation.evictions(waiting, had)
         return tuple(evictions)
 

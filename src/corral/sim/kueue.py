@@ -112,9 +112,11 @@ def _refuse_unsound(data: Mapping[str, Any]) -> None:
     for cohort in data["cohorts"]:
         copies = _whole(cohort, "count", cohort["className"])
         groups = [(group, f"{cohort['className']}, {group['className']}") for group in cohort["queuesSets"]]
-        lent = sum(_whole(group, "count", who) * _whole(group, "nominalQuota", who) for group, who in groups)
+        lending_pools = sum(_whole(group, "count", who) * _whole(group, "nominalQuota", who) for group, who in groups)
         for group, who in groups:
-            most = min(lent, group["nominalQuota"] + _whole({"borrowingLimit": 0, **group}, "borrowingLimit", who))
+            most = min(
+                lending_pools, group["nominalQuota"] + _whole({"borrowingLimit": 0, **group}, "borrowingLimit", who)
+            )
             for some in group["workloadsSets"]:
                 each = _whole(some, "count", who)
                 workloads += copies * group["count"] * each * len(some["workloads"])

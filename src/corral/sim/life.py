@@ -117,7 +117,7 @@ def simulate(*, gpus: int, jobs: int, seed: int) -> dict[str, Any]:
         life = _Life(Home(Path(directory)), gpus, seed)
         try:
             while len(life.acknowledged) < jobs:
-                life.go_on()
+                life.head_started()
             life.run_out()
         finally:
             life.server.close()
@@ -154,7 +154,7 @@ class _Life:
     def __post_init__(self) -> None:
         self.server = LiveServer(self.home, self.runtime, self._observed())
 
-    def go_on(self) -> None:
+    def head_started(self) -> None:
         """Let one thing happen, and look at the promises."""
         names, weights = zip(*DEEDS, strict=True)
         # Each with draws of its own: what it finds is up to a server's threads, and moves nothing that comes after it.

@@ -27,7 +27,7 @@ from corral.scheduling.placing.fragmentation import Fragmentation
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import Backfill, Policy
 from corral.scheduling.queueing.order import FCFS
-from corral.scheduling.state.columns import Columns, NodeRow, Rows, Shape, Taking
+from corral.scheduling.state.columns import Columns, NodeRow, RowGrant, Rows, Shape
 from corral.sim.engine import inventory
 from corral.sim.packing import scores_for
 from corral.sim.reading import text_of
@@ -220,11 +220,11 @@ class _Run:
             shape = self._shapes[request] = Shape(request, self._columns)
         return bool(shape.fits(self._columns, self._everywhere)[1].any())
 
-    def _taking(self, member: Member) -> Taking:
+    def _taking(self, member: Member) -> RowGrant:
         slots = tuple(self._slots[grant.uuid] for grant in member.grants)
         share_milli = member.grants[0].share_milli if member.grants else 0
         row = self._columns.rows[member.node]
-        return Taking(row, slots, share_milli, (0,) * len(slots), member.cpu_milli, member.host_memory_mib)
+        return RowGrant(row, slots, share_milli, (0,) * len(slots), member.cpu_milli, member.host_memory_mib)
 
     def _mean_pct(self, milli: Sequence[float]) -> float | None:
         return round(100 * sum(milli) / len(milli) / self._capacity, 4) if milli else None

@@ -8,25 +8,25 @@ import numpy as np
 from corral.model.errors import Refused, nearest
 from corral.model.job import Request
 from corral.scheduling.placing.fragmentation import Fragmentation
-from corral.scheduling.placing.packing import SCORES, Board, ScoreMaker
+from corral.scheduling.placing.packing import SCORES, ScoreMaker, ScoringState
 from corral.scheduling.placing.ranking import Placer
-from corral.scheduling.placing.scores import BestFit, Floats, Options, Pack, Score, Tries, spread
+from corral.scheduling.placing.scores import BestFit, Floats, Granularity, Options, Pack, Score, spread
 from corral.scheduling.placing.worth.learner import Learner
-from corral.scheduling.placing.worth.values import Prices, Value
-from corral.scheduling.state.columns import Columns, Taking
+from corral.scheduling.placing.worth.values import Prices, WorthScore
+from corral.scheduling.state.columns import Columns, RowGrant
 
-Mix = Sequence[tuple[Request, int]]
+ArrivalMix = Sequence[tuple[Request, int]]
 """The workload to be expected, which FGD must be told and `corral` learns: requests, each with how often it comes."""
 
 
-def scores_for(policy: str, mix: Mix, seed: int) -> Mapping[str, ScoreMaker]:
+def scores_for(policy: str, mix: ArrivalMix, seed: int) -> Mapping[str, ScoreMaker]:
     """What a planner is to rank nodes by under a placement policy. Raises Refused for a name that is none."""
     plain = _plain_scores(mix, seed)
     _refuse_unknown(policy, plain)
     return {"corral": SCORES["corral"], **{name: _on_a_board(make) for name, make in plain.items()}}
 
 
-def chooser(policy: str, columns: Columns, mix: Mix, seed: int) -> "Chooser":
+def chooser(policy: str, columns: Columns, mix: ArrivalMix, seed: int) -> "Chooser":
     """The placement policy of this name over the columns. Raises Refused for a name that is none."""
     plain = _plain_scores(mix, seed)
     _refuse_unknown(policy, plain)
@@ -39,7 +39,7 @@ class Chooser:
     def __init__(self, columns: Columns, score: Score) -> None:
         self._placer = Placer(columns, score)
 
-    def choose(self, request: Request) -> Taking | None:
+    def choose(self, request: Request) -> RowGrant | None:
         """The place for one member, None when it fits nowhere."""
         return self._placer.best(request)
 
@@ -52,7 +52,7 @@ class _Learning(Chooser):
 
     def __init__(self, columns: Columns) -> None:
         self._learner = Learner(columns)
-        self._value = Value(columns, self._learner.first())
+        self._value = WorthScore(columns, self._learner.first())
         super().__init__(columns, self._value)
 
     def learn(self, request: Request) -> None:
@@ -69,7 +69,7 @@ class Random:
 
     seed: int
     version: int = 0
-    tries: Tries = Tries.NODES
+    granularity: Granularity = Granularity.NODES
     _random: np.random.Generator = field(init=False)
 
     def __post_init__(self) -> None:
@@ -80,7 +80,7 @@ class Random:
         return self._random.random(len(options.rows))
 
 
-def _plain_scores(mix: Mix, seed: int) -> dict[str, Callable[[Columns], Score]]:
+def _plain_scores(mix: ArrivalMix, seed: int) -> dict[str, Callable[[Columns], Score]]:
     return {
         "fgd": lambda columns: Fragmentation(columns, mix),
         "best-fit": lambda _: BestFit(largest_cpu_milli=128_000, largest_gpu_milli=8_000),
@@ -91,7 +91,7 @@ def _plain_scores(mix: Mix, seed: int) -> dict[str, Callable[[Columns], Score]]:
 
 
 def _on_a_board(make: Callable[[Columns], Score]) -> ScoreMaker:
-    def made(board: Board, _prices: Prices | None) -> Score:
+    def made(board: ScoringState, _prices: Prices | None) -> Score:
         return make(board.columns)
 
     return 1.0, made

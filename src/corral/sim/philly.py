@@ -17,7 +17,7 @@ from corral.model.device import Node
 from corral.model.errors import Refused
 from corral.model.job import Job, JobSpec, Request
 from corral.model.plan import Plan
-from corral.scheduling.forecast import Expected, foresee
+from corral.scheduling.forecast import ExpectedStart, expected_starts
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import Backfill, Prefer, backfill_named, policy_named
 from corral.scheduling.queueing.order import HOUR_S
@@ -61,7 +61,7 @@ class Foretold:
         self._works = works
         self._arrived = 0
         self._every = every
-        self._told: dict[str, Expected] = {}
+        self._told: dict[str, ExpectedStart] = {}
 
     def watch(self, now: float, plan: Plan) -> None:
         """Only jobs that have just come are asked about."""
@@ -70,7 +70,7 @@ class Foretold:
             job_id = self._works[self._arrived].job.id
             self._arrived += 1
             if self._arrived % self._every == 0 and job_id not in started:
-                expected = foresee(self._planner.view, now, [job_id], planner=self._planner.like)
+                expected = expected_starts(self._planner.view, now, [job_id], planner=self._planner.like)
                 self._told[job_id] = expected[job_id]
 
     def report(self) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 from corral.model.fit import NodeState, Slot
 from corral.model.job import Request
 from corral.model.units import MILLI_PER_DEVICE
-from corral.scheduling.state.columns import Columns, NodeRow, Taking
+from corral.scheduling.state.columns import Columns, NodeRow, RowGrant
 from corral.sim.openb import shipped_trace, target_mix
 from corral.sim.packing import chooser
 
@@ -72,7 +72,7 @@ class _Fleet:
         self._pods = [pod for pod in pods if pod.devices <= gpus_per_node]
         self._random = np.random.default_rng(SEED)
         self._drawn: list[int] = []
-        self._running: list[Taking] = []
+        self._running: list[RowGrant] = []
         self._columns = Columns([_node(number, gpus_per_node) for number in range(nodes)])
         self._chooser = chooser(policy, self._columns, target_mix(pods), SEED)
 

@@ -16,7 +16,7 @@ from corral.scheduling.placing.node_by_node import choose
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import POLICIES, Policy
 from corral.scheduling.queueing.order import Order
-from corral.scheduling.state.draft import Ask, draft_of
+from corral.scheduling.state.draft import PlacementRequest, draft_of
 from tests.scheduling.lab import T0, box, job, observed, started, started_ids, submitted
 
 URGENT = Queue("default", preempts=True)
@@ -187,7 +187,9 @@ def test_whoever_is_ended_is_less_urgent_and_their_end_makes_room(
         draft = draft_of(view)
         for eviction in plan.evictions:
             draft.give(view.allocations[f"{eviction.job_id}.1"].placement.members)
-        assert not isinstance(choose(draft, Ask(view.jobs[plan.evictions[0].for_job_id].spec.request)), Misfit)
+        assert not isinstance(
+            choose(draft, PlacementRequest(view.jobs[plan.evictions[0].for_job_id].spec.request)), Misfit
+        )
 
 
 def test_what_room_was_made_for_does_not_go_to_whoever_made_it() -> None:

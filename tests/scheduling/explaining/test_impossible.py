@@ -15,7 +15,7 @@ from corral.model.submission import Submission
 from corral.model.view import View
 from corral.scheduling.explaining.impossible import impossible, refuse_impossible
 from corral.scheduling.planner import Planner
-from corral.scheduling.queueing.pools import shut_pools
+from corral.scheduling.queueing.pools import closed_pools_of
 from tests.scheduling.lab import H100, T0, box, job, observed, started, submitted, view_of
 
 LABELLED = View().advance(
@@ -157,9 +157,9 @@ POOLED = replace(HERE, pools={"own": Pool("own", ("GPU-box-0", "GPU-box-1"), use
 
 
 def test_what_only_a_pool_of_others_could_serve_is_refused_with_what_is_left() -> None:
-    shut = shut_pools(POOLED, "alice", "default")
-    assert (shut, shut_pools(POOLED, "eve", "default")) == (("own",), ())
-    assert impossible(POOLED, Request(devices=7), shut=shut) == (
+    closed_pools = closed_pools_of(POOLED, "alice", "default")
+    assert (closed_pools, closed_pools_of(POOLED, "eve", "default")) == (("own",), ())
+    assert impossible(POOLED, Request(devices=7), closed_pools=closed_pools) == (
         "too few GPUs are left beside pool own, which is set apart for others; the most you can ask for is --gpus 6"
     )
-    assert impossible(POOLED, Request(devices=6), shut=shut) is None
+    assert impossible(POOLED, Request(devices=6), closed_pools=closed_pools) is None

@@ -14,14 +14,14 @@ from corral.model.queue import Pool, Queue
 from corral.model.submission import Submission
 from corral.model.view import View
 from corral.scheduling.explaining.phrases import flags_of, need_of
-from corral.scheduling.explaining.why import Explanation, HoldIndex, ended_sentence, explain, forecast
+from corral.scheduling.explaining.why import HoldIndex, WaitExplanation, ended_sentence, explain, forecast
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import POLICIES, Policy
 from corral.scheduling.queueing.order import Order
 from tests.scheduling.lab import T0, box, job, observed, started, submitted, view_of
 
 
-def told(view: View, number: int, now: float = T0) -> Explanation:
+def told(view: View, number: int, now: float = T0) -> WaitExplanation:
     plan = Planner(view).plan(now)
     one = view.jobs[str(number)]
     return explain(view, one, HoldIndex(plan, view).of(one), now, plan=plan)

@@ -19,7 +19,7 @@ from corral.scheduling.placing.packing import SCORES, Packer
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import DEFAULT, SCORE_NAMES, Policy
 from corral.scheduling.state.capacity import Capacity
-from corral.scheduling.state.draft import Ask, Draft, FitMemo, Keeping
+from corral.scheduling.state.draft import BlockedJob, Draft, FitMemo, PlacementRequest
 from tests.scheduling.lab import T0, box, ended, idle, job, observed, started, started_ids, submitted, view_of
 
 NODES = (box("a", 4), box("b", 2, cpus=8), box("c", 4, model="Tesla T4", memory_mib=15_360))
@@ -45,12 +45,12 @@ def test_a_place_is_found_exactly_when_the_plain_search_finds_one(
 ) -> None:
     draft = Draft(CAPACITY, FitMemo())
     if kept:
-        draft.keep(Keeping("1", Request(devices=2, models=("T4",)), False))
+        draft.set_aside(BlockedJob("1", Request(devices=2, models=("T4",)), False))
     for request, ask_all in wishes:
-        ask = Ask(request, kept=not ask_all)
-        plainly, found = choose(draft, ask), PACKERS[score].choose(draft, ask)
+        wanted = PlacementRequest(request, respects_promises=not ask_all)
+        plainly, found = choose(draft, wanted), PACKERS[score].choose(draft, wanted)
         assert isinstance(found, Placement) == isinstance(plainly, Placement)
-        if isinstance(found, Placement) and ask.kept:
+        if isinstance(found, Placement) and wanted.respects_promises:
             draft.take(found.members, job=job(9, name="x"))
             assert min(slot.free_milli for node in NODES for slot in draft.free(node.name).slots) >= 0
 

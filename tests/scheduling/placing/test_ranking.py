@@ -13,8 +13,8 @@ from corral.scheduling.placing.fragmentation import Fragmentation
 from corral.scheduling.placing.ranking import Placer
 from corral.scheduling.placing.scores import BestFit, Pack, Score, spread
 from corral.scheduling.placing.worth.learner import Learner
-from corral.scheduling.placing.worth.values import Prices, Value
-from corral.scheduling.state.columns import Columns, NodeRow, Taking
+from corral.scheduling.placing.worth.values import Prices, WorthScore
+from corral.scheduling.state.columns import Columns, NodeRow, RowGrant
 from tests.scheduling.fleet import fleets, free, requests, rows, shares
 
 MIX = [(Request(share_milli=190, cpu_milli=500), 3), (Request(cpu_milli=8000), 2), (Request(devices=2), 1)]
@@ -30,7 +30,7 @@ def prices() -> Prices:
 def score(name: str, columns: Columns) -> Score:
     """The score of this name over the columns, its memory fresh."""
     if name == "value":
-        return Value(columns, prices())
+        return WorthScore(columns, prices())
     plain: dict[str, Score] = {
         "fragmentation": Fragmentation(columns, MIX),
         "best-fit": BestFit(128_000, 8_000),
@@ -47,7 +47,7 @@ def test_a_warm_placer_answers_as_a_cold_one(
 ) -> None:
     columns = Columns(fleet)
     warm = Placer(columns, score(name, columns))
-    held: list[Taking] = []
+    held: list[RowGrant] = []
     for request, ends in wishes:
         found = warm.best(request)
         cold = Columns([NodeRow(n.name, n.uuids, columns.state(row)) for row, n in enumerate(fleet)])

@@ -8,21 +8,21 @@ from hypothesis import strategies as st
 
 from corral.model.job import Job
 from corral.scheduling.queueing.order import ORDERS, Order, OrderContext, Rank, Ranking, fair_share
-from corral.scheduling.queueing.waiting import Turns, Waiting
+from corral.scheduling.queueing.waiting import Turns, WaitingJobs
 from tests.scheduling.lab import T0, job
 
 NOW = OrderContext(T0)
 
 
-def waiting(order: str, *jobs: Job) -> Waiting:
-    found = Waiting(lambda _: Ranking(ORDERS[order]))
+def waiting(order: str, *jobs: Job) -> WaitingJobs:
+    found = WaitingJobs(lambda _: Ranking(ORDERS[order]))
     for one in jobs:
         found.follow(one, NOW)
     found.wake(NOW)
     return found
 
 
-def turns(lines: Waiting, *jobs: Job) -> Turns:
+def turns(lines: WaitingJobs, *jobs: Job) -> Turns:
     return Turns(lines.lines, {one.id: one for one in jobs}, NOW, lambda _: 0.0)
 
 
@@ -30,7 +30,7 @@ def drained(some: Turns) -> list[str]:
     ids = []
     while (job_id := some.head()) is not None:
         ids.append(job_id)
-        some.go_on()
+        some.head_started()
     return ids
 
 
@@ -49,7 +49,7 @@ def test_a_closed_group_has_no_more_turns() -> None:
     jobs = [job(1, 2), job(2, 2), job(3, 1), job(4, 2)]
     some = turns(waiting("fcfs", *jobs), *jobs)
     assert some.head() == "1"
-    some.close_group()
+    some.skip_group()
     assert drained(some) == ["3"]
 
 
@@ -57,7 +57,7 @@ def test_a_closed_queue_has_no_more_turns() -> None:
     jobs = [job(1), job(2, queue="other"), job(3)]
     some = turns(waiting("fcfs", *jobs), *jobs)
     assert some.head() == "1"
-    some.close_queue()
+    some.skip_queue()
     assert drained(some) == ["2"]
 
 
@@ -65,7 +65,7 @@ def test_who_is_passed_by_leaves_the_next_of_the_group_its_turn() -> None:
     jobs = [job(1, 2), job(2, 2)]
     some = turns(waiting("fcfs", *jobs), *jobs)
     some.head()
-    some.pass_by()
+    some.skip_head()
     assert (some.head(), some.position()) == ("2", 2)
 
 
@@ -73,7 +73,7 @@ def test_places_count_those_ahead_that_do_not_start() -> None:
     jobs = [job(1), job(2, 2), job(3)]
     some = turns(waiting("fcfs", *jobs), *jobs)
     some.head()
-    some.go_on()
+    some.head_started()
     assert (some.head(), some.position()) == ("2", 1)
 
 
@@ -81,7 +81,7 @@ def test_from_the_first_block_on_the_shortest_may_have_their_turns_first() -> No
     jobs = [job(1, 4, time_limit_s=9), job(2, 1, time_limit_s=5), job(3, 1, time_limit_s=1), job(4, 2)]
     some = turns(waiting("fcfs", *jobs), *jobs)
     assert some.head() == "1"
-    some.close_group()
+    some.skip_group()
     some.shortest_first("default")
     assert drained(some) == ["3", "2", "4"]
 
@@ -157,9 +157,9 @@ def test_shares_move_with_every_start_as_if_everybody_were_ranked_anew(
         del left[anew[0].id]
         if starts_now:
             shares.started(anew[0])
-            some.go_on()
+            some.head_started()
         else:
-            some.pass_by()
+            some.skip_head()
 
 
 def test_a_start_under_fair_share_does_not_rank_everybody_anew() -> None:
@@ -171,7 +171,7 @@ def test_a_start_under_fair_share_does_not_rank_everybody_anew() -> None:
         return fair_share(one, context)
 
     jobs = {str(n): job(n, user=f"user-{n % 20}", name=f"job-{n}") for n in range(1, 401)}
-    lines = Waiting(lambda _: Ranking(Order("counted", counted, alike=True)))
+    lines = WaitingJobs(lambda _: Ranking(Order("counted", counted, alike=True)))
     for one in jobs.values():
         lines.follow(one, NOW)
     shares, before = Shares(), ranked
@@ -180,5 +180,5 @@ def test_a_start_under_fair_share_does_not_rank_everybody_anew() -> None:
         head = some.head()
         assert head is not None
         shares.started(jobs[head])
-        some.go_on()
+        some.head_started()
     assert ranked - before < 400 + 200 * 10

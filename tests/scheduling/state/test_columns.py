@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from corral.model.fit import Fit, NodeState, fit
 from corral.model.job import Request
-from corral.scheduling.state.columns import Columns, NodeRow, Shape, Taking, Touched
+from corral.scheduling.state.columns import Columns, NodeRow, RowChanges, RowGrant, Shape
 from tests.scheduling.fleet import fleets, free, requests, rows, states
 
 
@@ -52,7 +52,7 @@ def test_a_shape_learns_the_kinds_that_came_after_it(fleet: list[NodeRow], state
 def test_what_is_taken_is_gone_and_what_is_given_back_is_there_again() -> None:
     columns = Columns(rows(free(2, cpu=4000)))
     before = columns.state(0)
-    taking = Taking(0, (1,), 250, (0,), 1000, 2048)
+    taking = RowGrant(0, (1,), 250, (0,), 1000, 2048)
     columns.take(taking)
     after = columns.state(0)
     assert [slot.free_milli for slot in after.slots] == [1000, 750]
@@ -64,13 +64,13 @@ def test_what_is_taken_is_gone_and_what_is_given_back_is_there_again() -> None:
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 2), st.booleans()), max_size=12))
 def test_a_rollback_undoes_everything_since_its_mark_and_nothing_before(steps: list[tuple[int, int, bool]]) -> None:
     columns = Columns(rows(free(3), free(3)))
-    columns.take(Taking(0, (0,), 300, (0,), 10, 1))
+    columns.take(RowGrant(0, (0,), 300, (0,), 10, 1))
     outer_state = [columns.state(0), columns.state(1)]
     outer = columns.mark()
     for row, slot, undone in steps:
         before = columns.state(row)
         inner = columns.mark() if undone else None
-        columns.take(Taking(row, (slot,), 10, (0,), 1, 1))
+        columns.take(RowGrant(row, (slot,), 10, (0,), 1, 1))
         assert columns.state(row).cpu_milli == before.cpu_milli - 1
         if inner is not None:
             columns.rollback(inner)
@@ -80,23 +80,23 @@ def test_a_rollback_undoes_everything_since_its_mark_and_nothing_before(steps: l
 
 
 def test_a_reader_hears_of_every_row_touched_since_it_last_asked() -> None:
-    touched = Touched(4)
-    place = touched.place
+    changed_rows = RowChanges(4)
+    place = changed_rows.place
     for row in (1, 2, 1):
-        touched.add(row)
-    assert sorted(set(touched.since(place).tolist())) == [1, 2]  # type: ignore[union-attr]
-    assert touched.since(touched.place).tolist() == []  # type: ignore[union-attr]
+        changed_rows.add(row)
+    assert sorted(set(changed_rows.since(place).tolist())) == [1, 2]  # type: ignore[union-attr]
+    assert changed_rows.since(changed_rows.place).tolist() == []  # type: ignore[union-attr]
 
 
 @given(st.lists(st.integers(0, 40), max_size=60), st.integers(0, 60))
 def test_a_reader_is_told_all_it_missed_or_that_it_missed_too_much(added: list[int], seen: int) -> None:
-    touched = Touched(8)
+    changed_rows = RowChanges(8)
     for row in added[:seen]:
-        touched.add(row)
-    place = touched.place
+        changed_rows.add(row)
+    place = changed_rows.place
     for row in added[seen:]:
-        touched.add(row)
-    missed = touched.since(place)
+        changed_rows.add(row)
+    missed = changed_rows.since(place)
     assert missed is None if len(added[seen:]) > 8 else missed is not None and missed.tolist() == added[seen:]
 
 

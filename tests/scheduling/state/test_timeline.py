@@ -59,7 +59,7 @@ def built(running: list[Span], reserved: list[tuple[float, int, int, int]]) -> t
     timeline = Timeline(0.0, lambda _: state(running), lambda _: releases, slots_of)
     spans = list(running)
     for start, length, slot, cpus in reserved:
-        timeline.reserve(member(slot, cpus), start, start + length)
+        timeline.promise(member(slot, cpus), start, start + length)
         spans.append((start, start + length, slot, cpus))
     return timeline, spans
 
@@ -92,8 +92,8 @@ def test_a_promise_that_is_taken_back_leaves_no_trace(
     running: list[Span], reserved: list[tuple[float, int, int, int]]
 ) -> None:
     timeline, spans = built(running, reserved)
-    timeline.reserve(member(0, 1), 3.0, 7.0)
-    timeline.cancel(member(0, 1), 3.0, 7.0)
+    timeline.promise(member(0, 1), 3.0, 7.0)
+    timeline.withdraw(member(0, 1), 3.0, 7.0)
     for moment in range(15):
         assert timeline.window("box", moment, moment + 1) == least(spans, moment, moment + 1)
 

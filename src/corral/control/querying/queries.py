@@ -34,7 +34,7 @@ from corral.model.view import View
 from corral.ports.ledger import JobQuery, Ledger
 from corral.ports.telemetry import Telemetry
 from corral.scheduling.explaining.why import HoldIndex, ended_sentence, explain, forecast, wait_reason
-from corral.scheduling.forecast import Expected, MakePlanner, foresee
+from corral.scheduling.forecast import ExpectedStart, MakePlanner, expected_starts
 from corral.scheduling.planner import Planner
 from corral.wire import to_plain
 
@@ -96,7 +96,7 @@ class Queries:
         rows = [self._row(job) for job in found]
         if starts:
             waiting = [row.id for row in rows if row.phase is Phase.PENDING]
-            expected = foresee(self._ledger.view(), self._clock.now(), waiting, planner=self._planner)
+            expected = expected_starts(self._ledger.view(), self._clock.now(), waiting, planner=self._planner)
             rows = [_expecting(row, expected[row.id]) if row.id in expected else row for row in rows]
         return in_wall_time(rows, self._clock), found[-1].sequence if more else None
 
@@ -173,9 +173,9 @@ class Queries:
         """What became of a job that waits no longer; when one that makes room for another goes on."""
         allocation = view.allocations.get(job.allocation_id or "")
         trouble = self._trouble(job.allocation_id or "")
-        again = Expected()
+        again = ExpectedStart()
         if job.phase is Phase.STOPPING and job.stop_reason is Phase.PENDING:
-            again = foresee(view, now, [job.id], planner=self._planner)[job.id]
+            again = expected_starts(view, now, [job.id], planner=self._planner)[job.id]
         return Explanation(
             job.id,
             job.phase,
@@ -288,7 +288,7 @@ def _stand_in(submission: Submission, user: str) -> Job:
     return Job("", 0, spec, 0.0, array_index=index)
 
 
-def _expecting(row: JobRow, expected: Expected) -> JobRow:
+def _expecting(row: JobRow, expected: ExpectedStart) -> JobRow:
     """The row with what was foreseen; what it has stays where nobody can tell more."""
     if expected.start_at is None:
         return row

@@ -9,7 +9,7 @@ from corral.model.fit import could_use, node_state
 from corral.model.job import Job, JobKind, Phase
 from corral.model.units import count_of, format_duration
 from corral.model.view import View
-from corral.scheduling.queueing.admission import parked
+from corral.scheduling.queueing.admission import ineligible
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ def _who_waits(view: View, allocation: Allocation, now: float) -> Job | None:
     waiting = (
         job
         for job in view.jobs.values()
-        if job.phase is Phase.PENDING and job.spec.request.devices and parked(job, now) is None
+        if job.phase is Phase.PENDING and job.spec.request.devices and ineligible(job, now) is None
     )
     for job in sorted(waiting, key=lambda one: (one.spec.priority, one.sequence)):
         wanted = job.spec.request.device_uuids

@@ -6,11 +6,18 @@ from dataclasses import dataclass, replace
 from corral.model.eviction import EvictionRule
 from corral.model.job import Job, Phase
 from corral.model.view import View
-from corral.scheduling.evicting.victims import Reason, Room, Running, harm, room, without
+from corral.scheduling.evicting.victims import (
+    EvictionPlan,
+    EvictionReason,
+    Running,
+    eviction_cost,
+    plan_evictions,
+    without,
+)
 from corral.scheduling.policy import Policy
 from corral.scheduling.queueing.admission import Admission, Scope
 from corral.scheduling.queueing.pools import Pools
-from corral.scheduling.state.draft import Ask, Draft
+from corral.scheduling.state.draft import Draft, PlacementRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +30,7 @@ class Preemption:
     running: Callable[[], list[Running]]
     pools: Pools
 
-    def make_room(self, draft: Draft, job: Job, ask: Ask, now: float) -> Room | None:
+    def make_room(self, draft: Draft, job: Job, wanted: PlacementRequest, now: float) -> EvictionPlan | None:
         """Whom to end for the first job of its queue that has no place, and what it then has; None in most clusters."""
         preempts = self.preempts(job.spec.queue)
         reclaims = self._reclaims(job)
@@ -31,27 +38,27 @@ class Preemption:
         if not preempts and not reclaims and not lends:
             return None
 
-        def reason(one: Running) -> Reason | None:
+        def reason(one: Running) -> EvictionReason | None:
             if self._spared(one, now):
                 return None
             if preempts and one.job.spec.priority > job.spec.priority:
                 words = f"job {job.id} has priority {job.spec.priority} and goes before {one.job.spec.priority}"
-                return Reason(EvictionRule.PRIORITY, words)
+                return EvictionReason(EvictionRule.PRIORITY, words)
             if reclaims and self._borrows(one.job, job.spec.queue):
                 return _takes_back(job, one)
             pool = self.pools.borrowed(one.job, one.allocation, lends)
             if pool is not None:
                 words = f"pool {pool} takes back for job {job.id} what it had lent to {one.job.spec.user}"
-                return Reason(EvictionRule.POOL_RECLAIM, words, pool)
+                return EvictionReason(EvictionRule.POOL_RECLAIM, words, pool)
             return None
 
         running = self.running()
-        owners = {one.job.id for one in running if self.pools.owns_any(one.job, ask.lent)}
-        found = room(draft, ask, running, lambda one: None if one.job.id in owners else reason(one), now)
+        owners = {one.job.id for one in running if self.pools.owns_any(one.job, wanted.lending_pools)}
+        found = plan_evictions(draft, wanted, running, lambda one: None if one.job.id in owners else reason(one), now)
         # An owner who is ended waits for what is lent, which the job then has not: it must do without.
-        return room(draft, ask.firmly(), running, reason, now) if found is None and owners else found
+        return plan_evictions(draft, wanted.without_lent(), running, reason, now) if found is None and owners else found
 
-    def take_back(self, draft: Draft, job: Job, ask: Ask, now: float) -> Room | None:
+    def take_back(self, draft: Draft, job: Job, wanted: PlacementRequest, now: float) -> EvictionPlan | None:
         """Whom to end for a job that a limit bars which others beside its queue have used up on loan, and what it has.
 
         None where that is not why it is barred, and if it would have no place even so. Who is stopping counts as gone.
@@ -59,7 +66,7 @@ class Preemption:
         running = self.running() if self._reclaims(job) else []
         gone = [one for one in running if one.job.phase is Phase.STOPPING]
         ended: list[Running] = []
-        for one in sorted(self._borrowers(running, job, now), key=lambda one: harm(one, now)):
+        for one in sorted(self._borrowers(running, job, now), key=lambda one: eviction_cost(one, now)):
             if not self._without([*gone, *ended])._bars(job):
                 break
             if self._without([*gone, *ended])._borrows(one.job, job.spec.queue):
@@ -69,10 +76,10 @@ class Preemption:
         for one in reversed(list(ended)):
             others = [other for other in ended if other is not one]
             ended = ended if self._without([*gone, *others])._bars(job) else others
-        found = self._without(ended).make_room(without(draft, ended), job, ask, now)
+        found = self._without(ended).make_room(without(draft, ended), job, wanted, now)
         if found is None:
             return None
-        return Room(found.placement, (*((one, _takes_back(job, one)) for one in ended), *found.evicted))
+        return EvictionPlan(found.placement, (*((one, _takes_back(job, one)) for one in ended), *found.evicted))
 
     def _borrowers(self, running: Iterable[Running], job: Job, now: float) -> list[Running]:
         return [
@@ -92,7 +99,7 @@ class Preemption:
         policy = self.policy_of.get(one.job.spec.queue)
         return policy is not None and now - one.allocation.created_at < policy.spared_s
 
-    def foremost(self, heads: Mapping[str, Job]) -> list[str]:
+    def may_go_first(self, heads: Mapping[str, Job]) -> list[str]:
         """The queues that no other goes before: whoever may have others ended for it has its turn before those others.
 
         Else what room was made for would go to whoever made it, who would be ended again, and so on for ever.
@@ -135,6 +142,6 @@ class Preemption:
         return beside and self.admission.held(Scope("queue", queue.name)).milli > queue.quota.share_milli
 
 
-def _takes_back(job: Job, one: Running) -> Reason:
+def _takes_back(job: Job, one: Running) -> EvictionReason:
     words = f"queue {job.spec.queue} takes back for job {job.id} what it had lent to {one.job.spec.queue}"
-    return Reason(EvictionRule.QUEUE_RECLAIM, words, job.spec.queue)
+    return EvictionReason(EvictionRule.QUEUE_RECLAIM, words, job.spec.queue)

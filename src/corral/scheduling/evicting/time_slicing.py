@@ -16,7 +16,7 @@ from corral.scheduling.policy import Policy
 from corral.scheduling.queueing.admission import Admission
 from corral.scheduling.queueing.order import OrderContext, Rank, Ranking
 from corral.scheduling.queueing.pools import Pools
-from corral.scheduling.state.draft import Ask, Draft
+from corral.scheduling.state.draft import Draft, PlacementRequest
 from corral.scheduling.state.timeline import changed
 
 WAITING_LOOKED_AT = 500
@@ -32,7 +32,7 @@ def due(running: Iterable[Running], policy: Policy, now: float) -> list[Running]
 
 
 @dataclass(frozen=True, slots=True)
-class Rotation:
+class TimeSlices:
     """One queue whose jobs share time, as it stands."""
 
     draft: Draft
@@ -61,19 +61,19 @@ class Rotation:
         winner: str | None = None
         for _, job_id in merge(waiting[:WAITING_LOOKED_AT], ranked):
             job = self.jobs[job_id]
-            ask = self.pools.ask(job, inf)
-            if any(self.pools.owns_any(one.job, ask.lent) for one in had):
-                ask = ask.firmly()  # an owner who makes room waits for what is lent
+            wanted = self.pools.placement_request(job, inf)
+            if any(self.pools.owns_any(one.job, wanted.lending_pools) for one in had):
+                wanted = wanted.without_lent()  # an owner who makes room waits for what is lent
             if job_id in running:
                 placement = running[job_id].allocation.placement
-                if admission.exceeded(job, placement) is None and _stays(ideal, running[job_id], ask, self.policy):
+                if admission.exceeded(job, placement) is None and _stays(ideal, running[job_id], wanted, self.policy):
                     admission.started(job, placement)
                 else:
                     evictions.append(self._evict(job_id, winner))
                 continue
             if admission.barrier(job) is not None:
                 continue
-            found = choose(ideal, ask, self.policy.prefer)
+            found = choose(ideal, wanted, self.policy.prefer)
             if isinstance(found, Placement):
                 ideal.take(found.members, inf, job)
                 admission.started(job, found)
@@ -88,15 +88,15 @@ class Rotation:
         return Evict(job_id, winner, words, EvictionRule.TIME_SLICE)
 
 
-def _stays(ideal: Draft, one: Running, ask: Ask, policy: Policy) -> bool:
+def _stays(ideal: Draft, one: Running, wanted: PlacementRequest, policy: Policy) -> bool:
     """Keep the job where it is if that is still free and nothing faster is; its place is taken in either case."""
     placement = one.allocation.placement
     stay = _free(ideal, placement)
-    if stay and not ask.speeds:
+    if stay and not wanted.speeds:
         ideal.take(placement.members, inf, one.job)
         return True
-    found = choose(ideal, ask, policy.prefer)
-    faster = isinstance(found, Placement) and _speed(ideal, ask, found) > _speed(ideal, ask, placement)
+    found = choose(ideal, wanted, policy.prefer)
+    faster = isinstance(found, Placement) and _speed(ideal, wanted, found) > _speed(ideal, wanted, placement)
     if stay and not faster:
         ideal.take(placement.members, inf, one.job)
         return True
@@ -114,9 +114,9 @@ def _free(ideal: Draft, placement: Placement) -> bool:
     return True
 
 
-def _speed(draft: Draft, ask: Ask, placement: Placement) -> float:
+def _speed(draft: Draft, wanted: PlacementRequest, placement: Placement) -> float:
     """The speed of the slowest device."""
     models = [
         draft.free(member.node).slots[index].model for member in placement.members for index in draft.slots_of(member)
     ]
-    return min((speed_on(ask.speeds, model) for model in models), default=1.0)
+    return min((speed_on(wanted.speeds, model) for model in models), default=1.0)

@@ -7,7 +7,7 @@ from corral.model.allocation import Allocation, Placement
 from corral.model.eviction import EvictionRule
 from corral.model.job import Job, JobKind, Phase
 from corral.scheduling.placing.node_by_node import choose
-from corral.scheduling.state.draft import Ask, Draft
+from corral.scheduling.state.draft import Draft, PlacementRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Running:
 
 
 @dataclass(frozen=True, slots=True)
-class Reason:
+class EvictionReason:
     """By which rule a running job may be ended for the one that wants room, and in words."""
 
     rule: EvictionRule
@@ -32,19 +32,21 @@ class Reason:
     lender: str | None = None
 
 
-ReasonFor = Callable[[Running], Reason | None]
+WhyEvict = Callable[[Running], EvictionReason | None]
 """Why a running job may be ended, None when it may not."""
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class EvictionPlan:
     """The place that a job has once those evicted, each with the reason, and those that are stopping are gone."""
 
     placement: Placement
-    evicted: tuple[tuple[Running, Reason], ...] = ()
+    evicted: tuple[tuple[Running, EvictionReason], ...] = ()
 
 
-def room(draft: Draft, ask: Ask, running: Iterable[Running], reason: ReasonFor, now: float) -> Room | None:
+def plan_evictions(
+    draft: Draft, wanted: PlacementRequest, running: Iterable[Running], reason: WhyEvict, now: float
+) -> EvictionPlan | None:
     """Whom to end, and why, so that what is asked fits; None if it would not fit even so. Nobody is ended if it fits
     once those are gone that are stopping.
 
@@ -56,24 +58,24 @@ def room(draft: Draft, ask: Ask, running: Iterable[Running], reason: ReasonFor, 
     for one in running:
         if one.job.phase is Phase.STOPPING:
             stopping.give(one.allocation.placement.members)
-    placement = choose(stopping, ask)
+    placement = choose(stopping, wanted)
     if isinstance(placement, Placement):
-        return Room(placement)
+        return EvictionPlan(placement)
     reasons = {one.job.id: why for one in running if one.runs and (why := reason(one)) is not None}
-    candidates = sorted((one for one in running if one.job.id in reasons), key=lambda one: harm(one, now))
+    candidates = sorted((one for one in running if one.job.id in reasons), key=lambda one: eviction_cost(one, now))
     chosen: list[Running] | None = None
-    for some in _by_node(candidates, ask):
-        enough = _enough(stopping, ask, some)
+    for some in _by_node(candidates, wanted):
+        enough = _enough(stopping, wanted, some)
         if enough is not None and (chosen is None or _cost(enough, now) < _cost(chosen, now)):
             chosen = enough
     if chosen is None:
         return None
-    placement = choose(without(stopping, chosen), ask)
+    placement = choose(without(stopping, chosen), wanted)
     assert isinstance(placement, Placement), "what was said to be enough is"
-    return Room(placement, tuple((one, reasons[one.job.id]) for one in chosen))
+    return EvictionPlan(placement, tuple((one, reasons[one.job.id]) for one in chosen))
 
 
-def harm(one: Running, now: float) -> tuple[float, float, int]:
+def eviction_cost(one: Running, now: float) -> tuple[float, float, int]:
     """What ending it would do, the least first: to something urgent, in lost work, to who came first."""
     return (-one.job.spec.priority, _lost(one, now), -one.job.sequence)
 
@@ -88,9 +90,9 @@ def _cost(some: Sequence[Running], now: float) -> tuple[float, float, int, tuple
     return urgent, sum(_lost(one, now) for one in some), len(some), tuple(sorted(one.job.id for one in some))
 
 
-def _by_node(candidates: Sequence[Running], ask: Ask) -> list[list[Running]]:
+def _by_node(candidates: Sequence[Running], wanted: PlacementRequest) -> list[list[Running]]:
     """The candidates of each node, or all together for a gang, which may need several."""
-    if ask.request.gang_size > 1 and not ask.request.one_node:
+    if wanted.request.gang_size > 1 and not wanted.request.one_node:
         return [list(candidates)]
     names = sorted({member.node for one in candidates for member in one.allocation.placement.members})
     return [
@@ -99,19 +101,19 @@ def _by_node(candidates: Sequence[Running], ask: Ask) -> list[list[Running]]:
     ]
 
 
-def _enough(draft: Draft, ask: Ask, candidates: Sequence[Running]) -> list[Running] | None:
+def _enough(draft: Draft, wanted: PlacementRequest, candidates: Sequence[Running]) -> list[Running] | None:
     """As few of the candidates as make room, the least harmful; None when all of them do not."""
     taken: list[Running] = []
     trial = draft.branch()
     for one in candidates:
-        if isinstance(choose(trial, ask), Placement):
+        if isinstance(choose(trial, wanted), Placement):
             break
         trial.give(one.allocation.placement.members)
         taken.append(one)
-    if not isinstance(choose(trial, ask), Placement):
+    if not isinstance(choose(trial, wanted), Placement):
         return None
     for one in reversed(list(taken)):
-        if isinstance(choose(without(draft, [other for other in taken if other is not one]), ask), Placement):
+        if isinstance(choose(without(draft, [other for other in taken if other is not one]), wanted), Placement):
             taken.remove(one)
     return taken
 

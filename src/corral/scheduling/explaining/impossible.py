@@ -15,15 +15,15 @@ from corral.scheduling.explaining.phrases import count_of_cpus, flags_of, short_
 from corral.scheduling.explaining.suggestions import smaller_requests
 from corral.scheduling.explaining.unshareable import sharing_lack
 from corral.scheduling.placing.node_by_node import choose, speed_on
-from corral.scheduling.state.draft import Ask, Draft, draft_of
+from corral.scheduling.state.draft import Draft, PlacementRequest, draft_of
 
 
 def impossible(
-    view: View, request: Request, speeds: tuple[tuple[str, float], ...] = (), shut: tuple[str, ...] = ()
+    view: View, request: Request, speeds: tuple[tuple[str, float], ...] = (), closed_pools: tuple[str, ...] = ()
 ) -> str | None:
     """Why no node here could ever serve the request, in words that name the most it may ask for; None when one could.
 
-    `speeds` are the job's, as `JobSpec` has them, `shut` the pools that it never gets.
+    `speeds` are the job's, as `JobSpec` has them, `closed_pools` the pools that it never gets.
     While the inventory is not known (a driver is down, a node has not answered yet) nothing is impossible.
     """
     if not view.nodes or not view.silences.keys() <= view.nodes.keys():
@@ -32,12 +32,12 @@ def impossible(
     if unknown is not None:
         return unknown
     empty = draft_of(_emptied(view))
-    answer = choose(empty, Ask(request))
+    answer = choose(empty, PlacementRequest(request))
     if isinstance(answer, Placement):
-        ask = Ask(request, speeds=speeds)
-        return _too_slow(view, empty, ask) or _set_apart(empty, replace(ask, shut=shut))
+        wanted = PlacementRequest(request, speeds=speeds)
+        return _too_slow(view, empty, wanted) or _set_apart(empty, replace(wanted, closed_pools=closed_pools))
     member = replace(request, gang_size=1)
-    if request.gang_size > 1 and isinstance(choose(empty, Ask(member)), Placement):
+    if request.gang_size > 1 and isinstance(choose(empty, PlacementRequest(member)), Placement):
         if request.spread and request.gang_size > len(view.nodes):
             return _too_few_nodes(view, empty, request)
         most = _largest_gang(empty, request)
@@ -45,34 +45,35 @@ def impossible(
     return _lacking(view, empty, member)
 
 
-def refuse_impossible(view: View, submission: Submission, shut: tuple[str, ...] = ()) -> None:
+def refuse_impossible(view: View, submission: Submission, closed_pools: tuple[str, ...] = ()) -> None:
     """Raise Refused when no node here could ever serve the submission, naming the most it may ask for.
 
-    `shut` are the pools that it never gets.
+    `closed_pools` are the pools that it never gets.
     """
-    never = impossible(view, submission.request, submission.speeds, shut)
+    never = impossible(view, submission.request, submission.speeds, closed_pools)
     if never is not None:
         raise Refused(never, field="request")
 
 
-def _too_slow(view: View, empty: Draft, ask: Ask) -> str | None:
+def _too_slow(view: View, empty: Draft, wanted: PlacementRequest) -> str | None:
     """What to say of a request that only devices on which the job does not run could serve."""
-    if not ask.speeds or isinstance(choose(empty, ask), Placement):
+    if not wanted.speeds or isinstance(choose(empty, wanted), Placement):
         return None
     models = {device.model for node in view.nodes.values() for device in node.devices}
-    able = [short_model(model) for model in sorted(models) if speed_on(ask.speeds, model) > 0]
+    able = [short_model(model) for model in sorted(models) if speed_on(wanted.speeds, model) > 0]
     runs = f"of those here it runs on {', '.join(able)} alone" if able else "it runs on no model that is here"
     return f"no node has enough GPUs on which the job runs: by --speed, {runs}; ask for fewer, or drop a speed of 0"
 
 
-def _set_apart(empty: Draft, ask: Ask) -> str | None:
+def _set_apart(empty: Draft, wanted: PlacementRequest) -> str | None:
     """What to say of a request that only devices of pools that the job never gets could serve."""
-    if not ask.shut or isinstance(choose(empty, ask), Placement):
+    if not wanted.closed_pools or isinstance(choose(empty, wanted), Placement):
         return None
-    smaller = (replace(ask, request=request) for request in smaller_requests(ask.request))
+    smaller = (replace(wanted, request=request) for request in smaller_requests(wanted.request))
     fewer = next((each.request for each in smaller if isinstance(choose(empty, each), Placement)), None)
-    most = f"the most you can ask for is {flags_of(fewer, ask.request)}" if fewer else "ask who they belong to"
-    apart = f"pools {' and '.join(ask.shut)}, which are" if len(ask.shut) > 1 else f"pool {ask.shut[0]}, which is"
+    most = f"the most you can ask for is {flags_of(fewer, wanted.request)}" if fewer else "ask who they belong to"
+    closed = wanted.closed_pools
+    apart = f"pools {' and '.join(closed)}, which are" if len(closed) > 1 else f"pool {closed[0]}, which is"
     return f"too few GPUs are left beside {apart} set apart for others; {most}"
 
 
@@ -88,14 +89,14 @@ def _too_few_nodes(view: View, empty: Draft, request: Request) -> str:
     """What to say of a gang whose members want a node each, of more than there are."""
     on_one = replace(request, gang_size=1, spread=False, devices=request.gang_size * request.devices)
     nodes = f"{len(view.nodes)} nodes are" if len(view.nodes) > 1 else "one node is"
-    fits = isinstance(choose(empty, Ask(on_one)), Placement)
+    fits = isinstance(choose(empty, PlacementRequest(on_one)), Placement)
     instead = f"ask for one node and {flags_of(on_one)}" if fits else f"the most you can ask for is {len(view.nodes)}"
     return f"{request.gang_size} nodes are asked for, a member of the gang on each, and {nodes} here; {instead}"
 
 
 def _largest_gang(empty: Draft, request: Request) -> int:
     size = request.gang_size - 1
-    while size > 1 and not isinstance(choose(empty, Ask(replace(request, gang_size=size))), Placement):
+    while size > 1 and not isinstance(choose(empty, PlacementRequest(replace(request, gang_size=size))), Placement):
         size -= 1
     return size
 
@@ -127,7 +128,7 @@ def _lacking(view: View, empty: Draft, request: Request) -> str:
         if words is not None:
             return words
     for count in range(request.devices - 1, 0, -1):
-        if isinstance(choose(empty, Ask(replace(request, devices=count))), Placement):
+        if isinstance(choose(empty, PlacementRequest(replace(request, devices=count))), Placement):
             return f"no node has {request.devices} such GPUs; the most you can ask for is {count}"
     if request.split_milli is not None and not request.may_fragment:
         wanted = format_share(request.split_milli)

@@ -1,4 +1,4 @@
-"""What a job lacks: what it needs, what the best node has, and who will give it back."""
+"""What a waiting job lacks: what it needs, what the best node has, and who will free more of it."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,8 +24,11 @@ from corral.scheduling.placing.feasibility import useful_devices
 _MOST_NAMED = 3
 
 
-def shortage(view: View, request: Request, misfit: Misfit, now: float, shut: Sequence[str] = ()) -> str:
-    """What is needed, what there is on the best node, and who gives back what when; `shut` are pools not to be had."""
+def shortage(view: View, request: Request, misfit: Misfit, now: float, closed_pools: Sequence[str] = ()) -> str:
+    """What is needed, what the best node has free, and which job gives back how much by when.
+
+    Devices of `closed_pools` do not count as free.
+    """
     need = f"it needs {need_of(request)}"
     node = view.nodes.get(misfit.node or "")
     if node is None:
@@ -41,7 +44,7 @@ def shortage(view: View, request: Request, misfit: Misfit, now: float, shut: Seq
         return f"{need}; {here} runs {', '.join(request.avoid_jobs)}, which it must not meet"
     if misfit.cause in NODE_CAUSES:
         return f"{need}; nothing starts on {_nodes_that_take_nothing(view)}"
-    there = [_inventory(view, node.name, request, now, _set_apart(view, shut)), _frees(view, request, now)]
+    there = [_inventory(view, node.name, request, now, _set_apart(view, closed_pools)), _frees(view, request, now)]
     beside = f"nothing starts on {closed}" if (closed := _nodes_that_take_nothing(view)) else None
     return f"{need}; {here} has {'; '.join(part for part in (*there, beside) if part)}"
 
@@ -54,9 +57,9 @@ def _nodes_that_take_nothing(view: View) -> str:
     return f"{named} and {more} more" if more > 0 else named
 
 
-def _set_apart(view: View, shut: Sequence[str]) -> dict[str, str]:
-    """The pool that a device is in, by UUID, of those that are shut."""
-    return {uuid: name for name in shut for uuid in view.pools[name].devices}
+def _set_apart(view: View, closed_pools: Sequence[str]) -> dict[str, str]:
+    """The pool of each device in a closed pool, by UUID."""
+    return {uuid: name for name in closed_pools for uuid in view.pools[name].devices}
 
 
 def _inventory(view: View, name: str, request: Request, now: float, apart: Mapping[str, str]) -> str:

@@ -11,8 +11,8 @@ from corral.model.job import Job, JobSpec, Request
 from corral.model.plan import Plan, group_of
 from corral.model.view import View
 from corral.scheduling.placing.node_by_node import choose
-from corral.scheduling.queueing.pools import shut_pools
-from corral.scheduling.state.draft import HOST_CAUSES, Ask, Draft, Keeping, draft_of
+from corral.scheduling.queueing.pools import closed_pools_of
+from corral.scheduling.state.draft import HOST_CAUSES, BlockedJob, Draft, PlacementRequest, draft_of
 from corral.scheduling.state.timeline import Timeline
 
 
@@ -25,9 +25,11 @@ def nearest_that_starts(
 
     With a plan, what it keeps for jobs ahead (of `job`, or of anybody new) stays kept.
     """
-    draft, shut = _after(view, plan, job), shut_pools(view, wished.user, wished.project)
+    draft, closed_pools = _after(view, plan, job), closed_pools_of(view, wished.user, wished.project)
     for smaller in smaller_requests(wished.request):
-        if isinstance(choose(draft, Ask(smaller, speeds=wished.speeds, shut=shut)), Placement):
+        if isinstance(
+            choose(draft, PlacementRequest(smaller, speeds=wished.speeds, closed_pools=closed_pools)), Placement
+        ):
             return smaller
     return None
 
@@ -45,13 +47,13 @@ def _after(view: View, plan: Plan | None, job: Job | None) -> Draft:
     for reserve in plan.reservations:
         if job is None or reserve.job_id != job.id:
             for member in reserve.placement.members:
-                draft.timeline.reserve(member, now, inf)
+                draft.timeline.promise(member, now, inf)
     for ahead, misfit in _heads(view, plan):
         if job is not None and group_of(ahead) == group_of(job):
             continue
         if ahead.id not in promised:
             nodes = None if misfit.node is None or ahead.spec.request.gang_size > 1 else (misfit.node,)
-            draft.keep(Keeping(ahead.id, ahead.spec.request, misfit.cause in HOST_CAUSES, nodes))
+            draft.set_aside(BlockedJob(ahead.id, ahead.spec.request, misfit.cause in HOST_CAUSES, nodes))
     return draft
 
 

@@ -17,15 +17,15 @@ from corral.scheduling.explaining.impossible import impossible
 from corral.scheduling.explaining.phrases import flags_of, job_called, need_of, title_of
 from corral.scheduling.explaining.shortage import shortage
 from corral.scheduling.explaining.suggestions import nearest_that_starts
-from corral.scheduling.forecast import Expected, MakePlanner, foresee
+from corral.scheduling.forecast import ExpectedStart, MakePlanner, expected_starts
 from corral.scheduling.planner import Planner
 from corral.scheduling.promising.backfill import certainty
-from corral.scheduling.queueing.admission import parked
-from corral.scheduling.queueing.pools import Pools, shut_pools
+from corral.scheduling.queueing.admission import ineligible
+from corral.scheduling.queueing.pools import Pools, closed_pools_of
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class WaitExplanation:
     """Why a job waits. `starts_now_with` are the flags of the nearest request that would start at once.
 
     `certainty` says what the expected start is, `makes_room` who is being stopped for the job.
@@ -42,7 +42,7 @@ class Explanation:
 
 
 @dataclass(frozen=True, slots=True)
-class Forecast:
+class SubmissionForecast:
     """What would become of a submission now: where it starts, or why not, when, and what would start instead.
 
     What can never start here is not `possible`, and would be refused.
@@ -58,7 +58,7 @@ class Forecast:
 
 def explain(
     view: View, job: Job, hold: Hold | None, now: float, *, plan: Plan | None = None, planner: MakePlanner = Planner
-) -> Explanation:
+) -> WaitExplanation:
     """Why a PENDING job waits at `now`. `hold` is the plan's for the job or its group, None if it has none.
 
     `planner` makes a planner as the server's own is made: it is asked when the job will start.
@@ -66,7 +66,7 @@ def explain(
     hold = _parking(job, now) or hold or Hold(job.id, WaitReason.NOT_REACHED, 0)
     fresh = planner(view)
     position = fresh.position(job, now)
-    expected = foresee(view, now, [job.id], planner=lambda _: fresh)[job.id]
+    expected = expected_starts(view, now, [job.id], planner=lambda _: fresh)[job.id]
     faults = () if plan is None else plan.faults
     suggestion = None
     if hold.reason in (WaitReason.RESOURCES, WaitReason.PRIORITY, WaitReason.RESERVATION):
@@ -81,7 +81,7 @@ def explain(
         "" if job.evicted is None else eviction_sentence(job, job.evicted, now),
         *(f"{fault[0].upper()}{fault[1:]}." for fault in faults if fault.startswith(f"queue {job.spec.queue}: ")),
     ]
-    return Explanation(
+    return WaitExplanation(
         sentence=" ".join(part for part in parts if part),
         reason=hold.reason,
         position=position,
@@ -95,7 +95,7 @@ def explain(
 
 def _parking(job: Job, now: float) -> Hold | None:
     """What keeps the job out of its queue, None when nothing does."""
-    barrier = parked(job, now)
+    barrier = ineligible(job, now)
     return None if barrier is None else Hold(job.id, barrier.reason, 0, until=barrier.until, detail=barrier.detail)
 
 
@@ -108,30 +108,30 @@ def forecast(
     waits_for: tuple[str, ...] = (),
     plan: Plan | None = None,
     planner: MakePlanner = Planner,
-) -> Forecast:
+) -> SubmissionForecast:
     """What would become of `submission`, were `user` to submit it at `now`.
 
     `waits_for` are those of the jobs it is to follow that have not ended.
     """
     request = submission.request
     job = _as_last(view, submission, user, now)
-    never = impossible(view, request, submission.speeds, shut_pools(view, user, submission.project))
+    never = impossible(view, request, submission.speeds, closed_pools_of(view, user, submission.project))
     if never is not None:
         nearest = _flags(nearest_that_starts(view, job.spec), request)
-        return Forecast(f"it can never start here: {never}", nearest=nearest, possible=False)
+        return SubmissionForecast(f"it can never start here: {never}", nearest=nearest, possible=False)
     if submission.held:
-        return Forecast("it would wait: it is to be held until `corral release`")
+        return SubmissionForecast("it would wait: it is to be held until `corral release`")
     if waits_for:
-        return Forecast(f"it would wait: for {_parents(view, replace(job, waits_for=waits_for))}")
+        return SubmissionForecast(f"it would wait: for {_parents(view, replace(job, waits_for=waits_for))}")
     asked = view.advance([JobSubmitted(job, now)])
-    expected = foresee(asked, now, [job.id], planner=planner)[job.id]
+    expected = expected_starts(asked, now, [job.id], planner=planner)[job.id]
     if expected.at_once:
-        return Forecast("it would start now", placement=expected.placement, expected_start=now)
+        return SubmissionForecast("it would start now", placement=expected.placement, expected_start=now)
     when = _when(view, expected, now)
     smaller = None
-    if parked(job, now) is None:
+    if ineligible(job, now) is None:
         smaller = nearest_that_starts(view, job.spec, plan or planner(view).plan(now))
-    return Forecast(
+    return SubmissionForecast(
         f"it would wait: {_in_the_way(asked, job, now, planner)}" + (f". {when}" if when else ""),
         expected_start=expected.start_at,
         certainty=expected.certainty,
@@ -167,10 +167,10 @@ def _as_last(view: View, submission: Submission, user: str, now: float) -> Job:
 
 
 def _shortage(view: View, job: Job, misfit: Misfit, now: float) -> str:
-    return shortage(view, job.spec.request, misfit, now, Pools(view.pools).ask(job, now).shut)
+    return shortage(view, job.spec.request, misfit, now, Pools(view.pools).placement_request(job, now).closed_pools)
 
 
-def _when(view: View, expected: Expected, now: float) -> str:
+def _when(view: View, expected: ExpectedStart, now: float) -> str:
     """When it starts, or which job without an end in sight that depends on."""
     if expected.start_at is not None:
         wait_s = max(0.0, expected.start_at - now)
@@ -187,7 +187,7 @@ def _when(view: View, expected: Expected, now: float) -> str:
 
 def wait_reason(job: Job, hold: Hold | None, now: float) -> WaitReason:
     """The reason in one word, for listings."""
-    barrier = parked(job, now)
+    barrier = ineligible(job, now)
     if barrier is not None:
         return barrier.reason
     if job.evicted is not None:

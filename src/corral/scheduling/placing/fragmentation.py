@@ -13,7 +13,7 @@ import numpy as np
 from corral.model.fit import Slot, could_use
 from corral.model.job import Request
 from corral.model.units import MILLI_PER_DEVICE
-from corral.scheduling.placing.scores import Floats, Options, Tries
+from corral.scheduling.placing.scores import Floats, Granularity, Options
 from corral.scheduling.state.columns import CPU, Amounts, Columns, Rows
 
 _COUNT = 1 << 32
@@ -36,7 +36,7 @@ class Fragmentation:
     must score exactly one half.
     """
 
-    tries = Tries.SHARES
+    granularity = Granularity.SHARES
 
     def __init__(self, columns: Columns, mix: Sequence[tuple[Request, int]]) -> None:
         self.version = 0
@@ -73,10 +73,10 @@ class Fragmentation:
         columns = self._columns
         if self._known < len(columns.kinds):
             self._learn()
-        rows = columns.touched.since(self._place)
+        rows = columns.changed_rows.since(self._place)
         if rows is None:
             rows = np.arange(len(columns), dtype=np.intp)
-        self._place = columns.touched.place
+        self._place = columns.changed_rows.place
         if len(rows):
             free = np.maximum(columns.free_milli[:, rows], 0)
             useless = self._contribution[:, free].sum(axis=1)

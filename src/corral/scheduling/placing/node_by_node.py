@@ -8,29 +8,29 @@ from corral.model.allocation import Member, Placement
 from corral.model.fit import Cause, Fit, Misfit, NodeState, grants_on, model_matches
 from corral.model.job import Request
 from corral.scheduling.policy import Prefer
-from corral.scheduling.state.draft import Ask, Draft
+from corral.scheduling.state.draft import Draft, PlacementRequest
 
 DeviceOrder = Callable[[str, Sequence[int]], Sequence[int]]
 """Puts slots of a node into the order in which to take them; what it does not tell apart stays as it was."""
 
 
 def choose(
-    draft: Draft, ask: Ask, prefer: Prefer = Prefer.FULLEST, *, order: DeviceOrder | None = None
+    draft: Draft, wanted: PlacementRequest, prefer: Prefer = Prefer.FULLEST, *, order: DeviceOrder | None = None
 ) -> Placement | Misfit:
     """A place for every member of what is asked, or the misfit of the best node. The draft is not changed.
 
     Members of a gang go one after another, so that each sees what those before it took. `order` says which devices of
     a node go first, left out the fullest.
     """
-    names, request = draft.capacity.names, ask.request
+    names, request = draft.capacity.names, wanted.request
     if request.gang_size == 1:
-        found = _member(draft, ask, names, prefer, order)
+        found = _member(draft, wanted, names, prefer, order)
         return found if isinstance(found, Misfit) else Placement((found,))
     if not request.one_node:
-        return _gang(draft, ask, names, prefer, order)
+        return _gang(draft, wanted, names, prefer, order)
     misfits = []
     for name in names:
-        placed = _gang(draft, ask, (name,), prefer, order)
+        placed = _gang(draft, wanted, (name,), prefer, order)
         if isinstance(placed, Placement):
             return placed
         misfits.append(placed)
@@ -52,81 +52,85 @@ def speed_on(speeds: tuple[tuple[str, float], ...], model: str) -> float:
 
 
 def _gang(
-    draft: Draft, ask: Ask, names: tuple[str, ...], prefer: Prefer, order: DeviceOrder | None
+    draft: Draft, wanted: PlacementRequest, names: tuple[str, ...], prefer: Prefer, order: DeviceOrder | None
 ) -> Placement | Misfit:
     trial = draft.branch()
     members: list[Member] = []
-    for _ in range(ask.request.gang_size):
-        found = _member(trial, ask, names, prefer, order)
+    for _ in range(wanted.request.gang_size):
+        found = _member(trial, wanted, names, prefer, order)
         if isinstance(found, Misfit):
             return found
         members.append(found)
-        trial.take((found,), ask.until)
-        if ask.request.spread:
+        trial.take((found,), wanted.until)
+        if wanted.request.spread:
             names = tuple(name for name in names if name != found.node)
     return Placement(tuple(members))
 
 
 def _member(
-    draft: Draft, ask: Ask, names: tuple[str, ...], prefer: Prefer, order: DeviceOrder | None
+    draft: Draft, wanted: PlacementRequest, names: tuple[str, ...], prefer: Prefer, order: DeviceOrder | None
 ) -> Member | Misfit:
     best: tuple[tuple[float, int, int], str, tuple[int, ...]] | None = None
     misfits = []
     for name in names:
-        answer = draft.fit(name, ask)
+        answer = draft.fit(name, wanted)
         if isinstance(answer, Fit):
-            speed, slots = _fastest(draft, ask, name, answer.slots)
-            if len(slots) >= ask.request.devices:
-                lent = lent_taken(draft, ask, name, slots)
-                rank = (-speed, lent, 0 if prefer is Prefer.FIRST else len(slots))
+            speed, slots = _fastest(draft, wanted, name, answer.slots)
+            if len(slots) >= wanted.request.devices:
+                lent_devices = lent_devices_taken(draft, wanted, name, slots)
+                rank = (-speed, lent_devices, 0 if prefer is Prefer.FIRST else len(slots))
                 if best is None or rank < best[0]:
                     best = (rank, name, slots)
             else:
-                misfits.append(Misfit(Cause.MODEL, ask.request.devices, len(slots), never=True, node=name))
+                misfits.append(Misfit(Cause.MODEL, wanted.request.devices, len(slots), never=True, node=name))
         else:
             misfits.append(answer if answer.node else replace(answer, node=name))
     if best is not None:
-        return _take(draft, ask, best[1], best[2], order)
-    return best_misfit(misfits) if misfits else _no_node(ask.request)
+        return _take(draft, wanted, best[1], best[2], order)
+    return best_misfit(misfits) if misfits else _no_node(wanted.request)
 
 
-def lent_taken(draft: Draft, ask: Ask, name: str, slots: tuple[int, ...]) -> int:
+def lent_devices_taken(draft: Draft, wanted: PlacementRequest, name: str, slots: tuple[int, ...]) -> int:
     """How many lent devices a member would have to take there."""
-    lent = draft.capacity.pooled(name, ask.lent)
-    return max(0, ask.request.devices - sum(index not in lent for index in slots)) if lent else 0
+    lent_slots = draft.capacity.slots_in_pools(name, wanted.lending_pools)
+    return max(0, wanted.request.devices - sum(index not in lent_slots for index in slots)) if lent_slots else 0
 
 
-def _fastest(draft: Draft, ask: Ask, name: str, slots: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
+def _fastest(
+    draft: Draft, wanted: PlacementRequest, name: str, slots: tuple[int, ...]
+) -> tuple[float, tuple[int, ...]]:
     """The slots on which the job runs at all, fastest first, and the speed of the slowest it would have to take."""
-    if not ask.speeds or not ask.request.devices:
+    if not wanted.speeds or not wanted.request.devices:
         return 1.0, slots
     state = draft.free(name)
-    by_model = {model: speed_on(ask.speeds, model) for model in {slot.model for slot in state.slots}}
+    by_model = {model: speed_on(wanted.speeds, model) for model in {slot.model for slot in state.slots}}
     if len(by_model) == 1:
         (speed,) = by_model.values()
         return speed, slots if speed > 0 else ()
     speeds = {index: by_model[state.slots[index].model] for index in slots}
     able = tuple(sorted((i for i in slots if speeds[i] > 0), key=lambda i: (-speeds[i], i)))
-    if len(able) < ask.request.devices:
+    if len(able) < wanted.request.devices:
         return 0.0, able
-    slowest = speeds[able[ask.request.devices - 1]]
+    slowest = speeds[able[wanted.request.devices - 1]]
     return slowest, tuple(i for i in able if speeds[i] >= slowest)
 
 
-def _take(draft: Draft, ask: Ask, name: str, slots: tuple[int, ...], order: DeviceOrder | None) -> Member:
-    request = ask.request
+def _take(
+    draft: Draft, wanted: PlacementRequest, name: str, slots: tuple[int, ...], order: DeviceOrder | None
+) -> Member:
+    request = wanted.request
     if request.split_milli is not None:
-        answer = draft.fit(name, ask)
+        answer = draft.fit(name, wanted)
         if isinstance(answer, Fit) and answer.parts_milli:
-            return member_on(draft, request, name, answer.slots, draft.state(name, ask))
+            return member_on(draft, request, name, answer.slots, draft.state(name, wanted))
     if len(slots) > request.devices:
         left, scores = draft.free(name).slots, draft.capacity.scores(name)
         last = -1 if request.split_milli is not None else 1  # of equals, a share that may be split takes the last
-        lent = draft.capacity.pooled(name, ask.lent)
+        lent_slots = draft.capacity.slots_in_pools(name, wanted.lending_pools)
         chosen = sorted(slots, key=lambda i: (left[i].free_milli, -scores[i], last * i))
         if order is not None:
             chosen = list(order(name, chosen))
-        chosen.sort(key=lambda i: i in lent)
+        chosen.sort(key=lambda i: i in lent_slots)
         slots = tuple(chosen[: request.devices])
     return member_on(draft, request, name, tuple(sorted(slots)))
 

@@ -14,7 +14,7 @@ from corral.model.errors import Refused, nearest
 from corral.model.fit import Fit, Misfit, NodeState
 from corral.model.units import MILLI_PER_DEVICE
 from corral.scheduling.placing.fragmentation import Fragmentation
-from corral.scheduling.placing.node_by_node import best_misfit, choose, lent_taken, member_on
+from corral.scheduling.placing.node_by_node import best_misfit, choose, lent_devices_taken, member_on
 from corral.scheduling.placing.ranking import Placer
 from corral.scheduling.placing.scores import (
     Availability,
@@ -29,13 +29,13 @@ from corral.scheduling.placing.scores import (
     weighted,
 )
 from corral.scheduling.placing.topology import Topology, layout
-from corral.scheduling.placing.worth.arrival_mix import Mix
+from corral.scheduling.placing.worth.arrival_mix import ArrivalMix
 from corral.scheduling.placing.worth.learner import Learner
-from corral.scheduling.placing.worth.values import Prices, Value
+from corral.scheduling.placing.worth.values import Prices, WorthScore
 from corral.scheduling.policy import Prefer
 from corral.scheduling.state.capacity import Capacity
-from corral.scheduling.state.columns import CPU, Columns, NodeRow, Taking, columnar
-from corral.scheduling.state.draft import Ask, Draft
+from corral.scheduling.state.columns import CPU, Columns, NodeRow, RowGrant, columnar
+from corral.scheduling.state.draft import Draft, PlacementRequest
 
 CORRAL: tuple[tuple[str, float], ...] = (("corral", 1.0),)
 
@@ -43,10 +43,10 @@ MIX_GRAIN = 1000
 """FGD counts its mix in integers: thousandths of an arrival, since older arrivals count less."""
 
 
-class Board:
+class ScoringState:
     """The columns of a capacity, and what the scores over them need besides."""
 
-    def __init__(self, capacity: Capacity, mix: Mix) -> None:
+    def __init__(self, capacity: Capacity, mix: ArrivalMix) -> None:
         self._capacity = capacity
         self.names = capacity.names
         self.seen: list[NodeState] = [capacity.state(name) for name in self.names]
@@ -67,12 +67,12 @@ class Board:
         self.readings = Readings(self.columns)
         self.turns = RoundRobin(self.columns)
         self.fragmentation = Fragmentation(self.columns, ())
-        self.value: Value | None = None
+        self.value: WorthScore | None = None
         self._read: dict[str, DeviceCondition] = {}
 
-    def make_value(self, prices: Prices | None) -> Value:
+    def make_value(self, prices: Prices | None) -> WorthScore:
         """The `corral` score, by these prices or, at the very first, by those of a prior."""
-        self.value = Value(self.columns, prices or self.learner.first())
+        self.value = WorthScore(self.columns, prices or self.learner.first())
         return self.value
 
     def best_fit(self) -> BestFit:
@@ -111,7 +111,7 @@ class Board:
         self.turns.turn_to(0 if row is None else row + 1)
 
 
-ScoreMaker = tuple[float, Callable[[Board, Prices | None], Score]]
+ScoreMaker = tuple[float, Callable[[ScoringState, Prices | None], Score]]
 """The factor that brings a score to the size of one, and what makes it for a board, by prices where there are any."""
 
 SCORES: Mapping[str, ScoreMaker] = MappingProxyType(
@@ -140,7 +140,7 @@ class Packer:
         weights: tuple[tuple[str, float], ...] = CORRAL,
         *,
         scores: Mapping[str, ScoreMaker] | None = None,
-        mix: Mix | None = None,
+        mix: ArrivalMix | None = None,
         prices: Prices | None = None,
     ) -> None:
         """`mix` has what arrives, `prices` what was learned of it before, here or elsewhere.
@@ -155,7 +155,7 @@ class Packer:
         self._capacity = capacity
         self._weights = weights
         self._names = {name for name, _ in weights}
-        self._mix = Mix() if mix is None else mix
+        self._mix = ArrivalMix() if mix is None else mix
         self._draft: Draft | None = None
         self._board, self._placer, self._place = self._new_board(prices)
 
@@ -184,75 +184,80 @@ class Packer:
             self._board.fragmentation.expect([(request, round(weight * MIX_GRAIN)) for request, weight in mix])
         return True
 
-    def choose(self, draft: Draft, ask: Ask) -> Placement | Misfit:
+    def choose(self, draft: Draft, wanted: PlacementRequest) -> Placement | Misfit:
         """A place for every member of what is asked, or the misfit of the best node. The draft is not changed."""
-        request = ask.request
-        singly = bool(ask.speeds) or not columnar(request)
+        request = wanted.request
+        singly = bool(wanted.speeds) or not columnar(request)
         if not singly or self._placer.ranks_devices:
             self._mirror(draft)
         order = self._in_order if self._placer.ranks_devices else None
         if singly:
-            return choose(draft, ask, Prefer.FULLEST, order=order)
-        plain = not request.avoid_jobs and not ask.shut and not ask.lent and (not ask.kept or draft.unpromised)
+            return choose(draft, wanted, Prefer.FULLEST, order=order)
+        plain = (
+            not request.avoid_jobs
+            and not wanted.closed_pools
+            and not wanted.lending_pools
+            and (not wanted.respects_promises or draft.all_open)
+        )
         if plain:
             found = self._placer.place(request)
             if found is not None:
-                return Placement(tuple(self._member(draft, ask, taking) for taking in found))
+                return Placement(tuple(self._member(draft, wanted, taking) for taking in found))
             if request.split_milli is None and not request.one_node and not request.spread:
                 return self._placer.why_not(request)
         elif request.gang_size == 1 and request.split_milli is None:
-            return self._verified(draft, ask)
-        return choose(draft, ask, Prefer.FULLEST, order=order)
+            return self._verified(draft, wanted)
+        return choose(draft, wanted, Prefer.FULLEST, order=order)
 
     def _in_order(self, name: str, slots: Sequence[int]) -> Sequence[int]:
         """See `corral.scheduling.placing.node_by_node.DeviceOrder`."""
         return self._placer.in_order(self._board.columns.rows[name], slots)
 
-    def _member(self, draft: Draft, ask: Ask, taking: Taking) -> Member:
+    def _member(self, draft: Draft, wanted: PlacementRequest, taking: RowGrant) -> Member:
         name, slots = self._board.names[taking.row], taking.slots
         apart = self._placer.ranks_devices or len(set(draft.capacity.scores(name))) > 1
-        if ask.request.gang_size == 1 and apart:
-            answer = draft.fit(name, ask)
+        if wanted.request.gang_size == 1 and apart:
+            answer = draft.fit(name, wanted)
             assert isinstance(answer, Fit), "the columns mirror the draft"
-            slots = self._best_slots(draft, ask, taking.row, answer.slots)
-        return member_on(draft, ask.request, name, slots)
+            slots = self._best_slots(draft, wanted, taking.row, answer.slots)
+        return member_on(draft, wanted.request, name, slots)
 
-    def _verified(self, draft: Draft, ask: Ask) -> Placement | Misfit:
+    def _verified(self, draft: Draft, wanted: PlacementRequest) -> Placement | Misfit:
         """The best ranked node whose open capacity serves the ask, or the misfit of the nearest of those with room.
 
         A node where nothing lent has to be taken goes before those where something has.
         """
         misfits: list[Misfit] = []
         best: tuple[int, int, tuple[int, ...]] | None = None
-        for row in self._placer.ranked(ask.request):
+        for row in self._placer.ranked(wanted.request):
             name = self._board.names[row]
-            answer = draft.fit(name, ask)
+            answer = draft.fit(name, wanted)
             if isinstance(answer, Misfit):
                 misfits.append(answer if answer.node else replace(answer, node=name))
                 continue
-            lent = lent_taken(draft, ask, name, answer.slots)
-            if best is None or lent < best[0]:
-                best = (lent, row, answer.slots)
-            if not lent:
+            lent_devices = lent_devices_taken(draft, wanted, name, answer.slots)
+            if best is None or lent_devices < best[0]:
+                best = (lent_devices, row, answer.slots)
+            if not lent_devices:
                 break
         if best is not None:
             _, row, able = best
-            slots = self._best_slots(draft, ask, row, able)
-            return Placement((member_on(draft, ask.request, self._board.names[row], slots),))
-        return best_misfit(misfits) if misfits else self._placer.why_not(ask.request)
+            slots = self._best_slots(draft, wanted, row, able)
+            return Placement((member_on(draft, wanted.request, self._board.names[row], slots),))
+        return best_misfit(misfits) if misfits else self._placer.why_not(wanted.request)
 
-    def _best_slots(self, draft: Draft, ask: Ask, row: int, able: tuple[int, ...]) -> tuple[int, ...]:
+    def _best_slots(self, draft: Draft, wanted: PlacementRequest, row: int, able: tuple[int, ...]) -> tuple[int, ...]:
         """Of the able slots those to take: none that is lent if it can be, then as the policy and the links between
         them say, then the most available; of equals the lowest, where a share may be split the last.
         """
-        request, name = ask.request, self._board.names[row]
+        request, name = wanted.request, self._board.names[row]
         if len(able) <= request.devices:
             return able
-        lent, read = draft.capacity.pooled(name, ask.lent), draft.capacity.scores(name)
-        own = tuple(slot for slot in able if slot not in lent)
+        lent_slots, read = draft.capacity.slots_in_pools(name, wanted.lending_pools), draft.capacity.scores(name)
+        own = tuple(slot for slot in able if slot not in lent_slots)
         able = own if len(own) >= request.devices else able
         last = -1 if request.split_milli is not None else 1
-        able = tuple(sorted(able, key=lambda slot: (slot in lent, -read[slot], last * slot)))
+        able = tuple(sorted(able, key=lambda slot: (slot in lent_slots, -read[slot], last * slot)))
         return tuple(sorted(self._placer.best_of(request, row, able)))
 
     def _mirror(self, draft: Draft) -> None:
@@ -290,9 +295,9 @@ class Packer:
                 last = row
         return last
 
-    def _new_board(self, prices: Prices | None) -> tuple[Board, Placer, int]:
+    def _new_board(self, prices: Prices | None) -> tuple[ScoringState, Placer, int]:
         """A board for the nodes of now, a placer over it, and the place in the changes at which it stands."""
-        board, parts = Board(self._capacity, self._mix), []
+        board, parts = ScoringState(self._capacity, self._mix), []
         for name, weight in self._weights:
             factor, make = self._scores[name]
             parts.append((weight * factor, make(board, prices)))

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from corral.model.fit import Cause, Fit, Misfit, fit
 from corral.model.job import Request
 from corral.model.units import MILLI_PER_DEVICE
-from corral.scheduling.placing.scores import Each, Floats, Options, Score, Tries, each_of
+from corral.scheduling.placing.scores import DeviceScorer, Floats, Granularity, Options, Score, each_of
 from corral.scheduling.placing.topology import best_set, least_cut
-from corral.scheduling.state.columns import Columns, Rows, Shape, Taking, member_of
+from corral.scheduling.state.columns import Columns, RowGrant, Rows, Shape, member_of
 
 SHAPES_KEPT = 512
 """Request shapes whose rankings are kept; the one asked for longest ago goes first."""
@@ -46,7 +46,7 @@ class Placer:
     score: Score
     _rankings: dict[Request, _Ranking] = field(default_factory=dict)
     _misfits: dict[_MisfitKey, Misfit] = field(default_factory=dict)
-    _each: Each | None = field(init=False)
+    _each: DeviceScorer | None = field(init=False)
 
     def __post_init__(self) -> None:
         self._each = each_of(self.score)
@@ -60,7 +60,7 @@ class Placer:
         """float64[rows]: the best score on every row for one member, -inf where it does not fit; not to be changed."""
         return self._ranking(request).scores
 
-    def best(self, request: Request, *, barred: Collection[int] = ()) -> Taking | None:
+    def best(self, request: Request, *, barred: Collection[int] = ()) -> RowGrant | None:
         """The best way to serve one member outside the barred rows, None when it fits nowhere."""
         ranking = self._ranking(request)
         scores = ranking.scores
@@ -72,7 +72,7 @@ class Placer:
         row = int(scores.argmax())
         return None if scores[row] == -np.inf else self._taking(ranking, row)
 
-    def on(self, request: Request, row: int) -> Taking | None:
+    def on(self, request: Request, row: int) -> RowGrant | None:
         """The best way to serve one member on this row, None when it does not fit there."""
         ranking = self._ranking(request)
         return None if ranking.scores[row] == -np.inf else self._taking(ranking, row)
@@ -109,7 +109,7 @@ class Placer:
         scores = self._each(self.columns, np.full(len(slots), row, dtype=np.intp), among)
         return [slots[at] for at in np.argsort(-scores, kind="stable")]
 
-    def place(self, request: Request, *, barred: Collection[int] = ()) -> tuple[Taking, ...] | None:
+    def place(self, request: Request, *, barred: Collection[int] = ()) -> tuple[RowGrant, ...] | None:
         """A way to serve every member of the request, each seeing what those before it take; None when there is none.
 
         The columns are as before afterwards.
@@ -138,9 +138,9 @@ class Placer:
             return Misfit(Cause.NO_NODE, request.gang_size, 0)
         return min(misfits, key=lambda m: (m.never, -m.available, m.node or ""))
 
-    def _gang(self, request: Request, barred: Collection[int]) -> tuple[Taking, ...] | None:
+    def _gang(self, request: Request, barred: Collection[int]) -> tuple[RowGrant, ...] | None:
         """Takes a place for one member after the other, as far as there are any; the caller gives them back."""
-        members: list[Taking] = []
+        members: list[RowGrant] = []
         closed = list(barred)
         member = member_of(request)
         for _ in range(request.gang_size):
@@ -153,13 +153,13 @@ class Placer:
                 closed.append(found.row)
         return tuple(members)
 
-    def _on_one_node(self, request: Request, barred: Collection[int]) -> tuple[Taking, ...] | None:
+    def _on_one_node(self, request: Request, barred: Collection[int]) -> tuple[RowGrant, ...] | None:
         """All members on the row that scores best for the first of them and can hold them all."""
         for row in self.ranked(request):
             if row in barred:
                 continue
             mark = self.columns.mark()
-            members: list[Taking] = []
+            members: list[RowGrant] = []
             while len(members) < request.gang_size and (found := self.on(request, row)) is not None:
                 self.columns.take(found)
                 members.append(found)
@@ -185,10 +185,10 @@ class Placer:
 
     def _renew(self, ranking: _Ranking) -> None:
         columns, version = self.columns, self.score.version
-        rows = columns.touched.since(ranking.place) if ranking.version == version else None
+        rows = columns.changed_rows.since(ranking.place) if ranking.version == version else None
         if rows is None:
             rows = np.arange(len(columns), dtype=np.intp)
-        ranking.place, ranking.version = columns.touched.place, version
+        ranking.place, ranking.version = columns.changed_rows.place, version
         if len(rows):
             self._rank(ranking, rows)
 
@@ -221,7 +221,7 @@ class Placer:
 
     def _tells_apart(self, request: Request) -> bool:
         """Whether the score compares what one device of a node or another would give the request."""
-        return self.score.tries > (Tries.SHARES if request.whole else Tries.NODES)
+        return self.score.granularity > (Granularity.SHARES if request.whole else Granularity.NODES)
 
     def _slot_sets(self, request: Request, rows: Rows, able: NDArray[np.bool_]) -> Rows:
         """intp[devices, n]: the slots that a member would take of each row, of those able.
@@ -245,7 +245,7 @@ class Placer:
                     chosen[:, column] = best_set(known, tuple(slots), request.devices)
         return chosen
 
-    def _taking(self, ranking: _Ranking, row: int) -> Taking:
+    def _taking(self, ranking: _Ranking, row: int) -> RowGrant:
         shape, devices = ranking.shape, ranking.shape.request.devices
         if devices == 1:
             return shape.taking(self.columns, row, (int(ranking.slot[row]),))

@@ -18,7 +18,7 @@ from corral.scheduling.state.columns import CPU, Columns, Rows, Shape
 Floats = NDArray[np.float64]
 
 
-class Tries(IntEnum):
+class Granularity(IntEnum):
     """Which slots of a node a score compares; what it does not tell apart is settled by least free, then by index."""
 
     NODES = 0
@@ -39,7 +39,7 @@ class Score(Protocol):
     """A preference. `version` grows when answers given before no longer hold, though the rows have not changed."""
 
     @property
-    def tries(self) -> Tries:
+    def granularity(self) -> Granularity:
         """How finely it compares."""
         ...
 
@@ -53,7 +53,7 @@ class Score(Protocol):
         ...
 
 
-Each = Callable[[Columns, Rows, Rows], Floats]
+DeviceScorer = Callable[[Columns, Rows, Rows], Floats]
 """float64[n]: how good the device in slot `slots[i]` of row `rows[i]` is, whatever is asked of it."""
 
 
@@ -63,12 +63,12 @@ class DeviceScore(ABC):
     __slots__ = ()
 
     @property
-    def tries(self) -> Tries:
-        return Tries.SLOTS
+    def granularity(self) -> Granularity:
+        return Granularity.SLOTS
 
     @abstractmethod
     def each(self, columns: Columns, rows: Rows, slots: Rows) -> Floats:
-        """See `Each`."""
+        """See `DeviceScorer`."""
 
     def __call__(self, columns: Columns, options: Options) -> Floats:
         if not len(options.slots):
@@ -84,8 +84,8 @@ class Weighted:
     parts: tuple[tuple[float, Score], ...]
 
     @property
-    def tries(self) -> Tries:
-        return max((score.tries for _, score in self.parts), default=Tries.NODES)
+    def granularity(self) -> Granularity:
+        return max((score.granularity for _, score in self.parts), default=Granularity.NODES)
 
     @property
     def version(self) -> int:
@@ -111,7 +111,7 @@ class Pack:
     """The part of the node's devices that would be handed out: full nodes first, so that empty ones stay empty."""
 
     sign: float = 1.0
-    tries: Tries = Tries.NODES
+    granularity: Granularity = Granularity.NODES
     version: int = 0
 
     def __call__(self, columns: Columns, options: Options) -> Floats:
@@ -136,7 +136,7 @@ class BestFit:
 
     largest_cpu_milli: int
     largest_gpu_milli: int
-    tries: Tries = Tries.NODES
+    granularity: Granularity = Granularity.NODES
     version: int = 0
 
     def __call__(self, columns: Columns, options: Options) -> Floats:
@@ -150,7 +150,7 @@ class BestFit:
 class EarlierFirst:
     """A mild wish for nodes that come earlier in the fixed order: 0 for the first, -1 for the last."""
 
-    tries: Tries = Tries.NODES
+    granularity: Granularity = Granularity.NODES
     version: int = 0
 
     def __call__(self, columns: Columns, options: Options) -> Floats:
@@ -185,7 +185,7 @@ class RoundRobin(DeviceScore):
         self.version += 1
 
     def each(self, columns: Columns, rows: Rows, slots: Rows) -> Floats:
-        """See `Each`."""
+        """See `DeviceScorer`."""
         total, width = max(1, len(columns)), max(1, columns.width)
         counts = np.count_nonzero(columns.free_milli[:, rows] >= 0, axis=0).clip(1)
         rank = (rows - self.turn) % total + (slots - self.next_slot[rows]) % counts / width
@@ -218,7 +218,7 @@ class Readings:
         """Take in a reading; `availability` is that of `corral.model.device.availability_score`."""
         self.availability[slot, row] = availability
         self.utilization_pct[slot, row] = UNREAD_PCT if utilization_pct is None else float(utilization_pct)
-        self.columns.touched.add(row)
+        self.columns.changed_rows.add(row)
 
 
 UNREAD_PCT = 102.0
@@ -233,7 +233,7 @@ class Availability(DeviceScore):
     version: int = 0
 
     def each(self, columns: Columns, rows: Rows, slots: Rows) -> Floats:
-        """See `Each`."""
+        """See `DeviceScorer`."""
         return np.asarray(self.readings.availability[slots, rows], dtype=np.float64)
 
 
@@ -249,7 +249,7 @@ class LeastLoaded(DeviceScore):
     version: int = 0
 
     def each(self, columns: Columns, rows: Rows, slots: Rows) -> Floats:
-        """See `Each`."""
+        """See `DeviceScorer`."""
         held = 1.0 - columns.free_milli[slots, rows] / MILLI_PER_DEVICE
         return np.asarray((self.readings.utilization_pct[slots, rows] + held / 2) / -100.0, dtype=np.float64)
 
@@ -263,9 +263,9 @@ def weighted(parts: Sequence[tuple[float, Score]]) -> Score:
     return Weighted(tuple(parts))
 
 
-def each_of(score: Score) -> Each | None:
+def each_of(score: Score) -> DeviceScorer | None:
     """What of a score tells the devices of a node apart; None where nothing does."""
-    if score.tries < Tries.SLOTS:
+    if score.granularity < Granularity.SLOTS:
         return None
     assert isinstance(score, DeviceScore | Weighted), "a score that compares slots can tell what it makes of each"
     return score.each

@@ -13,7 +13,7 @@ from math import comb
 import numpy as np
 
 from corral.model.device import Device, Node
-from corral.scheduling.placing.scores import Floats, Options, Tries
+from corral.scheduling.placing.scores import Floats, Granularity, Options
 from corral.scheduling.state.columns import Columns
 
 _NVLINK, _PCIE, _NUMA = 1 << 20, 1 << 10, 1
@@ -90,7 +90,7 @@ def _cut(layout: Layout, chosen: Sequence[int], able: Sequence[int]) -> int:
 class Topology:
     """How close the devices that would be taken are to each other; 1 where a node's layout tells nothing."""
 
-    tries: Tries = Tries.NODES
+    granularity: Granularity = Granularity.NODES
     version: int = 0
 
     def __call__(self, columns: Columns, options: Options) -> Floats:

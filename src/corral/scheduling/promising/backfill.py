@@ -11,7 +11,7 @@ from corral.model.job import Phase
 from corral.model.view import View
 from corral.scheduling.placing.node_by_node import choose, member_on, speed_on
 from corral.scheduling.promising.run_time import expected_end, run_estimate_s
-from corral.scheduling.state.draft import Ask, Draft
+from corral.scheduling.state.draft import Draft, PlacementRequest
 from corral.scheduling.state.timeline import Timeline, changed
 
 NODES_LOOKED_AT = 256
@@ -25,18 +25,18 @@ TIMES_LOOKED_AT = 256
 
 
 def promise(
-    draft: Draft, timeline: Timeline, job_id: str, ask: Ask, duration_s: float, *, before: float = inf
+    draft: Draft, timeline: Timeline, job_id: str, wanted: PlacementRequest, duration_s: float, *, before: float = inf
 ) -> Reserve | None:
     """The earliest place in time for what is asked, None when there is none before then or nobody can tell."""
-    names = _candidates(draft, ask)
-    if ask.request.gang_size == 1:
-        found = _earliest_member(draft, timeline, ask, duration_s, names, before=before)
+    names = _candidates(draft, wanted)
+    if wanted.request.gang_size == 1:
+        found = _earliest_member(draft, timeline, wanted, duration_s, names, before=before)
         return None if found is None else Reserve(job_id, Placement((found[1],)), found[0])
     for at in timeline.times(names)[:TIMES_LOOKED_AT]:
         if at >= before:
             break
-        states = {name: draft.open_of(name, ask, timeline.window(name, at, at + duration_s)) for name in names}
-        placed = choose(draft.with_free(states), replace(ask, until=inf))
+        states = {name: draft.open_of(name, wanted, timeline.window(name, at, at + duration_s)) for name in names}
+        placed = choose(draft.with_free(states), replace(wanted, until=inf))
         if isinstance(placed, Placement):
             return Reserve(job_id, placed, at)
     return None
@@ -59,13 +59,15 @@ def certainty(view: View, reserve: Reserve, now: float) -> Certainty:
     return Certainty.PROMISE
 
 
-def still_there(draft: Draft, ask: Ask, placement: Placement, state_of: Callable[[str], NodeState]) -> bool:
+def still_there(
+    draft: Draft, wanted: PlacementRequest, placement: Placement, state_of: Callable[[str], NodeState]
+) -> bool:
     """Whether all of the placement is free, where this is free on its nodes, and all of it is well."""
     left: dict[str, NodeState] = {}
     for member in placement.members:
         slots = draft.slots_of(member)
         state = left.get(member.node) or state_of(member.node)
-        if isinstance(draft.memo.fit(ask.request, state, slots if ask.request.devices else None), Misfit):
+        if isinstance(draft.memo.fit(wanted.request, state, slots if wanted.request.devices else None), Misfit):
             return False
         state = left[member.node] = changed(state, member, slots, -1)
         if any(state.slots[index].free_milli < 0 or (state.slots[index].free_mib or 0) < 0 for index in slots):
@@ -73,7 +75,7 @@ def still_there(draft: Draft, ask: Ask, placement: Placement, state_of: Callable
     return True
 
 
-def news(before: Mapping[str, Reserve], promises: Sequence[Reserve]) -> bool:
+def promises_changed(before: Mapping[str, Reserve], promises: Sequence[Reserve]) -> bool:
     """Whether these promises differ from those before by more than a moment, so that the view should be told.
 
     A promise that is late moves with the clock; telling it again and again would keep a server planning for nothing.
@@ -83,13 +85,13 @@ def news(before: Mapping[str, Reserve], promises: Sequence[Reserve]) -> bool:
     return any(one.start_at < before[one.job_id].start_at - MOMENT_S for one in promises)
 
 
-def _candidates(draft: Draft, ask: Ask) -> list[str]:
+def _candidates(draft: Draft, wanted: PlacementRequest) -> list[str]:
     """Nodes on which the request could ever fit, the most promising first where there are too many to ask all.
 
     Of a node with a job to be avoided nothing is foretold: a timeline knows what comes back, not whose it was.
     """
-    regardless = ask.regardless()
-    answers = [(name, draft.fit(name, regardless)) for name in draft.capacity.names]
+    ignoring_promises = wanted.ignoring_promises()
+    answers = [(name, draft.fit(name, ignoring_promises)) for name in draft.capacity.names]
     able = [
         (-(len(answer.slots) if isinstance(answer, Fit) else answer.available), name)
         for name, answer in answers
@@ -101,11 +103,11 @@ def _candidates(draft: Draft, ask: Ask) -> list[str]:
 
 
 def _earliest_member(
-    draft: Draft, timeline: Timeline, ask: Ask, duration_s: float, names: list[str], *, before: float
+    draft: Draft, timeline: Timeline, wanted: PlacementRequest, duration_s: float, names: list[str], *, before: float
 ) -> tuple[float, Member] | None:
     best: tuple[float, str] | None = None
     for name in names:
-        fits = _tester(draft, ask, name)
+        fits = _tester(draft, wanted, name)
         at = timeline.earliest(name, duration_s, fits, before if best is None else best[0])
         if at is not None and (best is None or at < best[0]):
             best = (at, name)
@@ -113,27 +115,27 @@ def _earliest_member(
         return None
     at, name = best
     window = timeline.window(name, at, at + duration_s)
-    answer = _able(draft, ask, name, draft.open_of(name, ask, window))
+    answer = _able(draft, wanted, name, draft.open_of(name, wanted, window))
     assert answer is not None, "what fitted at its earliest still does"
-    since = timeline.free_since(name, at, answer.slots, ask.request.share_milli)
+    since = timeline.free_since(name, at, answer.slots, wanted.request.share_milli)
     latest = sorted(answer.slots, key=lambda index: (-since[index], index))
-    slots = answer.slots if answer.parts_milli else tuple(sorted(latest[: ask.request.devices]))
-    return at, member_on(draft, ask.request, name, slots, window)
+    slots = answer.slots if answer.parts_milli else tuple(sorted(latest[: wanted.request.devices]))
+    return at, member_on(draft, wanted.request, name, slots, window)
 
 
-def _tester(draft: Draft, ask: Ask, name: str) -> Callable[[NodeState], bool]:
+def _tester(draft: Draft, wanted: PlacementRequest, name: str) -> Callable[[NodeState], bool]:
     """Tells whether a member fits on the node in a state. Asked of hundreds of steps that differ little."""
-    cpu_milli, memory_mib = ask.request.cpu_milli, ask.request.host_memory_mib
+    cpu_milli, memory_mib = wanted.request.cpu_milli, wanted.request.host_memory_mib
     enough: tuple[Slot, ...] | None = None
 
     def fits(state: NodeState) -> bool:
         nonlocal enough
         if state.cpu_milli < cpu_milli or state.memory_mib < memory_mib:
             return False
-        state = draft.open_of(name, ask, state)
+        state = draft.open_of(name, wanted, state)
         if state.slots is enough and state.cpu_milli >= cpu_milli and state.memory_mib >= memory_mib:
             return True
-        if _able(draft, ask, name, state) is None:
+        if _able(draft, wanted, name, state) is None:
             return False
         enough = state.slots
         return True
@@ -141,13 +143,13 @@ def _tester(draft: Draft, ask: Ask, name: str) -> Callable[[NodeState], bool]:
     return fits
 
 
-def _able(draft: Draft, ask: Ask, name: str, state: NodeState) -> Fit | None:
+def _able(draft: Draft, wanted: PlacementRequest, name: str, state: NodeState) -> Fit | None:
     """The slots of a node with this open that can serve one member, None when there are too few."""
-    named = draft.capacity.named(name, ask.request.device_uuids)
-    answer = draft.memo.fit(ask.request, state, named)
+    named = draft.capacity.named(name, wanted.request.device_uuids)
+    answer = draft.memo.fit(wanted.request, state, named)
     if isinstance(answer, Misfit):
         return None
-    able = tuple(index for index in answer.slots if speed_on(ask.speeds, state.slots[index].model) > 0)
+    able = tuple(index for index in answer.slots if speed_on(wanted.speeds, state.slots[index].model) > 0)
     if len(able) == len(answer.slots):
         return answer
-    return Fit(able) if len(able) >= ask.request.devices and not answer.parts_milli else None
+    return Fit(able) if len(able) >= wanted.request.devices and not answer.parts_milli else None

@@ -47,7 +47,7 @@ class Barrier:
     behind: str | None = None
 
 
-def parked(job: Job, now: float) -> Barrier | None:
+def ineligible(job: Job, now: float) -> Barrier | None:
     """What keeps the job out of its queue: its user's hold, a job it waits for, its begin time, a pause after a failed
     launch.
     """
@@ -294,7 +294,7 @@ def _over(who: str, held: str, more: str, most: str) -> str:
     return f"{who} holds {held} of at most {most} and this job asks for {more} more"
 
 
-def weighted_holding(admission: Admission, queues: Mapping[str, Queue]) -> Callable[[str], float]:
+def weighted_usage(admission: Admission, queues: Mapping[str, Queue]) -> Callable[[str], float]:
     """How much a queue holds for its weight, in GPUs: the queue with the least goes first."""
 
     def holding(name: str) -> float:

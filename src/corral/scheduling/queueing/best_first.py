@@ -14,19 +14,19 @@ Place = tuple[Rank, str]
 """A job's rank and its id."""
 
 
-class Headed(Protocol):
+class HasHead(Protocol):
     """Jobs of which one is the first."""
 
     def head(self) -> Place | None:
         """The first as it joined its line, None when there is none left."""
         ...
 
-    def lane(self) -> "Lane":
+    def lane(self) -> "GroupCursor":
         """The lane of the first that was told last."""
         ...
 
 
-class Lane:
+class GroupCursor:
     """Alike jobs in their order, seen one after another."""
 
     __slots__ = ("_cursor", "_ranked")
@@ -39,7 +39,7 @@ class Lane:
         """The first that was not seen, None when all were."""
         return self._ranked[self._cursor] if self._cursor < len(self._ranked) else None
 
-    def lane(self) -> "Lane":
+    def lane(self) -> "GroupCursor":
         """This one."""
         return self
 
@@ -52,7 +52,7 @@ class Lane:
         self._cursor = len(self._ranked)
 
 
-class BestFirst:
+class LazyMerge:
     """Merged lanes: the head is the best of their heads by `place_of`.
 
     Places may only get worse meanwhile. `moving`: those of jobs that stay the heads of their lanes do so, too.
@@ -60,7 +60,7 @@ class BestFirst:
 
     __slots__ = ("_heap", "_lanes", "_moving", "_place_of")
 
-    def __init__(self, lanes: Sequence[Headed], place_of: Callable[[Place], Place], *, moving: bool) -> None:
+    def __init__(self, lanes: Sequence[HasHead], place_of: Callable[[Place], Place], *, moving: bool) -> None:
         self._lanes = lanes
         self._place_of = place_of
         self._moving = moving
@@ -84,6 +84,6 @@ class BestFirst:
             heapreplace(self._heap, (fresh, index))
         return None
 
-    def lane(self) -> Lane:
+    def lane(self) -> GroupCursor:
         """The lane of the job that `head` last returned, whatever has moved since."""
         return self._lanes[self._heap[0][1]].lane()

@@ -6,7 +6,7 @@ from corral.model.allocation import Allocation
 from corral.model.job import Job
 from corral.model.queue import Pool
 from corral.model.view import View
-from corral.scheduling.state.draft import Ask
+from corral.scheduling.state.draft import PlacementRequest
 
 
 class Pools:
@@ -24,14 +24,16 @@ class Pools:
         self._lends = tuple(name for name in lending if not any(self._owns(job, name) for job in owners))
         self.closing = frozenset(job.id for job in owners if any(self._owns(job, name) for name in lending))
 
-    def ask(self, job: Job, until: float) -> Ask:
+    def placement_request(self, job: Job, until: float) -> PlacementRequest:
         """What the job asks for: not of pools that are shut to it, and of those that lend to it last."""
         if not self._names:
-            return Ask(job.spec.request, until, job.spec.speeds)
+            return PlacementRequest(job.spec.request, until, job.spec.speeds)
         foreign = [name for name in self._names if not self._owns(job, name)]
-        shut = tuple(name for name in foreign if name not in self._lends)
-        lent = tuple(name for name in foreign if name in self._lends)
-        return Ask(job.spec.request, until, job.spec.speeds, shut=shut, lent=lent)
+        closed_pools = tuple(name for name in foreign if name not in self._lends)
+        lending_pools = tuple(name for name in foreign if name in self._lends)
+        return PlacementRequest(
+            job.spec.request, until, job.spec.speeds, closed_pools=closed_pools, lending_pools=lending_pools
+        )
 
     def lends_of(self, job: Job) -> tuple[str, ...]:
         """The job's own pools that lend, and may take back for it."""
@@ -53,7 +55,7 @@ class Pools:
         return self._pools[name].owned_by(job.spec.user, job.spec.project)
 
 
-def shut_pools(view: View, user: str, project: str) -> tuple[str, ...]:
+def closed_pools_of(view: View, user: str, project: str) -> tuple[str, ...]:
     """The pools of others that lend nothing: what no work of this user in this project ever gets."""
     pools = sorted(view.pools.items())
     return tuple(name for name, pool in pools if not pool.lends and not pool.owned_by(user, project))

@@ -8,7 +8,7 @@ from operator import itemgetter
 
 from corral.model.job import Job, Phase
 from corral.model.plan import Group, group_of
-from corral.scheduling.queueing.best_first import BestFirst, Lane, Place
+from corral.scheduling.queueing.best_first import GroupCursor, LazyMerge, Place
 from corral.scheduling.queueing.order import OrderContext, Ranking
 
 GroupKey = tuple[Group, str | None]
@@ -20,7 +20,7 @@ ALIKE = OrderContext(now=0.0, estimate_s=lambda _: None)
 
 
 @dataclass(slots=True)
-class Line:
+class WaitingQueue:
     """One queue's jobs: groups sorted by a rank that does not change while they wait.
 
     For an order that is not settled that rank is the order's among alike jobs only, if it knows such; `Turns` ranks the
@@ -79,14 +79,14 @@ class Line:
 
 
 @dataclass(slots=True)
-class Waiting:
+class WaitingJobs:
     """The lines of all queues.
 
     A job on hold or behind a dependency is in none, one that pauses or has a begin time only from its time on.
     """
 
     ranking_of: Callable[[str], Ranking]
-    lines: dict[str, Line] = field(default_factory=dict)
+    lines: dict[str, WaitingQueue] = field(default_factory=dict)
     _later: dict[str, Job] = field(default_factory=dict)
     _times: list[tuple[float, str]] = field(default_factory=list)
     _awake_at: float = -inf
@@ -106,10 +106,10 @@ class Waiting:
         if job.eligible_at is None or job.eligible_at <= self._awake_at:
             line.join(job, context)
 
-    def line(self, queue: str) -> Line:
+    def line(self, queue: str) -> WaitingQueue:
         """The line of a queue."""
         if queue not in self.lines:
-            self.lines[queue] = Line(self.ranking_of(queue))
+            self.lines[queue] = WaitingQueue(self.ranking_of(queue))
         return self.lines[queue]
 
     def wake(self, context: OrderContext) -> None:
@@ -128,7 +128,7 @@ def _time_of(job: Job) -> tuple[float, str]:
     return (inf if job.eligible_at is None else job.eligible_at, job.id)
 
 
-Foremost = Callable[[Mapping[str, Job]], list[str]]
+MayGoFirst = Callable[[Mapping[str, Job]], list[str]]
 """Of the queues with a head, those that none other of them goes before whatever they hold."""
 
 
@@ -137,15 +137,15 @@ class Turns:
 
     def __init__(
         self,
-        lines: Mapping[str, Line],
+        lines: Mapping[str, WaitingQueue],
         jobs: Mapping[str, Job],
         context: OrderContext,
         holding: Callable[[str], float],
-        foremost: Foremost = list,
+        may_go_first: MayGoFirst = list,
     ) -> None:
         self._jobs = jobs
         self._holding = holding
-        self._foremost = foremost
+        self._foremost = may_go_first
         self._lanes = {name: QueueTurns(lines[name], jobs, context) for name in sorted(lines) if lines[name].everybody}
         self._current: QueueTurns | None = None
 
@@ -169,25 +169,25 @@ class Turns:
         assert self._current is not None, "there is no head"
         return self._current.position()
 
-    def go_on(self) -> None:
+    def head_started(self) -> None:
         """The head starts: the next of its group takes its place."""
         assert self._current is not None, "there is no head"
-        self._current.go_on()
+        self._current.head_started()
         self._current = None
 
-    def pass_by(self) -> None:
+    def skip_head(self) -> None:
         """The head alone has been seen to: the next of its group has its turn."""
         assert self._current is not None, "there is no head"
-        self._current.pass_by()
+        self._current.skip_head()
         self._current = None
 
-    def close_group(self) -> None:
+    def skip_group(self) -> None:
         """The head has no place, and none that is like it has."""
         assert self._current is not None, "there is no head"
-        self._current.close_group()
+        self._current.skip_group()
         self._current = None
 
-    def close_queue(self, *, but: Collection[str] = ()) -> None:
+    def skip_queue(self, *, but: Collection[str] = ()) -> None:
         """Nobody of the head's queue has another turn in this cycle, but for these jobs."""
         assert self._current is not None, "there is no head"
         self._current.close(but)
@@ -201,13 +201,13 @@ class Turns:
 class QueueTurns:
     """Merges the sorted groups of one line; only the heads of the groups are compared."""
 
-    def __init__(self, line: Line, jobs: Mapping[str, Job], context: OrderContext) -> None:
+    def __init__(self, line: WaitingQueue, jobs: Mapping[str, Job], context: OrderContext) -> None:
         self._line = line
         self._jobs = jobs
         self._context = context
         self._settled = line.ranking.order.settled
         self._moving = not self._settled and line.ranking.order.alike
-        self._lanes = [Lane(ranked) for ranked in line.groups()]
+        self._lanes = [GroupCursor(ranked) for ranked in line.groups()]
         self._started = self._closed = 0
         self._by_estimate = False
         self._heads = self._merged()
@@ -224,24 +224,24 @@ class QueueTurns:
         head = self._heads.head() if self._settled else None
         return self._closed + 1 if head is None else self._line.position(head[1]) - self._started
 
-    def go_on(self) -> None:
+    def head_started(self) -> None:
         """The head starts: the next of its group takes its place."""
         self._started += 1
         self._heads.lane().advance()
 
-    def pass_by(self) -> None:
+    def skip_head(self) -> None:
         """The head alone has been seen to: the next of its group has its turn."""
         self._closed += 1
         self._heads.lane().advance()
 
-    def close_group(self) -> None:
+    def skip_group(self) -> None:
         """The head has no place, and none that is like it has."""
         self._closed += 1
         self._heads.lane().close()
 
     def close(self, but: Collection[str]) -> None:
         """Nobody has another turn, but for these jobs."""
-        self._lanes = [Lane([place]) for place in self._line.everybody if place[1] in but] if but else []
+        self._lanes = [GroupCursor([place]) for place in self._line.everybody if place[1] in but] if but else []
         self._heads = self._merged()
 
     def shortest_first(self) -> None:
@@ -250,22 +250,22 @@ class QueueTurns:
             self._by_estimate = True
             self._heads = self._merged()
 
-    def _merged(self) -> BestFirst:
+    def _merged(self) -> LazyMerge:
         """All groups. Those of an order that moves are merged user by user and project by project, as shares move."""
         if not self._moving:
-            return BestFirst(self._lanes, self._place_in(self._context), moving=False)
-        users: dict[tuple[str, str], list[Lane]] = {}
+            return LazyMerge(self._lanes, self._place_in(self._context), moving=False)
+        users: dict[tuple[str, str], list[GroupCursor]] = {}
         for lane in self._lanes:
             head = lane.head()
             if head is not None:
                 spec = self._jobs[head[1]].spec
                 users.setdefault((spec.project, spec.user), []).append(lane)
-        projects: dict[str, list[BestFirst]] = {}
+        projects: dict[str, list[LazyMerge]] = {}
         alone, beside = self._place_in(self._sharing(2)), self._place_in(self._sharing(1))
         for (project, _), lanes in users.items():
-            projects.setdefault(project, []).append(BestFirst(lanes, alone, moving=False))
-        within = [BestFirst(some, beside, moving=True) for some in projects.values()]
-        return BestFirst(within, self._place_in(self._context), moving=True)
+            projects.setdefault(project, []).append(LazyMerge(lanes, alone, moving=False))
+        within = [LazyMerge(some, beside, moving=True) for some in projects.values()]
+        return LazyMerge(within, self._place_in(self._context), moving=True)
 
     def _sharing(self, levels: int) -> OrderContext:
         """The context among jobs that share so many levels of what `over_use` tells: the project, then the user."""

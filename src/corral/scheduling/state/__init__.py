@@ -1,4 +1,5 @@
-"""What is free and what is to become free: kept current by deltas, copied for one decision.
+"""Free capacity now and later: kept current by deltas, and copied for each decision.
 
-Start with `capacity`, which a decision begins from; `columns` holds the same for arrays, `timeline` the future.
+Start with `capacity`, from which each decision starts, then `draft`, its working copy.
+`columns` has the same amounts in arrays, for ranking a fleet; `timeline` has what becomes free when.
 """

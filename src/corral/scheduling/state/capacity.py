@@ -1,4 +1,4 @@
-"""What is free on every node, kept current by deltas instead of being read afresh from each view."""
+"""What is free on every node, kept current by deltas instead of being computed anew from each view."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ _NONE: frozenset[int] = frozenset()
 
 @dataclass(slots=True)
 class _Host:
-    """A node with its slots as they now are; `state` is None when it has to be put together again."""
+    """A node with the current state of its slots; `state` is None when it has to be computed again."""
 
     node: Node
     slots: list[Slot]
@@ -35,9 +35,9 @@ class _Host:
 
 @dataclass(slots=True)
 class _Used:
-    """What allocations hold of one device or of one host, in the two units that each is counted in.
+    """What is allocated of one device (milli-GPU and MiB) or of one host (milli-CPU and MiB).
 
-    `tenants` is what they hold of a device that serves one user at a time, by user.
+    `tenants` is the milli-GPU by user, on a device that serves one user at a time.
     """
 
     milli: int = 0
@@ -45,17 +45,17 @@ class _Used:
     tenants: dict[str, int] = field(default_factory=dict)
 
     def serve(self, tenant: str, milli: int) -> None:
-        """Count what a tenant takes, or (below 0) gives back."""
+        """Add milli-GPU to a tenant; a negative number is what it releases."""
         self.tenants[tenant] = self.tenants.get(tenant, 0) + milli
         if not self.tenants[tenant]:
             del self.tenants[tenant]
 
 
 @dataclass(slots=True)
-class Changes:
-    """Names of nodes in the order in which their states changed. A reader keeps its own place and asks what came after.
+class NodeChanges:
+    """The names of nodes whose state changed, in order. A reader remembers its position and asks what came after it.
 
-    Of the oldest, those beyond `limit` may be gone.
+    At least the newest `limit` names are kept.
     """
 
     limit: int = 8192
@@ -64,7 +64,7 @@ class Changes:
 
     @property
     def place(self) -> int:
-        """Where a reader stands that has seen everything."""
+        """The position after the newest change."""
         return self._start + len(self._names)
 
     def add(self, name: str) -> None:
@@ -74,43 +74,43 @@ class Changes:
         self._names.append(name)
 
     def since(self, place: int) -> list[str] | None:
-        """Nodes that changed after `place`, some perhaps more than once; None when that is too long ago to tell."""
+        """Nodes that changed after the position, some perhaps more than once; None if those are no longer kept."""
         return None if place < self._start else self._names[place - self._start :]
 
 
 @dataclass(slots=True)
 class Capacity:
-    """Free capacity by node. Equal views make equal capacities, whatever the deltas that led to them.
+    """Free capacity by node. Equal views give equal capacities, whichever deltas led to them.
 
-    `changes` says of which nodes the state changed.
+    `changes` lists the nodes whose state changed.
     """
 
     source: ViewDraft
-    changes: Changes = field(default_factory=Changes)
+    changes: NodeChanges = field(default_factory=NodeChanges)
     _allocations: dict[str, Allocation] = field(default_factory=dict)
     _on: dict[str, dict[str, Allocation]] = field(default_factory=dict)
     _hosts: dict[str, _Host] = field(default_factory=dict)
     _where: dict[str, tuple[str, int]] = field(default_factory=dict)
     _devices: dict[str, _Used] = field(default_factory=dict)
     _machines: dict[str, _Used] = field(default_factory=dict)
-    _pooled: dict[tuple[str, tuple[str, ...]], frozenset[int]] = field(default_factory=dict)
+    _slots_in_pools: dict[tuple[str, tuple[str, ...]], frozenset[int]] = field(default_factory=dict)
     _order: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
         for allocation in self.view.allocations.values():
             self._allocations[allocation.id] = allocation
-            self._hold(allocation, 1)
+            self._count(allocation, 1)
         for node in self.view.nodes.values():
             self._observe(node)
 
     @property
     def view(self) -> View:
-        """The view that this is the capacity of."""
+        """The view whose capacity this is."""
         return self.source.view
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every node, in the order in which equal choices are settled."""
+        """Every node, in the order in which ties between nodes are broken."""
         if self._order is None:
             self._order = tuple(sorted(self._hosts))
         return self._order
@@ -149,40 +149,40 @@ class Capacity:
         """Where a device is: its node and slot, None when it is not in the cluster now."""
         return self._where.get(uuid)
 
-    def pooled(self, name: str, pools: tuple[str, ...]) -> frozenset[int]:
-        """The slots of the node whose devices are in one of these pools."""
+    def slots_in_pools(self, name: str, pools: tuple[str, ...]) -> frozenset[int]:
+        """The slots of the node whose devices belong to one of these pools."""
         if not pools:
             return _NONE
-        found = self._pooled.get((name, pools))
+        found = self._slots_in_pools.get((name, pools))
         if found is None:
             uuids = {uuid for pool in pools for uuid in self.view.pools[pool].devices}
             devices = self._hosts[name].node.devices
             found = frozenset(i for i, device in enumerate(devices) if device.uuid in uuids)
-            self._pooled[name, pools] = found
+            self._slots_in_pools[name, pools] = found
         return found
 
     def residents(self, name: str) -> tuple[str, ...]:
-        """Names of the jobs that hold something on the node."""
+        """Names of the jobs that have an allocation on the node."""
         jobs = self.view.jobs
         return tuple(jobs[one.job_id].spec.name for one in self.allocations_on(name) if one.job_id in jobs)
 
     def allocations_on(self, name: str) -> tuple[Allocation, ...]:
-        """Who holds something on the node, by allocation id."""
+        """The allocations on the node, in the order of their ids."""
         held = self._on.get(name, {})
         return tuple(held[allocation_id] for allocation_id in sorted(held))
 
     def scores(self, name: str) -> list[float]:
-        """The availability score of each slot's device, as last sampled."""
+        """The availability score of each slot's device, from its last sample."""
         return self._hosts[name].scores
 
     def follow(self, delta: Delta) -> None:
-        """Follow one delta that the view has already taken in."""
+        """Apply one delta that the view has already applied."""
         match delta:
             case AllocationMade(allocation=allocation):
                 self._allocations[allocation.id] = allocation
-                self._hold(allocation, 1)
+                self._count(allocation, 1)
             case AllocationEnded(allocation_id=allocation_id):
-                self._hold(self._allocations.pop(allocation_id), -1)
+                self._count(self._allocations.pop(allocation_id), -1)
             case ConditionObserved(condition=condition):
                 self._renew(condition.uuid)
             case DeviceCordoned(uuid=uuid) | DeviceUncordoned(uuid=uuid):
@@ -194,10 +194,10 @@ class Capacity:
             case NodeGone(name=name):
                 self._forget(name)
             case SiteArranged():
-                self._pooled.clear()
+                self._slots_in_pools.clear()
 
     def _observe(self, node: Node) -> None:
-        self._pooled.clear()
+        self._slots_in_pools.clear()
         before = self._hosts.get(node.name)
         alike = before is not None and _hardware(before.node) == _hardware(node)
         if not alike:
@@ -218,7 +218,7 @@ class Capacity:
             for device in host.node.devices:
                 self._where.pop(device.uuid, None)
 
-    def _hold(self, allocation: Allocation, sign: int) -> None:
+    def _count(self, allocation: Allocation, sign: int) -> None:
         for member in allocation.placement.members:
             if sign > 0:
                 self._on.setdefault(member.node, {})[allocation.id] = allocation

@@ -1,7 +1,7 @@
-"""Free capacity in columns: a row for each node, in the order that settles equal choices, a column for each amount.
+"""Free capacity in arrays: a row for each node, in the order in which ties are broken, a column for each amount.
 
-What placements change (CPU, memory, milli-GPU and MiB of each slot) lies in arrays. All the rest of a node's state
-is its *kind*, interned, so that what a request and a kind have to do with each other is asked once.
+The amounts that placements change (CPU, memory, milli-GPU and MiB of each slot) are in arrays. The rest of a node's
+state is its *kind*. Equal kinds share an index, so that whether a request suits a kind is computed once.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,10 +29,10 @@ _BOUNDLESS = 1 << 50
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """A node as it enters the columns: its name, the UUIDs of its slots in order, and its state.
+    """What the columns need of a node: its name, the UUIDs of its slots in order, and its state.
 
-    `layout` is that of `corral.scheduling.placing.topology.layout`, None where no set of slots is better than another.
-    `host` is the CPU (milli) and memory (MiB) that the node has in all, None where that is what is free.
+    `layout` is that of `corral.scheduling.placing.topology.layout`; None where no set of slots is better than another.
+    `host` is the total CPU (milli) and memory (MiB) of the node; None where all of it is free.
     """
 
     name: str
@@ -43,8 +43,8 @@ class NodeRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Taking:
-    """What one member takes of one row: the slots, the milli-GPU of each, the MiB of each, and of the host."""
+class RowGrant:
+    """What one member takes from one row: slots, milli-GPU of each slot, MiB of each slot, and CPU and memory."""
 
     row: int
     slots: tuple[int, ...]
@@ -55,8 +55,8 @@ class Taking:
 
 
 @dataclass(slots=True)
-class Touched:
-    """Rows in the order they changed. A reader keeps its own place and asks what came after it."""
+class RowChanges:
+    """Rows in the order in which they changed. A reader remembers its position and asks what came after it."""
 
     limit: int
     _rows: Rows = field(init=False)
@@ -68,7 +68,7 @@ class Touched:
 
     @property
     def place(self) -> int:
-        """Where a reader stands that has seen everything."""
+        """The position after the newest change."""
         return self._end
 
     def add(self, row: int) -> None:
@@ -81,23 +81,23 @@ class Touched:
         self._end += 1
 
     def since(self, place: int) -> Rows | None:
-        """Rows touched after `place`, some perhaps more than once; None when that is too long ago to tell."""
+        """Rows changed after the position, some perhaps more than once; None if those are no longer kept."""
         if self._end - place > self.limit or place < self._start:
             return None
         return self._rows[place - self._start : self._end - self._start].copy()
 
 
 class Columns:
-    """Free capacity of every node. `take` and `give` change it, `mark` and `rollback` undo, `put` states it anew.
+    """Free capacity of every node. `take` and `give` change it, `put` replaces it, `rollback` undoes up to a `mark`.
 
     Attributes:
-        names, uuids, layouts: of each row; `laid_out` says whether any has a layout.
+        names, uuids, layouts: one entry a row; `laid_out` says whether any row has a layout.
         rows: the row of each name.
         amounts: int64[2 + slots, rows], see CPU, MEMORY and SLOTS.
-        host: int64[2, rows], CPU and MEMORY that there are in all.
+        host: int64[2, rows], total CPU and MEMORY of each node.
         free_mib: int64[slots, rows]; 0 where a slot's memory is not known (its kind says so).
         kind: int32[rows], an index into `kinds`.
-        kinds: node states with everything free, one for each sort of node.
+        kinds: node states with everything free, one for each kind of node.
         touched: rows in the order they changed.
     """
 
@@ -118,7 +118,7 @@ class Columns:
         self.free_mib: Amounts = np.zeros((width, len(nodes)), dtype=np.int64)
         self.kind: NDArray[np.int32] = np.zeros(len(nodes), dtype=np.int32)
         self.kinds: list[NodeState] = []
-        self.touched = Touched(max(1024, 4 * len(nodes)))
+        self.changed_rows = RowChanges(max(1024, 4 * len(nodes)))
         self._kind_of: dict[NodeState, int] = {}
         self._undo: list[tuple[int, Amounts, Amounts]] = []
         self._marks = 0
@@ -135,17 +135,17 @@ class Columns:
 
     @property
     def crowded(self) -> bool:
-        """Whether most of `kinds` are of nodes as they once were, so that the columns had better be made anew."""
+        """Whether most of `kinds` are no longer in use, so that it is better to build the columns anew."""
         return len(self.kinds) > 4 * len(self.names) + 64
 
     def put(self, name: str, state: NodeState) -> None:
-        """State what is free on a node, whatever was known of it before. It may not have gained slots."""
+        """Set what is free on a node. It must not have more slots than when the columns were built."""
         row = self.rows[name]
         self._write(row, state)
-        self.touched.add(row)
+        self.changed_rows.add(row)
 
     def state(self, row: int) -> NodeState:
-        """The state of a node, as `corral.model.fit.node_state` would tell it."""
+        """The state of a node, equal to `corral.model.fit.node_state`."""
         kind = self.kinds[int(self.kind[row])]
         amounts: list[int] = self.amounts[:, row].tolist()
         free_mib: list[int] = self.free_mib[:, row].tolist()
@@ -155,16 +155,16 @@ class Columns:
         )
         return kind._replace(slots=slots, cpu_milli=amounts[CPU], memory_mib=amounts[MEMORY])
 
-    def take(self, taking: Taking) -> None:
-        """Hand out; nothing may become less than zero, which the fit before it has made sure of."""
+    def take(self, taking: RowGrant) -> None:
+        """Take a grant off. The caller has checked that it fits, so that nothing becomes negative."""
         self._change(taking, -1)
 
-    def give(self, taking: Taking) -> None:
-        """Take back what was handed out."""
+    def give(self, taking: RowGrant) -> None:
+        """Undo a `take`."""
         self._change(taking, 1)
 
     def mark(self) -> int:
-        """A place to come back to. Every mark is ended by one `rollback`, the last first."""
+        """A point to roll back to. Each mark needs one `rollback`, the newest first."""
         self._marks += 1
         return len(self._undo)
 
@@ -174,10 +174,10 @@ class Columns:
             row, amounts, free_mib = self._undo.pop()
             self.amounts[:, row] = amounts
             self.free_mib[:, row] = free_mib
-            self.touched.add(row)
+            self.changed_rows.add(row)
         self._marks -= 1
 
-    def _change(self, taking: Taking, sign: int) -> None:
+    def _change(self, taking: RowGrant, sign: int) -> None:
         row, amounts = taking.row, self.amounts
         if self._marks:
             self._undo.append((row, amounts[:, row].copy(), self.free_mib[:, row].copy()))
@@ -187,7 +187,7 @@ class Columns:
             amounts[SLOTS + slot, row] += sign * taking.share_milli
             if mib:
                 self.free_mib[slot, row] += sign * mib
-        self.touched.add(row)
+        self.changed_rows.add(row)
 
     def _write(self, row: int, state: NodeState) -> None:
         self.kind[row] = self._kind(state)
@@ -212,25 +212,26 @@ def _emptied(slot: Slot) -> Slot:
 
 
 def columnar(request: Request) -> bool:
-    """Whether columns can tell where the request fits: not one that names its devices, that is split over devices
-    whatever room they have, or whose share depends on the device's memory.
+    """Whether the columns can tell where the request fits.
+
+    They cannot where it names devices, must be split over several, or gets a share that depends on a device's memory.
     """
     unsplit = (request.split_milli or 0) <= MILLI_PER_DEVICE
     return unsplit and not request.share_of_memory and not request.device_uuids
 
 
 def member_of(request: Request) -> Request:
-    """One member of a columnar request, without what its fit on a node does not depend on; never split."""
+    """One member of a columnar request, with only the fields that its fit on a node depends on; never split."""
     return replace(request, gang_size=1, one_node=False, spread=False, avoid_jobs=(), cores_percent=None)
 
 
 class Shape:
-    """One member of a request, made ready for the columns: what it asks of every kind of node.
+    """One member of a request, prepared for the columns: what it needs, and what it gets on each kind of node.
 
     Attributes:
         request: the request with one member.
-        least: int64[2 + slots, 1], the least amount of each column.
-        known: kinds taken in so far.
+        least: int64[2 + slots, 1], the amount needed in each column.
+        known: how many kinds have been looked at so far.
         able: bool[slots, kinds], the slots that could serve it on an empty node of that kind.
         grants_mib: int64[slots, kinds], what it would be granted of each slot's memory.
     """
@@ -248,9 +249,9 @@ class Shape:
         self._any_memory = True
 
     def fits(self, columns: Columns, rows: Rows) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """(slots[slots, n], hosts[n]): the slots that can serve now, and whether host and slots together do.
+        """(bool[slots, n], bool[n]): the slots of each row that can serve now, and whether the row can serve a member.
 
-        Equal to `corral.model.fit.fit` on each row's state, with no devices named, where that splits no share.
+        Equal to `corral.model.fit.fit` on each row's state, with no devices named and no share split.
         """
         if self.known < len(columns.kinds):
             self._learn(columns)
@@ -269,14 +270,14 @@ class Shape:
             hosts = np.count_nonzero(slots, axis=0) >= self.request.devices
         return slots, hosts
 
-    def taking(self, columns: Columns, row: int, slots: tuple[int, ...]) -> Taking:
-        """What a member takes of these slots of a row."""
+    def taking(self, columns: Columns, row: int, slots: tuple[int, ...]) -> RowGrant:
+        """What a member takes from a row if it gets these slots."""
         if self.known < len(columns.kinds):
             self._learn(columns)
         kind = int(columns.kind[row])
         grants = tuple(int(self.grants_mib[slot, kind]) for slot in slots) if self._any_memory else (0,) * len(slots)
         request = self.request
-        return Taking(row, slots, request.share_milli, grants, request.cpu_milli, request.host_memory_mib)
+        return RowGrant(row, slots, request.share_milli, grants, request.cpu_milli, request.host_memory_mib)
 
     def _learn(self, columns: Columns) -> None:
         new = columns.kinds[self.known :]

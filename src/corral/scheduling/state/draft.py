@@ -1,8 +1,8 @@
-"""One cycle's scratch copy of the free capacity: what would be left after the starts decided so far.
+"""A working copy of the free capacity for one scheduling cycle: what is left after the starts decided so far.
 
-A node has two readings. Its *free* state is what nobody holds. Its *open* state, for a job that would run until some
-time, is what of that it may have without delaying those ahead: less what a timeline has promised them by then, and
-less what is kept for a blocked job of which nobody can tell when it will start.
+A node has two states here. Its *free* state is what is not allocated. Its *open* state, for a job that would run until
+some time, is the part of the free state that the job may take without delaying jobs ahead of it: the free state minus
+what the timeline promises to them by then, minus what is set aside for blocked jobs whose start nobody can predict.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -21,49 +21,63 @@ HOST_CAUSES = (Cause.CPU, Cause.HOST_MEMORY)
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """What is asked of a draft: a place for a request until some time (Unix seconds), on devices of these speeds.
+class PlacementRequest:
+    """A request with what else decides where it may be placed.
 
-    `kept` False asks what would be if nothing were promised to or kept for anybody. `shut` are the pools whose devices
-    it may not have, `lent` those whose devices it should have last, because it may have to give them back.
+    Attributes:
+        request: what the job asks for.
+        until: when the job is expected to end, Unix seconds; infinity where that is not known.
+        speeds: relative speed of the job by device model, as in `JobSpec`; 0 means that it does not run there.
+        respects_promises: False ignores what is promised to or set aside for other jobs.
+        closed_pools: pools whose devices the job may not use.
+        lending_pools: pools of others that lend to the job; their devices are taken last, since they may be reclaimed.
     """
 
     request: Request
     until: float = inf
     speeds: tuple[tuple[str, float], ...] = ()
-    kept: bool = True
-    shut: tuple[str, ...] = ()
-    lent: tuple[str, ...] = ()
+    respects_promises: bool = True
+    closed_pools: tuple[str, ...] = ()
+    lending_pools: tuple[str, ...] = ()
 
-    def regardless(self) -> "Ask":
-        """The same, were nothing promised to or kept for anybody."""
-        return Ask(self.request, self.until, self.speeds, False, self.shut, self.lent)
+    def ignoring_promises(self) -> "PlacementRequest":
+        """The same request as if nothing were promised to or set aside for other jobs."""
+        return PlacementRequest(self.request, self.until, self.speeds, False, self.closed_pools, self.lending_pools)
 
-    def firmly(self) -> "Ask":
-        """The same, of devices that nobody may want back: what is lent to it is shut."""
-        return Ask(self.request, self.until, self.speeds, self.kept, tuple(sorted((*self.shut, *self.lent))))
+    def without_lent(self) -> "PlacementRequest":
+        """The same request without borrowed devices: the pools that would lend to it are closed to it too."""
+        return PlacementRequest(
+            self.request,
+            self.until,
+            self.speeds,
+            self.respects_promises,
+            tuple(sorted((*self.closed_pools, *self.lending_pools))),
+        )
 
 
-Choose = Callable[["Draft", Ask], Placement | Misfit]
-"""Finds a place for every member of what is asked, or says why there is none. Leaves the draft as it was."""
+Choose = Callable[["Draft", PlacementRequest], Placement | Misfit]
+"""Finds a place for every member of a request, or says why there is none. Does not change the draft."""
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
-    """A job that was not started and what it needs; `host` says that it lacks CPU or memory of the host.
+class BlockedJob:
+    """A job that could not start, for which capacity is set aside.
 
-    `nodes` are those on which it is kept, None for all; `shut` the pools that it may not have anyway.
+    Attributes:
+        host: it lacks CPU or memory of the host, so that these are set aside too.
+        nodes: where capacity is set aside; None for every node that could serve the job.
+        closed_pools: pools whose devices it may not use anyway, and which stay open to others.
     """
 
     job_id: str
     request: Request
     host: bool
     nodes: tuple[str, ...] | None = None
-    shut: tuple[str, ...] = ()
+    closed_pools: tuple[str, ...] = ()
 
 
 class FitMemo:
-    """Answers of `fit` by request and state: nodes in equal states share one, from cycle to cycle."""
+    """A cache of `fit` by request and node state, kept from cycle to cycle; nodes in equal states share an answer."""
 
     LIMIT = 50_000
 
@@ -83,7 +97,7 @@ class FitMemo:
 
 @dataclass(slots=True)
 class _Open:
-    """A node's free state with the first `applied` keepings taken off; good as long as the free state is `base`."""
+    """A node's state less what is set aside for the first `applied` blocked jobs; valid while the node is in `base`."""
 
     base: NodeState
     state: NodeState
@@ -92,9 +106,9 @@ class _Open:
 
 @dataclass(slots=True)
 class Draft:
-    """Free and open capacity, changed by `take`, `keep` and the timeline's reservations.
+    """Free and open capacity, changed by `take`, `set_aside` and the promises of the timeline.
 
-    `started` has what was taken on each node in this cycle, and until when.
+    `started` has, by node, what was taken in this cycle and until when.
     """
 
     capacity: Capacity
@@ -103,81 +117,81 @@ class Draft:
     started: dict[str, list[Release]] = field(default_factory=dict)
     _free: dict[str, NodeState] = field(default_factory=dict)
     _open: dict[str, _Open] = field(default_factory=dict)
-    _kept: list[Keeping] = field(default_factory=list)
-    _kept_shapes: dict[tuple[Request, bool, tuple[str, ...] | None], str] = field(default_factory=dict)
-    _shut: dict[tuple[str, tuple[str, ...]], tuple[NodeState, NodeState]] = field(default_factory=dict)
+    _blocked: list[BlockedJob] = field(default_factory=list)
+    _blocked_shapes: dict[tuple[Request, bool, tuple[str, ...] | None], str] = field(default_factory=dict)
+    _closed: dict[tuple[str, tuple[str, ...]], tuple[NodeState, NodeState]] = field(default_factory=dict)
     _arrived: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def free(self, name: str) -> NodeState:
-        """What nobody holds on the node."""
+        """What is not allocated on the node, the starts of this cycle counted as allocated."""
         return self._free.get(name) or self.capacity.state(name)
 
     @property
     def changed(self) -> Iterable[str]:
-        """The nodes of which something was handed out or taken back in this draft."""
+        """The nodes on which this draft has taken or given back something."""
         return self._free
 
     @property
-    def unpromised(self) -> bool:
-        """Whether nothing is promised to or kept for anybody, so that all that is free is open."""
-        return not self._kept and (self.timeline is None or not self.timeline.promises)
+    def all_open(self) -> bool:
+        """Whether nothing is promised or set aside, so that everything free is open."""
+        return not self._blocked and (self.timeline is None or not self.timeline.has_promises)
 
-    def state(self, name: str, ask: Ask) -> NodeState:
-        """What of the node the ask may have."""
-        state = self._unshut(name, ask)
-        if not self.capacity.pooled(name, ask.shut):
+    def state(self, name: str, wanted: PlacementRequest) -> NodeState:
+        """What the request may use of the node: its open state without the devices of closed pools."""
+        state = self._before_closing(name, wanted)
+        if not self.capacity.slots_in_pools(name, wanted.closed_pools):
             return state
-        found = self._shut.get((name, ask.shut))
+        found = self._closed.get((name, wanted.closed_pools))
         if found is None or found[0] is not state:
-            found = self._shut[name, ask.shut] = (state, self._less_shut(name, ask, state))
+            found = self._closed[name, wanted.closed_pools] = (state, self._less_closed(name, wanted, state))
         return found[1]
 
-    def open_of(self, name: str, ask: Ask, state: NodeState) -> NodeState:
-        """What the ask may have of the node if this were free there, as it will be at some time."""
-        if not self._kept and not ask.shut:
+    def open_of(self, name: str, wanted: PlacementRequest, state: NodeState) -> NodeState:
+        """What the request may use of the node if `state` were free there, as it will be at some later time."""
+        if not self._blocked and not wanted.closed_pools:
             return state
-        for keeping in self._kept:
-            state = self._less(keeping, name, state)
-        return self._less_shut(name, ask, state)
+        for blocked in self._blocked:
+            state = self._less_set_aside(blocked, name, state)
+        return self._less_closed(name, wanted, state)
 
-    def _less_shut(self, name: str, ask: Ask, state: NodeState) -> NodeState:
-        closed = self.capacity.pooled(name, ask.shut)
+    def _less_closed(self, name: str, wanted: PlacementRequest, state: NodeState) -> NodeState:
+        closed = self.capacity.slots_in_pools(name, wanted.closed_pools)
         if not closed:
             return state
         return state._replace(slots=tuple(_reserved(s) if i in closed else s for i, s in enumerate(state.slots)))
 
-    def _unshut(self, name: str, ask: Ask) -> NodeState:
-        if not ask.kept:
+    def _before_closing(self, name: str, wanted: PlacementRequest) -> NodeState:
+        if not wanted.respects_promises:
             return self.free(name)
         base = self.free(name)
-        if self.timeline is not None and self.timeline.reserves(name):
-            base = self.timeline.until(name, ask.until)
-        if not self._kept:
+        if self.timeline is not None and self.timeline.has_promise_on(name):
+            base = self.timeline.until(name, wanted.until)
+        if not self._blocked:
             return base
         found = self._open.get(name)
         if found is None or found.base is not base:
             found = self._open[name] = _Open(base, base, 0)
-        for keeping in self._kept[found.applied :]:
-            found.state = self._less(keeping, name, found.state)
-        found.applied = len(self._kept)
+        for blocked in self._blocked[found.applied :]:
+            found.state = self._less_set_aside(blocked, name, found.state)
+        found.applied = len(self._blocked)
         return found.state
 
-    def fit(self, name: str, ask: Ask) -> Fit | Misfit:
-        """Whether one member fits on the node."""
-        request = ask.request
+    def fit(self, name: str, wanted: PlacementRequest) -> Fit | Misfit:
+        """Whether one member of the request fits on the node now."""
+        request = wanted.request
         if request.avoid_jobs:
             present = {*self.capacity.residents(name), *self._arrived.get(name, ())}
             avoided = sum(1 for job in request.avoid_jobs if job in present)
             if avoided:
                 return Misfit(Cause.ANTI_AFFINITY, 0, avoided, eviction_helps=True)
-        return self.memo.fit(request, self.state(name, ask), self.capacity.named(name, request.device_uuids))
+        return self.memo.fit(request, self.state(name, wanted), self.capacity.named(name, request.device_uuids))
 
     def with_free(self, states: dict[str, NodeState]) -> "Draft":
-        """A draft in which these states are free and nothing is promised or kept."""
+        """A draft in which these states are free and nothing is promised or set aside."""
         return Draft(self.capacity, self.memo, _free=states, _arrived=self._arrived)
 
     def emptied(self) -> "Draft":
-        """A draft in which nobody holds anything."""
+        """A draft in which nothing is allocated."""
         empty = self.with_free({})
         for name in self.capacity.names:
             empty._free[name] = self.free(name)
@@ -187,7 +201,7 @@ class Draft:
         return empty
 
     def branch(self) -> "Draft":
-        """A copy on which members of a gang can be tried one after another; it shares the timeline and changes none."""
+        """A copy to try things on, such as the members of a gang one after another; this draft does not change."""
         return Draft(
             self.capacity,
             self.memo,
@@ -195,13 +209,13 @@ class Draft:
             {},
             dict(self._free),
             {},
-            list(self._kept),
-            dict(self._kept_shapes),
+            list(self._blocked),
+            dict(self._blocked_shapes),
             _arrived=dict(self._arrived),
         )
 
     def take(self, members: Sequence[Member], until: float = inf, job: Job | None = None) -> None:
-        """Hand out what the members get until some time, to a job whose name others may want to avoid."""
+        """Allocate what the members get, until some time. `job` is noted on the nodes, for jobs that avoid its name."""
         for member in members:
             if self.timeline is not None:
                 self.timeline.take(member, until)
@@ -211,58 +225,58 @@ class Draft:
                 self._arrived[member.node] = (*self._arrived.get(member.node, ()), job.spec.name)
 
     def give(self, members: Sequence[Member]) -> None:
-        """Take back what the members hold, to see what could be done with it."""
+        """Free what the members hold, to see what could then be placed."""
         for member in members:
             if self.timeline is not None:
                 self.timeline.give(member)
             self._free[member.node] = changed(self.free(member.node), member, self.slots_of(member), 1)
 
-    def keep(self, keeping: Keeping) -> None:
-        """From here on nothing that the job could use is open to others."""
-        shape = (keeping.request, keeping.host, keeping.nodes)
-        if self._kept_shapes.setdefault(shape, keeping.job_id) == keeping.job_id:
-            self._kept.append(keeping)
+    def set_aside(self, blocked: BlockedJob) -> None:
+        """From here on, nothing that the blocked job could use is open to others."""
+        shape = (blocked.request, blocked.host, blocked.nodes)
+        if self._blocked_shapes.setdefault(shape, blocked.job_id) == blocked.job_id:
+            self._blocked.append(blocked)
 
-    def keeper(self, placement: Placement) -> str | None:
-        """The first job for which something in the placement is kept."""
-        for keeping in self._kept:
+    def set_aside_for(self, placement: Placement) -> str | None:
+        """The first blocked job for which something in the placement is set aside; None if there is none."""
+        for blocked in self._blocked:
             for member in placement.members:
                 before = self.free(member.node)
-                after = self._less(keeping, member.node, before)
-                touched = any(before.slots[i] != after.slots[i] for i in self.slots_of(member))
-                if touched or (after.cpu_milli, after.memory_mib) != (before.cpu_milli, before.memory_mib):
-                    return keeping.job_id
+                after = self._less_set_aside(blocked, member.node, before)
+                changed_rows = any(before.slots[i] != after.slots[i] for i in self.slots_of(member))
+                if changed_rows or (after.cpu_milli, after.memory_mib) != (before.cpu_milli, before.memory_mib):
+                    return blocked.job_id
         return None
 
     def slots_of(self, member: Member) -> tuple[int, ...]:
-        """The slots of the member's grants, in their order."""
+        """The slots of the member's devices, in the order of its grants."""
         if not member.grants:
             return ()
         found = (self.capacity.slot(grant.uuid) for grant in member.grants)
         return tuple(place[1] for place in found if place is not None)
 
-    def _less(self, keeping: Keeping, name: str, state: NodeState) -> NodeState:
-        """The state with everything kept that the job could use, were it only free; itself if it never could."""
-        if keeping.nodes is not None and name not in keeping.nodes:
+    def _less_set_aside(self, blocked: BlockedJob, name: str, state: NodeState) -> NodeState:
+        """The state without what the blocked job could use of it; the same object where it could never run there."""
+        if blocked.nodes is not None and name not in blocked.nodes:
             return state
-        named = self.capacity.named(name, keeping.request.device_uuids)
-        answer = self.memo.fit(keeping.request, state, named)
+        named = self.capacity.named(name, blocked.request.device_uuids)
+        answer = self.memo.fit(blocked.request, state, named)
         if isinstance(answer, Misfit) and answer.never:
             return state
-        shut = self.capacity.pooled(name, keeping.shut)
+        closed = self.capacity.slots_in_pools(name, blocked.closed_pools)
         slots = tuple(
-            _kept(keeping.request, slot)
-            if keeping.request.devices
-            and i not in shut
-            and could_use(keeping.request, slot, named=named is None or i in named)
+            _closed_to_others(blocked.request, slot)
+            if blocked.request.devices
+            and i not in closed
+            and could_use(blocked.request, slot, named=named is None or i in named)
             else slot
             for i, slot in enumerate(state.slots)
         )
-        cpu_milli, memory_mib = (0, 0) if keeping.host else (state.cpu_milli, state.memory_mib)
+        cpu_milli, memory_mib = (0, 0) if blocked.host else (state.cpu_milli, state.memory_mib)
         return NodeState(slots, cpu_milli, memory_mib, state.labels, state.driver, state.cuda, state.status)
 
 
-def _kept(request: Request, slot: Slot) -> Slot:
+def _closed_to_others(request: Request, slot: Slot) -> Slot:
     if slot.blocked is not None and request.accept_in_use is None:
         return slot
     return _reserved(slot)
@@ -273,5 +287,5 @@ def _reserved(slot: Slot) -> Slot:
 
 
 def draft_of(view: View) -> Draft:
-    """A fresh draft of everything that is free in the view."""
+    """A new draft of a view: free is what is not allocated in it."""
     return Draft(Capacity(ViewDraft(view)), FitMemo())

@@ -1,7 +1,7 @@
-"""Time: when devices come back, and what is promised to whom until then.
+"""Free capacity over time: when devices become free, and what is promised to waiting jobs.
 
-A timeline knows for each node what is free from now on, as a step function of time: it steps up where a running job is
-expected to end, and down where a reservation begins. A job may start now if it fits into every step that it would see.
+For each node, what is free is a step function of time from now on: it rises where a running job is expected to end, and
+falls where a promise begins. A job may start now if it fits into every step that its run would overlap.
 """
 
 from bisect import bisect_left, bisect_right
@@ -14,14 +14,14 @@ from corral.model.fit import NodeState, Slot
 from corral.model.units import MILLI_PER_DEVICE
 
 SAME_MOMENT_S = 0.5
-"""Times that differ by less are one: jobs start and end a little later than any plan says, each by another bit."""
+"""Times that differ by less count as equal: every job starts and ends a little later than planned."""
 
 SlotsOf = Callable[[Member], tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """What a running job holds on one node, and when it is expected to give it back (Unix seconds)."""
+    """What a running job holds on one node, and when it is expected to release it (Unix seconds)."""
 
     at: float
     member: Member
@@ -29,14 +29,14 @@ class Release:
 
 @dataclass(slots=True)
 class Steps:
-    """One node's free capacity: `states[i]` from `times[i]` on. `least[i]` is the least of the first i + 1 states."""
+    """One node's free capacity: `states[i]` from `times[i]` on; `least[i]` is the minimum of the first i + 1 states."""
 
     times: list[float]
     states: list[NodeState]
     least: list[NodeState] = field(default_factory=list)
 
     def until(self, end: float) -> NodeState:
-        """The least of what is free from the first step until `end`."""
+        """The minimum of what is free from the first step until `end`."""
         if not self.least:
             self.least.append(self.states[0])
         last = max(0, bisect_left(self.times, end) - 1)
@@ -45,7 +45,7 @@ class Steps:
         return self.least[last]
 
     def split(self, at: float) -> int:
-        """The index of the step that begins at `at`, made if there was none; 0 when that is before the first."""
+        """The index of the step that begins at `at`, inserted if there was none; 0 if that is before the first step."""
         index = bisect_right(self.times, at) - 1
         if index < 0 or self.times[index] == at:
             return max(index, 0)
@@ -54,7 +54,7 @@ class Steps:
         return index + 1
 
     def change(self, start: float, end: float, member: Member, slots: Sequence[int], sign: int) -> None:
-        """Give (`sign` 1) or take (-1) what the member has, from `start` until `end`."""
+        """Add (`sign` 1) or subtract (-1) what the member holds, from `start` until `end`."""
         first = self.split(start)
         last = self.split(end) if end < inf else len(self.states)
         for index in range(first, last):
@@ -63,7 +63,7 @@ class Steps:
 
 
 class Timeline:
-    """Free capacity from `now` on, node by node. Nodes that nobody asks about cost nothing."""
+    """Free capacity from `now` on, by node. A node's steps are computed when they are first asked for."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Timeline:
         *,
         overlap_s: float = 0.0,
     ) -> None:
-        """Who would end less than `overlap_s` after something begins does not meet it."""
+        """A run that ends less than `overlap_s` after a promise begins does not count as overlapping it."""
         self.now = now
         self.overlap_s = overlap_s
         self._soon = nextafter(now, inf)
@@ -82,54 +82,54 @@ class Timeline:
         self._releases = releases
         self._slots_of = slots_of
         self._steps: dict[str, Steps] = {}
-        self._reserved: dict[str, None] = {}
+        self._promised: dict[str, None] = {}
 
     def branch(self) -> "Timeline":
         """A copy to try the members of a gang on."""
         copy = Timeline(self.now, self._free, self._releases, self._slots_of, overlap_s=self.overlap_s)
         copy._steps = {name: Steps(list(s.times), list(s.states)) for name, s in self._steps.items()}
-        copy._reserved = self._reserved.copy()
+        copy._promised = self._promised.copy()
         return copy
 
     def until(self, name: str, end: float) -> NodeState:
-        """What a job may have of the node that starts now and ends at `end`, delaying no reservation."""
+        """What a job that starts now and ends at `end` may use of the node without delaying a promise."""
         return self.steps(name).until(end - self.overlap_s)
 
     @property
-    def promises(self) -> bool:
-        """Whether anything is promised to anybody."""
-        return bool(self._reserved)
+    def has_promises(self) -> bool:
+        """Whether anything is promised to a job."""
+        return bool(self._promised)
 
-    def reserves(self, name: str) -> bool:
-        """Whether anything of the node is promised to anybody; if not, all that is free is open."""
-        return name in self._reserved
+    def has_promise_on(self, name: str) -> bool:
+        """Whether anything on the node is promised to a job; if not, everything free on it is open."""
+        return name in self._promised
 
     def take(self, member: Member, end: float) -> None:
-        """A job starts now and holds this until `end`. To be called before the free capacity changes."""
+        """A job starts now and holds this until `end`. Call it before the draft's free capacity changes."""
         if member.node in self._steps:
             self._steps[member.node].change(self.now, max(end, self._soon), member, self._slots_of(member), -1)
 
     def give(self, member: Member) -> None:
-        """A running job would give this back now, not when it is expected to. Before the free capacity changes."""
+        """A running job releases this now instead of at its expected end. Call it before the free capacity changes."""
         if member.node in self._steps:
             ends = (max(one.at, self._soon) for one in self._releases(member.node) if one.member is member)
             self._steps[member.node].change(self.now, next(ends, inf), member, self._slots_of(member), 1)
 
-    def reserve(self, member: Member, start: float, end: float) -> None:
+    def promise(self, member: Member, start: float, end: float) -> None:
         """Promise this from `start` until `end`."""
         self.steps(member.node).change(start, end, member, self._slots_of(member), -1)
-        self._reserved[member.node] = None
+        self._promised[member.node] = None
 
-    def cancel(self, member: Member, start: float, end: float) -> None:
-        """Take back a promise that was made with the same arguments."""
+    def withdraw(self, member: Member, start: float, end: float) -> None:
+        """Undo a promise that was made with the same arguments."""
         self.steps(member.node).change(start, end, member, self._slots_of(member), 1)
 
     def times(self, names: Iterable[str]) -> list[float]:
-        """Every moment from now on at which what is free changes on one of the nodes."""
+        """Every time from now on at which the free capacity of one of the nodes changes, in order."""
         return sorted({at for name in names for at in self.steps(name).times})
 
     def window(self, name: str, start: float, end: float) -> NodeState:
-        """The least of what is free on the node from `start` until `end`."""
+        """The minimum of what is free on the node from `start` until `end`."""
         steps = self.steps(name)
         first = max(0, bisect_right(steps.times, start) - 1)
         least = steps.states[first]
@@ -140,9 +140,9 @@ class Timeline:
         return least
 
     def free_since(self, name: str, at: float, slots: Sequence[int], share_milli: int) -> dict[int, float]:
-        """From when on each of these slots has the share free without a break until `at`.
+        """For each of these slots, since when the share is free without interruption until `at`.
 
-        A promise best takes those that come free last: what is idle before is then left for others to fill.
+        A promise should take the slots that become free last: those free earlier stay available for backfill.
         """
         steps = self.steps(name)
         last = max(0, bisect_right(steps.times, at) - 1)
@@ -156,7 +156,7 @@ class Timeline:
     def earliest(
         self, name: str, duration_s: float, fits: Callable[[NodeState], bool], before: float = inf
     ) -> float | None:
-        """The first moment before `before` from which on the node has room for `duration_s`, None when it never has."""
+        """The first time before `before` from which the state `fits` for `duration_s` on; None if there is none."""
         steps, index = self.steps(name), 0
         times, states = steps.times, steps.states
         count = len(times)
@@ -167,12 +167,12 @@ class Timeline:
             bad = self._first_bad(steps, index, times[index] + duration_s, fits)
             if bad is None:
                 return times[index]
-            # What does not fit into one step does not start before it either, if it would run into it.
+            # What does not fit into a step cannot start before that step and run into it.
             index = index + 1 if fits(states[bad]) else bad + 1
         return None
 
     def _first_bad(self, steps: Steps, first: int, end: float, fits: Callable[[NodeState], bool]) -> int | None:
-        """The step before `end` with which what fits into the first step fits no longer; None if it always does."""
+        """The first step before `end` into which what fits the step `first` does not fit; None if there is none."""
         times, states = steps.times, steps.states
         least = states[first]
         for index in range(first + 1, bisect_left(times, end - self.overlap_s)):
@@ -197,7 +197,7 @@ class Timeline:
         return found
 
     def _give_back(self, steps: Steps, release: Release) -> None:
-        """Releases come in the order of time, so that each adds one step to the end; what is overdue is held as yet."""
+        """Add one release. They come in order of time, so each adds a step at the end; an overdue one is still held."""
         state = changed(steps.states[-1], release.member, self._slots_of(release.member), 1)
         at = max(release.at, self._soon)
         if at > steps.times[-1]:
@@ -208,7 +208,7 @@ class Timeline:
 
 
 def changed(state: NodeState, member: Member, slots: Sequence[int], sign: int) -> NodeState:
-    """The state with what the member has given back (`sign` 1) or taken (-1); `slots` are those of its grants."""
+    """The state after the member has released (`sign` 1) or taken (-1) its grants, which are in `slots`."""
     left = state.slots
     if slots:
         changing = list(left)
@@ -232,14 +232,14 @@ def changed(state: NodeState, member: Member, slots: Sequence[int], sign: int) -
 
 
 def _tenant(slot: Slot, grant: Grant, sign: int) -> str | None:
-    """Whom a device that serves one user at a time serves after the change; the last to go leaves it to anybody."""
+    """The user of a device that serves one user at a time, after the change; None once nothing of it is allocated."""
     if sign < 0 or grant.tenant is None:
         return grant.tenant or slot.tenant
     return None if slot.free_milli + grant.share_milli == MILLI_PER_DEVICE else slot.tenant
 
 
 def lesser(one: NodeState, other: NodeState) -> NodeState:
-    """What is free in both states of a node; `one` itself when that is no more than the other."""
+    """The minimum of two states of a node, amount by amount; `one` itself where it is the smaller everywhere."""
     slots, cpu_milli, memory_mib = one.slots, one.cpu_milli, one.memory_mib
     if slots is not other.slots:
         slots = tuple(map(_lesser_slot, slots, other.slots))

@@ -1,11 +1,11 @@
 import pytest
 
 from corral.model.job import Request
-from corral.scheduling.placing.worth.arrival_mix import Mix
+from corral.scheduling.placing.worth.arrival_mix import ArrivalMix
 
 
 def test_older_arrivals_count_less() -> None:
-    mix = Mix(half_life=10)
+    mix = ArrivalMix(half_life=10)
     for _ in range(50):
         mix.observe(Request(share_milli=100))
     for _ in range(10):
@@ -15,7 +15,7 @@ def test_older_arrivals_count_less() -> None:
 
 
 def test_cpu_jobs_and_what_prices_do_not_depend_on_are_left_out_of_the_mix() -> None:
-    mix = Mix(half_life=1000)
+    mix = ArrivalMix(half_life=1000)
     for request in (Request(devices=0, cpu_milli=1), Request(labels=(("a", "b"),)), Request(gang_size=3)):
         mix.observe(request)
     assert [(request, round(weight)) for request, weight in mix.classes()] == [(Request(), 4)]

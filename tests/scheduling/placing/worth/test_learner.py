@@ -8,7 +8,7 @@ from corral.model.job import Request
 from corral.scheduling.placing.ranking import Placer
 from corral.scheduling.placing.worth.duals import ITERATIONS
 from corral.scheduling.placing.worth.learner import FIRST_SOLVE, Learner
-from corral.scheduling.placing.worth.values import LEVELS, Value
+from corral.scheduling.placing.worth.values import LEVELS, WorthScore
 from corral.scheduling.state.columns import Columns
 from tests.scheduling.fleet import free, rows, shares
 
@@ -46,7 +46,7 @@ def test_cores_cost_more_at_a_higher_price() -> None:
 
 def test_before_anything_came_cores_are_kept_for_devices() -> None:
     of = Columns(rows(free(8, cpu=96_000), free(2, cpu=104_000)))
-    placer = Placer(of, Value(of, Learner(of).settle()))
+    placer = Placer(of, WorthScore(of, Learner(of).settle()))
     found = placer.best(Request(devices=0, cpu_milli=40_000))
     assert found is not None
     assert found.row == 1

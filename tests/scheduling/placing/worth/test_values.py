@@ -4,8 +4,8 @@ import numpy as np
 
 from corral.model.job import Request
 from corral.scheduling.placing.ranking import Placer
-from corral.scheduling.placing.worth.values import LEVELS, NOTHING, Prices, Remainders, Value, steps_taken
-from corral.scheduling.state.columns import Columns, Taking
+from corral.scheduling.placing.worth.values import LEVELS, NOTHING, Prices, Remainders, WorthScore, steps_taken
+from corral.scheduling.state.columns import Columns, RowGrant
 from tests.scheduling.fleet import free, rows, shares
 
 CLASS = ("G3", None, None)
@@ -21,7 +21,7 @@ def straight() -> list[float]:
     return [level / 100 for level in range(LEVELS)]
 
 
-def best(columns: Columns, score: Value, request: Request) -> tuple[int, tuple[int, ...]]:
+def best(columns: Columns, score: WorthScore, request: Request) -> tuple[int, tuple[int, ...]]:
     found = Placer(columns, score).best(request)
     assert found is not None
     return found.row, found.slots
@@ -30,23 +30,23 @@ def best(columns: Columns, score: Value, request: Request) -> tuple[int, tuple[i
 def test_a_share_goes_where_what_is_left_is_still_of_use() -> None:
     worth = [1.0 if level >= 50 else 0.0 for level in range(LEVELS)]
     columns = Columns(rows(shares(700, 810, 310)))
-    assert best(columns, Value(columns, prices(worth)), Request(share_milli=310)) == (0, (1,))
+    assert best(columns, WorthScore(columns, prices(worth)), Request(share_milli=310)) == (0, (1,))
 
 
 def test_a_job_with_many_cores_goes_where_cores_would_otherwise_strand() -> None:
     columns = Columns(rows(free(2, cpu=16_000), free(2, cpu=104_000)))
-    value = Value(columns, prices(straight(), core=0.1))
+    value = WorthScore(columns, prices(straight(), core=0.1))
     assert best(columns, value, Request(devices=0, cpu_milli=12_000))[0] == 1
 
 
 def test_equal_worth_goes_to_the_earlier_node() -> None:
     columns = Columns(rows(free(2), free(2)))
-    assert best(columns, Value(columns, prices(straight())), Request(share_milli=310)) == (0, (0,))
+    assert best(columns, WorthScore(columns, prices(straight())), Request(share_milli=310)) == (0, (0,))
 
 
 def test_new_prices_change_a_choice_that_was_remembered() -> None:
     columns = Columns(rows(shares(700, 810, 310)))
-    value = Value(columns, prices(straight()))
+    value = WorthScore(columns, prices(straight()))
     placer = Placer(columns, value)
     placer.best(Request(share_milli=310))
     value.use(prices([0.0] * 50 + [1.0] * 51))
@@ -57,22 +57,22 @@ def test_new_prices_change_a_choice_that_was_remembered() -> None:
 
 def test_a_device_class_without_a_price_is_worth_what_is_left_of_it() -> None:
     columns = Columns(rows(free(1, model="A100"), free(1)))
-    value = Value(columns, prices([0.0] * LEVELS))
+    value = WorthScore(columns, prices([0.0] * LEVELS))
     assert best(columns, value, Request(share_milli=900))[0] == 1
 
 
 def test_worths_are_the_same_however_a_node_came_to_its_state() -> None:
     worth = (np.arange(LEVELS) / 97) ** 1.3
-    steps = [Taking(0, (slot,), 130, (0,), 1700, 3) for slot in (0, 1, 1, 4, 7)]
+    steps = [RowGrant(0, (slot,), 130, (0,), 1700, 3) for slot in (0, 1, 1, 4, 7)]
     asked = Request(share_milli=370, cpu_milli=900)
     warm = Columns(rows(free(8)))
-    value = Value(warm, prices(worth.tolist(), core=0.07))
+    value = WorthScore(warm, prices(worth.tolist(), core=0.07))
     placer = Placer(warm, value)
     for step in steps:
         warm.take(step)
         placer.best(asked)
     cold = Columns(rows(warm.state(0)))
-    fresh = Placer(cold, Value(cold, prices(worth.tolist(), core=0.07)))
+    fresh = Placer(cold, WorthScore(cold, prices(worth.tolist(), core=0.07)))
     assert placer.scores(asked).tolist() == fresh.scores(asked).tolist()
 
 

@@ -9,7 +9,7 @@ CLASSES = 256
 
 
 @dataclass(slots=True)
-class Mix:
+class ArrivalMix:
     """How often each sort of request arrived, older arrivals counting less: half as much after `half_life` more.
 
     `shared` says whether any of them asked for less than whole devices.

@@ -6,8 +6,8 @@ from numpy.typing import NDArray
 from corral.model.job import Request
 from corral.model.units import MILLI_PER_DEVICE
 from corral.scheduling.placing.scores import Floats
-from corral.scheduling.placing.worth.arrival_mix import Mix
-from corral.scheduling.placing.worth.duals import Ascent, Duals, Expected
+from corral.scheduling.placing.worth.arrival_mix import ArrivalMix
+from corral.scheduling.placing.worth.duals import Ascent, Duals, ExpectedStart
 from corral.scheduling.placing.worth.values import Prices
 from corral.scheduling.state.columns import CPU, MEMORY, Columns
 
@@ -26,9 +26,9 @@ PRIOR_HOST = 0.75
 class Learner:
     """Works out prices for a mix of arrivals: `advance` does one bounded step of a solve that is due."""
 
-    def __init__(self, columns: Columns, mix: Mix | None = None) -> None:
+    def __init__(self, columns: Columns, mix: ArrivalMix | None = None) -> None:
         """`mix` has the arrivals, those of before perhaps among them; others may share it."""
-        mix = Mix() if mix is None else mix
+        mix = ArrivalMix() if mix is None else mix
         self._columns = columns
         self._devices = int((columns.free_milli >= 0).sum())
         self.mix = mix
@@ -75,7 +75,7 @@ class Learner:
         return self._ascent()
 
     def _ascent(self) -> Ascent:
-        expected = Expected((*self.mix.classes(), *self._prior), self.mix.host_milli() / 1000)
+        expected = ExpectedStart((*self.mix.classes(), *self._prior), self.mix.host_milli() / 1000)
         return Ascent(self._columns, self._grid, expected, self._duals)
 
     def _finish(self, solve: Ascent) -> Prices:

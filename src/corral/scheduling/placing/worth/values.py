@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from corral.model.fit import NodeState, Slot, grant_memory_mib, share_milli_of
 from corral.model.job import Request
 from corral.model.units import MILLI_PER_DEVICE
-from corral.scheduling.placing.scores import Floats, Options, Tries
+from corral.scheduling.placing.scores import Floats, Granularity, Options
 from corral.scheduling.state.columns import CPU, MEMORY, Columns, Rows, Shape
 
 STEP_MILLI = 10
@@ -104,13 +104,13 @@ class Remainders:
             memory[i] = slot.memory_mib or 0
 
 
-class Value:
+class WorthScore:
     """The score of the `corral` policy: V after the placement less V before it, and a mild wish for earlier nodes.
 
     V alone is concave and would spread work over many half-filled nodes; EARLIER_FIRST keeps few of them open.
     """
 
-    tries = Tries.SHARES
+    granularity = Granularity.SHARES
 
     def __init__(self, columns: Columns, prices: Prices) -> None:
         self.version = 0
@@ -151,10 +151,10 @@ class Value:
 
     def _renew(self) -> None:
         columns = self._columns
-        rows = columns.touched.since(self._place)
+        rows = columns.changed_rows.since(self._place)
         if rows is None:
             rows = np.arange(len(columns), dtype=np.intp)
-        self._place = columns.touched.place
+        self._place = columns.changed_rows.place
         if not len(rows):
             return
         keys = self._remainders.keys(columns, rows)
