@@ -11,7 +11,8 @@ from corral.control.site.from_settings import site_setup
 from corral.model.means import Means
 from corral.sharing.definitions import _MEANING_TYPES, load_catalogue
 from corral.telemetry import mock_file
-from corral.telemetry.mock_file import Load, read_mock_file
+from corral.telemetry.mock_cluster import read_mock_cluster
+from corral.telemetry.mock_file import Load
 
 DOCS = Path(__file__).parent.parent / "docs"
 ROW = re.compile(r"^\| `(\w+)` \| (?:`([^`]*)`|.*?) \|", re.MULTILINE)
@@ -43,7 +44,7 @@ def test_the_page_on_described_devices_has_every_key_and_a_box_that_can_be_read(
     assert all(f'`"{load}"`' in page for load in Load)
     path = tmp_path / "box.toml"
     path.write_text(page.partition("```toml\n")[2].partition("```")[0])
-    idle, used = read_mock_file(path).devices
+    idle, used = read_mock_cluster(path).nodes[0].box.devices
     assert (idle.device.links[0].peer_uuid, used.processes[0].memory_mib) == (used.device.uuid, 20 * 1024)
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from corral.model.device import DeviceProcess, Link, Partition
 from corral.model.errors import Refused
-from corral.telemetry.mock_file import Load, MockBox, read_mock_file
+from corral.telemetry.mock_cluster import read_mock_cluster
+from corral.telemetry.mock_file import Load, MockBox
 
 BACKEND_AI = """\
 slot_name = "cuda"
@@ -31,7 +32,7 @@ number_format = { binary = false, round_length = 2 }
 def read(tmp_path: Path, text: str) -> MockBox:
     path = tmp_path / "mock.toml"
     path.write_text(text)
-    return read_mock_file(path)
+    return read_mock_cluster(path).nodes[0].box
 
 
 def row(extra: str, uuid: str = "a") -> str:
@@ -143,4 +144,4 @@ def test_a_key_in_a_string_or_a_comment_does_not_mislead_the_line(tmp_path: Path
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(Refused, match=r"nowhere\.toml cannot be read: No such file"):
-        read_mock_file(tmp_path / "nowhere.toml")
+        read_mock_cluster(tmp_path / "nowhere.toml")

@@ -1,9 +1,9 @@
 """Devices that a file describes: for trying Corral, for demonstrations and for tests on a machine without any."""
 
 import logging
-import os
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from corral.clock import Clock
@@ -11,7 +11,8 @@ from corral.model.device import DeviceSample, Node, Partition
 from corral.model.errors import Refused
 from corral.model.units import MILLI_PER_DEVICE
 from corral.telemetry.host import host_node
-from corral.telemetry.mock_file import Load, MockBox, MockDevice, read_mock_file
+from corral.telemetry.mock_cluster import MockNode, read_mock_cluster, stamp_of
+from corral.telemetry.mock_file import Load, MockDevice
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +24,7 @@ _BUSY_MEMORY = 0.6
 
 
 class MockSource:
-    """The devices of a `mock-accelerator.toml`, read again whenever it changes.
+    """The devices of a `mock-accelerator.toml`, or of one `node` of it, read again whenever it changes.
 
     A bad edit keeps the devices of the last good one and is logged once. Made-up loads depend on the device and the
     clock alone, so that the same moment always shows the same readings. `held` tells the milli-GPU that jobs hold of
@@ -39,13 +40,15 @@ class MockSource:
         *,
         held: Callable[[], Mapping[str, int]] = dict,
         labels: Mapping[str, str] | None = None,
+        node: str | None = None,
     ) -> None:
         self._path = path
+        self._name = node
         self._clock = clock
         self._held = held
         self._labels = labels
-        self._stamp = _stamp(path)
-        self._take(read_mock_file(path))
+        self._stamp = stamp_of(path)
+        self._take(read_mock_cluster(path).node(node))
 
     def node(self) -> Node:
         """This host, with the devices of the file."""
@@ -71,32 +74,30 @@ class MockSource:
     def close(self) -> None:
         """Nothing is held open."""
 
-    def _take(self, box: MockBox) -> None:
-        self._box = box
-        self._node = host_node(
+    def _take(self, described: MockNode) -> None:
+        self._box = box = described.box
+        host = host_node(
             tuple(mock.device for mock in box.devices),
-            labels=self._labels,
+            labels={**(self._labels or {}), **dict(described.labels)},
             driver_version=box.driver_version,
             cuda_version=box.cuda_version,
         )
+        self._node = replace(
+            host,
+            name=described.name or host.name,
+            cpu_milli=host.cpu_milli if described.cpu_milli is None else described.cpu_milli,
+            memory_mib=host.memory_mib if described.memory_mib is None else described.memory_mib,
+        )
 
     def _read_again_if_changed(self) -> None:
-        stamp = _stamp(self._path)
+        stamp = stamp_of(self._path)
         if stamp == self._stamp:
             return
         self._stamp = stamp
         try:
-            self._take(read_mock_file(self._path))
+            self._take(read_mock_cluster(self._path).node(self._name))
         except Refused as error:
             logger.warning("%s; the devices it described before are kept", error)
-
-
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size, status.st_ino
 
 
 def _sample(mock: MockDevice, now: float, held_milli: int) -> DeviceSample:

@@ -1,24 +1,23 @@
-"""Reading `mock-accelerator.toml`: Backend.ai's description of accelerators that are not there, with keys of our own.
+"""Reading the devices of a `mock-accelerator.toml`: Backend.ai's description of devices that are not there, and more.
 
-Ours, all optional and per device: `utilization_pct`, `memory_used`, `temperature_c`, `power_w`, `compute_capability`,
-`links`, `processes`, `unreadable`, `lost`, `load`. A link is a peer's `mother_uuid`, its index, or a table
-`{ peer, kind, lanes }`; a link one way is a link both ways.
+Our own keys, all optional and per device, are `utilization_pct`, `memory_used`, `temperature_c`, `power_w`,
+`compute_capability`, `links`, `processes`, `unreadable`, `lost`, `load` and `ecc_errors`. A link is a peer's
+`mother_uuid`, its index, or a table `{ peer, kind, lanes }`; a link one way is a link both ways.
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
 from corral.model.device import Device, DeviceProcess, Link, Partition
 from corral.model.errors import nearest
 from corral.model.fit import version_tuple
 from corral.model.units import parse_memory_mib
-from corral.telemetry.toml_table import Table, a_bool, a_list, a_string, an_int, read_document
+from corral.telemetry.toml_table import Table, a_bool, a_list, a_string, an_int
 
-_FILE_KEYS = ("slot_name", "device_plugin_name", "devices", "attributes", "formats")
+FILE_KEYS = ("slot_name", "device_plugin_name", "devices", "attributes", "formats")
 _DEVICE_KEYS = (
     *("mother_uuid", "model_name", "numa_node", "subproc_count", "memory_size", "is_mig_device"),
     *("utilization_pct", "memory_used", "temperature_c", "power_w", "compute_capability"),
@@ -29,7 +28,7 @@ _PROFILE = re.compile(r"-(?=\d+g\b)")
 
 _READINGS = ("utilization_pct", "memory_used", "temperature_c", "power_w", "processes")
 _SIZE = 'a size with a unit, such as "40G"'
-_PEER = "the mother_uuid or the index of another device of this file"
+_PEER = "the mother_uuid or the index of another device of this host"
 
 
 class Load(StrEnum):
@@ -58,41 +57,45 @@ class MockDevice:
 
 @dataclass(frozen=True, slots=True)
 class MockBox:
-    """All devices of a file; a device's index is its place in the file."""
+    """All devices of one host; a device's index is its place in the file."""
 
     devices: tuple[MockDevice, ...]
     driver_version: str | None = None
     cuda_version: tuple[int, int] | None = None
 
 
-def read_mock_file(path: Path) -> MockBox:
-    """The box that the file describes.
+def read_box(top: Table, host: Table, known: dict[str, str]) -> MockBox:
+    """The devices of one host, with what the top table says of all. Raises Refused, naming the line.
 
-    Raises Refused when the file can't be read, is no TOML, or says what it may not; the message names the line and,
-    for an unknown key, the nearest known one.
+    `known` has the device ids of other hosts, with what to call these; the ids of this one are put in.
     """
-    top = read_document(path)
-    top.expect_keys(_FILE_KEYS)
     top.get("slot_name", "cuda", a_string, "a string")
     top.get("device_plugin_name", "", a_string, "a string")
-    devices: dict[str, MockDevice] = {}
-    for number, row in enumerate(top.tables("devices")):
-        described = _read_device(row, number)
-        uuid = described.device.uuid
-        known = devices.get(uuid)
-        if known is None:
-            devices[uuid] = replace(described, device=replace(described.device, index=len(devices)))
-        elif known.device.mig_enabled and described.device.mig_enabled:
-            devices[uuid] = _join_slices(known, described)
-        else:
-            raise row.refuse("mother_uuid", f"{uuid} is there already; only rows with is_mig_device may share a device")
-    _link(devices, top.tables("devices"))
     attributes = Table(top.get("attributes", {}, _a_table, "a table"), top.document, ("attributes",), "attributes")
     return MockBox(
-        devices=tuple(devices.values()),
+        devices=_read_devices(host, known),
         driver_version=attributes.get("nvidia_driver", None, a_string, 'a version such as "550.54.15"'),
         cuda_version=attributes.get("cuda_runtime", None, _cuda, 'a version such as "12.4"'),
     )
+
+
+def _read_devices(host: Table, known: dict[str, str]) -> tuple[MockDevice, ...]:
+    devices: dict[str, MockDevice] = {}
+    for number, row in enumerate(host.tables("devices")):
+        described = _read_device(row, number)
+        uuid = described.device.uuid
+        before = devices.get(uuid)
+        if uuid in known:
+            raise row.refuse("mother_uuid", f"{uuid} is a device of {known[uuid]} already; each device has its own id")
+        if before is None:
+            devices[uuid] = replace(described, device=replace(described.device, index=len(devices)))
+        elif before.device.mig_enabled and described.device.mig_enabled:
+            devices[uuid] = _join_slices(before, described)
+        else:
+            raise row.refuse("mother_uuid", f"{uuid} is there already; only rows with is_mig_device may share a device")
+    _link(devices, host.tables("devices"))
+    known.update(dict.fromkeys(devices, host.title))
+    return tuple(devices.values())
 
 
 def _slice_of(name: str) -> tuple[str, str]:
