@@ -39,10 +39,14 @@ def fill(home: Path) -> None:
     ledger = open_ledger(f"sqlite:///{home / 'ledger.db'}")
     for _ in range(FINISHED // 1_000):
         jobs = new_jobs(ledger, 1_000)
-        facts = [fact for job in jobs for fact in (JobSubmitted(job, job.submitted_at), *started(job), *ended(job))]
+        facts = [
+            fact
+            for job in jobs
+            for fact in (JobSubmitted(job, at=job.submitted_at, by="alice"), *started(job), *ended(job))
+        ]
         ledger.commit(lambda view, facts=tuple(facts): Decided(facts, None)).result()
     for _ in range(WAITING // 1_000):
-        facts = [JobSubmitted(hard(job), job.submitted_at) for job in new_jobs(ledger, 1_000)]
+        facts = [JobSubmitted(hard(job), at=job.submitted_at, by="alice") for job in new_jobs(ledger, 1_000)]
         ledger.commit(lambda view, facts=tuple(facts): Decided(facts, None)).result()
     ledger.close()
 
@@ -68,7 +72,7 @@ def cycle() -> None:
         request = Request(devices=1 + n % 8, min_memory_mib=1 + n % 6)
         jobs.append(Job(str(n), n, JobSpec(f"user{n % 20}", ("true",), request=request), 0.0))
     full = box(8)
-    planner = Planner(full.advance([JobSubmitted(job, 0.0) for job in jobs]))
+    planner = Planner(full.advance([JobSubmitted(job, at=0.0, by="alice") for job in jobs]))
     planner.plan(1.0)
     times_ms = []
     for step in range(REPEATS):

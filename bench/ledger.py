@@ -41,7 +41,7 @@ def new_jobs(ledger: SqlLedger, count: int, number: int = 0) -> list[Job]:
 
 
 def submit(ledger: SqlLedger, jobs: Sequence[Job]) -> None:
-    facts = tuple(JobSubmitted(job, job.submitted_at) for job in jobs)
+    facts = tuple(JobSubmitted(job, at=job.submitted_at, by="alice") for job in jobs)
     ledger.commit(lambda view: Decided(facts, None)).result()
 
 
@@ -91,16 +91,21 @@ def started(job: Job) -> tuple[Fact, ...]:
     now = time.time()
     placement = Placement((Member("node", (Grant(f"GPU-{job.sequence % 8}", 1000),)),))
     return (
-        AllocationMade(Allocation(f"{job.id}.1", job.id, job.spec.user, placement, now), now),
-        JobChanged(job.id, {"phase": Phase.RUNNING, "launches": 1, "devices": placement.uuids, "started_at": now}, now),
+        AllocationMade(Allocation(f"{job.id}.1", job.id, job.spec.user, placement, now), at=now, by="test"),
+        JobChanged(
+            job.id,
+            {"phase": Phase.RUNNING, "launches": 1, "devices": placement.uuids, "started_at": now},
+            at=now,
+            by="test",
+        ),
     )
 
 
 def ended(job: Job) -> tuple[Fact, ...]:
     now = time.time()
     return (
-        AllocationEnded(f"{job.id}.1", job.id, now),
-        JobChanged(job.id, {"phase": Phase.SUCCEEDED, "exit_code": 0, "ended_at": now}, now),
+        AllocationEnded(f"{job.id}.1", job.id, at=now, by="test"),
+        JobChanged(job.id, {"phase": Phase.SUCCEEDED, "exit_code": 0, "ended_at": now}, at=now, by="test"),
     )
 
 
@@ -108,7 +113,11 @@ def with_many_jobs(url: str) -> None:
     ledger = open_ledger(url)
     for start in range(0, FINISHED, 1_000):
         jobs = new_jobs(ledger, 1_000, start)
-        facts = [fact for job in jobs for fact in (JobSubmitted(job, job.submitted_at), *started(job), *ended(job))]
+        facts = [
+            fact
+            for job in jobs
+            for fact in (JobSubmitted(job, at=job.submitted_at, by="alice"), *started(job), *ended(job))
+        ]
         ledger.commit(lambda view, facts=tuple(facts): Decided(facts, None)).result()  # type: ignore[misc]
     for _ in range(WAITING // 1_000):
         submit(ledger, new_jobs(ledger, 1_000))

@@ -98,17 +98,17 @@ class _Fleet:
         """So many jobs come and are decided on; those that have no place go away again."""
         now = float(self._submitted)
         come = [self._job() for _ in range(jobs)]
-        self._planner.advance([*self._ends(now), *(JobSubmitted(job, now) for job in come)])
+        self._planner.advance([*self._ends(now), *(JobSubmitted(job, at=now, by="alice") for job in come)])
         deltas: list[Delta] = []
         started = {start.job_id: start for start in self._planner.plan(now).starts}
         for job in come:
             start = started.get(job.id)
             if start is None:
-                deltas.append(JobChanged(job.id, {"phase": Phase.CANCELLED}, now))
+                deltas.append(JobChanged(job.id, {"phase": Phase.CANCELLED}, at=now, by="test"))
                 continue
             allocation = Allocation(f"{job.id}.1", job.id, "bench", start.placement, now)
             running = {"phase": Phase.RUNNING, "started_at": now, "allocation_id": allocation.id}
-            deltas += [JobChanged(job.id, running, now), AllocationMade(allocation, now)]
+            deltas += [JobChanged(job.id, running, at=now, by="test"), AllocationMade(allocation, at=now, by="test")]
             self._running.append(job)
             self._milli += job.spec.request.total_milli
         self._planner.advance(deltas)
@@ -126,7 +126,10 @@ class _Fleet:
             job = self._running.pop()
             self._milli -= job.spec.request.total_milli
             done = {"phase": Phase.SUCCEEDED, "ended_at": now, "allocation_id": None, "exit_code": 0}
-            deltas += [JobChanged(job.id, done, now), AllocationEnded(f"{job.id}.1", job.id, now)]
+            deltas += [
+                JobChanged(job.id, done, at=now, by="test"),
+                AllocationEnded(f"{job.id}.1", job.id, at=now, by="test"),
+            ]
         return deltas
 
 

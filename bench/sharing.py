@@ -53,7 +53,7 @@ def crowded() -> View:
         for i in range(JOBS)
     )
     return View().advance(
-        [NodeObserved(Node("n1", devices, 64_000, 512_000)), *(AllocationMade(one, 0.0) for one in made)]
+        [NodeObserved(Node("n1", devices, 64_000, 512_000)), *(AllocationMade(one, at=0.0, by="test") for one in made)]
     )
 
 

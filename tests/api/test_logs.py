@@ -35,7 +35,7 @@ class FollowedJob:
 
     def end(self) -> None:
         self.over = True
-        self.signal.on_change(View(), [JobChanged("7", {"phase": Phase.SUCCEEDED}, 1.0)])
+        self.signal.on_change(View(), [JobChanged("7", {"phase": Phase.SUCCEEDED}, at=1.0, by="test")])
 
     def follow(self, offset: int = 0) -> AsyncIterator[bytes]:
         return follow_log(self.path, offset, "7", self.has_ended, self.signal)

@@ -13,7 +13,7 @@ from tests.api.world import PATIENCE_S
 
 
 def ended(job_id: str, phase: Phase = Phase.SUCCEEDED) -> JobChanged:
-    return JobChanged(job_id, {"phase": phase}, 1.0)
+    return JobChanged(job_id, {"phase": phase}, at=1.0, by="test")
 
 
 def woke(watched: str, change: JobChanged) -> bool:
@@ -42,7 +42,7 @@ def test_a_step_that_is_no_end_wakes_nobody() -> None:
 
 
 def test_a_change_without_a_phase_wakes_nobody() -> None:
-    assert not woke("7", JobChanged("7", {"held": True}, 1.0))
+    assert not woke("7", JobChanged("7", {"held": True}, at=1.0, by="test"))
 
 
 def test_another_jobs_end_wakes_nobody() -> None:

@@ -22,4 +22,4 @@ def job(number: int, *, gpus: int = 1, user: str = "alice", after: tuple[str, ..
 
 def with_jobs(view: View, *jobs: Job) -> View:
     """The view after these jobs were submitted."""
-    return view.advance([JobSubmitted(each, 100.0) for each in jobs])
+    return view.advance([JobSubmitted(each, at=100.0, by="alice") for each in jobs])

@@ -77,7 +77,11 @@ def housed(view: View, number: int, *grants: Grant) -> tuple[View, Job, Allocati
     """The view with a job that holds these grants."""
     job = Job(str(number), number, JobSpec("alice", ("true",), request=Request()), 0.0, allocation_id=f"{number}.1")
     allocation = Allocation(f"{number}.1", job.id, "alice", Placement((Member("here", grants),)), 0.0)
-    return view.advance([JobSubmitted(job, 0.0), AllocationMade(allocation, 0.0)]), job, allocation
+    return (
+        view.advance([JobSubmitted(job, at=0.0, by="alice"), AllocationMade(allocation, at=0.0, by="test")]),
+        job,
+        allocation,
+    )
 
 
 def never() -> None:
@@ -85,7 +89,7 @@ def never() -> None:
 
 
 def gone(view: View, allocation: Allocation) -> View:
-    return view.advance([AllocationEnded(allocation.id, allocation.job_id, 1.0)])
+    return view.advance([AllocationEnded(allocation.id, allocation.job_id, at=1.0, by="test")])
 
 
 def test_a_device_is_ready_before_the_first_tenant_and_released_after_the_last(

@@ -37,7 +37,7 @@ def a_life(ledger: SqlLedger, promises: Promises) -> None:
     write(ledger, *(submitted(a_job(int(job_id))) for job_id in ids))
     promises.note("submitted", *ids)
     job_id = ids[0]
-    write(ledger, made(job_id, f"GPU-{job_id}"), JobChanged(job_id, {"phase": Phase.RUNNING}, 2000.0))
+    write(ledger, made(job_id, f"GPU-{job_id}"), JobChanged(job_id, {"phase": Phase.RUNNING}, at=2000.0, by="test"))
     promises.note("running", job_id)
     write(ledger, given_back(job_id), ended(job_id))
     promises.note("ended", job_id)

@@ -8,6 +8,7 @@ from corral.ledger.store import SqlLedger
 from corral.model.allocation import Allocation, ChosenDevice, GpuInfo, Grant, Member, Placement
 from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobSubmitted
 from corral.model.job import Job, JobSpec, Phase
+from corral.model.job_patch import JobPatch
 from corral.ports.ledger import Decided
 
 
@@ -22,23 +23,25 @@ def a_job(number: int, *, user: str = "alice", name: str = "", **fields: Any) ->
 
 
 def submitted(job: Job) -> JobSubmitted:
-    return JobSubmitted(job, job.submitted_at)
+    return JobSubmitted(job, at=job.submitted_at, by="alice")
 
 
 def ended(job_id: str, phase: Phase = Phase.SUCCEEDED, at: float = 3000.0) -> JobChanged:
-    return JobChanged(job_id, {"phase": phase, "exit_code": 0, "ended_at": at}, at)
+    return JobChanged(job_id, {"phase": phase, "exit_code": 0, "ended_at": at}, at=at, by="test")
 
 
 def made(job_id: str, uuid: str = "GPU-0", attempt: int = 1) -> AllocationMade:
     placement = Placement((Member("node", (Grant(uuid, 500, 4096),), 2000, 1024),))
     info = GpuInfo(1, (0,), "pack", (ChosenDevice(0, "NVIDIA A100", None, 3, 0.75),))
     return AllocationMade(
-        Allocation(f"{job_id}.{attempt}", job_id, "alice", placement, 2000.0, attempt, gpu_info=info), 2000.0
+        Allocation(f"{job_id}.{attempt}", job_id, "alice", placement, 2000.0, attempt, gpu_info=info),
+        at=2000.0,
+        by="test",
     )
 
 
 def given_back(job_id: str, attempt: int = 1, at: float = 3000.0) -> AllocationEnded:
-    return AllocationEnded(f"{job_id}.{attempt}", job_id, at)
+    return AllocationEnded(f"{job_id}.{attempt}", job_id, at=at, by="test")
 
 
 def send(ledger: SqlLedger, *facts: Fact) -> "Future[None]":
@@ -56,11 +59,11 @@ def attempt(job: Job, number: int, start: float, end: float, phase: Phase) -> li
     allocation = Allocation(
         f"{job.id}.{number}", job.id, job.spec.user, Placement((Member("box", (Grant("GPU-0", 500),)),)), start
     )
-    began = {"phase": Phase.STARTING, "allocation_id": allocation.id}
+    began: JobPatch = {"phase": Phase.STARTING, "allocation_id": allocation.id}
     return [
-        JobChanged(job.id, began, start),
-        AllocationMade(allocation, start),
-        JobChanged(job.id, {"phase": Phase.RUNNING, "started_at": start + 1}, start + 1),
-        JobChanged(job.id, {"phase": phase, "allocation_id": None, "ended_at": end}, end),
-        AllocationEnded(allocation.id, job.id, end),
+        JobChanged(job.id, began, at=start, by="test"),
+        AllocationMade(allocation, at=start, by="test"),
+        JobChanged(job.id, {"phase": Phase.RUNNING, "started_at": start + 1}, at=start + 1, by="test"),
+        JobChanged(job.id, {"phase": phase, "allocation_id": None, "ended_at": end}, at=end, by="test"),
+        AllocationEnded(allocation.id, job.id, at=end, by="test"),
     ]

@@ -60,8 +60,8 @@ def facts_after(view: View, known: dict[str, int]) -> st.SearchStrategy[Fact]:
     )
     choices: list[st.SearchStrategy[Fact]] = [
         new,
-        st.builds(DeviceCordoned, st.sampled_from(UUIDS), TEXT, TEXT, st.floats(0, 1e9)),
-        st.builds(DeviceUncordoned, st.sampled_from(UUIDS), TEXT, st.floats(0, 1e9)),
+        st.builds(DeviceCordoned, st.sampled_from(UUIDS), TEXT, at=st.floats(0, 1e9), by=TEXT),
+        st.builds(DeviceUncordoned, st.sampled_from(UUIDS), at=st.floats(0, 1e9), by=TEXT),
     ]
     if view.jobs:
         changes = st.fixed_dictionaries(
@@ -76,16 +76,22 @@ def facts_after(view: View, known: dict[str, int]) -> st.SearchStrategy[Fact]:
             },
         )
         job_ids = st.sampled_from(sorted(view.jobs))
-        choices.append(st.builds(JobChanged, job_ids, changes, st.floats(0, 1e9)))
+        choices.append(st.builds(JobChanged, job_ids, changes, at=st.floats(0, 1e9), by=TEXT))
         again = st.builds(made, job_ids, st.sampled_from(UUIDS), st.integers(1, 3))
         choices.append(again.filter(lambda fact: fact.allocation.id not in view.allocations))
     over = sorted(set(known) - set(view.jobs))
     if over:
-        choices.append(st.sampled_from(over).map(lambda job_id: JobRequeued(a_job(int(job_id), attempts=1), 9.0)))
+        choices.append(
+            st.sampled_from(over).map(lambda job_id: JobRequeued(a_job(int(job_id), attempts=1), at=9.0, by="test"))
+        )
     if view.allocations:
         held = st.sampled_from(sorted(view.allocations))
         choices.append(
-            st.builds(lambda key, at: AllocationEnded(key, view.allocations[key].job_id, at), held, st.floats(0, 1e9))
+            st.builds(
+                lambda key, at: AllocationEnded(key, view.allocations[key].job_id, at=at, by="test"),
+                held,
+                st.floats(0, 1e9),
+            )
         )
     return st.one_of(choices)
 
@@ -121,7 +127,10 @@ def test_the_live_view_the_reopened_one_and_the_folded_journal_are_equal(operati
         ("DELETE FROM jobs WHERE id = '2'", "jobs id=2 is in the journal but not in the table"),
         ("UPDATE allocations SET ended_at = NULL", "allocations entry=3: ended_at is None in the table, 3000.0"),
         ("DELETE FROM journal WHERE sequence = 2", "journal entries 2 to 2 are missing"),
-        ("INSERT INTO cordons VALUES ('GPU-9', 'x', 'y', 1.0)", "cordons uuid=GPU-9 is in the table but not"),
+        (
+            "INSERT INTO latest_facts VALUES ('cordon of device GPU-9', 2)",
+            "latest_facts subject=cordon of device GPU-9 is in the table but not",
+        ),
         (
             "UPDATE journal SET job_id = job_id, body = replace(body, '\"1\"', '\"5\"') WHERE sequence = 5",
             "does not follow",

@@ -135,8 +135,8 @@ def held_by(
     made = Allocation(
         f"{job.id}.{attempt}", job.id, job.spec.user, Placement((Member("n", grants),)), begin, enforcement=behind
     )
-    ended = [] if end is None else [AllocationEnded(made.id, job.id, end)]
-    return [AllocationMade(made, begin), *ended]
+    ended = [] if end is None else [AllocationEnded(made.id, job.id, at=end, by="test")]
+    return [AllocationMade(made, at=begin, by="test"), *ended]
 
 
 def in_queue(number: int, user: str, queue: str = "default") -> Job:

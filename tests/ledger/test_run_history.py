@@ -17,7 +17,7 @@ T0 = 1_700_000_000.0
 def test_a_restart_forgets_neither_usage_nor_service_nor_run_times(tmp_path: Path) -> None:
     spec = JobSpec(user="alice", name="nightly", project="nlp", queue="night")
     done, evicted = Job("1", 1, spec, T0), Job("2", 2, spec, T0)
-    facts: list[Fact] = [JobSubmitted(done, T0), JobSubmitted(evicted, T0)]
+    facts: list[Fact] = [JobSubmitted(done, at=T0, by="alice"), JobSubmitted(evicted, at=T0, by="alice")]
     facts += attempt(done, 1, T0, T0 + 100, Phase.SUCCEEDED)
     facts += attempt(evicted, 1, T0 + 100, T0 + 4000, Phase.PENDING)
     ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
@@ -43,9 +43,9 @@ def test_use_is_remembered_as_it_counted_and_an_older_record_by_its_share(tmp_pa
     facts: list[Fact] = []
     for number, grant in enumerate((Grant("GPU-0", 100, 61_440, counts_milli=750), Grant("GPU-0", 100, 61_440)), 1):
         placement = Placement((Member("box", (grant,)),))
-        made = AllocationMade(Allocation(f"{number}.1", str(number), "alice", placement, T0), T0)
-        facts += [JobSubmitted(Job(str(number), number, spec, T0), T0), made]
-        facts += [AllocationEnded(f"{number}.1", str(number), T0 + 100)]
+        made = AllocationMade(Allocation(f"{number}.1", str(number), "alice", placement, T0), at=T0, by="test")
+        facts += [JobSubmitted(Job(str(number), number, spec, T0), at=T0, by="alice"), made]
+        facts += [AllocationEnded(f"{number}.1", str(number), at=T0 + 100, by="test")]
     ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
     ledger.commit(lambda _: Decided(tuple(facts), None)).result()
     used, (held,) = ledger.view().usage, ledger.held(T0, T0 + 1000)
@@ -58,7 +58,7 @@ def test_use_is_remembered_as_it_counted_and_an_older_record_by_its_share(tmp_pa
 
 def test_what_was_used_is_forgiven_as_fast_as_the_server_is_told(tmp_path: Path) -> None:
     job = Job("1", 1, JobSpec(user="alice"), T0)
-    facts = [JobSubmitted(job, T0), *attempt(job, 1, T0, T0 + 100, Phase.PENDING)]
+    facts = [JobSubmitted(job, at=T0, by="alice"), *attempt(job, 1, T0, T0 + 100, Phase.PENDING)]
     facts += attempt(job, 2, T0 + 3900, T0 + 4100, Phase.SUCCEEDED)
     ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
     ledger.commit(lambda _: Decided(tuple(facts), None)).result()
@@ -75,11 +75,14 @@ def test_a_view_without_a_past_remembers_nothing() -> None:
 
 def test_a_server_knows_which_devices_it_handed_out_last_though_all_have_come_back(tmp_path: Path) -> None:
     jobs = [Job(str(number), number, JobSpec(user="alice"), T0) for number in (1, 2, 3)]
-    facts: list[Fact] = [JobSubmitted(one, T0) for one in jobs]
+    facts: list[Fact] = [JobSubmitted(one, at=T0, by="alice") for one in jobs]
     for at, (one, uuid) in enumerate(zip(jobs, ("GPU-1", "GPU-0", "GPU-2"), strict=True)):
         placement = Placement((Member("box" if uuid != "GPU-0" else "other", (Grant(uuid, 1000),)),))
         allocation = Allocation(f"{one.id}.1", one.id, "alice", placement, T0 + at)
-        facts += [AllocationMade(allocation, T0 + at), AllocationEnded(allocation.id, one.id, T0 + 10 - at)]
+        facts += [
+            AllocationMade(allocation, at=T0 + at, by="test"),
+            AllocationEnded(allocation.id, one.id, at=T0 + 10 - at, by="test"),
+        ]
     ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
     ledger.commit(lambda _: Decided(tuple(facts), None)).result()
     before = ledger.view().given

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -37,7 +38,7 @@ def test_a_commit_resolves_with_the_value_decided_once_its_view_is_published(led
 def test_what_was_committed_is_there_after_reopening(tmp_path: Path) -> None:
     ledger = open_ledger(url_of(tmp_path))
     running = a_job(1, name="train", array_id="9", array_index=4, array_limit=2, waits_for=("7",), launches=1)
-    write(ledger, submitted(running), made("1"), DeviceCordoned("GPU-3", "fans", "root", 5.0))
+    write(ledger, submitted(running), made("1"), DeviceCordoned("GPU-3", "fans", by="root", at=5.0))
     before = ledger.view()
     ledger.close()
     ledger = open_ledger(url_of(tmp_path))
@@ -105,7 +106,7 @@ def test_a_decision_can_find_a_job_that_ended_long_ago_and_requeue_it(ledger: Sq
         job = ledger.find_job("1")
         assert job is not None
         again = a_job(1, attempts=1)
-        return Decided((JobRequeued(again, 4000.0),), job.phase.terminal)
+        return Decided((JobRequeued(again, at=4000.0, by="test"),), job.phase.terminal)
 
     assert ledger.commit(requeue).result()
     assert ledger.view().jobs["1"].phase is Phase.PENDING
@@ -130,9 +131,9 @@ def test_observations_advance_the_view_in_order_with_commits_and_are_not_written
     node = NodeObserved(Node("node", (), cpu_milli=4000, memory_mib=1024))
     condition = ConditionObserved(DeviceCondition("GPU-0", cordoned="not a fact"))
     ledger.observe([node])
-    write(ledger, DeviceCordoned("GPU-0", "fans", "root", 5.0))
+    write(ledger, DeviceCordoned("GPU-0", "fans", by="root", at=5.0))
     ledger.observe([condition])
-    write(ledger, DeviceUncordoned("GPU-0", "root", 6.0))
+    write(ledger, DeviceUncordoned("GPU-0", by="root", at=6.0))
     flat = [type(delta).__name__ for deltas in published for delta in deltas]
     assert flat == ["NodeObserved", "DeviceCordoned", "ConditionObserved", "DeviceUncordoned"]
     assert len(ledger.journal()) == 2
@@ -208,14 +209,14 @@ def test_an_allocation_cannot_begin_twice(ledger: SqlLedger) -> None:
 def test_a_value_without_a_plain_form_fails_its_own_operation(ledger: SqlLedger) -> None:
     write(ledger, submitted(a_job(1)))
     with pytest.raises(TypeError, match="no plain form"):
-        write(ledger, JobChanged("1", {"reason": object()}, 1.0))
+        write(ledger, JobChanged("1", {"reason": cast(str, object())}, at=1.0, by="test"))
     write(ledger, submitted(a_job(2)))
 
 
 def test_text_that_is_no_utf8_comes_back_as_it_was(ledger: SqlLedger) -> None:
     odd = "caf\udce9 \x00 ☃"
     job = a_job(1, name=odd, user=odd, env=((odd, odd),))
-    write(ledger, submitted(job), JobChanged("1", {"reason": odd, "phase": Phase.FAILED}, 1.0))
+    write(ledger, submitted(job), JobChanged("1", {"reason": odd, "phase": Phase.FAILED}, at=1.0, by="test"))
     found = ledger.find_job("1")
     assert found is not None
     assert (found.spec, found.reason) == (job.spec, odd)

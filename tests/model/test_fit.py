@@ -127,7 +127,7 @@ def box(*conditions: DeviceCondition) -> View:
 def test_the_state_of_a_node_counts_what_allocations_hold() -> None:
     member = Member("box", (Grant("GPU-0", 300, 20_000),), cpu_milli=2000, host_memory_mib=1024)
     view = box(DeviceCondition("GPU-0")).advance(
-        [AllocationMade(Allocation("1.1", "1", "al", Placement((member,)), 0.0), 0.0)]
+        [AllocationMade(Allocation("1.1", "1", "al", Placement((member,)), 0.0), at=0.0, by="test")]
     )
     now = node_state(view, "box")
     assert (now.slots[0].free_milli, now.slots[0].free_mib) == (700, 61_920)

@@ -24,7 +24,9 @@ def allocation(number: int, *uuids: str) -> Allocation:
 
 def test_a_view_is_never_changed_only_succeeded() -> None:
     before = box()
-    after = before.advance([JobSubmitted(job(1), 0.0), AllocationMade(allocation(1, "GPU-0"), 0.0)])
+    after = before.advance(
+        [JobSubmitted(job(1), at=0.0, by="alice"), AllocationMade(allocation(1, "GPU-0"), at=0.0, by="test")]
+    )
     assert not before.jobs
     assert not before.holders
     assert after.holders == {"GPU-0": ("1.1",)}
@@ -35,29 +37,34 @@ def test_a_view_is_never_changed_only_succeeded() -> None:
 
 
 def test_devices_come_back_when_an_allocation_ends() -> None:
-    held = box().advance([AllocationMade(allocation(1, "GPU-0", "GPU-1"), 0.0)])
+    held = box().advance([AllocationMade(allocation(1, "GPU-0", "GPU-1"), at=0.0, by="test")])
     assert held.held_milli("GPU-1") == 1000
-    free = held.advance([AllocationEnded("1.1", "1", 1.0)])
+    free = held.advance([AllocationEnded("1.1", "1", at=1.0, by="test")])
     assert (free.holders, free.residents) == ({}, {})
 
 
 def test_a_job_that_ended_is_seen_until_the_view_is_published() -> None:
-    draft = ViewDraft(box().advance([JobSubmitted(job(1), 0.0)]))
-    draft.apply([JobChanged("1", {"phase": Phase.CANCELLED}, 1.0)])
+    draft = ViewDraft(box().advance([JobSubmitted(job(1), at=0.0, by="alice")]))
+    draft.apply([JobChanged("1", {"phase": Phase.CANCELLED}, at=1.0, by="test")])
     assert draft.view.jobs["1"].phase is Phase.CANCELLED
     assert "1" not in draft.freeze().jobs
 
 
 def test_a_job_that_failed_and_waits_again_stays() -> None:
-    waiting = box().advance([JobSubmitted(job(1), 0.0)])
-    failed = [JobChanged("1", {"phase": Phase.FAILED}, 1.0), JobChanged("1", {"phase": Phase.PENDING}, 1.0)]
+    waiting = box().advance([JobSubmitted(job(1), at=0.0, by="alice")])
+    failed = [
+        JobChanged("1", {"phase": Phase.FAILED}, at=1.0, by="test"),
+        JobChanged("1", {"phase": Phase.PENDING}, at=1.0, by="test"),
+    ]
     assert waiting.advance(failed).jobs["1"].phase is Phase.PENDING
 
 
 def test_followers_are_found_by_whom_they_follow() -> None:
-    view = View().advance([JobSubmitted(job(1), 0.0), JobSubmitted(job(2, after=("1",)), 0.0)])
+    view = View().advance(
+        [JobSubmitted(job(1), at=0.0, by="alice"), JobSubmitted(job(2, after=("1",)), at=0.0, by="alice")]
+    )
     assert view.dependants == {"1": {"2": None}}
-    assert view.advance([JobChanged("2", {"waits_for": ()}, 1.0)]).dependants == {}
+    assert view.advance([JobChanged("2", {"waits_for": ()}, at=1.0, by="test")]).dependants == {}
 
 
 class CountedId(str):
@@ -74,10 +81,10 @@ class CountedId(str):
 def test_the_end_of_one_of_many_parents_is_not_compared_with_all_the_others_again_and_again() -> None:
     parents = tuple(CountedId(f"1_{index}") for index in range(500))
     follower = replace(job(2), waits_for=parents)
-    view = View().advance([JobSubmitted(follower, 0.0)])
+    view = View().advance([JobSubmitted(follower, at=0.0, by="alice")])
     left = tuple(CountedId(parent) for parent in parents[1:])
     CountedId.compared = 0
-    view = view.advance([JobChanged("2", {"waits_for": left}, 1.0)])
+    view = view.advance([JobChanged("2", {"waits_for": left}, at=1.0, by="test")])
     assert CountedId.compared < 10 * len(parents)
     assert sorted(view.dependants) == sorted(left)
 
@@ -85,25 +92,27 @@ def test_the_end_of_one_of_many_parents_is_not_compared_with_all_the_others_agai
 def test_the_followers_of_one_job_are_not_compared_with_one_another() -> None:
     followers = [replace(job(number), id=CountedId(number), waits_for=("1",)) for number in range(2, 502)]
     CountedId.compared = 0
-    view = View().advance([JobSubmitted(job(1), 0.0), *[JobSubmitted(each, 0.0) for each in followers]])
+    view = View().advance(
+        [JobSubmitted(job(1), at=0.0, by="alice"), *[JobSubmitted(each, at=0.0, by="alice") for each in followers]]
+    )
     assert list(view.dependants["1"]) == [each.id for each in followers]
     CountedId.compared = 0
-    view = view.advance([JobChanged(each.id, {"waits_for": ()}, 1.0) for each in followers])
+    view = view.advance([JobChanged(each.id, {"waits_for": ()}, at=1.0, by="test") for each in followers])
     assert view.dependants == {}
     assert CountedId.compared < 10 * len(followers)
 
 
 def test_a_view_keeps_its_followers_when_a_later_one_has_fewer() -> None:
-    view = View().advance([JobSubmitted(job(n, after=("1",) if n > 1 else ()), 0.0) for n in (1, 2, 3)])
-    later = view.advance([JobChanged("2", {"waits_for": ()}, 1.0)])
+    view = View().advance([JobSubmitted(job(n, after=("1",) if n > 1 else ()), at=0.0, by="alice") for n in (1, 2, 3)])
+    later = view.advance([JobChanged("2", {"waits_for": ()}, at=1.0, by="test")])
     assert (list(view.dependants["1"]), list(later.dependants["1"])) == (["2", "3"], ["3"])
 
 
 def test_a_cordon_outlasts_every_later_measurement() -> None:
-    cordoned = box().advance([DeviceCordoned("GPU-0", "fan is loud", "root", 1.0)])
+    cordoned = box().advance([DeviceCordoned("GPU-0", "fan is loud", by="root", at=1.0)])
     measured = cordoned.advance([ConditionObserved(DeviceCondition("GPU-0", utilization_pct=3))])
     assert measured.conditions["GPU-0"].cordoned == "fan is loud"
-    assert measured.advance([DeviceUncordoned("GPU-0", "root", 2.0)]).conditions["GPU-0"].cordoned is None
+    assert measured.advance([DeviceUncordoned("GPU-0", by="root", at=2.0)]).conditions["GPU-0"].cordoned is None
 
 
 def test_a_node_that_left_is_gone() -> None:
@@ -124,7 +133,7 @@ def test_the_state_of_a_device_is_the_first_that_applies() -> None:
 
 def test_a_draft_costs_one_copy_however_many_deltas() -> None:
     draft = ViewDraft(View())
-    draft.apply([JobSubmitted(Job("0", 0, JobSpec("al"), 0.0), 0.0)])
+    draft.apply([JobSubmitted(Job("0", 0, JobSpec("al"), 0.0), at=0.0, by="alice")])
     jobs = draft.view.jobs
-    draft.apply([JobSubmitted(Job("1", 1, JobSpec("al"), 0.0), 0.0)])
+    draft.apply([JobSubmitted(Job("1", 1, JobSpec("al"), 0.0), at=0.0, by="alice")])
     assert draft.view.jobs is jobs

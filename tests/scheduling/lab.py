@@ -15,6 +15,7 @@ from corral.model.fact import (
     NodeObserved,
 )
 from corral.model.job import Job, JobSpec, Phase, Request
+from corral.model.job_patch import JobPatch
 from corral.model.plan import Plan, Start
 from corral.model.view import View
 
@@ -53,25 +54,25 @@ def job(number: int, gpus: int = 1, **options: Any) -> Job:
 
 
 def submitted(*jobs: Job) -> list[Delta]:
-    return [JobSubmitted(one, one.submitted_at) for one in jobs]
+    return [JobSubmitted(one, at=one.submitted_at, by="alice") for one in jobs]
 
 
 def started(start: Start, jobs: View | None = None, at: float = T0, user: str = "alice") -> list[Delta]:
     """The facts that a committed start makes."""
     allocation = Allocation(f"{start.job_id}.1", start.job_id, user, start.placement, at)
-    changes = {"phase": Phase.STARTING, "allocation_id": allocation.id, "devices": start.placement.uuids}
-    running = {"phase": Phase.RUNNING, "started_at": at}
+    changes: JobPatch = {"phase": Phase.STARTING, "allocation_id": allocation.id, "devices": start.placement.uuids}
+    running: JobPatch = {"phase": Phase.RUNNING, "started_at": at}
     return [
-        JobChanged(start.job_id, changes, at),
-        AllocationMade(allocation, at),
-        JobChanged(start.job_id, running, at),
+        JobChanged(start.job_id, changes, at=at, by="test"),
+        AllocationMade(allocation, at=at, by="test"),
+        JobChanged(start.job_id, running, at=at, by="test"),
     ]
 
 
 def ended(job_id: str, at: float = T0) -> list[Delta]:
     return [
-        JobChanged(job_id, {"phase": Phase.SUCCEEDED, "allocation_id": None, "exit_code": 0}, at),
-        AllocationEnded(f"{job_id}.1", job_id, at),
+        JobChanged(job_id, {"phase": Phase.SUCCEEDED, "allocation_id": None, "exit_code": 0}, at=at, by="test"),
+        AllocationEnded(f"{job_id}.1", job_id, at=at, by="test"),
     ]
 
 

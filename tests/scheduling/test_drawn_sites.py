@@ -100,8 +100,10 @@ def works(draw: st.DrawFn, site: View, *, exact: bool = False) -> list[Work]:
 def after(view: View, plan: Plan, now: float) -> View:
     """The view with the plan's starts carried out."""
     made = [Allocation(f"{one.job_id}.x", one.job_id, "", one.placement, now) for one in plan.starts]
-    running = [JobChanged(one.job_id, {"phase": Phase.RUNNING, "allocation_id": one.id}, now) for one in made]
-    return view.advance([*running, *(AllocationMade(one, now) for one in made)])
+    running = [
+        JobChanged(one.job_id, {"phase": Phase.RUNNING, "allocation_id": one.id}, at=now, by="test") for one in made
+    ]
+    return view.advance([*running, *(AllocationMade(one, at=now, by="test") for one in made)])
 
 
 def nothing_is_handed_out_twice(view: View) -> None:

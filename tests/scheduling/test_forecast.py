@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from corral.model.certainty import Certainty
 from corral.model.eviction import Eviction, EvictionRule
-from corral.model.fact import JobChanged
+from corral.model.fact import JobChanged, JobRequeued
 from corral.model.job import Phase
+from corral.model.job_patch import JobPatch
 from corral.model.plan import WaitReason
 from corral.model.queue import Limits, Project, Queue, Quota
 from corral.model.view import View
@@ -188,8 +189,8 @@ def test_a_job_that_makes_room_is_told_when_it_goes_on() -> None:
     view = lending_pools().advance(submitted(job(3, queue="b", time_limit_s=600.0)))
     (eviction,) = Planner(view).plan(T0 + 5).evictions
     told = Eviction(eviction.rule, "3", eviction.reason, T0 + 5, f"{eviction.job_id}.0")
-    changes = {"phase": Phase.STOPPING, "stop_reason": Phase.PENDING, "eviction": told}
-    view = view.advance([JobChanged(eviction.job_id, changes, T0 + 5)])
+    changes: JobPatch = {"phase": Phase.STOPPING, "stop_reason": Phase.PENDING, "eviction": told}
+    view = view.advance([JobChanged(eviction.job_id, changes, at=T0 + 5, by="test")])
     foreseen = expected_starts(view, T0 + 6, ["3", eviction.job_id])
     assert (foreseen["3"].start_at, foreseen["3"].at_once) == (T0 + 6, False)
     assert foreseen[eviction.job_id].start_at == T0 + 606
@@ -247,7 +248,8 @@ def test_whom_a_quota_may_come_to_bar_has_no_promise(backfill: str) -> None:
 
 def test_a_reservation_that_stands_on_a_history_is_no_promise() -> None:
     view = replace(busy(100, 100), durations={("alice", "nightly"): (50.0,)})
-    view = view.advance([JobChanged("1", {"spec": replace(view.jobs["1"].spec, name="nightly")}, T0)])
+    nightly = replace(view.jobs["1"], spec=replace(view.jobs["1"].spec, name="nightly"))
+    view = view.advance([JobRequeued(nightly, at=T0, by="test")])
     told = expected_starts(view.advance(submitted(job(3, 1, time_limit_s=10))), T0, ["3"])["3"]
     assert (told.start_at, told.certainty) == (T0 + 50, Certainty.EXPECTATION)
 

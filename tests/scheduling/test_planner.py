@@ -255,7 +255,7 @@ def run_steps(steps: list[tuple[str, object]]) -> World:
             assert isinstance(value, int)
             world.tell([trouble(devices[value % len(devices)], value)])
         elif what == "release":
-            world.tell([JobChanged(one.id, {"held": False}, at) for one in jobs if one.held])
+            world.tell([JobChanged(one.id, {"held": False}, at=at, by="test") for one in jobs if one.held])
     return world
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from corral.model.fact import AllocationEnded, JobChanged
 from corral.model.job import Job, Phase
+from corral.model.job_patch import JobPatch
 from corral.model.queue import Queue
 from corral.model.view import View
 from corral.scheduling.planner import Planner
@@ -118,8 +119,8 @@ def test_what_is_learned_of_run_times_while_a_job_waits_changes_its_place_at_onc
     warm = Planner(view)
     warm.advance(started(warm.plan(T0).starts[0]))
     warm.advance(submitted(job(2, 1, name="b", time_limit_s=50), job(3, 1, name="a")))
-    done = {"phase": Phase.SUCCEEDED, "allocation_id": None, "ended_at": T0 + 10}
-    warm.advance([JobChanged("1", done, T0 + 10), AllocationEnded("1.1", "1", T0 + 10)])
+    done: JobPatch = {"phase": Phase.SUCCEEDED, "allocation_id": None, "ended_at": T0 + 10}
+    warm.advance([JobChanged("1", done, at=T0 + 10, by="test"), AllocationEnded("1.1", "1", at=T0 + 10, by="test")])
     plan = warm.plan(T0 + 10)
     assert plan == Planner(warm.view).plan(T0 + 10)
     assert [start.job_id for start in plan.starts] == ["3"]

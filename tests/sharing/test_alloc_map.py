@@ -25,7 +25,7 @@ def allocation(job_id: str, *grants: Grant, node: str = "n1", user: str = "ada")
 
 
 def view(*allocations: Allocation) -> View:
-    return View().advance(AllocationMade(one, 0.0) for one in allocations)
+    return View().advance(AllocationMade(one, at=0.0, by="test") for one in allocations)
 
 
 def test_a_fifth_and_six_fifths_of_two_devices_give_the_known_map() -> None:

@@ -25,12 +25,12 @@ def story(one: Job, uuid: str, started_at: float, ended_at: float) -> list[Fact]
         gpu_info=GpuInfo(1, (number,), "availability", (ChosenDevice(number, A100, 81_000, 0, 1.0),)),
     )
     return [
-        JobSubmitted(one, one.submitted_at),
-        JobChanged(one.id, {"phase": Phase.STARTING}, started_at),
-        AllocationMade(allocation, started_at),
-        JobChanged(one.id, {"phase": Phase.RUNNING, "started_at": started_at}, started_at),
-        JobChanged(one.id, {"phase": Phase.SUCCEEDED, "ended_at": ended_at}, ended_at),
-        AllocationEnded(allocation.id, one.id, ended_at),
+        JobSubmitted(one, at=one.submitted_at, by="alice"),
+        JobChanged(one.id, {"phase": Phase.STARTING}, at=started_at, by="test"),
+        AllocationMade(allocation, at=started_at, by="test"),
+        JobChanged(one.id, {"phase": Phase.RUNNING, "started_at": started_at}, at=started_at, by="test"),
+        JobChanged(one.id, {"phase": Phase.SUCCEEDED, "ended_at": ended_at}, at=ended_at, by="test"),
+        AllocationEnded(allocation.id, one.id, at=ended_at, by="test"),
     ]
 
 
@@ -46,7 +46,7 @@ def test_runs_are_as_long_as_they_were_and_devices_those_that_were_used() -> Non
 
 
 def test_a_job_that_never_started_is_left_out_and_one_that_runs_ends_with_the_journal() -> None:
-    facts = [*PAST, JobSubmitted(job(3, submitted_at=T0 + 2000), T0 + 2000)]
+    facts = [*PAST, JobSubmitted(job(3, submitted_at=T0 + 2000), at=T0 + 2000, by="alice")]
     facts += story(job(4, submitted_at=T0 + 1500), "GPU-0", T0 + 1500, T0 + 1600)[:4]
     assert [(one.job.id, one.ended_at) for one in recorded_jobs(facts)][2:] == [("4", T0 + 2000)]
 

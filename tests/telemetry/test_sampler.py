@@ -200,7 +200,7 @@ def test_a_process_of_the_job_that_holds_the_device_is_no_stranger(
         source, "sample", lambda uuids=None: tuple(replace(s, processes=(ours,)) for s in plain_sample(uuids))
     )
     placement = Placement((Member("n", (Grant("a", 1000),)),))
-    listener.observe([AllocationMade(Allocation("5.1", "5", "alice", placement, 0.0), 0.0)])  # type: ignore[list-item]
+    listener.observe([AllocationMade(Allocation("5.1", "5", "alice", placement, 0.0), at=0.0, by="test")])  # type: ignore[list-item]
     start(source)
     assert listener.condition("a").strangers == ()
     assert listener.condition("b").strangers == (ours,)

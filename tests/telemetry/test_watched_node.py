@@ -173,7 +173,7 @@ def test_the_way_of_a_message_moves_no_time(rig: Rig) -> None:
 
 def held_by(job_id: str) -> list[AllocationMade]:
     placement = Placement((Member("gpu-07", (Grant("a", 1000),)),))
-    return [AllocationMade(Allocation(f"{job_id}.1", job_id, "alice", placement, 0.0), 0.0)]
+    return [AllocationMade(Allocation(f"{job_id}.1", job_id, "alice", placement, 0.0), at=0.0, by="test")]
 
 
 def test_a_job_that_ended_between_a_sample_and_its_coming_is_no_stranger(rig: Rig) -> None:
@@ -181,7 +181,7 @@ def test_a_job_that_ended_between_a_sample_and_its_coming_is_no_stranger(rig: Ri
     ours = DeviceProcess(7, 10, "alice", job_id="5")
     rig.ledger.seen = rig.ledger.seen.advance(held_by("5"))
     rig.hear()
-    rig.ledger.seen = rig.ledger.seen.advance([AllocationEnded("5.1", "5", 1.0)])
+    rig.ledger.seen = rig.ledger.seen.advance([AllocationEnded("5.1", "5", at=1.0, by="test")])
     rig.hear("first", None, sample("a", 1000.0, (ours,)))
     assert rig.ledger.condition("a").strangers == ()
     rig.hear("first", None, sample("a", 1001.0, (ours,)))

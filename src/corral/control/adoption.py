@@ -67,9 +67,9 @@ class Adoption:
             _refuse_held(view, placement, identity)
             job = Job(job_id, int(job_id), spec, now)
             info = gpu_info(view, Start("", placement, "adopted"))
-            first, made = transitions.start(job, placement, info, (), now, enforcement=UNHELD)
+            first, made = transitions.start(job, placement, info, (), by=caller.user, at=now, enforcement=UNHELD)
             assert isinstance(made, AllocationMade)
-            return Decided((JobSubmitted(job, now), first, made), made.allocation.id)
+            return Decided((JobSubmitted(job, at=now, by=caller.user), first, made), made.allocation.id)
 
         self._watch(self._ledger.commit(decide).result())
         return job_id

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from corral.lifecycle import transitions
 from corral.lifecycle.members import ranked
 from corral.model.allocation import GpuInfo, Placement
-from corral.model.fact import Fact
+from corral.model.fact import Fact, ServerPart
 from corral.model.fit import Misfit
 from corral.model.job import Job, Phase
 from corral.model.means import Enforcement
@@ -39,7 +39,15 @@ def commit_starts(
             continue
         placement = ranked(start.placement, draft.view.nodes.values())
         enforcement = enforce(job, placement, draft.view)
-        step = transitions.start(job, placement, describe(draft.view, start), waited(job), at, enforcement=enforcement)
+        step = transitions.start(
+            job,
+            placement,
+            describe(draft.view, start),
+            waited(job),
+            by=ServerPart.SCHEDULER,
+            at=at,
+            enforcement=enforcement,
+        )
         draft.apply(step)
         facts.extend(step)
         allocation_ids.append(f"{job.id}.{job.launches + 1}")
@@ -56,7 +64,7 @@ def commit_evictions(view: View, evictions: Sequence[Evict], at: float) -> Decid
     stopping: list[str] = []
     for eviction in evictions:
         job = view.jobs.get(eviction.job_id)
-        step = [] if job is None else transitions.evict(job, eviction, at)
+        step = [] if job is None else transitions.evict(job, eviction, by=ServerPart.SCHEDULER, at=at)
         if job is not None and step and job.allocation_id is not None:
             facts.extend(step)
             stopping.append(job.allocation_id)

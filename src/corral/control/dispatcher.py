@@ -21,7 +21,7 @@ from corral.control.watching.guards import Tell
 from corral.lifecycle import transitions
 from corral.lifecycle.transitions import Backoff
 from corral.model.errors import BackendFailed, CorralError, Refused
-from corral.model.fact import Fact
+from corral.model.fact import Fact, ServerPart
 from corral.model.job import Job, JobKind, Phase
 from corral.model.launch import Launch, LaunchPhase, LaunchReport, Origin
 from corral.model.view import View
@@ -140,7 +140,7 @@ class Dispatcher:
             runtime.launch(self._launch_of(job, self._ledger.view()))
         elif runtime.report(allocation_id).phase is LaunchPhase.UNKNOWN:
             runtime.declare_lost(allocation_id, ran=job.started_at is not None)
-        future = self._settle(allocation_id)
+        future = self._settle(allocation_id, by=ServerPart.RECOVERY)
         if future is not None:
             future.result()
         if job.phase is Phase.STOPPING:
@@ -209,7 +209,12 @@ class Dispatcher:
 
     def _record_failure(self, allocation_id: str) -> None:
         why = self._failed[allocation_id]
-        self._record(allocation_id, lambda view, j, at: transitions.launch_failed(view, j, why, at, self._backoff))
+        self._record(
+            allocation_id,
+            lambda view, j, at: transitions.launch_failed(
+                view, j, why, by=ServerPart.DISPATCHER, at=at, backoff=self._backoff
+            ),
+        )
 
     def _stop(self, allocation_id: str) -> None:
         job = self._live_job(allocation_id)
@@ -242,7 +247,9 @@ class Dispatcher:
         """A supervisor had this launch, or there would be no news of it: one without a record has lost that."""
         self._settle(allocation_id, ran=True)
 
-    def _settle(self, allocation_id: str, *, ran: bool = False) -> "Future[bool] | None":
+    def _settle(
+        self, allocation_id: str, *, ran: bool = False, by: ServerPart = ServerPart.DISPATCHER
+    ) -> "Future[bool] | None":
         """Read a launch's report and write what it means for its job."""
         job = self._live_job(allocation_id)
         if job is None:
@@ -258,14 +265,14 @@ class Dispatcher:
         match report.phase:
             case LaunchPhase.RUNNING if job.phase is Phase.STARTING:
                 return self._record(
-                    allocation_id, lambda view, j, at: transitions.running(view, j, report.started_at, at)
+                    allocation_id, lambda view, j, at: transitions.running(view, j, report.started_at, by=by, at=at)
                 )
-            case LaunchPhase.CLAIMED | LaunchPhase.RUNNING if self._overdue(job, report, self._clock.now()):
-                ending = self._record(allocation_id, lambda _, j, at: self._overdue(j, report, at))
+            case LaunchPhase.CLAIMED | LaunchPhase.RUNNING if self._overdue(job, report, by, self._clock.now()):
+                ending = self._record(allocation_id, lambda _, j, at: self._overdue(j, report, by, at))
                 ending.add_done_callback(lambda _: self.stop(allocation_id))
                 return ending
             case LaunchPhase.EXITED | LaunchPhase.DEAD | LaunchPhase.DECLARED_LOST:
-                return self._record(allocation_id, lambda view, j, at: self._outcome(view, j, report, at))
+                return self._record(allocation_id, lambda view, j, at: self._outcome(view, j, report, by, at))
         return None
 
     def _record(self, allocation_id: str, facts: Callable[[View, Job, float], list[Fact]]) -> "Future[bool]":
@@ -332,20 +339,20 @@ class Dispatcher:
             self._end(runtime, job, allocation_id)
         self._settle(allocation_id)
 
-    def _overdue(self, job: Job, report: LaunchReport, at: float) -> list[Fact]:
-        return transitions.overdue(job, report, self._kill_grace_s, at)
+    def _overdue(self, job: Job, report: LaunchReport, by: str, at: float) -> list[Fact]:
+        return transitions.overdue(job, report, self._kill_grace_s, by=by, at=at)
 
     def _note_trouble(self, allocation_id: str, what: str, error: BaseException | None) -> None:
         if self._troubles.get(allocation_id) != str(error):
             log.error("%s, and is tried again: %s", what, error)
         self._troubles[allocation_id] = str(error)
 
-    def _outcome(self, view: View, job: Job, report: LaunchReport, at: float) -> list[Fact]:
+    def _outcome(self, view: View, job: Job, report: LaunchReport, by: str, at: float) -> list[Fact]:
         if report.phase is LaunchPhase.DECLARED_LOST:
             if report.reason is None:
-                return transitions.never_ran(view, job, at)
-            return transitions.launch_failed(view, job, report.reason, at, self._backoff)
-        return transitions.ended(view, job, report, at, self._backoff)
+                return transitions.never_ran(view, job, by=by, at=at)
+            return transitions.launch_failed(view, job, report.reason, by=by, at=at, backoff=self._backoff)
+        return transitions.ended(view, job, report, by=by, at=at, backoff=self._backoff)
 
 
 def _uid_of(job: Job) -> int | None:

@@ -108,7 +108,7 @@ class Service:
         accepted = tuple(ids)
 
         def decide(newest: View) -> Decided[tuple[str, ...]]:
-            return Decided(new_jobs.admit(newest, jobs, self.queries.named, now).facts, accepted)
+            return Decided(new_jobs.admit(newest, jobs, self.queries.named, caller.user, now).facts, accepted)
 
         return self._ledger.commit(decide)
 
@@ -169,18 +169,20 @@ class Service:
         """End a job, or every element of an array that has not ended; the ids it touched."""
         by = caller.user
         return self._on_each(
-            job_id, caller, lambda view, job, at: transitions.cancel(view, job, by, at), skip_ended=True
+            job_id, caller, lambda view, job, at: transitions.cancel(view, job, by=by, at=at), skip_ended=True
         )
 
     def hold(self, job_id: str, caller: Caller) -> tuple[str, ...]:
         """Keep a waiting job, or an array's waiting elements, from starting."""
-        return self._on_each(job_id, caller, lambda _, job, at: transitions.hold(job, True, at), skip_ended=True)
+        return self._on_each(
+            job_id, caller, lambda _, job, at: transitions.hold(job, True, by=caller.user, at=at), skip_ended=True
+        )
 
     def release(self, job_id: str, caller: Caller) -> tuple[str, ...]:
         """Lift a hold, or give back what a reservation holds, which ends it well."""
         by = caller.user
         return self._on_each(
-            job_id, caller, lambda view, job, at: transitions.release(view, job, by, at), skip_ended=True
+            job_id, caller, lambda view, job, at: transitions.release(view, job, by=by, at=at), skip_ended=True
         )
 
     def requeue(self, job_id: str, caller: Caller) -> tuple[str, ...]:
@@ -189,7 +191,7 @@ class Service:
         def again(view: View, job: Job, at: float) -> list[Fact]:
             # It was in order when it was submitted; the site may have narrowed its range since.
             refuse_priority(view.limits, job.spec.priority, caller, whose=f" of job {job.id}")
-            return transitions.requeue(view, job, caller.user, at)
+            return transitions.requeue(view, job, by=caller.user, at=at)
 
         return self._on_each(job_id, caller, again, skip_ended=False)
 
@@ -202,7 +204,7 @@ class Service:
         uuid = self.queries.uuid_of(device)
 
         def apart(view: View, at: float) -> Fact:
-            return DeviceCordoned(uuid, reason or view.cordons.get(uuid, ""), caller.user, at)
+            return DeviceCordoned(uuid, reason or view.cordons.get(uuid, ""), by=caller.user, at=at)
 
         log.info("GPU %s: cordoned by %s%s", uuid, caller.user, f": {reason}" if reason else "")
         return self._device_facts(apart, uuid)
@@ -212,7 +214,7 @@ class Service:
         must_be_admin(caller, "giving a device back")
         uuid = self.queries.uuid_of(device)
         log.info("GPU %s: given back by %s", uuid, caller.user)
-        return self._device_facts(lambda _, at: DeviceUncordoned(uuid, caller.user, at), uuid)
+        return self._device_facts(lambda _, at: DeviceUncordoned(uuid, by=caller.user, at=at), uuid)
 
     def log_path(self, job_id: str, caller: Caller) -> tuple[Path, bool]:
         """Where the job's log is, and whether the job has ended. Raises Forbidden for another user's."""

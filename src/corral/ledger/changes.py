@@ -1,35 +1,76 @@
-"""What a batch of facts changes on disk: journal rows, and the state they lead to, a statement per table.
+"""What facts change on disk: journal rows, and the state they lead to, a statement per table.
 
-A job or cordon is written as the batch leaves it, however many facts it took to get there.
+A job is written as the batch leaves it, however many facts it took to get there.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from sqlalchemy import Connection, bindparam, delete, insert, update
+from sqlalchemy import Connection, bindparam, insert, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from corral.ledger import tables
-from corral.ledger.rows import Row, allocation_row, cordon_row, environment_of, job_row, job_state
+from corral.ledger.rows import Row, allocation_row, environment_of, job_row, job_state
 from corral.model.errors import LedgerFailed
-from corral.model.fact import (
-    AllocationEnded,
-    AllocationMade,
-    DeviceCordoned,
-    DeviceUncordoned,
-    Fact,
-    JobChanged,
-    JobRequeued,
-    JobSubmitted,
-)
+from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobRequeued, JobSubmitted
 from corral.model.view import View
+
+
+@dataclass(slots=True)
+class Changes:
+    """What facts change in the tables, whatever facts there are: of those of a batch, or of a whole journal.
+
+    Attributes:
+        new_jobs: the journal row of its last submission, by job id; in order, as the others.
+        changed_jobs: ids of jobs that were there before.
+        made: rows of allocations, by the journal sequence of their beginning; also of those that have ended since.
+        ended: for allocations that were made before, their ends.
+        latest: the journal sequence of the last fact, by subject.
+    """
+
+    new_jobs: dict[str, Row] = field(default_factory=dict)
+    changed_jobs: dict[str, None] = field(default_factory=dict)
+    made: dict[int, Row] = field(default_factory=dict)
+    ended: list[Row] = field(default_factory=list)
+    latest: dict[str, int] = field(default_factory=dict)
+    _active: dict[str, Row] = field(default_factory=dict)
+
+    def add(self, fact: Fact, entry: Row, view: View) -> None:
+        """Take in one more fact with its journal row; `view` is after it, and may be further on."""
+        if isinstance(fact, JobSubmitted | JobRequeued):
+            self.new_jobs[fact.job.id] = entry
+        elif fact.about is not None and fact.about not in self.new_jobs:
+            self.changed_jobs[fact.about] = None
+        if fact.subject is not None:
+            self.latest[fact.subject] = entry["sequence"]
+        match fact:
+            case AllocationMade(allocation=allocation):
+                job = view.jobs.get(allocation.job_id)
+                row = allocation_row(allocation, entry["sequence"], None, job)
+                self.made[entry["sequence"]] = self._active[allocation.id] = row
+            case AllocationEnded(allocation_id=allocation_id, at=at, lost_from=lost_from):
+                if allocation_id in self._active:
+                    self._active.pop(allocation_id).update(ended_at=at, lost_from=lost_from)
+                else:
+                    self.ended.append({"of_id": allocation_id, "ended_at": at, "lost_from": lost_from})
 
 
 def write_changes(connection: Connection, facts: Sequence[Fact], entries: Sequence[Row], view: View) -> None:
     """Write `entries`, the journal rows of `facts` in order, and bring the tables to where `view` is."""
+    changes = Changes()
+    for fact, entry in zip(facts, entries, strict=True):
+        changes.add(fact, entry, view)
     connection.execute(_ADD_ENTRY, entries)
-    _write_jobs(connection, facts, entries, view)
-    _write_allocations(connection, facts, entries, view)
-    _write_cordons(connection, facts)
+    _write_environments(connection, facts)
+    _write_jobs(connection, changes, view)
+    # The ended ones first: one that begins anew under its old id must find it free.
+    if changes.ended:
+        connection.execute(_END_ALLOCATION, changes.ended)
+    if changes.made:
+        connection.execute(_ADD_ALLOCATION, list(changes.made.values()))
+    if changes.latest:
+        rows = [{"subject": subject, "entry": entry} for subject, entry in changes.latest.items()]
+        connection.execute(_SET_LATEST, rows)
 
 
 def move_ceiling(connection: Connection, before: int, after: int) -> None:
@@ -41,62 +82,23 @@ def move_ceiling(connection: Connection, before: int, after: int) -> None:
         )
 
 
-def _write_jobs(connection: Connection, facts: Iterable[Fact], entries: Iterable[Row], view: View) -> None:
+def _write_environments(connection: Connection, facts: Sequence[Fact]) -> None:
     environments: dict[str, str] = {}
-    whole: dict[str, Row] = {}
-    changed: dict[str, Row] = {}
-    for fact, entry in zip(facts, entries, strict=True):
-        match fact:
-            case JobSubmitted(job=job) | JobRequeued(job=job):
-                whole[job.id] = job_row(view.jobs[job.id], entry)
-                if environment := environment_of(job.spec.env):
-                    environments[environment.digest] = environment.text
-            case JobChanged(job_id=job_id) if job_id not in whole and job_id not in changed:
-                job = view.jobs[job_id]
-                changed[job_id] = {"at_sequence": job.sequence, **job_state(job)}
+    for fact in facts:
+        if isinstance(fact, JobSubmitted | JobRequeued) and (environment := environment_of(fact.job.spec.env)):
+            environments[environment.digest] = environment.text
     if environments:
         rows = [{"digest": digest, "variables": text} for digest, text in environments.items()]
         connection.execute(_KEEP_ENVIRONMENT, rows)
-    if whole:
-        connection.execute(_SET_JOB, list(whole.values()))
+
+
+def _write_jobs(connection: Connection, changes: Changes, view: View) -> None:
+    new = [job_row(view.jobs[job_id], entry) for job_id, entry in changes.new_jobs.items()]
+    if new:
+        connection.execute(_SET_JOB, new)
+    changed = [view.jobs[job_id] for job_id in changes.changed_jobs if job_id in view.jobs]
     if changed:
-        connection.execute(_UPDATE_JOB, list(changed.values()))
-
-
-def _write_allocations(connection: Connection, facts: Iterable[Fact], entries: Iterable[Row], view: View) -> None:
-    made: list[Row] = []
-    active: dict[str, Row] = {}
-    ended: list[Row] = []
-    for fact, entry in zip(facts, entries, strict=True):
-        match fact:
-            case AllocationMade(allocation=allocation):
-                job = view.jobs.get(allocation.job_id)
-                active[allocation.id] = allocation_row(allocation, entry["sequence"], None, job)
-                made.append(active[allocation.id])
-            case AllocationEnded(allocation_id=allocation_id, at=at, lost_from=lost_from) if allocation_id in active:
-                active.pop(allocation_id).update(ended_at=at, lost_from=lost_from)
-            case AllocationEnded(allocation_id=allocation_id, at=at, lost_from=lost_from):
-                ended.append({"of_id": allocation_id, "ended_at": at, "lost_from": lost_from})
-    # The ended ones first: one that begins anew under its old id must find it free.
-    if ended:
-        connection.execute(_END_ALLOCATION, ended)
-    if made:
-        connection.execute(_ADD_ALLOCATION, made)
-
-
-def _write_cordons(connection: Connection, facts: Iterable[Fact]) -> None:
-    last: dict[str, DeviceCordoned | None] = {}
-    for fact in facts:
-        match fact:
-            case DeviceCordoned(uuid=uuid):
-                last[uuid] = fact
-            case DeviceUncordoned(uuid=uuid):
-                last[uuid] = None
-    if last:
-        connection.execute(_REMOVE_CORDON, [{"of_uuid": uuid} for uuid in last])
-    rows = [cordon_row(fact) for fact in last.values() if fact is not None]
-    if rows:
-        connection.execute(_ADD_CORDON, rows)
+        connection.execute(_UPDATE_JOB, [{"at_sequence": job.sequence, **job_state(job)} for job in changed])
 
 
 _add_job = upsert(tables.jobs)
@@ -110,8 +112,8 @@ _ADD_ALLOCATION = insert(tables.allocations)
 _END_ALLOCATION = update(tables.allocations).where(
     tables.allocations.c.id == bindparam("of_id"), tables.allocations.c.ended_at.is_(None)
 )
-_ADD_CORDON = insert(tables.cordons)
-_REMOVE_CORDON = delete(tables.cordons).where(tables.cordons.c.uuid == bindparam("of_uuid"))
+_set_latest = upsert(tables.latest_facts)
+_SET_LATEST = _set_latest.on_conflict_do_update(index_elements=["subject"], set_={"entry": _set_latest.excluded.entry})
 _MOVE_CEILING = update(tables.meta).where(
     tables.meta.c.name == tables.NEXT_ID, tables.meta.c.value == bindparam("before")
 )

@@ -3,31 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from corral.model.fact import (
-    AllocationEnded,
-    AllocationMade,
-    DeviceCordoned,
-    DeviceUncordoned,
-    Fact,
-    JobChanged,
-    JobRequeued,
-    JobSubmitted,
-)
-from corral.model.job import Job
-from corral.wire import from_plain, some_from_plain, to_plain
-
-_FACTS: dict[str, type[Any]] = {
-    cls.__name__: cls
-    for cls in (
-        JobSubmitted,
-        JobChanged,
-        JobRequeued,
-        AllocationMade,
-        AllocationEnded,
-        DeviceCordoned,
-        DeviceUncordoned,
-    )
-}
+from corral.model.fact import Fact, ServerPart, fact_class
+from corral.wire import from_plain, to_plain
 
 
 def fact_to_plain(fact: Fact) -> dict[str, Any]:
@@ -36,10 +13,9 @@ def fact_to_plain(fact: Fact) -> dict[str, Any]:
 
 
 def fact_from_plain(data: Mapping[str, Any]) -> Fact:
-    """The fact that `fact_to_plain` made the data of. Raises Refused, or KeyError when there is no such fact."""
-    body = {key: value for key, value in data.items() if key != "fact"}
-    cls = _FACTS[data["fact"]]
-    if cls is JobChanged:
-        return JobChanged(**{**body, "changes": some_from_plain(Job, body["changes"])})
-    fact: Fact = from_plain(cls, body)
-    return fact
+    """The fact that `fact_to_plain` made the data of. Raises Refused, or KeyError when there is no such fact.
+
+    Journals of format 0006 and before name nobody by whom a fact was caused, but for cordons.
+    """
+    body = {"by": ServerPart.UNRECORDED.value, **data}
+    return from_plain(fact_class(body.pop("fact")), body)

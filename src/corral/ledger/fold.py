@@ -7,12 +7,12 @@ from typing import Any
 from sqlalchemy import Connection, Table, select
 
 from corral.ledger import tables
+from corral.ledger.changes import Changes
 from corral.ledger.database import Database
 from corral.ledger.reader import Reader
-from corral.ledger.rows import Row, allocation_row, cordon_row, job_row, spec_row
+from corral.ledger.rows import Row, job_row, spec_row
 from corral.ledger.schema import revision
 from corral.model.errors import LedgerFailed
-from corral.model.fact import AllocationEnded, AllocationMade, DeviceCordoned, DeviceUncordoned
 from corral.model.view import View, ViewDraft
 from corral.ports.ledger import JournalEntry
 
@@ -69,35 +69,21 @@ class _Folded:
 
     def __init__(self) -> None:
         self._draft = ViewDraft(View())
-        self._allocations: dict[int, Row] = {}
-        self._active: dict[str, Row] = {}
-        self._cordons: dict[str, Row] = {}
+        self._changes = Changes()
 
     def add(self, entry: JournalEntry) -> None:
-        """Fold one more entry. Raises KeyError or TypeError for one that cannot follow."""
+        """Fold one more entry. Raises KeyError for one that cannot follow."""
         self._draft.apply((entry.fact,))
-        match entry.fact:
-            case AllocationMade(allocation=allocation):
-                job = self._draft.view.jobs.get(allocation.job_id)
-                row = allocation_row(allocation, entry.sequence, None, job)
-                self._allocations[entry.sequence] = self._active[allocation.id] = row
-            case AllocationEnded(allocation_id=allocation_id, at=at, lost_from=lost_from):
-                self._active.pop(allocation_id).update(ended_at=at, lost_from=lost_from)
-            case DeviceCordoned(uuid=uuid) as cordon:
-                self._cordons[uuid] = cordon_row(cordon)
-            case DeviceUncordoned(uuid=uuid):
-                self._cordons.pop(uuid, None)
+        self._changes.add(entry.fact, {"sequence": entry.sequence}, self._draft.view)
 
     def rows(self) -> Iterator[tuple[Table, str, dict[Any, Row]]]:
         """For each table its key and its rows by key."""
         # The draft was never frozen, so the jobs that ended are still in it.
-        yield (
-            tables.jobs,
-            "id",
-            {job_id: job_row(job, spec_row(job.spec)) for job_id, job in self._draft.view.jobs.items()},
-        )
-        yield tables.allocations, "entry", self._allocations
-        yield tables.cordons, "uuid", self._cordons
+        jobs = self._draft.view.jobs
+        yield tables.jobs, "id", {job_id: job_row(job, spec_row(job.spec)) for job_id, job in jobs.items()}
+        yield tables.allocations, "entry", self._changes.made
+        latest = {subject: {"subject": subject, "entry": entry} for subject, entry in self._changes.latest.items()}
+        yield tables.latest_facts, "subject", latest
 
 
 def _stored(connection: Connection, table: Table, key: str) -> dict[Any, Row]:

@@ -20,7 +20,7 @@ from corral.ledger.rows import (
     variables_of,
 )
 from corral.model.allocation import Allocation, Placement
-from corral.model.fact import AllocationMade, DeviceCordoned, Fact, JobSubmitted
+from corral.model.fact import AllocationMade, Fact, JobSubmitted, ServerPart
 from corral.model.job import Job, Phase
 from corral.model.run_history import HeldTime, PastRun
 from corral.model.view import View
@@ -123,14 +123,14 @@ class Reader:
     def boot(self, empty: View) -> Boot:
         """What a server begins with, built upon `empty`."""
         active = select(tables.jobs).where(tables.jobs.c.phase.in_(ACTIVE_PHASES)).order_by(tables.jobs.c.sequence)
-        held = select(tables.allocations).where(tables.allocations.c.ended_at.is_(None))
+        allocated = select(tables.allocations).where(tables.allocations.c.ended_at.is_(None))
         facts: list[Fact] = []
         with self._database.reading() as connection:
-            facts += [JobSubmitted(job, job.submitted_at) for job in self._jobs(connection, [active])]
-            for row in connection.execute(held.order_by(tables.allocations.c.entry)).mappings():
-                facts.append(AllocationMade(allocation_of(row), row["created_at"]))
-            for row in connection.execute(select(tables.cordons).order_by(tables.cordons.c.uuid)).mappings():
-                facts.append(DeviceCordoned(row["uuid"], row["reason"], row["by"], row["at"]))
+            for job in self._jobs(connection, [active]):
+                facts.append(JobSubmitted(job, at=job.submitted_at, by=job.spec.user))
+            for row in connection.execute(allocated.order_by(tables.allocations.c.entry)).mappings():
+                facts.append(AllocationMade(allocation_of(row), at=row["created_at"], by=ServerPart.UNRECORDED))
+            facts += [entry_of(row, {}).fact for row in connection.execute(_LATEST_FACTS).mappings()]
             last_entry = connection.scalar(select(func.max(tables.journal.c.sequence))) or 0
             next_id = connection.scalars(select(tables.meta.c.value).where(tables.meta.c.name == tables.NEXT_ID)).one()
             past, given = self._past(connection), self._given(connection)
@@ -200,6 +200,11 @@ class Reader:
         return found
 
 
+_LATEST_FACTS = (
+    select(tables.journal)
+    .join(tables.latest_facts, tables.latest_facts.c.entry == tables.journal.c.sequence)
+    .order_by(tables.journal.c.sequence)
+)
 _RUNS_REMEMBERED = 10_000
 _PLACEMENTS_REMEMBERED = 256
 _IDS_A_QUESTION = 500

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from corral.ledger.facts import fact_from_plain, fact_to_plain
 from corral.model.allocation import Allocation, GpuInfo, Placement
 from corral.model.errors import LedgerFailed, Refused
-from corral.model.fact import AllocationMade, DeviceCordoned, DeviceUncordoned, Fact, JobRequeued, JobSubmitted
+from corral.model.fact import Fact, JobRequeued, JobSubmitted
 from corral.model.job import Job, JobSpec, Phase
 from corral.model.means import Enforcement
 from corral.model.run_history import HeldTime, PastRun
@@ -49,6 +49,8 @@ _OF_STATE = _some_fields({f.name: f.default for f in fields(Job) if f.name not i
 _OF_SPEC = _some_fields(
     {f.name: getattr(JobSpec(""), f.name) for f in fields(JobSpec) if f.name not in ("user", "env")}
 )
+
+_NO_SPEC: Row = {"spec": None, "environment": None}
 
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
@@ -223,31 +225,15 @@ def past_run_of(row: Stored) -> PastRun:
         raise _damaged(f"a past run of job {row['job_id']}", error) from error
 
 
-def cordon_row(fact: DeviceCordoned) -> Row:
-    """A cordon."""
-    return {"uuid": fact.uuid, "reason": stored_text(fact.reason), "by": stored_text(fact.by), "at": fact.at}
-
-
 def journal_row(sequence: int, fact: Fact) -> Row:
-    """A journal entry; the spec of its job, if there is one, in columns of its own."""
-    job_id: str | None
-    spec: Row = {"spec": None, "environment": None}
-    match fact:
-        case JobSubmitted(job=job) | JobRequeued(job=job):
-            job_id = job.id
-            spec = spec_row(job.spec)
-            plain = {"fact": type(fact).__name__, "job": _plain(job, _OF_JOB), "at": fact.at}
-        case AllocationMade(allocation=allocation):
-            job_id = allocation.job_id
-            plain = fact_to_plain(fact)
-        case DeviceCordoned() | DeviceUncordoned():
-            job_id = None
-            plain = fact_to_plain(fact)
-        case _:
-            job_id = fact.job_id
-            plain = fact_to_plain(fact)
-    row = {"sequence": sequence, "at": fact.at, "job_id": job_id, "fact": type(fact).__name__, "body": _encode(plain)}
-    return row | spec
+    """A journal entry; the spec of its job, if it carries one, in columns of its own."""
+    name, spec = type(fact).__name__, _NO_SPEC
+    if isinstance(fact, JobSubmitted | JobRequeued):
+        spec = spec_row(fact.job.spec)
+        plain = {"fact": name, "job": _plain(fact.job, _OF_JOB), "at": fact.at, "by": fact.by}
+    else:
+        plain = fact_to_plain(fact)
+    return {"sequence": sequence, "at": fact.at, "job_id": fact.about, "fact": name, "body": _encode(plain)} | spec
 
 
 def entry_of(row: Stored, environments: Environments) -> JournalEntry:

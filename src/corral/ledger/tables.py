@@ -17,7 +17,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-REVISION = "0006"
+REVISION = "0007"
 """The newest migration; a ledger that says anything else must be migrated, or is from a newer Corral."""
 
 metadata = MetaData()
@@ -87,13 +87,11 @@ Index(
     postgresql_where=allocations.c.ended_at.is_(None),
 )
 
-cordons = Table(
-    "cordons",
+latest_facts = Table(
+    "latest_facts",
     metadata,
-    Column("uuid", Text, primary_key=True),
-    Column("reason", Text, nullable=False),
-    Column("by", Text, nullable=False),
-    Column("at", Float, nullable=False),
+    Column("subject", Text, primary_key=True, comment="what the facts settle, such as the cordon of a device"),
+    Column("entry", _RowNumber, nullable=False, comment="journal sequence of the last fact of this subject"),
 )
 
 journal = Table(

@@ -1,11 +1,11 @@
 """What may happen to a job, as pure functions from a view to facts. The ledger runs them on its writer's thread.
 
-Every function here returns the facts of one step; none reads a clock, a disk or a driver.
+Every function here returns the facts of one step, which happens at `at` (Unix seconds) and is caused by `by`, a user or
+a `ServerPart`; none reads a clock, a disk or a driver.
 """
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from corral.model.allocation import Allocation, GpuInfo, Placement
 from corral.model.dependency import (
@@ -22,6 +22,7 @@ from corral.model.errors import Conflict
 from corral.model.eviction import Eviction, EvictionRule
 from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobRequeued
 from corral.model.job import NEXT_PHASES, TERMINAL_PHASES, Job, JobKind, Phase
+from corral.model.job_patch import JobPatch, patched
 from corral.model.launch import LaunchPhase, LaunchReport
 from corral.model.means import Enforcement
 from corral.model.plan import Evict
@@ -57,10 +58,10 @@ class Backoff:
         return min(self.max_s, self.base_s * 2.0 ** max(0, min(failures, 32) - 1))
 
 
-def change(job: Job, phase: Phase, at: float, **changes: Any) -> JobChanged:
-    """The step of `job` to `phase`; a step that `NEXT_PHASES` does not allow is a broken invariant."""
-    assert phase in NEXT_PHASES[job.phase], f"job {job.id}: {job.phase} -> {phase} is no legal step"
-    return JobChanged(job.id, {"phase": phase, **changes}, at)
+def change(job: Job, changes: JobPatch, *, by: str, at: float) -> JobChanged:
+    """The step of `job` to another phase; a step that `NEXT_PHASES` does not allow is a broken invariant."""
+    assert changes["phase"] in NEXT_PHASES[job.phase], f"job {job.id}: {job.phase} -> {changes['phase']} is not legal"
+    return JobChanged(job.id, changes, at=at, by=by)
 
 
 def start(
@@ -68,8 +69,9 @@ def start(
     placement: Placement,
     gpu_info: GpuInfo | None,
     waited: tuple[tuple[str, float], ...],
-    at: float,
     *,
+    by: str,
+    at: float,
     enforcement: Enforcement | None = None,
 ) -> list[Fact]:
     """PENDING -> STARTING, and the devices are the job's."""
@@ -84,31 +86,41 @@ def start(
         gpu_info=gpu_info,
         enforcement=enforcement,
     )
-    fresh = {"exit_code": None, "signal": None, "reason": None, "started_at": None, "ended_at": None}
     moved = change(
         job,
-        Phase.STARTING,
-        at,
-        launches=job.launches + 1,
-        allocation_id=allocation.id,
-        devices=placement.uuids,
-        eligible_at=None,
-        waited=waited,
-        **fresh,
+        JobPatch(
+            phase=Phase.STARTING,
+            launches=job.launches + 1,
+            allocation_id=allocation.id,
+            devices=placement.uuids,
+            eligible_at=None,
+            waited=waited,
+            exit_code=None,
+            signal=None,
+            reason=None,
+            started_at=None,
+            ended_at=None,
+        ),
+        by=by,
+        at=at,
     )
-    return [moved, AllocationMade(allocation, at)]
+    return [moved, AllocationMade(allocation, at=at, by=by)]
 
 
-def running(view: View, job: Job, started_at: float | None, at: float) -> list[Fact]:
+def running(view: View, job: Job, started_at: float | None, *, by: str, at: float) -> list[Fact]:
     """STARTING -> RUNNING, by the supervisor's word; nothing when the job is past that."""
     started_at = _measured(view, job, started_at, at)
     if job.phase is Phase.STARTING:
         begun = replace(job, started_at=at if started_at is None else started_at)
-        more = {"attempts": job.attempts + 1, "launch_failures": 0}
-        first = change(job, Phase.RUNNING, at, started_at=begun.started_at, **more)
-        return [first, *_followers(view, begun, Phase.RUNNING, at)]
+        first = change(
+            job,
+            JobPatch(phase=Phase.RUNNING, started_at=begun.started_at, attempts=job.attempts + 1, launch_failures=0),
+            by=by,
+            at=at,
+        )
+        return [first, *_followers(view, begun, Phase.RUNNING, by=by, at=at)]
     if job.started_at is None and started_at is not None:
-        return [JobChanged(job.id, {"started_at": started_at}, at)]
+        return [JobChanged(job.id, {"started_at": started_at}, at=at, by=by)]
     return []
 
 
@@ -119,59 +131,60 @@ def _measured(view: View, job: Job, told: float | None, at: float) -> float | No
     return told if told is not None and since - CLOCK_SLACK_S <= told <= at + CLOCK_SLACK_S else None
 
 
-def launch_failed(view: View, job: Job, message: str, at: float, backoff: Backoff) -> list[Fact]:
+def launch_failed(view: View, job: Job, message: str, *, by: str, at: float, backoff: Backoff) -> list[Fact]:
     """A launch of which nothing ran: back to PENDING with backoff, or FAILED once it failed too often."""
     if job.phase is Phase.STOPPING:
-        return _stopped_before_it_ran(view, job, at)
-    freed = _freed(view, job, at)
+        return _stopped_before_it_ran(view, job, by=by, at=at)
+    freed = _freed(view, job, by=by, at=at)
     failures = job.launch_failures + 1
     if failures >= MAX_LAUNCH_FAILURES:
         reason = f"it could not be launched {failures} times in a row; the last time: {message}"
-        facts: list[Fact] = [change(job, Phase.FAILED, at, ended_at=at, reason=reason, launch_failures=failures)]
-        return [*facts, *freed, *_followers(view, job, Phase.FAILED, at)]
-    again = _back_to_queue(job, at, reason=message, launch_failures=failures, eligible_at=at + backoff.after(failures))
-    return [again, *freed]
+        first = change(
+            job, JobPatch(phase=Phase.FAILED, ended_at=at, reason=reason, launch_failures=failures), by=by, at=at
+        )
+        return [first, *freed, *_followers(view, job, Phase.FAILED, by=by, at=at)]
+    again = JobPatch(reason=message, launch_failures=failures, eligible_at=at + backoff.after(failures))
+    return [_back_to_queue(job, again, by=by, at=at), *freed]
 
 
-def never_ran(view: View, job: Job, at: float) -> list[Fact]:
+def never_ran(view: View, job: Job, *, by: str, at: float) -> list[Fact]:
     """A launch that was cut off before anything ran (the server crashed, say): back to the queue at once."""
     if job.phase is Phase.STOPPING:
-        return _stopped_before_it_ran(view, job, at)
-    return [_back_to_queue(job, at), *_freed(view, job, at)]
+        return _stopped_before_it_ran(view, job, by=by, at=at)
+    return [_back_to_queue(job, {}, by=by, at=at), *_freed(view, job, by=by, at=at)]
 
 
-def _stopped_before_it_ran(view: View, job: Job, at: float) -> list[Fact]:
+def _stopped_before_it_ran(view: View, job: Job, *, by: str, at: float) -> list[Fact]:
     ending = job.stop_reason or Phase.CANCELLED
-    freed = _freed(view, job, at)
+    freed = _freed(view, job, by=by, at=at)
     if ending is Phase.PENDING:
-        return [_back_to_queue(job, at, **_made_room(job, 0.0, at)), *freed]
-    return [change(job, ending, at, ended_at=at, reason=job.reason), *freed, *_followers(view, job, ending, at)]
+        return [_back_to_queue(job, _made_room(job, 0.0, at), by=by, at=at), *freed]
+    first = change(job, JobPatch(phase=ending, ended_at=at, reason=job.reason), by=by, at=at)
+    return [first, *freed, *_followers(view, job, ending, by=by, at=at)]
 
 
-def ended(view: View, job: Job, report: LaunchReport, at: float, backoff: Backoff) -> list[Fact]:
+def ended(view: View, job: Job, report: LaunchReport, *, by: str, at: float, backoff: Backoff) -> list[Fact]:
     """What a launch's end makes of its job: a terminal phase, or the queue again while attempts remain."""
     phase, reason = _ending(job, report)
     started_at, ended_at = (_measured(view, job, told, at) for told in (report.started_at, report.ended_at))
-    outcome: dict[str, Any] = {
-        "exit_code": report.exit_code,
-        "signal": report.signal,
-        "reason": reason,
-        "ended_at": at if ended_at is None else ended_at,
-    }
+    ended_at = at if ended_at is None else ended_at
+    attempts = job.attempts + (job.phase is Phase.STARTING or job.started_at is None)
+    freed = _freed(view, job, by=by, at=at)
+    if phase is Phase.PENDING:
+        since = job.started_at if started_at is None else started_at
+        ran_s = 0.0 if since is None else max(0.0, ended_at - since)
+        room = _made_room(job, ran_s, ended_at)
+        return [_back_to_queue(job, {**room, "attempts": attempts}, by=by, at=at), *freed]
+    outcome = JobPatch(
+        exit_code=report.exit_code, signal=report.signal, reason=reason, ended_at=ended_at, attempts=attempts
+    )
     if started_at is not None:
         outcome["started_at"] = started_at
-    attempts = job.attempts + (job.phase is Phase.STARTING or job.started_at is None)
-    outcome["attempts"] = attempts
-    freed = _freed(view, job, at)
-    if phase is Phase.PENDING:
-        since = outcome.get("started_at", job.started_at)
-        ran_s = 0.0 if since is None else max(0.0, outcome["ended_at"] - since)
-        return [_back_to_queue(job, at, attempts=attempts, **_made_room(job, ran_s, outcome["ended_at"])), *freed]
-    first = change(job, phase, at, **outcome)
+    first = change(job, {**outcome, "phase": phase}, by=by, at=at)
     if phase in (Phase.FAILED, Phase.LOST) and attempts <= job.spec.retries:
         again = replace(job, phase=phase)
-        return [first, _back_to_queue(again, at, eligible_at=at + backoff.after(attempts)), *freed]
-    return [first, *freed, *_followers(view, job, phase, at)]
+        return [first, _back_to_queue(again, {"eligible_at": at + backoff.after(attempts)}, by=by, at=at), *freed]
+    return [first, *freed, *_followers(view, job, phase, by=by, at=at)]
 
 
 def _ending(job: Job, report: LaunchReport) -> tuple[Phase, str | None]:
@@ -189,11 +202,12 @@ def _ending(job: Job, report: LaunchReport) -> tuple[Phase, str | None]:
     return ending, report.reason
 
 
-def _back_to_queue(job: Job, at: float, **changes: Any) -> JobChanged:
-    return change(job, Phase.PENDING, at, **{"allocation_id": None, "stop_reason": None, "reason": None, **changes})
+def _back_to_queue(job: Job, changes: JobPatch, *, by: str, at: float) -> JobChanged:
+    waiting = JobPatch(phase=Phase.PENDING, allocation_id=None, stop_reason=None, reason=None)
+    return change(job, {**waiting, **changes}, by=by, at=at)
 
 
-def _made_room(job: Job, ran_s: float, ended_at: float) -> dict[str, Any]:
+def _made_room(job: Job, ran_s: float, ended_at: float) -> JobPatch:
     """What becomes of the record of an eviction once the launch that was stopped is over."""
     eviction = job.evicted
     if eviction is None:
@@ -206,16 +220,16 @@ def _made_room(job: Job, ran_s: float, ended_at: float) -> dict[str, Any]:
     }
 
 
-def _freed(view: View, job: Job, at: float) -> list[Fact]:
+def _freed(view: View, job: Job, *, by: str, at: float) -> list[Fact]:
     if job.allocation_id is None or job.allocation_id not in view.allocations:
         return []
     eviction, lost_from = job.evicted, None
     if eviction is not None and job.stop_reason is Phase.PENDING:
         lost_from = eviction.at if eviction.saves else view.allocations[job.allocation_id].created_at
-    return [AllocationEnded(job.allocation_id, job.id, at, lost_from)]
+    return [AllocationEnded(job.allocation_id, job.id, lost_from, at=at, by=by)]
 
 
-def _followers(view: View, job: Job, phase: Phase, at: float) -> list[Fact]:
+def _followers(view: View, job: Job, phase: Phase, *, by: str, at: float) -> list[Fact]:
     """What a start or an end means for the jobs that wait for it: one parent fewer, or cancelled; and so on down the
     line.
     """
@@ -235,11 +249,11 @@ def _followers(view: View, job: Job, phase: Phase, at: float) -> list[Fact]:
             settled = _settled(view, child, parent, moved, told)
             if settled.lost is not None:
                 moved[child_id] = replace(child, phase=Phase.CANCELLED)
-                facts.append(follow_no_more(child, settled.lost, at))
+                facts.append(follow_no_more(child, settled.lost, by=by, at=at))
                 pending.append(moved[child_id])
             elif changes := _to_wait_for(child, settled):
-                moved[child_id] = replace(child, **changes)
-                facts.append(JobChanged(child_id, changes, at))
+                moved[child_id] = patched(child, changes)
+                facts.append(JobChanged(child_id, changes, at=at, by=by))
     return facts
 
 
@@ -266,19 +280,23 @@ def _settled(view: View, child: Job, parent: Job, moved: Mapping[str, Job], told
     )
 
 
-def _to_wait_for(child: Job, settled: Settled) -> dict[str, Any]:
+def _to_wait_for(child: Job, settled: Settled) -> JobPatch:
     """What changes of a job that waits on; nothing where its list is long and little shorter."""
     left = settled.waits_for
     if wait_for_ends_alone(clauses_of(child.spec.after)) and len(child.waits_for) > LONG_WAIT:
         return {"waits_for": left} if 2 * len(left) <= len(child.waits_for) else {}
     conditions = conditions_to_keep(settled, child.spec.after) if left else ()
-    changes = {"waits_for": left, "conditions": conditions}
-    return {name: value for name, value in changes.items() if value != getattr(child, name)}
+    changes = JobPatch()
+    if left != child.waits_for:
+        changes["waits_for"] = left
+    if conditions != child.conditions:
+        changes["conditions"] = conditions
+    return changes
 
 
-def follow_no_more(job: Job, lost: tuple[Dependency, Job], at: float) -> JobChanged:
+def follow_no_more(job: Job, lost: tuple[Dependency, Job], *, by: str, at: float) -> JobChanged:
     """PENDING -> CANCELLED, as what the job was to follow can no longer come."""
-    return change(job, Phase.CANCELLED, at, ended_at=at, reason=follows_no_more(lost))
+    return change(job, JobPatch(phase=Phase.CANCELLED, ended_at=at, reason=follows_no_more(lost)), by=by, at=at)
 
 
 def follows_no_more(lost: tuple[Dependency, Job]) -> str:
@@ -298,21 +316,28 @@ def _how_it_ended(phase: Phase) -> str:
     }[phase]
 
 
-def cancel(view: View, job: Job, by: str, at: float) -> list[Fact]:
+def cancel(view: View, job: Job, *, by: str, at: float) -> list[Fact]:
     """PENDING -> CANCELLED at once; a live job -> STOPPING. Raises Conflict when it has ended."""
     reason = f"cancelled by {by}"
     if job.phase is Phase.PENDING:
-        facts: list[Fact] = [change(job, Phase.CANCELLED, at, ended_at=at, reason=reason)]
-        return facts + _followers(view, job, Phase.CANCELLED, at)
+        first = change(job, JobPatch(phase=Phase.CANCELLED, ended_at=at, reason=reason), by=by, at=at)
+        return [first, *_followers(view, job, Phase.CANCELLED, by=by, at=at)]
     if job.phase in (Phase.STARTING, Phase.RUNNING):
-        return [change(job, Phase.STOPPING, at, stop_reason=Phase.CANCELLED, reason=reason)]
+        return [change(job, JobPatch(phase=Phase.STOPPING, stop_reason=Phase.CANCELLED, reason=reason), by=by, at=at)]
     if job.phase is Phase.STOPPING:
-        return [JobChanged(job.id, {"stop_reason": Phase.CANCELLED, "reason": reason}, at)]
+        return [JobChanged(job.id, {"stop_reason": Phase.CANCELLED, "reason": reason}, at=at, by=by)]
     raise Conflict(f"job {job.id} has already ended ({job.phase}); there is nothing left to cancel")
 
 
 def stop(
-    job: Job, ending: Phase, reason: str, at: float, *, rule: EvictionRule | None = None, for_job_id: str | None = None
+    job: Job,
+    ending: Phase,
+    reason: str,
+    *,
+    by: str,
+    at: float,
+    rule: EvictionRule | None = None,
+    for_job_id: str | None = None,
 ) -> list[Fact]:
     """A live job -> STOPPING, to end in `ending`; nothing when it is no longer live.
 
@@ -320,13 +345,13 @@ def stop(
     """
     if job.phase not in (Phase.STARTING, Phase.RUNNING):
         return []
-    changes: dict[str, Any] = {"stop_reason": ending, "reason": reason}
+    changes = JobPatch(stop_reason=ending, reason=reason)
     if rule is not None:
         changes["eviction"] = Eviction(rule, for_job_id, reason, at, job.allocation_id or "")
-    return [change(job, Phase.STOPPING, at, **changes)]
+    return [change(job, {**changes, "phase": Phase.STOPPING}, by=by, at=at)]
 
 
-def overdue(job: Job, report: LaunchReport, grace_s: float, at: float) -> list[Fact]:
+def overdue(job: Job, report: LaunchReport, grace_s: float, *, by: str, at: float) -> list[Fact]:
     """A job that has outlived its time limit -> STOPPING, to end TIMED_OUT; nothing while it need not have ended.
 
     Its supervisor keeps the limit, unless its job has stopped it, or it is stuck.
@@ -346,10 +371,10 @@ def overdue(job: Job, report: LaunchReport, grace_s: float, at: float) -> list[F
         f"its time limit of {format_duration(limit_s)}; the process that keeps it did not, being stopped or stuck, "
         f"and the server ended the job {format_duration(late_s)} late"
     )
-    return stop(job, Phase.TIMED_OUT, reason, at)
+    return stop(job, Phase.TIMED_OUT, reason, by=by, at=at)
 
 
-def evict(job: Job, eviction: Evict, at: float) -> list[Fact]:
+def evict(job: Job, eviction: Evict, *, by: str, at: float) -> list[Fact]:
     """A live job -> STOPPING, on its way back to the queue; nothing when it is no longer live."""
     if job.phase not in (Phase.STARTING, Phase.RUNNING):
         return []
@@ -362,18 +387,25 @@ def evict(job: Job, eviction: Evict, at: float) -> list[Fact]:
         lender=eviction.lender,
         saves=job.spec.checkpoint_signal is not None and job.phase is Phase.RUNNING,
     )
-    return [change(job, Phase.STOPPING, at, stop_reason=Phase.PENDING, reason=eviction.reason, eviction=told)]
+    return [
+        change(
+            job,
+            JobPatch(phase=Phase.STOPPING, stop_reason=Phase.PENDING, reason=eviction.reason, eviction=told),
+            by=by,
+            at=at,
+        )
+    ]
 
 
-def requeue(view: View, job: Job, by: str, at: float) -> list[Fact]:
+def requeue(view: View, job: Job, *, by: str, at: float) -> list[Fact]:
     """A live job is stopped and waits again; one that failed or was lost waits again. Raises Conflict otherwise."""
     if job.spec.kind is not JobKind.RUN:
         raise Conflict(f"job {job.id} is {_article(job.spec.kind)}; only work that Corral runs can be run again")
     if job.phase in (Phase.STARTING, Phase.RUNNING):
-        return stop(job, Phase.PENDING, f"requeued by {by}", at)
+        return stop(job, Phase.PENDING, f"requeued by {by}", by=by, at=at)
     if job.phase in (Phase.FAILED, Phase.LOST):
         again = replace(job, phase=Phase.PENDING, allocation_id=None, reason=None, eligible_at=None, launch_failures=0)
-        return [JobRequeued(again, at)]
+        return [JobRequeued(again, at=at, by=by)]
     raise Conflict(f"job {job.id} is {job.phase}; only a job that runs, failed or was lost can be requeued")
 
 
@@ -381,23 +413,23 @@ def _article(kind: JobKind) -> str:
     return {JobKind.RESERVE: "a reservation", JobKind.ADOPT: "an adopted process", JobKind.RUN: "a job"}[kind]
 
 
-def hold(job: Job, held: bool, at: float) -> list[Fact]:
+def hold(job: Job, held: bool, *, by: str, at: float) -> list[Fact]:
     """Set or lift the hold of a waiting job; nothing when it already is so. Raises Conflict when it no longer waits."""
     if job.phase is not Phase.PENDING:
         verb = "held" if held else "released"
         raise Conflict(f"job {job.id} is {job.phase}; only a job that waits can be {verb}")
-    return [] if job.held is held else [JobChanged(job.id, {"held": held}, at)]
+    return [] if job.held is held else [JobChanged(job.id, {"held": held}, at=at, by=by)]
 
 
-def release(view: View, job: Job, by: str, at: float) -> list[Fact]:
+def release(view: View, job: Job, *, by: str, at: float) -> list[Fact]:
     """Lift the hold of a waiting job; RUNNING -> SUCCEEDED at once of a reservation. Raises Conflict otherwise.
 
     Nothing of Corral's runs in a reservation, so that its devices are free without anything having to end first.
     """
     if job.spec.kind is JobKind.RESERVE and job.phase is Phase.RUNNING:
-        first = change(job, Phase.SUCCEEDED, at, ended_at=at, reason=f"released by {by}")
-        return [first, *_freed(view, job, at), *_followers(view, job, Phase.SUCCEEDED, at)]
-    return hold(job, False, at)
+        first = change(job, JobPatch(phase=Phase.SUCCEEDED, ended_at=at, reason=f"released by {by}"), by=by, at=at)
+        return [first, *_freed(view, job, by=by, at=at), *_followers(view, job, Phase.SUCCEEDED, by=by, at=at)]
+    return hold(job, False, by=by, at=at)
 
 
 def live(view: View) -> tuple[Job, ...]:

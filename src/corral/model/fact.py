@@ -1,121 +1,274 @@
 """Facts: what happened and is on disk. Observations: what was measured and may be lost. Both advance a `View`.
 
 A journal entry is a fact; folding the journal from the start gives the ledger's tables again.
+
+A new fact is one class here. Its fields are what the journal keeps (`corral.wire` encodes them), `apply` is what it
+does to a view, `about` and `subject` are what the ledger has to write beside the entry.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from corral.model.allocation import Allocation, Reserve
 from corral.model.device import DeviceCondition, Node, Silence
 from corral.model.job import Job
+from corral.model.job_patch import JobPatch, patched
 from corral.model.queue import Limits, Pool, Project, Queue
 
+if TYPE_CHECKING:
+    from corral.model.view import ViewDraft
+
+
+class ServerPart(StrEnum):
+    """The parts of a server that cause facts by themselves. No account of a user has a colon in its name."""
+
+    SCHEDULER = "corral:scheduler"
+    DISPATCHER = "corral:dispatcher"
+    RECOVERY = "corral:recovery"
+    MEMORY_GUARD = "corral:memory-guard"
+    MPS_WATCH = "corral:mps-watch"
+    IDLE_RECLAIM = "corral:idle-reclaim"
+    HUB = "corral:hub"
+    SIMULATOR = "corral:simulator"
+    UNRECORDED = "corral:unrecorded"
+    """Who it was, the journal did not say then."""
+
+
+class Delta(ABC):
+    """One step of a view: a fact or an observation."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def apply(self, draft: "ViewDraft") -> None:
+        """Do to the view what happened. Raises KeyError when it is about something that the view does not know."""
+
+
+_facts: dict[str, type["Fact"]] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact(Delta):
+    """Something that happened and is written to the journal under the name of its class, which never changes.
+
+    Attributes:
+        at: when, by the server's clock, in Unix seconds.
+        by: who caused it: a user, or one of `ServerPart`.
+    """
+
+    at: float
+    by: str
+
+    def __init_subclass__(cls) -> None:
+        # Called twice for a class with slots: the last one is the class that there is in the end.
+        _facts[cls.__name__] = cls
+
+    @property
+    def about(self) -> str | None:
+        """The id of the job that it concerns, None when it is about none."""
+        return None
+
+    @property
+    def subject(self) -> str | None:
+        """What it settles until the next fact of the same subject, None when that is kept as a job or an allocation.
+
+        A server that starts applies the last fact of each subject again.
+        """
+        return None
+
+
+def fact_class(name: str) -> type[Fact]:
+    """The class of the facts that the journal has under this name. Raises KeyError when there is none."""
+    return _facts[name]
+
 
 @dataclass(frozen=True, slots=True)
-class JobSubmitted:
-    """A job was accepted; `at` is the server's clock in Unix seconds, here and below."""
+class JobSubmitted(Fact):
+    """A job was accepted."""
 
     job: Job
-    at: float
+
+    @property
+    def about(self) -> str:
+        """The job."""
+        return self.job.id
+
+    def apply(self, draft: "ViewDraft") -> None:
+        """It is in its queue."""
+        draft.set_job(self.job)
 
 
 @dataclass(frozen=True, slots=True)
-class JobChanged:
-    """Fields of a job took new values; `changes` maps names of `Job`'s fields (never `spec`) to them."""
+class JobChanged(Fact):
+    """Fields of a job took new values."""
 
     job_id: str
-    changes: Mapping[str, Any]
-    at: float
+    changes: JobPatch
+
+    @property
+    def about(self) -> str:
+        """The job."""
+        return self.job_id
+
+    def apply(self, draft: "ViewDraft") -> None:
+        """Its fields have these values."""
+        draft.set_job(patched(draft.view.jobs[self.job_id], self.changes))
 
 
 @dataclass(frozen=True, slots=True)
-class JobRequeued:
+class JobRequeued(Fact):
     """A job that had ended went back to its queue; `job` is it as it stands now, PENDING."""
 
     job: Job
-    at: float
+
+    @property
+    def about(self) -> str:
+        """The job."""
+        return self.job.id
+
+    def apply(self, draft: "ViewDraft") -> None:
+        """It is in its queue again."""
+        draft.set_job(self.job)
 
 
 @dataclass(frozen=True, slots=True)
-class AllocationMade:
-    """Devices were handed out."""
+class AllocationMade(Fact):
+    """Devices were given to a job."""
 
     allocation: Allocation
-    at: float
+
+    @property
+    def about(self) -> str:
+        """The job that got them."""
+        return self.allocation.job_id
+
+    def apply(self, draft: "ViewDraft") -> None:
+        """They are in use."""
+        draft.allocate(self.allocation)
 
 
 @dataclass(frozen=True, slots=True)
-class AllocationEnded:
+class AllocationEnded(Fact):
     """Devices came back. What was done on them from `lost_from` on is lost, as the job made room; None: nothing is."""
 
     allocation_id: str
     job_id: str
-    at: float
     lost_from: float | None = None
+
+    @property
+    def about(self) -> str:
+        """The job that had them."""
+        return self.job_id
+
+    def apply(self, draft: "ViewDraft") -> None:
+        """They are free."""
+        draft.free(self.allocation_id, self.at)
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceCordoned:
-    """An administrator set a device apart."""
+class DeviceCordoned(Fact):
+    """An administrator set a device apart: nothing new starts on it."""
 
     uuid: str
     reason: str
-    by: str
-    at: float
+
+    @property
+    def subject(self) -> str:
+        """Whether the device is set apart."""
+        return f"cordon of device {self.uuid}"
+
+    def apply(self, draft: "ViewDraft") -> None:
+        """It is set apart."""
+        draft.cordon_device(self.uuid, self.reason)
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceUncordoned:
+class DeviceUncordoned(Fact):
     """An administrator gave a device back."""
 
     uuid: str
-    by: str
-    at: float
+
+    @property
+    def subject(self) -> str:
+        """Whether the device is set apart."""
+        return f"cordon of device {self.uuid}"
+
+    def apply(self, draft: "ViewDraft") -> None:
+        """It is no longer set apart."""
+        draft.cordon_device(self.uuid, None)
 
 
-Fact = JobSubmitted | JobChanged | JobRequeued | AllocationMade | AllocationEnded | DeviceCordoned | DeviceUncordoned
+class Observation(Delta):
+    """Something that was measured or is configured. It is not written."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)
-class NodeObserved:
+class NodeObserved(Observation):
     """A node's inventory as discovered; replaces what was known of the node of that name."""
 
     node: Node
 
+    def apply(self, draft: "ViewDraft") -> None:
+        """The node is as it was found."""
+        draft.put("nodes", self.node.name, self.node)
+
 
 @dataclass(frozen=True, slots=True)
-class NodeGone:
+class NodeGone(Observation):
     """A node left the cluster."""
 
     name: str
 
+    def apply(self, draft: "ViewDraft") -> None:
+        """It is not there."""
+        draft.drop("nodes", self.name)
+        draft.drop("silences", self.name)
+
 
 @dataclass(frozen=True, slots=True)
-class SilenceObserved:
+class SilenceObserved(Observation):
     """A node does not answer, or is not yet ready again; None: it is ready."""
 
     node: str
     silence: Silence | None
 
+    def apply(self, draft: "ViewDraft") -> None:
+        """Nothing starts on the node, or it is like any other."""
+        if self.silence is None:
+            draft.drop("silences", self.node)
+        else:
+            draft.put("silences", self.node, self.silence)
+
 
 @dataclass(frozen=True, slots=True)
-class ConditionObserved:
+class ConditionObserved(Observation):
     """What telemetry now says of a device. Its `cordoned` is ignored: cordons are facts."""
 
     condition: DeviceCondition
 
+    def apply(self, draft: "ViewDraft") -> None:
+        """The device is in this condition, and set apart or not as before."""
+        uuid = self.condition.uuid
+        draft.put("conditions", uuid, replace(self.condition, cordoned=draft.view.cordons.get(uuid)))
+
 
 @dataclass(frozen=True, slots=True)
-class StartsPromised:
-    """What the last plan reserved for whom; replaces what was promised before."""
+class StartsPromised(Observation):
+    """What the last plan promised to whom; replaces what was promised before."""
 
     reservations: tuple[Reserve, ...]
 
+    def apply(self, draft: "ViewDraft") -> None:
+        """Nothing else is promised."""
+        draft.amend(promises={one.job_id: one for one in self.reservations})
+
 
 @dataclass(frozen=True, slots=True)
-class SiteArranged:
+class SiteArranged(Observation):
     """How the site has set up its queues, projects, pools and limits; replaces how it was."""
 
     queues: tuple[Queue, ...] = ()
@@ -123,7 +276,11 @@ class SiteArranged:
     pools: tuple[Pool, ...] = ()
     limits: Limits = field(default_factory=Limits)
 
-
-Observation = NodeObserved | NodeGone | SilenceObserved | ConditionObserved | StartsPromised | SiteArranged
-
-Delta = Fact | Observation
+    def apply(self, draft: "ViewDraft") -> None:
+        """The site is set up so."""
+        draft.amend(
+            queues={queue.name: queue for queue in self.queues},
+            projects={project.name: project for project in self.projects},
+            pools={pool.name: pool for pool in self.pools},
+            limits=self.limits,
+        )

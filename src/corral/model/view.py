@@ -10,23 +10,7 @@ from typing import Any
 
 from corral.model.allocation import Allocation, Placement, Reserve
 from corral.model.device import MEMORY_WEIGHT, Device, DeviceCondition, Node, NodeStatus, Silence
-from corral.model.fact import (
-    AllocationEnded,
-    AllocationMade,
-    ConditionObserved,
-    Delta,
-    DeviceCordoned,
-    DeviceUncordoned,
-    JobChanged,
-    JobRequeued,
-    JobSubmitted,
-    NodeGone,
-    NodeObserved,
-    Observation,
-    SilenceObserved,
-    SiteArranged,
-    StartsPromised,
-)
+from corral.model.fact import Delta
 from corral.model.job import Job, Phase
 from corral.model.queue import Limits, Pool, Project, Queue
 from corral.model.run_history import RUNS_KEPT, PastRun, Spent, Usage, spend
@@ -167,7 +151,7 @@ class ViewDraft:
         """Advance by each delta in turn. A fact about something unknown is a broken invariant and raises KeyError."""
         count = 0
         for delta in deltas:
-            self._apply(delta)
+            delta.apply(self)
             count += 1
         if count:
             self._view = _amended(self._view, version=self._view.version + count)
@@ -197,66 +181,8 @@ class ViewDraft:
             self._view = _amended(self._view, **owned)
         return self._owned[name]
 
-    def _apply(self, delta: Delta) -> None:
-        match delta:
-            case JobSubmitted(job=job) | JobRequeued(job=job):
-                self._set_job(job)
-            case JobChanged(job_id=job_id, changes=changes):
-                self._set_job(replace(self._view.jobs[job_id], **changes))
-            case AllocationMade(allocation=allocation):
-                self._own("allocations")[allocation.id] = allocation
-                for uuid in allocation.placement.uuids:
-                    self._hold(uuid, allocation.id)
-                for member in allocation.placement.members:
-                    self._own_ids("residents", member.node)[allocation.id] = None
-                self.gave(allocation.placement)
-            case AllocationEnded(allocation_id=allocation_id, at=at):
-                allocation = self._own("allocations").pop(allocation_id)
-                self._account(allocation, at)
-                for uuid in allocation.placement.uuids:
-                    self._let_go(uuid, allocation_id)
-                for member in allocation.placement.members:
-                    self._drop_id("residents", member.node, allocation_id)
-            case DeviceCordoned(uuid=uuid, reason=reason):
-                self._own("cordons")[uuid] = reason
-                self._recondition(uuid)
-            case DeviceUncordoned(uuid=uuid):
-                self._own("cordons").pop(uuid, None)
-                self._recondition(uuid)
-            case _:
-                self._observe(delta)
-
-    def _observe(self, delta: Observation) -> None:
-        match delta:
-            case NodeObserved(node=node):
-                self._own("nodes")[node.name] = node
-            case NodeGone(name=name):
-                self._own("nodes").pop(name, None)
-                self._own("silences").pop(name, None)
-            case SilenceObserved(node=name, silence=None):
-                self._own("silences").pop(name, None)
-            case SilenceObserved(node=name, silence=silence):
-                self._own("silences")[name] = silence
-            case StartsPromised(reservations=reservations):
-                self._view = _amended(self._view, promises={one.job_id: one for one in reservations})
-            case SiteArranged(queues=queues, projects=projects, pools=pools, limits=limits):
-                self._view = replace(
-                    self._view,
-                    queues={queue.name: queue for queue in queues},
-                    projects={project.name: project for project in projects},
-                    pools={pool.name: pool for pool in pools},
-                    limits=limits,
-                )
-            case ConditionObserved(condition=condition):
-                cordon = self._view.cordons.get(condition.uuid)
-                self._own("conditions")[condition.uuid] = replace(condition, cordoned=cordon)
-
-    def _recondition(self, uuid: str) -> None:
-        condition = self._view.conditions.get(uuid)
-        if condition is not None:
-            self._own("conditions")[uuid] = replace(condition, cordoned=self._view.cordons.get(uuid))
-
-    def _set_job(self, job: Job) -> None:
+    def set_job(self, job: Job) -> None:
+        """A job is new, or is now like this."""
         before = self._view.jobs.get(job.id)
         self._own("jobs")[job.id] = job
         waited_for = () if before is None else before.waits_for
@@ -265,6 +191,48 @@ class ViewDraft:
         if job.phase.terminal:
             self._ended.append(job.id)
             self._remember_duration(job)
+
+    def allocate(self, allocation: Allocation) -> None:
+        """Its devices, and its part of the nodes, are the job's."""
+        self._own("allocations")[allocation.id] = allocation
+        for uuid in allocation.placement.uuids:
+            self._hold(uuid, allocation.id)
+        for member in allocation.placement.members:
+            self._own_ids("residents", member.node)[allocation.id] = None
+        self.gave(allocation.placement)
+
+    def free(self, allocation_id: str, at: float) -> None:
+        """What the allocation had is free from `at` (Unix seconds) on. Raises KeyError when there is no such one."""
+        allocation = self._own("allocations").pop(allocation_id)
+        self._account(allocation, at)
+        for uuid in allocation.placement.uuids:
+            self._let_go(uuid, allocation_id)
+        for member in allocation.placement.members:
+            self._drop_id("residents", member.node, allocation_id)
+
+    def cordon_device(self, uuid: str, reason: str | None) -> None:
+        """The device is set apart for this reason; None gives it back."""
+        if reason is None:
+            self.drop("cordons", uuid)
+        else:
+            self.put("cordons", uuid, reason)
+        condition = self._view.conditions.get(uuid)
+        if condition is not None:
+            self.put("conditions", uuid, replace(condition, cordoned=reason))
+
+    def put(self, mapping: str, key: Any, value: Any) -> None:
+        """Put something into one of the view's mappings that no other one depends on."""
+        self._own(mapping)[key] = value
+
+    def drop(self, mapping: str, key: Any) -> None:
+        """Take something out of such a mapping; nothing when it is not there."""
+        self._own(mapping).pop(key, None)
+
+    def amend(self, **attributes: Any) -> None:
+        """Replace whole attributes of the view."""
+        for name in attributes:
+            self._owned.pop(name, None)
+        self._view = _amended(self._view, **attributes)
 
     def _depend_on(self, job: Job, waited_for: tuple[str, ...]) -> None:
         # Sets, because a job may follow an array of a hundred thousand, and each end of an element comes by here.

@@ -4,14 +4,14 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from math import inf
-from typing import Any
 
 from corral.model.allocation import Allocation, Placement, Reserve
 from corral.model.certainty import Certainty
 from corral.model.dependency import conditions_to_keep, settled_by
 from corral.model.eviction import Eviction
-from corral.model.fact import AllocationEnded, AllocationMade, Delta, JobChanged, StartsPromised
+from corral.model.fact import AllocationEnded, AllocationMade, Delta, JobChanged, ServerPart, StartsPromised
 from corral.model.job import Job, Phase
+from corral.model.job_patch import JobPatch
 from corral.model.plan import Evict, Plan, Start
 from corral.model.view import View
 from corral.scheduling.placing.feasibility import useful_devices
@@ -177,17 +177,23 @@ class _Future:
             f"{job.id}.foreseen.{self._attempts}", job.id, job.spec.user, start.placement, self._now
         )
         self._expect(inf if run_s is None else self._now + run_s, job, allocation)
-        changes = {"phase": Phase.RUNNING, "started_at": self._now, "allocation_id": allocation.id}
+        changes = JobPatch(phase=Phase.RUNNING, started_at=self._now, allocation_id=allocation.id)
         followers = self._followers(self._planner.view, replace(job, phase=Phase.RUNNING, started_at=self._now))
         self._planner.advance(
-            [JobChanged(job.id, changes, self._now), AllocationMade(allocation, self._now), *followers]
+            [
+                JobChanged(job.id, changes, at=self._now, by=ServerPart.SCHEDULER),
+                AllocationMade(allocation, at=self._now, by=ServerPart.SCHEDULER),
+                *followers,
+            ]
         )
 
     def _end(self, job: Job, allocation_id: str) -> list[Delta]:
         view = self._planner.view
         deltas = self._followers(view, replace(job, phase=Phase.SUCCEEDED))
-        deltas.append(JobChanged(job.id, {"phase": Phase.SUCCEEDED, "allocation_id": None}, self._now))
-        return [*deltas, AllocationEnded(allocation_id, job.id, self._now)]
+        deltas.append(
+            JobChanged(job.id, {"phase": Phase.SUCCEEDED, "allocation_id": None}, at=self._now, by=ServerPart.SCHEDULER)
+        )
+        return [*deltas, AllocationEnded(allocation_id, job.id, at=self._now, by=ServerPart.SCHEDULER)]
 
     def _followers(self, view: View, parent: Job) -> list[Delta]:
         """What becomes of those that wait for a job that has started, or ended well; who waits in vain is held."""
@@ -196,9 +202,9 @@ class _Future:
             child = view.jobs[child_id]
             known = [parent if one == parent.id else view.jobs[one] for one in child.waits_for if one in view.jobs]
             settled = settled_by(child, known)
-            changes: dict[str, Any] = {"held": True} if settled.lost is not None else {"waits_for": settled.waits_for}
+            changes: JobPatch = {"held": True} if settled.lost is not None else {"waits_for": settled.waits_for}
             kept = conditions_to_keep(settled, child.spec.after)
-            deltas.append(JobChanged(child_id, {**changes, "conditions": kept}, self._now))
+            deltas.append(JobChanged(child_id, {**changes, "conditions": kept}, at=self._now, by=ServerPart.SCHEDULER))
         return deltas
 
     def _evict(self, eviction: Evict) -> None:
@@ -211,14 +217,14 @@ class _Future:
             return
         heappush(self._moments, (self._now + grace_s, job.sequence, job.id, job.allocation_id))
         told = Eviction(eviction.rule, eviction.for_job_id, "", self._now, f"{job.id}.{job.launches}", saves=True)
-        changes = {"phase": Phase.STOPPING, "stop_reason": Phase.PENDING, "eviction": told}
-        self._planner.advance([JobChanged(job.id, changes, self._now)])
+        changes = JobPatch(phase=Phase.STOPPING, stop_reason=Phase.PENDING, eviction=told)
+        self._planner.advance([JobChanged(job.id, changes, at=self._now, by=ServerPart.SCHEDULER)])
 
     def _put_back(self, job_id: str) -> None:
         """The job makes room for another, and waits again."""
         job = self._planner.view.jobs[job_id]
-        changes = {"phase": Phase.PENDING, "started_at": None, "allocation_id": None, "stop_reason": None}
-        deltas: list[Delta] = [JobChanged(job_id, changes, self._now)]
+        changes = JobPatch(phase=Phase.PENDING, started_at=None, allocation_id=None, stop_reason=None)
+        deltas: list[Delta] = [JobChanged(job_id, changes, at=self._now, by=ServerPart.SCHEDULER)]
         if job.allocation_id is not None:
-            deltas.append(AllocationEnded(job.allocation_id, job_id, self._now))
+            deltas.append(AllocationEnded(job.allocation_id, job_id, at=self._now, by=ServerPart.SCHEDULER))
         self._planner.advance(deltas)

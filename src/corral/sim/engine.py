@@ -18,9 +18,11 @@ from corral.model.fact import (
     JobChanged,
     JobSubmitted,
     NodeObserved,
+    ServerPart,
     StartsPromised,
 )
 from corral.model.job import Job, Phase
+from corral.model.job_patch import JobPatch
 from corral.model.plan import Plan, Start
 from corral.scheduling.planner import Planner
 from corral.sim.faults import Breakdown, Trouble
@@ -109,7 +111,7 @@ class Engine:
                     left.discard(job_id)
             while next_arrival < len(arrivals) and arrivals[next_arrival].job.submitted_at <= now:
                 job = arrivals[next_arrival].job
-                deltas.append(JobSubmitted(job, now))
+                deltas.append(JobSubmitted(job, at=now, by=ServerPart.SIMULATOR))
                 next_arrival += 1
                 self._waiting += 1
             self.planner.advance(deltas)
@@ -177,14 +179,17 @@ class Engine:
         work.started_at = now if work.started_at is None else work.started_at
         ends_at = now + (work.amount - work.done) / speed
         heappush(self._ends, (ends_at, work.job.sequence, start.job_id, work.runs))
-        changes = {
-            "phase": Phase.RUNNING,
-            "started_at": now,
-            "allocation_id": allocation.id,
-            "attempts": work.runs,
-            "devices": start.placement.uuids,
-        }
-        return [JobChanged(start.job_id, changes, now), AllocationMade(allocation, now)]
+        changes = JobPatch(
+            phase=Phase.RUNNING,
+            started_at=now,
+            allocation_id=allocation.id,
+            attempts=work.runs,
+            devices=start.placement.uuids,
+        )
+        return [
+            JobChanged(start.job_id, changes, at=now, by=ServerPart.SIMULATOR),
+            AllocationMade(allocation, at=now, by=ServerPart.SIMULATOR),
+        ]
 
     def _end(self, job_id: str, now: float) -> list[Delta]:
         work, run = self._works[job_id], self._leave(job_id, now)
@@ -193,8 +198,11 @@ class Engine:
         work.ended_at = now
         if self.history is not None:
             self.history.waits.setdefault(work.job.spec.user, []).append(work.wait_s)
-        changes = {"phase": Phase.SUCCEEDED, "ended_at": now, "allocation_id": None, "exit_code": 0}
-        return [JobChanged(job_id, changes, now), AllocationEnded(run.allocation.id, job_id, now)]
+        changes = JobPatch(phase=Phase.SUCCEEDED, ended_at=now, allocation_id=None, exit_code=0)
+        return [
+            JobChanged(job_id, changes, at=now, by=ServerPart.SIMULATOR),
+            AllocationEnded(run.allocation.id, job_id, at=now, by=ServerPart.SIMULATOR),
+        ]
 
     def _leave(self, job_id: str, now: float) -> _Run:
         run = self._runs.pop(job_id)
@@ -208,5 +216,8 @@ class Engine:
         work.done += (now - run.since) * run.speed
         work.served_s += now - run.since
         self._waiting += 1
-        changes = {"phase": Phase.PENDING, "started_at": None, "allocation_id": None}
-        return [JobChanged(job_id, changes, now), AllocationEnded(run.allocation.id, job_id, now)]
+        changes = JobPatch(phase=Phase.PENDING, started_at=None, allocation_id=None)
+        return [
+            JobChanged(job_id, changes, at=now, by=ServerPart.SIMULATOR),
+            AllocationEnded(run.allocation.id, job_id, at=now, by=ServerPart.SIMULATOR),
+        ]

@@ -18,9 +18,10 @@ import numpy as np
 from corral.model.allocation import Allocation, Member
 from corral.model.device import Device, Node
 from corral.model.errors import Refused, nearest
-from corral.model.fact import AllocationMade, Delta, JobChanged, JobSubmitted
+from corral.model.fact import AllocationMade, Delta, JobChanged, JobSubmitted, ServerPart
 from corral.model.fit import NodeState, Slot
 from corral.model.job import Job, JobSpec, Phase, Request
+from corral.model.job_patch import JobPatch
 from corral.model.plan import Start
 from corral.model.units import MILLI_PER_DEVICE
 from corral.scheduling.placing.fragmentation import Fragmentation
@@ -172,7 +173,7 @@ class _Run:
         number = len(self._seconds) + 1
         job = Job(str(number), number, JobSpec(user="openb", request=request), submitted_at=float(number))
         before = perf_counter()
-        self._planner.advance([JobSubmitted(job, job.submitted_at)])
+        self._planner.advance([JobSubmitted(job, at=job.submitted_at, by=ServerPart.SIMULATOR)])
         starts = self._planner.plan(job.submitted_at).starts
         self._planner.advance(_started(starts[0], job.submitted_at) if starts else _given_up(job))
         self._seconds.append(perf_counter() - before)
@@ -232,12 +233,15 @@ class _Run:
 
 def _started(start: Start, now: float) -> list[Delta]:
     allocation = Allocation(f"{start.job_id}.1", start.job_id, "openb", start.placement, now)
-    changes = {"phase": Phase.RUNNING, "started_at": now, "allocation_id": allocation.id}
-    return [JobChanged(start.job_id, changes, now), AllocationMade(allocation, now)]
+    changes = JobPatch(phase=Phase.RUNNING, started_at=now, allocation_id=allocation.id)
+    return [
+        JobChanged(start.job_id, changes, at=now, by=ServerPart.SIMULATOR),
+        AllocationMade(allocation, at=now, by=ServerPart.SIMULATOR),
+    ]
 
 
 def _given_up(job: Job) -> list[Delta]:
-    return [JobChanged(job.id, {"phase": Phase.CANCELLED}, job.submitted_at)]
+    return [JobChanged(job.id, {"phase": Phase.CANCELLED}, at=job.submitted_at, by=ServerPart.SIMULATOR)]
 
 
 def _row_of(node: Node) -> NodeRow:

@@ -25,7 +25,7 @@ def test_nothing_is_shown_of_a_device_that_was_never_sampled() -> None:
 
 
 def test_a_cordon_without_a_reason_has_none() -> None:
-    view = box(1).advance([DeviceCordoned("GPU-0", "", "alice", 1.0)])
+    view = box(1).advance([DeviceCordoned("GPU-0", "", by="alice", at=1.0)])
     (shown,) = device_rows(view, {})
     assert (shown.state, shown.state_reason) == ("cordoned", None)
 

@@ -31,7 +31,9 @@ def accounts(tmp_path: Path, clock: ManualClock) -> Iterator[Accounts]:
     job = Job("1", 1, JobSpec(user="alice"), 0.0)
     placement = Placement((Member("n", (Grant("GPU-0", 500),)),))
     made = Allocation("1.1", "1", "alice", placement, NOW - 2 * HOUR_S)
-    ledger.commit(lambda _: Decided((JobSubmitted(job, 0.0), AllocationMade(made, 0.0)), None)).result()
+    ledger.commit(
+        lambda _: Decided((JobSubmitted(job, at=0.0, by="alice"), AllocationMade(made, at=0.0, by="test")), None)
+    ).result()
     yield Accounts(ledger, clock)
     ledger.close()
 

@@ -63,9 +63,11 @@ def test_a_file_with_a_mistake_changes_nothing_and_the_log_says_why(
 def test_jobs_of_a_queue_that_is_taken_away_are_not_forgotten_silently(
     ledger: SqlLedger, path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    ledger.commit(lambda _: Decided((JobSubmitted(job(1), 1.0), JobSubmitted(job(2), 1.0)), None)).result()
+    ledger.commit(
+        lambda _: Decided((JobSubmitted(job(1), at=1.0, by="alice"), JobSubmitted(job(2), at=1.0, by="alice")), None)
+    ).result()
     moved = replace(job(3), spec=replace(job(3).spec, queue="night"))
-    ledger.commit(lambda _: Decided((JobSubmitted(moved, 1.0),), None)).result()
+    ledger.commit(lambda _: Decided((JobSubmitted(moved, at=1.0, by="alice"),), None)).result()
     SiteSettings(ledger, Settings(), lambda: load_settings(path), POLICIES).begin()
     assert "queue night was removed with 1 job in it; they stay" in caplog.text
     assert "queue default" not in caplog.text

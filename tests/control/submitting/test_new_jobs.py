@@ -82,8 +82,8 @@ def test_a_job_is_not_eligible_before_its_begin_time_and_one_that_is_past_is_no_
 
 def test_a_follower_waits_for_a_parent_that_may_still_succeed_and_one_that_nobody_knows_is_refused() -> None:
     view = with_jobs(box(), job(1))
-    (fact,) = admit(view, [replace(job(2, after=("1",)), waits_for=())], lambda _: (), 5.0).facts
+    (fact,) = admit(view, [replace(job(2, after=("1",)), waits_for=())], lambda _: (), "alice", 5.0).facts
     assert isinstance(fact, JobSubmitted)
     assert fact.job.waits_for == ("1",)
     with pytest.raises(Refused, match="there is no job 9"):
-        admit(view, [job(2, after=("9",))], lambda _: (), 5.0)
+        admit(view, [job(2, after=("9",))], lambda _: (), "alice", 5.0)

@@ -12,6 +12,7 @@ from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.device import Device, Node
 from corral.model.fact import AllocationEnded, AllocationMade, JobChanged, JobSubmitted, NodeObserved
 from corral.model.job import Job, JobSpec, Phase
+from corral.model.job_patch import JobPatch
 from corral.model.means import Enforcement, Level, Means
 from corral.ports.ledger import Decided
 from corral.sharing.mps import Mps
@@ -56,14 +57,18 @@ class Watched:
         job = Job(str(number), number, JobSpec("alice", ("true",)), 0.0)
         grants = (Grant("GPU-m", 500, 40960),)
         made = Allocation(f"{number}.1", job.id, "alice", Placement((Member("here", grants),)), 0.0)
-        changes = {"phase": Phase.RUNNING, "allocation_id": made.id}
-        facts = (JobSubmitted(job, 0.0), JobChanged(job.id, changes, 0.0), AllocationMade(made, 0.0))
+        changes: JobPatch = {"phase": Phase.RUNNING, "allocation_id": made.id}
+        facts = (
+            JobSubmitted(job, at=0.0, by="alice"),
+            JobChanged(job.id, changes, at=0.0, by="test"),
+            AllocationMade(made, at=0.0, by="test"),
+        )
         self.ledger.commit(lambda _: Decided(facts, None)).result()
 
     def finish(self, number: int) -> None:
         ended = (
-            JobChanged(str(number), {"phase": Phase.SUCCEEDED, "ended_at": 1.0}, 1.0),
-            AllocationEnded(f"{number}.1", str(number), 1.0),
+            JobChanged(str(number), {"phase": Phase.SUCCEEDED, "ended_at": 1.0}, at=1.0, by="test"),
+            AllocationEnded(f"{number}.1", str(number), at=1.0, by="test"),
         )
         self.ledger.commit(lambda _: Decided(ended, None)).result()
 
@@ -120,5 +125,5 @@ def test_only_memory_that_nothing_else_enforces_is_guarded(watched: Watched) -> 
     grants = (Grant("GPU-m", 500, 40960),)
     enforcement = Enforcement(Level.GUARDED, Level.ADVISORY)
     made = Allocation("9.1", "9", "bob", Placement((Member("here", grants),)), 0.0, enforcement=enforcement)
-    view = watched.ledger.view().advance([AllocationMade(made, 0.0)])
+    view = watched.ledger.view().advance([AllocationMade(made, at=0.0, by="test")])
     assert [(bound.job_id, bound.limit_mib) for bound in guarded(view)] == [("9", 40960)]

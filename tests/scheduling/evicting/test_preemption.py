@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from corral.model.fact import AllocationEnded, Delta, JobChanged, StartsPromised
 from corral.model.fit import Misfit
 from corral.model.job import Job, Phase
+from corral.model.job_patch import JobPatch
 from corral.model.plan import Evict, Plan, WaitReason
 from corral.model.queue import Pool, Queue, Quota
 from corral.model.view import View
@@ -34,8 +35,11 @@ def running(*jobs: Job, queues: tuple[Queue, ...] = (URGENT,), gpus: int = 4, at
 
 def put_back(job_id: str) -> list[Delta]:
     """The job has made room and waits again."""
-    back = {"phase": Phase.PENDING, "allocation_id": None, "started_at": None}
-    return [JobChanged(job_id, back, T0 + 1000), AllocationEnded(f"{job_id}.1", job_id, T0 + 1000)]
+    back: JobPatch = {"phase": Phase.PENDING, "allocation_id": None, "started_at": None}
+    return [
+        JobChanged(job_id, back, at=T0 + 1000, by="test"),
+        AllocationEnded(f"{job_id}.1", job_id, at=T0 + 1000, by="test"),
+    ]
 
 
 def evicted(plan: Plan) -> list[str]:
@@ -86,7 +90,7 @@ def test_nobody_is_ended_if_the_job_would_still_not_fit() -> None:
 
 def test_nobody_else_is_ended_while_enough_are_stopping() -> None:
     view = running(job(1, 2), job(2, 2)).advance(submitted(job(3, 2, priority=1)))
-    stopping: list[Delta] = [JobChanged("2", {"phase": Phase.STOPPING}, T0 + 1000)]
+    stopping: list[Delta] = [JobChanged("2", {"phase": Phase.STOPPING}, at=T0 + 1000, by="test")]
     plan = plan_of(view.advance(stopping))
     assert evicted(plan) == []
     assert [reserve.job_id for reserve in plan.reservations] == ["3"], "what they give back is for the job"
@@ -134,7 +138,7 @@ def test_a_limit_that_is_used_up_on_loan_is_taken_back_though_devices_are_free()
 
 def test_what_was_taken_back_under_a_limit_is_the_lenders() -> None:
     view = used_up(job(9, 2, queue="lender", priority=9))
-    stopping = view.advance([JobChanged(one, {"phase": Phase.STOPPING}, T0 + 1000) for one in ("3", "4")])
+    stopping = view.advance([JobChanged(one, {"phase": Phase.STOPPING}, at=T0 + 1000, by="test") for one in ("3", "4")])
     waits = plan_of(stopping)
     assert (waits.evictions, waits.starts) == ((), ()), "enough are stopping"
     plan = plan_of(view.advance([*put_back("3"), *put_back("4")]))
@@ -199,8 +203,8 @@ def test_what_room_was_made_for_does_not_go_to_whoever_made_it() -> None:
     view = view.advance(started(plan_of(view).starts[0])).advance(submitted(job(3, queue="urgent", priority=1)))
     assert evicted(plan_of(view)) == ["1"]
     gone: list[Delta] = [
-        JobChanged("1", {"phase": Phase.PENDING, "allocation_id": None}, T0),
-        AllocationEnded("1.1", "1", T0),
+        JobChanged("1", {"phase": Phase.PENDING, "allocation_id": None}, at=T0, by="test"),
+        AllocationEnded("1.1", "1", at=T0, by="test"),
     ]
     assert [start.job_id for start in plan_of(view.advance(gone)).starts] == ["3"]
 
@@ -210,8 +214,8 @@ def test_a_borrower_does_not_borrow_before_the_lender_has_had_its_own() -> None:
     heavy = Queue("borrower", parent="lab", weight=99.0, quota=BORROWER.quota)
     view = replace(view, queues={**view.queues, "borrower": heavy}).advance(submitted(job(9, 1, queue="lender")))
     gone: list[Delta] = [
-        JobChanged("4", {"phase": Phase.PENDING, "allocation_id": None}, T0),
-        AllocationEnded("4.1", "4", T0),
+        JobChanged("4", {"phase": Phase.PENDING, "allocation_id": None}, at=T0, by="test"),
+        AllocationEnded("4.1", "4", at=T0, by="test"),
     ]
     assert [start.job_id for start in plan_of(view.advance(gone)).starts] == ["9"]
 

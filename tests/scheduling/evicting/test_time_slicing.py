@@ -45,7 +45,10 @@ def test_what_was_evicted_goes_back_to_its_place_by_what_it_was_served() -> None
     view = running(job(1, 1, models=("A100",))).advance(submitted(job(2, 1, models=("A100",))))
     at = T0 + HOUR
     view = view.advance(
-        [JobChanged("1", {"phase": Phase.PENDING, "allocation_id": None}, at), AllocationEnded("1.1", "1", at)]
+        [
+            JobChanged("1", {"phase": Phase.PENDING, "allocation_id": None}, at=at, by="test"),
+            AllocationEnded("1.1", "1", at=at, by="test"),
+        ]
     )
     assert view.served == {"1": HOUR}
     assert [start.job_id for start in Planner(view, policy=LAS).plan(at).starts] == ["2"]

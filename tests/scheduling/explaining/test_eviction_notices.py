@@ -8,6 +8,7 @@ import pytest
 from corral.model.eviction import Eviction, EvictionRule
 from corral.model.fact import JobChanged
 from corral.model.job import Phase
+from corral.model.job_patch import JobPatch
 from corral.model.plan import Evict, WaitReason
 from corral.model.queue import Queue
 from corral.model.submission import Submission
@@ -31,8 +32,8 @@ def giving_way(**options: Any) -> View:
     """Job 1 is being stopped for job 2."""
     view = held_by_a_less_urgent_job(**options).advance(submitted(job(2, priority=1, time_limit_s=60.0)))
     eviction = replace(TOLD, saves=bool(options))
-    changes = {"phase": Phase.STOPPING, "stop_reason": Phase.PENDING, "eviction": eviction, "reason": WORDS}
-    return view.advance([JobChanged("1", changes, T0 + 10)])
+    changes: JobPatch = {"phase": Phase.STOPPING, "stop_reason": Phase.PENDING, "eviction": eviction, "reason": WORDS}
+    return view.advance([JobChanged("1", changes, at=T0 + 10, by="test")])
 
 
 def test_who_gets_the_room_is_told_for_whose_end_it_waits() -> None:
@@ -59,8 +60,16 @@ def test_who_makes_room_is_told_for_whom_and_by_which_rule() -> None:
 
 def test_afterwards_it_is_told_what_was_lost() -> None:
     view = giving_way()
-    over = {"phase": Phase.PENDING, "allocation_id": None, "stop_reason": None, "evictions": 2, "lost_s": 90.0}
-    view = view.advance([JobChanged("1", {**over, "eviction": replace(TOLD, ran_s=12.0, lost_s=12.0)}, T0 + 14)])
+    over: JobPatch = {
+        "phase": Phase.PENDING,
+        "allocation_id": None,
+        "stop_reason": None,
+        "evictions": 2,
+        "lost_s": 90.0,
+    }
+    view = view.advance(
+        [JobChanged("1", {**over, "eviction": replace(TOLD, ran_s=12.0, lost_s=12.0)}, at=T0 + 14, by="test")]
+    )
     told = explain(view, view.jobs["1"], None, T0 + 20).sentence
     assert (
         f"It was told to stop for job 2 10s ago: {WORDS}; the 12s that it had run are lost. "

@@ -140,7 +140,7 @@ def test_what_is_only_busy_sick_or_set_apart_now_is_not_impossible() -> None:
     full = HERE.advance(submitted(job(1, 8)))
     full = full.advance(started(Planner(full).plan(T0).starts[0]))
     sick = HERE.advance(ConditionObserved(DeviceCondition(f"GPU-box-{i}", unreadable="gone")) for i in range(8))
-    apart = HERE.advance([DeviceCordoned("GPU-box-0", "fan", "root", T0)])
+    apart = HERE.advance([DeviceCordoned("GPU-box-0", "fan", by="root", at=T0)])
     never_sampled = view_of(observed(box())[:1])
     for view in (full, sick, apart, never_sampled, View()):
         assert impossible(view, Request(devices=8)) is None

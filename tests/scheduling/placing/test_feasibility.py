@@ -14,7 +14,7 @@ def test_a_start_is_tested_again_with_the_same_test() -> None:
     view = HERE.advance(submitted(job(1, 2), job(2, 8)))
     start = Planner(view).plan(T0).starts[0]
     assert verify(view, start) is None
-    cordoned = view.advance([DeviceCordoned(start.placement.uuids[0], "fan", "root", T0)])
+    cordoned = view.advance([DeviceCordoned(start.placement.uuids[0], "fan", by="root", at=T0)])
     misfit = verify(cordoned, start)
     assert misfit is not None
     assert (misfit.cause, misfit.available) == (Cause.CORDONED, 1)

@@ -55,7 +55,7 @@ def test_a_gpu_that_is_set_apart_or_cannot_be_read_is_never_idle() -> None:
         NodeObserved(node),
         idle(node.devices[0], unreadable="the driver does not answer"),
         idle(node.devices[1]),
-        DeviceCordoned("GPU-a-2", "repair", "root", T0),
+        DeviceCordoned("GPU-a-2", "repair", by="root", at=T0),
     ]
     summary = get_node_gpu_summaries(view_of(deltas))["a"]
     assert (summary.total_gpus, summary.allocatable_gpus, summary.idle_gpus) == (3, 1, (1,))

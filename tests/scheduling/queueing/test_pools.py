@@ -2,6 +2,7 @@
 
 from corral.model.fact import AllocationEnded, Delta, JobChanged, SiteArranged, StartsPromised
 from corral.model.job import Phase
+from corral.model.job_patch import JobPatch
 from corral.model.plan import WaitReason
 from corral.model.queue import Limits, Pool, Quota
 from corral.model.view import View
@@ -20,8 +21,11 @@ def with_pool(*, lends: bool) -> View:
 
 
 def evicted(job_id: str) -> list[Delta]:
-    back = {"phase": Phase.PENDING, "allocation_id": None, "started_at": None}
-    return [JobChanged(job_id, back, T0 + 60), AllocationEnded(f"{job_id}.1", job_id, T0 + 60)]
+    back: JobPatch = {"phase": Phase.PENDING, "allocation_id": None, "started_at": None}
+    return [
+        JobChanged(job_id, back, at=T0 + 60, by="test"),
+        AllocationEnded(f"{job_id}.1", job_id, at=T0 + 60, by="test"),
+    ]
 
 
 def placed(view: View) -> dict[str, tuple[str, ...]]:

@@ -125,7 +125,7 @@ def jobs_of(submission: Submission, spec: JobSpec, ids: Sequence[str], now: floa
     )
 
 
-def admit(view: View, jobs: Sequence[Job], find: Callable[[str], tuple[Job, ...]], at: float) -> Decided[None]:
+def admit(view: View, jobs: Sequence[Job], find: Callable[[str], tuple[Job, ...]], by: str, at: float) -> Decided[None]:
     """The facts of accepting `jobs` whole. `find` gives the jobs that an id names: one, or an array's elements.
 
     A job that is to follow what can no longer come is cancelled at once: its fate must not hang on whether its parent
@@ -138,7 +138,7 @@ def admit(view: View, jobs: Sequence[Job], find: Callable[[str], tuple[Job, ...]
     for job in jobs:
         after = job.spec.after
         if not after:
-            facts.append(JobSubmitted(job, at))
+            facts.append(JobSubmitted(job, at=at, by=by))
             continue
         # Alike for all elements of an array, unless each follows one of its own.
         key = (
@@ -150,9 +150,9 @@ def admit(view: View, jobs: Sequence[Job], find: Callable[[str], tuple[Job, ...]
             settled[key] = still_to_follow(view, job, find, earlier)
         stands = settled[key]
         kept = conditions_to_keep(stands, after)
-        facts.append(JobSubmitted(replace(job, waits_for=stands.waits_for, conditions=kept), at))
+        facts.append(JobSubmitted(replace(job, waits_for=stands.waits_for, conditions=kept), at=at, by=by))
         if stands.lost is not None:
-            facts.append(follow_no_more(job, stands.lost, at))
+            facts.append(follow_no_more(job, stands.lost, by=by, at=at))
         elif single(after):
             earlier.append(job)
     return Decided(tuple(facts), None)

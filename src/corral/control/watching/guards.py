@@ -13,7 +13,7 @@ from corral.lifecycle import transitions
 from corral.model.device import Device
 from corral.model.errors import CorralError
 from corral.model.eviction import EvictionRule
-from corral.model.fact import Fact
+from corral.model.fact import Fact, ServerPart
 from corral.model.job import Job, Phase
 from corral.model.means import Level, Means
 from corral.model.units import MILLI_PER_DEVICE
@@ -43,6 +43,7 @@ class Stopper:
         job_id: str,
         ending: Phase,
         reason: str,
+        by: ServerPart,
         *,
         rule: EvictionRule | None = None,
         for_job_id: str | None = None,
@@ -57,7 +58,7 @@ class Stopper:
             facts: list[Fact] = []
             if job is not None:
                 at = self._clock.now()
-                facts = transitions.stop(job, ending, reason, at, rule=rule, for_job_id=for_job_id)
+                facts = transitions.stop(job, ending, reason, by=by, at=at, rule=rule, for_job_id=for_job_id)
             return Decided(tuple(facts), job.allocation_id if job is not None and facts else None)
 
         allocation_id = self._ledger.commit(decide).result()
@@ -98,7 +99,9 @@ class MemoryGuard:
             log.warning("%s", verdict.message)
             self._tell(verdict.job_id, verdict.message)
             if verdict.action is Action.STOP:
-                self._stopper.end(verdict.job_id, Phase.FAILED, verdict.why, rule=EvictionRule.MEMORY)
+                self._stopper.end(
+                    verdict.job_id, Phase.FAILED, verdict.why, ServerPart.MEMORY_GUARD, rule=EvictionRule.MEMORY
+                )
 
 
 def guarded(view: View) -> list[Bound]:
@@ -154,7 +157,7 @@ class DaemonWatch:
         log.error("%s", reason)
         for job in jobs:
             self._tell(job.id, reason)
-            self._stopper.end(job.id, Phase.LOST, reason)
+            self._stopper.end(job.id, Phase.LOST, reason, ServerPart.MPS_WATCH)
         self._pids.pop(device.uuid, None)
         if health.state is not MpsState.RUNNING:
             self._mps.prepare(device)

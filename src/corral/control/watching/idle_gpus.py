@@ -5,6 +5,7 @@ import logging
 from corral.clock import Clock
 from corral.control.watching.guards import Stopper, Tell
 from corral.model.eviction import EvictionRule
+from corral.model.fact import ServerPart
 from corral.model.job import Phase
 from corral.ports.ledger import Ledger
 from corral.ports.telemetry import Telemetry
@@ -40,6 +41,7 @@ class IdleWatch:
                     verdict.job_id,
                     Phase.CANCELLED,
                     verdict.message,
+                    ServerPart.IDLE_RECLAIM,
                     rule=EvictionRule.IDLE,
                     for_job_id=verdict.for_job_id,
                 )

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from corral.model.allocation import Placement
 from corral.model.certainty import Certainty
 from corral.model.dependency import Condition, clauses_of
-from corral.model.fact import JobSubmitted
+from corral.model.fact import JobSubmitted, ServerPart
 from corral.model.fit import Misfit
 from corral.model.job import DEFAULT_PRIORITY, Job, JobSpec, Phase, Request
 from corral.model.plan import Hold, Plan, WaitReason, group_of
@@ -123,7 +123,7 @@ def forecast(
         return SubmissionForecast("it would wait: it is to be held until `corral release`")
     if waits_for:
         return SubmissionForecast(f"it would wait: for {_parents(view, replace(job, waits_for=waits_for))}")
-    asked = view.advance([JobSubmitted(job, now)])
+    asked = view.advance([JobSubmitted(job, at=now, by=ServerPart.SCHEDULER)])
     expected = expected_starts(asked, now, [job.id], planner=planner)[job.id]
     if expected.at_once:
         return SubmissionForecast("it would start now", placement=expected.placement, expected_start=now)

@@ -1,0 +1,62 @@
+"""A ledger of format 0006, which named nobody but for cordons, is read, migrated and goes on."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from corral.ledger.fold import check, fold
+from corral.ledger.store import open_ledger
+from corral.model.fact import AllocationEnded, DeviceCordoned, DeviceUncordoned, JobChanged, JobRequeued, ServerPart
+from corral.model.job import Phase
+from tests.ledger.making import url_of, write
+
+WRITTEN_THEN = Path(__file__).with_name("ledger_0006.sql")
+"""Four jobs: one that another followed, one that made room, one that failed and was requeued; and two cordons."""
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    with closing(sqlite3.connect(tmp_path / "ledger.db")) as raw:
+        raw.executescript(WRITTEN_THEN.read_text(encoding="utf-8"))
+    return url_of(tmp_path)
+
+
+def test_its_tables_and_its_journal_still_agree(url: str) -> None:
+    ledger = open_ledger(url)
+    live, folded = ledger.view(), fold(ledger.journal())
+    ledger.close()
+    assert check(url) == ()
+    for view in (live, folded):
+        assert {job.id: job.phase for job in view.jobs.values()} == {
+            "2": Phase.STOPPING,
+            "3": Phase.PENDING,
+            "4": Phase.PENDING,
+        }
+        assert view.jobs["3"].evictions == 1
+        assert view.jobs["2"].spec.env == (("HOME", "/home/alice"),)
+        assert set(view.allocations) == {"2.1"}
+        assert view.cordons == {"GPU-1": "xid 79"}
+
+
+def test_its_facts_have_the_types_of_today_and_say_that_nobody_is_named(url: str) -> None:
+    ledger = open_ledger(url)
+    facts = [entry.fact for entry in ledger.journal()]
+    ledger.close()
+    assert JobChanged("3", {"held": False}, at=1101.0, by=ServerPart.UNRECORDED) in facts
+    assert AllocationEnded("3.1", "3", 1200.0, at=1206.0, by=ServerPart.UNRECORDED) in facts
+    assert DeviceCordoned("GPU-1", "xid 79", at=1301.0, by="root") in facts
+    assert sum(isinstance(fact, JobRequeued) for fact in facts) == 1
+    assert {fact.by for fact in facts} == {ServerPart.UNRECORDED, "root"}
+
+
+def test_it_goes_on_where_it_was(url: str) -> None:
+    ledger = open_ledger(url)
+    write(ledger, DeviceUncordoned("GPU-1", at=2000.0, by="alice"))
+    ledger.close()
+    again = open_ledger(url)
+    assert again.view().cordons == {}
+    assert again.journal()[-1].fact == DeviceUncordoned("GPU-1", at=2000.0, by="alice")
+    again.close()
+    assert check(url) == ()
