@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import fcntl
 import gc
 import logging
 import os
@@ -10,9 +9,9 @@ import resource
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import corral
 from corral.api.app import create_app
@@ -29,20 +28,20 @@ from corral.control.site.reloading import SiteSettings
 from corral.control.tokens import TokenIssuer
 from corral.control.watching.guards import DaemonWatch, MemoryGuard, Patrol, Stopper
 from corral.control.watching.idle_gpus import IdleWatch
+from corral.event_log import log_to_stderr
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.device import Node
-from corral.model.errors import BackendFailed, Conflict, CorralError, Refused
+from corral.model.errors import BackendFailed, CorralError, Refused
 from corral.model.fact import Observation
 from corral.model.home import Home, find_home
 from corral.model.job import JobKind
 from corral.model.launch import Lineage, Origin
 from corral.model.means import Level, Means
-from corral.model.printable import printable
 from corral.model.rows import ServerInfo
 from corral.model.view import View
 from corral.node.file_inspector import HostFileInspector
 from corral.node.news import NewsBuffer
-from corral.pid_file import read_pid, write_pid
+from corral.pid_file import only_process_of
 from corral.plugins.orders import load_policies
 from corral.ports.ledger import Decided
 from corral.ports.node import NodeAgent, ServiceLost
@@ -343,42 +342,17 @@ def _allow_many_files() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-@contextlib.contextmanager
-def only_server_of(home: Home) -> Iterator[None]:
-    """Hold the home's lock and keep its pid file. Raises Conflict when another server has it."""
-    shared = _by_root()
-    home.root.mkdir(parents=True, exist_ok=True, mode=0o755 if shared else 0o700)
-    with home.lock_file.open("a+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            pid = read_pid(home.pid_file)
-            holder = f" (pid {pid})" if pid else ""
-            raise Conflict(
-                f"a server{holder} already serves {home.root}; use it, stop it with `corral down`, "
-                "or set CORRAL_HOME to another directory"
-            ) from None
-        write_pid(home.pid_file)
-        for directory in (home.logs, home.scratch):
-            directory.mkdir(exist_ok=True)
-            directory.chmod(0o755 if shared else 0o700)
-        try:
-            yield
-        finally:
-            home.pid_file.unlink(missing_ok=True)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve until SIGTERM or SIGINT. 0 after an orderly stop, 1 when the server could not start."""
     options = _options(argv)
-    _log_to_stderr()
+    log_to_stderr()
     os.umask(0o077)
     try:
         home = Home(options.home.absolute()) if options.home else find_home(os.environ, Path.cwd())
         settings = load_settings(home.config_file)
         # Asked for first, because a path that is too long for a socket should cost nobody a ledger.
         _ = home.socket, home.notify_socket
-        with only_server_of(home):
+        with only_process_of(home):
             _serve(home, settings, options)
     except (CorralError, OSError) as error:
         reason = explained(home.root, error) if isinstance(error, OSError) and is_full(error) else str(error)
@@ -386,24 +360,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         log.error("%s", reason)
         return 1
     return 0
-
-
-class LogFormat(logging.Formatter):
-    """A line an event: what users chose (a name, a path) can neither begin another nor command a terminal."""
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - a name of the standard library's
-        record.message = printable(record.message)
-        return super().formatMessage(record)
-
-    def formatException(self, ei: Any) -> str:  # noqa: N802
-        """The traceback, indented: no line of it passes for an event."""
-        return "\n".join(f"    {printable(line)}" for line in super().formatException(ei).splitlines())
-
-
-def _log_to_stderr() -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(LogFormat("%(asctime)s %(levelname)s %(message)s"))
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
 
 
 def _serve(home: Home, settings: Settings, options: argparse.Namespace) -> None:

@@ -103,7 +103,15 @@ def _reader(kind: Any) -> Reader:
         return _dataclass_reader(cast(type[Any], kind))
     if issubclass(kind, Enum):
         return _enum_reader(kind)
+    if issubclass(kind, tuple):
+        return _named_tuple_reader(kind)
     return _scalar_reader(kind)
+
+
+def _named_tuple_reader(kind: Any) -> Reader:
+    """A named tuple has the plain form of a tuple."""
+    fields = _tuple_reader(tuple(get_type_hints(kind).values()))
+    return lambda data, field: kind._make(fields(data, field))
 
 
 def _optional_reader(args: tuple[Any, ...]) -> Reader:

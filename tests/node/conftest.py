@@ -1,6 +1,8 @@
-"""A node with two described devices, whose every process is gone when the test ends."""
+"""A node with two mock devices, in this process or in one of its own; its jobs are gone when the test ends."""
 
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -10,21 +12,23 @@ from pathlib import Path
 import pytest
 
 from corral.clock import SystemClock
-from corral.config import Settings
+from corral.config import load_settings
 from corral.model.allocation import Grant
 from corral.model.device import Device
+from corral.model.errors import NodeUnreachable
 from corral.model.home import Home
 from corral.model.job import Job, JobSpec
 from corral.model.launch import DeviceUse, Launch, LaunchPhase, LaunchReport
 from corral.model.tenant import Tenant
 from corral.node.local import LocalNode
+from corral.node.remote import RemoteNode
 from corral.ports.node import NodeAgent
 
 OVER = (LaunchPhase.EXITED, LaunchPhase.DEAD, LaunchPhase.DECLARED_LOST)
 EVENT_S = 40.0
 """What has not happened by then will not."""
 
-SETTINGS = Settings(kill_grace_s=0.2, sample_interval_s=0.2)
+CONFIG = "kill_grace: 0.2s\nsample_interval: 0.2s\n"
 
 MOCK = "\n".join(
     f'[[devices]]\nmother_uuid = "GPU-{i}"\nmodel_name = "Mock A100"\nmemory_size = "80G"' for i in range(2)
@@ -50,17 +54,19 @@ def a_launch(number: int, *command: str, attempt: int = 1, rank: int = 0, uuid: 
 
 
 class Host:
-    """One home on this host, whose agent can be closed and started again. `kind` is how it is spoken to."""
+    """One home on this host, whose agent, in this process, can be ended and started again."""
 
     def __init__(self, home: Home) -> None:
         self.home = home
         self.mock = home.root / "mock.toml"
         self.mock.write_text(MOCK)
+        home.config_file.write_text(CONFIG)
         self.node = self.start()
 
     def start(self) -> NodeAgent:
         """Start the agent."""
-        self.node = LocalNode(self.home, SETTINGS, SystemClock(self.home.clock_file), mock=self.mock, name="here")
+        clock = SystemClock(self.home.clock_file)
+        self.node = LocalNode(self.home, load_settings(self.home.config_file), clock, mock=self.mock, name="here")
         return self.node
 
     def end(self) -> None:
@@ -83,6 +89,39 @@ class Host:
         return path.read_text() if path.exists() else ""
 
 
+class RemoteHost(Host):
+    """The same with an agent in a process of its own, spoken to over its socket."""
+
+    agent: "subprocess.Popen[bytes]"
+    patience_s = EVENT_S
+
+    @property
+    def socket(self) -> Path:
+        return self.home.root / "agent" / "agent.sock"
+
+    def start(self) -> NodeAgent:
+        command = [sys.executable, "-m", "corral.node.agent", "--home", str(self.home.root), "--node", "here"]
+        self.agent = subprocess.Popen(
+            [*command, "--socket", str(self.socket), "--mock", str(self.mock)], stderr=subprocess.DEVNULL
+        )
+        self.node = RemoteNode(self.socket, patience_s=self.patience_s)
+        until(self.answers, "the agent answers")
+        return self.node
+
+    def answers(self) -> bool:
+        try:
+            self.node.news(0, 0.0)
+        except NodeUnreachable:
+            assert self.agent.poll() is None, "the agent has ended"
+            return False
+        return True
+
+    def end(self) -> None:
+        self.node.close()
+        self.agent.terminate()
+        assert self.agent.wait(EVENT_S) == 0
+
+
 @pytest.fixture
 def home() -> Iterator[Home]:
     """A home with a path that is short enough for sockets."""
@@ -91,13 +130,25 @@ def home() -> Iterator[Home]:
     shutil.rmtree(root)
 
 
-@pytest.fixture
-def host(home: Home) -> Iterator[Host]:
-    host = Host(home)
-    yield host
+def ended(host: Host) -> None:
+    """End the agent once everything that it launched is ended."""
     host.node.reconcile((), ())
-    until(lambda: not any(home.launches.iterdir()), "every launch is ended")
+    until(lambda: not any(host.home.launches.iterdir()), "every launch is ended")
     host.end()
+
+
+@pytest.fixture(params=[Host, RemoteHost], ids=["in-process", "agent"])
+def host(request: pytest.FixtureRequest, home: Home) -> Iterator[Host]:
+    host: Host = request.param(home)
+    yield host
+    ended(host)
+
+
+@pytest.fixture
+def remote(home: Home) -> Iterator[RemoteHost]:
+    host = RemoteHost(home)
+    yield host
+    ended(host)
 
 
 def finished(launch: Launch) -> Launch:

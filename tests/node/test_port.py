@@ -1,10 +1,18 @@
 """What every node agent does, in the process of its server and in one of its own."""
 
 import base64
+import contextlib
+import os
+import signal
+import subprocess
+from pathlib import Path
 
 from corral.model.job import Phase
 from corral.model.launch import LaunchPhase
+from corral.ports.host import Credentials, FileQuery
 from tests.node.conftest import OVER, Host, a_launch, finished, until
+
+NOBODY = 65534
 
 
 def test_a_launch_runs_and_its_report_tells_how_it_ended(host: Host) -> None:
@@ -186,3 +194,28 @@ def test_a_meeting_place_stays_the_same_for_a_launch_and_differs_for_another(hos
     place = host.node.rendezvous("1.1")
     assert host.node.rendezvous("1.1") == place
     assert host.node.rendezvous("2.1") != place
+
+
+def test_a_process_is_told_with_its_user_and_all_that_descend_from_it(host: Host) -> None:
+    with subprocess.Popen(["sh", "-c", "sleep 600 & echo up; wait"], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout is not None
+        parent.stdout.readline()
+        found = host.node.process(parent.pid)
+        for pid in (parent.pid, *(() if found is None else found.family)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    assert found is not None
+    assert (found.identity.pid, found.uid) == (parent.pid, os.geteuid())
+    assert parent.pid in found.family
+    assert len(found.family) == 2
+    assert host.node.process(parent.pid) is None
+
+
+def test_files_are_looked_at_with_the_rights_of_their_user(host: Host, open_directory: Path) -> None:
+    shut = open_directory / "shut"
+    shut.mkdir(mode=0o700)
+    queries = tuple(FileQuery(directory=str(path)) for path in (open_directory, shut))
+    of_agent = {each.query: each.facts["enterable"] for each in host.node.inspect(queries, None)}
+    assert of_agent == dict.fromkeys(queries, True)
+    of_user = {each.query: each.facts["enterable"] for each in host.node.inspect(queries, Credentials(NOBODY, NOBODY))}
+    assert of_user == {queries[0]: True, queries[1]: os.geteuid() != 0}

@@ -1,9 +1,9 @@
-"""The server's own process."""
+"""The log of a server."""
 
 import io
 import logging
 
-from corral.daemon import LogFormat
+from corral.event_log import LogFormat
 
 
 def test_an_event_is_one_line_of_the_log_whatever_its_words() -> None:

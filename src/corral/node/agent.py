@@ -1,0 +1,255 @@
+"""The agent of one host in a process of its own: serves a LocalNode on a Unix socket. Run as `corral agent`.
+
+Its settings are those of a `config.yaml` of the server's form: the home's own, or another that is named. It ends on
+SIGTERM; what it launched runs on, and the next agent of the same home takes it over.
+"""
+
+import argparse
+import ctypes
+import gc
+import logging
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from corral.clock import SystemClock
+from corral.config import load_settings
+from corral.event_log import log_to_stderr
+from corral.model.errors import BackendFailed, CorralError, Forbidden, Refused
+from corral.model.home import SOCKET_PATH_BYTES, Home
+from corral.node.local import LocalNode
+from corral.node.protocol import GREETING, METHODS, VERSION, BadFrame, Closed, plain_error, receive, send
+from corral.pid_file import only_process_of
+from corral.ports.node import NodeAgent
+from corral.wire import to_plain
+
+log = logging.getLogger("corral.agent")
+
+BROKEN = 70
+"""Exit status after a broken invariant: EX_SOFTWARE of sysexits.h."""
+
+MOST_CONNECTIONS = 32
+"""Each has a thread; a server needs one for news and a few for calls."""
+
+_GREETING_S = 1.0
+_LOCK_S = 10.0
+"""The agent of a server that was killed lets its home go within that time."""
+
+_PR_SET_PDEATHSIG = 1
+_PEER = struct.Struct("3i")
+"""`struct ucred` of unix(7): pid, uid, gid."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    """What an agent is told as it is started.
+
+    Attributes:
+        home: the directory for its records, logs and scratch; one agent a home.
+        socket: where it answers.
+        mock: a file with mock devices, in place of those of this host.
+        node: what the node is called; None is the host's name.
+        config: the file of settings; None is the home's own.
+        server_home: where jobs find their server; None is the agent's home.
+        address: where members of a gang reach this host.
+        parent_pid: it ends when this process, its parent, does.
+    """
+
+    home: str
+    socket: str
+    mock: str | None = None
+    node: str | None = None
+    config: str | None = None
+    server_home: str | None = None
+    address: str = "127.0.0.1"
+    parent_pid: int | None = None
+
+
+class AgentServer:
+    """Answers the calls of a node's server, each connection on a thread of its own."""
+
+    def __init__(self, node: NodeAgent, name: str, path: Path) -> None:
+        self._node = node
+        self._greeting = {GREETING: VERSION, "node": name}
+        self._path = path
+        self._ending, self._end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._lock = threading.Lock()
+        self._connections: set[socket.socket] = set()
+        self._listener = _listener(path)
+
+    def serve(self) -> None:
+        """Answer until `stop`."""
+        poll = select.poll()
+        poll.register(self._listener, select.POLLIN)
+        poll.register(self._ending, select.POLLIN)
+        while self._ending not in {fd for fd, _ in poll.poll()}:
+            with suppress(OSError):
+                self._welcome(self._listener.accept()[0])
+        self._listener.close()
+        self._path.unlink(missing_ok=True)
+        self._node.close()
+        with self._lock:
+            for connection in self._connections:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
+
+    def stop(self) -> None:
+        """Let `serve` return. Safe from a signal handler."""
+        with suppress(BlockingIOError):
+            os.write(self._end, b"x")
+
+    def _welcome(self, connection: socket.socket) -> None:
+        connection.settimeout(_GREETING_S)
+        refusal = self._refusal(connection)
+        try:
+            send(connection, self._greeting if refusal is None else plain_error(refusal))
+        except OSError:
+            connection.close()
+            return
+        if refusal is not None:
+            connection.close()
+            return
+        with self._lock:
+            self._connections.add(connection)
+        threading.Thread(target=self._attend, args=(connection,), name="connection", daemon=True).start()
+
+    def _refusal(self, connection: socket.socket) -> CorralError | None:
+        _, uid, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+        if uid not in (0, os.geteuid()):
+            return Forbidden(f"this agent answers its own user and root, and you are user {uid}")
+        with self._lock:
+            if len(self._connections) >= MOST_CONNECTIONS:
+                return BackendFailed(f"this agent has {MOST_CONNECTIONS} connections, which is the most")
+        return None
+
+    def _attend(self, connection: socket.socket) -> None:
+        try:
+            while True:
+                answer = self._answer(receive(connection))
+                try:
+                    send(connection, answer)
+                except BadFrame as error:
+                    send(connection, plain_error(BackendFailed(str(error))))
+        except BadFrame as error:
+            with suppress(OSError):
+                send(connection, plain_error(Refused(str(error))))
+        except (Closed, OSError):
+            pass
+        finally:
+            with self._lock:
+                self._connections.discard(connection)
+            connection.close()
+
+    def _answer(self, message: dict[str, Any]) -> dict[str, Any]:
+        name = str(message.get("call"))
+        try:
+            method = METHODS.get(name)
+            if method is None:
+                raise Refused(f"{name!r:.60} is no call of an agent", field="call")
+            arguments = method.read_arguments(message.get("arguments"))
+            return {"result": to_plain(getattr(self._node, name)(**arguments))}
+        except CorralError as error:
+            return plain_error(error)
+        except Exception as error:
+            log.exception("%s failed", name)
+            return plain_error(BackendFailed(f"the agent failed at {name}: {error!r:.200}"))
+
+
+def _listener(path: Path) -> socket.socket:
+    """A socket that this user and root alone may connect to. Raises Refused where it cannot be there."""
+    if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
+        raise Refused(
+            f"{path} is longer than the {SOCKET_PATH_BYTES} bytes that a socket's path may have", field="socket"
+        )
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if path.is_socket():
+            # A former agent's: who holds the lock of the home is its only one.
+            path.unlink()
+        listener.bind(str(path))
+        path.chmod(0o600)
+        listener.listen(MOST_CONNECTIONS)
+    except OSError as error:
+        listener.close()
+        raise Refused(f"the agent cannot answer at {path}: {error.strerror}", field="socket") from None
+    return listener
+
+
+def run(options: AgentOptions) -> int:
+    """Serve until SIGTERM. 0 after an orderly end, 1 when the agent could not start."""
+    os.umask(0o077)
+    threading.excepthook = _crash
+    try:
+        _die_with(options.parent_pid)
+        home = Home(Path(options.home).absolute())
+        settings = load_settings(home.config_file if options.config is None else Path(options.config))
+        with only_process_of(home, patience_s=0.0 if options.parent_pid is None else _LOCK_S):
+            node = LocalNode(
+                home,
+                settings,
+                # Where nothing runs nothing is measured, and a wall clock that was set since the boot can be believed.
+                SystemClock(home.clock_file, anew=not home.launches.is_dir() or not any(home.launches.iterdir())),
+                mock=None if options.mock is None else Path(options.mock),
+                name=options.node,
+                server_home=None if options.server_home is None else Path(options.server_home),
+                address=options.address,
+            )
+            _serve(AgentServer(node, options.node or os.uname().nodename, Path(options.socket)))
+    except (CorralError, OSError) as error:
+        log.error("%s", error)
+        return 1
+    return 0
+
+
+def _serve(server: AgentServer) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: server.stop())
+    # What is alive now lives until the end: no collection need look at it again.
+    gc.collect()
+    gc.freeze()
+    server.serve()
+
+
+def _die_with(parent_pid: int | None) -> None:
+    """End when the parent does. Raises BackendFailed where it has already."""
+    if parent_pid is not None:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent_pid:
+            raise BackendFailed(f"process {parent_pid}, which started this agent, has ended")
+
+
+def _crash(failure: threading.ExceptHookArgs) -> None:
+    """A thread broke on something nobody foresaw. Half an agent would lie: end, and let the next one reconcile."""
+    thread = failure.thread.name if failure.thread is not None else "unknown"
+    log.critical("the %s thread broke; the agent ends, its jobs run on", thread, exc_info=failure.exc_value)
+    os._exit(BROKEN)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line of an agent."""
+    parser = argparse.ArgumentParser(prog="corral agent", description="The agent of this host, in the foreground.")
+    parser.add_argument("--home", required=True, help="directory for its records, logs and scratch")
+    parser.add_argument("--socket", required=True, help="Unix socket to answer on")
+    parser.add_argument("--mock", metavar="FILE", help="use the mock devices in this file, not real ones")
+    parser.add_argument("--node", metavar="NAME", help="what the node is called; default the host's name")
+    parser.add_argument("--config", metavar="FILE", help="settings; default config.yaml in the home")
+    parser.add_argument("--server-home", metavar="DIR", help="where jobs find their server; default the home")
+    parser.add_argument("--address", default="127.0.0.1", help="where other hosts reach this one, for gangs")
+    parser.add_argument("--parent-pid", type=int, help="end when this process, which must be the parent, does")
+    options = AgentOptions(**vars(parser.parse_args(argv)))
+    log_to_stderr()
+    return run(options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
