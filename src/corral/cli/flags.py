@@ -80,9 +80,14 @@ class DeviceFlags:
         list[str] | None,
         typer.Option("--label", metavar="K=V", help="Only nodes with this label; may be repeated."),
     ] = None
+    prefer: Annotated[
+        list[str] | None,
+        typer.Option("--prefer", metavar="K=V", help="Nodes with this label first, if any fit; may be repeated."),
+    ] = None
+    node: Annotated[str | None, typer.Option("--node", metavar="NAME", help="Only this node.")] = None
     device: Annotated[
         list[str] | None,
-        typer.Option("--device", metavar="UUID", help="Exactly this GPU (UUID or index); may be repeated."),
+        typer.Option("--device", metavar="GPU", help="Exactly this GPU: UUID, index or NODE:INDEX; may be repeated."),
     ] = None
     accept_in_use: Annotated[
         str | None,
@@ -106,6 +111,8 @@ class DeviceFlags:
             options["resource"] = _by_key(",".join(self.resource).split(","), "--resource", "KEY=N,..")
         if self.label:
             options["label"] = _by_key(self.label, "--label", "KEY=VALUE")
+        if self.prefer:
+            options["prefer"] = _by_key(self.prefer, "--prefer", "KEY=VALUE")
         return options  # type: ignore[no-any-return]
 
 
@@ -116,6 +123,9 @@ class JobFlags(DeviceFlags):
     cpus: Annotated[float | None, typer.Option("--cpus", metavar="N", help="CPU cores.")] = None
     host_memory: Annotated[
         str | None, typer.Option("--host-memory", metavar="SIZE", help="Host memory (RAM): 16G.")
+    ] = None
+    disk: Annotated[
+        str | None, typer.Option("--disk", metavar="SIZE", help="Disk of the node: 100G. Counted, not enforced.")
     ] = None
     speed: Annotated[
         str | None,

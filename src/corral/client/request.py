@@ -56,6 +56,8 @@ class RequestOptions(TypedDict, total=False):
         min_compute: the least compute capability: "8.0".
         min_driver, min_cuda: the least driver and CUDA version of the node: "550.54", "12.1".
         label: labels that the node must carry, values by key: {"cuda-major-version": "12"}.
+        prefer: the same of labels that it had better carry: of nodes that fit, those with most of them come first.
+        node: the name of the node to run on.
         avoid: names of jobs that must not run on the same node.
         gang: members that start together or not at all, each with `gpus` whole GPUs. On one machine they are a single
             process, which sees the GPUs of all and finds their number in CORRAL_GANG_SIZE.
@@ -69,6 +71,7 @@ class RequestOptions(TypedDict, total=False):
         accept_in_use: a GPU that others use will do while so much of its memory is free: "20G".
         cpus: cores of the host, in whole or part.
         host_memory: memory of the host: "16G".
+        disk: disk of the host, which is counted, and which nobody is held to: "100G".
         name, priority: a lower number runs first; None takes the site's default, and users have a range.
         nice: in place of it, as sbatch(1) has it: 100 is one step behind the site's default.
         time: the job is ended after so long: "2h", or seconds as a number.
@@ -99,6 +102,8 @@ class RequestOptions(TypedDict, total=False):
     min_driver: str | None
     min_cuda: str | None
     label: Mapping[str, str]
+    prefer: Mapping[str, str]
+    node: str | None
     avoid: Sequence[str]
     gang: int | None
     exclusive: bool
@@ -110,6 +115,7 @@ class RequestOptions(TypedDict, total=False):
     accept_in_use: str | None
     cpus: float | None
     host_memory: str | None
+    disk: str | None
     name: str | None
     priority: int | None
     nice: int | None
@@ -200,6 +206,7 @@ def device_request(options: RequestOptions, spell: Callable[[str], str] = str) -
     """The part of `options` that says what a job needs."""
     min_memory, accept_in_use = options.get("min_memory"), options.get("accept_in_use")
     cpus, host_memory, gang = options.get("cpus"), options.get("host_memory"), options.get("gang")
+    disk = options.get("disk")
     conditions = Request(
         min_memory_mib=None if min_memory is None else parse_memory_mib(min_memory, field=spell("min_memory")),
         models=_models(options.get("gpu_model")),
@@ -208,12 +215,15 @@ def device_request(options: RequestOptions, spell: Callable[[str], str] = str) -
         min_cuda=parse_cuda(options.get("min_cuda"), field=spell("min_cuda")),
         device_uuids=tuple(options.get("device", ())),
         labels=parse_labels(options.get("label"), field=spell("label")),
+        prefers=parse_labels(options.get("prefer"), field=spell("prefer")),
+        node=options.get("node"),
         gang_size=1 if gang is None else _at_least(1, gang, spell("gang")),
         one_node=options.get("one_node", False),
         spread=options.get("spread", False),
         avoid_jobs=tuple(options.get("avoid", ())),
         cpu_milli=0 if cpus is None else round(1000 * _at_least(0.001, cpus, spell("cpus"))),
         host_memory_mib=0 if host_memory is None else parse_memory_mib(host_memory, field=spell("host_memory")),
+        disk_mib=0 if disk is None else parse_memory_mib(disk, field=spell("disk")),
         accept_in_use=None if accept_in_use is None else parse_memory_mib(accept_in_use, field=spell("accept_in_use")),
     )
     if _resources(options, spell):

@@ -26,7 +26,7 @@ def parse_speeds(given: str | Mapping[str, float] | None, *, field: str = "speed
 
 
 def parse_labels(given: Mapping[str, str] | None, *, field: str = "label") -> tuple[tuple[str, str], ...]:
-    """Labels that the node must carry, by key, in the order of their keys. Raises Refused for an empty key or value."""
+    """Labels of a node, by key, in the order of their keys. Raises Refused for an empty key or value."""
     for key, value in (given or {}).items():
         if not (key.strip() and str(value).strip()):
             raise Refused(f"{field}: {key}={value} is half a label; it has a key and a value", field=field)

@@ -34,6 +34,7 @@ class Member:
     grants: tuple[Grant, ...]
     cpu_milli: int = 0
     host_memory_mib: int = 0
+    disk_mib: int = 0
 
 
 @dataclass(frozen=True, slots=True)

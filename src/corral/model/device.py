@@ -85,6 +85,7 @@ VERSION_LABELS = ("driver-version", "cuda-major-version", "cuda-minor-version")
 class Node:
     """A host with its devices, CPU and memory. `labels` is sorted by key.
 
+    `disk_mib` is what its jobs may fill of its disk, 0 where that is not known.
     `host_means` says who holds the jobs that it runs to their CPUs and memory.
     """
 
@@ -96,6 +97,7 @@ class Node:
     driver_version: str | None = None
     cuda_version: tuple[int, int] | None = None
     host_means: HostMeans = field(default_factory=HostMeans)
+    disk_mib: int = 0
 
 
 class NodeStatus(StrEnum):

@@ -44,6 +44,7 @@ class Cause(StrEnum):
     """Why a device, or the node around it, cannot serve a request. The static ones no waiting can mend."""
 
     NO_NODE = "no node"
+    NODE_NAME = "node name"
     LABELS = "labels"
     DRIVER = "driver"
     CUDA = "cuda"
@@ -68,18 +69,19 @@ class Cause(StrEnum):
     NODE_CORDONED = "node cordoned"
     CPU = "cpu"
     HOST_MEMORY = "host memory"
+    DISK = "disk"
     ANTI_AFFINITY = "anti-affinity"
 
 
 STATIC_CAUSES = frozenset(
     {
         *(Cause.NO_NODE, Cause.LABELS, Cause.DRIVER, Cause.CUDA, Cause.MODEL, Cause.COMPUTE, Cause.MEMORY),
-        *(Cause.NOT_NAMED, Cause.PROFILE, Cause.MEANS),
+        *(Cause.NOT_NAMED, Cause.PROFILE, Cause.MEANS, Cause.NODE_NAME),
     }
 )
 NODE_CAUSES = frozenset({Cause.NODE_GONE, Cause.NODE_SILENT, Cause.NODE_DRAINING, Cause.NODE_CORDONED})
 """The node takes nothing now."""
-_EVICTABLE_CAUSES = frozenset({Cause.HELD, Cause.TENANT, Cause.FREE_MEMORY, Cause.CPU, Cause.HOST_MEMORY})
+_EVICTABLE_CAUSES = frozenset({Cause.HELD, Cause.TENANT, Cause.FREE_MEMORY, Cause.CPU, Cause.HOST_MEMORY, Cause.DISK})
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,6 +234,8 @@ def _node_misfit(request: Request, state: NodeState) -> Misfit | None:
         return Misfit(Cause.CPU, request.cpu_milli, state.cpu_milli, eviction_helps=True)
     if request.host_memory_mib > state.memory_mib:
         return Misfit(Cause.HOST_MEMORY, request.host_memory_mib, state.memory_mib, eviction_helps=True)
+    if request.disk_mib > state.disk_mib:
+        return Misfit(Cause.DISK, request.disk_mib, state.disk_mib, eviction_helps=True)
     return None
 
 

@@ -96,7 +96,9 @@ class Request:
         min_driver, min_cuda: least driver and CUDA version of the node, as tuples of integers.
         device_uuids: exactly these devices.
         labels: pairs that the node must carry.
-        cpu_milli, host_memory_mib: of the host, a member.
+        node: the name of the node that it must be, None is any.
+        prefers: pairs that the node had better carry: of nodes that fit, those with most of them come first.
+        cpu_milli, host_memory_mib, disk_mib: of the host, a member. The disk is counted, and nobody is held to it.
         one_node: all members of the gang on one node; `spread` puts each on a node of its own.
         avoid_jobs: names of jobs that must not run on the same node (anti-affinity).
         accept_in_use: a device that strangers use will do, when this much memory (MiB) is still free on it.
@@ -129,6 +131,9 @@ class Request:
     means: Means | None = None
     tenant: str | None = None
     site_min_compute: tuple[int, int] | None = None
+    node: str | None = None
+    prefers: tuple[tuple[str, str], ...] = ()
+    disk_mib: int = 0
 
     @property
     def whole(self) -> bool:

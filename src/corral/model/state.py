@@ -39,7 +39,7 @@ class Slot(NamedTuple):
 
 
 class NodeState(NamedTuple):
-    """All that a fit depends on. `cpu_milli` and `memory_mib` are what is free of the host.
+    """All that a fit depends on. `cpu_milli`, `memory_mib` and `disk_mib` are what is free of the host.
 
     Nothing fits unless the `status` is READY.
     """
@@ -51,6 +51,7 @@ class NodeState(NamedTuple):
     driver: tuple[int, ...] | None = None
     cuda: tuple[int, int] | None = None
     status: NodeStatus = NodeStatus.READY
+    disk_mib: int = 0
 
 
 def slot_of(
@@ -108,6 +109,7 @@ def node_state(view: View, name: str, *, only: Collection[str] | None = None) ->
         driver=version_tuple(node.driver_version),
         cuda=node.cuda_version,
         status=view.status(name),
+        disk_mib=node.disk_mib - sum(m.disk_mib for m in members),
     )
 
 

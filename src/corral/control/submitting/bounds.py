@@ -47,6 +47,7 @@ BOUNDS: Mapping[type[Any], Mapping[str, Range]] = {
         "accept_in_use": Range(0, MAX_MIB, "MiB that must be free"),
         "cpu_milli": Range(0, MAX_CPU_MILLI, "1000 is a whole core"),
         "host_memory_mib": Range(0, MAX_MIB),
+        "disk_mib": Range(0, MAX_MIB),
     },
     ArraySpec: {"limit": Range(1, MAX_ARRAY_ELEMENTS, "how many of its elements run at once", "array")},
 }

@@ -91,7 +91,10 @@ def _check_output(submission: Submission) -> None:
 def _check_request(request: Request) -> None:
     check_bounds(request)
     _check_share(request)
-    _check_labels(request.labels)
+    _check_labels(request.labels, "labels")
+    _check_labels(request.prefers, "prefers")
+    if request.node is not None and not request.node:
+        raise Refused("node: the name is empty; leave it out for any node", field="node")
     for field, version in (
         ("min_compute", request.min_compute),
         ("min_driver", request.min_driver),
@@ -127,12 +130,12 @@ def _check_gang(request: Request) -> None:
         )
 
 
-def _check_labels(labels: tuple[tuple[str, str], ...]) -> None:
-    between(len(labels), 0, MAX_LABELS, "labels", "how many there are")
-    _refuse_twice([key for key, _ in labels], "labels")
+def _check_labels(labels: tuple[tuple[str, str], ...], field: str) -> None:
+    between(len(labels), 0, MAX_LABELS, field, "how many there are")
+    _refuse_twice([key for key, _ in labels], field)
     for word in (word for pair in labels for word in pair):
         if len(word) > MAX_NAME_LENGTH or not (word and word.isprintable()):
-            raise Refused(f"labels: {word!r:.60} is no part of a label; write KEY=VALUE", field="labels")
+            raise Refused(f"{field}: {word!r:.60} is no part of a label; write KEY=VALUE", field=field)
 
 
 def _check_speeds(speeds: tuple[tuple[str, float], ...]) -> None:

@@ -109,7 +109,8 @@ def _free(ideal: Draft, placement: Placement) -> bool:
     for member in placement.members:
         slots = ideal.slots_of(member)
         after = changed(ideal.free(member.node), member, slots, -1)
-        if after.cpu_milli < 0 or after.memory_mib < 0 or any(after.slots[i].free_milli < 0 for i in slots):
+        host = min(after.cpu_milli, after.memory_mib, after.disk_mib)
+        if host < 0 or any(after.slots[i].free_milli < 0 for i in slots):
             return False
     return True
 

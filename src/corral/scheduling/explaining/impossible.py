@@ -31,6 +31,10 @@ def impossible(
     unknown = _unknown_device(view, request)
     if unknown is not None:
         return unknown
+    if request.node is not None:
+        if request.node not in view.nodes:
+            return f"there is no node {request.node} here; {nearest(request.node, view.nodes)}"
+        view = replace(view, nodes={request.node: view.nodes[request.node]})
     empty = draft_of(_emptied(view))
     answer = choose(empty, PlacementRequest(request))
     if isinstance(answer, Placement):
@@ -116,6 +120,8 @@ def _lacking(view: View, empty: Draft, request: Request) -> str:
     """Which part of a request without a gang no node can give, the simplest first."""
     nodes = [view.nodes[name] for name in sorted(view.nodes)]
     here = "this machine" if len(nodes) == 1 else "the largest node"
+    if request.node is not None:
+        here = f"node {request.node}"
     most = max(len(node.devices) for node in nodes)
     if request.devices > most:
         if most == 0:
@@ -147,6 +153,11 @@ def _host_lack(view: View, request: Request) -> str | None:
     if request.host_memory_mib > memory:
         wanted = format_memory(request.host_memory_mib)
         return f"no node has {wanted} of memory; the most you can ask for is {format_memory(memory)}"
+    disk = max(node.disk_mib for node in view.nodes.values())
+    if request.disk_mib > disk:
+        return (
+            f"no node has {format_memory(request.disk_mib)} of disk; the most you can ask for is {format_memory(disk)}"
+        )
     return None
 
 

@@ -7,7 +7,7 @@ TITLE_LENGTH = 40
 """The most of a job's name that a sentence shows."""
 
 _CONDITIONS = (
-    ("--device", "device_uuids"), ("--gpu-model", "models"), ("--min-memory", "min_memory_mib"),
+    ("--device", "device_uuids"), ("--node", "node"), ("--gpu-model", "models"), ("--min-memory", "min_memory_mib"),
     ("--min-compute", "min_compute"),
 )  # fmt: skip
 _VENDORS = ("NVIDIA ", "AMD ", "Intel ")
@@ -62,6 +62,8 @@ def flags_of(request: Request, asked: Request | None = None) -> str:
     With `asked`, which it is an easier form of, it is said what to leave out: "--gpus 1 without --device".
     """
     flags = _amounts(request)
+    if request.node is not None:
+        flags.append(f"--node {request.node}")
     if request.models:
         flags.append(f"--gpu-model {','.join(request.models)}")
     if request.min_memory_mib is not None:
@@ -117,6 +119,8 @@ def _conditions(request: Request) -> str:
         words.append(f"of compute capability {request.min_compute[0]}.{request.min_compute[1]} or higher")
     if request.labels:
         words.append(f"on a node with {', '.join(f'{key}={value}' for key, value in request.labels)}")
+    if request.node is not None:
+        words.append(f"on node {request.node}")
     return "".join(f" {word}" for word in words)
 
 
@@ -126,6 +130,8 @@ def _host_parts(request: Request) -> list[str]:
         parts.append(count_of_cpus(request.cpu_milli))
     if request.host_memory_mib:
         parts.append(f"{format_memory(request.host_memory_mib)} of host memory")
+    if request.disk_mib:
+        parts.append(f"{format_memory(request.disk_mib)} of disk")
     return parts
 
 

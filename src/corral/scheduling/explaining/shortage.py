@@ -40,6 +40,9 @@ def shortage(view: View, request: Request, misfit: Misfit, now: float, closed_po
     if misfit.cause is Cause.HOST_MEMORY:
         has = f"{format_memory(max(0, misfit.available))} of {format_memory(node.memory_mib)} of memory free"
         return f"{need}; {here} has {has}"
+    if misfit.cause is Cause.DISK:
+        has = f"{format_memory(max(0, misfit.available))} of {format_memory(node.disk_mib)} of disk free"
+        return f"{need}; {here} has {has}"
     if misfit.cause is Cause.ANTI_AFFINITY:
         return f"{need}; {here} runs {', '.join(request.avoid_jobs)}, which it must not meet"
     if misfit.cause in NODE_CAUSES:

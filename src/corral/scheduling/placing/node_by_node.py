@@ -8,6 +8,7 @@ from corral.model.allocation import Member, Placement
 from corral.model.fit import Cause, Fit, Misfit, NodeState, grants_on, model_matches
 from corral.model.job import Request
 from corral.scheduling.policy import Prefer
+from corral.scheduling.state.columns import preferred
 from corral.scheduling.state.draft import Draft, PlacementRequest
 
 DeviceOrder = Callable[[str, Sequence[int]], Sequence[int]]
@@ -29,6 +30,8 @@ def choose(
     if not request.one_node:
         return _gang(draft, wanted, names, prefer, order)
     misfits = []
+    if request.prefers:
+        names = tuple(sorted(names, key=lambda name: -preferred(request, draft.capacity.state(name))))
     for name in names:
         placed = _gang(draft, wanted, (name,), prefer, order)
         if isinstance(placed, Placement):
@@ -70,7 +73,7 @@ def _gang(
 def _member(
     draft: Draft, wanted: PlacementRequest, names: tuple[str, ...], prefer: Prefer, order: DeviceOrder | None
 ) -> Member | Misfit:
-    best: tuple[tuple[float, int, int], str, tuple[int, ...]] | None = None
+    best: tuple[tuple[float, int, int, int], str, tuple[int, ...]] | None = None
     misfits = []
     for name in names:
         answer = draft.fit(name, wanted)
@@ -78,7 +81,8 @@ def _member(
             speed, slots = _fastest(draft, wanted, name, answer.slots)
             if len(slots) >= wanted.request.devices:
                 lent_devices = lent_devices_taken(draft, wanted, name, slots)
-                rank = (-speed, lent_devices, 0 if prefer is Prefer.FIRST else len(slots))
+                liked = preferred(wanted.request, draft.capacity.state(name))
+                rank = (-speed, lent_devices, -liked, 0 if prefer is Prefer.FIRST else len(slots))
                 if best is None or rank < best[0]:
                     best = (rank, name, slots)
             else:
@@ -141,7 +145,7 @@ def member_on(
     """What a member gets on these slots of a node, all of them; of what is free, or of `state`."""
     uuids = [draft.capacity.device(name, index).uuid for index in slots]
     grants = grants_on(request, state or draft.free(name), slots, uuids)
-    return Member(name, grants, request.cpu_milli, request.host_memory_mib)
+    return Member(name, grants, request.cpu_milli, request.host_memory_mib, request.disk_mib)
 
 
 def _no_node(request: Request) -> Misfit:

@@ -20,6 +20,9 @@ SHAPES_KEPT = 512
 MISFITS_KEPT = 16_384
 """Reasons that are remembered: what has no place now often has none next time, for the same reason."""
 
+PREFERENCE = 1e6
+"""What a preferred label adds to a score: more than any other scores differ by."""
+
 _MisfitKey = tuple[Request, int, int, bytes, bytes]
 """Request, row, its kind, and the amounts that are free on it."""
 
@@ -207,6 +210,8 @@ class Placer:
             ranking.scores[rows] = -np.inf
             return
         scores = self.score(columns, options)
+        if request.prefers:
+            scores = scores + PREFERENCE * shape.preferred[columns.kind[options.rows]]
         if each:
             table = np.full(slots.shape, -np.inf)
             table[which, at] = scores

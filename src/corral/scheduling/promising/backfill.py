@@ -125,15 +125,17 @@ def _earliest_member(
 
 def _tester(draft: Draft, wanted: PlacementRequest, name: str) -> Callable[[NodeState], bool]:
     """Tells whether a member fits on the node in a state. Asked of hundreds of steps that differ little."""
-    cpu_milli, memory_mib = wanted.request.cpu_milli, wanted.request.host_memory_mib
+    request = wanted.request
+    cpu_milli, memory_mib, disk_mib = request.cpu_milli, request.host_memory_mib, request.disk_mib
     enough: tuple[Slot, ...] | None = None
 
     def fits(state: NodeState) -> bool:
         nonlocal enough
-        if state.cpu_milli < cpu_milli or state.memory_mib < memory_mib:
+        if state.cpu_milli < cpu_milli or state.memory_mib < memory_mib or state.disk_mib < disk_mib:
             return False
         state = draft.open_of(name, wanted, state)
-        if state.slots is enough and state.cpu_milli >= cpu_milli and state.memory_mib >= memory_mib:
+        host = state.cpu_milli >= cpu_milli and state.memory_mib >= memory_mib and state.disk_mib >= disk_mib
+        if host and state.slots is enough:
             return True
         if _able(draft, wanted, name, state) is None:
             return False

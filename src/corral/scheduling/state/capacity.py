@@ -35,13 +35,14 @@ class _Host:
 
 @dataclass(slots=True)
 class _Used:
-    """What is allocated of one device (milli-GPU and MiB) or of one host (milli-CPU and MiB).
+    """What is allocated of one device (milli-GPU and MiB) or of one host (milli-CPU, MiB, MiB of its disk).
 
     `tenants` is the milli-GPU by user, on a device that serves one user at a time.
     """
 
     milli: int = 0
     mib: int = 0
+    disk_mib: int = 0
     tenants: dict[str, int] = field(default_factory=dict)
 
     def serve(self, tenant: str, milli: int) -> None:
@@ -128,6 +129,7 @@ class Capacity:
                 driver=version_tuple(host.node.driver_version),
                 cuda=host.node.cuda_version,
                 status=self.view.status(name),
+                disk_mib=host.node.disk_mib - used.disk_mib,
             )
         return host.state
 
@@ -227,6 +229,7 @@ class Capacity:
             machine = self._machines.setdefault(member.node, _Used())
             machine.milli += sign * member.cpu_milli
             machine.mib += sign * member.host_memory_mib
+            machine.disk_mib += sign * member.disk_mib
             self._changed(member.node)
             for grant in member.grants:
                 held = self._devices.setdefault(grant.uuid, _Used())
@@ -265,5 +268,5 @@ class Capacity:
         return availability_score(condition.memory_free_mib, device.memory_mib, condition.utilization_pct, weight)
 
 
-def _hardware(node: Node) -> tuple[tuple[Device, ...], int, int]:
-    return node.devices, node.cpu_milli, node.memory_mib
+def _hardware(node: Node) -> tuple[tuple[Device, ...], int, int, int]:
+    return node.devices, node.cpu_milli, node.memory_mib, node.disk_mib

@@ -145,7 +145,7 @@ class Columns:
         self.changed_rows.add(row)
 
     def state(self, row: int) -> NodeState:
-        """The state of a node, equal to `corral.model.fit.node_state`."""
+        """The state of a node, equal to `corral.model.fit.node_state`; but the disk, which is not kept here, is 0."""
         kind = self.kinds[int(self.kind[row])]
         amounts: list[int] = self.amounts[:, row].tolist()
         free_mib: list[int] = self.free_mib[:, row].tolist()
@@ -214,10 +214,17 @@ def _emptied(slot: Slot) -> Slot:
 def columnar(request: Request) -> bool:
     """Whether the columns can tell where the request fits.
 
-    They cannot where it names devices, must be split over several, or gets a share that depends on a device's memory.
+    They cannot where it names devices or a node, must be split over several devices, gets a share that depends on a
+    device's memory, or asks for disk.
     """
     unsplit = (request.split_milli or 0) <= MILLI_PER_DEVICE
-    return unsplit and not request.share_of_memory and not request.device_uuids
+    named = bool(request.device_uuids) or request.node is not None
+    return unsplit and not named and not request.share_of_memory and not request.disk_mib
+
+
+def preferred(request: Request, state: NodeState) -> int:
+    """How many of the labels that the request prefers the node carries."""
+    return sum(label in state.labels for label in request.prefers)
 
 
 def member_of(request: Request) -> Request:
@@ -234,6 +241,7 @@ class Shape:
         known: how many kinds have been looked at so far.
         able: bool[slots, kinds], the slots that could serve it on an empty node of that kind.
         grants_mib: int64[slots, kinds], what it would be granted of each slot's memory.
+        preferred: int64[kinds], how many of the labels that it prefers a node of that kind carries.
     """
 
     def __init__(self, request: Request, columns: Columns) -> None:
@@ -244,6 +252,7 @@ class Shape:
         self.known = 0
         self.able = np.zeros((columns.width, 0), dtype=np.bool_)
         self.grants_mib: Amounts = np.zeros((columns.width, 0), dtype=np.int64)
+        self.preferred: Amounts = np.zeros(0, dtype=np.int64)
         self._hosts = np.zeros(0, dtype=np.bool_)
         self._any_kind = True
         self._any_memory = True
@@ -294,6 +303,7 @@ class Shape:
         self.able = np.concatenate([self.able, able], axis=1)
         self.grants_mib = np.concatenate([self.grants_mib, grants], axis=1)
         self._hosts = np.concatenate([self._hosts, hosts])
+        self.preferred = np.concatenate([self.preferred, [preferred(self.request, kind) for kind in new]])
         self.known = len(columns.kinds)
         self._any_kind = all(self._serves_everywhere(columns))
         self._any_memory = bool(self.grants_mib.any())

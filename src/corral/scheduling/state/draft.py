@@ -17,7 +17,7 @@ from corral.model.view import View, ViewDraft
 from corral.scheduling.state.capacity import Capacity
 from corral.scheduling.state.timeline import Release, Timeline, changed
 
-HOST_CAUSES = (Cause.CPU, Cause.HOST_MEMORY)
+HOST_CAUSES = (Cause.CPU, Cause.HOST_MEMORY, Cause.DISK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +179,8 @@ class Draft:
     def fit(self, name: str, wanted: PlacementRequest) -> Fit | Misfit:
         """Whether one member of the request fits on the node now."""
         request = wanted.request
+        if request.node not in (None, name):
+            return Misfit(Cause.NODE_NAME, 1, 0, never=True)
         if request.avoid_jobs:
             present = {*self.capacity.residents(name), *self._arrived.get(name, ())}
             avoided = sum(1 for job in request.avoid_jobs if job in present)
@@ -244,7 +246,7 @@ class Draft:
                 before = self.free(member.node)
                 after = self._less_set_aside(blocked, member.node, before)
                 changed_rows = any(before.slots[i] != after.slots[i] for i in self.slots_of(member))
-                if changed_rows or (after.cpu_milli, after.memory_mib) != (before.cpu_milli, before.memory_mib):
+                if changed_rows or _host_of(after) != _host_of(before):
                     return blocked.job_id
         return None
 
@@ -257,7 +259,7 @@ class Draft:
 
     def _less_set_aside(self, blocked: BlockedJob, name: str, state: NodeState) -> NodeState:
         """The state without what the blocked job could use of it; the same object where it could never run there."""
-        if blocked.nodes is not None and name not in blocked.nodes:
+        if (blocked.nodes is not None and name not in blocked.nodes) or blocked.request.node not in (None, name):
             return state
         named = self.capacity.named(name, blocked.request.device_uuids)
         answer = self.memo.fit(blocked.request, state, named)
@@ -272,8 +274,12 @@ class Draft:
             else slot
             for i, slot in enumerate(state.slots)
         )
-        cpu_milli, memory_mib = (0, 0) if blocked.host else (state.cpu_milli, state.memory_mib)
-        return NodeState(slots, cpu_milli, memory_mib, state.labels, state.driver, state.cuda, state.status)
+        cpu_milli, memory_mib, disk_mib = (0, 0, 0) if blocked.host else _host_of(state)
+        return NodeState(slots, cpu_milli, memory_mib, state.labels, state.driver, state.cuda, state.status, disk_mib)
+
+
+def _host_of(state: NodeState) -> tuple[int, int, int]:
+    return state.cpu_milli, state.memory_mib, state.disk_mib
 
 
 def _closed_to_others(request: Request, slot: Slot) -> Slot:

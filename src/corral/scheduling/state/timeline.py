@@ -178,7 +178,7 @@ class Timeline:
         for index in range(first + 1, bisect_left(times, end - self.overlap_s)):
             state = states[index]
             host = state.cpu_milli >= least.cpu_milli and state.memory_mib >= least.memory_mib
-            if host and state.slots is least.slots:
+            if host and state.disk_mib >= least.disk_mib and state.slots is least.slots:
                 continue
             lower = lesser(least, state)
             if lower is not least and not fits(lower):
@@ -228,6 +228,7 @@ def changed(state: NodeState, member: Member, slots: Sequence[int], sign: int) -
         state.driver,
         state.cuda,
         state.status,
+        state.disk_mib + sign * member.disk_mib,
     )
 
 
@@ -240,16 +241,18 @@ def _tenant(slot: Slot, grant: Grant, sign: int) -> str | None:
 
 def lesser(one: NodeState, other: NodeState) -> NodeState:
     """The minimum of two states of a node, amount by amount; `one` itself where it is the smaller everywhere."""
-    slots, cpu_milli, memory_mib = one.slots, one.cpu_milli, one.memory_mib
+    slots, cpu_milli, memory_mib, disk_mib = one.slots, one.cpu_milli, one.memory_mib, one.disk_mib
     if slots is not other.slots:
         slots = tuple(map(_lesser_slot, slots, other.slots))
         if slots == one.slots:
             slots = one.slots
     cpu_milli = min(cpu_milli, other.cpu_milli)
     memory_mib = min(memory_mib, other.memory_mib)
-    if slots is one.slots and cpu_milli == one.cpu_milli and memory_mib == one.memory_mib:
+    disk_mib = min(disk_mib, other.disk_mib)
+    same_host = cpu_milli == one.cpu_milli and memory_mib == one.memory_mib and disk_mib == one.disk_mib
+    if slots is one.slots and same_host:
         return one
-    return NodeState(slots, cpu_milli, memory_mib, one.labels, one.driver, one.cuda, one.status)
+    return NodeState(slots, cpu_milli, memory_mib, one.labels, one.driver, one.cuda, one.status, disk_mib)
 
 
 def _lesser_slot(one: Slot, other: Slot) -> Slot:

@@ -1,6 +1,7 @@
 """Which requests to expect: those that have arrived, older ones counting less."""
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from corral.model.job import Request
 
@@ -48,4 +49,5 @@ class ArrivalMix:
 def _sort_of(request: Request) -> Request:
     """One member of the request, without what a price does not depend on."""
     one = replace(request, gang_size=1, one_node=False, spread=False, avoid_jobs=(), cores_percent=None)
-    return replace(one, device_uuids=(), labels=(), accept_in_use=None, split_milli=None, tenant=None)
+    anywhere: dict[str, Any] = {"node": None, "labels": (), "prefers": (), "device_uuids": (), "disk_mib": 0}
+    return replace(one, **anywhere, accept_in_use=None, split_milli=None, tenant=None)
