@@ -1,0 +1,166 @@
+"""What the CUDA driver, its runtime and the libraries above say when program, driver and device do not go together."""
+
+import re
+
+from corral.diagnosis.failure import Diagnosis, Version, dotted
+from corral.diagnosis.rule import Case, Rule, always, rule
+from corral.model.units import count_of
+
+_TRACE = "--env CUDA_LAUNCH_BLOCKING=1 shows the call that did it"
+_ARCHITECTURES = re.compile(r"The current PyTorch install supports CUDA capabilities ((?:sm_\d{2,3} ?){1,30})")
+
+
+def _error(name: str, text: str) -> str:
+    """The same error as the driver, the runtime or a library above names it, within the first words of a line."""
+    words = rf"(?i:cuda(?: runtime)? (?:error|failure)) ?(?:\(?\d{{1,4}}\)?)?[ :,]{{0,4}}{text}"
+    return rf".{{0,160}}(?:CUDA_ERROR_{name}\b|{words})"
+
+
+def _build_for_driver(case: Case) -> str:
+    cuda = case.failure.cuda
+    known = "no newer than the driver's CUDA" if cuda is None else f"for CUDA {dotted(cuda)} or older, as the driver is"
+    return f"install a build {known} (`corral check` tells beforehand)"
+
+
+def _version(number: str) -> Version:
+    return int(number[:-1]), int(number[-1])
+
+
+def _no_kernel(_match: re.Match[str], case: Case) -> Diagnosis:
+    compute = case.failure.compute
+    what = f"the program has no code for {case.failure.gpu}"
+    found = next((match for line in case.lines if (match := _ARCHITECTURES.match(line.text))), None)
+    if found is None:
+        return Diagnosis(what, "install a build for this GPU, or ask for one that it was built for: --gpu-model")
+    known = sorted(_version(name.removeprefix("sm_")) for name in found[1].split())
+    what += f", only for {dotted(known[0])} to {dotted(known[-1])}"
+    if compute is not None and compute < known[0]:
+        return Diagnosis(what, f"ask for --min-compute {dotted(known[0])}, or install an older build of PyTorch")
+    return Diagnosis(what, "install a build of PyTorch for a newer CUDA, or ask for an older GPU: --gpu-model")
+
+
+def _unknown(_match: re.Match[str], case: Case) -> Diagnosis:
+    what = "the driver failed with CUDA_ERROR_UNKNOWN (999), as when a program's CUDA is newer than the driver"
+    return Diagnosis(what, f"{_build_for_driver(case)}; where it is not newer, an administrator loads nvidia-uvm again")
+
+
+def _invalid_image(_match: re.Match[str], case: Case) -> Diagnosis:
+    return Diagnosis("the driver cannot load the program's GPU code: its CUDA is another", _build_for_driver(case))
+
+
+def _ptx(_match: re.Match[str], case: Case) -> Diagnosis:
+    what = "the program's GPU code was compiled by a CUDA newer than the driver"
+    return Diagnosis(what, f"{_build_for_driver(case)}; or compile for the GPU itself (-arch=sm_XX)")
+
+
+def _old_driver(_match: re.Match[str], case: Case) -> Diagnosis:
+    has = "" if case.failure.cuda is None else f", which knows CUDA {dotted(case.failure.cuda)}"
+    return Diagnosis(f"the program's CUDA is newer than the driver{has}", _build_for_driver(case))
+
+
+def _ordinal(_match: re.Match[str], case: Case) -> Diagnosis:
+    held = case.failure.devices
+    what = f"the program names a GPU beyond the {count_of(held, 'GPU')} that the job has"
+    return Diagnosis(what, "a job's own GPUs count from cuda:0, whatever nvidia-smi shows; or ask for more: --gpus")
+
+
+def _no_gpu(_match: re.Match[str], case: Case) -> Diagnosis:
+    if case.failure.devices == 0:
+        return Diagnosis("the program looks for a GPU and the job asked for none", "ask for one: --gpus 1")
+    what = f"the program sees none of its {count_of(case.failure.devices, 'GPU')}"
+    return Diagnosis(what, "leave CUDA_VISIBLE_DEVICES as Corral sets it; `corral doctor` looks at the driver")
+
+
+def _format(match: re.Match[str], case: Case) -> Diagnosis:
+    """A number format that the GPU lacks: vLLM's words, and the accelerator suite's."""
+    name, needed = match[1].lower(), match[2]
+    has = re.search(r"compute capability (\d{1,2}\.\d)", match.string[match.end() :])
+    of_gpu = "" if has is None else f" and this one has {has[1]}"
+    other = "--dtype=float32" if name == "float16" else "--dtype=half"
+    return Diagnosis(
+        f"{name} needs a GPU of compute capability {needed}{of_gpu}", f"{other}, or ask for --min-compute {needed}"
+    )
+
+
+def _quantization(match: re.Match[str], _case: Case) -> Diagnosis:
+    needed, has = dotted(_version(match[2])), dotted(_version(match[3]))
+    what = f"{match[1]} needs a GPU of compute capability {needed} and this one has {has}"
+    return Diagnosis(what, f"ask for --min-compute {needed}, or take weights quantized by another method")
+
+
+def _ampere(match: re.Match[str], case: Case) -> Diagnosis:
+    fix = "ask for --min-compute 8.0, or " + ("attn_implementation='sdpa'" if match[1] == "Flash" else "use fp16")
+    name = "FlashAttention" if match[1] == "Flash" else "bf16"
+    return Diagnosis(f"{name} needs a GPU of compute capability 8.0, and this is {case.failure.gpu}", fix)
+
+
+def _library(match: re.Match[str], case: Case) -> Diagnosis:
+    name = match.groups()[-1]
+    if name.startswith("libcuda.so"):
+        what = "the NVIDIA driver's library libcuda is not to be found on this node"
+        return Diagnosis(
+            what, "`corral doctor` looks at the driver; in a container, it must be given the driver's files"
+        )
+    what = f"the library {name} is missing"
+    path = f"add its directory to LD_LIBRARY_PATH (find / -name '{name.partition('.so')[0]}.so*' 2>/dev/null)"
+    cuda = re.match(
+        r"lib(cudart|cublas\w{0,3}|cufft|curand|cusolver|cusparse|nvrtc|cudnn\w{0,40}|nccl)\.so(?:\.(\d+))?", name
+    )
+    if cuda is None:
+        return Diagnosis(what, f"install what it belongs to, or {path}")
+    part, major = cuda[1], cuda[2]
+    if part.startswith("cudnn"):
+        return Diagnosis(what, f"install cuDNN {major or ''}".rstrip() + f" beside the program, or {path}")
+    if part == "nccl":
+        return Diagnosis(what, f"install NCCL beside the program, or {path}")
+    runtime = "CUDA" if major is None else f"CUDA {major}"
+    return Diagnosis(what, f"the program was built for {runtime}: install its runtime or another build, or {path}")
+
+
+_NAME = r"(lib[\w+-]{1,60}\.so(?:\.\d{1,4}){0,3})"
+_MISSING = r": cannot open shared object file: No such file or directory"
+
+RULES: tuple[Rule, ...] = (
+    rule(_error("NO_BINARY_FOR_GPU", "no kernel image is available"), _no_kernel),
+    rule(_error("INVALID_IMAGE", "device kernel image is invalid"), _invalid_image),
+    rule(_error("UNSUPPORTED_PTX_VERSION", "the provided PTX was compiled with an unsupported"), _ptx),
+    rule(_error("SYSTEM_DRIVER_MISMATCH", "CUDA driver version is insufficient"), _old_driver),
+    rule(r"The NVIDIA driver on your system is too old", _old_driver),
+    rule(_error("UNKNOWN", "unknown error"), _unknown),
+    rule(r"CUDA unknown error - this may be due to an incorrectly set up environment", _unknown),
+    rule(
+        _error("ILLEGAL_ADDRESS", "an illegal memory access was encountered"),
+        always("a GPU kernel reached beyond its memory", f"{_TRACE}; on a virtual GPU its layer may know another CUDA"),
+    ),
+    rule(
+        _error("ASSERT", "device-side assert triggered"),
+        always("a check in a GPU kernel failed, mostly an index or a label out of its range", _TRACE),
+    ),
+    rule(
+        _error("ECC_UNCORRECTABLE", "uncorrectable ECC error"),
+        always("the GPU's memory is at fault", "submit it again; an administrator looks at `nvidia-smi -q -d ECC`"),
+    ),
+    rule(_error("INVALID_DEVICE", "invalid device ordinal"), _ordinal),
+    rule(_error("NO_DEVICE", "no CUDA-capable device is detected"), _no_gpu),
+    rule(r"No CUDA GPUs are available", _no_gpu),
+    rule(
+        r"((?:b?float16/)?[Bb]?[Ff]loat16|[Ff][Pp]8) is only supported on GPUs with compute capability "
+        r"(?:of )?at least (\d{1,2}\.\d)",
+        _format,
+    ),
+    rule(
+        r"The quantization method (\w{1,40}) is not supported for the current GPU\. Minimum capability: (\d{2,3})\. "
+        r"Current capability: (\d{2,3})",
+        _quantization,
+    ),
+    rule(r"(Flash)Attention only supports Ampere GPUs or newer", _ampere),
+    rule(r"(Your setup) doesn't support bf16/gpu", _ampere),
+    rule(_NAME + _MISSING, _library),
+    rule(rf"Could not load library {_NAME}\. Error: {_NAME}{_MISSING}", _library, bare=True),
+    rule(
+        rf"[^:\s]{{1,200}}: error while loading shared libraries: {_NAME}{_MISSING}",
+        _library,
+        bare=True,
+        exit_codes=(127,),
+    ),
+)

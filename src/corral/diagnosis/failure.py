@@ -1,0 +1,66 @@
+"""What is diagnosed: how a job ended and what it had. And the answer: what happened, and what to do about it."""
+
+from dataclasses import dataclass
+
+from corral.model.units import MILLI_PER_DEVICE
+
+Version = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """How a job ended, and what it had. What is not known is None, and no sentence speaks of it.
+
+    Attributes:
+        exit_code: 128+N when signal N ended it; None where nothing was run.
+        reason: what its runtime says of the end.
+        workdir: where it ran.
+        devices: GPUs that it held on one node.
+        share_milli, memory_mib: what it was granted of each; memory None is not limited.
+        host_memory_mib: what it was granted of the host's memory; 0 is all there is.
+        model, compute, device_memory_mib: of its first GPU.
+        cuda: version that the node's driver supports.
+    """
+
+    exit_code: int | None
+    signal: int | None = None
+    reason: str | None = None
+    workdir: str | None = None
+    devices: int = 0
+    share_milli: int = MILLI_PER_DEVICE
+    memory_mib: int | None = None
+    host_memory_mib: int = 0
+    model: str | None = None
+    compute: Version | None = None
+    device_memory_mib: int | None = None
+    cuda: Version | None = None
+
+    @property
+    def shared(self) -> bool:
+        """Whether it had a part of each GPU only."""
+        return self.share_milli < MILLI_PER_DEVICE or self.memory_mib is not None
+
+    @property
+    def gpu(self) -> str:
+        """What to call its GPU in a sentence."""
+        if self.model is None:
+            return "the GPU"
+        return self.model if self.compute is None else f"{self.model} ({dotted(self.compute)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What happened, and what to do about it."""
+
+    what: str
+    fix: str
+
+    @property
+    def line(self) -> str:
+        """Both, as they are shown to a person."""
+        return f"{self.what}; {self.fix}"
+
+
+def dotted(version: Version) -> str:
+    """A version as people write it: 8.0."""
+    return f"{version[0]}.{version[1]}"

@@ -1,0 +1,215 @@
+"""Out of GPU memory: what was tried, what was free, who has the rest, and how much to ask for."""
+
+import math
+import re
+from dataclasses import dataclass
+
+from corral.diagnosis.failure import Diagnosis, Failure
+from corral.diagnosis.rule import Case, Rule, rule
+from corral.model.units import format_memory
+
+_MARGIN = 1.1
+_OTHERS_MIB = 512
+_PIECES = 0.1
+"""From this part of a GPU on, memory in pieces is why the rest does not suffice."""
+
+_LARGEST_GPU_MIB = 512 * 1024
+"""Nobody builds a GPU with more memory (an MI355X has 288 GiB); who asks for more has not meant it."""
+
+_UNITS_MIB = {"B": 2**-20, "bytes": 2**-20, "KB": 2**-10, "KiB": 2**-10, "MB": 1, "MiB": 1, "GB": 2**10, "GiB": 2**10}
+_UNITS_MIB["TiB"] = 2**20
+_SIZE = r"(\d{1,9}(?:\.\d{1,6})? ?(?:bytes|B|KB|MB|GB|KiB|MiB|GiB|TiB))"
+_TYPE_BYTES = {"half": 2, "bfloat16": 2, "float": 4, "int32": 4, "double": 8, "int64": 8, "complex64": 8, "int8": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """Memory that was not there, in MiB; what the message does not tell is None.
+
+    Attributes:
+        tried: what was asked for at last.
+        free, total: of the GPU.
+        own: what the failed process has in all; `held` is what it has at least.
+        unused: what it has reserved and not used, for it is in pieces.
+    """
+
+    tried: float | None = None
+    free: float | None = None
+    total: float | None = None
+    own: float | None = None
+    held: float | None = None
+    unused: float | None = None
+
+    @property
+    def others(self) -> float | None:
+        """What other processes have of the GPU."""
+        if self.total is None or self.free is None or self.own is None:
+            return None
+        return max(0.0, self.total - self.free - self.own)
+
+    @property
+    def need(self) -> float | None:
+        """What the process would have had, had it got what it tried."""
+        had = self.own if self.own is not None else self.held
+        if had is None and self.total is not None and self.free is not None:
+            had = self.total - self.free
+        return None if had is None or self.tried is None else had + self.tried
+
+
+def out_of_memory(failure: Failure, short: Shortage, smaller: str = "lower the batch size") -> Diagnosis:
+    """The shortage in words; `smaller` is what the program can do to need less."""
+    return Diagnosis(f"out of GPU memory{_numbers(short)}", _fix(failure, short, smaller))
+
+
+def _numbers(short: Shortage) -> str:
+    total = "" if short.total is None else f" of {_size(short.total)}"
+    free = "" if short.free is None else f" with {_size(short.free)} free{total}"
+    told = ("" if short.tried is None else f"tried {_size(short.tried)}") + free
+    if short.others is not None and short.others >= _OTHERS_MIB:
+        told += f", {_size(short.others)} of it in use by other processes"
+    return f": {told.strip()}" if told else ""
+
+
+def _fix(failure: Failure, short: Shortage, smaller: str) -> str:
+    tried, need, total = short.tried, short.need, short.total or failure.device_memory_mib
+    if tried is not None and tried > _LARGEST_GPU_MIB:
+        return f"no GPU has so much: {smaller}, or look for a wrong size"
+    if tried is not None and short.unused is not None and short.unused >= max(tried, _PIECES * (total or 0)):
+        return f"it has {_size(short.unused)} in pieces that it does not use: --env {_IN_ONE_PIECE}"
+    others = short.others is not None and short.others >= _OTHERS_MIB
+    if others and not failure.shared and need is not None and total is not None and need <= total:
+        return f"`corral devices` names who else is on it; or {smaller}"
+    if need is None:
+        return f"{smaller}, or ask for more{_more(failure)}"
+    gib = math.ceil(need * _MARGIN / 1024)
+    if failure.shared:
+        return f"ask for --gpu-mem {gib}G or {smaller}"
+    if total is not None:
+        gib = max(gib, int(total / 1024) + 1)
+    return f"ask for --min-memory {gib}G or {smaller}"
+
+
+_IN_ONE_PIECE = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
+
+
+def _more(failure: Failure) -> str:
+    if failure.shared:
+        granted = "" if failure.memory_mib is None else f" than its {format_memory(failure.memory_mib)}"
+        return f"{granted} by --gpu-mem"
+    known = failure.device_memory_mib
+    return " by --min-memory" if known is None else f" than the {format_memory(known)} of this GPU by --min-memory"
+
+
+def _size(mib: float) -> str:
+    return format_memory(round(mib)) if mib >= 1 or mib == 0 else "less than 1M"
+
+
+def _mib(text: str | None) -> float | None:
+    if text is None:
+        return None
+    number = text.rstrip("BKMGTibytes ")
+    return float(number) * _UNITS_MIB[text[len(number) :].strip()]
+
+
+def _found(pattern: str, text: str) -> float | None:
+    match = re.search(pattern, text)
+    return None if match is None else _mib(match[1])
+
+
+def _torch(match: re.Match[str], case: Case) -> Diagnosis:
+    """PyTorch since 2.1 tells what the process has in all, older ones what PyTorch has reserved or cached of it."""
+    text = match.string
+    reserved = _found(_SIZE + r" (?:reserved in total by PyTorch|cached)", text)
+    allocated = _found(_SIZE + r" already allocated", text)
+    unused = _found(_SIZE + r" is reserved by PyTorch but unallocated", text)
+    if unused is None and reserved is not None and allocated is not None:
+        unused = reserved - allocated
+    short = Shortage(
+        tried=_mib(match[1]),
+        free=_found(r"of which " + _SIZE + r" is free", text) or _found(_SIZE + r" free[;)]", text),
+        total=_found(r"total capac\w{0,2}ty of " + _SIZE, text) or _found(_SIZE + r" total capacity", text),
+        own=_found(r"this process has " + _SIZE + r" memory in use", text),
+        held=reserved,
+        unused=unused,
+    )
+    return out_of_memory(case.failure, short)
+
+
+def _paddle(match: re.Match[str], case: Case) -> Diagnosis:
+    free, held = _mib(match[3]), _mib(match[2])
+    total = case.failure.device_memory_mib
+    short = Shortage(tried=_mib(match[1]), free=free, total=total, held=held)
+    told = out_of_memory(case.failure, short)
+    if case.failure.shared:
+        # Its growing pools clash with a limit on memory: the accelerator suite's handbook of vGPU failures.
+        return Diagnosis(told.what, f"--env FLAGS_allocator_strategy=naive_best_fit, then {told.fix}")
+    return told
+
+
+def _xla(match: re.Match[str], case: Case) -> Diagnosis:
+    failure = case.failure
+    told = out_of_memory(failure, Shortage(tried=int(match[1]) / 2**20, total=failure.device_memory_mib))
+    part, whole = failure.memory_mib, failure.device_memory_mib
+    if failure.shared and part and whole:
+        fraction = math.floor(90 * part / whole) / 100
+        fix = f"JAX takes 75% of a GPU at its start: --env XLA_PYTHON_CLIENT_MEM_FRACTION={fraction:.2f}"
+        return Diagnosis(told.what, f"{fix}; then {told.fix}")
+    return told
+
+
+def _tensor(match: re.Match[str], case: Case) -> Diagnosis | None:
+    if "GPU" not in match.string:
+        return None
+    elements = math.prod(int(length) for length in match[1].split(",") if length)
+    tried = elements * _TYPE_BYTES.get(match[2], 4) / 2**20
+    return out_of_memory(case.failure, Shortage(tried=min(tried, 2.0 * _LARGEST_GPU_MIB)))
+
+
+def _in_bytes(match: re.Match[str], case: Case) -> Diagnosis:
+    return out_of_memory(case.failure, Shortage(tried=int(match[1].replace(",", "")) / 2**20))
+
+
+def _in_mib(match: re.Match[str], case: Case) -> Diagnosis:
+    return out_of_memory(case.failure, Shortage(tried=float(match[1])), "offload fewer layers")
+
+
+def _no_numbers(_match: re.Match[str], case: Case) -> Diagnosis:
+    return out_of_memory(case.failure, Shortage(total=None))
+
+
+def _cublas(_match: re.Match[str], case: Case) -> Diagnosis:
+    told = out_of_memory(case.failure, Shortage())
+    return Diagnosis("cuBLAS found no GPU memory to begin with, so the GPU is full", told.fix)
+
+
+_TENSOR = r"OOM when allocating tensor with shape\[([\d,]{1,80})\] and type (\w{1,20}) on "
+
+RULES: tuple[Rule, ...] = (
+    rule(r"(?:CUDA|HIP) out of memory\. Tried to allocate " + _SIZE, _torch),
+    rule(
+        r"Out of memory error on GPU \d{1,3}\. Cannot allocate " + _SIZE + r" memory on GPU \d{1,3}, "
+        r"(?:" + _SIZE + r" memory has been allocated and )?available memory is only " + _SIZE + r"\.",
+        _paddle,
+        bare=True,
+    ),
+    rule(
+        r"(?:RESOURCE_EXHAUSTED|Resource exhausted): Out of memory (?:while trying to allocate|allocating) (\d{1,15}) "
+        r"bytes",
+        _xla,
+    ),
+    rule(r"(?:\{\{[^}]{1,200}\}\} ?)?" + _TENSOR, _tensor),
+    rule(r" {0,8}\(\d\) (?:RESOURCE_EXHAUSTED|Resource exhausted): {1,2}" + _TENSOR, _tensor, bare=True),
+    rule(r"Out of memory allocating ([\d,]{1,20}) bytes \(allocated so far: ", _in_bytes),
+    rule(
+        r"[\w:]{1,80}: allocating (\d{1,9}\.\d\d) MiB on device \d{1,3}: cudaMalloc failed: out of memory",
+        _in_mib,
+        bare=True,
+    ),
+    rule(
+        r"failed to allocate [\d.]{1,12}[KMGT]? \((\d{1,15}) bytes\) from device: CUDA_ERROR_OUT_OF_MEMORY",
+        _in_bytes,
+        consequence=True,  # TensorFlow then tries less
+    ),
+    rule(r".{0,160}(?:CUDA error: out of memory|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation)", _no_numbers),
+    rule(r".{0,60}CUBLAS_STATUS_ALLOC_FAILED", _cublas),
+)

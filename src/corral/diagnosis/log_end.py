@@ -1,0 +1,97 @@
+r"""The end of a log as lines, each with the marks by which an error is told from text that a program merely prints.
+
+A log is its job's to write: any bytes, lines of any length, control characters. It is cut to a fixed size first, and
+every pattern here is anchored and bounded, so that the time is linear in that size.
+"""
+
+import re
+from dataclasses import dataclass
+
+TAIL_BYTES = 64 * 1024
+"""So much of the end of a log is read."""
+
+MAX_LINES = 400
+_LINE_LIMIT = 1000
+_MOST_PREFIXES = 6
+_MOST_EXCEPTIONS = 3
+
+_OWN_LINE = "corral: "
+_ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]{0,20}[A-Za-z]|[()][A-Z0-9]|[=>78])")
+
+_PREFIXES = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"\[(?:rank)?\d{1,6}\]: ?",  # torchrun: [rank0]:
+        r"\[\d{1,6},\d{1,6}\]<std(?:out|err)>: ?",  # mpirun --tag-output
+        r"\([\w .:-]{1,60} ?pid=\d{1,10}(?:, ip=[\d.]{1,20})?\) ?",  # Ray and vLLM: (EngineCore_DP0 pid=6940)
+        r"\d\d-\d\d \d\d:\d\d:\d\d \[[\w./]{1,80}:\d{1,6}\] ?",  # vLLM, after ERROR
+        r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?Z?\]?:? ",
+    )
+)
+_ERROR_PREFIXES = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"(?:ERROR|CRITICAL|FATAL)(?::[\w.]{1,80}:|:? {1,8})",  # the standard library's logging
+        r"[EF](?:\d{4} \d\d:\d\d:\d\d\.\d{1,9} {1,8}\d{1,10})? [\w./\\:-]{1,200}:\d{1,6}\] ",  # glog, TensorFlow
+        r"\[[EF](?:\d{3,4} \d\d:\d\d:\d\d\.\d{1,9})? [\w./]{1,80}:\d{1,6}\] (?:\[[\w ()]{1,80}\] )?",  # PyTorch's c10d
+        r" {0,4}what\(\):  ?",  # an uncaught C++ exception
+        r"[\w.-]{1,80}:\d{1,10}:\d{1,10} \[\d{1,4}\] (?:[\w./]{1,80}:\d{1,6} )?NCCL WARN ",
+    )
+)
+_EXCEPTION = re.compile(
+    r"(?:[A-Za-z_]\w{0,60}\.){0,10}[A-Za-z_]\w{0,60}(?:Error|Exception|Interrupt|Exit)(?:\(\w{1,60}\))?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line without what loggers and launchers put before it.
+
+    Attributes:
+        exceptions: names of the Python exceptions that the line begins with, without their modules.
+        error: whether it is marked as an error: by such a name, or by the logger that wrote it.
+    """
+
+    text: str
+    exceptions: tuple[str, ...] = ()
+    error: bool = False
+
+
+def lines_of(log_end: bytes) -> list[LogLine]:
+    """The last lines of a log, printable, each cut to a fixed length; those that Corral wrote are left out."""
+    cut = log_end[-TAIL_BYTES:]
+    if len(log_end) > TAIL_BYTES:
+        cut = cut[cut.find(b"\n") + 1 :]
+    text = cut.decode(errors="replace").replace("\r", "\n")
+    found = [line for line in text.split("\n") if line.strip() and not line.startswith(_OWN_LINE)]
+    return [_read(_clean(line)) for line in found[-MAX_LINES:]]
+
+
+def _clean(line: str) -> str:
+    line = _ESCAPES.sub("", line[:_LINE_LIMIT]).replace("\t", " ")
+    return line if line.isprintable() else "".join(character for character in line if character.isprintable())
+
+
+def _read(line: str) -> LogLine:
+    error = False
+    for _ in range(_MOST_PREFIXES):
+        if match := _first_match(_PREFIXES, line):
+            line = line[match.end() :]
+        elif match := _first_match(_ERROR_PREFIXES, line):
+            line, error = line[match.end() :], True
+        else:
+            break
+    exceptions = []
+    for _ in range(_MOST_EXCEPTIONS):
+        name, colon, rest = line.partition(":")
+        if not _EXCEPTION.fullmatch(name):
+            break
+        exceptions.append(name.rpartition(".")[2])
+        line = rest.lstrip()
+        if not colon:
+            break
+    return LogLine(line, tuple(exceptions), error or bool(exceptions))
+
+
+def _first_match(patterns: tuple[re.Pattern[str], ...], line: str) -> re.Match[str] | None:
+    return next((match for pattern in patterns if (match := pattern.match(line))), None)

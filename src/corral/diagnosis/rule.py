@@ -1,0 +1,67 @@
+"""One rule: a pattern that the text of an error begins with, and what is to be said then."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from corral.diagnosis.failure import Diagnosis, Failure
+from corral.diagnosis.log_end import LogLine
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What a rule may look at: the failure, and the lines of the log's end."""
+
+    failure: Failure
+    lines: Sequence[LogLine]
+
+
+Says = Callable[[re.Match[str], Case], Diagnosis | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule for one kind of error.
+
+    Attributes:
+        pattern: matched from the beginning of a line's text; anchored and bounded, for the text is the job's.
+        says: the diagnosis, None where the match does not suffice for one.
+        bare: the line needs no mark of an error, for its wording is nobody else's.
+        consequence: such an error mostly follows from another, which is looked for before it in the log.
+        exit_codes: the job must have ended with one of these; () is any.
+        exception: the name that the error must have; "" is any.
+    """
+
+    pattern: re.Pattern[str]
+    says: Says
+    bare: bool = False
+    consequence: bool = False
+    exit_codes: tuple[int, ...] = ()
+    exception: str = ""
+
+    def applies(self, line: LogLine, case: Case) -> Diagnosis | None:
+        """What the rule says of the line, None where it is of another kind."""
+        if not (line.error or self.bare) or (self.exit_codes and case.failure.exit_code not in self.exit_codes):
+            return None
+        if self.exception and self.exception not in line.exceptions:
+            return None
+        match = self.pattern.match(line.text)
+        return None if match is None else self.says(match, case)
+
+
+def rule(
+    pattern: str,
+    says: Says,
+    *,
+    bare: bool = False,
+    consequence: bool = False,
+    exit_codes: tuple[int, ...] = (),
+    exception: str = "",
+) -> Rule:
+    """A rule of a pattern in the words of `re`."""
+    return Rule(re.compile(pattern), says, bare, consequence, exit_codes, exception)
+
+
+def always(what: str, fix: str) -> Says:
+    """The same sentence for each match."""
+    return lambda _match, _case: Diagnosis(what, fix)

@@ -1,0 +1,164 @@
+"""What programs really print when they fail is understood; what they merely print is not taken for it."""
+
+import time
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corral.diagnosis.diagnose import RULES, diagnose
+from corral.diagnosis.failure import Failure
+from corral.diagnosis.log_end import MAX_LINES, TAIL_BYTES, lines_of
+from corral.diagnosis.rule import Case
+from tests.diagnosis.recorded import RECORDED, Recorded
+
+FAILED = Failure(exit_code=1)
+OOM = RECORDED[0].log
+UNKNOWN = "Traceback (most recent call last):\n  File \"train.py\", line 9, in <module>\nKeyError: 'loss'\n"
+CHAINED = "\nDuring handling of the above exception, another exception occurred:\n\n"
+
+
+def said(log: str | bytes, failure: Failure = FAILED) -> str | None:
+    found = diagnose(failure, log if isinstance(log, bytes) else log.encode())
+    return None if found is None else found.line
+
+
+@pytest.mark.parametrize("recorded", RECORDED, ids=lambda recorded: recorded.source)
+def test_a_recorded_message_gets_its_line(recorded: Recorded) -> None:
+    failure = replace(FAILED, **recorded.had)
+    assert said(f"epoch 3\n{recorded.log}\n", failure) == recorded.line
+
+
+@pytest.mark.parametrize("recorded", RECORDED, ids=lambda recorded: recorded.source)
+def test_a_job_that_ended_well_has_nothing_to_diagnose(recorded: Recorded) -> None:
+    assert said(recorded.log, replace(FAILED, **{**recorded.had, "exit_code": 0})) is None
+
+
+@pytest.mark.parametrize("recorded", RECORDED, ids=lambda recorded: recorded.source)
+def test_the_same_words_within_a_sentence_are_not_an_error(recorded: Recorded) -> None:
+    chat = "".join(f"the model answers: {line.strip()}\n" for line in recorded.log.splitlines())
+    assert said(chat, replace(FAILED, **recorded.had)) is None
+
+
+def test_an_error_of_another_kind_after_it_means_that_the_job_got_over_it() -> None:
+    assert said(f"{OOM}\nretrying with batch size 8\n{UNKNOWN}") is None
+
+
+def test_an_error_that_led_to_another_is_the_one_that_counts() -> None:
+    assert said(f"{OOM}\n{CHAINED}{UNKNOWN}") == said(OOM)
+
+
+def test_what_fails_while_python_ends_hides_nothing() -> None:
+    ending = (
+        "Exception ignored in: <function Pool.__del__ at 0x7f>\nTraceback (most recent call last):\nTypeError: no\n"
+    )
+    assert said(f"{OOM}\n{ending}") == said(OOM)
+
+
+def test_the_last_of_two_known_errors_counts() -> None:
+    assert said(f"{OOM}\nModuleNotFoundError: No module named 'apex'\n") == said(
+        "ModuleNotFoundError: No module named 'apex'\n"
+    )
+
+
+def test_launchers_that_tell_of_the_error_hide_nothing() -> None:
+    launcher = (
+        "[2024-03-18 17:38:50,208] torch.distributed.elastic.multiprocessing.api: [ERROR] failed (exitcode: 1)\n"
+        "Traceback (most recent call last):\n"
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+        "============\ntrain.py FAILED\nFailures:\n  <NO_OTHER_FAILURES>\n"
+    )
+    assert said(f"[rank1]: {OOM}\n{launcher}") == said(OOM)
+
+
+def test_the_rank_that_failed_goes_before_those_that_lost_it() -> None:
+    lost = (
+        "[rank0]: torch.distributed.DistBackendError: NCCL error in: /pytorch/ProcessGroupNCCL.cpp:1333, remote "
+        "process exited or there was a network error, NCCL version 2.18.6\n"
+    )
+    assert said(f"{lost}[rank3]: {OOM}\n{lost}") == said(OOM)
+
+
+def test_a_warning_is_no_error() -> None:
+    assert said(f"WARNING: {OOM}\nW tensorflow/x.cc:64] Could not load dynamic library 'libcudart.so.11.0'\n") is None
+
+
+def test_an_unknown_failure_has_no_diagnosis() -> None:
+    assert said(UNKNOWN) is None
+    assert said("") is None
+
+
+def test_a_command_that_was_not_found_in_passing_is_not_why_the_job_failed() -> None:
+    assert said("train.sh: line 2: module: command not found\n", replace(FAILED, exit_code=3)) is None
+
+
+def test_what_the_kernel_did_is_surer_than_the_log() -> None:
+    reason = "the kernel killed 2 processes of it for memory: the job may have 4096 MiB (--host-memory)"
+    assert said(OOM, replace(FAILED, exit_code=137, signal=9, reason=reason)) == (
+        "out of host memory: the kernel ended it at its 4G; "
+        "--host-memory 8G, or hold less at once (fewer loader workers, smaller batches)"
+    )
+
+
+def test_sigkill_from_elsewhere_is_told_with_what_it_mostly_is() -> None:
+    told = said("epoch 3\n", replace(FAILED, exit_code=137, signal=9))
+    assert told is not None
+    assert told.startswith("something other than Corral killed it (SIGKILL), most often the kernel")
+
+
+def test_a_kill_that_has_its_reason_gets_no_guess() -> None:
+    assert said("epoch 3\n", replace(FAILED, exit_code=137, signal=9, reason="cancelled by ann")) is None
+
+
+def test_the_numbers_in_the_example_of_the_handbook() -> None:
+    log = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of 24.00 "
+    log += "GiB of which 1.10 GiB is free. Including non-PyTorch memory, this process has 22.90 GiB memory in use."
+    assert said(log, replace(FAILED, devices=1, share_milli=500)) == (
+        "out of GPU memory: tried 2.5G with 1.1G free of 24G; ask for --gpu-mem 28G or lower the batch size"
+    )
+
+
+def test_lines_of_corral_itself_are_not_the_jobs() -> None:
+    assert said("corral: ModuleNotFoundError: No module named 'x'\n") is None
+
+
+def test_colours_and_progress_bars_are_looked_through() -> None:
+    assert said(f"\x1b[31m{OOM}\x1b[0m\n") == said(OOM)
+    assert said(f" 10%|# | 1/10\r 20%|## | 2/10\r{OOM}\r\n") == said(OOM)
+
+
+def test_an_error_is_found_at_the_end_of_a_long_log_and_not_far_before_it() -> None:
+    chatter = "epoch 3 loss 0.25\n"
+    assert said(chatter * 100_000 + OOM) == said(OOM)
+    assert said(OOM + "\n" + chatter * MAX_LINES) is None
+
+
+@given(st.binary(max_size=300), st.sampled_from([r.log.encode() for r in RECORDED]), st.binary(max_size=300))
+def test_any_bytes_give_one_printable_line_or_none(before: bytes, log: bytes, after: bytes) -> None:
+    told = said(before + log + after)
+    assert told is None or (told.isprintable() and len(told) < 600)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "x", ":", " ", "[0]: ", "a.", "Error: ", "CUDA error", "(((", "\x1b[", "[rank0]:", "NCCL error in: a", "ERROR ",
+        "OOM when allocating tensor with shape[9,", "'", "{{a", "1.", "lib.so.1", "RuntimeError: CUDA error: ", "\xff",
+    ],
+)  # fmt: skip
+def test_no_log_takes_long(unit: str) -> None:
+    for log in (unit * TAIL_BYTES, (unit * (900 // len(unit)) + "\n") * 200, f"RuntimeError: {unit * 300}\n" * 200):
+        before = time.process_time()
+        said(log[: 2 * TAIL_BYTES])
+        assert time.process_time() - before < 0.5
+
+
+def test_every_rule_is_reached_by_some_recorded_message() -> None:
+    cases = [Case(replace(FAILED, **r.had), lines_of(r.log.encode())) for r in RECORDED]
+    dead = [
+        rule.pattern.pattern
+        for rule in RULES
+        if not any(rule.applies(line, case) is not None for case in cases for line in case.lines)
+    ]
+    assert dead == []
