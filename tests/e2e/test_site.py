@@ -45,7 +45,7 @@ def test_a_job_in_a_queue_waits_for_its_quota_and_the_server_can_be_told_a_large
     first = site.submit("--queue", "night", "--", "sleep", "60")
     second = site.submit("--queue", "night", "--", "sleep", "60")
     site.until_phase(first, "RUNNING")
-    site.until(lambda: "queue night holds 1 of at most 1" in site.ok("why", second))
+    site.until(lambda: "queue night uses 1 of at most 1" in site.ok("why", second))
     assert site.json("ps", "--start", "--json")[0]["expected_start"] is not None
     assert "the settings were reloaded" in reloaded(site, SETTINGS.replace("quota: {gpus: 1}", "quota: {gpus: 2}"))
     site.until_phase(second, "RUNNING")

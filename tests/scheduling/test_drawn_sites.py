@@ -191,7 +191,7 @@ class Demands:
         nothing_is_handed_out_twice(then)
         gangs_start_whole(view, plan)
         quotas_hold_but_for_loans(then, plan)
-        assert self._planner.like(view).plan(now) == plan, "a cold planner plans the same"
+        assert self._planner.with_view(view).plan(now) == plan, "a cold planner plans the same"
         held = [one.job_id for one in plan.holds if one.reason is WaitReason.RESOURCES]
         before = [*(start.job_id for start in plan.starts), *(one for one in held if one not in self._ended_for)]
         urgent = min((view.jobs[one].spec.priority for one in before), default=inf)
@@ -233,7 +233,7 @@ def test_with_exact_limits_and_no_newcomers_every_foretold_start_is_the_start(da
             told.update(
                 {
                     job_id: one.start_at
-                    for job_id, one in expected_starts(view, now, waiting, planner=planner.like).items()
+                    for job_id, one in expected_starts(view, now, waiting, planner=planner.with_view).items()
                 }
             )
 

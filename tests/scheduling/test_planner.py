@@ -265,7 +265,7 @@ def trouble(device: Device, value: int) -> ConditionObserved:
 
 
 def check(world: World, plan: Plan, now: float) -> None:
-    cold = world.planner.like(world.view).plan(now)
+    cold = world.planner.with_view(world.view).plan(now)
     assert cold == plan, "a warm planner plans as a cold one that takes devices to be worth the same"
     assert world.planner.plan(now) == plan, "planning changes nothing"
     after = world.view
@@ -326,6 +326,6 @@ def test_a_planner_that_hears_of_new_queues_plans_as_one_that_begins_with_them()
     cold = Planner(view.advance([arranged]))
     assert warm.plan(T0) == cold.plan(T0)
     assert {hold.job_id: hold.detail for hold in warm.plan(T0).holds} == {
-        "2": "user alice holds 3 of at most 3 GPUs and this job asks for 4 more",
-        "3": "user alice holds 3 of at most 3 GPUs and this job asks for 1 more",
+        "2": "user alice uses 3 of at most 3 GPUs, and this job asks for 4 more",
+        "3": "user alice uses 3 of at most 3 GPUs, and this job asks for 1 more",
     }

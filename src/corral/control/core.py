@@ -134,7 +134,7 @@ class ControlCore:
         """The planner that decides. It expects the like of what has come: prices are learned again from the ledger."""
         planner = self._planner_of(view)
         recent = self._ledger.jobs(JobQuery(limit=RECALLED_JOBS))
-        planner.recall(job.spec.request for job in reversed(recent) if job.spec.kind is JobKind.RUN)
+        planner.observe_requests(job.spec.request for job in reversed(recent) if job.spec.kind is JobKind.RUN)
         return planner
 
     def _planner_of(self, view: View) -> Planner:

@@ -1,4 +1,4 @@
-"""One decision: who starts where, and why everybody else waits."""
+"""One scheduling cycle: which jobs start where, which are evicted for them, and why the others wait."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -22,28 +22,30 @@ from corral.scheduling.state.draft import HOST_CAUSES, BlockedJob, Choose, Draft
 from corral.scheduling.state.timeline import SAME_MOMENT_S, Timeline
 
 LOOK_LIMIT = 500
-"""A cycle looks at so many groups of alike jobs that cannot start, so that its time has a bound."""
+"""The most groups of similar jobs that cannot start which a cycle looks at, so that its time is bounded."""
 
 START_LIMIT = 256
-"""A cycle starts so many jobs; the next one goes on."""
+"""The most jobs that a cycle starts; the next cycle continues."""
 
 
-Shape = tuple[Request, tuple[tuple[str, float], ...], tuple[str, ...]]
-"""What decides whether a job fits into what is free: its request, its speeds, the pools shut to it."""
+_FitKey = tuple[Request, tuple[tuple[str, float], ...], tuple[str, ...]]
+"""What decides whether a job fits into what is free: its request, its speeds, and the pools closed to it."""
 
 
 @dataclass(slots=True)
 class Cycle:
-    """One decision in the making.
+    """The state of one cycle while it decides.
 
     Attributes:
         jobs: every job that has not ended, by id.
-        policy_of: how each queue is served.
-        admission: who may start at all; follows what is started here.
-        ends_of: when who gives back what in a scope's name.
-        chooser: how a place is chosen by the scores that a policy ranks nodes by.
-        ends_soon: whether somebody is to give back at this moment, give or take a little.
-        timeline: what is free when; the draft goes by it as soon as the first job is promised something.
+        turns: in which order jobs are looked at.
+        policy_of: the policy of each queue.
+        admission: limits and quotas; counts what is started here.
+        ends_of: for a scope, the expected ends of its running jobs, each with what it then releases.
+        chooser: makes the function that chooses a placement by the scores of a policy.
+        ends_soon: whether a running job is expected to end at about this moment.
+        timeline: what is free when; the draft uses it as soon as a job is promised something.
+        evicted_for: the promises for which jobs are evicted in this cycle.
     """
 
     version: int
@@ -63,62 +65,64 @@ class Cycle:
     starts: list[Start] = field(default_factory=list)
     holds: list[Hold] = field(default_factory=list)
     reservations: list[Reserve] = field(default_factory=list)
-    cleared: list[Reserve] = field(default_factory=list)
+    evicted_for: list[Reserve] = field(default_factory=list)
     _promised: dict[str, tuple[Reserve, float]] = field(default_factory=dict)
     _renewed: set[str] = field(default_factory=set)
     _due: dict[str, Placement] = field(default_factory=dict)
-    _blocked: dict[str, str] = field(default_factory=dict)
-    _barred_in: set[str] = field(default_factory=set)
-    _full: dict[Shape, Misfit] = field(default_factory=dict)
-    _owed_places: dict[Shape, bool] = field(default_factory=dict)
-    _empty: Draft | None = None
+    _first_blocked: dict[str, str] = field(default_factory=dict)
+    _limited_queues: set[str] = field(default_factory=set)
+    _misfits: dict[_FitKey, Misfit] = field(default_factory=dict)
+    _fits_when_empty: dict[_FitKey, bool] = field(default_factory=dict)
+    _empty_draft: Draft | None = None
 
     def __post_init__(self) -> None:
         self.draft.timeline = self.timeline
 
     def decide(self) -> Plan:
-        """The plan. Jobs are taken in order; what is done for one that has no place is its queue's policy's to say."""
+        """The plan. Jobs are taken in order; what is done for one that does not fit depends on its queue's policy."""
         while (job_id := self.turns.head()) is not None:
             if len(self.starts) >= START_LIMIT or len(self.holds) >= LOOK_LIMIT:
                 break
             job = self.jobs[job_id]
-            hold = self._barred(job, due=self._give_quota(job_id)) or self._place(job)
+            hold = self._blocked_by_limit(job, due=self._release_due_quota(job_id)) or self._start_or_hold(job)
             if hold is None:
                 self.turns.head_started()
                 continue
             self.holds.append(hold)
-            self._next_after(job, hold)
+            self._pass_turn(job, hold)
         return Plan(
             self.version,
             tuple(self.starts),
             tuple(self.evictions),
-            holds=self._unrivalled_holds(),
+            holds=self._holds_with_turns(),
             reservations=tuple(self.reservations),
-            promises=tuple(one for one in self.reservations if one in self.cleared or self._keeps(one.job_id)),
-            complete=self.turns.head() is None and not self._reopened(),
+            promises=tuple(
+                one for one in self.reservations if one in self.evicted_for or self._keeps_every_promise(one.job_id)
+            ),
+            complete=self.turns.head() is None and not self._pool_reopened(),
         )
 
-    def _unrivalled_holds(self) -> tuple[Hold, ...]:
-        """The holds; the first of a queue keeps its turn only where no other queue waits that may come to go first."""
+    def _holds_with_turns(self) -> tuple[Hold, ...]:
+        """The holds, with `keeps_turn` only where no job of another queue may come to go first."""
         queues = {self.jobs[hold.job_id].spec.queue for hold in self.holds}.union(self.turns.waiting())
         rivals = {name for name in queues if self.policy_of[name].backfill is not Backfill.CONSERVATIVE}
         if len(rivals) < 2:
             return tuple(self.holds)
         return tuple(
-            replace(hold, keeps_turn=False) if hold.keeps_turn and not self._keeps(hold.job_id) else hold
+            replace(hold, keeps_turn=False) if hold.keeps_turn and not self._keeps_every_promise(hold.job_id) else hold
             for hold in self.holds
         )
 
-    def _reopened(self) -> bool:
-        """Whether a pool that lent nothing, because an owner waited who now starts, may lend again to others."""
+    def _pool_reopened(self) -> bool:
+        """Whether a pool may lend again, because its owner that waited starts in this cycle."""
         return any(start.job_id in self.preemption.pools.closing for start in self.starts)
 
-    def _next_after(self, job: Job, hold: Hold) -> None:
-        """Whose turn it is when this job has none: limits close its group, a lack of room what its policy says."""
+    def _pass_turn(self, job: Job, hold: Hold) -> None:
+        """Skip what need not be looked at behind a job that cannot start: a limit skips its group, else by policy."""
         policy = self.policy_of[job.spec.queue]
         if hold.misfit is None:
             self.turns.skip_group()
-        elif policy.strict and self._owed(self.preemption.pools.placement_request(job, inf)):
+        elif policy.strict and self._must_wait_for(self.preemption.pools.placement_request(job, inf)):
             self.turns.skip_queue(but=self._renewed)
         elif policy.backfill is Backfill.CONSERVATIVE:
             self.turns.skip_head()
@@ -127,29 +131,30 @@ class Cycle:
             if policy.backfill_order is BackfillOrder.SJF:
                 self.turns.shortest_first(job.spec.queue)
 
-    def _barred(self, job: Job, *, due: bool) -> Hold | None:
+    def _blocked_by_limit(self, job: Job, *, due: bool) -> Hold | None:
+        """The hold of a job that a limit or quota keeps from starting, None when none does; may reclaim lent quota."""
         run_s = self.context.estimate_s(job)
         barrier = self.admission.barrier(job, inf if run_s is None else self.context.now + run_s, due=due)
         if barrier is None:
             return None
-        self._barred_in.add(job.spec.queue)
+        self._limited_queues.add(job.spec.queue)
         if barrier.scope is not None:
             if barrier.scope != Scope("queue", job.spec.queue):
-                self._take_back_quota(job, inf if run_s is None else run_s)
+                self._reclaim_quota(job, inf if run_s is None else run_s)
             self.admission.keep(job, barrier, self.ends_of(barrier.scope), self.context.now)
         return Hold(job.id, barrier.reason, self.turns.position(), behind=barrier.behind, detail=barrier.detail)
 
-    def _place(self, job: Job) -> Hold | None:
-        """Start the job if it has a place; else do what keeps its turn, and say why it waits."""
+    def _start_or_hold(self, job: Job) -> Hold | None:
+        """Start the job if it fits; otherwise protect its turn as its policy says, and return why it waits."""
         policy = self.policy_of[job.spec.queue]
-        before = self._take_back(job.id)
+        before = self._withdraw_promise(job.id)
         run_s = self.context.estimate_s(job)
         duration_s = inf if run_s is None else run_s
         wanted = self._within_quotas(job, self.preemption.pools.placement_request(job, self.context.now + duration_s))
-        placement = self._full.get(_shape(wanted)) or self._choose(wanted, policy)
+        placement = self._misfits.get(_fit_key(wanted)) or self._choose(wanted, policy)
         if isinstance(placement, Misfit) and before is not None and self._is_due(wanted, before):
-            placement = before.placement  # a promise that is due goes before what was kept since for others
-        if isinstance(placement, Misfit) and self._break_promises(job):
+            placement = before.placement  # a promise that is due goes before what was set aside since for others
+        if isinstance(placement, Misfit) and self._withdraw_less_urgent(job):
             placement = self._choose(wanted, policy)
         if isinstance(placement, Placement):
             barrier = self.admission.exceeded_only_there(job, placement)
@@ -162,217 +167,221 @@ class Cycle:
             self.starts.append(Start(job.id, placement, policy.method, loan_milli))
             return None
         hold = self._hold(job, wanted, placement, policy)
-        if not self._owed(wanted):
+        if not self._must_wait_for(wanted):
             return hold
-        first = job.spec.queue not in self._blocked
-        self._blocked.setdefault(job.spec.queue, job.id)
-        if first and self._make_room(job, wanted, duration_s):
+        first = job.spec.queue not in self._first_blocked
+        self._first_blocked.setdefault(job.spec.queue, job.id)
+        if first and self._evict_for(job, wanted, duration_s):
             return hold
         if policy.backfill is Backfill.NONE:
-            self._keep(job, wanted, hold.misfit or placement, None)
+            self._set_aside(job, wanted, hold.misfit or placement, None)
         elif policy.backfill is Backfill.CONSERVATIVE or (policy.backfill is Backfill.EASY and first):
-            return self._promise(job, wanted, duration_s, hold, before)
+            return self._promise_start(job, wanted, duration_s, hold, before)
         elif policy.backfill is Backfill.EASY:
-            self._await(job, wanted, duration_s)
+            self._hold_for_imminent(job, wanted, duration_s)
         return hold
 
-    def _await(self, job: Job, wanted: PlacementRequest, duration_s: float) -> None:
-        """Keep free what the job gets within a moment, as others of the same moment give back.
+    def _hold_for_imminent(self, job: Job, wanted: PlacementRequest, duration_s: float) -> None:
+        """Promise the job what becomes free within SAME_MOMENT_S, if running jobs are expected to end now.
 
-        What ends at one time by the plan ends one after the other, and whoever looks in between must not take what was
-        to go to a job before it.
+        Jobs that are planned to end together in fact end one after another. A job that is looked at in between must not
+        take what was meant for a job ahead of it.
         """
         if not self.ends_soon():
             return
         before = self.context.now + SAME_MOMENT_S
-        reserve = promise(self.draft, self.timeline, job.id, wanted, duration_s, before=before)
-        if reserve is not None:
-            self._hold_free(reserve, duration_s)
+        promised = promise(self.draft, self.timeline, job.id, wanted, duration_s, before=before)
+        if promised is not None:
+            self._record_promise(promised, duration_s)
 
     def _within_quotas(self, job: Job, wanted: PlacementRequest) -> PlacementRequest:
         request = self.admission.request_within(job)
         return wanted if request is job.spec.request else replace(wanted, request=request)
 
-    def _make_room(self, job: Job, wanted: PlacementRequest, duration_s: float) -> bool:
-        """Whether the job has a place once others are gone, who are ended for it; that is its own from here on.
+    def _evict_for(self, job: Job, wanted: PlacementRequest, duration_s: float) -> bool:
+        """Evict others for the job, if that makes it fit; returns whether it does. At most once in a cycle.
 
-        Others are ended for one job in a cycle. The place is promised, so that whoever comes first when it is free
-        does not get it; and of the quotas, what the job will need is taken.
+        The place is promised to the job and counted to its quotas, so that no other job gets it meanwhile.
         """
         if self.evictions:
             return False
         found = self.preemption.make_room(self.draft, job, wanted, self.context.now)
         if found is None:
             return False
-        self._clear(job, found, duration_s)
+        self._evict(job, found, duration_s)
         self.admission.started(job, found.placement)
         return True
 
-    def _take_back_quota(self, job: Job, duration_s: float) -> None:
-        """End those who borrow what the job's queue has lent, where a limit that they share bars the job for it.
+    def _reclaim_quota(self, job: Job, duration_s: float) -> None:
+        """Evict jobs that borrow quota of the job's queue, where that quota keeps the job from starting.
 
-        The place is promised as in `_make_room`; the quota is kept for the job in any case.
+        The place is promised as in `_evict_for`. The caller sets the quota aside for the job in either case.
         """
         if self.evictions:
             return
         wanted = self.preemption.pools.placement_request(job, self.context.now + duration_s)
         before = self._promised.get(job.id)
-        self._take_back(job.id)
-        found = self.preemption.take_back(self.draft, job, wanted, self.context.now)
+        self._withdraw_promise(job.id)
+        found = self.preemption.reclaim(self.draft, job, wanted, self.context.now)
         if found is not None:
-            self._clear(job, found, duration_s)
+            self._evict(job, found, duration_s)
         elif before is not None:
-            self._hold_free(*before)
+            self._record_promise(*before)
 
-    def _clear(self, job: Job, found: EvictionPlan, duration_s: float) -> None:
+    def _evict(self, job: Job, found: EvictionPlan, duration_s: float) -> None:
         self.evictions += [Evict(one.job.id, job.id, why.words, why.rule, why.lender) for one, why in found.evicted]
-        reserve = Reserve(job.id, found.placement, self.context.now)
-        self._hold_free(reserve, duration_s)
-        self.reservations.append(reserve)
-        self.cleared.append(reserve)
+        promised = Reserve(job.id, found.placement, self.context.now)
+        self._record_promise(promised, duration_s)
+        self.reservations.append(promised)
+        self.evicted_for.append(promised)
 
-    def _owed(self, wanted: PlacementRequest) -> bool:
-        """Whether the job would have a place if nobody held anything.
+    def _must_wait_for(self, wanted: PlacementRequest) -> bool:
+        """Whether jobs behind may have to wait for this one: it would fit if nothing were allocated.
 
-        One that lives on what pools lend keeps nobody from starting: what is not lent it could wait for without end.
+        A job that fits only on devices which pools lend delays nobody: it could wait for these for ever.
         """
         if not wanted.closed_pools:
             return True
-        if _shape(wanted) not in self._owed_places:
+        if _fit_key(wanted) not in self._fits_when_empty:
             request = replace(wanted.request, avoid_jobs=())
-            self._empty = self._empty or self.draft.emptied()
-            placed = choose(self._empty, replace(wanted, request=request, until=inf))
-            self._owed_places[_shape(wanted)] = isinstance(placed, Placement)
-        return self._owed_places[_shape(wanted)]
+            self._empty_draft = self._empty_draft or self.draft.emptied()
+            placed = choose(self._empty_draft, replace(wanted, request=request, until=inf))
+            self._fits_when_empty[_fit_key(wanted)] = isinstance(placed, Placement)
+        return self._fits_when_empty[_fit_key(wanted)]
 
     def _choose(self, wanted: PlacementRequest, policy: Policy) -> Placement | Misfit:
         if policy.ranking:
             return self.chooser(policy.ranking)(self.draft, wanted)
         return choose(self.draft, wanted, policy.prefer)
 
-    def _promise(
+    def _promise_start(
         self, job: Job, wanted: PlacementRequest, duration_s: float, hold: Hold, before: Reserve | None
     ) -> Hold:
-        """Give the job a reservation, or keep the best node for it when nobody can tell when it will have room.
+        """Promise the job a start, or set the best node aside for it when its start cannot be predicted.
 
-        It is the one of before where that still stands and nothing sooner is found: a search that takes what looks
-        best for each member of a gang may miss it.
+        An earlier promise is kept if it is still possible and nothing sooner is found: the search is greedy for each
+        member of a gang, and may miss it.
         """
-        reserve = promise(self.draft, self.timeline, job.id, wanted, duration_s)
-        if before is not None and (reserve is None or reserve.start_at > before.start_at):
-            reserve = before if self._stands(wanted, before, duration_s) else reserve
+        promised = promise(self.draft, self.timeline, job.id, wanted, duration_s)
+        if before is not None and (promised is None or promised.start_at > before.start_at):
+            promised = before if self._still_possible(wanted, before, duration_s) else promised
         misfit = hold.misfit
-        if reserve is None:
+        if promised is None:
             if misfit is not None and not misfit.never:
                 gang = wanted.request.gang_size > 1
-                self._keep(job, wanted, misfit, None if gang or misfit.node is None else (misfit.node,))
+                self._set_aside(job, wanted, misfit, None if gang or misfit.node is None else (misfit.node,))
             return hold
-        self._hold_free(reserve, duration_s)
-        self.reservations.append(reserve)
-        keeps_turn = self._keeps(job.id) or self._comes_first(job)
-        return replace(hold, expected_start=reserve.start_at, keeps_turn=keeps_turn and not self.admission.limited(job))
+        self._record_promise(promised, duration_s)
+        self.reservations.append(promised)
+        keeps_turn = self._keeps_every_promise(job.id) or self._stays_first(job)
+        return replace(
+            hold, expected_start=promised.start_at, keeps_turn=keeps_turn and not self.admission.limited(job)
+        )
 
-    def _comes_first(self, job: Job) -> bool:
-        """Whether nobody of its queue can come to go before the job: ranks stay, and no limit bars one ahead of it."""
+    def _stays_first(self, job: Job) -> bool:
+        """Whether no job of its queue can come to go first: ranks do not change, and no limit blocks a job ahead."""
         queue = job.spec.queue
-        return self.policy_of[queue].order.settled and queue not in self._barred_in
+        return self.policy_of[queue].order.settled and queue not in self._limited_queues
 
     def renew_promises(self, promises: Mapping[str, Reserve]) -> None:
-        """Keep free what waiting jobs were promised for good before this cycle, while it is there.
+        """Keep the promises of earlier cycles, as long as their nodes and devices exist.
 
-        Of the quotas, too, what those need whose time has come: else whoever was ended for one could take it again.
+        What promises that are due need is counted to their quotas too: otherwise an evicted job could take it again.
         """
-        for job_id, reserve in sorted(promises.items()):
+        for job_id, promised in sorted(promises.items()):
             job = self.jobs.get(job_id)
             if job is None or job.phase is not Phase.PENDING or job.spec.queue not in self.policy_of:
                 continue
-            if ineligible(job, self.context.now) is None and self._is_here(reserve.placement):
+            if ineligible(job, self.context.now) is None and self._nodes_exist(promised.placement):
                 run_s = self.context.estimate_s(job)
-                late = reserve.start_at < self.context.now
-                kept = replace(reserve, start_at=self.context.now) if late else reserve
-                self._hold_free(kept, inf if run_s is None else run_s)
+                late = promised.start_at < self.context.now
+                kept = replace(promised, start_at=self.context.now) if late else promised
+                self._record_promise(kept, inf if run_s is None else run_s)
                 self._renewed.add(job_id)
-                if reserve.start_at <= self.context.now:
-                    self.admission.started(job, reserve.placement)
-                    self._due[job_id] = reserve.placement
+                if promised.start_at <= self.context.now:
+                    self.admission.started(job, promised.placement)
+                    self._due[job_id] = promised.placement
 
-    def _keeps(self, job_id: str) -> bool:
+    def _keeps_every_promise(self, job_id: str) -> bool:
         return self.policy_of[self.jobs[job_id].spec.queue].backfill is Backfill.CONSERVATIVE
 
-    def _is_here(self, placement: Placement) -> bool:
-        """Whether all its nodes and devices are in the cluster now."""
+    def _nodes_exist(self, placement: Placement) -> bool:
+        """Whether all nodes and devices of the placement are in the cluster now."""
         return all(
             member.node in self.draft.capacity.names and len(self.draft.slots_of(member)) == len(member.grants)
             for member in placement.members
         )
 
-    def _hold_free(self, reserve: Reserve, duration_s: float) -> None:
-        self._promised[reserve.job_id] = (reserve, duration_s)
-        for member in reserve.placement.members:
-            self.timeline.promise(member, reserve.start_at, reserve.start_at + duration_s)
+    def _record_promise(self, promised: Reserve, duration_s: float) -> None:
+        self._promised[promised.job_id] = (promised, duration_s)
+        for member in promised.placement.members:
+            self.timeline.promise(member, promised.start_at, promised.start_at + duration_s)
 
-    def _give_quota(self, job_id: str) -> bool:
-        """Whether the job's promise is due; what of the quotas was kept for it then is the job's to take."""
+    def _release_due_quota(self, job_id: str) -> bool:
+        """Whether the job's promise is due. If so, the quota that was counted for it is free for it to use."""
         placement = self._due.pop(job_id, None)
         if placement is not None:
             self.admission.started(self.jobs[job_id], placement, -1)
         return placement is not None
 
-    def _take_back(self, job_id: str) -> Reserve | None:
-        """What is promised to a job is free to the job itself, which may now get something sooner."""
-        self._give_quota(job_id)
+    def _withdraw_promise(self, job_id: str) -> Reserve | None:
+        """Withdraw the job's promise while it is looked at, as it may now start sooner; returns the promise."""
+        self._release_due_quota(job_id)
         self._renewed.discard(job_id)
-        reserve, duration_s = self._promised.pop(job_id, (None, 0.0))
-        if reserve is not None:
-            for member in reserve.placement.members:
-                self.timeline.withdraw(member, reserve.start_at, reserve.start_at + duration_s)
-        return reserve
+        promised, duration_s = self._promised.pop(job_id, (None, 0.0))
+        if promised is not None:
+            for member in promised.placement.members:
+                self.timeline.withdraw(member, promised.start_at, promised.start_at + duration_s)
+        return promised
 
-    def _break_promises(self, job: Job) -> bool:
-        """Whether promises had to be taken back from those whom the job might even end; they are promised anew."""
+    def _withdraw_less_urgent(self, job: Job) -> bool:
+        """Withdraw the promises of less urgent jobs, if the job's queue preempts; returns whether there were any.
+
+        The job could evict them anyway. They are promised another start when their turn comes.
+        """
         if not self.preemption.preempts(job.spec.queue):
             return False
-        made = {reserve.job_id for reserve in self.reservations}
+        made = {promised.job_id for promised in self.reservations}
         less_urgent = [
             one for one in self._promised if one not in made and self.jobs[one].spec.priority > job.spec.priority
         ]
         for job_id in less_urgent:
-            self._take_back(job_id)
+            self._withdraw_promise(job_id)
         return bool(less_urgent)
 
-    def _is_due(self, wanted: PlacementRequest, reserve: Reserve) -> bool:
-        """Whether the job is to start now, and nobody holds what it was promised."""
-        return reserve.start_at <= self.context.now and still_there(
-            self.draft, wanted, reserve.placement, self.draft.free
+    def _is_due(self, wanted: PlacementRequest, promised: Reserve) -> bool:
+        """Whether the promised start is now, and what was promised is free."""
+        return promised.start_at <= self.context.now and still_there(
+            self.draft, wanted, promised.placement, self.draft.free
         )
 
-    def _stands(self, wanted: PlacementRequest, reserve: Reserve, duration_s: float) -> bool:
-        """Whether what was promised is still there at its time."""
-        start, end = reserve.start_at, reserve.start_at + duration_s
-        return still_there(self.draft, wanted, reserve.placement, lambda name: self.timeline.window(name, start, end))
+    def _still_possible(self, wanted: PlacementRequest, promised: Reserve, duration_s: float) -> bool:
+        """Whether what was promised will still be free at its time."""
+        start, end = promised.start_at, promised.start_at + duration_s
+        return still_there(self.draft, wanted, promised.placement, lambda name: self.timeline.window(name, start, end))
 
-    def _keep(self, job: Job, wanted: PlacementRequest, misfit: Misfit, nodes: tuple[str, ...] | None) -> None:
+    def _set_aside(self, job: Job, wanted: PlacementRequest, misfit: Misfit, nodes: tuple[str, ...] | None) -> None:
         self.draft.set_aside(
             BlockedJob(job.id, job.spec.request, misfit.cause in HOST_CAUSES, nodes, wanted.closed_pools)
         )
 
     def _hold(self, job: Job, wanted: PlacementRequest, misfit: Misfit, policy: Policy) -> Hold:
-        """Why the job has no place: resources, or only what is promised to or kept for those ahead."""
+        """Why the job does not fit: too little is free, or what is free is promised to or set aside for jobs ahead."""
         position = self.turns.position()
-        free: Placement | Misfit | None = self._full.get(_shape(wanted))
+        free: Placement | Misfit | None = self._misfits.get(_fit_key(wanted))
         if free is None:
             free = misfit if self.draft.all_open else self._choose(wanted.ignoring_promises(), policy)
         if isinstance(free, Misfit):
-            # What is free only becomes less in a cycle: the next of this shape need not look again.
-            self._full[_shape(wanted)] = free
+            # Free capacity only shrinks in a cycle, so later jobs with this key need not be tried again.
+            self._misfits[_fit_key(wanted)] = free
             return Hold(job.id, WaitReason.RESOURCES, position, misfit=free)
         ahead = self.draft.set_aside_for(free)
         if ahead is not None:
             return Hold(job.id, WaitReason.PRIORITY, position, behind=ahead, misfit=misfit)
-        promised = (self._blocked.get(job.spec.queue), *self._blocked.values(), *self._promised)
+        promised = (self._first_blocked.get(job.spec.queue), *self._first_blocked.values(), *self._promised)
         behind = next((ahead for ahead in promised if ahead is not None), None)
         return Hold(job.id, WaitReason.RESERVATION, position, behind=behind, misfit=misfit)
 
 
-def _shape(wanted: PlacementRequest) -> Shape:
+def _fit_key(wanted: PlacementRequest) -> _FitKey:
     return wanted.request, wanted.speeds, wanted.closed_pools

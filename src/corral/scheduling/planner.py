@@ -1,4 +1,7 @@
-"""The state kept between cycles: advanced by deltas, asked for plans. A warm planner and a cold one plan the same."""
+"""The planner: keeps state between cycles, is advanced by deltas, and makes a plan for a given time.
+
+A planner that was advanced delta by delta makes the same plan as a new one over the same view.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -16,7 +19,7 @@ from corral.model.run_history import spent_since
 from corral.model.view import View, ViewDraft
 from corral.scheduling.cycle import Cycle
 from corral.scheduling.evicting.preemption import Preemption
-from corral.scheduling.evicting.time_slicing import TimeSlices, due
+from corral.scheduling.evicting.time_slicing import TimeSlices, quantum_expired
 from corral.scheduling.evicting.victims import Running
 from corral.scheduling.placing.worth.arrival_mix import ArrivalMix
 from corral.scheduling.policy import DEFAULT, POLICIES, Backfill, Policy, policy_of
@@ -36,18 +39,19 @@ if TYPE_CHECKING:
     from corral.scheduling.placing.worth.values import Prices
 
 A_MOMENT_S = 0.001
-"""So much later, no rounding of times can have it that the time has not come."""
+"""Added to a time after which something is allowed, so that rounding cannot make it too early."""
 
 _LIVE = frozenset({Phase.STARTING, Phase.RUNNING, Phase.STOPPING})
 
 
 class Planner:
-    """Plans over the view it was given and every delta since. Pure: no clock, no chance, no I/O. Not thread-safe.
+    """Makes plans over the view it was given and all deltas since. Pure: no clock, no randomness, no I/O.
 
-    `policy` serves the queues of which the view says nothing; the others are served by the policy they name.
-    `limits` are those of the view where they are left out. `scores` are what policies may rank nodes by, left out
-    those of `corral.scheduling.placing.packing`. `prices` are what another planner has learned: with them, equal
-    views are planned alike.
+    Not thread-safe.
+
+    `policy` is for queues that the view does not describe; the others name theirs, one of `policies`.
+    `limits` replaces the limits of the view. `scores` replaces `corral.scheduling.placing.packing.SCORES`, by which
+    policies rank nodes. `prices` are what another planner has learned; with them, equal views give equal plans.
     """
 
     def __init__(
@@ -71,21 +75,21 @@ class Planner:
         self._demands = Demands(self._capacity)
         self._memo = FitMemo()
         self._packers: dict[tuple[tuple[str, float], ...], Packer] = {}
-        self._settled = OrderContext(
+        self._settled_context = OrderContext(
             now=0.0,
             estimate_s=self._estimate_s,
             served_s=lambda job: self.view.served.get(job.id, 0.0),
             gpus=self._demands.gpus,
         )
-        self._line_up()
+        self._rebuild_queues()
 
     @property
     def view(self) -> View:
-        """The view as far as the planner has been told; good until the next delta."""
+        """The current view; valid until the next `advance`."""
         return self._source.view
 
-    def like(self, view: View) -> "Planner":
-        """Another planner, of another view, that plans as this one does."""
+    def with_view(self, view: View) -> "Planner":
+        """A new planner over another view, with the settings and prices of this one."""
         return Planner(
             view,
             policy=self._policy,
@@ -95,13 +99,13 @@ class Planner:
             prices=self.prices,
         )
 
-    def recall(self, requests: Iterable[Request]) -> None:
-        """Expect more of what arrived before this planner was made: the requests of earlier jobs, in their order."""
+    def observe_requests(self, requests: Iterable[Request]) -> None:
+        """Take in the requests of earlier jobs, oldest first, as a sample of what will arrive."""
         for request in requests:
             self._mix.observe(request)
 
     def advance(self, deltas: Iterable[Delta]) -> None:
-        """Take in what happened, in order."""
+        """Apply deltas, in order."""
         batch = tuple(deltas)
         self._source.apply(batch)
         for delta in batch:
@@ -118,10 +122,10 @@ class Planner:
                     self._follow(self.view.jobs[job_id])
         self._source.forget_ended()
         if any(isinstance(delta, SiteArranged) for delta in batch):
-            self._line_up()
+            self._rebuild_queues()
 
-    def _line_up(self) -> None:
-        """Put every job into its queue, and book what is held, by the queues that the view has now."""
+    def _rebuild_queues(self) -> None:
+        """Build the queues and the counts of what they use anew, from the jobs and queues of the view."""
         self._policy_of: dict[str, Policy] = {}
         self._waiting = WaitingJobs(self._ranking_of)
         self._books = Books(self.view.queues)
@@ -142,17 +146,17 @@ class Planner:
         )
         draft = Draft(self._capacity, self._memo)
         pools = self._pools(admission)
-        evictions = self._rotations(draft, context, admission, pools)
+        evictions = self._time_slice_evictions(draft, context, admission, pools)
         if evictions:
             return Plan(view.version, evictions=evictions, complete=False)
         preemption = Preemption(view, self._policy_of, admission, self._running, pools)
         holding = weighted_usage(admission, view.queues)
-        # A promise that is kept for good is not to be put off by a moment either.
+        # With conservative backfill, no start may be later than promised, not even by a moment.
         keeps_all = any(policy.backfill is Backfill.CONSERVATIVE for policy in self._policy_of.values())
         cycle = Cycle(
             version=view.version,
             jobs=view.jobs,
-            turns=Turns(self._waiting.lines, view.jobs, context, holding, preemption.may_go_first),
+            turns=Turns(self._waiting.queues, view.jobs, context, holding, preemption.may_go_first),
             context=context,
             policy_of=self._policy_of,
             admission=admission,
@@ -173,47 +177,47 @@ class Planner:
         cycle.renew_promises(view.promises)
         plan = cycle.decide()
         draft.timeline = None  # it reads the draft: knowing each other, both would outlive the plan until a collection
-        faults = self._faults()
+        faults = self._order_faults()
         return replace(plan, faults=faults) if faults else plan
 
     def _pools(self, admission: Admission) -> Pools:
-        """The pools, with those waiting jobs that may want theirs back: the first of each user and project."""
+        """The pools, and the waiting jobs for which they stop lending: the first of each queue, project and user."""
         if not any(pool.lends for pool in self.view.pools.values()):
             return Pools(self.view.pools)
         first: dict[tuple[str, str, str], Job] = {}
-        for queue in sorted(self._waiting.lines):
-            for _, job_id in self._waiting.lines[queue].everybody:
+        for queue in sorted(self._waiting.queues):
+            for _, job_id in self._waiting.queues[queue].places:
                 job = self.view.jobs[job_id]
                 if job.spec.request.devices:
                     first.setdefault((queue, job.spec.project, job.spec.user), job)
         return Pools(self.view.pools, [job for job in first.values() if admission.barrier(job, inf) is None])
 
     def position(self, job: Job, now: float) -> int:
-        """The place of a waiting job in its queue, from 1, among those that may start as soon as there is room."""
+        """The position of a waiting job in its queue, from 1, among the jobs that are eligible to start."""
         context = self._order_context(now, FairShare(self.view, now))
         self._waiting.wake(context)
-        line = self._waiting.line(job.spec.queue)
-        return line.place_of(job, self.view.jobs, context)
+        waiting_queue = self._waiting.queue_named(job.spec.queue)
+        return waiting_queue.place_of(job, self.view.jobs, context)
 
     def evictable_at(self, job: Job, since: float) -> tuple[float, ...]:
-        """When, by time alone, a job that was started then may come to be stopped for others (Unix seconds).
+        """The times (Unix seconds) from which a job started at `since` may be evicted, as far as these depend on time.
 
-        That is after its quantum, and once it is spared no longer where anybody might take its place.
+        These are the end of its quantum, and the end of its protected time where other jobs may evict at all.
         """
         policy = self._policy_of[job.spec.queue]
         moments = [] if policy.quantum_s is None else [since + policy.quantum_s]
-        if policy.spared_s and self._evicts():
+        if policy.spared_s and self._may_evict():
             moments.append(since + policy.spared_s)
         return tuple(moment + A_MOMENT_S for moment in moments)
 
-    def _evicts(self) -> bool:
-        """Whether there is a queue or a pool that may have jobs ended for its own."""
+    def _may_evict(self) -> bool:
+        """Whether any queue or pool may evict jobs."""
         queues, pools = self.view.queues.values(), self.view.pools.values()
         lend = any(queue.parent is not None and queue.quota.share_milli is not None for queue in queues)
         return lend or any(queue.preempts for queue in queues) or any(pool.lends for pool in pools)
 
     def _used_s_at(self, now: float) -> UsedSeconds:
-        """Counts GPU-seconds in a scope's name: those given back, to the hour, and those held at this moment."""
+        """A function that counts GPU-seconds used in a scope: by ended allocations, to the hour, and by current ones."""
 
         def used_s(scope: Scope, period_s: float) -> float:
             held_s = sum(
@@ -227,22 +231,22 @@ class Planner:
 
         return used_s
 
-    def _faults(self) -> tuple[str, ...]:
-        """Orders that raised or returned nonsense, and what is done instead."""
-        lines = sorted(self._waiting.lines.items())
+    def _order_faults(self) -> tuple[str, ...]:
+        """For each order that raised or returned an invalid rank, a sentence that says so and what is done instead."""
+        faults = {name: queue.ranking.fault for name, queue in sorted(self._waiting.queues.items())}
         return tuple(
-            f"queue {queue}: {line.ranking.fault}; it is served first come, first served until the server is restarted"
-            for queue, line in lines
-            if line.ranking.fault is not None
+            f"queue {name}: {fault}; it is served first come, first served until the server is restarted"
+            for name, fault in faults.items()
+            if fault is not None
         )
 
     def learn(self) -> bool:
-        """One bounded step of learning what to expect, between decisions; False when there is nothing to learn."""
+        """One bounded step of learning from arrivals, between decisions; False when there is nothing to learn."""
         return any(packer.learn() for packer in self._packers.values())
 
     @property
     def prices(self) -> "Prices | None":
-        """What free capacity is taken to be worth, None while nothing was placed by worth."""
+        """What free capacity is estimated to be worth; None while no policy has used it."""
         return next((packer.prices for packer in self._packers.values() if packer.prices is not None), self._prices)
 
     def _order_context(self, now: float, fair: FairShare) -> OrderContext:
@@ -252,17 +256,23 @@ class Planner:
     def _estimate_s(self, job: Job) -> float | None:
         return run_estimate_s(job, self.view.durations)
 
-    def _rotations(self, draft: Draft, context: OrderContext, admission: Admission, pools: Pools) -> tuple[Evict, ...]:
-        """Who had a quantum and makes room, queue by queue."""
+    def _time_slice_evictions(
+        self, draft: Draft, context: OrderContext, admission: Admission, pools: Pools
+    ) -> tuple[Evict, ...]:
+        """The jobs that are evicted because their quantum is over, queue by queue."""
         evictions: list[Evict] = []
-        for queue in sorted(self._waiting.lines):
-            line, policy = self._waiting.lines[queue], self._policy_of[queue]
-            if policy.quantum_s is not None and line.everybody:
-                had = due((one for one in self._running() if one.job.spec.queue == queue), policy, context.now)
-                if had:
-                    waiting = line.in_order(self.view.jobs, context)
-                    rotation = TimeSlices(draft, line.ranking, context, self.view.jobs, policy, admission, pools)
-                    evictions += rotation.evictions(waiting, had)
+        for queue in sorted(self._waiting.queues):
+            waiting_queue, policy = self._waiting.queues[queue], self._policy_of[queue]
+            if policy.quantum_s is not None and waiting_queue.places:
+                expired = quantum_expired(
+                    (one for one in self._running() if one.job.spec.queue == queue), policy, context.now
+                )
+                if expired:
+                    waiting = waiting_queue.in_order(self.view.jobs, context)
+                    time_slices = TimeSlices(
+                        draft, waiting_queue.ranking, context, self.view.jobs, policy, admission, pools
+                    )
+                    evictions += time_slices.evictions(waiting, expired)
         return tuple(evictions)
 
     def _running(self) -> list[Running]:
@@ -274,13 +284,13 @@ class Planner:
         ]
 
     def _served_s(self, job: Job, now: float) -> float:
-        """GPU-seconds that the job has had, in this run and before."""
+        """GPU-seconds that the job has had, in this attempt and earlier ones."""
         served_s = self.view.served.get(job.id, 0.0)
         allocation = self.view.allocations.get(job.allocation_id or "")
         return served_s if allocation is None else served_s + allocation.gpus * max(0.0, now - allocation.created_at)
 
     def _releases(self, draft: Draft, name: str, now: float) -> list[Release]:
-        """Who gives back what on the node, jobs of this very cycle included."""
+        """When each allocation on the node is expected to be released, the starts of this cycle included."""
         running = [
             Release(self._end(allocation, now), member)
             for allocation in self._capacity.allocations_on(name)
@@ -290,7 +300,7 @@ class Planner:
         return [*running, *draft.started.get(name, ())]
 
     def _ends_of(self, scope: Scope, now: float) -> list[tuple[float, Held]]:
-        """When each running job of the scope is expected to end, and what it gives back."""
+        """The expected end of each running job of the scope, with what it then no longer counts."""
         return [
             (self._end(one.allocation, now), self._demands.of(one.job, one.allocation.placement))
             for one in self._running()
@@ -298,7 +308,7 @@ class Planner:
         ]
 
     def _ends_soon(self, now: float) -> bool:
-        """Whether a running job is to end at this moment, or should just have, by its estimate."""
+        """Whether a running job is expected to end within SAME_MOMENT_S of now, before or after."""
         while self._ends and self._ends[0][0] < now + SAME_MOMENT_S:
             end, job_id = self._ends[0]
             estimated = self._estimated_end(self._live.get(job_id))
@@ -310,7 +320,7 @@ class Planner:
         return False
 
     def _estimated_end(self, job: Job | None) -> float | None:
-        """When a job that runs is to end, though it may be overdue; None where nobody knows."""
+        """When a running job should end by its estimate, which may be past; None if it has no estimate."""
         if job is None or job.phase is not Phase.RUNNING or job.started_at is None:
             return None
         run_s = self._estimate_s(job)
@@ -327,10 +337,10 @@ class Planner:
         return Ranking(policy.order, urgent_first=known is not None and known.preempts)
 
     def _chooser(self, ranking: tuple[tuple[str, float], ...]) -> Choose:
-        """How a place is chosen by these scores."""
+        """The function that chooses placements by these weighted scores."""
         packer = self._packers.get(ranking)
         if packer is None:
-            # The arrays it stands on take memory and time that a server without jobs need not spend.
+            # Loaded late: a server without jobs need not spend the memory and time that NumPy takes.
             from corral.scheduling.placing.packing import Packer
 
             packer = Packer(self._capacity, ranking, scores=self._scores, mix=self._mix, prices=self.prices)
@@ -338,7 +348,7 @@ class Planner:
         return packer.choose
 
     def _follow(self, job: Job) -> None:
-        self._waiting.follow(job, self._settled)
+        self._waiting.follow(job, self._settled_context)
         self._live.pop(job.id, None)
         live = job.phase in _LIVE
         if live:

@@ -1,4 +1,4 @@
-"""A policy is a named bundle: an order, a way to fill in behind a blocked job, a way to share time."""
+"""Policies: named combinations of an order, a kind of backfill, how nodes are ranked, and time slicing."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -11,11 +11,11 @@ from corral.scheduling.queueing.order import HOUR_S, ORDERS, PRIORITY, Order
 
 
 class Backfill(StrEnum):
-    """What may start behind a job that has no place.
+    """Which jobs may start behind a job that does not fit now.
 
-    NONE: nothing on devices that the job could use. EASY: what does not delay the first such job, which gets a
-    reservation. CONSERVATIVE: what delays none of them; each gets one. ANY: whatever fits, for policies that share
-    time and so let nobody starve.
+    NONE: none on devices that the blocked job could use. EASY: those that do not delay the first blocked job, which is
+    promised a start. CONSERVATIVE: those that delay no blocked job; each is promised a start. ANY: whatever fits, for
+    policies with time slicing, under which no job starves.
     """
 
     NONE = "none"
@@ -25,16 +25,17 @@ class Backfill(StrEnum):
 
 
 class BackfillOrder(StrEnum):
-    """Who is tried first for filling in: the next in the queue, or the shortest."""
+    """Which job is tried first for backfill: the next in the queue, or the shortest."""
 
     QUEUE = "queue"
     SJF = "sjf"
 
 
 class Prefer(StrEnum):
-    """Which of the nodes that fit, equal in speed: the fullest, the first by name, or where least worth is lost.
+    """Which node to take, of those that fit and are equal in speed.
 
-    CORRAL is the last: `corral.scheduling.placing.worth.values` says what free capacity is worth to expected jobs.
+    FULLEST: the one with the fewest suitable devices left. FIRST: the first by name. CORRAL: the one where the
+    placement costs expected jobs least, see `corral.scheduling.placing.worth.values`.
     """
 
     FULLEST = "fullest"
@@ -44,16 +45,15 @@ class Prefer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How one queue is served.
+    """How one queue is scheduled.
 
     Attributes:
-        weights: scores by name, each with its weight, by which the nodes that fit are ranked instead; the names are
-            those of `corral.scheduling.placing.packing.SCORES`. They say nothing of speeds.
-        quantum_s: a job that has run so long since it was last started may have to make room for one of lower rank;
-            None: jobs run to their end.
-        spared_s: no job is ended to make room before it has run so long.
-        strict: whoever has no place keeps everybody behind from starting, whatever they need, unless that is promised
-            to them, as what was cleared for them is.
+        weights: scores by name, each with its weight, by which nodes are ranked instead of by `prefer`; the names are
+            those of `corral.scheduling.placing.packing.SCORES`. They take no account of speeds.
+        quantum_s: a job may be evicted for one with a lower rank after running this long; None: jobs run to their end.
+        spared_s: no job is evicted before it has run this long.
+        strict: a job that does not fit keeps all jobs behind it from starting, whatever they need. Only jobs that were
+            promised a start, for example by evicting others, still start.
     """
 
     order: Order = PRIORITY
@@ -67,7 +67,7 @@ class Policy:
 
     @property
     def ranking(self) -> tuple[tuple[str, float], ...]:
-        """The scores that nodes are ranked by; () where `prefer` alone decides."""
+        """The scores by which nodes are ranked; () where `prefer` alone decides."""
         return self.weights or ((("corral", 1.0),) if self.prefer is Prefer.CORRAL else ())
 
     @property
@@ -80,7 +80,10 @@ SCORE_NAMES = (
     *("corral", "fragmentation", "best-fit", "pack", "spread", "availability", "least-loaded"),
     *("round-robin", "topology", "earlier-first"),
 )
-"""What `Policy.weights` may name. `corral.scheduling.placing.packing.SCORES` has them all, and loads arrays."""
+"""The names for `Policy.weights`, here so that settings can be checked without NumPy.
+
+`corral.scheduling.placing.packing.SCORES` has the scores themselves.
+"""
 
 DEFAULT = Policy()
 POLICIES: Mapping[str, Policy] = MappingProxyType(
@@ -93,28 +96,28 @@ POLICIES: Mapping[str, Policy] = MappingProxyType(
 
 
 def policy_named(name: str, policies: Mapping[str, Policy] = POLICIES) -> Policy:
-    """The policy of that name. Raises Refused, naming the nearest there is."""
+    """The policy of that name. Raises Refused, which names the most similar one, if there is none."""
     if name not in policies:
         raise Refused(f"there is no policy {name!r}; {nearest(name, policies)}", field="policy")
     return policies[name]
 
 
 def backfill_named(name: str) -> Backfill:
-    """What may start behind a job without a place, by name. Raises Refused, naming the nearest there is."""
+    """The kind of backfill of that name. Raises Refused, which names the most similar one, if there is none."""
     if name not in tuple(Backfill):
         raise Refused(f"there is no backfill {name!r}; {nearest(name, Backfill)}", field="backfill")
     return Backfill(name)
 
 
 def backfill_order_named(name: str) -> BackfillOrder:
-    """Who is tried first for filling in, by name. Raises Refused, naming the nearest there is."""
+    """The order of backfill of that name. Raises Refused, which names the most similar one, if there is none."""
     if name not in tuple(BackfillOrder):
         raise Refused(f"there is no backfill order {name!r}; {nearest(name, BackfillOrder)}", field="backfill_order")
     return BackfillOrder(name)
 
 
 def policy_of(queue: Queue, policies: Mapping[str, Policy] = POLICIES) -> Policy:
-    """How the queue is served: by the policy it names, but for what it says itself. Raises Refused as above."""
+    """The policy that the queue names, changed by the queue's own settings. Raises Refused as `policy_named` does."""
     policy = policy_named(queue.policy, policies)
     if queue.backfill is not None:
         policy = replace(policy, backfill=Backfill(queue.backfill))
@@ -122,10 +125,10 @@ def policy_of(queue: Queue, policies: Mapping[str, Policy] = POLICIES) -> Policy
 
 
 def placed_by(weights: tuple[tuple[str, float], ...], policies: Mapping[str, Policy]) -> Mapping[str, Policy]:
-    """The policies with places chosen by these scores."""
+    """The policies, all with nodes ranked by these weighted scores."""
     return {name: replace(policy, weights=weights) for name, policy in policies.items()}
 
 
 def with_site_orders(orders: Mapping[str, Order], policies: Mapping[str, Policy] = POLICIES) -> Mapping[str, Policy]:
-    """The policies and, by name, those of a site's own orders."""
+    """The policies, and one for each of a site's own orders, under the order's name."""
     return {**policies, **{name: replace(DEFAULT, order=order) for name, order in orders.items()}}

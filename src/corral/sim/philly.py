@@ -70,7 +70,7 @@ class Foretold:
             job_id = self._works[self._arrived].job.id
             self._arrived += 1
             if self._arrived % self._every == 0 and job_id not in started:
-                expected = expected_starts(self._planner.view, now, [job_id], planner=self._planner.like)
+                expected = expected_starts(self._planner.view, now, [job_id], planner=self._planner.with_view)
                 self._told[job_id] = expected[job_id]
 
     def report(self) -> dict[str, Any]:

@@ -169,7 +169,7 @@ def test_more_than_may_be_borrowed_is_not_started_and_says_so() -> None:
     assert [start.job_id for start in plan.starts] == ["1"]
     assert plan.holds[0].reason is WaitReason.LIMIT
     assert plan.holds[0].detail == (
-        "queue borrower holds 1 of at most 1 GPUs, with 0.5 to borrow now and this job asks for 1 more"
+        "queue borrower uses 1 of at most 1 GPUs, with 0.5 to borrow now, and this job asks for 1 more"
     )
 
 

@@ -334,7 +334,7 @@ def test_a_job_in_a_queue_whose_order_has_failed_is_told_so() -> None:
     planner = Planner(view, policies=policies)
     plan = planner.plan(T0)
     bad, good = (
-        explain(view, one, HoldIndex(plan, view).of(one), T0, plan=plan, planner=planner.like)
+        explain(view, one, HoldIndex(plan, view).of(one), T0, plan=plan, planner=planner.with_view)
         for one in (view.jobs["2"], view.jobs["3"])
     )
     assert bad.sentence.endswith(

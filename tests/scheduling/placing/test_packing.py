@@ -112,7 +112,7 @@ def test_what_arrived_before_a_planner_was_made_is_expected_by_it_too() -> None:
     requests = [job(number, share_milli=300).spec.request for number in range(100, 140)]
     seen, told = (Planner(view_of(observed(*NODES)), policy=CORRAL) for _ in range(2))
     seen.advance(submitted(*(job(number, share_milli=300, held=True) for number in range(100, 140))))
-    told.recall(requests)
+    told.observe_requests(requests)
     for planner in (seen, told):
         planner.advance(submitted(job(1, share_milli=300)))
         planner.plan(T0)

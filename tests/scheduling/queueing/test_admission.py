@@ -28,7 +28,7 @@ def why(plan: Plan, number: int) -> str | None:
 def test_a_user_holds_no_more_gpus_than_the_site_allows() -> None:
     plan = planned(View(), job(1, 3), job(2, 2), job(3, 2, user="bob"), limits=Limits(of_user=Quota(devices=4)))
     assert started_ids(plan) == ["1", "3"]
-    assert why(plan, 2) == "user alice holds 3 of at most 4 GPUs and this job asks for 2 more"
+    assert why(plan, 2) == "user alice uses 3 of at most 4 GPUs, and this job asks for 2 more"
 
 
 def test_a_cpu_job_is_not_kept_back_by_a_quota_of_gpus() -> None:
@@ -56,14 +56,14 @@ def test_a_quota_of_a_parent_queue_binds_all_below_it() -> None:
     )
     plan = planned(view, job(1, queue="day"), job(2, queue="night", share_milli=500), job(3, queue="day"))
     assert started_ids(plan) == ["1", "2"]
-    assert why(plan, 3) == "queue lab holds 1.5 of at most 2 GPUs and this job asks for 1 more"
+    assert why(plan, 3) == "queue lab uses 1.5 of at most 2 GPUs, and this job asks for 1 more"
 
 
 def test_a_quota_of_memory_counts_what_is_granted() -> None:
     view = View(queues={"default": Queue("default", quota=Quota(memory_mib=30_720))})
     plan = planned(view, job(1, memory_mib=20_480, share_milli=500), job(2, memory_mib=20_480, share_milli=500))
     assert started_ids(plan) == ["1"]
-    assert why(plan, 2) == "queue default holds 20G of at most 30G and this job asks for 20G more"
+    assert why(plan, 2) == "queue default uses 20G of at most 30G, and this job asks for 20G more"
 
 
 def test_gpu_hours_of_the_last_period_are_counted_with_those_being_used() -> None:
@@ -157,7 +157,7 @@ FORMS: list[dict[str, Any]] = [
 def test_a_whole_device_is_one_in_whatever_words_it_is_asked_for(form: dict[str, Any]) -> None:
     plan = planned(View(), *(job(n, **form) for n in (1, 2, 3)), limits=Limits(of_user=Quota(share_milli=2000)))
     assert started_ids(plan) == ["1", "2"]
-    assert why(plan, 3) == "user alice holds 2 of at most 2 GPUs and this job asks for 1 more"
+    assert why(plan, 3) == "user alice uses 2 of at most 2 GPUs, and this job asks for 1 more"
 
 
 @pytest.mark.parametrize("form", [form for form in FORMS if form])
@@ -191,7 +191,7 @@ def test_a_job_goes_where_it_stays_within_its_quota() -> None:
     view = View().advance(observed(*nodes) + submitted(job(1, **alone(20_480)), job(2, **alone(20_480))))
     plan = Planner(view, limits=limits).plan(T0)
     assert [start.placement.members[0].node for start in plan.starts] == ["b"]
-    assert why(plan, 2) == "user alice holds 0.25 of at most 0.3 GPUs and this job asks for 0.25 more"
+    assert why(plan, 2) == "user alice uses 0.25 of at most 0.3 GPUs, and this job asks for 0.25 more"
     assert len(Planner(view).plan(T0).starts) == 2
 
 

@@ -23,7 +23,7 @@ def waiting(order: str, *jobs: Job) -> WaitingJobs:
 
 
 def turns(lines: WaitingJobs, *jobs: Job) -> Turns:
-    return Turns(lines.lines, {one.id: one for one in jobs}, NOW, lambda _: 0.0)
+    return Turns(lines.queues, {one.id: one for one in jobs}, NOW, lambda _: 0.0)
 
 
 def drained(some: Turns) -> list[str]:
@@ -112,7 +112,7 @@ def test_however_the_clock_goes_those_are_in_line_whose_time_has_come(
         lines.follow(jobs[changed], NOW)
         lines.wake(OrderContext(T0 + moment))
         due = {one.id for one in jobs.values() if (one.eligible_at or 0) <= T0 + moment}
-        assert {place[1] for place in lines.line("default").everybody} == due
+        assert {place[1] for place in lines.queue_named("default").places} == due
 
 
 class Shares:
@@ -144,7 +144,7 @@ def test_shares_move_with_every_start_as_if_everybody_were_ranked_anew(
     }
     shares, left = Shares(), dict(jobs)
     context = replace(NOW, over_use=shares.over_use)
-    some = Turns(waiting("fair-share", *jobs.values()).lines, jobs, context, lambda _: 0.0)
+    some = Turns(waiting("fair-share", *jobs.values()).queues, jobs, context, lambda _: 0.0)
     ranking = Ranking(ORDERS["fair-share"])
     for step, starts_now in enumerate(starts):
         sooner = step > sooner_at
@@ -175,7 +175,7 @@ def test_a_start_under_fair_share_does_not_rank_everybody_anew() -> None:
     for one in jobs.values():
         lines.follow(one, NOW)
     shares, before = Shares(), ranked
-    some = Turns(lines.lines, jobs, replace(NOW, over_use=shares.over_use), lambda _: 0.0)
+    some = Turns(lines.queues, jobs, replace(NOW, over_use=shares.over_use), lambda _: 0.0)
     for _ in range(200):
         head = some.head()
         assert head is not None

@@ -10,9 +10,9 @@ from corral.scheduling.evicting.victims import (
     EvictionPlan,
     EvictionReason,
     Running,
+    draft_without,
     eviction_cost,
     plan_evictions,
-    without,
 )
 from corral.scheduling.policy import Policy
 from corral.scheduling.queueing.admission import Admission, Scope
@@ -39,7 +39,7 @@ class Preemption:
             return None
 
         def reason(one: Running) -> EvictionReason | None:
-            if self._spared(one, now):
+            if self._protected(one, now):
                 return None
             if preempts and one.job.spec.priority > job.spec.priority:
                 words = f"job {job.id} has priority {job.spec.priority} and goes before {one.job.spec.priority}"
@@ -58,7 +58,7 @@ class Preemption:
         # An owner who is ended waits for what is lent, which the job then has not: it must do without.
         return plan_evictions(draft, wanted.without_lent(), running, reason, now) if found is None and owners else found
 
-    def take_back(self, draft: Draft, job: Job, wanted: PlacementRequest, now: float) -> EvictionPlan | None:
+    def reclaim(self, draft: Draft, job: Job, wanted: PlacementRequest, now: float) -> EvictionPlan | None:
         """Whom to end for a job that a limit bars which others beside its queue have used up on loan, and what it has.
 
         None where that is not why it is barred, and if it would have no place even so. Who is stopping counts as gone.
@@ -76,14 +76,16 @@ class Preemption:
         for one in reversed(list(ended)):
             others = [other for other in ended if other is not one]
             ended = ended if self._without([*gone, *others])._bars(job) else others
-        found = self._without(ended).make_room(without(draft, ended), job, wanted, now)
+        found = self._without(ended).make_room(draft_without(draft, ended), job, wanted, now)
         if found is None:
             return None
         return EvictionPlan(found.placement, (*((one, _takes_back(job, one)) for one in ended), *found.evicted))
 
     def _borrowers(self, running: Iterable[Running], job: Job, now: float) -> list[Running]:
         return [
-            one for one in running if one.runs and not self._spared(one, now) and self._borrows(one.job, job.spec.queue)
+            one
+            for one in running
+            if one.runs and not self._protected(one, now) and self._borrows(one.job, job.spec.queue)
         ]
 
     def _without(self, some: Sequence[Running]) -> "Preemption":
@@ -95,7 +97,7 @@ class Preemption:
     def _bars(self, job: Job) -> bool:
         return self.admission.barrier(job) is not None
 
-    def _spared(self, one: Running, now: float) -> bool:
+    def _protected(self, one: Running, now: float) -> bool:
         policy = self.policy_of.get(one.job.spec.queue)
         return policy is not None and now - one.allocation.created_at < policy.spared_s
 

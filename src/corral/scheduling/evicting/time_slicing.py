@@ -23,7 +23,7 @@ WAITING_LOOKED_AT = 500
 """So many waiting jobs, those that rank first, may take the place of running ones."""
 
 
-def due(running: Iterable[Running], policy: Policy, now: float) -> list[Running]:
+def quantum_expired(running: Iterable[Running], policy: Policy, now: float) -> list[Running]:
     """Those that have had their quantum since they were last started, and may be asked to make room."""
     quantum_s = policy.quantum_s
     if quantum_s is None:
@@ -43,26 +43,26 @@ class TimeSlices:
     admission: Admission
     pools: Pools
 
-    def evictions(self, waiting: Sequence[tuple[Rank, str]], had: Sequence[Running]) -> list[Evict]:
-        """Who of `had` makes room. They and the waiting jobs are placed anew by rank, as if they held nothing.
+    def evictions(self, waiting: Sequence[tuple[Rank, str]], expired: Sequence[Running]) -> list[Evict]:
+        """Who of `expired` makes room. They and the waiting jobs are placed anew by rank, as if they held nothing.
 
         Whoever then has no place or no quota, or only a slower place than another that is free now, is evicted. Nobody
         is for nothing: one whose devices no better ranked job takes stays where it is.
         """
-        if not waiting or not had:
+        if not waiting or not expired:
             return []
         ideal = self.draft.branch()
-        for one in had:
+        for one in expired:
             ideal.give(one.allocation.placement.members)
-        admission = self.admission.without((one.job, one.allocation.placement) for one in had)
-        running = {one.job.id: one for one in had}
-        ranked = sorted((self.ranking.rank(one.job, self.context), one.job.id) for one in had)
+        admission = self.admission.without((one.job, one.allocation.placement) for one in expired)
+        running = {one.job.id: one for one in expired}
+        ranked = sorted((self.ranking.rank(one.job, self.context), one.job.id) for one in expired)
         evictions: list[Evict] = []
         winner: str | None = None
         for _, job_id in merge(waiting[:WAITING_LOOKED_AT], ranked):
             job = self.jobs[job_id]
             wanted = self.pools.placement_request(job, inf)
-            if any(self.pools.owns_any(one.job, wanted.lending_pools) for one in had):
+            if any(self.pools.owns_any(one.job, wanted.lending_pools) for one in expired):
                 wanted = wanted.without_lent()  # an owner who makes room waits for what is lent
             if job_id in running:
                 placement = running[job_id].allocation.placement

@@ -65,12 +65,12 @@ def plan_evictions(
     candidates = sorted((one for one in running if one.job.id in reasons), key=lambda one: eviction_cost(one, now))
     chosen: list[Running] | None = None
     for some in _by_node(candidates, wanted):
-        enough = _enough(stopping, wanted, some)
+        enough = _fewest(stopping, wanted, some)
         if enough is not None and (chosen is None or _cost(enough, now) < _cost(chosen, now)):
             chosen = enough
     if chosen is None:
         return None
-    placement = choose(without(stopping, chosen), wanted)
+    placement = choose(draft_without(stopping, chosen), wanted)
     assert isinstance(placement, Placement), "what was said to be enough is"
     return EvictionPlan(placement, tuple((one, reasons[one.job.id]) for one in chosen))
 
@@ -101,7 +101,7 @@ def _by_node(candidates: Sequence[Running], wanted: PlacementRequest) -> list[li
     ]
 
 
-def _enough(draft: Draft, wanted: PlacementRequest, candidates: Sequence[Running]) -> list[Running] | None:
+def _fewest(draft: Draft, wanted: PlacementRequest, candidates: Sequence[Running]) -> list[Running] | None:
     """As few of the candidates as make room, the least harmful; None when all of them do not."""
     taken: list[Running] = []
     trial = draft.branch()
@@ -113,14 +113,14 @@ def _enough(draft: Draft, wanted: PlacementRequest, candidates: Sequence[Running
     if not isinstance(choose(trial, wanted), Placement):
         return None
     for one in reversed(list(taken)):
-        if isinstance(choose(without(draft, [other for other in taken if other is not one]), wanted), Placement):
+        if isinstance(choose(draft_without(draft, [other for other in taken if other is not one]), wanted), Placement):
             taken.remove(one)
     return taken
 
 
-def without(draft: Draft, some: Iterable[Running]) -> Draft:
+def draft_without(draft: Draft, some: Iterable[Running]) -> Draft:
     """What would be free if these held nothing."""
-    without = draft.branch()
+    draft_without = draft.branch()
     for one in some:
-        without.give(one.allocation.placement.members)
-    return without
+        draft_without.give(one.allocation.placement.members)
+    return draft_without

@@ -1,4 +1,4 @@
-"""Whether a job may start at all now, before anyone looks for a place: holds, dependencies, backoff, limits, quotas."""
+"""Whether a job may start at all now, whatever devices are free: holds, dependencies, backoff, limits and quotas."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ from corral.scheduling.queueing.demand import Demands
 
 
 class Scope(NamedTuple):
-    """Whose holdings are counted: ("user", "alice"), ("project", "nlp"), ("queue", "night"), ("array", "17")."""
+    """Whose use is counted: ("user", "alice"), ("project", "nlp"), ("queue", "night"), ("array", "17")."""
 
     kind: str
     name: str
@@ -33,10 +33,10 @@ class Barrier:
     """Why a job may not start yet.
 
     Attributes:
-        until: when that ends by itself, in Unix seconds.
-        scope: whose quota it is, where that is shared and kept for the job.
-        excess: by how much the quota would be exceeded; so much has to come back first.
-        behind: the job for which the quota is kept.
+        until: when this ends by itself, in Unix seconds.
+        scope: whose quota is exceeded, where several jobs share it.
+        excess: by how much the quota would be exceeded; this much has to be released first.
+        behind: the job for which the rest of the quota is set aside.
     """
 
     reason: WaitReason
@@ -48,8 +48,9 @@ class Barrier:
 
 
 def ineligible(job: Job, now: float) -> Barrier | None:
-    """What keeps the job out of its queue: its user's hold, a job it waits for, its begin time, a pause after a failed
-    launch.
+    """Why the job is not in its queue yet: a hold, a dependency, a begin time, or the backoff after a failed launch.
+
+    None when it is eligible to be scheduled.
     """
     if job.held:
         return Barrier(WaitReason.HELD, "it is on hold")
@@ -64,13 +65,13 @@ def ineligible(job: Job, now: float) -> Barrier | None:
 
 @dataclass(slots=True)
 class Books:
-    """What everybody holds, kept current job by job."""
+    """What is counted in each scope's name, kept current job by job."""
 
     queues: Mapping[str, Queue]
     held: dict[Scope, Held] = field(default_factory=dict)
 
     def book(self, job: Job, held: Held, sign: int) -> None:
-        """The job holds so much from now on (`sign` 1), or no longer (-1)."""
+        """Count this for the job in all its scopes (`sign` 1), or no longer (-1)."""
         for scope in self.scopes(job):
             left = self.held.get(scope, NOTHING).plus(held, sign)
             if left == NOTHING:
@@ -79,7 +80,7 @@ class Books:
                 self.held[scope] = left
 
     def scopes(self, job: Job) -> Iterator[Scope]:
-        """Everybody in whose name the job holds something, the widest first."""
+        """All scopes that the job is counted in, the widest first."""
         yield SITE
         yield Scope("user", job.spec.user)
         yield Scope("project", job.spec.project)
@@ -97,11 +98,11 @@ class Books:
 
 
 UsedSeconds = Callable[[Scope, float], float]
-"""GPU-seconds used in a scope's name during the last so many seconds."""
+"""(scope, period in seconds) -> GPU-seconds used in the scope during that period up to now."""
 
 
 class Admission:
-    """Limits and quotas over the books, and over what was started since in this cycle."""
+    """Checks limits and quotas against what is counted, including the jobs started in this cycle."""
 
     def __init__(
         self, books: Books, demands: Demands, limits: Limits, projects: Mapping[str, Project], used_s: UsedSeconds
@@ -115,7 +116,7 @@ class Admission:
         self._kept: dict[Scope, tuple[str, float]] = {}
 
     def without(self, held: Iterable[tuple[Job, Placement]]) -> "Admission":
-        """A copy to try things on, in which these jobs hold nothing of what they have."""
+        """A copy in which these jobs do not count, to see what would then be allowed."""
         copy = Admission(self._books, self._demands, self._limits, self._projects, self._used_s)
         copy._since.held.update(self._since.held)
         for job, placement in held:
@@ -123,23 +124,23 @@ class Admission:
         return copy
 
     def started(self, job: Job, placement: Placement, sign: int = 1) -> None:
-        """Count a job that starts in this cycle, or (`sign` -1) that does not after all."""
+        """Count a job that starts in this cycle; with `sign` -1, take that back."""
         self._since.book(job, self._demands.of(job, placement), sign)
 
     def least(self, job: Job) -> Held:
-        """The least that the job will hold once it runs."""
+        """The least that the job will count as once it runs."""
         return self._demands.least(job)
 
     def held(self, scope: Scope) -> Held:
-        """What is held in the scope's name, this cycle's starts included."""
+        """What is counted in the scope's name, the starts of this cycle included."""
         before, since = self._books.held.get(scope, NOTHING), self._since.held.get(scope)
         return before if since is None else before.plus(since)
 
     def keep(self, job: Job, barrier: Barrier, ends: Iterable[tuple[float, Held]], now: float) -> None:
-        """Keep a quota that is shared for the first job that it bars, or jobs that are small would starve it.
+        """Set a shared quota aside for the first job that exceeds it; otherwise small jobs would starve it.
 
-        Who would have given back by the time at which enough does, by `ends` (when who holds what until), may pass;
-        nobody may where that is not known.
+        `ends` are the expected ends of the running jobs, each with what it then releases. Jobs that end before enough
+        is released may still start; if that time is not known, none may.
         """
         if barrier.scope is not None and barrier.scope not in self._kept:
             missing, at = barrier.excess, now
@@ -150,9 +151,9 @@ class Admission:
             self._kept[barrier.scope] = (job.id, at if at < inf else now)
 
     def barrier(self, job: Job, until: float = inf, *, due: bool = False) -> Barrier | None:
-        """The limit or quota that bars the job, with the numbers; None when it may start and run until then.
+        """The limit or quota that the job would exceed, with the numbers; None when it may start and run `until` then.
 
-        What is kept for others does not bar one whose promise is `due`.
+        A job whose promise is `due` may use what is set aside for others.
         """
         if self._kept and job.spec.request.devices and not due:
             for scope in self._books.scopes(job):
@@ -169,11 +170,11 @@ class Admission:
         return self._exceeded(job, self._demands.least(job))
 
     def exceeded(self, job: Job, placement: Placement) -> Barrier | None:
-        """The quota that the job would exceed there, though it might not elsewhere; None when it may start there."""
+        """The quota that the job would exceed with this placement; None when it may start there."""
         return self._exceeded(job, self._demands.of(job, placement))
 
     def exceeded_only_there(self, job: Job, placement: Placement) -> Barrier | None:
-        """As `exceeded`, for a job that `barrier` has let pass: where it holds the least there can be, it may start."""
+        """As `exceeded`, for a job that passed `barrier`: that has checked the least that the job can count as."""
         return None if self._demands.of(job, placement) == self._demands.least(job) else self.exceeded(job, placement)
 
     def _exceeded(self, job: Job, more: Held) -> Barrier | None:
@@ -186,13 +187,16 @@ class Admission:
         return None
 
     def limited(self, job: Job) -> bool:
-        """Whether a limit or a quota may come to bar the job, whatever room there is."""
+        """Whether any limit or quota applies to the job, whether or not it is exceeded now."""
         if job.array_limit is not None or self._limits.max_running_jobs is not None:
             return True
         return any(quota != UNLIMITED for _, quota, _ in self._quotas(job))
 
     def request_within(self, job: Job) -> Request:
-        """The job's request, but only of devices on which it stays within every quota: on larger ones it is less."""
+        """The job's request, restricted to devices on which it stays within every quota.
+
+        A fixed amount of memory counts as a smaller part of a larger device.
+        """
         request = job.spec.request
         if request.memory_mib is None or (request.split_milli or 0) > MILLI_PER_DEVICE:
             return request
@@ -210,7 +214,7 @@ class Admission:
         return replace(request, min_memory_mib=max(request.min_memory_mib or 0, least_mib))
 
     def loan_milli(self, job: Job, placement: Placement) -> int:
-        """How much above its queue's own quota the queue stands once the job has started there."""
+        """How far above its own quota the job's queue is once the job has started there, in milli-GPU."""
         queue = self._books.queues.get(job.spec.queue)
         if queue is None or queue.quota.share_milli is None:
             return 0
@@ -218,7 +222,7 @@ class Admission:
         return max(0, held - queue.quota.share_milli)
 
     def _quotas(self, job: Job) -> Iterator[tuple[Scope, Quota, int]]:
-        """Every quota that the job comes under, and how much may be borrowed above its milli-GPU now."""
+        """Every quota that applies to the job, and how many milli-GPU may be borrowed above it now."""
         yield Scope("user", job.spec.user), self._limits.of_user, 0
         project = self._projects.get(job.spec.project)
         if project is not None:
@@ -229,7 +233,7 @@ class Admission:
                 yield Scope("queue", name), queue.quota, self._borrowable_milli(queue)
 
     def _borrowable_milli(self, queue: Queue) -> int:
-        """What the queue may borrow now: up to its limit, of what queues beside it do not use of their own."""
+        """What the queue may borrow now, in milli-GPU: unused quota of its sibling queues, up to its own limit."""
         if not queue.quota.borrow_milli:
             return 0
         beside = [other for other in self._books.queues.values() if queue.parent and other.parent == queue.parent]
@@ -276,7 +280,7 @@ class Admission:
 
 
 def _excess(held: Held, quota: Quota, borrowable_milli: int) -> Held:
-    """How much more this is than the quota allows."""
+    """By how much this exceeds the quota, amount by amount."""
 
     def over(amount: int, most: int | None) -> int:
         return 0 if most is None else max(0, amount - most)
@@ -291,11 +295,11 @@ def _excess(held: Held, quota: Quota, borrowable_milli: int) -> Held:
 
 
 def _over(who: str, held: str, more: str, most: str) -> str:
-    return f"{who} holds {held} of at most {most} and this job asks for {more} more"
+    return f"{who} uses {held} of at most {most}, and this job asks for {more} more"
 
 
 def weighted_usage(admission: Admission, queues: Mapping[str, Queue]) -> Callable[[str], float]:
-    """How much a queue holds for its weight, in GPUs: the queue with the least goes first."""
+    """GPUs per weight that a queue uses now; the queue with the lowest number goes first."""
 
     def holding(name: str) -> float:
         queue = queues.get(name)

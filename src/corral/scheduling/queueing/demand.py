@@ -1,4 +1,4 @@
-"""What jobs hold, as quotas and fair shares count it: once placed what they are granted, before that the least."""
+"""What jobs count as, in quotas and fair shares: once placed what they are granted, before that the least possible."""
 
 from collections.abc import Iterable
 
@@ -16,7 +16,7 @@ REQUESTS_REMEMBERED = 4096
 
 
 def least_held(request: Request, devices: Iterable[Device]) -> Held:
-    """The least that the request can come to on any of the devices that could serve it, all members together."""
+    """The least that the request can count as on any device that could serve it, all members together."""
     if not request.devices:
         return Held()
     named = request.device_uuids
@@ -29,12 +29,12 @@ def least_held(request: Request, devices: Iterable[Device]) -> Held:
 
 
 def _least_devices(request: Request) -> int:
-    """Devices of one member: a share that may be split takes at least so many."""
+    """The devices of one member; for a share that may be split, the fewest it can take."""
     return request.devices if request.split_milli is None else -(-request.split_milli // MILLI_PER_DEVICE)
 
 
 def _least_milli(request: Request, slot: Slot) -> int:
-    """What one member counts as on such devices; of a split share it is not known yet how it is divided."""
+    """The least milli-GPU that one member counts as on such devices; how a split share is divided is not known yet."""
     split_milli = request.split_milli
     by_name = request.memory_mib is not None or request.memory_percent is not None
     each_milli = counted_milli(
@@ -48,14 +48,14 @@ def _least_milli(request: Request, slot: Slot) -> int:
 
 
 def _least_mib(request: Request, slot: Slot) -> int:
-    """The memory that one member is granted on such devices: of one that it has whole all there is."""
+    """The MiB that one member is granted on such devices; all of the memory of a device that it has whole."""
     if request.split_milli is not None and request.memory_mib is None and request.memory_percent is None:
         return (slot.memory_mib or 0) * request.split_milli // MILLI_PER_DEVICE
     return _least_devices(request) * (grant_memory_mib(request, slot) or slot.memory_mib or 0)
 
 
 class Demands:
-    """What jobs hold on the devices that a capacity has. Follows the same deltas as that."""
+    """What jobs count as on the devices of a capacity. It is given the same deltas as the capacity."""
 
     def __init__(self, capacity: Capacity) -> None:
         self._capacity = capacity
@@ -64,14 +64,14 @@ class Demands:
         self._last: tuple[JobSpec, Placement, Held] | None = None
 
     def follow(self, delta: Delta) -> None:
-        """Take in one delta that the capacity has already taken in."""
+        """Apply one delta that the capacity has already applied."""
         if isinstance(delta, NodeObserved | NodeGone):
             self._kinds = None
             self._least.clear()
             self._last = None
 
     def least(self, job: Job) -> Held:
-        """The least that the job will hold once it runs."""
+        """The least that the job will count as once it runs."""
         request = job.spec.request
         found = self._least.get(request)
         if found is None:
@@ -81,9 +81,9 @@ class Demands:
         return found if job.spec.kind is JobKind.RUN else found._replace(running=0)
 
     def of(self, job: Job, placement: Placement) -> Held:
-        """What the job holds there."""
+        """What the job counts as with this placement."""
         last = self._last
-        # A start is asked about three times in a row: may it, it does, and it is on record.
+        # Each start is looked up three times in a row: when checked, when started, and when recorded.
         if last is not None and last[0] is job.spec and last[1] is placement:
             return last[2]
         grants = placement.grants
@@ -94,11 +94,11 @@ class Demands:
         return held
 
     def gpus(self, job: Job) -> float:
-        """GPUs that the job counts as at least; a job without any counts its CPUs."""
+        """How many GPUs the job counts as, at least; for a job without GPUs its number of CPUs."""
         request = job.spec.request
         if not request.devices:
             return asked_gpus(job)
-        # Of ten thousand jobs that are ranked in a cycle most ask for whole devices: nothing else is looked at.
+        # A fast path for whole devices: a cycle may rank ten thousand jobs, and most are of this sort.
         if request.share_milli == MILLI_PER_DEVICE and request.split_milli is None and request.mig_profile is None:
             return request.gang_size * request.devices
         return self.least(job).milli / MILLI_PER_DEVICE
@@ -108,7 +108,7 @@ class Demands:
         return 0 if place is None else self._capacity.device(*place).memory_mib or 0
 
     def _devices_for(self, request: Request) -> list[Device]:
-        """The devices that the request names, else one of each kind that there is."""
+        """The devices that the request names, otherwise one of each kind in the cluster."""
         if request.device_uuids:
             places = (self._capacity.slot(uuid) for uuid in request.device_uuids)
             return [self._capacity.device(*place) for place in places if place is not None]

@@ -1,4 +1,4 @@
-"""Fair share: how much of what was due to them each project, and each user in it, has had."""
+"""Fair share: how much each project, and each user in it, has used in relation to its weight."""
 
 from corral.model.allocation import Placement
 from corral.model.job import Job
@@ -7,14 +7,14 @@ from corral.model.view import View
 from corral.scheduling.queueing.order import HOUR_S, Rank
 
 HORIZON_S = HOUR_S
-"""What somebody holds counts as if it were held this much longer, so that the first to come does not get everything."""
+"""Every allocation counts as if it lasted this much longer, so that the first user does not get everything at once."""
 
 
 class FairShare:
-    """What everybody has had, decayed to `now`, what they hold counted up to HORIZON_S from now. Read when first asked.
+    """Use in GPU-seconds by project and user: past use decayed to `now`, allocations counted until HORIZON_S from now.
 
-    With one project, equal weights and nothing forgotten it orders users by what they have had: those below the
-    average before those above.
+    With one project, equal weights and no decay it orders users by what they have used: those below the average before
+    those above. Nothing is computed before the first `over_use`.
     """
 
     def __init__(self, view: View, now: float) -> None:
@@ -27,14 +27,14 @@ class FairShare:
         }
 
     def over_use(self, job: Job) -> Rank:
-        """GPU-seconds that the job's project has had for its weight, and its user in it for theirs."""
+        """GPU-seconds per weight that the job's project has used, and its user within the project."""
         projects = self._read()
         known, member = self._view.projects.get(job.spec.project), (job.spec.project, job.spec.user)
         had = projects.get(job.spec.project, 0.0) / (1.0 if known is None else known.weight)
         return had, self._of_user.get(member, 0.0) / self._weight_of_user.get(member, 1.0)
 
     def started(self, job: Job, placement: Placement) -> None:
-        """A job starts in this cycle: what it will hold counts at once."""
+        """Count a job that starts in this cycle."""
         if self._of_project is not None:
             milli = sum(grant.counted_milli for grant in placement.grants)
             self._add(self._of_project, job, milli / MILLI_PER_DEVICE * HORIZON_S)

@@ -1,8 +1,8 @@
-"""Which job next: each order gives a job a rank, and the lowest rank goes first. Of equals the first to come does.
+"""Orders of a queue: each gives a job a rank, and the lowest rank goes first; of equal ranks, the first submitted.
 
-An order is *settled* when a job's rank never changes while it waits; its jobs then stay sorted. The ranks of an order
-that is not settled are taken anew in each cycle: of the first job of each group if the order is *alike* within a group
-(jobs of one user, queue and shape keep their order among themselves), else of every job.
+An order is *settled* when the rank of a job never changes while it waits; its jobs are then kept sorted. The ranks of
+other orders are computed anew in each cycle: only for the first job of each group if the order is *alike* within groups
+(similar jobs of one user keep their order among themselves), else for every job.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,17 +19,17 @@ HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
 
 AGE_LIMIT_S = 8 * DAY_S
-"""Under `corral` a job that has waited so long goes before all that have not: no job starves."""
+"""Under `corral`, a job that has waited this long goes before all that have not, so that no job starves."""
 
 SHORTEST_S = 10.0
-"""Runs below this are all alike: the threshold of bounded slowdown (Feitelson et al., JSSPP 1997)."""
+"""Shorter runs count as this long: the threshold of bounded slowdown (Feitelson et al., JSSPP 1997)."""
 
 SERVICE_STEP = 4.0
-"""Each level of attained service is so many times as wide as the one before; the first is three GPU-hours."""
+"""Each level of attained service is this many times as wide as the one before; the first is three GPU-hours."""
 
 
 def asked_gpus(job: Job) -> float:
-    """GPUs asked for in all, shares as fractions; a CPU job counts its CPUs."""
+    """GPUs that the job asks for in total, shares as fractions; for a CPU job its number of CPUs."""
     request = job.spec.request
     if request.devices:
         return request.total_milli / MILLI_PER_DEVICE
@@ -38,14 +38,14 @@ def asked_gpus(job: Job) -> float:
 
 @dataclass(frozen=True, slots=True)
 class OrderContext:
-    """What an order may know besides the job itself.
+    """What an order may use besides the job itself.
 
     Attributes:
         now: Unix seconds.
-        estimate_s: how long a job will run, by job, None where nobody knows.
-        served_s: GPU-seconds that a job got so far.
-        gpus: how many GPUs a job will count as at least; a CPU job counts its CPUs.
-        over_use: how much of its fair share the job's project, and in it the user, has had; 1.0 is just the share.
+        estimate_s: the expected run time of a job in seconds, None where it is not known.
+        served_s: GPU-seconds that a job has had so far.
+        gpus: how many GPUs a job will count as, at least; for a CPU job its number of CPUs.
+        over_use: GPU-seconds per weight that the job's project has used, then its user within the project.
     """
 
     now: float
@@ -76,7 +76,7 @@ def priority(job: Job, _context: OrderContext) -> Rank:
 
 
 def ageing_priority(step_s: float) -> Callable[[Job, OrderContext], Rank]:
-    """Priority in which each `step_s` of waiting counts as one step of priority. Settled: all age alike."""
+    """Priority, where each `step_s` of waiting counts as one step of priority. Settled, since all jobs age alike."""
 
     def rank(job: Job, _context: OrderContext) -> Rank:
         return (job.spec.priority * step_s + job.submitted_at,)
@@ -85,7 +85,7 @@ def ageing_priority(step_s: float) -> Callable[[Job, OrderContext], Rank]:
 
 
 def fair_share(job: Job, context: OrderContext) -> Rank:
-    """Who has had least of their share first: projects among each other, then users within the project."""
+    """Least use per weight first: among projects, then among the users of a project."""
     return (*context.over_use(job), job.spec.priority)
 
 
@@ -115,10 +115,10 @@ def service_level(served_s: float) -> int:
 
 
 def corral(job: Job, context: OrderContext) -> Rank:
-    """`slowdown` that ages: the rank falls to nothing as the wait nears AGE_LIMIT_S; after it, first come is first.
+    """`slowdown` with ageing: the rank falls to 0 as the wait nears AGE_LIMIT_S; beyond that, first come, first served.
 
-    A job whose run time nobody knows is taken to last as long again as it was served, in levels (discretised as in
-    Tiresias, Gu et al., NSDI 2019): the longer a job has run, the longer it is likely to go on.
+    A job without an estimate is expected to need as much again as it has had, in levels (discretised as in Tiresias,
+    Gu et al., NSDI 2019): the longer a job has run, the longer it is likely to go on.
     """
     age = (context.now - job.submitted_at) / AGE_LIMIT_S
     if age >= 1:
@@ -154,10 +154,10 @@ ORDERS: Mapping[str, Order] = MappingProxyType(
 
 
 class Ranking:
-    """An order as one queue uses it. One that raises or returns nonsense is replaced by first come, first served.
+    """An order as one queue uses it. If it raises or returns an invalid rank, first come, first served replaces it.
 
-    `urgent_first` puts the priority before it, in a queue whose head may have less urgent jobs ended: else these could
-    come back before the one that they were ended for.
+    `urgent_first` ranks by priority first. It is for queues that preempt: otherwise an evicted job could come before
+    the more urgent one that it was evicted for. `fault` says what went wrong, None while nothing has.
     """
 
     def __init__(self, order: Order, *, urgent_first: bool = False) -> None:
@@ -166,7 +166,7 @@ class Ranking:
         self.fault: str | None = None
 
     def rank(self, job: Job, context: OrderContext) -> Rank:
-        """The job's rank, ending in its sequence; without the order's own part once that has failed."""
+        """The job's rank, ending in its sequence number; without the order's own part once that has failed."""
         if self.fault is None:
             try:
                 rank = self.order.rank(job, context)

@@ -1,4 +1,4 @@
-"""Pools: devices set apart for some, lent to others while they are idle."""
+"""Pools: devices that belong to some users and projects, and may be lent to others while they are idle."""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -10,11 +10,11 @@ from corral.scheduling.state.draft import PlacementRequest
 
 
 class Pools:
-    """What the pools of a cluster mean for a job.
+    """Which pools a job may use.
 
-    While one of `owners`, jobs that wait and may start, has a pool of its own, that pool lends nothing more: who was
-    ended for an owner would otherwise be back on the device before the owner has all that it needs. `closing` are
-    the ids of those owners.
+    `owners` are waiting jobs that may start. A pool that belongs to one of them lends nothing in this cycle: otherwise
+    a job evicted for the owner would get the device back before the owner has all it needs. `closing` are the ids of
+    these owners.
     """
 
     def __init__(self, pools: Mapping[str, Pool], owners: Collection[Job] = ()) -> None:
@@ -25,7 +25,7 @@ class Pools:
         self.closing = frozenset(job.id for job in owners if any(self._owns(job, name) for name in lending))
 
     def placement_request(self, job: Job, until: float) -> PlacementRequest:
-        """What the job asks for: not of pools that are shut to it, and of those that lend to it last."""
+        """The job's request with the pools that are closed to it, and those that lend to it."""
         if not self._names:
             return PlacementRequest(job.spec.request, until, job.spec.speeds)
         foreign = [name for name in self._names if not self._owns(job, name)]
@@ -36,15 +36,15 @@ class Pools:
         )
 
     def lends_of(self, job: Job) -> tuple[str, ...]:
-        """The job's own pools that lend, and may take back for it."""
+        """The job's own pools that lend to others, and can reclaim devices for it."""
         return tuple(name for name in self._names if self._pools[name].lends and self._owns(job, name))
 
     def owns_any(self, job: Job, pools: Iterable[str]) -> bool:
-        """Whether one of these pools is the job's own."""
+        """Whether the job belongs to the owners of one of these pools."""
         return any(self._owns(job, name) for name in pools)
 
     def borrowed(self, job: Job, allocation: Allocation, pools: Iterable[str]) -> str | None:
-        """The first of these pools of which the job, not one of its own, holds a device; None when it holds none."""
+        """The first of these pools from which the job borrows a device; None if there is none."""
         held = set(allocation.placement.uuids)
         for name in pools:
             if not self._owns(job, name) and not held.isdisjoint(self._pools[name].devices):
@@ -56,6 +56,6 @@ class Pools:
 
 
 def closed_pools_of(view: View, user: str, project: str) -> tuple[str, ...]:
-    """The pools of others that lend nothing: what no work of this user in this project ever gets."""
+    """The pools of others that do not lend: no job of this user in this project ever gets their devices."""
     pools = sorted(view.pools.items())
     return tuple(name for name, pool in pools if not pool.lends and not pool.owned_by(user, project))

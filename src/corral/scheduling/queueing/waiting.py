@@ -1,4 +1,4 @@
-"""The jobs that wait, in one line for each queue, and there in groups of alike ones."""
+"""The waiting jobs by queue, in groups of similar ones, and the order in which a cycle looks at them."""
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Collection, Mapping
@@ -8,35 +8,35 @@ from operator import itemgetter
 
 from corral.model.job import Job, Phase
 from corral.model.plan import Group, group_of
-from corral.scheduling.queueing.best_first import GroupCursor, LazyMerge, Place
+from corral.scheduling.queueing.lazy_merge import GroupCursor, LazyMerge, Place
 from corral.scheduling.queueing.order import OrderContext, Ranking
 
 GroupKey = tuple[Group, str | None]
-"""A group, and for an order that is not alike within groups the one job that is its own group."""
+"""A group; with a job id where the order is not `alike`, so that each job is a group of its own."""
 
 
 ALIKE = OrderContext(now=0.0, estimate_s=lambda _: None)
-"""What alike jobs are ranked by among each other: what is known of one of them is known of all."""
+"""The context for ranking jobs within a group: they have equal estimates, so these are left out."""
 
 
 @dataclass(slots=True)
 class WaitingQueue:
-    """One queue's jobs: groups sorted by a rank that does not change while they wait.
+    """The waiting jobs of one queue: groups, each sorted by a rank that does not change while the jobs wait.
 
-    For an order that is not settled that rank is the order's among alike jobs only, if it knows such; `Turns` ranks the
-    heads anew.
+    With an order that is not settled, that rank holds only within a group; `Turns` ranks the groups' heads anew.
+    `places` has the rank and id of every job, sorted.
     """
 
     ranking: Ranking
-    everybody: list[Place] = field(default_factory=list)
+    places: list[Place] = field(default_factory=list)
     _groups: dict[GroupKey, tuple[GroupKey, list[Place]]] = field(default_factory=dict)
-    _places: dict[str, tuple[GroupKey, Place]] = field(default_factory=dict)
+    _place_by_job: dict[str, tuple[GroupKey, Place]] = field(default_factory=dict)
 
     def __contains__(self, job_id: str) -> bool:
-        return job_id in self._places
+        return job_id in self._place_by_job
 
     def join(self, job: Job, context: OrderContext) -> None:
-        """Take a place in the line."""
+        """Add a job."""
         order = self.ranking.order
         key = (group_of(job), None if order.alike else job.id)
         key, ranked = self._groups.setdefault(key, (key, []))
@@ -44,15 +44,15 @@ class WaitingQueue:
         rank = self.ranking.rank(job, among) if order.settled or order.alike else (job.sequence,)
         place = (rank, job.id)
         insort(ranked, place)
-        insort(self.everybody, place)
-        self._places[job.id] = (key, place)
+        insort(self.places, place)
+        self._place_by_job[job.id] = (key, place)
 
     def leave(self, job_id: str) -> None:
-        """Give the place up, if there is one."""
-        found = self._places.pop(job_id, None)
+        """Remove a job, if it is in the queue."""
+        found = self._place_by_job.pop(job_id, None)
         if found is not None:
             key, place = found
-            del self.everybody[bisect_left(self.everybody, place)]
+            del self.places[bisect_left(self.places, place)]
             ranked = self._groups[key][1]
             del ranked[bisect_left(ranked, place)]
             if not ranked:
@@ -63,38 +63,38 @@ class WaitingQueue:
         return [ranked for _, ranked in self._groups.values()]
 
     def in_order(self, jobs: Mapping[str, Job], context: OrderContext) -> list[Place]:
-        """Everybody in the line, by the rank of the moment."""
+        """All jobs of the queue, by their ranks in this context."""
         if self.ranking.order.settled:
-            return self.everybody
-        return sorted((self.ranking.rank(jobs[job_id], context), job_id) for _, job_id in self.everybody)
+            return self.places
+        return sorted((self.ranking.rank(jobs[job_id], context), job_id) for _, job_id in self.places)
 
     def place_of(self, job: Job, jobs: Mapping[str, Job], context: OrderContext) -> int:
-        """The place that a job has in the line, or would have, from 1."""
+        """The position that a job has in the queue, or would have, from 1."""
         place = (self.ranking.rank(job, context), job.id)
         return 1 + bisect_left(self.in_order(jobs, context), place)
 
     def position(self, job_id: str) -> int:
-        """The job's place in a settled line, from 1."""
-        return 1 + bisect_left(self.everybody, self._places[job_id][1])
+        """The job's position, from 1, in a queue whose order is settled."""
+        return 1 + bisect_left(self.places, self._place_by_job[job_id][1])
 
 
 @dataclass(slots=True)
 class WaitingJobs:
-    """The lines of all queues.
+    """The waiting jobs of all queues.
 
-    A job on hold or behind a dependency is in none, one that pauses or has a begin time only from its time on.
+    A job that is on hold or has unmet dependencies is in no queue; one with a backoff or begin time, only after that.
     """
 
     ranking_of: Callable[[str], Ranking]
-    lines: dict[str, WaitingQueue] = field(default_factory=dict)
+    queues: dict[str, WaitingQueue] = field(default_factory=dict)
     _later: dict[str, Job] = field(default_factory=dict)
     _times: list[tuple[float, str]] = field(default_factory=list)
     _awake_at: float = -inf
 
     def follow(self, job: Job, context: OrderContext) -> None:
-        """Take in a job as it now stands."""
-        line = self.line(job.spec.queue)
-        line.leave(job.id)
+        """Take in the current state of a job."""
+        queue = self.queue_named(job.spec.queue)
+        queue.leave(job.id)
         before = self._later.pop(job.id, None)
         if before is not None:
             del self._times[bisect_left(self._times, _time_of(before))]
@@ -104,24 +104,24 @@ class WaitingJobs:
             self._later[job.id] = job
             insort(self._times, _time_of(job))
         if job.eligible_at is None or job.eligible_at <= self._awake_at:
-            line.join(job, context)
+            queue.join(job, context)
 
-    def line(self, queue: str) -> WaitingQueue:
-        """The line of a queue."""
-        if queue not in self.lines:
-            self.lines[queue] = WaitingQueue(self.ranking_of(queue))
-        return self.lines[queue]
+    def queue_named(self, name: str) -> WaitingQueue:
+        """The waiting jobs of one queue."""
+        if name not in self.queues:
+            self.queues[name] = WaitingQueue(self.ranking_of(name))
+        return self.queues[name]
 
     def wake(self, context: OrderContext) -> None:
-        """Let those join whose time has come, and part from those for whom it has not: a clock may be set back."""
+        """Add the jobs whose begin time or backoff is over. Where the clock went back, remove those that wait again."""
         before, self._awake_at = self._awake_at, context.now
         first, last = (bisect_right(self._times, at, key=itemgetter(0)) for at in sorted((before, context.now)))
         for _, job_id in self._times[first:last]:
             job = self._later[job_id]
             if context.now > before:
-                self.line(job.spec.queue).join(job, context)
+                self.queue_named(job.spec.queue).join(job, context)
             else:
-                self.line(job.spec.queue).leave(job_id)
+                self.queue_named(job.spec.queue).leave(job_id)
 
 
 def _time_of(job: Job) -> tuple[float, str]:
@@ -129,15 +129,15 @@ def _time_of(job: Job) -> tuple[float, str]:
 
 
 MayGoFirst = Callable[[Mapping[str, Job]], list[str]]
-"""Of the queues with a head, those that none other of them goes before whatever they hold."""
+"""Of the queues with a waiting job, those that may go first, whatever they hold now."""
 
 
 class Turns:
-    """Whose turn it is: of the foremost queues the one that holds least for its weight, in it the lowest rank."""
+    """Whose turn it is: of the queues that may go first the one that uses least for its weight, and its lowest rank."""
 
     def __init__(
         self,
-        lines: Mapping[str, WaitingQueue],
+        queues: Mapping[str, WaitingQueue],
         jobs: Mapping[str, Job],
         context: OrderContext,
         holding: Callable[[str], float],
@@ -145,27 +145,27 @@ class Turns:
     ) -> None:
         self._jobs = jobs
         self._holding = holding
-        self._foremost = may_go_first
-        self._lanes = {name: QueueTurns(lines[name], jobs, context) for name in sorted(lines) if lines[name].everybody}
+        self._may_go_first = may_go_first
+        self._queues = {name: QueueTurns(queues[name], jobs, context) for name in sorted(queues) if queues[name].places}
         self._current: QueueTurns | None = None
 
     def head(self) -> str | None:
-        """Id of the job whose turn it is, None when there is none left."""
+        """The id of the job whose turn it is, None when there is none left."""
         if self._current is None:
-            heads = {name: self._jobs[job_id] for name, one in self._lanes.items() if (job_id := one.head())}
+            heads = {name: self._jobs[job_id] for name, one in self._queues.items() if (job_id := one.head())}
             if not heads:
                 return None
-            names = self._foremost(heads) if len(heads) > 1 else list(heads)
+            names = self._may_go_first(heads) if len(heads) > 1 else list(heads)
             first = min(names, key=lambda name: (self._holding(name), name)) if len(names) > 1 else names[0]
-            self._current = self._lanes[first]
+            self._current = self._queues[first]
         return self._current.head()
 
     def waiting(self) -> list[str]:
-        """The queues in which somebody has yet to have a turn."""
-        return [name for name, one in self._lanes.items() if one.head() is not None]
+        """The queues in which a job has not had its turn."""
+        return [name for name, one in self._queues.items() if one.head() is not None]
 
     def position(self) -> int:
-        """The head's place in its queue, from 1, behind those that start now."""
+        """The head's position in its queue, from 1, jobs that start in this cycle not counted."""
         assert self._current is not None, "there is no head"
         return self._current.position()
 
@@ -188,30 +188,30 @@ class Turns:
         self._current = None
 
     def skip_queue(self, *, but: Collection[str] = ()) -> None:
-        """Nobody of the head's queue has another turn in this cycle, but for these jobs."""
+        """No other job of the head's queue has a turn in this cycle, except these."""
         assert self._current is not None, "there is no head"
         self._current.close(but)
         self._current = None
 
     def shortest_first(self, queue: str) -> None:
-        """From here on the queue's jobs take turns by their estimated run times."""
-        self._lanes[queue].shortest_first()
+        """From here on, the queue's jobs take turns by estimated run time."""
+        self._queues[queue].shortest_first()
 
 
 class QueueTurns:
-    """Merges the sorted groups of one line; only the heads of the groups are compared."""
+    """The turns of one queue: merges its sorted groups, comparing only the groups' heads."""
 
-    def __init__(self, line: WaitingQueue, jobs: Mapping[str, Job], context: OrderContext) -> None:
-        self._line = line
+    def __init__(self, queue: WaitingQueue, jobs: Mapping[str, Job], context: OrderContext) -> None:
+        self._queue = queue
         self._jobs = jobs
         self._context = context
-        self._settled = line.ranking.order.settled
-        self._moving = not self._settled and line.ranking.order.alike
-        self._lanes = [GroupCursor(ranked) for ranked in line.groups()]
+        self._settled = queue.ranking.order.settled
+        self._ranks_change = not self._settled and queue.ranking.order.alike
+        self._cursors = [GroupCursor(ranked) for ranked in queue.groups()]
         self._started = self._closed = 0
         self._by_estimate = False
         self._heads = self._merged()
-        if line.ranking.fault is not None:  # it may have come up half-way
+        if queue.ranking.fault is not None:  # a fault half-way changes the order: merge again
             self._heads = self._merged()
 
     def head(self) -> str | None:
@@ -220,55 +220,55 @@ class QueueTurns:
         return None if head is None else head[1]
 
     def position(self) -> int:
-        """The head's place behind those that start now: exact in a settled line, else its place among the groups."""
+        """The head's position without the jobs that start now: exact in a settled order, else among the groups."""
         head = self._heads.head() if self._settled else None
-        return self._closed + 1 if head is None else self._line.position(head[1]) - self._started
+        return self._closed + 1 if head is None else self._queue.position(head[1]) - self._started
 
     def head_started(self) -> None:
         """The head starts: the next of its group takes its place."""
         self._started += 1
-        self._heads.lane().advance()
+        self._heads.cursor().advance()
 
     def skip_head(self) -> None:
         """The head alone has been seen to: the next of its group has its turn."""
         self._closed += 1
-        self._heads.lane().advance()
+        self._heads.cursor().advance()
 
     def skip_group(self) -> None:
         """The head has no place, and none that is like it has."""
         self._closed += 1
-        self._heads.lane().close()
+        self._heads.cursor().close()
 
     def close(self, but: Collection[str]) -> None:
-        """Nobody has another turn, but for these jobs."""
-        self._lanes = [GroupCursor([place]) for place in self._line.everybody if place[1] in but] if but else []
+        """No job has another turn, except these."""
+        self._cursors = [GroupCursor([place]) for place in self._queue.places if place[1] in but] if but else []
         self._heads = self._merged()
 
     def shortest_first(self) -> None:
-        """From here on turns go by estimated run time; those of whom nothing is known come last."""
+        """From here on, turns go by estimated run time; jobs without an estimate come last."""
         if not self._by_estimate:
             self._by_estimate = True
             self._heads = self._merged()
 
     def _merged(self) -> LazyMerge:
-        """All groups. Those of an order that moves are merged user by user and project by project, as shares move."""
-        if not self._moving:
-            return LazyMerge(self._lanes, self._place_in(self._context), moving=False)
+        """All groups, merged. Where ranks change with starts (fair share), by user, then project, then all projects."""
+        if not self._ranks_change:
+            return LazyMerge(self._cursors, self._place_in(self._context), ranks_change=False)
         users: dict[tuple[str, str], list[GroupCursor]] = {}
-        for lane in self._lanes:
-            head = lane.head()
+        for cursor in self._cursors:
+            head = cursor.head()
             if head is not None:
                 spec = self._jobs[head[1]].spec
-                users.setdefault((spec.project, spec.user), []).append(lane)
+                users.setdefault((spec.project, spec.user), []).append(cursor)
         projects: dict[str, list[LazyMerge]] = {}
-        alone, beside = self._place_in(self._sharing(2)), self._place_in(self._sharing(1))
-        for (project, _), lanes in users.items():
-            projects.setdefault(project, []).append(LazyMerge(lanes, alone, moving=False))
-        within = [LazyMerge(some, beside, moving=True) for some in projects.values()]
-        return LazyMerge(within, self._place_in(self._context), moving=True)
+        alone, beside = self._place_in(self._below_level(2)), self._place_in(self._below_level(1))
+        for (project, _), cursors in users.items():
+            projects.setdefault(project, []).append(LazyMerge(cursors, alone, ranks_change=False))
+        within = [LazyMerge(some, beside, ranks_change=True) for some in projects.values()]
+        return LazyMerge(within, self._place_in(self._context), ranks_change=True)
 
-    def _sharing(self, levels: int) -> OrderContext:
-        """The context among jobs that share so many levels of what `over_use` tells: the project, then the user."""
+    def _below_level(self, levels: int) -> OrderContext:
+        """The context for jobs that share the first `levels` parts of `over_use`: the project, then the user."""
         over_use = self._context.over_use
         return replace(self._context, over_use=lambda job: over_use(job)[levels:])
 
@@ -276,7 +276,7 @@ class QueueTurns:
         def place_now(place: Place) -> Place:
             rank, job_id = place
             if not self._settled:
-                rank = self._line.ranking.rank(self._jobs[job_id], context)
+                rank = self._queue.ranking.rank(self._jobs[job_id], context)
             if self._by_estimate:
                 estimate_s = context.estimate_s(self._jobs[job_id])
                 rank = (inf if estimate_s is None else estimate_s, *rank)
