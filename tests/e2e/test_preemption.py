@@ -49,7 +49,7 @@ def test_what_is_taken_back_leaves_its_trace_with_everybody(new_box: Callable[[s
     assert (row["phase"], row["wait"]) == ("PENDING", "Reclaimed")
     assert (eviction["rule"], eviction["for_job_id"], eviction["lender"]) == ("queue-reclaim", lender, "b")
     assert row["lost_s"] == eviction["lost_s"] == eviction["ran_s"] > 2
-    words = f"queue b takes back for job {lender} what it had lent to a"
+    words = f"queue b reclaims for job {lender} what it had lent to queue a"
     told = box.json("why", row["id"], "--json")
     assert f"told to stop for job {lender}" in told["reason"]
     assert words in told["reason"]

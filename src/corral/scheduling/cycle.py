@@ -229,7 +229,7 @@ class Cycle:
             self._record_promise(*before)
 
     def _evict(self, job: Job, found: EvictionPlan, duration_s: float) -> None:
-        self.evictions += [Evict(one.job.id, job.id, why.words, why.rule, why.lender) for one, why in found.evicted]
+        self.evictions += [Evict(one.job.id, job.id, why.text, why.rule, why.lender) for one, why in found.evicted]
         promised = Reserve(job.id, found.placement, self.context.now)
         self._record_promise(promised, duration_s)
         self.reservations.append(promised)

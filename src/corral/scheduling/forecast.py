@@ -1,4 +1,4 @@
-"""When each waiting job will start: the planner is asked, and asked again at each moment at which a job should end."""
+"""When each waiting job is expected to start: a simulation that plans again whenever a job is expected to end."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
@@ -20,17 +20,20 @@ from corral.scheduling.promising.backfill import MOMENT_S, certainty
 from corral.scheduling.promising.run_time import expected_end, run_estimate_s
 
 LOOKS = 3_000
-"""So often a job is looked at, over all moments; what would need more is not told. About 0.1 s."""
+"""The most times that jobs are looked at in one forecast, about 0.1 s; starts beyond that are left unknown."""
 
 MakePlanner = Callable[[View], Planner]
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedStart:
-    """When a job will start (Unix seconds) and on what, or the job without an end in sight that it depends on.
+    """When (Unix seconds) and where a job is expected to start, or the job of unknown end that it waits for.
 
-    `certainty` says what that start is, None where there is none. `evictions` are what makes room for it then.
-    `at_once` is one for which nothing else has to happen.
+    Attributes:
+        depends_on: the id of a running job without time limit or history that holds what this one needs.
+        certainty: whether the start is promised or only expected; None where there is no start.
+        evictions: the evictions that let it start.
+        at_once: it starts now, without any eviction.
     """
 
     start_at: float | None = None
@@ -44,30 +47,30 @@ class ExpectedStart:
 def expected_starts(
     view: View, now: float, wanted: Collection[str], *, planner: MakePlanner = Planner, looks: int = LOOKS
 ) -> dict[str, ExpectedStart]:
-    """The expected starts of the wanted jobs, if nothing else is submitted and every job takes as long as estimated.
+    """The expected starts of the wanted jobs, if nothing else is submitted and every job runs as long as estimated.
 
-    One that is being stopped to make room is told when it starts again. A job that nobody can tell of is in the answer
-    with the job that it depends on: one that neither has a time limit nor a history. One on hold, or so far back that
-    reaching it takes more than `looks`, has neither.
+    For a job that is being evicted it is the time it starts again. A job whose start is not known has the job that it
+    depends on instead: one with neither a time limit nor earlier runs. A job that is on hold has neither, and so has
+    one so far back in its queue that it is not reached within `looks`.
     """
     future = _Future(view, now, planner(view))
     missing = set(wanted)
     while future.looks < looks:
         missing -= future.decide()
-        if not missing or not future.head_started():
+        if not missing or not future.advance_to_next_event():
             break
     starts = {job_id: one for job_id in wanted if (one := future.start_of(job_id)) is not None}
-    unknown = {} if future.more else {job_id: future.depends_on(job_id) for job_id in sorted(missing)}
+    unknown = {} if future.more_events else {job_id: future.depends_on(job_id) for job_id in sorted(missing)}
     return {job_id: starts.get(job_id) or ExpectedStart(depends_on=unknown.get(job_id)) for job_id in wanted}
 
 
 class _Future:
-    """A copy of the cluster that is led on from end to end."""
+    """A simulated cluster that goes from one expected end of a job to the next."""
 
     def __init__(self, view: View, now: float, planner: Planner) -> None:
         self._planner = planner
         self._now = now
-        self._moments: list[tuple[float, int, str, str | None]] = []
+        self._events: list[tuple[float, int, str, str | None]] = []
         self.starts: dict[str, ExpectedStart] = {}
         self.looks = 0
         self._attempts = 0
@@ -76,17 +79,17 @@ class _Future:
         for job in view.jobs.values():
             allocation = view.allocations.get(job.allocation_id or "")
             if job.phase is Phase.PENDING and job.eligible_at is not None and job.eligible_at > now:
-                heappush(self._moments, (job.eligible_at, job.sequence, job.id, None))
+                heappush(self._events, (job.eligible_at, job.sequence, job.id, None))
             elif allocation is not None:
-                self._expect(expected_end(job, allocation, now, view.durations), job, allocation)
+                self._schedule_end(expected_end(job, allocation, now, view.durations), job, allocation)
 
     @property
-    def more(self) -> bool:
-        """Whether there are moments that were not looked at."""
-        return bool(self._moments)
+    def more_events(self) -> bool:
+        """Whether there are events that were not simulated."""
+        return bool(self._events)
 
     def decide(self) -> set[str]:
-        """Start whatever starts now; the ids."""
+        """Plan and start jobs until nothing more starts at this time; returns the ids of the started jobs."""
         started: set[str] = set()
         while True:
             plan = self._planner.plan(self._now)
@@ -98,13 +101,13 @@ class _Future:
                 self._start(start)
             if plan.promises or self._planner.view.promises:
                 self._planner.advance([StartsPromised(plan.promises)])
-            at_rest = not plan.evictions and (plan.complete or not plan.starts)
-            if at_rest or self.looks > 2 * LOOKS:
+            settled = not plan.evictions and (plan.complete or not plan.starts)
+            if settled or self.looks > 2 * LOOKS:
                 self._note_promises(plan)
                 return started
 
     def start_of(self, job_id: str) -> ExpectedStart | None:
-        """When and how a job starts: as it was promised, unless something else is to be expected; None: it does not."""
+        """The start of a job: its promise, unless the simulation differs from it; None if it does not start."""
         expected, promise = self.starts.get(job_id), (self._promises or {}).get(job_id)
         if promise is None or (expected is not None and abs((expected.start_at or 0.0) - promise.start_at) > MOMENT_S):
             return expected
@@ -112,7 +115,7 @@ class _Future:
         return ExpectedStart(promise.start_at, placement=placement, certainty=Certainty.PROMISE)
 
     def _note_promises(self, plan: Plan) -> None:
-        """What was promised when the future was now."""
+        """Remember the certain promises of the first plan, which is that of the real present."""
         if self._promises is None:
             waiting = {hold.job_id for hold in plan.holds if hold.expected_start is not None and hold.keeps_turn}
             self._promises = {
@@ -121,23 +124,23 @@ class _Future:
                 if one.job_id in waiting and certainty(self._planner.view, one, self._now) is Certainty.PROMISE
             }
 
-    def head_started(self) -> bool:
-        """Go to the next moment at which something ends or a pause is over; False when there is none."""
-        if not self._moments:
+    def advance_to_next_event(self) -> bool:
+        """Advance to the next time at which a job ends or becomes eligible; False when there is none."""
+        if not self._events:
             return False
-        self._now = max(self._now, self._moments[0][0])
-        while self._moments and self._moments[0][0] <= self._now:
-            _, _, job_id, allocation_id = heappop(self._moments)
+        self._now = max(self._now, self._events[0][0])
+        while self._events and self._events[0][0] <= self._now:
+            _, _, job_id, allocation_id = heappop(self._events)
             job = self._planner.view.jobs.get(job_id)
             if job is not None and allocation_id is not None and job.allocation_id == allocation_id:
                 if job.phase is Phase.STOPPING and job.stop_reason is Phase.PENDING:
-                    self._put_back(job_id)
+                    self._requeue(job_id)
                 else:
                     self._planner.advance(self._end(job, allocation_id))
         return True
 
     def depends_on(self, job_id: str) -> str | None:
-        """The first of those without an end in sight that hold what the job could use, or that it waits for."""
+        """The oldest job of unknown end that holds devices the job could use, or that it waits for."""
         view = self._planner.view
         job = view.jobs.get(job_id)
         if job is None or job.held:
@@ -148,7 +151,7 @@ class _Future:
         running = [(a, view.jobs[a.job_id]) for a in view.allocations.values() if a.job_id in view.jobs]
         of_array = [one for _, one in running if job.array_id is not None and one.array_id == job.array_id]
         if of_array and job.array_limit is not None and len(of_array) >= job.array_limit:
-            # Whatever becomes free elsewhere, its own array lets no more of it run.
+            # Its own array's limit blocks it, whatever becomes free elsewhere.
             return min(of_array, key=lambda one: one.sequence).id
         holding = [
             one
@@ -157,13 +160,13 @@ class _Future:
         ]
         return min(holding, key=lambda one: one.sequence).id if holding else None
 
-    def _expect(self, end: float, job: Job, allocation: Allocation) -> None:
-        """Go to the moment at which it ends, and to those at which others may have it stopped."""
+    def _schedule_end(self, end: float, job: Job, allocation: Allocation) -> None:
+        """Add events for the end of the job, and for the times from which it may be evicted."""
         if end < inf:
-            heappush(self._moments, (end, job.sequence, job.id, allocation.id))
-        for moment in self._planner.evictable_at(job, allocation.created_at):
-            if self._now < moment < end:
-                heappush(self._moments, (moment, job.sequence, job.id, None))
+            heappush(self._events, (end, job.sequence, job.id, allocation.id))
+        for at_time in self._planner.evictable_at(job, allocation.created_at):
+            if self._now < at_time < end:
+                heappush(self._events, (at_time, job.sequence, job.id, None))
 
     def _start(self, start: Start) -> None:
         job = self._planner.view.jobs[start.job_id]
@@ -176,7 +179,7 @@ class _Future:
         allocation = Allocation(
             f"{job.id}.foreseen.{self._attempts}", job.id, job.spec.user, start.placement, self._now
         )
-        self._expect(inf if run_s is None else self._now + run_s, job, allocation)
+        self._schedule_end(inf if run_s is None else self._now + run_s, job, allocation)
         changes = JobPatch(phase=Phase.RUNNING, started_at=self._now, allocation_id=allocation.id)
         followers = self._followers(self._planner.view, replace(job, phase=Phase.RUNNING, started_at=self._now))
         self._planner.advance(
@@ -196,7 +199,7 @@ class _Future:
         return [*deltas, AllocationEnded(allocation_id, job.id, at=self._now, by=ServerPart.SCHEDULER)]
 
     def _followers(self, view: View, parent: Job) -> list[Delta]:
-        """What becomes of those that wait for a job that has started, or ended well; who waits in vain is held."""
+        """The changes of jobs that depend on a job that started or succeeded; those that can never start are held."""
         deltas: list[Delta] = []
         for child_id in view.dependants.get(parent.id, ()):
             child = view.jobs[child_id]
@@ -208,20 +211,20 @@ class _Future:
         return deltas
 
     def _evict(self, eviction: Evict) -> None:
-        """The job is told to make room for another, at once or when it has had time to save what it has."""
+        """Evict a job: at once, or after the time it has to save its work."""
         self._evictions.setdefault(eviction.for_job_id, []).append(eviction)
         job = self._planner.view.jobs[eviction.job_id]
         grace_s = job.spec.checkpoint_grace_s if job.spec.checkpoint_signal is not None else 0.0
         if grace_s <= 0 or job.allocation_id is None:
-            self._put_back(job.id)
+            self._requeue(job.id)
             return
-        heappush(self._moments, (self._now + grace_s, job.sequence, job.id, job.allocation_id))
-        told = Eviction(eviction.rule, eviction.for_job_id, "", self._now, f"{job.id}.{job.launches}", saves=True)
-        changes = JobPatch(phase=Phase.STOPPING, stop_reason=Phase.PENDING, eviction=told)
+        heappush(self._events, (self._now + grace_s, job.sequence, job.id, job.allocation_id))
+        notice = Eviction(eviction.rule, eviction.for_job_id, "", self._now, f"{job.id}.{job.launches}", saves=True)
+        changes = JobPatch(phase=Phase.STOPPING, stop_reason=Phase.PENDING, eviction=notice)
         self._planner.advance([JobChanged(job.id, changes, at=self._now, by=ServerPart.SCHEDULER)])
 
-    def _put_back(self, job_id: str) -> None:
-        """The job makes room for another, and waits again."""
+    def _requeue(self, job_id: str) -> None:
+        """Put an evicted job back into its queue and free its devices."""
         job = self._planner.view.jobs[job_id]
         changes = JobPatch(phase=Phase.PENDING, started_at=None, allocation_id=None, stop_reason=None)
         deltas: list[Delta] = [JobChanged(job_id, changes, at=self._now, by=ServerPart.SCHEDULER)]

@@ -217,7 +217,7 @@ class Planner:
         return lend or any(queue.preempts for queue in queues) or any(pool.lends for pool in pools)
 
     def _used_s_at(self, now: float) -> UsedSeconds:
-        """A function that counts GPU-seconds used in a scope: by ended allocations, to the hour, and by current ones."""
+        """A function that counts GPU-seconds used in a scope, by ended allocations (to the hour) and current ones."""
 
         def used_s(scope: Scope, period_s: float) -> float:
             held_s = sum(

@@ -117,7 +117,7 @@ def test_idle_quota_is_lent_and_taken_back() -> None:
     assert sum(len(a.placement.uuids) for a in view.allocations.values()) == 4
     plan = plan_of(view.advance(submitted(job(9, 2, queue="lender", priority=9))))
     assert evicted(plan) == ["4", "3"], "the last to come have lost least"
-    assert plan.evictions[0].reason == "queue lender takes back for job 9 what it had lent to borrower"
+    assert plan.evictions[0].reason == "queue lender reclaims for job 9 what it had lent to queue borrower"
 
 
 SHARED = Queue("lab", quota=Quota(share_milli=4000))
@@ -132,7 +132,7 @@ def used_up(*waiting: Job) -> View:
 def test_a_limit_that_is_used_up_on_loan_is_taken_back_though_devices_are_free() -> None:
     plan = plan_of(used_up(job(9, 2, queue="lender", priority=9)))
     assert evicted(plan) == ["4", "3"]
-    assert plan.evictions[0].reason == "queue lender takes back for job 9 what it had lent to borrower"
+    assert plan.evictions[0].reason == "queue lender reclaims for job 9 what it had lent to queue borrower"
     assert (plan.holds[0].job_id, plan.holds[0].reason) == ("9", WaitReason.LIMIT)
 
 

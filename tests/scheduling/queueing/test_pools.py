@@ -56,7 +56,7 @@ def test_an_owner_takes_back_from_the_borrower_alone() -> None:
     view = view.advance(submitted(job(3, 1, project="nlp")))
     plan = Planner(view).plan(T0 + 60)
     assert [(one.job_id, one.reason) for one in plan.evictions] == [
-        ("2", "pool nlp's takes back for job 3 what it had lent to alice")
+        ("2", "pool nlp's reclaims for job 3 what it had lent to alice")
     ]
 
 

@@ -1,4 +1,5 @@
-"""Who makes room for whom, and what they are told.
+"""Which running jobs are evicted for which waiting ones.
 
-Start with `victims`, which chooses; `preemption`, `time_slicing` and `idle_reclaim` are the rules that may ask for it.
+Start with `preemption`, the rules by which a job may evict others; `victims` chooses whom.
+`time_slicing` evicts at the end of a quantum, `idle_reclaim` takes back GPUs that are held and not used.
 """

@@ -1,4 +1,4 @@
-"""GPUs that are held and not used while others wait for them: who is warned, and who has to give them back."""
+"""GPUs that are allocated and not used while jobs wait for them: whose holder is warned, and which are released."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from corral.scheduling.queueing.admission import ineligible
 
 @dataclass(frozen=True, slots=True)
 class IdlePolicy:
-    """An allocation that was unused for `after_s` while others wait is warned, and released `grace_s` later."""
+    """The holder of an allocation unused for `after_s` is warned while others wait; `grace_s` later it is released."""
 
     after_s: float
     grace_s: float = 300.0
@@ -30,7 +30,7 @@ class Idle:
 
 @dataclass(frozen=True, slots=True)
 class IdleVerdict:
-    """A word to the holder of an idle allocation, for whom another waits; with `release`, its end."""
+    """A message to the holder of an idle allocation, and the job that waits for it; with `release` it is released."""
 
     job_id: str
     message: str
@@ -41,10 +41,10 @@ class IdleVerdict:
 def judge_idle(
     view: View, samples: Mapping[str, DeviceSample], before: Mapping[str, Idle], policy: IdlePolicy, now: float
 ) -> tuple[list[IdleVerdict], dict[str, Idle]]:
-    """The verdicts of this moment, and what to remember until the next, by allocation id.
+    """The verdicts for now, and the idle times to pass to the next call, by allocation id.
 
-    A device counts as unused while its sampled utilisation is 0; one that cannot be read is taken to be in use, and so
-    is a shared one that any of its holders uses. Adopted processes are not Corral's to end.
+    A device counts as unused while its sampled utilisation is 0. One that cannot be read counts as in use, and so does
+    a shared one that any job uses. Adopted processes are never ended.
     """
     verdicts: list[IdleVerdict] = []
     idle: dict[str, Idle] = {}
@@ -80,7 +80,7 @@ def _unused(allocation: Allocation, samples: Mapping[str, DeviceSample]) -> bool
 
 
 def _who_waits(view: View, allocation: Allocation, now: float) -> Job | None:
-    """The first waiting job that could use one of these devices, None when nobody could."""
+    """The first waiting job that could use one of these devices, None when there is none."""
     slots = {
         device.uuid: slot
         for name in dict.fromkeys(member.node for member in allocation.placement.members)

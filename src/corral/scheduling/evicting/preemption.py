@@ -1,4 +1,4 @@
-"""Who may be ended for whom: more urgent work where its queue preempts, and lent capacity where its owner wants it."""
+"""Which jobs may be evicted for which: less urgent ones where a queue preempts, borrowers where an owner reclaims."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +22,7 @@ from corral.scheduling.state.draft import Draft, PlacementRequest
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """The rules for one cycle. `running` is asked only when a job has no place and may have somebody ended."""
+    """The rules for one cycle. `running` is called only when a job does not fit and may evict others."""
 
     view: View
     policy_of: Mapping[str, Policy]
@@ -31,7 +31,7 @@ class Preemption:
     pools: Pools
 
     def make_room(self, draft: Draft, job: Job, wanted: PlacementRequest, now: float) -> EvictionPlan | None:
-        """Whom to end for the first job of its queue that has no place, and what it then has; None in most clusters."""
+        """The evictions that make the job fit, by any of the rules; None if there are none, or none are allowed."""
         preempts = self.preempts(job.spec.queue)
         reclaims = self._reclaims(job)
         lends = self.pools.lends_of(job)
@@ -42,46 +42,46 @@ class Preemption:
             if self._protected(one, now):
                 return None
             if preempts and one.job.spec.priority > job.spec.priority:
-                words = f"job {job.id} has priority {job.spec.priority} and goes before {one.job.spec.priority}"
-                return EvictionReason(EvictionRule.PRIORITY, words)
+                text = f"job {job.id} has priority {job.spec.priority} and goes before {one.job.spec.priority}"
+                return EvictionReason(EvictionRule.PRIORITY, text)
             if reclaims and self._borrows(one.job, job.spec.queue):
                 return _takes_back(job, one)
             pool = self.pools.borrowed(one.job, one.allocation, lends)
             if pool is not None:
-                words = f"pool {pool} takes back for job {job.id} what it had lent to {one.job.spec.user}"
-                return EvictionReason(EvictionRule.POOL_RECLAIM, words, pool)
+                text = f"pool {pool} reclaims for job {job.id} what it had lent to {one.job.spec.user}"
+                return EvictionReason(EvictionRule.POOL_RECLAIM, text, pool)
             return None
 
         running = self.running()
         owners = {one.job.id for one in running if self.pools.owns_any(one.job, wanted.lending_pools)}
         found = plan_evictions(draft, wanted, running, lambda one: None if one.job.id in owners else reason(one), now)
-        # An owner who is ended waits for what is lent, which the job then has not: it must do without.
+        # An owner that is evicted will reclaim what its pool lends, so the job must then fit without that.
         return plan_evictions(draft, wanted.without_lent(), running, reason, now) if found is None and owners else found
 
     def reclaim(self, draft: Draft, job: Job, wanted: PlacementRequest, now: float) -> EvictionPlan | None:
-        """Whom to end for a job that a limit bars which others beside its queue have used up on loan, and what it has.
+        """The evictions that let a job start which is blocked by a quota that sibling queues have borrowed.
 
-        None where that is not why it is barred, and if it would have no place even so. Who is stopping counts as gone.
+        None if that is not what blocks it, or if it would not fit even so. Jobs that are stopping count as gone.
         """
         running = self.running() if self._reclaims(job) else []
-        gone = [one for one in running if one.job.phase is Phase.STOPPING]
-        ended: list[Running] = []
-        for one in sorted(self._borrowers(running, job, now), key=lambda one: eviction_cost(one, now)):
-            if not self._without([*gone, *ended])._bars(job):
+        stopping = [one for one in running if one.job.phase is Phase.STOPPING]
+        evicted: list[Running] = []
+        for one in sorted(self._evictable_borrowers(running, job, now), key=lambda one: eviction_cost(one, now)):
+            if not self._without([*stopping, *evicted])._bars(job):
                 break
-            if self._without([*gone, *ended])._borrows(one.job, job.spec.queue):
-                ended.append(one)
-        if not running or self._without([*gone, *ended])._bars(job):
+            if self._without([*stopping, *evicted])._borrows(one.job, job.spec.queue):
+                evicted.append(one)
+        if not running or self._without([*stopping, *evicted])._bars(job):
             return None
-        for one in reversed(list(ended)):
-            others = [other for other in ended if other is not one]
-            ended = ended if self._without([*gone, *others])._bars(job) else others
-        found = self._without(ended).make_room(draft_without(draft, ended), job, wanted, now)
+        for one in reversed(list(evicted)):
+            others = [other for other in evicted if other is not one]
+            evicted = evicted if self._without([*stopping, *others])._bars(job) else others
+        found = self._without(evicted).make_room(draft_without(draft, evicted), job, wanted, now)
         if found is None:
             return None
-        return EvictionPlan(found.placement, (*((one, _takes_back(job, one)) for one in ended), *found.evicted))
+        return EvictionPlan(found.placement, (*((one, _takes_back(job, one)) for one in evicted), *found.evicted))
 
-    def _borrowers(self, running: Iterable[Running], job: Job, now: float) -> list[Running]:
+    def _evictable_borrowers(self, running: Iterable[Running], job: Job, now: float) -> list[Running]:
         return [
             one
             for one in running
@@ -89,7 +89,7 @@ class Preemption:
         ]
 
     def _without(self, some: Sequence[Running]) -> "Preemption":
-        """The rules if these jobs were not there."""
+        """The rules as if these jobs were not running."""
         ids = frozenset(one.job.id for one in some)
         left = self.admission.without((one.job, one.allocation.placement) for one in some)
         return replace(self, admission=left, running=lambda: [one for one in self.running() if one.job.id not in ids])
@@ -102,9 +102,9 @@ class Preemption:
         return policy is not None and now - one.allocation.created_at < policy.spared_s
 
     def may_go_first(self, heads: Mapping[str, Job]) -> list[str]:
-        """The queues that no other goes before: whoever may have others ended for it has its turn before those others.
+        """The queues that may have the next turn: a job that may evict others goes before the jobs it may evict.
 
-        Else what room was made for would go to whoever made it, who would be ended again, and so on for ever.
+        Otherwise an evicted job could take the freed devices again, would be evicted again, and so on for ever.
         """
         urgent = [heads[name].spec.priority for name in heads if self.preempts(name)]
         lenders = {self.view.queues[name].parent for name, job in heads.items() if self._reclaims(job)}
@@ -116,7 +116,7 @@ class Preemption:
         ] or list(heads)
 
     def preempts(self, name: str) -> bool:
-        """Whether the head of the queue may have less urgent jobs ended."""
+        """Whether jobs of the queue may evict less urgent jobs."""
         queue = self.view.queues.get(name)
         return queue is not None and queue.preempts
 
@@ -128,7 +128,7 @@ class Preemption:
         return self.view.queues[name].quota.share_milli is not None
 
     def _reclaims(self, job: Job) -> bool:
-        """Whether the job's queue only asks for what is its own, and others beside it stand above theirs."""
+        """Whether the job would stay within its queue's own quota, so that the queue may reclaim what it has lent."""
         queue = self.view.queues.get(job.spec.queue)
         if queue is None or queue.parent is None or queue.quota.share_milli is None:
             return False
@@ -136,7 +136,7 @@ class Preemption:
         return held + self.admission.least(job).milli <= queue.quota.share_milli
 
     def _borrows(self, job: Job, lender: str) -> bool:
-        """Whether the job's queue stands beside the lender and above its own quota."""
+        """Whether the job's queue is a sibling of the lender and uses more than its own quota."""
         queue = self.view.queues.get(job.spec.queue)
         if queue is None or queue.name == lender or queue.quota.share_milli is None:
             return False
@@ -145,5 +145,5 @@ class Preemption:
 
 
 def _takes_back(job: Job, one: Running) -> EvictionReason:
-    words = f"queue {job.spec.queue} takes back for job {job.id} what it had lent to {one.job.spec.queue}"
-    return EvictionReason(EvictionRule.QUEUE_RECLAIM, words, job.spec.queue)
+    text = f"queue {job.spec.queue} reclaims for job {job.id} what it had lent to queue {one.job.spec.queue}"
+    return EvictionReason(EvictionRule.QUEUE_RECLAIM, text, job.spec.queue)

@@ -1,4 +1,4 @@
-"""Sharing time: a job that has had its quantum makes room for one that ranks before it, and goes back to its place."""
+"""Time slicing: a job whose quantum is over is evicted for one that ranks before it, and waits in its queue again."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ from corral.scheduling.state.draft import Draft, PlacementRequest
 from corral.scheduling.state.timeline import changed
 
 WAITING_LOOKED_AT = 500
-"""So many waiting jobs, those that rank first, may take the place of running ones."""
+"""How many waiting jobs are considered in place of running ones, those that rank first."""
 
 
 def quantum_expired(running: Iterable[Running], policy: Policy, now: float) -> list[Running]:
-    """Those that have had their quantum since they were last started, and may be asked to make room."""
+    """The running jobs whose quantum, since they were last started, is over."""
     quantum_s = policy.quantum_s
     if quantum_s is None:
         return []
@@ -33,7 +33,7 @@ def quantum_expired(running: Iterable[Running], policy: Policy, now: float) -> l
 
 @dataclass(frozen=True, slots=True)
 class TimeSlices:
-    """One queue whose jobs share time, as it stands."""
+    """Time slicing in one queue, for one cycle."""
 
     draft: Draft
     ranking: Ranking
@@ -44,10 +44,9 @@ class TimeSlices:
     pools: Pools
 
     def evictions(self, waiting: Sequence[tuple[Rank, str]], expired: Sequence[Running]) -> list[Evict]:
-        """Who of `expired` makes room. They and the waiting jobs are placed anew by rank, as if they held nothing.
-
-        Whoever then has no place or no quota, or only a slower place than another that is free now, is evicted. Nobody
-        is for nothing: one whose devices no better ranked job takes stays where it is.
+        """Which jobs of `expired` are evicted. They and the waiting jobs are placed by rank, as if none held devices.
+        A job is evicted if it then has no place or no quota, or if a faster place than its own is free. A job whose
+        devices no job of lower rank takes stays where it is.
         """
         if not waiting or not expired:
             return []
@@ -63,7 +62,7 @@ class TimeSlices:
             job = self.jobs[job_id]
             wanted = self.pools.placement_request(job, inf)
             if any(self.pools.owns_any(one.job, wanted.lending_pools) for one in expired):
-                wanted = wanted.without_lent()  # an owner who makes room waits for what is lent
+                wanted = wanted.without_lent()  # an evicted owner will reclaim what its pool lends
             if job_id in running:
                 placement = running[job_id].allocation.placement
                 if admission.exceeded(job, placement) is None and _stays(ideal, running[job_id], wanted, self.policy):
@@ -84,12 +83,12 @@ class TimeSlices:
         if winner is None:
             return Evict(job_id, job_id, "it moves to faster GPUs", EvictionRule.FASTER_GPUS)
         quantum = format_duration(self.policy.quantum_s or 0.0)
-        words = f"it had its turn of {quantum} and makes room for job {winner}"
-        return Evict(job_id, winner, words, EvictionRule.TIME_SLICE)
+        text = f"it had its turn of {quantum} and makes room for job {winner}"
+        return Evict(job_id, winner, text, EvictionRule.TIME_SLICE)
 
 
 def _stays(ideal: Draft, one: Running, wanted: PlacementRequest, policy: Policy) -> bool:
-    """Keep the job where it is if that is still free and nothing faster is; its place is taken in either case."""
+    """Whether the job stays where it is: its devices are not taken, and nothing faster is free. Takes its new place."""
     placement = one.allocation.placement
     stay = _free(ideal, placement)
     if stay and not wanted.speeds:
@@ -116,7 +115,7 @@ def _free(ideal: Draft, placement: Placement) -> bool:
 
 
 def _speed(draft: Draft, wanted: PlacementRequest, placement: Placement) -> float:
-    """The speed of the slowest device."""
+    """The job's speed on the slowest device of the placement."""
     models = [
         draft.free(member.node).slots[index].model for member in placement.members for index in draft.slots_of(member)
     ]

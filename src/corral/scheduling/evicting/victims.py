@@ -1,4 +1,4 @@
-"""Making room: whom to end for a job that may preempt, with the least harm, and only if that makes it fit."""
+"""Choosing victims: which jobs to evict at the least cost so that a waiting job fits, and none if it would not."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -12,33 +12,39 @@ from corral.scheduling.state.draft import Draft, PlacementRequest
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A job that holds something, and what."""
+    """A job with an allocation."""
 
     job: Job
     allocation: Allocation
 
     @property
     def runs(self) -> bool:
-        """Whether it is a process that Corral started and that has not been told to stop."""
+        """Whether Corral started it, it runs, and it has not been told to stop."""
         return self.job.phase is Phase.RUNNING and self.job.spec.kind is JobKind.RUN
 
 
 @dataclass(frozen=True, slots=True)
 class EvictionReason:
-    """By which rule a running job may be ended for the one that wants room, and in words."""
+    """The rule by which a running job may be evicted for another, and a sentence that says so.
+
+    `lender` is the queue or pool that reclaims, where one does.
+    """
 
     rule: EvictionRule
-    words: str
+    text: str
     lender: str | None = None
 
 
 WhyEvict = Callable[[Running], EvictionReason | None]
-"""Why a running job may be ended, None when it may not."""
+"""Why a running job may be evicted, None when it may not."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvictionPlan:
-    """The place that a job has once those evicted, each with the reason, and those that are stopping are gone."""
+    """Where a job will be placed, and the jobs to evict for that, each with the reason.
+
+    The placement counts jobs that are already stopping as gone.
+    """
 
     placement: Placement
     evicted: tuple[tuple[Running, EvictionReason], ...] = ()
@@ -47,11 +53,11 @@ class EvictionPlan:
 def plan_evictions(
     draft: Draft, wanted: PlacementRequest, running: Iterable[Running], reason: WhyEvict, now: float
 ) -> EvictionPlan | None:
-    """Whom to end, and why, so that what is asked fits; None if it would not fit even so. Nobody is ended if it fits
-    once those are gone that are stopping.
+    """Which jobs to evict, and why, so that the request fits; None if it would not fit even so.
 
-    Least harm: the least urgent (the highest priority number) first, then the least lost work in GPU-seconds, then the
-    fewest jobs. Of the nodes that could be cleared, the one where the most urgent victim is least urgent.
+    No job is evicted if the request fits once the jobs that are already stopping are gone.
+    The least urgent job (with the highest priority number) is evicted first, then the one that loses the least work in
+    GPU-seconds, and as few jobs as possible. Of several nodes, the one whose most urgent victim is least urgent.
     """
     running = list(running)
     stopping = draft.branch()
@@ -71,17 +77,17 @@ def plan_evictions(
     if chosen is None:
         return None
     placement = choose(draft_without(stopping, chosen), wanted)
-    assert isinstance(placement, Placement), "what was said to be enough is"
+    assert isinstance(placement, Placement), "the chosen victims make the request fit"
     return EvictionPlan(placement, tuple((one, reasons[one.job.id]) for one in chosen))
 
 
 def eviction_cost(one: Running, now: float) -> tuple[float, float, int]:
-    """What ending it would do, the least first: to something urgent, in lost work, to who came first."""
+    """A sort key, lowest first: by urgency, then by lost work in GPU-seconds, then the latest submitted first."""
     return (-one.job.spec.priority, _lost(one, now), -one.job.sequence)
 
 
 def _lost(one: Running, now: float) -> float:
-    """GPU-seconds of work that ending it throws away."""
+    """GPU-seconds of work that are lost if it is evicted."""
     return one.allocation.gpus * max(0.0, now - one.allocation.created_at)
 
 
@@ -91,7 +97,7 @@ def _cost(some: Sequence[Running], now: float) -> tuple[float, float, int, tuple
 
 
 def _by_node(candidates: Sequence[Running], wanted: PlacementRequest) -> list[list[Running]]:
-    """The candidates of each node, or all together for a gang, which may need several."""
+    """The candidates on each node; all together for a gang that may use several nodes."""
     if wanted.request.gang_size > 1 and not wanted.request.one_node:
         return [list(candidates)]
     names = sorted({member.node for one in candidates for member in one.allocation.placement.members})
@@ -102,7 +108,7 @@ def _by_node(candidates: Sequence[Running], wanted: PlacementRequest) -> list[li
 
 
 def _fewest(draft: Draft, wanted: PlacementRequest, candidates: Sequence[Running]) -> list[Running] | None:
-    """As few of the candidates as make room, the least harmful; None when all of them do not."""
+    """The fewest candidates, cheapest first, whose eviction makes the request fit; None if all together do not."""
     taken: list[Running] = []
     trial = draft.branch()
     for one in candidates:
@@ -119,7 +125,7 @@ def _fewest(draft: Draft, wanted: PlacementRequest, candidates: Sequence[Running
 
 
 def draft_without(draft: Draft, some: Iterable[Running]) -> Draft:
-    """What would be free if these held nothing."""
+    """A copy of the draft in which these jobs hold nothing."""
     draft_without = draft.branch()
     for one in some:
         draft_without.give(one.allocation.placement.members)

@@ -20,22 +20,22 @@ _RULES = {
 
 def stopped_for(view: View, job: Job) -> list[Job]:
     """The jobs that are being stopped to make room for this one, the first to be told first."""
-    told = [
+    notices = [
         (one.evicted.at, one.sequence, one)
         for one in view.jobs.values()
         if one.phase is Phase.STOPPING and one.evicted is not None and one.evicted.for_job_id == job.id
     ]
-    return [one for _, _, one in sorted(told, key=lambda each: each[:2])]
+    return [one for _, _, one in sorted(notices, key=lambda each: each[:2])]
 
 
-def room_is_made(leaving: Sequence[Job], now: float) -> str:
+def room_is_made(stopping: Sequence[Job], now: float) -> str:
     """When these, who are being stopped for it, have been stopped, a job starts."""
-    first = leaving[0]
+    first = stopping[0]
     assert first.evicted is not None, "it is being stopped for another"
     asked = format_duration(max(0.0, now - first.evicted.at))
     saves = f", with {format_duration(first.spec.checkpoint_grace_s)} to save its work" if first.evicted.saves else ""
-    have = "has" if len(leaving) == 1 else "have"
-    ids = jobs_called([one.id for one in leaving])
+    have = "has" if len(stopping) == 1 else "have"
+    ids = jobs_called([one.id for one in stopping])
     return f"it starts when {ids} {have} been stopped for it (asked {asked} ago{saves})"
 
 

@@ -1,4 +1,4 @@
-"""What waiting jobs are promised, and when they will start.
+"""Promises: where and when a waiting job will start at the latest.
 
-Start with `backfill`, which makes a promise and fills in behind it; `forecast` asks the planner about the future.
+Start with `backfill`, which finds a promise; `run_time` estimates how long jobs run.
 """

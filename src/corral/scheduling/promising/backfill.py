@@ -1,4 +1,4 @@
-"""The promise to a job that has no place now: where and when it will start at the latest."""
+"""The promise to a job that does not fit now: where and when it will start at the latest."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -15,19 +15,19 @@ from corral.scheduling.state.draft import Draft, PlacementRequest
 from corral.scheduling.state.timeline import Timeline, changed
 
 NODES_LOOKED_AT = 256
-"""A promise is looked for on so many nodes, those with most of what is asked for first."""
+"""The most nodes on which a promise is looked for, those with most of what is asked for first."""
 
 MOMENT_S = 1.0
-"""Promises that differ by less are the same."""
+"""Start times that differ by less count as the same promise."""
 
 TIMES_LOOKED_AT = 256
-"""A gang's promise is looked for at so many moments at which something comes back."""
+"""The most times at which devices become free that are tried for a gang."""
 
 
 def promise(
     draft: Draft, timeline: Timeline, job_id: str, wanted: PlacementRequest, duration_s: float, *, before: float = inf
 ) -> Reserve | None:
-    """The earliest place in time for what is asked, None when there is none before then or nobody can tell."""
+    """The earliest start that the request can be promised; None if there is none before `before`, or none is known."""
     names = _candidates(draft, wanted)
     if wanted.request.gang_size == 1:
         found = _earliest_member(draft, timeline, wanted, duration_s, names, before=before)
@@ -43,9 +43,9 @@ def promise(
 
 
 def certainty(view: View, reserve: Reserve, now: float) -> Certainty:
-    """What the start of a reservation is: a promise if what it waits for cannot last longer than it is taken to.
+    """Whether a promised start is certain: only if all that it waits for ends by a time limit, or is stopping.
 
-    Who has a time limit is ended by it. Who has none, or is known to take less, is only expected to end.
+    A job without a time limit, or one that is expected to end before its limit, may run longer than estimated.
     """
     for name in dict.fromkeys(member.node for member in reserve.placement.members):
         for allocation_id in view.residents.get(name, ()):
@@ -62,7 +62,7 @@ def certainty(view: View, reserve: Reserve, now: float) -> Certainty:
 def still_there(
     draft: Draft, wanted: PlacementRequest, placement: Placement, state_of: Callable[[str], NodeState]
 ) -> bool:
-    """Whether all of the placement is free, where this is free on its nodes, and all of it is well."""
+    """Whether the placement fits in the states that `state_of` gives for its nodes."""
     left: dict[str, NodeState] = {}
     for member in placement.members:
         slots = draft.slots_of(member)
@@ -76,9 +76,9 @@ def still_there(
 
 
 def promises_changed(before: Mapping[str, Reserve], promises: Sequence[Reserve]) -> bool:
-    """Whether these promises differ from those before by more than a moment, so that the view should be told.
+    """Whether these promises differ from those before by more than MOMENT_S, so that the view should be told.
 
-    A promise that is late moves with the clock; telling it again and again would keep a server planning for nothing.
+    A promise that is late moves with the clock. To record that each time would make the server plan without end.
     """
     if [one.job_id for one in promises] != list(before):
         return True
@@ -86,9 +86,9 @@ def promises_changed(before: Mapping[str, Reserve], promises: Sequence[Reserve])
 
 
 def _candidates(draft: Draft, wanted: PlacementRequest) -> list[str]:
-    """Nodes on which the request could ever fit, the most promising first where there are too many to ask all.
+    """Nodes on which the request could ever fit; where there are too many, those with most of what it asks for.
 
-    Of a node with a job to be avoided nothing is foretold: a timeline knows what comes back, not whose it was.
+    Nodes with a job that the request avoids are left out: a timeline knows what is released, not by which job.
     """
     ignoring_promises = wanted.ignoring_promises()
     answers = [(name, draft.fit(name, ignoring_promises)) for name in draft.capacity.names]
@@ -116,7 +116,7 @@ def _earliest_member(
     at, name = best
     window = timeline.window(name, at, at + duration_s)
     answer = _able(draft, wanted, name, draft.open_of(name, wanted, window))
-    assert answer is not None, "what fitted at its earliest still does"
+    assert answer is not None, "it fits at the time that was found"
     since = timeline.free_since(name, at, answer.slots, wanted.request.share_milli)
     latest = sorted(answer.slots, key=lambda index: (-since[index], index))
     slots = answer.slots if answer.parts_milli else tuple(sorted(latest[: wanted.request.devices]))
@@ -124,7 +124,7 @@ def _earliest_member(
 
 
 def _tester(draft: Draft, wanted: PlacementRequest, name: str) -> Callable[[NodeState], bool]:
-    """Tells whether a member fits on the node in a state. Asked of hundreds of steps that differ little."""
+    """A test whether a member fits on the node in a given state; fast for a series of similar states."""
     request = wanted.request
     cpu_milli, memory_mib, disk_mib = request.cpu_milli, request.host_memory_mib, request.disk_mib
     enough: tuple[Slot, ...] | None = None
@@ -146,7 +146,7 @@ def _tester(draft: Draft, wanted: PlacementRequest, name: str) -> Callable[[Node
 
 
 def _able(draft: Draft, wanted: PlacementRequest, name: str, state: NodeState) -> Fit | None:
-    """The slots of a node with this open that can serve one member, None when there are too few."""
+    """The slots that can serve one member on a node with this state open; None when there are too few."""
     named = draft.capacity.named(name, wanted.request.device_uuids)
     answer = draft.memo.fit(wanted.request, state, named)
     if isinstance(answer, Misfit):

@@ -1,4 +1,4 @@
-"""How long a job will run, as far as anybody knows: its time limit, or what its user's jobs of that name took."""
+"""How long a job is expected to run: by its time limit, and by earlier runs of its user's jobs of that name."""
 
 from collections.abc import Mapping
 from math import inf
@@ -10,9 +10,9 @@ Durations = Mapping[tuple[str, str], tuple[float, ...]]
 
 
 def run_estimate_s(job: Job, durations: Durations) -> float | None:
-    """Seconds that the job will run: the longest of the last runs of that name, at most its limit; None: unknown.
+    """The expected run time in seconds: the longest recent run of that name, at most the time limit; None: unknown.
 
-    The longest, because an estimate that is too short would let a job start that delays the one it should not.
+    The longest, because a job that runs longer than estimated may delay a job ahead of it.
     """
     limit = job.spec.time_limit_s
     runs = durations.get((job.spec.user, job.spec.name)) if job.spec.name else None
@@ -23,11 +23,10 @@ def run_estimate_s(job: Job, durations: Durations) -> float | None:
 
 
 def expected_end(job: Job, allocation: Allocation, now: float, durations: Durations) -> float:
-    """When the job will give its devices back, in Unix seconds; infinity where nobody knows.
+    """When the job is expected to release its devices, in Unix seconds; infinity where that is not known.
 
-    That is now if it is stopping, or when the time is up that it has to save its work.
-
-    One that has outlived its estimate is expected to double it, then again, but never to pass its time limit.
+    A stopping job releases them now, or at the end of the time it has to save its work. A job that has run longer than
+    its estimate is expected to run twice as long, then twice that, but never beyond its time limit.
     """
     if job.phase is Phase.STOPPING:
         eviction = job.evicted
