@@ -1,0 +1,106 @@
+"""The agents of a mock cluster: one for each node, all gone with their server, their jobs not."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from corral.model.errors import BackendFailed, Refused
+from corral.model.home import Home
+from corral.model.launch import LaunchPhase
+from corral.node.remote import RemoteNode
+from corral.node.spawn import AgentSpawner
+from tests.node.conftest import CONFIG, EVENT_S, MOCK, a_launch, until
+
+
+@pytest.fixture
+def spawner(home: Home) -> Iterator[AgentSpawner]:
+    (home.root / "mock.toml").write_text(MOCK)
+    home.config_file.write_text(CONFIG)
+    spawner = AgentSpawner(home, mock=home.root / "mock.toml", config=home.config_file)
+    yield spawner
+    spawner.close()
+
+
+def ended(pidfd: int) -> bool:
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(EVENT_S * 1000))
+
+
+def test_each_node_has_an_agent_of_its_own(spawner: AgentSpawner) -> None:
+    for name, path in spawner.start(["a", "b"]).items():
+        node = RemoteNode(path)
+        told = node.news(0, EVENT_S).node
+        assert told is not None
+        assert told.name == name
+        node.close()
+    assert spawner.pid("a") != spawner.pid("b")
+
+
+def test_an_agent_that_lives_is_left_as_it_is_and_one_that_died_is_started_again(spawner: AgentSpawner) -> None:
+    spawner.start(["a", "b"])
+    before = spawner.pid("a"), spawner.pid("b")
+    handle = os.pidfd_open(before[1])
+    os.kill(before[1], signal.SIGKILL)
+    assert ended(handle)
+    os.close(handle)
+    spawner.start(["a", "b"])
+    assert spawner.pid("a") == before[0]
+    assert spawner.pid("b") != before[1]
+
+
+def test_jobs_find_their_server_and_outlive_their_agent(spawner: AgentSpawner, home: Home) -> None:
+    node = RemoteNode(spawner.start(["a"])["a"])
+    node.launch(a_launch(1, "sh", "-c", 'echo "$CORRAL_HOME"; sleep 600'))
+    log = home.root / "nodes" / "a" / "logs" / "1.log"
+    until(lambda: log.exists() and f"{home.root}\n" in log.read_text(), "the job tells where its server is")
+    node.close()
+    spawner.end("a")
+    node = RemoteNode(spawner.start(["a"])["a"])
+    assert node.reports(("1.1",)).reports[0].phase is LaunchPhase.RUNNING
+    assert node.reconcile((), ()).unknown == ("1.1",)
+    until(lambda: not any((log.parent.parent / "launches").iterdir()), "the job is ended")
+    node.close()
+
+
+def test_an_agent_that_cannot_start_says_why(spawner: AgentSpawner, home: Home) -> None:
+    (home.root / "mock.toml").write_text("no = toml = at all")
+    with pytest.raises(BackendFailed, match=r"the agent of node a did not come up: .*mock\.toml"):
+        spawner.start(["a"])
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "a\n", "-a", "a" * 64])
+def test_a_name_that_names_no_directory_is_refused(spawner: AgentSpawner, name: str) -> None:
+    with pytest.raises(Refused, match="cannot be the name of a node"):
+        spawner.start([name])
+
+
+SERVER = """
+import sys, time
+from pathlib import Path
+
+from corral.model.home import Home
+from corral.node.spawn import AgentSpawner
+home = Home(Path(sys.argv[1]))
+spawner = AgentSpawner(home, mock=home.root / "mock.toml", config=home.config_file)
+spawner.start(["a", "b"])
+print(spawner.pid("a"), spawner.pid("b"), flush=True)
+time.sleep(600)
+"""
+
+
+def test_the_agents_of_a_server_that_was_killed_end(home: Home) -> None:
+    (home.root / "mock.toml").write_text(MOCK)
+    with subprocess.Popen([sys.executable, "-c", SERVER, str(home.root)], stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        handles = [os.pidfd_open(int(pid)) for pid in server.stdout.readline().split()]
+        server.kill()
+    assert len(handles) == 2
+    for handle in handles:
+        assert ended(handle)
+        os.close(handle)
