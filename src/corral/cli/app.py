@@ -39,6 +39,7 @@ COMMANDS = {
     "config": "local.config",
     "token": "token_command",
     "simulate": "local.simulate",
+    "agent": "local.agent",
 }
 """Each command and the module of this package that defines it."""
 
