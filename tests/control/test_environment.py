@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from corral.control.environment import SLURM_MARK, launch_of, launches_of, stale_notes, with_rendezvous
-from corral.lifecycle.transitions import start
+from corral.lifecycle.starting import start
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.device import Device, DeviceCondition, DeviceProcess, Node
 from corral.model.fact import AllocationMade, ConditionObserved, NodeObserved
@@ -15,7 +15,7 @@ from tests.control.strategies import box, job, with_jobs
 def held(*uuids: str) -> tuple[View, Allocation]:
     view = with_jobs(box(), job(1))
     placement = Placement((Member("box", tuple(Grant(uuid, 1000) for uuid in uuids)),))
-    _, made = start(view.jobs["1"], placement, None, (), by="test", at=0.0)
+    _, made = start(view.jobs["1"], placement, by="test", at=0.0)
     assert isinstance(made, AllocationMade)
     return view, made.allocation
 
@@ -117,7 +117,7 @@ def started(
     request = replace(waiting.spec.request, gang_size=len(members), cpu_milli=2000)
     spec = replace(waiting.spec, request=request, env=tuple((given or {}).items()), script=script)
     view = with_jobs(view, replace(waiting, spec=spec))
-    view = view.advance(start(view.jobs[str(number)], Placement(members), None, (), by="test", at=0.0))
+    view = view.advance(start(view.jobs[str(number)], Placement(members), by="test", at=0.0))
     return view, view.jobs[str(number)]
 
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from corral.control.submitting.new_jobs import admit
-from corral.lifecycle import transitions
-from corral.lifecycle.transitions import Backoff
+from corral.lifecycle import commands, ending, starting, stopping
+from corral.lifecycle.step import Backoff
 from corral.model.allocation import Placement
 from corral.model.dependency import Condition, clauses_of, covers
 from corral.model.errors import Refused
@@ -131,33 +131,33 @@ class Followers(RuleBasedStateMachine):
     def start(self, data: st.DataObject) -> None:
         chosen = self.some(data, Phase.PENDING)
         if chosen is not None and not chosen.waits_for:
-            self.take(transitions.start(chosen, Placement(()), None, (), by="test", at=1.0))
+            self.take(starting.start(chosen, Placement(()), by="test", at=1.0))
             if data.draw(st.booleans()):
-                self.take(transitions.running(self.view, self.view.jobs[chosen.id], 2.0, by="test", at=2.0))
+                self.take(starting.running(self.view, self.view.jobs[chosen.id], 2.0, by="test", at=2.0))
 
     @rule(data=st.data())
     def run(self, data: st.DataObject) -> None:
         if chosen := self.some(data, Phase.STARTING):
-            self.take(transitions.running(self.view, chosen, 2.0, by="test", at=2.0))
+            self.take(starting.running(self.view, chosen, 2.0, by="test", at=2.0))
 
     @rule(data=st.data(), code=st.sampled_from([0, 0, 1]), dead=st.booleans())
     def end(self, data: st.DataObject, code: int, dead: bool) -> None:
         if chosen := self.some(data, *LIVE):
-            ending = Phase.SUCCEEDED if code == 0 else Phase.FAILED
-            report = LaunchReport(f"{chosen.id}.1", LaunchPhase.EXITED, 2.0, 3.0, exit_code=code, ending=ending)
+            fate = Phase.SUCCEEDED if code == 0 else Phase.FAILED
+            report = LaunchReport(f"{chosen.id}.1", LaunchPhase.EXITED, 2.0, 3.0, exit_code=code, ending=fate)
             if dead and code:
                 report = LaunchReport(f"{chosen.id}.1", LaunchPhase.DEAD)
-            self.take(transitions.ended(self.view, chosen, report, by="test", at=3.0, backoff=Backoff()))
+            self.take(ending.ended(self.view, chosen, report, by="test", at=3.0, backoff=Backoff()))
 
     @rule(data=st.data())
     def make_room(self, data: st.DataObject) -> None:
         if chosen := self.some(data, Phase.STARTING, Phase.RUNNING):
-            self.take(transitions.evict(chosen, Evict(chosen.id, "0", "room"), by="test", at=3.0))
+            self.take(stopping.evict(chosen, Evict(chosen.id, "0", "room"), by="test", at=3.0))
 
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:
         if chosen := self.some(data, Phase.PENDING, Phase.STARTING, Phase.RUNNING):
-            self.take(transitions.cancel(self.view, chosen, by="bob", at=3.0))
+            self.take(commands.cancel(self.view, chosen, by="bob", at=3.0))
 
     @invariant()
     def everybody_waits_goes_or_is_cancelled_as_the_clauses_say(self) -> None:
@@ -180,7 +180,7 @@ TestFollowers.settings = settings(max_examples=100, stateful_step_count=30, dead
 
 
 def cancelled(view: View, job_id: str) -> View:
-    return view.advance(transitions.cancel(view, view.jobs[job_id], by="bob", at=9.0))
+    return view.advance(commands.cancel(view, view.jobs[job_id], by="bob", at=9.0))
 
 
 def test_one_that_waits_for_two_ends_goes_when_one_end_brings_the_other() -> None:
@@ -197,9 +197,9 @@ def test_one_that_waits_for_an_end_and_a_success_that_it_takes_away_is_cancelled
 
 def test_who_waited_for_a_failure_that_did_not_come_is_told_so() -> None:
     view = with_jobs(box(), job(1), replace(job(2, after=("notok:1",)), waits_for=("1",)))
-    view = view.advance(transitions.start(view.jobs["1"], Placement(()), None, (), by="test", at=1.0))
+    view = view.advance(starting.start(view.jobs["1"], Placement(()), by="test", at=1.0))
     report = LaunchReport("1.1", LaunchPhase.EXITED, 2.0, 3.0, exit_code=0, ending=Phase.SUCCEEDED)
-    facts = transitions.ended(view, view.jobs["1"], report, by="test", at=3.0, backoff=Backoff())
+    facts = ending.ended(view, view.jobs["1"], report, by="test", at=3.0, backoff=Backoff())
     reasons = [one.changes["reason"] for one in facts if isinstance(one, JobChanged) and one.job_id == "2"]
     assert reasons == ["job 1, whose failure it was to follow, succeeded"]
 
@@ -210,17 +210,17 @@ def test_an_array_has_not_ended_well_once_all_of_it_has_ended_and_not_all_well()
     view = cancelled(with_jobs(box(), *elements, child), "1_0")
     assert (view.jobs["9"].waits_for, view.jobs["9"].conditions) == (("1_1", "1_2"), ("any:1",))
     for job_id in ("1_1", "1_2"):
-        view = view.advance(transitions.start(view.jobs[job_id], Placement(()), None, (), by="test", at=1.0))
+        view = view.advance(starting.start(view.jobs[job_id], Placement(()), by="test", at=1.0))
         report = LaunchReport(f"{job_id}.1", LaunchPhase.EXITED, 2.0, 3.0, exit_code=0, ending=Phase.SUCCEEDED)
-        view = view.advance(transitions.ended(view, view.jobs[job_id], report, by="test", at=3.0, backoff=Backoff()))
+        view = view.advance(ending.ended(view, view.jobs[job_id], report, by="test", at=3.0, backoff=Backoff()))
     assert (view.jobs["9"].phase, view.jobs["9"].waits_for, view.jobs["9"].conditions) == (Phase.PENDING, (), ())
 
 
 def test_whoever_waits_for_a_start_goes_when_the_job_runs_and_not_when_it_only_has_its_devices() -> None:
     view = with_jobs(box(), job(1), replace(job(2, after=("start:1",)), waits_for=("1",)))
-    view = view.advance(transitions.start(view.jobs["1"], Placement(()), None, (), by="test", at=1.0))
+    view = view.advance(starting.start(view.jobs["1"], Placement(()), by="test", at=1.0))
     assert view.jobs["2"].waits_for == ("1",)
-    view = view.advance(transitions.running(view, view.jobs["1"], 2.0, by="test", at=2.0))
+    view = view.advance(starting.running(view, view.jobs["1"], 2.0, by="test", at=2.0))
     assert view.jobs["2"].waits_for == ()
 
 

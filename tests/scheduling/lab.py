@@ -60,7 +60,12 @@ def submitted(*jobs: Job) -> list[Delta]:
 def started(start: Start, jobs: View | None = None, at: float = T0, user: str = "alice") -> list[Delta]:
     """The facts that a committed start makes."""
     allocation = Allocation(f"{start.job_id}.1", start.job_id, user, start.placement, at)
-    changes: JobPatch = {"phase": Phase.STARTING, "allocation_id": allocation.id, "devices": start.placement.uuids}
+    changes: JobPatch = {
+        "phase": Phase.STARTING,
+        "launches": 1,
+        "allocation_id": allocation.id,
+        "devices": start.placement.uuids,
+    }
     running: JobPatch = {"phase": Phase.RUNNING, "started_at": at}
     return [
         JobChanged(start.job_id, changes, at=at, by="test"),

@@ -188,7 +188,7 @@ def test_the_time_that_a_borrower_has_to_save_its_work_is_waited_for() -> None:
 def test_a_job_that_makes_room_is_told_when_it_goes_on() -> None:
     view = lending_pools().advance(submitted(job(3, queue="b", time_limit_s=600.0)))
     (eviction,) = Planner(view).plan(T0 + 5).evictions
-    told = Eviction(eviction.rule, "3", eviction.reason, T0 + 5, f"{eviction.job_id}.0")
+    told = Eviction(eviction.rule, "3", eviction.reason, T0 + 5, f"{eviction.job_id}.1")
     changes: JobPatch = {"phase": Phase.STOPPING, "stop_reason": Phase.PENDING, "eviction": told}
     view = view.advance([JobChanged(eviction.job_id, changes, at=T0 + 5, by="test")])
     foreseen = expected_starts(view, T0 + 6, ["3", eviction.job_id])

@@ -8,7 +8,7 @@ from corral.access.caller import Caller
 from corral.clock import Clock
 from corral.control.submitting import new_jobs
 from corral.control.submitting.priorities import refuse_priority
-from corral.lifecycle import transitions
+from corral.lifecycle import starting
 from corral.model.allocation import Grant, Member, Placement
 from corral.model.errors import Conflict, Forbidden, Refused
 from corral.model.fact import AllocationMade, JobSubmitted
@@ -67,7 +67,7 @@ class Adoption:
             _refuse_held(view, placement, identity)
             job = Job(job_id, int(job_id), spec, now)
             info = gpu_info(view, Start("", placement, "adopted"))
-            first, made = transitions.start(job, placement, info, (), by=caller.user, at=now, enforcement=UNHELD)
+            first, made = starting.start(job, placement, by=caller.user, at=now, gpu_info=info, enforcement=UNHELD)
             assert isinstance(made, AllocationMade)
             return Decided((JobSubmitted(job, at=now, by=caller.user), first, made), made.allocation.id)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from corral.lifecycle import transitions
+from corral.lifecycle import starting, stopping
 from corral.lifecycle.members import ranked
 from corral.model.allocation import GpuInfo, Placement
 from corral.model.fact import Fact, ServerPart
@@ -39,13 +39,13 @@ def commit_starts(
             continue
         placement = ranked(start.placement, draft.view.nodes.values())
         enforcement = enforce(job, placement, draft.view)
-        step = transitions.start(
+        step = starting.start(
             job,
             placement,
-            describe(draft.view, start),
-            waited(job),
             by=ServerPart.SCHEDULER,
             at=at,
+            gpu_info=describe(draft.view, start),
+            waited=waited(job),
             enforcement=enforcement,
         )
         draft.apply(step)
@@ -61,11 +61,11 @@ def _may_start(job: Job) -> bool:
 def commit_evictions(view: View, evictions: Sequence[Evict], at: float) -> Decided[tuple[str, ...]]:
     """Facts of the evictions whose jobs are still live, and the allocations to stop."""
     facts: list[Fact] = []
-    stopping: list[str] = []
+    to_stop: list[str] = []
     for eviction in evictions:
         job = view.jobs.get(eviction.job_id)
-        step = [] if job is None else transitions.evict(job, eviction, by=ServerPart.SCHEDULER, at=at)
+        step = [] if job is None else stopping.evict(job, eviction, by=ServerPart.SCHEDULER, at=at)
         if job is not None and step and job.allocation_id is not None:
             facts.extend(step)
-            stopping.append(job.allocation_id)
-    return Decided(tuple(facts), tuple(stopping))
+            to_stop.append(job.allocation_id)
+    return Decided(tuple(facts), tuple(to_stop))

@@ -19,7 +19,7 @@ from corral.control.submitting.device_request import RequestRules
 from corral.control.submitting.file_findings import FileFindingsCache
 from corral.control.submitting.preflight import Inspection
 from corral.control.watching.guards import Tell
-from corral.lifecycle.transitions import Backoff
+from corral.lifecycle.step import Backoff
 from corral.model.home import Home
 from corral.model.job import Job, JobKind
 from corral.model.launch import Launch

@@ -18,8 +18,8 @@ from corral.control.checkpointing import Checkpoints
 from corral.control.cleaning import PAUSE_S, Cleaner
 from corral.control.device_setup import DeviceSetup
 from corral.control.watching.guards import Tell
-from corral.lifecycle import transitions
-from corral.lifecycle.transitions import Backoff
+from corral.lifecycle import ending, starting, stopping
+from corral.lifecycle.step import Backoff
 from corral.model.errors import BackendFailed, CorralError, Refused
 from corral.model.fact import Fact, ServerPart
 from corral.model.job import Job, JobKind, Phase
@@ -118,7 +118,7 @@ class Dispatcher:
         view = self._ledger.view()
         for sentence in self._device_setup.recover(view):
             log.warning("%s", sentence)
-        for job in transitions.live(view):
+        for job in stopping.live(view):
             assert job.allocation_id is not None
             self._attempt(self._readopt, job, job.allocation_id)
         for kind, runtime in self._runtimes.items():
@@ -211,7 +211,7 @@ class Dispatcher:
         why = self._failed[allocation_id]
         self._record(
             allocation_id,
-            lambda view, j, at: transitions.launch_failed(
+            lambda view, j, at: starting.launch_failed(
                 view, j, why, by=ServerPart.DISPATCHER, at=at, backoff=self._backoff
             ),
         )
@@ -265,7 +265,7 @@ class Dispatcher:
         match report.phase:
             case LaunchPhase.RUNNING if job.phase is Phase.STARTING:
                 return self._record(
-                    allocation_id, lambda view, j, at: transitions.running(view, j, report.started_at, by=by, at=at)
+                    allocation_id, lambda view, j, at: starting.running(view, j, report.started_at, by=by, at=at)
                 )
             case LaunchPhase.CLAIMED | LaunchPhase.RUNNING if self._overdue(job, report, by, self._clock.now()):
                 ending = self._record(allocation_id, lambda _, j, at: self._overdue(j, report, by, at))
@@ -320,7 +320,7 @@ class Dispatcher:
 
     def _sweep(self) -> None:
         """Look at every live launch again, take back the ones that nobody claimed in time, and repeat what failed."""
-        for job in transitions.live(self._ledger.view()):
+        for job in stopping.live(self._ledger.view()):
             assert job.allocation_id is not None
             self._attempt(self._look_again, job, job.allocation_id)
 
@@ -340,7 +340,7 @@ class Dispatcher:
         self._settle(allocation_id)
 
     def _overdue(self, job: Job, report: LaunchReport, by: str, at: float) -> list[Fact]:
-        return transitions.overdue(job, report, self._kill_grace_s, by=by, at=at)
+        return stopping.overdue(job, report, self._kill_grace_s, by=by, at=at)
 
     def _note_trouble(self, allocation_id: str, what: str, error: BaseException | None) -> None:
         if self._troubles.get(allocation_id) != str(error):
@@ -350,9 +350,9 @@ class Dispatcher:
     def _outcome(self, view: View, job: Job, report: LaunchReport, by: str, at: float) -> list[Fact]:
         if report.phase is LaunchPhase.DECLARED_LOST:
             if report.reason is None:
-                return transitions.never_ran(view, job, by=by, at=at)
-            return transitions.launch_failed(view, job, report.reason, by=by, at=at, backoff=self._backoff)
-        return transitions.ended(view, job, report, by=by, at=at, backoff=self._backoff)
+                return starting.never_ran(view, job, by=by, at=at)
+            return starting.launch_failed(view, job, report.reason, by=by, at=at, backoff=self._backoff)
+        return ending.ended(view, job, report, by=by, at=at, backoff=self._backoff)
 
 
 def _uid_of(job: Job) -> int | None:

@@ -21,7 +21,7 @@ from corral.control.submitting.file_findings import FileFindings, FileFindingsCa
 from corral.control.submitting.preflight import Inspection
 from corral.control.submitting.priorities import refuse_priority, settle_priority
 from corral.control.submitting.site_rules import LeastHeld, obey
-from corral.lifecycle import transitions
+from corral.lifecycle import commands
 from corral.model.device import Node
 from corral.model.errors import Conflict, NotFound, Refused
 from corral.model.fact import AllocationEnded, DeviceCordoned, DeviceUncordoned, Fact
@@ -169,20 +169,20 @@ class Service:
         """End a job, or every element of an array that has not ended; the ids it touched."""
         by = caller.user
         return self._on_each(
-            job_id, caller, lambda view, job, at: transitions.cancel(view, job, by=by, at=at), skip_ended=True
+            job_id, caller, lambda view, job, at: commands.cancel(view, job, by=by, at=at), skip_ended=True
         )
 
     def hold(self, job_id: str, caller: Caller) -> tuple[str, ...]:
         """Keep a waiting job, or an array's waiting elements, from starting."""
         return self._on_each(
-            job_id, caller, lambda _, job, at: transitions.hold(job, True, by=caller.user, at=at), skip_ended=True
+            job_id, caller, lambda _, job, at: commands.hold(job, True, by=caller.user, at=at), skip_ended=True
         )
 
     def release(self, job_id: str, caller: Caller) -> tuple[str, ...]:
         """Lift a hold, or give back what a reservation holds, which ends it well."""
         by = caller.user
         return self._on_each(
-            job_id, caller, lambda view, job, at: transitions.release(view, job, by=by, at=at), skip_ended=True
+            job_id, caller, lambda view, job, at: commands.release(view, job, by=by, at=at), skip_ended=True
         )
 
     def requeue(self, job_id: str, caller: Caller) -> tuple[str, ...]:
@@ -191,7 +191,7 @@ class Service:
         def again(view: View, job: Job, at: float) -> list[Fact]:
             # It was in order when it was submitted; the site may have narrowed its range since.
             refuse_priority(view.limits, job.spec.priority, caller, whose=f" of job {job.id}")
-            return transitions.requeue(view, job, by=caller.user, at=at)
+            return commands.requeue(view, job, by=caller.user, at=at)
 
         return self._on_each(job_id, caller, again, skip_ended=False)
 

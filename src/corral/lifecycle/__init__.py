@@ -1,4 +1,5 @@
-"""What may happen to a job: each step is a pure function from a view to facts.
+"""What may happen to a job: each step as a pure function from a view, or a job, to the facts that it comes to.
 
-Start with `transitions`. The server, the simulator and the forecasts use the same functions.
+`by` is who causes them, a user or a `ServerPart`, and `at` is when, in Unix seconds. Server, simulator and forecasts
+take the same steps. Start reading at `starting`, then `ending`.
 """

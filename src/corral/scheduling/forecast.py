@@ -1,17 +1,18 @@
 """When each waiting job is expected to start: a simulation that plans again whenever a job is expected to end."""
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from math import inf
 
+from corral.lifecycle import ending, starting, stopping
+from corral.lifecycle.following import followers
+from corral.lifecycle.step import Backoff, change, give_back
 from corral.model.allocation import Allocation, Placement, Reserve
 from corral.model.certainty import Certainty
-from corral.model.dependency import conditions_to_keep, settled_by
-from corral.model.eviction import Eviction
-from corral.model.fact import AllocationEnded, AllocationMade, Delta, JobChanged, ServerPart, StartsPromised
+from corral.model.fact import ServerPart, StartsPromised
 from corral.model.job import Job, Phase
-from corral.model.job_patch import JobPatch
+from corral.model.launch import LaunchPhase, LaunchReport
 from corral.model.plan import Evict, Plan, Start
 from corral.model.view import View
 from corral.scheduling.placing.feasibility import useful_devices
@@ -73,7 +74,6 @@ class _Future:
         self._events: list[tuple[float, int, str, str | None]] = []
         self.starts: dict[str, ExpectedStart] = {}
         self.looks = 0
-        self._attempts = 0
         self._evictions: dict[str, list[Evict]] = {}
         self._promises: dict[str, Reserve] | None = None
         for job in view.jobs.values():
@@ -133,10 +133,7 @@ class _Future:
             _, _, job_id, allocation_id = heappop(self._events)
             job = self._planner.view.jobs.get(job_id)
             if job is not None and allocation_id is not None and job.allocation_id == allocation_id:
-                if job.phase is Phase.STOPPING and job.stop_reason is Phase.PENDING:
-                    self._requeue(job_id)
-                else:
-                    self._planner.advance(self._end(job, allocation_id))
+                self._end(job)
         return True
 
     def depends_on(self, job_id: str) -> str | None:
@@ -175,59 +172,33 @@ class _Future:
         at_once = self._promises is None and not evictions
         expected = ExpectedStart(self._now, None, start.placement, Certainty.EXPECTATION, evictions, at_once)
         self.starts.setdefault(job.id, expected)
-        self._attempts += 1
-        allocation = Allocation(
-            f"{job.id}.foreseen.{self._attempts}", job.id, job.spec.user, start.placement, self._now
-        )
-        self._schedule_end(inf if run_s is None else self._now + run_s, job, allocation)
-        changes = JobPatch(phase=Phase.RUNNING, started_at=self._now, allocation_id=allocation.id)
-        followers = self._followers(self._planner.view, replace(job, phase=Phase.RUNNING, started_at=self._now))
-        self._planner.advance(
-            [
-                JobChanged(job.id, changes, at=self._now, by=ServerPart.SCHEDULER),
-                AllocationMade(allocation, at=self._now, by=ServerPart.SCHEDULER),
-                *followers,
-            ]
-        )
-
-    def _end(self, job: Job, allocation_id: str) -> list[Delta]:
         view = self._planner.view
-        deltas = self._followers(view, replace(job, phase=Phase.SUCCEEDED))
-        deltas.append(
-            JobChanged(job.id, {"phase": Phase.SUCCEEDED, "allocation_id": None}, at=self._now, by=ServerPart.SCHEDULER)
-        )
-        return [*deltas, AllocationEnded(allocation_id, job.id, at=self._now, by=ServerPart.SCHEDULER)]
+        self._planner.advance(starting.start_at_once(view, job, start.placement, by=ServerPart.SCHEDULER, at=self._now))
+        allocation = self._planner.view.allocations[self._planner.view.jobs[job.id].allocation_id or ""]
+        self._schedule_end(inf if run_s is None else self._now + run_s, job, allocation)
 
-    def _followers(self, view: View, parent: Job) -> list[Delta]:
-        """The changes of jobs that depend on a job that started or succeeded; those that can never start are held."""
-        deltas: list[Delta] = []
-        for child_id in view.dependants.get(parent.id, ()):
-            child = view.jobs[child_id]
-            known = [parent if one == parent.id else view.jobs[one] for one in child.waits_for if one in view.jobs]
-            settled = settled_by(child, known)
-            changes: JobPatch = {"held": True} if settled.lost is not None else {"waits_for": settled.waits_for}
-            kept = conditions_to_keep(settled, child.spec.after)
-            deltas.append(JobChanged(child_id, {**changes, "conditions": kept}, at=self._now, by=ServerPart.SCHEDULER))
-        return deltas
+    def _end(self, job: Job) -> None:
+        """The launch is over: the job has ended, or waits again if it was told to."""
+        view, by, at = self._planner.view, ServerPart.SCHEDULER, self._now
+        if job.phase is Phase.STOPPING:
+            report = LaunchReport(job.allocation_id or "", LaunchPhase.EXITED, ended_at=at, ending=Phase.CANCELLED)
+            facts = ending.ended(view, job, report, by=by, at=at, backoff=Backoff())
+        else:
+            # Without a time of its end, from which a run time would be learned that nobody has measured.
+            done = change(job, {"phase": Phase.SUCCEEDED, "allocation_id": None}, by=by, at=at)
+            freed = give_back(view, job, by=by, at=at)
+            facts = [done, *freed, *followers(view, job, Phase.SUCCEEDED, by=by, at=at)]
+        self._planner.advance(facts)
 
     def _evict(self, eviction: Evict) -> None:
         """Evict a job: at once, or after the time it has to save its work."""
         self._evictions.setdefault(eviction.for_job_id, []).append(eviction)
-        job = self._planner.view.jobs[eviction.job_id]
+        view, by = self._planner.view, ServerPart.SCHEDULER
+        job = view.jobs[eviction.job_id]
+        told = stopping.evict(job, eviction, by=by, at=self._now)
         grace_s = job.spec.checkpoint_grace_s if job.spec.checkpoint_signal is not None else 0.0
         if grace_s <= 0 or job.allocation_id is None:
-            self._requeue(job.id)
+            self._planner.advance(ending.stopped_at_once(view, job, told, by=by, at=self._now))
             return
         heappush(self._events, (self._now + grace_s, job.sequence, job.id, job.allocation_id))
-        notice = Eviction(eviction.rule, eviction.for_job_id, "", self._now, f"{job.id}.{job.launches}", saves=True)
-        changes = JobPatch(phase=Phase.STOPPING, stop_reason=Phase.PENDING, eviction=notice)
-        self._planner.advance([JobChanged(job.id, changes, at=self._now, by=ServerPart.SCHEDULER)])
-
-    def _requeue(self, job_id: str) -> None:
-        """Put an evicted job back into its queue and free its devices."""
-        job = self._planner.view.jobs[job_id]
-        changes = JobPatch(phase=Phase.PENDING, started_at=None, allocation_id=None, stop_reason=None)
-        deltas: list[Delta] = [JobChanged(job_id, changes, at=self._now, by=ServerPart.SCHEDULER)]
-        if job.allocation_id is not None:
-            deltas.append(AllocationEnded(job.allocation_id, job_id, at=self._now, by=ServerPart.SCHEDULER))
-        self._planner.advance(deltas)
+        self._planner.advance(told)

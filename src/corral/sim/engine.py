@@ -7,23 +7,24 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
+from corral.lifecycle import ending, starting, stopping
+from corral.lifecycle.step import Backoff
 from corral.model.allocation import Allocation, Placement
 from corral.model.device import DeviceCondition, Node
 from corral.model.errors import Refused
 from corral.model.fact import (
-    AllocationEnded,
     AllocationMade,
     ConditionObserved,
     Delta,
-    JobChanged,
+    Fact,
     JobSubmitted,
     NodeObserved,
     ServerPart,
     StartsPromised,
 )
 from corral.model.job import Job, Phase
-from corral.model.job_patch import JobPatch
-from corral.model.plan import Plan, Start
+from corral.model.launch import LaunchPhase, LaunchReport
+from corral.model.plan import Evict, Plan, Start
 from corral.scheduling.planner import Planner
 from corral.sim.faults import Breakdown, Trouble
 from corral.sim.history import History, Run
@@ -159,7 +160,7 @@ class Engine:
                 watch(now, plan)
             deltas: list[Delta] = []
             for eviction in plan.evictions:
-                deltas += self._put_back(eviction.job_id, now)
+                deltas += self._put_back(eviction.job_id, now, eviction)
             for start in plan.starts:
                 deltas += self._start(start, now)
             if plan.promises or self.planner.view.promises:
@@ -169,40 +170,32 @@ class Engine:
                 return
         raise AssertionError(f"the planner does not come to rest at {now}: {plan}")
 
-    def _start(self, start: Start, now: float) -> list[Delta]:
+    def _start(self, start: Start, now: float) -> list[Fact]:
         work = self._works[start.job_id]
         work.runs += 1
         self._waiting -= 1
         speed = work.speed(start.placement)
-        allocation = Allocation(f"{start.job_id}.{work.runs}", start.job_id, work.job.spec.user, start.placement, now)
+        view = self.planner.view
+        facts = starting.start_at_once(view, view.jobs[start.job_id], start.placement, by=ServerPart.SIMULATOR, at=now)
+        (allocation,) = (fact.allocation for fact in facts if isinstance(fact, AllocationMade))
         self._runs[start.job_id] = _Run(allocation, now, speed)
         work.started_at = now if work.started_at is None else work.started_at
         ends_at = now + (work.amount - work.done) / speed
         heappush(self._ends, (ends_at, work.job.sequence, start.job_id, work.runs))
-        changes = JobPatch(
-            phase=Phase.RUNNING,
-            started_at=now,
-            allocation_id=allocation.id,
-            attempts=work.runs,
-            devices=start.placement.uuids,
-        )
-        return [
-            JobChanged(start.job_id, changes, at=now, by=ServerPart.SIMULATOR),
-            AllocationMade(allocation, at=now, by=ServerPart.SIMULATOR),
-        ]
+        return facts
 
-    def _end(self, job_id: str, now: float) -> list[Delta]:
+    def _end(self, job_id: str, now: float) -> list[Fact]:
         work, run = self._works[job_id], self._leave(job_id, now)
         work.done = work.amount
         work.served_s += now - run.since
         work.ended_at = now
         if self.history is not None:
             self.history.waits.setdefault(work.job.spec.user, []).append(work.wait_s)
-        changes = JobPatch(phase=Phase.SUCCEEDED, ended_at=now, allocation_id=None, exit_code=0)
-        return [
-            JobChanged(job_id, changes, at=now, by=ServerPart.SIMULATOR),
-            AllocationEnded(run.allocation.id, job_id, at=now, by=ServerPart.SIMULATOR),
-        ]
+        view = self.planner.view
+        report = LaunchReport(
+            run.allocation.id, LaunchPhase.EXITED, run.since, now, exit_code=0, ending=Phase.SUCCEEDED
+        )
+        return ending.ended(view, view.jobs[job_id], report, by=ServerPart.SIMULATOR, at=now, backoff=Backoff())
 
     def _leave(self, job_id: str, now: float) -> _Run:
         run = self._runs.pop(job_id)
@@ -210,14 +203,16 @@ class Engine:
             self.history.runs.append(Run(run.allocation, run.since, now))
         return run
 
-    def _put_back(self, job_id: str, now: float) -> list[Delta]:
-        """The job stops, keeps what it has done, and waits again."""
+    def _put_back(self, job_id: str, now: float, eviction: Evict | None = None) -> list[Fact]:
+        """The job stops, for another or because its device fell sick, keeps what it has done, and waits again."""
         work, run = self._works[job_id], self._leave(job_id, now)
         work.done += (now - run.since) * run.speed
         work.served_s += now - run.since
         self._waiting += 1
-        changes = JobPatch(phase=Phase.PENDING, started_at=None, allocation_id=None)
-        return [
-            JobChanged(job_id, changes, at=now, by=ServerPart.SIMULATOR),
-            AllocationEnded(run.allocation.id, job_id, at=now, by=ServerPart.SIMULATOR),
-        ]
+        view, by = self.planner.view, ServerPart.SIMULATOR
+        job = view.jobs[job_id]
+        if eviction is not None:
+            told = stopping.evict(job, eviction, by=by, at=now)
+        else:
+            told = stopping.stop(job, Phase.PENDING, "its device fell sick", by=by, at=now)
+        return ending.stopped_at_once(view, job, told, by=by, at=now)

@@ -21,7 +21,7 @@ from corral.clock import SystemClock
 from corral.control.submitting import new_jobs
 from corral.model.device import Device, DeviceCondition, Node
 from corral.model.errors import Refused
-from corral.model.fact import ConditionObserved, Delta, JobChanged, NodeObserved, Observation, SiteArranged
+from corral.model.fact import ConditionObserved, Delta, JobChanged, NodeObserved, Observation, ServerPart, SiteArranged
 from corral.model.home import Home
 from corral.model.job import Job, JobSpec, Phase, Request
 from corral.model.launch import Launch
@@ -306,7 +306,7 @@ def _generate(
                 jobs[job_id] = (job, stream)
                 runtimes[job_id] = stream.runtime_s
                 batch.append(job)
-            ledger.commit(partial(new_jobs.admit, jobs=batch, find=_nobody, at=now)).result()
+            ledger.commit(partial(new_jobs.admit, jobs=batch, find=_nobody, by=ServerPart.SIMULATOR, at=now)).result()
             next_one = due
         time.sleep(TICK_S)
 

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from corral.model.allocation import Allocation, Member
+from corral.lifecycle.commands import cancel
+from corral.lifecycle.starting import start_at_once
+from corral.model.allocation import Member
 from corral.model.device import Device, Node
 from corral.model.errors import Refused, nearest
-from corral.model.fact import AllocationMade, Delta, JobChanged, JobSubmitted, ServerPart
+from corral.model.fact import JobSubmitted, ServerPart
 from corral.model.fit import NodeState, Slot
-from corral.model.job import Job, JobSpec, Phase, Request
-from corral.model.job_patch import JobPatch
-from corral.model.plan import Start
+from corral.model.job import Job, JobSpec, Request
 from corral.model.units import MILLI_PER_DEVICE
 from corral.scheduling.placing.fragmentation import Fragmentation
 from corral.scheduling.planner import Planner
@@ -174,8 +174,13 @@ class _Run:
         job = Job(str(number), number, JobSpec(user="openb", request=request), submitted_at=float(number))
         before = perf_counter()
         self._planner.advance([JobSubmitted(job, at=job.submitted_at, by=ServerPart.SIMULATOR)])
-        starts = self._planner.plan(job.submitted_at).starts
-        self._planner.advance(_started(starts[0], job.submitted_at) if starts else _given_up(job))
+        starts, view = self._planner.plan(job.submitted_at).starts, self._planner.view
+        if starts:
+            self._planner.advance(
+                start_at_once(view, job, starts[0].placement, by=ServerPart.SIMULATOR, at=job.submitted_at)
+            )
+        else:
+            self._planner.advance(cancel(view, job, by=ServerPart.SIMULATOR, at=job.submitted_at))
         self._seconds.append(perf_counter() - before)
         while self._planner.learn():
             pass
@@ -229,19 +234,6 @@ class _Run:
 
     def _mean_pct(self, milli: Sequence[float]) -> float | None:
         return round(100 * sum(milli) / len(milli) / self._capacity, 4) if milli else None
-
-
-def _started(start: Start, now: float) -> list[Delta]:
-    allocation = Allocation(f"{start.job_id}.1", start.job_id, "openb", start.placement, now)
-    changes = JobPatch(phase=Phase.RUNNING, started_at=now, allocation_id=allocation.id)
-    return [
-        JobChanged(start.job_id, changes, at=now, by=ServerPart.SIMULATOR),
-        AllocationMade(allocation, at=now, by=ServerPart.SIMULATOR),
-    ]
-
-
-def _given_up(job: Job) -> list[Delta]:
-    return [JobChanged(job.id, {"phase": Phase.CANCELLED}, at=job.submitted_at, by=ServerPart.SIMULATOR)]
 
 
 def _row_of(node: Node) -> NodeRow:

@@ -19,7 +19,7 @@ from corral.scheduling.planner import Planner
 from tests.scheduling.lab import T0, box, job, observed, started, submitted, view_of
 
 WORDS = "job 2 has priority 1 and goes before 9"
-TOLD = Eviction(EvictionRule.PRIORITY, "2", WORDS, T0 + 10, "1.0")
+TOLD = Eviction(EvictionRule.PRIORITY, "2", WORDS, T0 + 10, "1.1")
 
 
 def held_by_a_less_urgent_job(**options: Any) -> View:

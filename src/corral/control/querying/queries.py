@@ -13,7 +13,7 @@ from corral.control.submitting.checks import check
 from corral.control.submitting.device_request import RequestRules
 from corral.control.submitting.new_jobs import completed, program_of, still_to_follow
 from corral.control.submitting.site_rules import LeastHeld, obey
-from corral.lifecycle.transitions import follows_no_more
+from corral.lifecycle.following import follows_no_more
 from corral.model.errors import NotFound
 from corral.model.job import Job, JobSpec, Phase
 from corral.model.plan import Plan, WaitReason

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from corral.access.caller import Caller
 from corral.control.submitting.site_rules import refuse_full
-from corral.lifecycle.transitions import follow_no_more
+from corral.lifecycle.following import follow_no_more
 from corral.model.dependency import (
     Condition,
     Dependency,

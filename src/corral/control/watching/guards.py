@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Mapping
 
 from corral.clock import Clock
-from corral.lifecycle import transitions
+from corral.lifecycle import stopping
 from corral.model.device import Device
 from corral.model.errors import CorralError
 from corral.model.eviction import EvictionRule
@@ -58,7 +58,7 @@ class Stopper:
             facts: list[Fact] = []
             if job is not None:
                 at = self._clock.now()
-                facts = transitions.stop(job, ending, reason, by=by, at=at, rule=rule, for_job_id=for_job_id)
+                facts = stopping.stop(job, ending, reason, by=by, at=at, rule=rule, for_job_id=for_job_id)
             return Decided(tuple(facts), job.allocation_id if job is not None and facts else None)
 
         allocation_id = self._ledger.commit(decide).result()
@@ -166,7 +166,7 @@ class DaemonWatch:
 def _mps_tenants(view: View) -> Mapping[str, list[Job]]:
     """Jobs that run as clients of MPS, by device."""
     tenants: dict[str, list[Job]] = {}
-    for job in transitions.live(view):
+    for job in stopping.live(view):
         for grant in view.allocations[job.allocation_id or ""].placement.grants:
             if job.phase is Phase.RUNNING and _is_mps_client(view, grant.uuid, grant.share_milli):
                 tenants.setdefault(grant.uuid, []).append(job)

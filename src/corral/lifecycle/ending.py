@@ -1,0 +1,61 @@
+"""A job ends: what the end of its launch makes of it, once it has run out or was stopped."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from corral.lifecycle.following import followers
+from corral.lifecycle.step import Backoff, back_to_queue, change, closed_eviction, give_back, measured
+from corral.model.fact import Fact, JobChanged
+from corral.model.job import Job, Phase
+from corral.model.job_patch import JobPatch, patched
+from corral.model.launch import LaunchPhase, LaunchReport
+from corral.model.units import format_duration
+from corral.model.view import View
+
+
+def ended(view: View, job: Job, report: LaunchReport, *, by: str, at: float, backoff: Backoff) -> list[Fact]:
+    """What a launch's end makes of its job: a terminal phase, or the queue again while attempts remain."""
+    phase, reason = _ending(job, report)
+    started_at, ended_at = (measured(view, job, told, at) for told in (report.started_at, report.ended_at))
+    ended_at = at if ended_at is None else ended_at
+    attempts = job.attempts + (job.phase is Phase.STARTING or job.started_at is None)
+    freed = give_back(view, job, by=by, at=at)
+    if phase is Phase.PENDING:
+        since = job.started_at if started_at is None else started_at
+        ran_s = 0.0 if since is None else max(0.0, ended_at - since)
+        room = closed_eviction(job, ran_s, ended_at)
+        return [back_to_queue(job, {**room, "attempts": attempts}, by=by, at=at), *freed]
+    outcome = JobPatch(
+        exit_code=report.exit_code, signal=report.signal, reason=reason, ended_at=ended_at, attempts=attempts
+    )
+    if started_at is not None:
+        outcome["started_at"] = started_at
+    first = change(job, {**outcome, "phase": phase}, by=by, at=at)
+    if phase in (Phase.FAILED, Phase.LOST) and attempts <= job.spec.retries:
+        again = replace(job, phase=phase)
+        return [first, back_to_queue(again, {"eligible_at": at + backoff.after(attempts)}, by=by, at=at), *freed]
+    return [first, *freed, *followers(view, job, phase, by=by, at=at)]
+
+
+def stopped_at_once(view: View, job: Job, told: Sequence[Fact], *, by: str, at: float) -> list[Fact]:
+    """What `told`, by which the job is told to stop, comes to where its work is only simulated and ends at once."""
+    for fact in told:
+        if isinstance(fact, JobChanged):
+            job = patched(job, fact.changes)
+    report = LaunchReport(job.allocation_id or "", LaunchPhase.EXITED, ended_at=at, ending=Phase.CANCELLED)
+    return [*told, *ended(view, job, report, by=by, at=at, backoff=Backoff())]
+
+
+def _ending(job: Job, report: LaunchReport) -> tuple[Phase, str | None]:
+    if report.phase in (LaunchPhase.DEAD, LaunchPhase.DECLARED_LOST):
+        if job.phase is Phase.STOPPING and job.stop_reason in (Phase.CANCELLED, Phase.FAILED, Phase.TIMED_OUT):
+            return job.stop_reason, job.reason
+        return Phase.LOST, report.reason or "its supervisor died and left no record of how the job ended"
+    ending = report.ending or Phase.FAILED
+    if job.phase is Phase.STOPPING and ending is not Phase.TIMED_OUT:
+        return job.stop_reason or Phase.CANCELLED, job.reason
+    if ending is Phase.CANCELLED:
+        return Phase.FAILED, report.reason or "something other than Corral told its supervisor to stop"
+    if ending is Phase.TIMED_OUT and job.spec.time_limit_s is not None:
+        return ending, report.reason or f"its time limit of {format_duration(job.spec.time_limit_s)}"
+    return ending, report.reason

@@ -1,0 +1,93 @@
+"""A live job is told to stop: for others, for what it did, or because its time is over. Its end comes later."""
+
+from corral.lifecycle.step import change
+from corral.model.eviction import Eviction, EvictionRule
+from corral.model.fact import Fact
+from corral.model.job import Job, Phase
+from corral.model.job_patch import JobPatch
+from corral.model.launch import LaunchReport
+from corral.model.plan import Evict
+from corral.model.units import format_duration
+from corral.model.view import View
+
+OVERDUE_S = 5.0
+"""So long after its time limit and the grace a job must have ended; else the server ends it."""
+START_S = 60.0
+"""No program takes longer to be executed, even from a slow file server."""
+
+
+def stop(
+    job: Job,
+    ending: Phase,
+    reason: str,
+    *,
+    by: str,
+    at: float,
+    rule: EvictionRule | None = None,
+    for_job_id: str | None = None,
+) -> list[Fact]:
+    """A live job -> STOPPING, to end in `ending`; nothing when it is no longer live.
+
+    With a `rule` it is stopped by that for the sake of others, and of one job where that is given.
+    """
+    if job.phase not in (Phase.STARTING, Phase.RUNNING):
+        return []
+    changes = JobPatch(stop_reason=ending, reason=reason)
+    if rule is not None:
+        changes["eviction"] = Eviction(rule, for_job_id, reason, at, job.allocation_id or "")
+    return [change(job, {**changes, "phase": Phase.STOPPING}, by=by, at=at)]
+
+
+def evict(job: Job, eviction: Evict, *, by: str, at: float) -> list[Fact]:
+    """A live job -> STOPPING, on its way back to the queue; nothing when it is no longer live."""
+    if job.phase not in (Phase.STARTING, Phase.RUNNING):
+        return []
+    told = Eviction(
+        eviction.rule,
+        None if eviction.for_job_id == job.id else eviction.for_job_id,
+        eviction.reason,
+        at,
+        job.allocation_id or "",
+        lender=eviction.lender,
+        saves=job.spec.checkpoint_signal is not None and job.phase is Phase.RUNNING,
+    )
+    return [
+        change(
+            job,
+            JobPatch(phase=Phase.STOPPING, stop_reason=Phase.PENDING, reason=eviction.reason, eviction=told),
+            by=by,
+            at=at,
+        )
+    ]
+
+
+def overdue(job: Job, report: LaunchReport, grace_s: float, *, by: str, at: float) -> list[Fact]:
+    """A job that has outlived its time limit -> STOPPING, to end TIMED_OUT; nothing while it need not have ended.
+
+    Its supervisor keeps the limit, unless its job has stopped it, or it is stuck.
+    """
+    limit_s = job.spec.time_limit_s
+    if limit_s is None or report.age_s is None:
+        return []
+    if job.started_at is None:
+        # What was to say that the program runs may have been stopped by it; or it has not come so far yet.
+        late_s = report.age_s - START_S - limit_s
+    else:
+        # A wall clock may have been set meanwhile, and a supervisor may have waited long before the program ran.
+        late_s = min(report.age_s, at - job.started_at) - limit_s
+    if late_s <= grace_s + OVERDUE_S:
+        return []
+    reason = (
+        f"its time limit of {format_duration(limit_s)}; the process that keeps it did not, being stopped or stuck, "
+        f"and the server ended the job {format_duration(late_s)} late"
+    )
+    return stop(job, Phase.TIMED_OUT, reason, by=by, at=at)
+
+
+def live(view: View) -> tuple[Job, ...]:
+    """Jobs that hold devices, in order of submission."""
+    return tuple(sorted((j for j in view.jobs.values() if j.allocation_id in view.allocations), key=_sequence))
+
+
+def _sequence(job: Job) -> int:
+    return job.sequence
