@@ -1,0 +1,85 @@
+"""What srun and a member say to each other: frames on a socket.
+
+They are neither encrypted nor signed: whoever can change what is on the network between the hosts of a job can change
+what is said.
+"""
+
+import json
+import socket
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+RANK = struct.Struct(">I")
+"""How the rank of a member is written."""
+
+_FRAME = struct.Struct(">cI")
+_MOST_BYTES = 64 * 1024 * 1024
+_READ_BYTES = 64 * 1024
+
+STEP, SIGNAL, OUTPUT, END = b"S", b"K", b"O", b"E"
+"""Frames: a step to be run and a signal for its tasks, from srun; what a task wrote and how it ended, from a member."""
+
+_HEARD = struct.Struct(">IB")
+
+
+class Broken(Exception):
+    """The connection has ended, or the other side is not who it should be or does not speak as it should."""
+
+
+def exactly(line: socket.socket, count: int) -> bytes:
+    """So many bytes of a blocking socket. Raises Broken at its end."""
+    data = bytearray()
+    while len(data) < count:
+        piece = line.recv(count - len(data))
+        if not piece:
+            raise Broken("the connection ended")
+        data += piece
+    return bytes(data)
+
+
+def send(line: socket.socket, kind: bytes, payload: bytes) -> None:
+    """One frame. Raises OSError."""
+    line.sendall(_FRAME.pack(kind, len(payload)) + payload)
+
+
+def send_json(line: socket.socket, kind: bytes, value: Any) -> None:
+    """One frame of JSON. Raises OSError."""
+    send(line, kind, json.dumps(value).encode())
+
+
+def send_output(line: socket.socket, rank: int, stream: int, data: bytes) -> None:
+    """What a task has written. Raises OSError."""
+    send(line, OUTPUT, _HEARD.pack(rank, stream) + data)
+
+
+def heard(payload: bytes) -> tuple[int, int, bytes]:
+    """Rank, stream and data of an OUTPUT frame."""
+    return (*_HEARD.unpack_from(payload), payload[_HEARD.size :])
+
+
+class Frames:
+    """Frames as they come in on a socket that is read when there is something."""
+
+    def __init__(self, line: socket.socket) -> None:
+        self._line = line
+        self._data = bytearray()
+
+    def read(self) -> Iterator[tuple[bytes, bytes]]:
+        """Those that are complete now. Raises Broken at the end of the connection."""
+        try:
+            piece = self._line.recv(_READ_BYTES)
+        except OSError as error:
+            raise Broken(f"the connection broke: {error.strerror}") from error
+        if not piece:
+            raise Broken("the connection ended")
+        self._data += piece
+        while len(self._data) >= _FRAME.size:
+            kind, length = _FRAME.unpack_from(self._data)
+            if length > _MOST_BYTES:
+                raise Broken("a message that is too long")
+            if len(self._data) < _FRAME.size + length:
+                return
+            payload = bytes(self._data[_FRAME.size : _FRAME.size + length])
+            del self._data[: _FRAME.size + length]
+            yield kind, payload
