@@ -211,7 +211,7 @@ class Server:
                 log.info("no cgroup here holds jobs to their %s: it is counted, and advisory", what)
         _allow_many_files()
         watch = WatchRuntime(self._processes, self._clock, self._look, kill_grace_s=settings.kill_grace_s)
-        local = ProcessRuntime(processes, home.logs, home.scratch)
+        local = ProcessRuntime(processes, home)
         return {JobKind.RUN: local, JobKind.RESERVE: watch, JobKind.ADOPT: watch}
 
     def _make_api(self, on_ready: Callable[["Server"], None]) -> ApiServer:

@@ -19,18 +19,18 @@ def missing(*body: str, shebang: str = "#!/bin/bash", **environ: str) -> list[st
 @pytest.mark.parametrize(
     ("line", "name"),
     [
-        ("srun python train.py", "srun"),
-        ("  srun --mpi=pmix ./app", "srun"),
+        ("scontrol python train.py", "scontrol"),
+        ("  scontrol --mpi=pmix ./app", "scontrol"),
         ("time mpirun -np 4 ./app", "mpirun"),
-        ("OMP_NUM_THREADS=4 srun ./app", "srun"),
+        ("OMP_NUM_THREADS=4 scontrol ./app", "scontrol"),
         ("exec mpiexec -n 4 ./app", "mpiexec"),
         ("module load cuda/12", "module"),
         ("ml cuda/12", "ml"),
         ("module purge && module load gcc", "module"),
-        ("cd /data && srun ./app &", "srun"),
-        ("if srun ./probe; then", "srun"),
-        ("NODES=$(srun hostname)", "srun"),
-        ("cat input | srun ./filter", "srun"),
+        ("cd /data && scontrol ./app &", "scontrol"),
+        ("if scontrol ./probe; then", "scontrol"),
+        ("NODES=$(scontrol hostname)", "scontrol"),
+        ("cat input | scontrol ./filter", "scontrol"),
     ],
 )
 def test_a_line_that_calls_what_is_not_there_is_named_with_what_happens_and_what_to_do(line: str, name: str) -> None:
@@ -41,13 +41,13 @@ def test_a_line_that_calls_what_is_not_there_is_named_with_what_happens_and_what
 @pytest.mark.parametrize(
     "line",
     [
-        "# srun python train.py",
-        "echo srun",
-        "python train.py --launcher srun",
-        "torchrun train.py \\\n  srun",
+        "# scontrol python train.py",
+        "echo scontrol",
+        "python train.py --launcher scontrol",
+        "torchrun train.py \\\n  scontrol",
         "echo 'module load cuda'",
-        "srun_all ./app",
-        "cat <<END\nsrun ./app\nEND",
+        "scontrol_all ./app",
+        "cat <<END\nscontrol ./app\nEND",
         "echo 'a quote\n that goes on'",
     ],
 )
@@ -57,31 +57,35 @@ def test_a_word_that_is_no_command_is_no_matter(line: str) -> None:
 
 def test_only_a_shell_reads_a_script_in_that_way() -> None:
     assert missing("module = load()", shebang="#!/usr/bin/env python3") == []
-    assert missing("srun ./app", shebang="#!/usr/bin/env bash") == ["job.sh, line 3: there is no srun"]
+    assert missing("scontrol ./app", shebang="#!/usr/bin/env bash") == ["job.sh, line 3: there is no scontrol"]
 
 
 def test_each_is_told_once_with_its_first_line() -> None:
-    assert missing("module load a", "srun ./a", "module load b", "srun ./b") == [
-        "job.sh, line 3: there is no module", "job.sh, line 4: there is no srun",
+    assert missing("module load a", "scontrol ./a", "module load b", "scontrol ./b") == [
+        "job.sh, line 3: there is no module", "job.sh, line 4: there is no scontrol",
     ]  # fmt: skip
 
 
 def test_what_the_job_will_find_is_not_missing(tmp_path: Path) -> None:
-    program = tmp_path / "srun"
+    program = tmp_path / "scontrol"
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
-    assert missing("srun ./app", PATH=str(tmp_path)) == []
+    assert missing("scontrol ./app", PATH=str(tmp_path)) == []
     assert missing("module load cuda", **{"BASH_FUNC_module%%": "() { true; }"}) == []
     assert missing("module load cuda", shebang="#!/bin/bash -l") == []
     assert missing("source /etc/profile.d/modules.sh", "module load cuda") == []
     assert missing(". ./setup.sh", "mpirun ./app") == []
     assert missing("module load mpi", "mpirun ./app", **{"BASH_FUNC_module%%": "() { true; }"}) == []
-    assert missing('srun() { "$@"; }', "srun ./app") == []
+    assert missing('scontrol() { "$@"; }', "scontrol ./app") == []
 
 
-def test_a_file_that_is_sourced_brings_no_srun_and_nothing_to_lines_before_it() -> None:
-    assert missing("source ~/.bashrc", "srun ./app") == ["job.sh, line 4: there is no srun"]
+def test_a_file_that_is_sourced_brings_no_scontrol_and_nothing_to_lines_before_it() -> None:
+    assert missing("source ~/.bashrc", "scontrol ./app") == ["job.sh, line 4: there is no scontrol"]
     assert missing("module load cuda", "source ~/.bashrc") == ["job.sh, line 3: there is no module"]
     assert missing("module load mpi", "mpirun ./app") == [
         "job.sh, line 3: there is no module", "job.sh, line 4: there is no mpirun",
     ]  # fmt: skip
+
+
+def test_srun_is_there_in_every_job() -> None:
+    assert missing("srun python train.py") == []

@@ -54,8 +54,8 @@ def test_a_script_without_lines_for_slurm_is_warned_too_of_what_is_not_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    (warning,) = read_script(write(tmp_path / "job.sh", "#!/bin/bash\n#CORRAL --gpus 1\nsrun ./app\n")).warnings
-    assert warning.startswith("job.sh, line 3: there is no srun command here")
+    (warning,) = read_script(write(tmp_path / "job.sh", "#!/bin/bash\n#CORRAL --gpus 1\nmpirun ./app\n")).warnings
+    assert warning.startswith("job.sh, line 3: there is no mpirun command here")
 
 
 def test_the_header_ends_with_the_first_line_that_is_no_comment(tmp_path: Path) -> None:

@@ -87,6 +87,9 @@ def test_a_job_on_a_stale_device_is_warned_of_who_holds_how_much() -> None:
     assert "60G is left" in note
 
 
+MEETING = Rendezvous("10.0.0.4", 40123, 40124, "hush")
+
+
 def fleet(*names: str) -> View:
     """Nodes of four GPUs each: a-0 to a-3 of node a."""
     nodes = (
@@ -205,9 +208,16 @@ def test_a_device_that_is_gone_is_missing_among_the_uses() -> None:
 
 def test_all_members_are_told_to_meet_in_one_place() -> None:
     gang = launches(member("a", 0), member("b", 0))
-    told = [dict(one.env) for one in with_rendezvous(gang, Rendezvous("10.0.0.4", 40123))]
+    told = [dict(one.env) for one in with_rendezvous(gang, MEETING)]
     assert {(one["MASTER_ADDR"], one["MASTER_PORT"]) for one in told} == {("10.0.0.4", "40123")}
     assert [one["RANK"] for one in told] == ["0", "1"]
+    assert not {"CORRAL_SRUN_ADDRESS", "CORRAL_SRUN_SECRET"} & told[0].keys()
+
+
+def test_the_members_of_a_script_are_told_where_its_srun_meets_them() -> None:
+    gang = launches(member("a", 0), member("b", 0), script=True)
+    told = [dict(one.env) for one in with_rendezvous(gang, MEETING)]
+    assert {(one["CORRAL_SRUN_ADDRESS"], one["CORRAL_SRUN_SECRET"]) for one in told} == {("10.0.0.4:40124", "hush")}
 
 
 def test_a_script_for_slurm_on_several_nodes_finds_them_and_its_tasks() -> None:

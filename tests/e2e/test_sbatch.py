@@ -128,9 +128,9 @@ def test_nodes_that_are_not_there_are_refused_with_what_would_work(box: Box, tmp
 
 
 def test_a_command_that_only_a_cluster_has_is_warned_of_and_the_job_is_taken(box: Box, tmp_path: Path) -> None:
-    job_id, said = submitted(box, tmp_path, "#!/bin/sh\n#SBATCH --gpus=1\nmodule load cuda\nsrun python train.py\n")
-    assert "line 3: there is no module command here" in said
-    assert "line 4: there is no srun command here, so this line will fail (127" in said
+    job_id, said = submitted(box, tmp_path, "#!/bin/sh\n#SBATCH --gpus=1\nml cuda\nmodule load cuda\n")
+    assert "line 3: there is no ml command here" in said
+    assert "line 4: there is no module command here, so this line will fail (127" in said
     assert box.ended(job_id)["exit_code"] == 127
 
 

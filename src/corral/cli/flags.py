@@ -148,7 +148,7 @@ class JobFlags(DeviceFlags):
         typer.Option(
             "--gang",
             metavar="M",
-            help="M times --gpus, all or none; on one machine a single process, which sees them all.",
+            help="M members with --gpus each, which start together; the command runs on each, a script on the first.",
         ),
     ] = None
     exclusive: Annotated[bool, typer.Option("--exclusive", help="All GPUs of one node.")] = False

@@ -1,4 +1,4 @@
-"""Warns at submission of cluster commands (srun, mpirun, module) that a script calls and this machine lacks."""
+"""Warns at submission of cluster commands (mpirun, module, scontrol) that a script calls and this machine lacks."""
 
 import re
 import shlex
@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 
 _INSTEAD = {
-    "srun": "remove srun: the job already has its GPUs; torchrun or mpirun can start one process per GPU",
+    "scontrol": "the node of each member is in CORRAL_NODES, and that of the first in MASTER_ADDR",
     "mpirun": "put it on your PATH before you submit: the job gets your environment",
     "mpiexec": "put it on your PATH before you submit: the job gets your environment",
     "module": "load the modules before you submit: the job gets your environment",
@@ -58,8 +58,8 @@ def _is_there(name: str, lines: Sequence[str], environ: Mapping[str, str]) -> bo
 
 
 def _may_be_brought(name: str, before: Sequence[str], environ: Mapping[str, str]) -> bool:
-    """Whether lines before the call may bring it: a file that is sourced all but srun, modules an mpirun."""
-    if name != "srun" and any(_SOURCES.match(line) for line in before):
+    """Whether lines before the call may bring it: a file that is sourced all but scontrol, modules an mpirun."""
+    if name != "scontrol" and any(_SOURCES.match(line) for line in before):
         return True
     loads = any(loader in _called(line) for line in before for loader in ("module", "ml"))
     return name in _BROUGHT_BY_MODULES and loads and _is_there("module", before, environ)

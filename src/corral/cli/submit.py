@@ -52,13 +52,14 @@ def submit(
 
     A script may give flags in lines at its top: #CORRAL --gpus 2 --time 2h. Its #SBATCH lines are read, too; options
     that have no meaning here are ignored and listed. Such a script gets SLURM_JOB_ID, SLURM_ARRAY_TASK_ID and other
-    SLURM_ variables. Flags on the command line override those in the script. The script itself is read when the job
-    starts, so do not change it before.
+    SLURM_ variables. In a gang the script runs on the first member, and its srun runs commands on all. Flags on the
+    command line override those in the script. The script itself is read when the job starts, so do not change it
+    before.
 
     Output goes to the job's log (see `corral logs`), or to the files given with --output and --error.
     """
-    command = list(words)
-    if not ctx.meta[_AFTER_DASHES]:
+    command, is_script = list(words), not ctx.meta[_AFTER_DASHES]
+    if is_script:
         script = read_script(words[0], words[1:])
         own = script.flags if flags.gpus is None else replace(script.flags, exclusive=False)
         command, flags = list(script.command), filled(flags, own)
@@ -69,7 +70,7 @@ def submit(
         if script.slurm_tasks is not None:
             flags = replace(flags, env=[*(flags.env or []), f"CORRAL_SBATCH={script.slurm_tasks}"])
     with Client() as client:
-        request = submission(command, flags.options(client), spell=spell)
+        request = submission(command, flags.options(client), script=is_script, spell=spell)
         if dry_run:
             raise typer.Exit(show_forecast(client.dry_run(request), json=json))
         job = client.submit(request)

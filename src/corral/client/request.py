@@ -59,8 +59,8 @@ class RequestOptions(TypedDict, total=False):
         prefer: the same of labels that it had better carry: of nodes that fit, those with most of them come first.
         node: the name of the node to run on.
         avoid: names of jobs that must not run on the same node.
-        gang: members that start together or not at all, each with `gpus` whole GPUs. On one machine they are a single
-            process, which sees the GPUs of all and finds their number in CORRAL_GANG_SIZE.
+        gang: members that start together or not at all, each with `gpus` whole GPUs. The command runs once on each,
+            also where several are on one node, and finds its place in RANK, LOCAL_RANK and WORLD_SIZE.
         exclusive: every GPU of the machine (of each member's, in a gang), in place of `gpus`.
         one_node, spread: all of the gang on one node, or each member on a node of its own.
         checkpoint_signal: sent so long before the job is stopped to make room for others, or at its time limit if that
@@ -140,10 +140,12 @@ def submission(
     *,
     kind: JobKind = JobKind.RUN,
     owner_pid: int | None = None,
+    script: bool = False,
     spell: Callable[[str], str] = str,
 ) -> Submission:
     """The submission of `command` and `options`, with this process's environment, directory, umask and limits.
 
+    `script` says that the command runs one: of a gang at rank 0 alone. Any other command runs on every member.
     `spell` turns the name of an option into what its user wrote, for errors ("min_memory" -> "--min-memory").
     Raises Refused for values that make no sense; whether the site has such devices is the server's to say.
     """
@@ -188,6 +190,7 @@ def submission(
         speeds=parse_speeds(options.get("speed"), field=spell("speed")),
         checkpoint_signal=signal_name,
         checkpoint_grace_s=signal_grace_s,
+        script=script,
     )
 
 

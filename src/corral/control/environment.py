@@ -17,7 +17,7 @@ SLURM_MARK = "CORRAL_SBATCH"
 """The client sets it for scripts with #SBATCH lines, to the number of their tasks."""
 
 _OF_ANOTHER_JOB = frozenset(
-    {"CORRAL_ARRAY_ID", "CORRAL_ARRAY_INDEX", "CORRAL_GANG_SIZE", "CORRAL_NODES", "CORRAL_RANK"}
+    {"CORRAL_ARRAY_ID", "CORRAL_ARRAY_INDEX", "CORRAL_GANG_SIZE", "CORRAL_NODES", "CORRAL_RANK", "CORRAL_SRUN_SOCKET"}
 )
 """What a job that was submitted from within another would take for its own."""
 
@@ -147,8 +147,11 @@ def launches_of(job: Job, allocation: Allocation, view: View, notes: Sequence[st
 
 
 def with_rendezvous(launches: Sequence[Launch], rendezvous: Rendezvous) -> tuple[Launch, ...]:
-    """The launches of a gang, each told where all of them meet."""
+    """The launches of a gang, each told where all of them meet; a script's, where its `srun` finds them, too."""
     where = {"MASTER_ADDR": rendezvous.address, "MASTER_PORT": str(rendezvous.port)}
+    if launches[0].job.spec.script:
+        where["CORRAL_SRUN_ADDRESS"] = f"{rendezvous.address}:{rendezvous.srun_port}"
+        where["CORRAL_SRUN_SECRET"] = rendezvous.secret
     return tuple(replace(one, env=tuple(sorted({**dict(one.env), **where}.items()))) for one in launches)
 
 

@@ -79,6 +79,11 @@ class Home:
         """What server and supervisors tell each other about each launch."""
         return self.root / "launches"
 
+    @property
+    def programs(self) -> Path:
+        """What Corral adds to the PATH of jobs."""
+        return self.root / "bin"
+
     def log_of(self, job_id: str, rank: int = 0) -> Path:
         """The log of one member of a job."""
         return self.logs / log_name(job_id, rank)

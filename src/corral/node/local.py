@@ -107,7 +107,7 @@ class LocalNode:
         drivers = make_drivers(settings, self._mps, described=described, by_root=by_root)
         self._devices = DeviceSetup(drivers, self._news.inventory)
         self._launches = NodeLaunches(
-            {"process": ProcessRuntime(processes, home.logs, home.scratch), "watch": watch},
+            {"process": ProcessRuntime(processes, home), "watch": watch},
             make_ready=self._make_ready,
             complete=self._completed,
             told=self._news.launch_changed,

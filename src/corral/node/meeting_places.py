@@ -1,5 +1,6 @@
-"""Where the members of a gang meet: a port of rank 0's host that was free when it was asked for."""
+"""Where the members of a gang meet: ports of rank 0's host that were free when they were asked for."""
 
+import secrets
 import socket
 import threading
 
@@ -7,6 +8,7 @@ from corral.model.errors import BackendFailed
 from corral.ports.node import Rendezvous
 
 _TRIES = 100
+_SECRET_BYTES = 32
 
 
 class MeetingPlaces:
@@ -15,22 +17,25 @@ class MeetingPlaces:
     def __init__(self, address: str) -> None:
         self._address = address
         self._lock = threading.Lock()
-        self._ports: dict[str, int] = {}
+        self._places: dict[str, Rendezvous] = {}
 
     def of(self, launch_id: str) -> Rendezvous:
         """The same for the same launch until it is forgotten. Raises BackendFailed when no port is free."""
         with self._lock:
-            if launch_id not in self._ports:
-                self._ports[launch_id] = self._free_port()
-            return Rendezvous(self._address, self._ports[launch_id])
+            if launch_id not in self._places:
+                port = self._free_port(besides=())
+                srun_port = self._free_port(besides=(port,))
+                secret = secrets.token_hex(_SECRET_BYTES)
+                self._places[launch_id] = Rendezvous(self._address, port, srun_port, secret)
+            return self._places[launch_id]
 
     def forget(self, launch_id: str) -> None:
         """The launch is over."""
         with self._lock:
-            self._ports.pop(launch_id, None)
+            self._places.pop(launch_id, None)
 
-    def _free_port(self) -> int:
-        taken = set(self._ports.values())
+    def _free_port(self, besides: tuple[int, ...]) -> int:
+        taken = {*besides, *(port for place in self._places.values() for port in (place.port, place.srun_port))}
         for _ in range(_TRIES):
             with socket.socket() as probe:
                 try:

@@ -102,10 +102,18 @@ class FileFinding:
 
 @dataclass(frozen=True, slots=True)
 class Rendezvous:
-    """Where the members of a gang meet: rank 0's host, and a port that was free there."""
+    """Where the members of a gang meet: rank 0's host, and ports that were free there.
+
+    Attributes:
+        port: for the job's own use, MASTER_PORT.
+        srun_port: where a script's `srun` meets the members.
+        secret: by which these know each other; nobody else has it.
+    """
 
     address: str
     port: int
+    srun_port: int
+    secret: str
 
 
 class NodeAgent(Protocol):

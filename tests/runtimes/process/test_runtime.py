@@ -3,13 +3,14 @@
 import pytest
 
 from corral.model.errors import BackendFailed
+from corral.model.home import Home
 from corral.runtimes.process.runtime import ProcessRuntime
 from tests.runtimes.process.conftest import Machine, no_descriptors
 
 
 @pytest.mark.parametrize("ask", ["report", "stop", "forget", "declare_lost"])
 def test_a_server_that_can_open_nothing_more_is_told_so(machine: Machine, ask: str) -> None:
-    local = ProcessRuntime(machine.runtime, machine.home / "logs", machine.home / "scratch")
+    local = ProcessRuntime(machine.runtime, Home(machine.home))
     machine.runtime._verifier.records("a1").make_directory()
     with no_descriptors(), pytest.raises(BackendFailed, match="a1"):
         getattr(local, ask)("a1")

@@ -2,14 +2,16 @@
 
 import os
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 from corral.model.errors import BackendFailed
-from corral.model.home import log_name
+from corral.model.home import Home
 from corral.model.job import Phase, ProcessIdentity
 from corral.model.launch import Launch, LaunchPhase, LaunchReport, Lineage
 from corral.runtimes.process.launch import LaunchError, LaunchSpec
 from corral.runtimes.process.launches import LaunchState, ProcessLaunches
+from corral.runtimes.process.srun.programs import install, member_program, script_program
 
 _ENDING_BY_REASON = {"timed_out": Phase.TIMED_OUT, "cancelled": Phase.CANCELLED}
 _PHASE_BY_REASON = {"launch_failed": LaunchPhase.DECLARED_LOST, "supervisor_failed": LaunchPhase.DEAD}
@@ -18,27 +20,28 @@ _PHASE_BY_REASON = {"launch_failed": LaunchPhase.DECLARED_LOST, "supervisor_fail
 class ProcessRuntime:
     """Runs jobs as processes of this host. As root it runs each as the user who submitted it."""
 
-    def __init__(self, processes: ProcessLaunches, logs: Path, scratch: Path) -> None:
+    def __init__(self, processes: ProcessLaunches, home: Home) -> None:
         self._processes = processes
-        self._logs = logs
-        self._scratch = scratch
+        self._home = home
+        self._srun: Path | None = None
         self._root = os.geteuid() == 0
 
     def launch(self, launch: Launch) -> None:
         """Hand the job to a supervisor of its own. Raises BackendFailed when none could be asked."""
         spec = launch.job.spec
         self._ensure_logs()
+        self._ensure_srun()
         become = self._root and spec.uid not in (None, 0)
         try:
             self._processes.launch(
                 LaunchSpec(
                     launch_id=launch.id,
                     job_id=launch.job.id,
-                    argv=spec.command,
-                    env=dict(launch.env),
+                    argv=_program(launch),
+                    env=self._with_srun(launch.env),
                     workdir=spec.workdir,
-                    log_path=str(self._logs / log_name(launch.job.id, launch.rank)),
-                    scratch_path=str(self._scratch / launch.job.id),
+                    log_path=str(self._home.log_of(launch.job.id, launch.rank)),
+                    scratch_path=str(self._home.scratch_of(launch.job.id)),
                     umask=spec.umask,
                     uid=spec.uid if become else None,
                     gid=spec.gid if become else None,
@@ -60,12 +63,27 @@ class ProcessRuntime:
 
     def _ensure_logs(self) -> None:
         """Make the directory of logs again when somebody removed it under the running server."""
+        logs = self._home.logs
         try:
-            if not self._logs.is_dir():
-                self._logs.mkdir()
-                self._logs.chmod(0o755 if self._root else 0o700)
+            if not logs.is_dir():
+                logs.mkdir()
+                logs.chmod(0o755 if self._root else 0o700)
         except OSError as error:
-            raise BackendFailed(f"{self._logs} cannot be made: {error.strerror}") from error
+            raise BackendFailed(f"{logs} cannot be made: {error.strerror}") from error
+
+    def _ensure_srun(self) -> None:
+        """Have an `srun` of this server's interpreter, also where somebody removed it under the running server."""
+        try:
+            if self._srun is None or not self._srun.exists():
+                self._srun = install(self._home.programs)
+        except OSError as error:
+            raise BackendFailed(f"{self._home.programs / 'srun'} cannot be made: {error.strerror}") from error
+
+    def _with_srun(self, env: Sequence[tuple[str, str]]) -> dict[str, str]:
+        """The environment with Corral's `srun` first on its PATH."""
+        variables = dict(env)
+        variables["PATH"] = f"{self._home.programs}{os.pathsep}{variables.get('PATH') or os.defpath}"
+        return variables
 
     def stop(self, launch_id: str) -> None:
         """SIGTERM to all of the job, the grace, SIGKILL."""
@@ -122,6 +140,13 @@ class ProcessRuntime:
     def close(self) -> None:
         """Let go; the jobs run on under their supervisors."""
         self._processes.close()
+
+
+def _program(launch: Launch) -> tuple[str, ...]:
+    """What a member runs: the job's command, or of a gang's script its part (`corral.runtimes.process.srun`)."""
+    if launch.members == 1 or not launch.job.spec.script:
+        return launch.job.spec.command
+    return member_program() if launch.rank else script_program(launch.job.spec.command)
 
 
 def _number(name: str | None) -> int:

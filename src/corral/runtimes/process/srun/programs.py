@@ -29,11 +29,12 @@ def script_program(command: Sequence[str]) -> tuple[str, ...]:
     return (*_program("script", "sys.argv[1:]"), *command)
 
 
-def install(directory: Path) -> None:
-    """Have an executable `srun` in this directory, for any user. Raises OSError."""
-    directory.mkdir(mode=0o755, parents=True, exist_ok=True)
+def install(directory: Path) -> Path:
+    """Make an executable `srun` in this directory, for any user; its path. Raises OSError."""
+    directory.mkdir(exist_ok=True)
+    directory.chmod(0o755)
     text = f'#!/bin/sh\nexec {shlex.join(_program("command", "sys.argv[1:]"))} "$@"\n'
     draft = directory / f".srun.{os.getpid()}"
     draft.write_text(text)
     draft.chmod(0o755)
-    draft.rename(directory / "srun")
+    return draft.rename(directory / "srun")
