@@ -123,6 +123,11 @@ def test_lines_of_corral_itself_are_not_the_jobs() -> None:
     assert said("corral: ModuleNotFoundError: No module named 'x'\n") is None
 
 
+def test_what_an_attempt_before_said_is_not_why_this_one_failed() -> None:
+    assert said(f"{OOM}\ncorral: attempt 1 failed with exit code 1\nepoch 1\n") is None
+    assert said(f"epoch 1\n{OOM}\ncorral: attempt 2 failed with exit code 1\n") == said(OOM)
+
+
 def test_colours_and_progress_bars_are_looked_through() -> None:
     assert said(f"\x1b[31m{OOM}\x1b[0m\n") == said(OOM)
     assert said(f" 10%|# | 1/10\r 20%|## | 2/10\r{OOM}\r\n") == said(OOM)

@@ -27,6 +27,9 @@ _WRAPPERS = frozenset(
 _WRAPPING = ("Engine core initialization failed", "Engine process failed to start", "Worker failed with error")
 """The same in vLLM's words."""
 
+_OF_A_STOP = (9, 15)
+"""SIGKILL and SIGTERM: a job that ended by one of them for a stated reason was stopped, whatever it said then."""
+
 _CHAINED = (
     "During handling of the above exception, another exception occurred:",
     "The above exception was the direct cause of the following exception:",
@@ -40,10 +43,10 @@ def diagnose(failure: Failure, log_end: bytes) -> Diagnosis | None:
 
     What the runtime knows of the end goes before the log; the log before what a bare signal may mean.
     """
-    if failure.exit_code == 0:
+    if not failure.exit_code:
         return None
     known = host.of_ending(failure)
-    if known is not None:
+    if known is not None or (failure.reason is not None and failure.signal in _OF_A_STOP):
         return known
     return _in_log(Case(failure, lines_of(log_end))) or host.of_signal(failure)
 
@@ -65,19 +68,16 @@ def _in_log(case: Case) -> Diagnosis | None:
         found = _first(line, case)
         if found is None:
             beyond = _is_unknown_error(line)
-        elif not found[1]:
-            return found[0]
+        elif not found.consequence:
+            return found
         else:
-            consequence = consequence or found[0]
+            consequence = consequence or found
     return consequence
 
 
-def _first(line: LogLine, case: Case) -> tuple[Diagnosis, bool] | None:
-    """What the first rule that applies says, and whether that is a consequence."""
-    for rule in RULES:
-        if told := rule.applies(line, case):
-            return told, rule.consequence
-    return None
+def _first(line: LogLine, case: Case) -> Diagnosis | None:
+    """What the first rule that applies says."""
+    return next((told for rule in RULES if (told := rule.applies(line, case)) is not None), None)
 
 
 def _is_unknown_error(line: LogLine) -> bool:

@@ -50,10 +50,11 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What happened, and what to do about it."""
+    """What happened, and what to do about it. A `consequence` mostly follows from the failure of another process."""
 
     what: str
     fix: str
+    consequence: bool = False
 
     @property
     def line(self) -> str:

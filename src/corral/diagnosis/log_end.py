@@ -16,6 +16,10 @@ _MOST_PREFIXES = 6
 _MOST_EXCEPTIONS = 3
 
 _OWN_LINE = "corral: "
+
+NEXT_ATTEMPT = "attempt"
+"""So begins Corral's own line between two attempts of a job, which share a log: what is before it is another's."""
+
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]{0,20}[A-Za-z]|[()][A-Z0-9]|[=>78])")
 
 _PREFIXES = tuple(
@@ -63,8 +67,15 @@ def lines_of(log_end: bytes) -> list[LogLine]:
     if len(log_end) > TAIL_BYTES:
         cut = cut[cut.find(b"\n") + 1 :]
     text = cut.decode(errors="replace").replace("\r", "\n")
-    found = [line for line in text.split("\n") if line.strip() and not line.startswith(_OWN_LINE)]
-    return [_read(_clean(line)) for line in found[-MAX_LINES:]]
+    found: list[str] = []
+    for line in reversed(text.split("\n")):
+        if line.startswith(f"{_OWN_LINE}{NEXT_ATTEMPT} ") and found:
+            break
+        if line.strip() and not line.startswith(_OWN_LINE):
+            found.append(line)
+        if len(found) == MAX_LINES:
+            break
+    return [_read(_clean(line)) for line in reversed(found)]
 
 
 def _clean(line: str) -> str:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from corral.diagnosis.failure import Diagnosis, Failure
 from corral.diagnosis.log_end import LogLine
@@ -46,7 +46,8 @@ class Rule:
         if self.exception and self.exception not in line.exceptions:
             return None
         match = self.pattern.match(line.text)
-        return None if match is None else self.says(match, case)
+        told = None if match is None else self.says(match, case)
+        return told if told is None or not self.consequence else replace(told, consequence=True)
 
 
 def rule(

@@ -1,0 +1,122 @@
+"""Why jobs failed, for their users: a line at the end of the log of each attempt that failed, and the same for `why`.
+
+Nothing is kept. What is asked later is worked out again from the end of the log, so that it outlives a restart.
+"""
+
+import base64
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from corral.diagnosis.diagnose import diagnose
+from corral.diagnosis.failure import Diagnosis, Failure
+from corral.diagnosis.log_end import NEXT_ATTEMPT, TAIL_BYTES
+from corral.model.allocation import Allocation
+from corral.model.errors import CorralError
+from corral.model.fact import Delta, JobChanged
+from corral.model.job import Job, JobKind, Phase
+from corral.model.job_patch import patched
+from corral.model.view import View
+from corral.ports.ledger import Ledger
+from corral.ports.node import NodeAgent
+
+log = logging.getLogger(__name__)
+
+MOST_RANKS = 8
+"""So many members of a gang are asked for the end of their logs; the first that failed is mostly among them."""
+
+AgentOf = Callable[[Job, int], NodeAgent | None]
+"""The agent of the node that has the log of a job's member; None where none is known."""
+
+Later = Callable[[Job, Callable[[], None]], None]
+"""Has something done for a job on a thread that a hung node may hold up, and returns at once."""
+
+
+class FailureNotes:
+    """Reads the ends of logs of jobs that failed, and says what they mean."""
+
+    def __init__(self, ledger: Ledger, agent_of: AgentOf, later: Later) -> None:
+        self._ledger = ledger
+        self._agent_of = agent_of
+        self._later = later
+
+    def on_change(self, view: View, deltas: Sequence[Delta]) -> None:
+        """A listener for `Ledger.subscribe`: has each failure among the deltas noted in its job's log."""
+        for delta in deltas:
+            if isinstance(delta, JobChanged) and delta.changes.get("phase") is Phase.FAILED:
+                job = view.jobs.get(delta.job_id) or self._ledger.find_job(delta.job_id)
+                if job is not None and job.spec.kind is JobKind.RUN:
+                    # A job that is tried again is PENDING by now.
+                    failed = patched(job, delta.changes)
+                    self._later(failed, partial(self._note, failed))
+
+    def of(self, job: Job) -> Diagnosis | None:
+        """Why a job failed, None where that is not known or its nodes do not tell now; it takes as long as they do."""
+        if job.phase is not Phase.FAILED or job.spec.kind is not JobKind.RUN:
+            return None
+        try:
+            return self._of(job)
+        except CorralError as error:
+            log.warning("the end of the log of job %s cannot be read: %s", job.id, error)
+            return None
+
+    def _of(self, job: Job) -> Diagnosis | None:
+        """The first member's that did not merely follow from another's."""
+        view, allocation = self._ledger.view(), self._ledger.last_allocation(job)
+        members = min(job.spec.request.gang_size, MOST_RANKS)
+        consequence = None
+        for rank in range(members):
+            agent = self._agent_of(job, rank)
+            if agent is None:
+                continue
+            found = diagnose(failure_of(view, job, allocation, rank), end_of_log(agent, job.id, rank))
+            if found is not None and members > 1:
+                found = replace(found, what=f"rank {rank}: {found.what}")
+            if found is not None and not found.consequence:
+                return found
+            consequence = consequence or found
+        return consequence
+
+    def _note(self, job: Job) -> None:
+        found = self._of(job)
+        if found is None and not job.spec.retries:
+            return
+        told = "" if found is None else f": {found.line}"
+        code = "" if job.exit_code is None else f" with exit code {job.exit_code}"
+        agent = self._agent_of(job, 0)
+        if agent is not None:
+            agent.note(job.id, f"{NEXT_ATTEMPT} {job.attempts} failed{code}{told}")
+
+
+def failure_of(view: View, job: Job, allocation: Allocation | None, rank: int) -> Failure:
+    """How a member of a job ended, and what it had of the node that it was on, as far as that is known still."""
+    failure = Failure(job.exit_code, job.signal, job.reason, job.spec.workdir)
+    if allocation is None or rank >= len(allocation.placement.members):
+        return failure
+    member = allocation.placement.members[rank]
+    node = view.nodes.get(member.node)
+    failure = replace(
+        failure,
+        devices=len(member.grants),
+        host_memory_mib=member.host_memory_mib,
+        cuda=None if node is None else node.cuda_version,
+    )
+    if not member.grants:
+        return failure
+    grant = member.grants[0]
+    failure = replace(failure, share_milli=grant.share_milli, memory_mib=grant.memory_mib)
+    device = next((one for one in (node.devices if node else ()) if one.uuid == grant.uuid), None)
+    if device is None:
+        return failure
+    return replace(failure, model=device.model, compute=device.compute_capability, device_memory_mib=device.memory_mib)
+
+
+def end_of_log(agent: NodeAgent, job_id: str, rank: int) -> bytes:
+    """The last bytes of a member's log, b"" where there is none. Raises BackendFailed."""
+    size = agent.read_log(job_id, rank, 0, 0).size_bytes
+    if not size:
+        return b""
+    # One byte more than is looked at says whether it begins within a line.
+    chunk = agent.read_log(job_id, rank, max(0, size - TAIL_BYTES - 1), TAIL_BYTES + 1)
+    return base64.b64decode(chunk.data)
