@@ -94,7 +94,7 @@ def test_a_site_hands_out_no_gpu_that_is_too_old_for_it() -> None:
     with serving(described(2), f"{SETTINGS}min_compute_capability: 9.0\n") as box:
         done = box.run("submit", "--", "true")
         assert done.returncode == 2
-        assert "no such GPU has compute capability 9.0; the highest here is 8.0" in done.stderr
+        assert "no GPU here has compute capability 9.0 or higher; the highest is 8.0" in done.stderr
         assert "this site hands out no GPU below compute capability 9.0" in " ".join(done.stderr.split())
         tried = " ".join(box.run("submit", "--dry-run", "--", "true").stdout.split())
         assert "this site hands out no GPU below compute capability 9.0" in tried

@@ -34,7 +34,10 @@ def test_sound_settings_are_sound() -> None:
             "project p: alise has a weight in it and is not in it; did you mean 'alice'?",
         ),
         ([Queue("a", quota=Quota(devices=-1))], "queue a: its limit devices is -1; the least is 0"),
-        ([Project("p", quota=Quota(gpu_hours=5))], "project p: GPU-hours need a period and a period GPU-hours"),
+        (
+            [Project("p", quota=Quota(gpu_hours=5))],
+            "project p: its quota has gpu_hours without period; give both, or neither",
+        ),
         (
             [Queue("a", quota=Quota(running=2)), Queue("b", parent="a", quota=Quota(running=3))],
             "queue b: its quota of running: 3 is more than the running: 2 of a above it",
@@ -59,8 +62,8 @@ def test_a_pool_is_of_projects_that_are_there_where_the_site_has_set_up_any() ->
 
 def test_queues_in_a_circle_are_found_and_do_not_hang() -> None:
     assert found(Queue("a", parent="b"), Queue("b", parent="a")) == (
-        "queue a: it stands above itself; give it a parent that is not below it, or none",
-        "queue b: it stands above itself; give it a parent that is not below it, or none",
+        "queue a: it is its own ancestor; give it a parent that is not below it, or none",
+        "queue b: it is its own ancestor; give it a parent that is not below it, or none",
     )
 
 

@@ -1,4 +1,4 @@
-"""Whether what a site has set up makes sense: queues, quotas, projects and pools that do not contradict each other."""
+"""Checks of a site's queues, quotas, projects and pools for settings that contradict each other."""
 
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -9,18 +9,18 @@ from corral.model.units import format_memory, format_share
 from corral.scheduling.policy import POLICIES, Policy
 
 DEFAULT_PROJECT = "default"
-"""Everybody's, whether or not the site has set it up."""
+"""The project of jobs that name none; it exists whether or not the site has set it up."""
 
 
 class Contradiction(NamedTuple):
-    """What cannot be meant so: of which kind (queue, project or pool), of which name, and what is wrong with it."""
+    """One setting that cannot be right: of a `kind` (queue, project or pool), its name, and what is wrong."""
 
     kind: str
     name: str
-    words: str
+    text: str
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.name}: {self.words}"
+        return f"{self.kind} {self.name}: {self.text}"
 
 
 def contradictions(
@@ -29,7 +29,7 @@ def contradictions(
     pools: Mapping[str, Pool],
     policies: Mapping[str, Policy] = POLICIES,
 ) -> tuple[Contradiction, ...]:
-    """Everything that cannot be meant so; () when all is well."""
+    """All contradictions; () when there are none."""
     found = [
         *_queues(queues, policies),
         *_weights(queues, projects),
@@ -48,7 +48,7 @@ def _queues(queues: Mapping[str, Queue], policies: Mapping[str, Policy]) -> Iter
             hint = nearest(queue.parent, queues)
             yield Contradiction("queue", name, f"its parent {queue.parent!r} is not there; {hint}")
         if _circular(name, queues):
-            yield Contradiction("queue", name, "it stands above itself; give it a parent that is not below it, or none")
+            yield Contradiction("queue", name, "it is its own ancestor; give it a parent that is not below it, or none")
         if queue.quota.borrow_milli and queue.parent is None:
             yield Contradiction("queue", name, "it may borrow, but without a parent there is nobody beside it to lend")
         if queue.quota.borrow_milli and queue.quota.share_milli is None:
@@ -88,7 +88,8 @@ def _quotas(queues: Mapping[str, Queue], projects: Mapping[str, Project]) -> Ite
             if value is not None and value < 0:
                 yield Contradiction(kind, name, f"its limit {limit} is {value:g}; the least is 0")
         if (quota.gpu_hours is None) != (quota.period_s is None):
-            yield Contradiction(kind, name, "GPU-hours need a period and a period GPU-hours")
+            given, missing = ("gpu_hours", "period") if quota.period_s is None else ("period", "gpu_hours")
+            yield Contradiction(kind, name, f"its quota has {given} without {missing}; give both, or neither")
     for name, queue in sorted(queues.items()):
         above = queues.get(queue.parent or "")
         if above is not None:
@@ -96,16 +97,16 @@ def _quotas(queues: Mapping[str, Queue], projects: Mapping[str, Project]) -> Ite
 
 
 def _above(name: str, queue: Queue, above: Queue) -> Iterator[Contradiction]:
-    """A queue cannot have for itself what the queue above it has not."""
+    """A queue's quota must not exceed that of its parent."""
     for limit in ("devices", "share_milli", "memory_mib", "running", "waiting"):
         own, most = getattr(queue.quota, limit), getattr(above.quota, limit)
         if own is not None and most is not None and own > most:
-            words = f"its quota of {_told(limit, own)} is more than the {_told(limit, most)} of {above.name} above it"
-            yield Contradiction("queue", name, words)
+            text = f"its quota of {_told(limit, own)} is more than the {_told(limit, most)} of {above.name} above it"
+            yield Contradiction("queue", name, text)
 
 
 def _told(limit: str, value: int) -> str:
-    """A limit in the words of a file of settings: "gpus: 4", "running: 10"."""
+    """A limit as it is written in the settings: "gpus: 4", "running: 10"."""
     if limit == "share_milli":
         return f"gpus: {format_share(value)}"
     return f"memory: {format_memory(value)}" if limit == "memory_mib" else f"{limit}: {value}"

@@ -14,7 +14,8 @@ from corral.model.queue import Queue
 from corral.model.submission import Submission
 from corral.model.view import View
 from corral.scheduling.explaining.eviction_notices import eviction_sentence, goes_on, room_to_make, told_to_stop
-from corral.scheduling.explaining.why import ended_sentence, explain, forecast, wait_reason
+from corral.scheduling.explaining.submission_forecast import forecast_submission
+from corral.scheduling.explaining.why import ended_sentence, explain, wait_reason
 from corral.scheduling.planner import Planner
 from tests.scheduling.lab import T0, box, job, observed, started, submitted, view_of
 
@@ -104,7 +105,7 @@ def test_one_word_says_how_it_came_to_wait_until_it_starts_again(rule: EvictionR
 
 def test_who_only_asks_is_told_who_would_be_stopped_and_does_not_start_at_once() -> None:
     view = held_by_a_less_urgent_job()
-    told = forecast(view, Submission(("true",), priority=1), "bob", T0 + 5)
+    told = forecast_submission(view, Submission(("true",), priority=1), "bob", T0 + 5)
     assert (told.placement, told.expected_start) == (None, T0 + 5)
     assert "It is expected to start when job 1 has been stopped for it, which is less urgent." in told.sentence
 

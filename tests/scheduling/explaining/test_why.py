@@ -14,7 +14,8 @@ from corral.model.queue import Pool, Queue
 from corral.model.submission import Submission
 from corral.model.view import View
 from corral.scheduling.explaining.phrases import flags_of, need_of
-from corral.scheduling.explaining.why import HoldIndex, WaitExplanation, ended_sentence, explain, forecast
+from corral.scheduling.explaining.submission_forecast import forecast_submission
+from corral.scheduling.explaining.why import HoldIndex, WaitExplanation, ended_sentence, explain
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import POLICIES, Policy
 from corral.scheduling.queueing.order import Order
@@ -138,7 +139,7 @@ def test_holds_dependencies_pauses_and_limits_are_said_in_words() -> None:
         "job 2 waits for job 1, which is waiting; it starts after that succeeds.",
         "job 3 waits: its last start failed (the launcher died); it is tried again in 1m 30s.",
         (
-            "job 4 waits: 0 of at most 0 elements run; it goes on when one of them ends. "
+            "job 4 waits: 0 of at most 0 elements run; it starts when one of them ends. "
             "When it starts depends on job 3, which has no time limit."
         ),
     ]
@@ -181,10 +182,10 @@ def test_a_begin_time_is_told_with_what_is_left_until_it_and_what_comes_then() -
 
 def test_a_forecast_knows_the_begin_time() -> None:
     view = view_of(observed(box()))
-    later = forecast(view, Submission(("true",), begin_at=T0 + 90), "alice", T0)
+    later = forecast_submission(view, Submission(("true",), begin_at=T0 + 90), "alice", T0)
     assert later.sentence == "it would wait: its begin time comes in 1m 30s. It is expected to start in 1m 30s."
     assert (later.placement, later.expected_start, later.nearest) == (None, T0 + 90, None)
-    past = forecast(view, Submission(("true",), begin_at=T0 - 90), "alice", T0)
+    past = forecast_submission(view, Submission(("true",), begin_at=T0 - 90), "alice", T0)
     assert (past.sentence, past.expected_start) == ("it would start now", T0)
 
 
@@ -203,25 +204,25 @@ def test_slices_are_counted_before_their_profile_is_named() -> None:
 
 def test_a_forecast_says_where_or_why_not() -> None:
     view = running(job(1, 6))
-    now = forecast(view, Submission(request=job(9, 2).spec.request), "alice", T0)
+    now = forecast_submission(view, Submission(request=job(9, 2).spec.request), "alice", T0)
     assert now.placement is not None
     assert now.placement.uuids == ("GPU-box-6", "GPU-box-7")
-    later = forecast(view, Submission(request=job(9, 3).spec.request), "alice", T0)
+    later = forecast_submission(view, Submission(request=job(9, 3).spec.request), "alice", T0)
     assert (later.placement, later.nearest) == (None, "--gpus 2")
     assert later.sentence == (
         "it would wait: it needs 3 GPUs; box has 2 free, 6 held by job 1 (alice). "
         "When it starts depends on job 1, which has no time limit."
     )
-    never = forecast(view, Submission(request=job(9, 9).spec.request), "alice", T0)
+    never = forecast_submission(view, Submission(request=job(9, 9).spec.request), "alice", T0)
     assert never.sentence == "it can never start here: this machine has 8; the most you can ask for is 8"
     assert (later.possible, never.possible, never.nearest) == (True, False, "--gpus 2")
 
 
 def test_a_forecast_starts_nothing_that_is_to_be_held_or_to_follow() -> None:
     view = running(job(1, 6, name="sft"))
-    held = forecast(view, Submission(held=True), "alice", T0)
+    held = forecast_submission(view, Submission(held=True), "alice", T0)
     assert (held.placement, held.sentence) == (None, "it would wait: it is to be held until `corral release`")
-    after = forecast(view, Submission(after=("1",)), "alice", T0, waits_for=("1",))
+    after = forecast_submission(view, Submission(after=("1",)), "alice", T0, waits_for=("1",))
     assert (after.placement, after.sentence) == (
         None,
         "it would wait: for sft (job 1), which is running; it starts after that succeeds",
@@ -233,7 +234,7 @@ def test_the_condition_that_stands_in_the_way_is_named() -> None:
     answer = told(view, 2)
     assert answer.starts_now_with == "--gpus 1 without --device"
     assert answer.sentence.endswith(" --gpus 1 without --device starts now.")
-    models = forecast(
+    models = forecast_submission(
         view, Submission(request=job(9, 4, models=("H100",), min_memory_mib=81_920).spec.request), "a", T0
     )
     assert models.nearest == "--gpus 4 --min-memory 80G without --gpu-model"
@@ -262,7 +263,7 @@ def test_a_job_that_would_delay_another_is_told_which_and_what_limit_would_do() 
 
 def test_a_forecast_comes_after_those_who_wait_already() -> None:
     view = running(job(1, 6)).advance(submitted(job(2, 4)))
-    assert forecast(view, Submission(request=job(9, 1).spec.request), "bob", T0).placement is None
+    assert forecast_submission(view, Submission(request=job(9, 1).spec.request), "bob", T0).placement is None
 
 
 def test_a_forecast_names_the_job_ahead_where_enough_is_free_but_for_it() -> None:
@@ -270,7 +271,7 @@ def test_a_forecast_names_the_job_ahead_where_enough_is_free_but_for_it() -> Non
     in_use = DeviceCondition("GPU-box-1", memory_free_mib=79_872, strangers=(stranger,))
     view = view_of([*observed(box(gpus=2)), ConditionObserved(in_use), *submitted(job(1, 2))])
     asked = job(2, 2, accept_in_use=10_240)
-    told_before = forecast(view, Submission(request=asked.spec.request), "alice", T0)
+    told_before = forecast_submission(view, Submission(request=asked.spec.request), "alice", T0)
     assert told_before.sentence.startswith(
         "it would wait: 2 GPUs would be free, but job 1 goes first and waits for 2 GPUs"
     )
@@ -317,9 +318,9 @@ def test_the_place_in_a_queue_is_by_the_order_of_that_queue() -> None:
 def test_a_submission_that_may_pass_those_that_wait_would_start_now() -> None:
     view = running(job(1, 6, time_limit_s=100)).advance(submitted(job(2, 4, time_limit_s=10)))
     short = Submission(request=job(9, 2).spec.request, time_limit_s=60.0)
-    assert forecast(view, short, "bob", T0).sentence == "it would start now"
+    assert forecast_submission(view, short, "bob", T0).sentence == "it would start now"
     long = Submission(request=job(9, 4).spec.request, time_limit_s=1000.0)
-    assert forecast(view, long, "bob", T0).expected_start == T0 + 100
+    assert forecast_submission(view, long, "bob", T0).expected_start == T0 + 100
 
 
 def test_an_easier_form_of_a_gang_says_how_many_members_it_has() -> None:

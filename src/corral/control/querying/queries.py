@@ -33,7 +33,8 @@ from corral.model.units import count_of
 from corral.model.view import View
 from corral.ports.ledger import JobQuery, Ledger
 from corral.ports.telemetry import Telemetry
-from corral.scheduling.explaining.why import HoldIndex, ended_sentence, explain, forecast, wait_reason
+from corral.scheduling.explaining.submission_forecast import forecast_submission
+from corral.scheduling.explaining.why import HoldIndex, ended_sentence, explain, wait_reason
 from corral.scheduling.forecast import ExpectedStart, MakePlanner, expected_starts
 from corral.scheduling.planner import Planner
 from corral.wire import to_plain
@@ -215,7 +216,7 @@ class Queries:
             return DryRun(
                 starts_now=False, possible=False, reason=f"it would be cancelled: {follows_no_more(stands.lost)}"
             )
-        told = forecast(
+        told = forecast_submission(
             view,
             submission,
             user,

@@ -1,4 +1,4 @@
-"""Who is stopped for whom, in sentences: to who makes room, to who gets it, and to who only asks."""
+"""Sentences about evictions: for the log of the evicted job, for the job it makes room for, and for `why`."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ _RULES = {
 
 
 def stopped_for(view: View, job: Job) -> list[Job]:
-    """The jobs that are being stopped to make room for this one, the first to be told first."""
+    """The jobs that are being stopped to make room for this one, in the order in which they were told to stop."""
     notices = [
         (one.evicted.at, one.sequence, one)
         for one in view.jobs.values()
@@ -29,7 +29,7 @@ def stopped_for(view: View, job: Job) -> list[Job]:
 
 
 def room_is_made(stopping: Sequence[Job], now: float) -> str:
-    """When these, who are being stopped for it, have been stopped, a job starts."""
+    """A clause that the job starts when these jobs, which are being stopped for it, have stopped."""
     first = stopping[0]
     assert first.evicted is not None, "it is being stopped for another"
     asked = format_duration(max(0.0, now - first.evicted.at))
@@ -40,7 +40,7 @@ def room_is_made(stopping: Sequence[Job], now: float) -> str:
 
 
 def room_to_make(view: View, evictions: Sequence[Evict]) -> str:
-    """Who has to be stopped first, and why that may be: "when sweep (job 7) has been stopped for it, which ..."."""
+    """Which jobs must be stopped first, and why: "when sweep (job 7) has been stopped for it, which ..."."""
     first, *more = evictions
     who = job_called(view.jobs[first.job_id]) if first.job_id in view.jobs else f"job {first.job_id}"
     also = f", and {count_of(len(more), 'more job')}" if more else ""
@@ -48,19 +48,19 @@ def room_to_make(view: View, evictions: Sequence[Evict]) -> str:
 
 
 def told_to_stop(eviction: Eviction) -> str:
-    """What a job's log and the server's say when it is told to stop."""
+    """The line in the job's log and the server's when the job is told to stop."""
     whom = "" if eviction.for_job_id is None else f" for job {eviction.for_job_id}"
     return f"told to stop{whom}: {eviction.reason}; it goes back to its place in the queue"
 
 
 def goes_on(eviction: Eviction) -> str:
-    """What a job's log and the server's say when it starts again after it had made room."""
+    """The line in the job's log and the server's when the job starts again after an eviction."""
     whom = "others" if eviction.for_job_id is None else f"job {eviction.for_job_id}"
     return f"starts again after it made room for {whom}{_loss(eviction)}"
 
 
 def eviction_sentence(job: Job, eviction: Eviction, now: float) -> str:
-    """How a job was last stopped for others, and what it lost by that."""
+    """When and why a job was last evicted, and what it lost by that."""
     whom = "" if eviction.for_job_id is None else f" for job {eviction.for_job_id}"
     ago = format_duration(max(0.0, now - eviction.at))
     times = "" if job.evictions < 2 else f" It has made room {job.evictions} times, and lost "

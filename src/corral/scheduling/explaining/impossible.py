@@ -21,7 +21,7 @@ from corral.scheduling.state.draft import Draft, PlacementRequest, draft_of
 def impossible(
     view: View, request: Request, speeds: tuple[tuple[str, float], ...] = (), closed_pools: tuple[str, ...] = ()
 ) -> str | None:
-    """Why no node here could ever serve the request, in words that name the most it may ask for; None when one could.
+    """Why no node here could ever serve the request, with the most that it may ask for; None when one could.
 
     `speeds` are the job's, as `JobSpec` has them, `closed_pools` the pools that it never gets.
     While the inventory is not known (a driver is down, a node has not answered yet) nothing is impossible.
@@ -50,7 +50,7 @@ def impossible(
 
 
 def refuse_impossible(view: View, submission: Submission, closed_pools: tuple[str, ...] = ()) -> None:
-    """Raise Refused when no node here could ever serve the submission, naming the most it may ask for.
+    """Raise Refused, with the most that it may ask for, when no node here could ever serve the submission.
 
     `closed_pools` are the pools that it never gets.
     """
@@ -60,7 +60,7 @@ def refuse_impossible(view: View, submission: Submission, closed_pools: tuple[st
 
 
 def _too_slow(view: View, empty: Draft, wanted: PlacementRequest) -> str | None:
-    """What to say of a request that only devices on which the job does not run could serve."""
+    """The message where only devices on which the job does not run could serve the request; None where others can."""
     if not wanted.speeds or isinstance(choose(empty, wanted), Placement):
         return None
     models = {device.model for node in view.nodes.values() for device in node.devices}
@@ -70,7 +70,7 @@ def _too_slow(view: View, empty: Draft, wanted: PlacementRequest) -> str | None:
 
 
 def _set_apart(empty: Draft, wanted: PlacementRequest) -> str | None:
-    """What to say of a request that only devices of pools that the job never gets could serve."""
+    """The message where only devices of closed pools could serve the request; None where others can."""
     if not wanted.closed_pools or isinstance(choose(empty, wanted), Placement):
         return None
     smaller = (replace(wanted, request=request) for request in smaller_requests(wanted.request))
@@ -82,7 +82,7 @@ def _set_apart(empty: Draft, wanted: PlacementRequest) -> str | None:
 
 
 def _emptied(view: View) -> View:
-    """The view as it would be with nothing running and every device well."""
+    """The view as if nothing were running and every device were healthy."""
     bare = replace(view, allocations={}, holders={}, residents={}, cordons={}, conditions={}, silences={})
     return bare.advance(
         ConditionObserved(DeviceCondition(device.uuid)) for node in view.nodes.values() for device in node.devices
@@ -90,7 +90,7 @@ def _emptied(view: View) -> View:
 
 
 def _too_few_nodes(view: View, empty: Draft, request: Request) -> str:
-    """What to say of a gang whose members want a node each, of more than there are."""
+    """The message for a gang with more members, each on a node of its own, than there are nodes."""
     on_one = replace(request, gang_size=1, spread=False, devices=request.gang_size * request.devices)
     nodes = f"{len(view.nodes)} nodes are" if len(view.nodes) > 1 else "one node is"
     fits = isinstance(choose(empty, PlacementRequest(on_one)), Placement)
@@ -117,7 +117,7 @@ def _unknown_device(view: View, request: Request) -> str | None:
 
 
 def _lacking(view: View, empty: Draft, request: Request) -> str:
-    """Which part of a request without a gang no node can give, the simplest first."""
+    """Which part of a request without a gang no node can serve, the simplest first."""
     nodes = [view.nodes[name] for name in sorted(view.nodes)]
     here = "this machine" if len(nodes) == 1 else "the largest node"
     if request.node is not None:
@@ -142,7 +142,7 @@ def _lacking(view: View, empty: Draft, request: Request) -> str:
             f"{wanted} of a GPU takes parts of several, and it may take a part of one only, as its own may_fragment "
             "or the site's split_fragments says; ask for --gpus 1 or less, or for whole ones"
         )
-    return "no node has all of that together; ask for less, or leave out a condition"
+    return "no node has all of this together; ask for less, or leave out a condition"
 
 
 def _host_lack(view: View, request: Request) -> str | None:
@@ -197,17 +197,18 @@ def _device_lack(view: View, request: Request) -> str | None:
     unshared = sharing_lack([[device for device in node if _is_meant(request, device)] for node in nodes], request)
     if unshared is not None:
         return unshared
+    none = _none_of(request)
     memory = max(device.memory_mib or 0 for device in able)
     least = max(request.min_memory_mib or 0, request.memory_mib or 0)
     if least > memory:
         wanted, most = format_memory(least), format_memory(memory)
         if wanted == most:
             wanted, most = f"{least}M", f"{memory}M"
-        return f"no such GPU has {wanted}; the most you can ask for is {most}"
+        return f"{none} has {wanted} of memory; the most you can ask for is {most}"
     compute: tuple[int, ...] = max(device.compute_capability or () for device in able)
     if request.min_compute is not None and compute < request.min_compute:
         return (
-            f"no such GPU has compute capability {_dotted(request.min_compute)}; the highest here is {_dotted(compute)}"
+            f"{none} has compute capability {_dotted(request.min_compute)} or higher; the highest is {_dotted(compute)}"
         )
     if request.share_milli > MILLI_PER_DEVICE:
         return "a share is at most the whole GPU, 1"
@@ -217,6 +218,13 @@ def _device_lack(view: View, request: Request) -> str | None:
 def _is_meant(request: Request, device: Device) -> bool:
     named = not request.device_uuids or device.uuid in request.device_uuids
     return named and model_matches(request.models, device.model)
+
+
+def _none_of(request: Request) -> str:
+    """The subject of a sentence on the devices that the request allows: "no GPU here", "no GPU of model A100 here"."""
+    if request.device_uuids:
+        return "none of the GPUs that are named"
+    return f"no GPU of model {' or '.join(request.models)} here" if request.models else "no GPU here"
 
 
 def _dotted(version: tuple[int, ...]) -> str:

@@ -1,10 +1,10 @@
-"""How requests, devices and jobs are called in a sentence."""
+"""What requests, devices and jobs are called in a sentence."""
 
 from corral.model.job import Job, Request
 from corral.model.units import MILLI_PER_DEVICE, count_of, format_memory, format_share
 
 TITLE_LENGTH = 40
-"""The most of a job's name that a sentence shows."""
+"""The most characters of a job's name that a sentence shows."""
 
 _CONDITIONS = (
     ("--device", "device_uuids"), ("--node", "node"), ("--gpu-model", "models"), ("--min-memory", "min_memory_mib"),
@@ -14,7 +14,7 @@ _VENDORS = ("NVIDIA ", "AMD ", "Intel ")
 
 
 def short_model(model: str) -> str:
-    """The device model without its maker: "NVIDIA A100-SXM4-80GB" -> "A100-SXM4-80GB"."""
+    """The device model without its vendor: "NVIDIA A100-SXM4-80GB" -> "A100-SXM4-80GB"."""
     for vendor in _VENDORS:
         if model.startswith(vendor):
             return model.removeprefix(vendor).removeprefix("GeForce ")
@@ -36,7 +36,7 @@ def need_of(request: Request) -> str:
 
 
 def title_of(job: Job) -> str:
-    """The job's title, shortened where it would fill the sentence."""
+    """The job's title, shortened to TITLE_LENGTH."""
     return job.title if len(job.title) <= TITLE_LENGTH else job.title[: TITLE_LENGTH - 1] + "…"
 
 
@@ -57,9 +57,9 @@ def jobs_called(ids: list[str]) -> str:
 
 
 def flags_of(request: Request, asked: Request | None = None) -> str:
-    """A request as its user types it: "--gpus 2 --min-memory 20G".
+    """A request as a user types it: "--gpus 2 --min-memory 20G".
 
-    With `asked`, which it is an easier form of, it is said what to leave out: "--gpus 1 without --device".
+    With `asked`, the larger request that it was made from, it ends with what to leave out: "--gpus 1 without --device".
     """
     flags = _amounts(request)
     if request.node is not None:
@@ -136,5 +136,5 @@ def _host_parts(request: Request) -> list[str]:
 
 
 def count_of_cpus(cpu_milli: int) -> str:
-    """CPUs of thousandths: "1 CPU", "1.5 CPUs"."""
+    """A number of CPUs, given in thousandths: "1 CPU", "1.5 CPUs"."""
     return count_of(cpu_milli // 1000, "CPU") if cpu_milli % 1000 == 0 else f"{cpu_milli / 1000:g} CPUs"

@@ -66,7 +66,7 @@ def _set_apart(view: View, closed_pools: Sequence[str]) -> dict[str, str]:
 
 
 def _inventory(view: View, name: str, request: Request, now: float, apart: Mapping[str, str]) -> str:
-    """The node's devices that could serve the request, counted by what is with them now."""
+    """The node's devices that could serve the request, counted by their state: "2 free, 3 held by job 7 (eve)"."""
     state = node_state(view, name)
     free, parts = 0, []
     held: Counter[str] = Counter()
@@ -95,7 +95,7 @@ def _inventory(view: View, name: str, request: Request, now: float, apart: Mappi
 
 
 def _hindrance(slot: Slot, request: Request) -> str | None:
-    """What keeps the request off a device that has the share for it, None when nothing does."""
+    """What keeps the request off a device on which the share is free, None when nothing does."""
     if slot.tenant is not None and not request.whole and slot.tenant != request.tenant:
         return f"serving {slot.tenant} through MPS (one user at a time)"
     wanted_mib = grant_memory_mib(request, slot) or 0
@@ -119,7 +119,7 @@ def _held_by(view: View, held: Counter[str]) -> str:
 
 
 def _shared(view: View, uuids: Iterable[str]) -> str:
-    """The milli-GPU in use of devices that are shared, in order."""
+    """The milli-GPU allocated on each of these devices that is shared."""
     in_use = [milli for uuid in uuids if (milli := view.held_milli(uuid)) < MILLI_PER_DEVICE]
     return f" ({', '.join(map(str, in_use))} of 1000 in use)" if in_use else ""
 
@@ -139,7 +139,7 @@ def _blocked(view: View, device: Device, state: DeviceState, now: float) -> str:
 
 
 def _too_little(slot: Slot, request: Request) -> str:
-    """What is left of a device that others use, for a request that would take it with more."""
+    """What is free on a device that others use, where the request accepts such devices and asks for more."""
     if request.accept_in_use is None or slot.blocked not in (DeviceState.IN_USE, DeviceState.STALE):
         return ""
     left = "an unknown part" if slot.left_mib is None else format_memory(slot.left_mib)
@@ -147,7 +147,7 @@ def _too_little(slot: Slot, request: Request) -> str:
 
 
 def _frees(view: View, request: Request, now: float) -> str | None:
-    """Which job that holds devices of the right kind is the first that must give them back."""
+    """Which job that holds suitable devices reaches its time limit first."""
     useful = useful_devices(view, request)
     ends = []
     for allocation in view.allocations.values():

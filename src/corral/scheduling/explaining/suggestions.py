@@ -1,4 +1,4 @@
-"""Smaller requests that would start now, to suggest to whoever waits."""
+"""Smaller requests that would start now, to suggest to a user whose job waits."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,6 +10,7 @@ from corral.model.fit import Misfit
 from corral.model.job import Job, JobSpec, Request
 from corral.model.plan import Plan, group_of
 from corral.model.view import View
+from corral.scheduling.explaining.phrases import flags_of
 from corral.scheduling.placing.node_by_node import choose
 from corral.scheduling.queueing.pools import closed_pools_of
 from corral.scheduling.state.draft import HOST_CAUSES, BlockedJob, Draft, PlacementRequest, draft_of
@@ -19,11 +20,10 @@ from corral.scheduling.state.timeline import Timeline
 def nearest_that_starts(
     view: View, wished: JobSpec, plan: Plan | None = None, job: Job | None = None
 ) -> Request | None:
-    """The shape nearest to the request that would start now: fewer devices, then fewer conditions; None if none would.
+    """The most similar smaller request that would start now: fewer devices, then fewer conditions; None if none would.
 
-    Only devices on which a job of the speeds of `wished` runs count.
-
-    With a plan, what it keeps for jobs ahead (of `job`, or of anybody new) stays kept.
+    Devices on which `wished` does not run (a speed of 0) do not count. What `plan` promises to or sets aside for jobs
+    ahead of `job`, or of a new job, is not available.
     """
     draft, closed_pools = _after(view, plan, job), closed_pools_of(view, wished.user, wished.project)
     for smaller in smaller_requests(wished.request):
@@ -32,6 +32,12 @@ def nearest_that_starts(
         ):
             return smaller
     return None
+
+
+def flags_that_start(view: View, wished: JobSpec, plan: Plan | None = None, job: Job | None = None) -> str | None:
+    """The flags of the request that `nearest_that_starts` finds, as in "--gpus 1 without --device"; None if none."""
+    nearest = nearest_that_starts(view, wished, plan, job)
+    return None if nearest is None else flags_of(nearest, wished.request)
 
 
 def _after(view: View, plan: Plan | None, job: Job | None) -> Draft:
@@ -58,7 +64,7 @@ def _after(view: View, plan: Plan | None, job: Job | None) -> Draft:
 
 
 def _heads(view: View, plan: Plan) -> Iterator[tuple[Job, Misfit]]:
-    """The first job of each queue that found no place, and its misfit."""
+    """The first job of each queue that did not fit, and its misfit."""
     seen: set[str] = set()
     for hold in plan.holds:
         job = view.jobs.get(hold.job_id)
@@ -68,7 +74,7 @@ def _heads(view: View, plan: Plan) -> Iterator[tuple[Job, Misfit]]:
 
 
 def smaller_requests(request: Request) -> list[Request]:
-    """Smaller shapes, nearest first: fewer members, fewer devices, then without one or all conditions on the device."""
+    """Smaller requests, most similar first: fewer members, fewer devices, then without one or all device conditions."""
     fewer = [replace(request, gang_size=size) for size in range(request.gang_size - 1, 0, -1)]
     if not request.device_uuids:
         fewer += [replace(request, gang_size=1, devices=count) for count in range(request.devices - 1, 0, -1)]

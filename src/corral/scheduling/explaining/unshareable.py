@@ -1,4 +1,4 @@
-"""Why no device could ever be shared in the way that a request needs, in words."""
+"""Why no device could ever be shared in the way that a request needs."""
 
 from collections.abc import Sequence
 
@@ -10,9 +10,9 @@ from corral.model.units import MILLI_PER_DEVICE, count_of, format_share
 
 
 def sharing_lack(nodes: Sequence[Sequence[Device]], request: Request) -> str | None:
-    """What keeps these devices, node by node, from serving the request, None when it is not how they are shared.
+    """Why the way these devices are shared rules the request out; None when it does not.
 
-    They are those of the models and UUIDs that the request names, and "such" ones where it names any.
+    `nodes` has the devices of each node that are of the models and UUIDs that the request names.
     """
     devices = [device for node in nodes for device in node]
     such = "such GPU" if request.models or request.device_uuids else "GPU here"
@@ -52,7 +52,7 @@ def _slices(devices: Sequence[Device]) -> str:
 
 
 def _split_lack(nodes: Sequence[Sequence[Device]], split_milli: int) -> str | None:
-    """Why a share above 1 is more than the devices of any node come to that may give parts of it."""
+    """Why a share above 1 is more than the splittable devices of any node add up to; None when it is not."""
     if split_milli <= MILLI_PER_DEVICE:
         return None
     plain = [[device for device in node if device.mig_profile is None] for node in nodes]

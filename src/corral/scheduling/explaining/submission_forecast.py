@@ -1,0 +1,104 @@
+"""What would become of a submission now, for a dry run: it starts, waits, or is impossible."""
+
+from dataclasses import dataclass, replace
+
+from corral.model.allocation import Placement
+from corral.model.certainty import Certainty
+from corral.model.fact import JobSubmitted, ServerPart
+from corral.model.job import DEFAULT_PRIORITY, Job, JobSpec
+from corral.model.plan import Plan
+from corral.model.submission import Submission
+from corral.model.view import View
+from corral.scheduling.explaining.impossible import impossible
+from corral.scheduling.explaining.reasons import dependency_clause, hold_of_ineligible, wait_clause, when_it_starts
+from corral.scheduling.explaining.suggestions import flags_that_start
+from corral.scheduling.explaining.why import HoldIndex
+from corral.scheduling.forecast import MakePlanner, expected_starts
+from corral.scheduling.planner import Planner
+from corral.scheduling.queueing.admission import ineligible
+from corral.scheduling.queueing.pools import closed_pools_of
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionForecast:
+    """What would become of a submission now.
+
+    Attributes:
+        placement: where it would be placed, now or at its expected start.
+        expected_start: Unix seconds; None where it is not known.
+        nearest: the flags of the most similar request that would start now.
+        possible: False where no node could ever serve it, so that it would be refused.
+    """
+
+    sentence: str
+    placement: Placement | None = None
+    expected_start: float | None = None
+    nearest: str | None = None
+    possible: bool = True
+    certainty: Certainty | None = None
+
+
+def forecast_submission(
+    view: View,
+    submission: Submission,
+    user: str,
+    now: float,
+    *,
+    waits_for: tuple[str, ...] = (),
+    plan: Plan | None = None,
+    planner: MakePlanner = Planner,
+) -> SubmissionForecast:
+    """What would become of the submission if `user` submitted it at `now` (Unix seconds).
+
+    `waits_for` are the ids of the jobs it depends on that have not ended.
+    """
+    job = _as_last(view, submission, user, now)
+    never = impossible(view, submission.request, submission.speeds, closed_pools_of(view, user, submission.project))
+    if never is not None:
+        nearest = flags_that_start(view, job.spec)
+        return SubmissionForecast(f"it can never start here: {never}", nearest=nearest, possible=False)
+    if submission.held:
+        return SubmissionForecast("it would wait: it is to be held until `corral release`")
+    if waits_for:
+        return SubmissionForecast(f"it would wait: for {dependency_clause(view, replace(job, waits_for=waits_for))}")
+    asked = view.advance([JobSubmitted(job, at=now, by=ServerPart.SCHEDULER)])
+    expected = expected_starts(asked, now, [job.id], planner=planner)[job.id]
+    if expected.at_once:
+        return SubmissionForecast("it would start now", placement=expected.placement, expected_start=now)
+    when = when_it_starts(view, expected, now)
+    nearest = None
+    if ineligible(job, now) is None:
+        nearest = flags_that_start(view, job.spec, plan or planner(view).plan(now))
+    return SubmissionForecast(
+        f"it would wait: {_in_the_way(asked, job, now, planner)}" + (f". {when}" if when else ""),
+        expected_start=expected.start_at,
+        certainty=expected.certainty,
+        nearest=nearest,
+    )
+
+
+def _in_the_way(asked: View, job: Job, now: float, planner: MakePlanner) -> str:
+    """Why the job, which is in the view as if it had been submitted, would wait, in the words of `explain`."""
+    fresh = planner(asked)
+    hold = hold_of_ineligible(job, now) or HoldIndex(fresh.plan(now), asked).of(job)
+    if hold is None:
+        return "others go first"
+    return wait_clause(asked, job, hold, fresh.position(job, now), now).removeprefix(": ")
+
+
+def _as_last(view: View, submission: Submission, user: str, now: float) -> Job:
+    """The submission as a job that comes after all others."""
+    spec = JobSpec(
+        user=user,
+        name=submission.name,
+        kind=submission.kind,
+        request=submission.request,
+        priority=DEFAULT_PRIORITY if submission.priority is None else submission.priority,
+        queue=submission.queue,
+        project=submission.project,
+        time_limit_s=submission.time_limit_s,
+        speeds=submission.speeds,
+        after=submission.after,
+    )
+    last = max((job.sequence for job in view.jobs.values()), default=0)
+    return Job("the one asked about", last + 1, spec, now, eligible_at=submission.begin_at)
