@@ -59,12 +59,12 @@ def test_root_and_the_servers_own_user_are_administrators_and_nobody_else_is() -
 
 def test_a_server_that_is_not_roots_answers_its_own_user_and_root_only_and_says_why() -> None:
     server = Authenticator(token=None, server_uid=65534)
-    with pytest.raises(Forbidden, match="runs jobs as nobody only; ask an administrator"):
+    with pytest.raises(Forbidden, match="runs jobs as nobody only; start your own"):
         caller(server, {"peer": Peer(1, 54321, 54321)})
 
 
 def test_a_connection_that_does_not_say_who_is_there_is_denied() -> None:
-    with pytest.raises(Unauthenticated, match="cannot tell who asks"):
+    with pytest.raises(Unauthenticated, match="cannot tell who you are"):
         caller(Authenticator(token=TOKEN), {}, f"Bearer {TOKEN}")
 
 
@@ -81,10 +81,10 @@ def test_the_holder_of_the_token_is_the_servers_own_user() -> None:
         ("", "corral token create"),
         ("Basic abc", "Authorization: Bearer TOKEN"),
         ("Bearer", "Authorization: Bearer TOKEN"),
-        (f"Bearer {TOKEN}x", "no such token"),
-        (f"Bearer {TOKEN[:-1]}", "no such token"),
-        ("Bearer \xff\xfe", "no such token"),
-        ("Bearer " + "x" * 60_000, "more than 1024 characters"),
+        (f"Bearer {TOKEN}x", "token is unknown here"),
+        (f"Bearer {TOKEN[:-1]}", "token is unknown here"),
+        ("Bearer \xff\xfe", "token is unknown here"),
+        ("Bearer " + "x" * 60_000, "longer than 1024 characters"),
     ],
 )
 def test_on_tcp_nobody_is_answered_without_a_token(authorization: str | None, said: str) -> None:
@@ -94,7 +94,7 @@ def test_on_tcp_nobody_is_answered_without_a_token(authorization: str | None, sa
 
 
 def test_a_server_without_a_token_answers_nobody_on_tcp() -> None:
-    with pytest.raises(Unauthenticated, match="no such token"):
+    with pytest.raises(Unauthenticated, match="token is unknown here"):
         caller(Authenticator(token=None), {"peer": None}, f"Bearer {TOKEN}")
 
 
@@ -153,8 +153,8 @@ def test_an_administrators_scope_makes_nobody_an_administrator() -> None:
     [
         ({"expires_at": 50.0}, "token 7 expired at 1970-01-01"),
         ({"revoked_at": 10.0, "expires_at": 20.0}, "token 7 was revoked"),
-        ({"uid": 54321}, r"made for nobody \(user id 54321\), and there is no such user any more"),
-        ({"user": "ghost"}, r"made for ghost \(user id 65534\), and there is no such user any more"),
+        ({"uid": 54321}, r"made for nobody \(user id 54321\), and this user no longer exists"),
+        ({"user": "ghost"}, r"made for ghost \(user id 65534\), and this user no longer exists"),
     ],
 )
 def test_a_token_that_is_over_or_whose_user_is_gone_is_refused_saying_which(
@@ -172,7 +172,7 @@ def test_a_token_is_good_until_the_moment_it_expires() -> None:
 
 def test_a_server_that_is_not_roots_takes_its_own_users_tokens_only() -> None:
     assert holder(OneToken(), server_uid=NOBODY.pw_uid).overseer
-    with pytest.raises(Unauthenticated, match="token 7 is root's, and this server runs jobs as nobody only"):
+    with pytest.raises(Unauthenticated, match="token 7 belongs to root; this server runs jobs as nobody only"):
         holder(OneToken(user="root", uid=0), server_uid=NOBODY.pw_uid)
 
 
@@ -234,5 +234,5 @@ def test_a_token_that_others_may_read_is_refused_with_the_way_out(tmp_path: Path
 def test_an_empty_token_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.touch(0o600)
-    with pytest.raises(Refused, match="has 0 characters and must have at least 16"):
+    with pytest.raises(Refused, match="has 0 characters, but at least 16 are needed"):
         ensure_token(path)

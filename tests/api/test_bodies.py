@@ -55,7 +55,7 @@ def test_a_body_in_chunks_is_refused_as_soon_as_it_is_too_large(served: Served) 
         connection.sendall(head("/jobs/wait", "transfer-encoding: chunked") + chunk * 3)
         status, message = answer_on(connection)
     assert status == 413
-    assert message == "the request has more than the 64 KiB that are taken here"
+    assert message == "the request body is larger than the limit of 64 KiB"
 
 
 def test_the_connection_goes_on_after_a_body_that_was_too_large(served: Served) -> None:
@@ -63,7 +63,7 @@ def test_the_connection_goes_on_after_a_body_that_was_too_large(served: Served) 
         connection.request("POST", "/api/v1/jobs", b" " * (5 * MIB))
         refused = Answer(connection.getresponse())
         assert refused.error["message"].startswith(
-            "the request has 5 MiB, 1 MiB more than the 4 MiB taken here; shorten"
+            "the request body has 5 MiB, 1 MiB more than the limit of 4 MiB; shorten"
         )
         connection.request("GET", "/api/v1/health")
         assert connection.getresponse().status == 200
@@ -120,7 +120,7 @@ def test_who_has_sent_as_much_as_is_taken_is_told_to_try_again_and_can(served: S
 def test_all_users_together_have_no_more_than_there_is() -> None:
     in_flight = InFlight(10)
     in_flight.take("ann", 5)
-    with pytest.raises(Busy, match="ann's"):
+    with pytest.raises(Busy, match="ann already has"):
         in_flight.take("ann", 1)
     in_flight.take("bob", 5)
     with pytest.raises(Busy, match="10 bytes of requests"):

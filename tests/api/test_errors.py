@@ -7,13 +7,13 @@ from tests.api.world import Served
 def test_an_unknown_path_names_the_nearest_one(served: Served) -> None:
     answer = served.call("GET", "/device")
     assert (answer.status, answer.error["kind"]) == (404, "not_found")
-    assert answer.error["message"] == "there is nothing at /api/v1/device; did you mean '/api/v1/devices'?"
+    assert answer.error["message"] == "there is no /api/v1/device; did you mean '/api/v1/devices'?"
 
 
 def test_a_method_that_a_path_does_not_have_names_the_one_it_has(served: Served) -> None:
     answer = served.call("DELETE", "/jobs/1/cancel")
     assert (answer.status, answer.error["kind"]) == (405, "refused")
-    assert answer.error["message"] == "DELETE is not possible on /api/v1/jobs/1/cancel; POST is"
+    assert answer.error["message"] == "/api/v1/jobs/1/cancel does not accept DELETE; use POST"
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_every_method_of_a_path_is_told(served: Served, path: str, allowed: str)
     assert (options.status, options.headers["allow"], options.body) == (204, allowed, b"")
     refused = served.call("DELETE", path)
     assert (refused.status, refused.headers["allow"]) == (405, allowed)
-    assert refused.error["message"].endswith(f"; {allowed.replace(', ', ' and ')} {'are' if ',' in allowed else 'is'}")
+    assert refused.error["message"].endswith(f"; use {allowed.replace(', ', ' or ')}")
 
 
 def test_the_options_of_what_is_not_there_are_not_told(served: Served) -> None:

@@ -63,7 +63,7 @@ def test_of_a_batch_with_one_bad_job_none_is_accepted(served: Served) -> None:
     [
         ({"command": ["true"], "comand": 1}, "comand", "did you mean 'command'"),
         ({"command": "true"}, "command", "must be a list"),
-        ({"command": []}, "command", "no command to run"),
+        ({"command": []}, "command", "command is missing"),
         ({"command": ["true"], "env": {"SEED": 1}}, "env.SEED", "must be a string, not 1"),
         ({"command": ["true"], "request": {"devices": -1}}, "gpus", "-1"),
         ({"command": ["true"], "workdir": "/no/such"}, "workdir", "/no/such"),
@@ -294,7 +294,7 @@ def test_a_dry_run_goes_by_the_jobs_it_is_to_follow(served: Served) -> None:
     served.call("POST", f"/jobs/{parent}/cancel")
     gone = dry_run(parent).data
     assert (gone["starts_now"], gone["possible"]) == (False, False)
-    assert gone["reason"] == f"it would be cancelled: job {parent}, which it was to follow, was cancelled"
+    assert gone["reason"] == f"it would be cancelled at once: job {parent}, which it was to follow, was cancelled"
     assert (dry_run("999").status, dry_run("999").error["field"]) == (422, "after")
 
 
@@ -319,10 +319,10 @@ def test_the_sites_range_of_priorities_holds_wherever_a_job_is_made_or_run_again
     allow(0, 10)
     asked = Submission(("true",), priority=0, request=Request(devices=0))
     (job_id,) = world.service.submit([asked], bob)
-    with pytest.raises(Refused, match=r"priority -5 is not open to you: .* 0 to 10"):
+    with pytest.raises(Refused, match=r"priority -5 is not allowed: users may choose 0 to 10"):
         world.service.submit([replace(asked, priority=-5)], bob)
-    with pytest.raises(Refused, match="priority -5 is not open to you"):
+    with pytest.raises(Refused, match="priority -5 is not allowed"):
         world.service.adopting.adopt(os.getpid(), bob, Submission(kind=JobKind.ADOPT, priority=-5))
     allow(5, 10)
-    with pytest.raises(Refused, match=rf"priority 0 of job {job_id} is not open to you: .* 5 to 10"):
+    with pytest.raises(Refused, match=rf"priority 0 of job {job_id} is not allowed: .* 5 to 10"):
         world.service.requeue(job_id, bob)

@@ -79,7 +79,7 @@ def test_a_pipe_in_the_place_of_a_log_does_not_block(path: Path) -> None:
     import os
 
     os.mkfifo(path)
-    with pytest.raises(BackendFailed, match="not a file any more"):
+    with pytest.raises(BackendFailed, match="no longer a regular file"):
         asyncio.run(collect(read_log(path, 0)))
 
 

@@ -26,7 +26,7 @@ def depth_of(data: Any) -> int:
 def test_as_much_nesting_as_is_allowed_passes_and_one_more_is_refused(brackets: str) -> None:
     opening, closing = (bracket.encode() for bracket in brackets)
     refuse_unwieldy(opening * MAX_DEPTH + closing * MAX_DEPTH)
-    with pytest.raises(Refused, match=f"33 lists and objects in each other, and {MAX_DEPTH}"):
+    with pytest.raises(Refused, match=f"33 levels of lists and objects, and at most {MAX_DEPTH}"):
         refuse_unwieldy(opening * 33 + closing * 33)
 
 

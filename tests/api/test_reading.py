@@ -117,7 +117,7 @@ def test_a_list_is_given_with_commas_or_by_repeating_the_key() -> None:
     [
         ("limt=5", "limt is not a known parameter; did you mean 'limit'"),
         ("limit=ten", "limit must be an integer, not 'ten'"),
-        ("limit=", "limit is empty; give it a value or leave it out"),
+        ("limit=", "limit is empty; give a value or leave it out"),
         ("phase=", "phase is empty"),
         ("phase=RUNNING,", "a part of phase is empty"),
         ("user=", "user is empty"),

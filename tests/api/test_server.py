@@ -28,7 +28,7 @@ def test_a_socket_left_by_a_dead_server_is_replaced_silently(home: Path) -> None
 
 def test_a_socket_on_which_a_server_answers_is_left_to_it(home: Path) -> None:
     path = home / "corral.sock"
-    with unix_socket(path, for_everyone=False), pytest.raises(Conflict, match=r"a server answers at .* already"):
+    with unix_socket(path, for_everyone=False), pytest.raises(Conflict, match=r"a server already listens on .*"):
         unix_socket(path, for_everyone=False)
 
 
@@ -66,7 +66,7 @@ def test_a_port_that_is_taken_is_refused_saying_so() -> None:
 def test_listening_beyond_this_machine_without_encryption_is_refused_unless_wished_for(
     address: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with pytest.raises(Refused, match=r"other machines reach .*--tls-cert and --tls-key.*--insecure"):
+    with pytest.raises(Refused, match=r"other machines can reach .*--tls-cert and --tls-key.*--insecure"):
         tcp_socket(address)
     with tcp_socket(address, insecure=True):
         assert "without encryption" in caplog.text

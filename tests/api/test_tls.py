@@ -92,7 +92,7 @@ def test_trusted_certificates_that_cannot_be_read_are_told(
     if content is not None:
         path.write_text(content)
     monkeypatch.setenv("CORRAL_CA_FILE", str(path))
-    with Client(url="https://127.0.0.1:1") as client, pytest.raises(Refused, match=f"{path} cannot be used"):
+    with Client(url="https://127.0.0.1:1") as client, pytest.raises(Refused, match=f"cannot use {path}"):
         client.server()
 
 
@@ -192,7 +192,7 @@ def test_a_renewed_certificate_serves_the_connections_to_come(
 
 def test_a_certificate_goes_with_its_key(files: tuple[Path, Path]) -> None:
     for certificate, key in ((files[0], None), (None, files[1])):
-        with pytest.raises(Refused, match="give both --tls-cert and --tls-key"):
+        with pytest.raises(Refused, match="--tls-cert and --tls-key go together"):
             TcpListener(Listening("127.0.0.1:0", certificate, key))
 
 
@@ -218,7 +218,7 @@ def test_a_key_that_others_may_read_is_refused_with_the_way_out(
     key.write_bytes(files[1].read_bytes())
     os.chown(key, owner, 0)
     key.chmod(mode)
-    with pytest.raises(Refused, match=rf"others may read the key {key} \(mode {mode:o}\); chmod 600 {key}"):
+    with pytest.raises(Refused, match=rf"other users may read {key} \(mode {mode:o}\); forbid it: chmod 600 {key}"):
         Certificate(files[0], key)
 
 
@@ -246,13 +246,13 @@ def test_what_is_no_certificate_or_no_file_is_told(files: tuple[Path, Path], tmp
     text.write_text("hello")
     text.chmod(0o600)
     os.mkfifo(pipe, 0o600)
-    with pytest.raises(Refused, match="no certificate and key in PEM form"):
+    with pytest.raises(Refused, match="not a certificate and key in PEM format"):
         Certificate(text, files[1])
-    with pytest.raises(Refused, match="no certificate and key in PEM form"):
+    with pytest.raises(Refused, match="not a certificate and key in PEM format"):
         Certificate(files[0], text)
-    with pytest.raises(Refused, match=f"--tls-key: {pipe} is no file"):
+    with pytest.raises(Refused, match=f"--tls-key: {pipe} is not a file"):
         Certificate(files[0], pipe)
-    with pytest.raises(Refused, match=r"--tls-cert: .*missing\.pem cannot be read: No such file"):
+    with pytest.raises(Refused, match=r"--tls-cert: cannot read .*missing\.pem: No such file"):
         Certificate(tmp_path / "missing.pem", files[1])
 
 

@@ -62,7 +62,7 @@ def test_a_moment_is_written_as_for_sbatch(text: str | float | None, moment: flo
      "2026-12-01T", "tomorrowT8:00", "now+9999999999", float("nan"), float("inf")],
 )  # fmt: skip
 def test_what_is_no_moment_is_refused_by_name(text: str | float) -> None:
-    with pytest.raises(Refused, match=r"^--begin: .* no moment") as refused:
+    with pytest.raises(Refused, match=r"^--begin: .* not a time") as refused:
         parse_begin(text, NOW, field="--begin")
     assert refused.value.field == "--begin"
 

@@ -97,9 +97,9 @@ def test_every_option_finds_its_place(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"gpus": -1}, r"--gpus: -1 is not above zero"),
-        ({"device": ["GPU-a", "GPU-a"]}, r"--device names one GPU twice"),
+        ({"device": ["GPU-a", "GPU-a"]}, r"--device names the same GPU twice"),
         ({"gpus": 1, "device": ["GPU-a", "GPU-b"]}, r"--device names 2 GPUs and --gpus asks for 1"),
-        ({"gpus": True}, r"--gpus: True is no number of GPUs"),
+        ({"gpus": True}, r"--gpus: True is not a number of GPUs"),
         ({"gpus": 0.005}, r"--gpus: shares come in hundredths"),
         ({"gpu_mem": "20"}, r"--gpu-mem: '20' is not a memory size"),
         ({"gpus": 1, "gpu_cores": 50}, r"--gpu-cores 50: a whole GPU"),
@@ -108,22 +108,22 @@ def test_every_option_finds_its_place(tmp_path: Path) -> None:
         ({"gpus": 1, "resource": {"cuda.shares": "0.5"}}, r"--resource cuda.shares and --gpus both"),
         ({"gpus": 1, "cpus": 1, "resource": {"cpu": 2}}, r"--resource and --cpus both"),
         ({"min_memory": "20"}, r"--min-memory: '20' is not a memory size"),
-        ({"min_compute": "8"}, r"--min-compute: '8' is no compute capability"),
+        ({"min_compute": "8"}, r"--min-compute: '8' is not a compute capability"),
         ({"time": "90"}, r"--time: '90' is not a duration"),
-        ({"retries": -1}, r"--retries: -1 is too few"),
-        ({"cpus": 0}, r"--cpus: 0 is too few"),
-        ({"cpus": float("inf")}, r"--cpus: inf is no number of anything"),
-        ({"cpus": float("nan")}, r"--cpus: nan is no number of anything"),
+        ({"retries": -1}, r"--retries: -1 is too small"),
+        ({"cpus": 0}, r"--cpus: 0 is too small"),
+        ({"cpus": float("inf")}, r"--cpus: inf is not a number"),
+        ({"cpus": float("nan")}, r"--cpus: nan is not a number"),
         ({"gpus": "9" * 5000}, r"--gpus: '9+\.* ?is not a number"),
         ({"gpu_mem": "9" * 400 + "G"}, r"--gpu-mem: .* is not a memory size"),
         ({"gpu_cores": "9" * 5000}, r"--gpu-cores: .* is not a number"),
         ({"time": "9" * 400 + "h"}, r"--time: .* is not a duration"),
-        ({"min_compute": "9" * 5000 + ".0"}, r"--min-compute: .* is no compute capability"),
-        ({"array": "0-" + "9" * 5000}, r"--array: .* is no index or range"),
-        ({"array": "0-3%²"}, r"--array: '²' after % is no number"),
-        ({"env": {"A=B": "c"}}, r"--env: 'A=B' is no name of a variable"),
+        ({"min_compute": "9" * 5000 + ".0"}, r"--min-compute: .* is not a compute capability"),
+        ({"array": "0-" + "9" * 5000}, r"--array: .* is not an index or range"),
+        ({"array": "0-3%²"}, r"--array: '²' after % is not a number"),
+        ({"env": {"A=B": "c"}}, r"--env: 'A=B' is not a variable name"),
         ({"env": {"A": "\0"}}, r"--env: .* zero byte"),
-        ({"name": "\udcff"}, r"--name: .* not text"),
+        ({"name": "\udcff"}, r"--name: .* not valid UTF-8"),
     ],
 )
 def test_values_that_make_no_sense_are_refused_as_their_user_wrote_them(options: RequestOptions, message: str) -> None:
@@ -143,7 +143,7 @@ def test_a_command_in_one_string_is_refused_with_the_way_to_run_it() -> None:
 
 
 def test_a_word_that_json_cannot_carry_is_refused() -> None:
-    with pytest.raises(Refused, match="not text in UTF-8"):
+    with pytest.raises(Refused, match="not valid UTF-8"):
         submission(["cat", os.fsdecode(b"\xff")], {})
 
 
@@ -176,7 +176,7 @@ def test_a_directory_that_was_removed_is_told_apart(monkeypatch: pytest.MonkeyPa
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    with pytest.raises(Refused, match="has been removed"):
+    with pytest.raises(Refused, match="no longer exists"):
         submission(["true"], {})
 
 

@@ -81,18 +81,18 @@ def test_a_word_like_no_setting_lists_them_all(path: Path) -> None:
     [
         ("kill_grace: 10", "kill_grace: '10' is not a duration; write a number and a unit, such as 90s"),
         ("kill_grace: soon", "kill_grace: 'soon' is not a duration"),
-        ("kill_grace: 9w", "kill_grace: 9w is out of bounds; from 0s to 86400s is accepted"),
+        ("kill_grace: 9w", "kill_grace: 9w is out of range; write a time from 0s to 86400s"),
         ("log_max: 100", "log_max: '100' is not a memory size; write a number and a unit, such as 512M"),
-        ("log_max: 9T", "log_max: 9T is out of bounds; from 1M to 1048576M is accepted"),
-        ("lend_stale: maybe", "lend_stale: 'maybe' will not do; true or false is accepted"),
+        ("log_max: 9T", "log_max: 9T is out of range; write a size from 1M to 1048576M"),
+        ("lend_stale: maybe", "lend_stale: 'maybe' is not allowed; write true or false"),
         (
             "max_running_jobs: many",
-            "max_running_jobs: 'many' will not do; a whole number from 1 to 1000000",
+            "max_running_jobs: 'many' is not allowed; write a whole number from 1 to 1000000",
         ),
-        ("max_running_jobs: 0", "max_running_jobs: '0' will not do; a whole number from 1 to"),
-        ("max_running_jobs:", "max_running_jobs: '' will not do"),
-        ("max_running_jobs: [1, 2]", "max_running_jobs: takes a single value, not a list or a group"),
-        ("max_running_jobs: {a: 1}", "max_running_jobs: takes a single value, not a list or a group"),
+        ("max_running_jobs: 0", "max_running_jobs: '0' is not allowed; write a whole number from 1 to"),
+        ("max_running_jobs:", "max_running_jobs: '' is not allowed"),
+        ("max_running_jobs: [1, 2]", "max_running_jobs: write a single value, not a list or a group"),
+        ("max_running_jobs: {a: 1}", "max_running_jobs: write a single value, not a list or a group"),
     ],
 )
 def test_a_wrong_value_says_where_it_is_and_what_would_be_accepted(path: Path, line: str, expected: str) -> None:
@@ -101,13 +101,13 @@ def test_a_wrong_value_says_where_it_is_and_what_would_be_accepted(path: Path, l
 
 def test_a_setting_that_is_given_twice_names_both_lines(path: Path) -> None:
     assert refusal(path, "kill_grace: 5s\nlend_stale: true\nkill_grace: 6s\n") == (
-        f"{path}, line 3: kill_grace is set already in line 1; keep one of the two"
+        f"{path}, line 3: kill_grace is already set in line 1; remove one of the two"
     )
 
 
 @pytest.mark.parametrize("text", ["- kill_grace\n", "kill_grace\n"])
 def test_a_file_that_is_no_list_of_keys_and_values_shows_what_one_looks_like(path: Path, text: str) -> None:
-    assert refusal(path, text) == f"{path}, line 1: settings are lines like `kill_grace: 10s`, a key and its value"
+    assert refusal(path, text) == f"{path}, line 1: settings are lines of KEY: VALUE, such as `kill_grace: 10s`"
 
 
 def test_broken_yaml_names_the_line(path: Path) -> None:
@@ -167,10 +167,10 @@ def test_how_devices_are_shared_is_one_word_or_a_line_for_each(path: Path) -> No
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("sharing: mpss\n", "line 1: sharing: 'mpss' will not do; did you mean 'mps'?"),
-        ("sharing: mig\n", "mig is not set here"),
-        ("sharing:\n  0: [mps]\n", "each line of it is a device and a means"),
-        ("sharing: [mps]\n", "takes a single value"),
+        ("sharing: mpss\n", "line 1: sharing: 'mpss' is not allowed; did you mean 'mps'?"),
+        ("sharing: mig\n", "mig cannot be set here"),
+        ("sharing:\n  0: [mps]\n", "write lines of DEVICE: VALUE"),
+        ("sharing: [mps]\n", "write a single value"),
         ("split: even\n", "did you mean 'evenly'?"),
         ("guard_grace: 10\n", "is not a duration"),
     ],
@@ -187,11 +187,11 @@ def test_a_site_gives_its_host_labels(path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("labels:\n  zone: a\n  cuda-major-version: 12\n", "line 3: labels.cuda-major-version is what the driver says"),
-        ("labels:\n  zone: a\n  zone: b\n", "line 3: labels.zone is there twice; keep one of the two"),
-        ("labels:\n  zone: [a, b]\n", "line 2: labels: each line of it is a label and its value, such as `zone: a`"),
-        ("labels:\n  zone:\n", "line 2: labels: '' is no part of a label; write `zone: a`"),
-        ("labels: zone\n", "line 1: labels: takes a group of lines, each a key and its value"),
+        ("labels:\n  zone: a\n  cuda-major-version: 12\n", "line 3: labels.cuda-major-version is set by the driver"),
+        ("labels:\n  zone: a\n  zone: b\n", "line 3: labels.zone is given twice; remove one of the two"),
+        ("labels:\n  zone: [a, b]\n", "line 2: labels: write lines of KEY: VALUE, such as `zone: a`"),
+        ("labels:\n  zone:\n", "line 2: labels: '' cannot be part of a label; write lines such as `zone: a`"),
+        ("labels: zone\n", "line 1: labels: write lines of KEY: VALUE"),
     ],
 )
 def test_labels_that_nobody_could_ask_for_are_refused_with_their_line(path: Path, text: str, words: str) -> None:
@@ -216,9 +216,9 @@ def test_a_number_of_hundreds_of_digits_is_refused_with_its_line(path: Path, tex
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("priority_range: 5\n", "takes the least and the greatest"),
-        ("priority_range: [10, 0]\n", "takes the least and the greatest"),
-        ("priority_range: [0, x]\n", "'x' will not do"),
+        ("priority_range: 5\n", "write the lowest and the highest"),
+        ("priority_range: [10, 0]\n", "write the lowest and the highest"),
+        ("priority_range: [0, x]\n", "'x' is not allowed"),
         ("priority_range: [6, 9]\n", r"default_priority (5) is outside priority_range (6 to 9)"),
         ("default_priority: 11\n", r"default_priority (11) is outside priority_range (0 to 10)"),
     ],
@@ -247,13 +247,13 @@ def test_a_site_says_what_makes_virtual_gpus_of_its_devices(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("vgpu: {layer: hami}\n", "line 1: vgpu: takes a layer and the CUDA that it is built for"),
-        ("vgpu:\n  0: {layer: hami, cuda: 12}\n", "line 2: vgpu.cuda: '12' will not do; a version of two parts"),
-        ("vgpu:\n  0: hami\n", "line 1: vgpu: takes a group of lines"),
+        ("vgpu: {layer: hami}\n", "line 1: vgpu: write the layer and the CUDA version it is built for"),
+        ("vgpu:\n  0: {layer: hami, cuda: 12}\n", "line 2: vgpu.cuda: '12' is not a version; write two numbers"),
+        ("vgpu:\n  0: hami\n", "line 1: vgpu: write lines of KEY: VALUE"),
         ("vgpu: {layer: hami, cuda: 12.2, on: 0}\n", "line 1: vgpu.on is not a setting"),
-        ("vgpu: hami\n", "line 1: vgpu: takes a group of lines"),
-        ("min_compute_capability: 8\n", "line 1: min_compute_capability: '8' will not do; a version of two parts"),
-        ("availability_memory_weight: 1.5\n", "line 1: availability_memory_weight: '1.5' will not do"),
+        ("vgpu: hami\n", "line 1: vgpu: write lines of KEY: VALUE"),
+        ("min_compute_capability: 8\n", "line 1: min_compute_capability: '8' is not a version; write two numbers"),
+        ("availability_memory_weight: 1.5\n", "line 1: availability_memory_weight: '1.5' is not allowed"),
     ],
 )
 def test_what_is_no_layer_version_or_weight_is_refused_with_its_line(path: Path, text: str, words: str) -> None:

@@ -1,4 +1,4 @@
-"""A cluster's description is accepted as people write it, and what is wrong in it is told with its line."""
+"""A cluster's description as people write it, and what is wrong in it is told with its line."""
 
 from pathlib import Path
 
@@ -97,21 +97,21 @@ def test_sections_stand_beside_settings_that_stand_alone(path: Path) -> None:
 
 def test_what_is_said_alone_and_in_a_section_names_both_lines(path: Path) -> None:
     assert refusal(path, "max_queue_size: 5\nscheduling:\n  max_queue_size: 6\n") == (
-        f"{path}, line 3: scheduling.max_queue_size is set already in line 1, as max_queue_size; keep one of the two"
+        f"{path}, line 3: scheduling.max_queue_size is already set in line 1, as max_queue_size; remove one of the two"
     )
 
 
 def test_a_users_quota_has_what_any_quota_has_but_loans(path: Path) -> None:
     settings = read(path, "user_quota: {gpus: 4, devices: 6, memory: 80G, waiting: 9, gpu_hours: 40, period: 7d}\n")
     assert settings.user_quota == Quota(6, 4000, 81_920, None, 9, 40.0, 7 * 86400.0)
-    assert "line 1: user_quota: a user borrows nothing" in refusal(path, "user_quota: {gpus: 4, borrow: 1}\n")
-    assert "gpu_hours need a period" in refusal(path, "user_quota: {gpu_hours: 4}\n")
+    assert "line 1: user_quota: a user cannot borrow" in refusal(path, "user_quota: {gpus: 4, borrow: 1}\n")
+    assert "gpu_hours and period go together" in refusal(path, "user_quota: {gpu_hours: 4}\n")
 
 
 def test_a_users_gpus_are_said_in_one_place(path: Path) -> None:
     twice = "policies: {max_gpus_per_user: 8}\nuser_quota: {gpus: 4}\n"
     assert refusal(path, twice) == (
-        f"{path}, line 2: user_quota.gpus is set already as policies.max_gpus_per_user; keep one of the two"
+        f"{path}, line 2: user_quota.gpus is already set as policies.max_gpus_per_user; remove one of the two"
     )
     assert read(path, "policies: {max_gpus_per_user: 8}\nuser_quota: {running: 4}\n").user_quota == Quota(running=4)
 
@@ -164,28 +164,28 @@ pools:
         ),
         (
             "allocation:\n  strategy: hybird\n",
-            "line 2: allocation.strategy: 'hybird' will not do; did you mean 'hybrid'?",
+            "line 2: allocation.strategy: 'hybird' is not allowed; did you mean 'hybrid'?",
         ),
-        ("cluster: box\n", "line 1: cluster: takes a group of lines, each a key and its value"),
-        ("cluster:\n  name: [a]\n", "line 2: cluster.name: takes a single value, not a list or a group"),
+        ("cluster: box\n", "line 1: cluster: write lines of KEY: VALUE"),
+        ("cluster:\n  name: [a]\n", "line 2: cluster.name: write a single value, not a list or a group"),
         (
             "monitoring:\n  alert_thresholds:\n    heat: 5\n",
             "line 3: monitoring.alert_thresholds.heat is not a setting",
         ),
-        ("queues: night\n", "line 1: queues: takes a list; begin each queue with `- name: ...`"),
+        ("queues: night\n", "line 1: queues: write a list; begin each queue with `- name: ...`"),
         ("queues:\n  - policy: fcfs\n", "line 1: queues: the queue in line 2 has no name"),
-        ("queues:\n  - name: a\n  - name: a\n", "line 1: queues: the queue a is there twice, again in line 3"),
+        ("queues:\n  - name: a\n  - name: a\n", "line 1: queues: the queue a is defined twice, again in line 3"),
         (
             "queues:\n  - name: a\n    weight: -1\n",
-            "line 3: queue.weight: '-1' will not do; a number above 0 is accepted",
+            "line 3: queue.weight: '-1' is not allowed; write a number above 0",
         ),
         ("queues:\n  - name: a\n    quota: {gpu: 1}\n", "line 3: quota.gpu is not a setting; did you mean 'gpus'?"),
-        ("queues:\n  - name: a\n    quota: {gpus: -1}\n", "line 3: quota.gpus: '-1' will not do; a number of GPUs"),
+        ("queues:\n  - name: a\n    quota: {gpus: -1}\n", "line 3: quota.gpus: '-1' is not a number of GPUs"),
         (
             "projects:\n  - {name: a, quota: {gpus: 1, borrow: 1}}\n",
-            "line 2: project.quota: a project borrows nothing; put borrow into the quota of a queue with a parent",
+            "line 2: project.quota: a project cannot borrow; set borrow in the quota of a queue with a parent",
         ),
-        ("pools:\n  - {name: a, gpus: [[1]]}\n", "line 2: pool.gpus: takes a list of single values, such as [a, b]"),
+        ("pools:\n  - {name: a, gpus: [[1]]}\n", "line 2: pool.gpus: write a list of single values, such as [a, b]"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_line_and_what_would_do(path: Path, text: str, expected: str) -> None:

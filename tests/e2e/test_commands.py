@@ -253,7 +253,7 @@ def test_cordon_and_uncordon_say_what_was_kept_and_who_still_uses_the_gpu(box: B
     job_id = box.ok("submit", "--device", "3", "--", "sleep", "600").strip()
     box.until(lambda: states(box)[3] == "allocated")
     assert "GPU 3 is cordoned (its fan is loud)" in box.ok("cordon", "3", "--reason", "its fan is loud")
-    assert "the reason given before is kept: its fan is loud" in box.ok("cordon", "3")
+    assert "it keeps the reason given before: its fan is loud" in box.ok("cordon", "3")
     assert f"GPU 3 is no longer cordoned: it is allocated, and job {job_id} still uses it" in box.ok("uncordon", "3")
     log = (box.home / "server.log").read_text()
     assert re.search(rf"GPU {uuid(3)}: cordoned by \S+: its fan is loud\n", log)

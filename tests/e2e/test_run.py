@@ -51,7 +51,7 @@ def test_a_gang_on_one_machine_is_one_process_that_sees_the_gpus_of_all_members(
         (["--min-cuda", "12.5"], "no node has CUDA 12.5 or newer; the newest is 12.4"),
         (["--speed", "a100=0"], "it runs on no model that is here"),
         (["--gang", "2", "--spread"], "2 nodes are asked for, a member of the gang on each, and one node is here"),
-        (["--gang", "2", "--gpus", "0.5"], "would hold parts of GPUs"),
+        (["--gang", "2", "--gpus", "0.5"], "this job asks for parts of GPUs"),
     ],
 )
 def test_a_place_that_is_nowhere_is_refused_with_what_there_is(box: Box, words: list[str], said: str) -> None:

@@ -72,7 +72,7 @@ def test_what_the_site_rules_out_is_refused_with_what_it_allows(site: Box) -> No
     too_wide = site.run("submit", "--gpus", "4", "--", "true")
     too_long = site.run("submit", "--time", "3h", "--", "true")
     assert (too_wide.returncode, too_long.returncode) == (2, 2)
-    assert "may hold at most 3 GPUs at once and this job asks for 4" in too_wide.stderr
+    assert "may use at most 3 GPUs at a time, but this job asks for 4" in too_wide.stderr
     assert "a time limit of 3h is more than the 2h that the site allows a job" in too_long.stderr
 
 

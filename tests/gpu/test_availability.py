@@ -98,7 +98,7 @@ def test_the_best_gpus_are_selected_whatever_their_use(stub: NvmlStub) -> None:
 
 def test_too_few_to_select_from_is_an_error_with_the_numbers(stub: NvmlStub) -> None:
     stub.say("devices 2", "gpu 1 used 79000")
-    with pytest.raises(RuntimeError, match="2 GPUs with 8000 MB free needed, 1 of 2 will do; GPU 1: 2320 MB free"):
+    with pytest.raises(RuntimeError, match="2 GPUs with 8000 MB free needed, 1 of 2 available; GPU 1: 2320 MB free"):
         select_gpus_for_task(2)
 
 

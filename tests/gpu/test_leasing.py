@@ -132,7 +132,7 @@ def as_nobody(holds: Callable[[], bool]) -> bool:
 
 def test_a_directory_that_is_a_link_is_not_followed(tmp_path: Path, stub: NvmlStub) -> None:
     lock_files.DIRECTORY.symlink_to(tmp_path)
-    with pytest.raises(BackendFailed, match="is no directory"):
+    with pytest.raises(BackendFailed, match="is not a directory"):
         lease()
 
 
@@ -144,7 +144,7 @@ def test_a_gpu_with_a_process_on_it_is_left_alone(stub: NvmlStub) -> None:
 
 
 def test_more_than_there_are_is_refused_and_not_waited_for(stub: NvmlStub) -> None:
-    with pytest.raises(Refused, match="this machine has 3 GPUs; 4 are too many"):
+    with pytest.raises(Refused, match="this machine has 3 GPUs; 4 cannot be leased"):
         lease(gpus=4)
     with pytest.raises(Refused, match="this machine has 0 GPUs with 90000 MB"):
         lease(min_memory_mb=90_000)
@@ -152,13 +152,13 @@ def test_more_than_there_are_is_refused_and_not_waited_for(stub: NvmlStub) -> No
 
 @pytest.mark.parametrize("count", [0, -1, True, 1.5])
 def test_a_count_that_is_none_is_refused(count: object) -> None:
-    with pytest.raises(Refused, match="the least is 1"):
+    with pytest.raises(Refused, match="must be 1 or more"):
         lease(count)  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("no_driver")
 def test_without_a_driver_nothing_can_be_leased() -> None:
-    with pytest.raises(BackendFailed, match="none can be seen"):
+    with pytest.raises(BackendFailed, match="none that can be read"):
         lease()
 
 

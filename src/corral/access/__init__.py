@@ -1,1 +1,4 @@
-"""Who may do what to what. Pure: who asks is told by `corral.api.auth`."""
+"""Decides who may do what. Pure: `corral.api.auth` finds out who the caller is.
+
+Start reading at `caller` (jobs, devices, logs); `grant` is about tokens.
+"""

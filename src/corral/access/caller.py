@@ -1,4 +1,4 @@
-"""Who asks, and what they may do."""
+"""The caller of a request, and what they may do."""
 
 from dataclasses import dataclass
 
@@ -9,12 +9,12 @@ from corral.model.token import Token, TokenScope
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Someone who asks, as the kernel or a token names them.
+    """The user who makes a request, as named by the kernel or by a token.
 
     Attributes:
-        admin: root or the server's own user, who may do everything; not with a token of a smaller scope.
-        overseer: root or the server's own user, whatever their token lets them change: they may see everything.
-        token: what they showed; None for whom the kernel names, and for the holder of the server's own token.
+        admin: root or the server's own user, who may do everything, unless their token has a smaller scope.
+        overseer: root or the server's own user, who may see everything, whatever the scope of their token.
+        token: the token they used; None if the kernel named them, and for the server's own token.
     """
 
     user: str
@@ -27,16 +27,16 @@ class Caller:
 
     @property
     def scope(self) -> TokenScope:
-        """What their token lets them do; all for who needs none."""
+        """The scope of their token; ADMIN without a token."""
         return TokenScope.ADMIN if self.token is None else self.token.scope
 
 
 def must_reach(caller: Caller, scope: TokenScope) -> None:
-    """Raises Forbidden when the caller's token is of a smaller scope."""
+    """Raises Forbidden if the caller's token does not have this scope."""
     if caller.token is not None and not caller.scope.covers(scope):
         raise Forbidden(
             f"this needs a token of scope {scope}, and token {caller.token.id} has scope {caller.scope}; "
-            f"make one where the server runs: corral token create --scope {scope}"
+            f"create one on the server's machine: corral token create --scope {scope}"
         )
 
 
@@ -52,19 +52,17 @@ def may_change(caller: Caller, job: Job) -> None:
 def may_read_log(caller: Caller, job: Job) -> None:
     """Raises Forbidden unless the job is the caller's own or the caller sees everything."""
     if not (caller.admin or caller.overseer or caller.user == job.spec.user):
-        raise Forbidden(f"the log of job {job.id} is {job.spec.user}'s; ask them, or an administrator")
+        raise Forbidden(f"only {job.spec.user} or an administrator may read the log of job {job.id}")
 
 
-def must_be_admin(caller: Caller, deed: str) -> None:
+def must_be_admin(caller: Caller, action: str) -> None:
     """Raises Forbidden unless the caller is an administrator."""
     if not caller.admin:
         _explain_scope(caller)
-        raise Forbidden(
-            f"{deed} is for administrators (root, or the user whose server this is), and you are {caller.user}"
-        )
+        raise Forbidden(f"{action} is for administrators (root or the user who runs the server); you are {caller.user}")
 
 
 def _explain_scope(caller: Caller) -> None:
-    """Raises Forbidden for an administrator whose token lets them do less."""
+    """Raises Forbidden for an administrator whose token has a smaller scope, saying so."""
     if caller.overseer:
         must_reach(caller, TokenScope.ADMIN)

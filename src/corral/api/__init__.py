@@ -1,5 +1,5 @@
-"""The server's HTTP faces: REST on a Unix socket that knows its peers and on TCP with tokens, and GraphQL.
+"""The server's HTTP API: REST and GraphQL, on a Unix socket that knows its peers and on TCP with tokens.
 
-It checks who asks, reads what is asked into values of the model, and answers with its rows; `control` does the work.
-Start with `app`.
+It authenticates the caller and reads requests into values of the model; `control` does the work and makes the answer.
+Start reading at `app` (all routes), then `jobs` and `routing`.
 """

@@ -20,7 +20,7 @@ PREFIX = "/api/v1"
 def create_app(service: Service, authenticator: Authenticator, token_issuer: TokenIssuer, ends: EndSignal) -> FastAPI:
     """The ASGI application. `ends.on_change` must be subscribed to the ledger that the service writes.
 
-    It is to be served by `corral.api.server`, whose connections say who asks; elsewhere nobody is answered.
+    Serve it with `corral.api.server`, whose connections name the peer; any other server would refuse every request.
     """
     app = FastAPI(
         title="Corral",
@@ -48,7 +48,7 @@ def create_app(service: Service, authenticator: Authenticator, token_issuer: Tok
 
     @app.get(f"{PREFIX}/health", tags=["devices and server"], responses=gives(shapes.Health))
     async def health() -> Response:
-        """Tell that the server answers; for everyone, without a token."""
+        """Tell that the server answers. Needs no token."""
         return json_response({"status": "ok"})
 
     @app.get(f"{PREFIX}/openapi.json", include_in_schema=False)

@@ -1,6 +1,6 @@
-"""Who asks: the kernel says it of a Unix socket's peer, a token says it on TCP.
+"""Authentication: the kernel names the peer of a Unix socket; on TCP a token names the user.
 
-A token names a user; who that is, with which groups, is looked up when it is shown.
+The user and their groups are looked up when a request comes.
 """
 
 import hmac
@@ -29,7 +29,7 @@ TOKEN_LEAST_LENGTH = 16
 TOKEN_MOST_LENGTH = 1024
 _REMEMBER_USER_S = 60.0
 _STAMP_AGE_S = 1.0
-"""How soon a change of the user files is seen: to look at them for each request would take a tenth of it."""
+"""How soon a change of the user files is noticed. Checking them for each request would take a tenth of its time."""
 
 _USER_FILES = ("/etc/passwd", "/etc/group")
 
@@ -37,10 +37,10 @@ Stamp = tuple[tuple[int, int] | None, ...]
 
 
 class Authenticator:
-    """Tells the `Caller` of a request, or refuses it.
+    """Finds the `Caller` of a request, or refuses it.
 
-    A server that is not root's cannot run work as anyone else, so it listens to its own user and to root only, and
-    takes no other user's token. `token` is the server's own, whose holder is its owner; None is held by nobody.
+    A server that does not run as root cannot run jobs as other users, so it serves its own user and root only, and
+    accepts only their tokens. `token` is the server's own, which stands for its owner; None if it has none.
     """
 
     def __init__(
@@ -59,18 +59,18 @@ class Authenticator:
         self._stamp: tuple[float, Stamp] = (float("-inf"), ())
 
     async def caller_of(self, request: Request) -> Caller:
-        """Who asks. Raises Unauthenticated when nobody is known to, Forbidden when this server is not for them."""
+        """The caller. Raises Unauthenticated if it is unknown, Forbidden if this server does not serve them."""
         state = request.scope.get("state", {})
         if "peer" not in state:
-            raise Unauthenticated("this server cannot tell who asks, so it answers nobody; use its Unix socket")
+            raise Unauthenticated("this server cannot tell who you are here; use its Unix socket")
         peer: Peer | None = state["peer"]
         if peer is None:
             return await self._holder(_secret_in(request.headers.get("authorization", "")))
         if self._server_uid not in (0, peer.uid) and peer.uid != 0:
             mine = user_name(self._server_uid)
             raise Forbidden(
-                f"this server is {mine}'s and runs jobs as {mine} only; ask an administrator for a server that runs "
-                f"as root, or start your own with corral up"
+                f"this server belongs to {mine} and runs jobs as {mine} only; start your own with corral up, or ask an "
+                "administrator for one that runs as root"
             )
         return await self._caller(peer.uid, peer.gid)
 
@@ -85,20 +85,22 @@ class Authenticator:
             return await self._caller(self._server_uid, os.getegid())
         token = None if self._tokens is None else self._tokens.find(digest)
         if self._tokens is None or token is None:
-            raise Unauthenticated("this server knows no such token; on its machine, `corral token create` makes one")
+            raise Unauthenticated(
+                "this token is unknown here; create one with `corral token create` on the server's machine"
+            )
         now = self._clock.now()
         if not token.live(now):
             raise Unauthenticated(
-                f"{_ended(token, self._clock)}; on the server's machine, `corral token create` makes another"
+                f"{_ended(token, self._clock)}; create another with `corral token create` on the server's machine"
             )
         if self._server_uid not in (0, token.uid):
             raise Unauthenticated(
-                f"token {token.id} is {token.user}'s, and this server runs jobs as {user_name(self._server_uid)} only"
+                f"token {token.id} belongs to {token.user}; this server runs jobs as {user_name(self._server_uid)} only"
             )
         caller = await self._caller(token.uid, os.getegid())
         if caller.user != token.user:
             raise Unauthenticated(
-                f"token {token.id} was made for {token.user} (user id {token.uid}), and there is no such user any more"
+                f"token {token.id} was made for {token.user} (user id {token.uid}), and this user no longer exists"
             )
         self._tokens.used(token.id, now)
         return replace(caller, admin=caller.admin and token.scope is TokenScope.ADMIN, token=token)
@@ -120,11 +122,11 @@ def _secret_in(authorization: str) -> str:
     scheme, _, secret = authorization.partition(" ")
     if scheme.lower() != "bearer" or not secret.strip():
         raise Unauthenticated(
-            "on TCP a token is needed: make one on the server's machine (corral token create) and set CORRAL_TOKEN to "
-            "it, or send it in the header `Authorization: Bearer TOKEN`"
+            "over TCP a token is needed: create one on the server's machine (corral token create) and set CORRAL_TOKEN "
+            "to it, or send it in the header `Authorization: Bearer TOKEN`"
         )
     if len(secret) > TOKEN_MOST_LENGTH:
-        raise Unauthenticated(f"no token has more than {TOKEN_MOST_LENGTH} characters")
+        raise Unauthenticated(f"this is not a token: it is longer than {TOKEN_MOST_LENGTH} characters")
     return secret.strip()
 
 
@@ -137,7 +139,7 @@ def _ended(token: Token, clock: Clock) -> str:
 
 
 def _stamp_of_users() -> Stamp:
-    """What changes with every change of this machine's own users and groups."""
+    """Changes whenever the user files of this machine change."""
     return tuple(map(_stamp, _USER_FILES))
 
 
@@ -150,7 +152,7 @@ def _stamp(path: str) -> tuple[int, int] | None:
 
 
 def find_account(name: str) -> tuple[str, int] | None:
-    """The user of this name on this machine: the first name of the same number, and the number. None for nobody."""
+    """The name and uid of this user; for several names of one uid the first of them. None if there is no such user."""
     try:
         uid = pwd.getpwnam(name).pw_uid
         return pwd.getpwuid(uid).pw_name, uid
@@ -159,7 +161,7 @@ def find_account(name: str) -> tuple[str, int] | None:
 
 
 def look_up(uid: int, gid: int, admin: bool) -> Caller:
-    """The caller with this uid and all groups of that user; `gid` is taken only for a uid that has no user."""
+    """The caller with this uid and all their groups. `gid` is used only if the uid has no user name."""
     try:
         user = pwd.getpwuid(uid)
     except KeyError:
@@ -169,9 +171,9 @@ def look_up(uid: int, gid: int, admin: bool) -> Caller:
 
 
 def ensure_token(path: Path) -> str:
-    """The token in the file, which is made with a fresh one when there is none: mode 0600, whole or not at all.
+    """The token in the file. If there is no file, it is created with a new token, atomically and with mode 0600.
 
-    Raises Refused when others may read the file, or when what is in it is too short to be a token.
+    Raises Refused if others may read the file, or if its content is too short for a token.
     """
     if not path.exists():
         fresh = path.with_name(f"{path.name}.{os.getpid()}")
@@ -183,23 +185,23 @@ def ensure_token(path: Path) -> str:
             os.fsync(fd)
         os.replace(fresh, path)
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
-        raise Refused(f"others may read the token in {path}; make it yours alone: chmod 600 {path}")
+        raise Refused(f"other users may read the token in {path}; forbid it: chmod 600 {path}")
     try:
         token = read_whole(path, 2 * TOKEN_MOST_LENGTH).decode(errors="surrogateescape").strip()
     except OSError as error:
         raise Refused(
-            f"the token in {path} cannot be read: {error.strerror}; remove the file to have one made"
+            f"cannot read the token in {path}: {error.strerror}; remove the file, and the server creates a new one"
         ) from None
     if len(token) < TOKEN_LEAST_LENGTH:
         raise Refused(
-            f"the token in {path} has {len(token)} characters and must have at least {TOKEN_LEAST_LENGTH}; "
-            f"remove the file to have one made"
+            f"the token in {path} has {len(token)} characters, but at least {TOKEN_LEAST_LENGTH} are needed; "
+            "remove the file, and the server creates a new one"
         )
     return token
 
 
 def user_name(uid: int) -> str:
-    """The name of a user, or the number where it has none, as in many a container."""
+    """The name of a user, or the uid as text if it has no name, as in some containers."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

@@ -1,4 +1,4 @@
-"""How much may be sent: bounds on each body, and on all that are being read or worked on at once."""
+"""Limits on request bodies: on each, and on all that are being handled at the same time."""
 
 from collections import Counter
 
@@ -9,22 +9,22 @@ from corral.model.errors import Refused
 from corral.model.units import format_bytes
 
 MAX_BODY_BYTES = 64 * 1024
-"""Of whatever has no bound of its own."""
+"""The limit of a body whose route sets none."""
 
 MAX_SUBMIT_BYTES = 4 * 1024 * 1024
 MAX_BATCH_BYTES = 32 * 1024 * 1024
 MAX_IN_FLIGHT_BYTES = 64 * 1024 * 1024
 
 _INSTEAD = {
-    MAX_SUBMIT_BYTES: "; shorten the command or the environment, and leave data in files",
-    MAX_BATCH_BYTES: "; send the batch in parts",
+    MAX_SUBMIT_BYTES: "; shorten the command or the environment, and keep data in files",
+    MAX_BATCH_BYTES: "; send several smaller batches",
 }
 
 
 class InFlight:
-    """The bytes of all bodies that are being read or worked on.
+    """Counts the bytes of all bodies that are being handled.
 
-    One user may have half of what is taken, so that nobody who stalls keeps the others out.
+    One user may have at most half of the limit, so that a user who sends slowly does not lock out the others.
     """
 
     def __init__(self, most_bytes: int = MAX_IN_FLIGHT_BYTES) -> None:
@@ -32,16 +32,20 @@ class InFlight:
         self._of: Counter[str] = Counter()
 
     def take(self, user: str, count: int) -> None:
-        """Count so many bytes more of a user's. Raises Busy, counting nothing, where there is no room for them."""
+        """Count this many more bytes for a user. Raises Busy, counting nothing, if that would exceed the limit."""
         half = self._most // 2
         if self._of[user] + count > half:
-            raise Busy(f"{format_bytes(half)} of {user}'s requests are being worked on already; try again in a moment")
+            raise Busy(
+                f"{user} already has {format_bytes(half)} of requests in progress, the limit; try again in a moment"
+            )
         if self.taken() + count > self._most:
-            raise Busy(f"{format_bytes(self._most)} of requests are being worked on already; try again in a moment")
+            raise Busy(
+                f"the server already has {format_bytes(self._most)} of requests in progress; try again in a moment"
+            )
         self._of[user] += count
 
     def taken(self) -> int:
-        """How many there are, of all users."""
+        """The bytes in flight of all users."""
         return self._of.total()
 
     def give_back(self, user: str, count: int) -> None:
@@ -52,7 +56,7 @@ class InFlight:
 
 
 class Intake:
-    """The body of one request, which may have `most` bytes and counts as in flight until `close`."""
+    """Reads the body of one request, of at most `most` bytes, which counts as in flight until `close`."""
 
     __slots__ = ("_in_flight", "_taken", "_user", "most")
 
@@ -63,13 +67,13 @@ class Intake:
         self._taken = 0
 
     def refuse_announced(self, request: Request) -> None:
-        """Raises TooLarge for a body that says itself to be too large, before any of it is read."""
+        """Raises TooLarge if the request's content-length is too large, before any of the body is read."""
         for name, value in request.scope["headers"]:
             if name == b"content-length" and int(value) > self.most:
                 raise self._too_large(int(value))
 
     async def bytes_of(self, request: Request) -> bytes:
-        """The body. Raises TooLarge as soon as it is, Busy where there is no room for it, Refused if it breaks off."""
+        """The body. Raises TooLarge once it exceeds `most`, Busy if too much is in flight, Refused if it breaks off."""
         chunks: list[bytes] = []
         size = 0
         try:
@@ -81,7 +85,7 @@ class Intake:
                     self._take(len(chunk))
                     chunks.append(chunk)
         except ClientDisconnect:
-            raise Refused("the body broke off before its end") from None
+            raise Refused("the connection closed before the whole body had arrived; send the request again") from None
         return b"".join(chunks)
 
     def close(self) -> None:
@@ -95,9 +99,9 @@ class Intake:
         self._taken += count
 
     def _too_large(self, size: int | None) -> TooLarge:
-        """`size` None is that of a body which does not say how large it is."""
+        """`size` is None if the request does not state it."""
         most, instead = format_bytes(self.most), _INSTEAD.get(self.most, "")
         if size is None:
-            return TooLarge(f"the request has more than the {most} that are taken here{instead}")
+            return TooLarge(f"the request body is larger than the limit of {most}{instead}")
         over = format_bytes(size - self.most)
-        return TooLarge(f"the request has {format_bytes(size)}, {over} more than the {most} taken here{instead}")
+        return TooLarge(f"the request body has {format_bytes(size)}, {over} more than the limit of {most}{instead}")

@@ -1,4 +1,4 @@
-"""Every way in which a request can fail, as the one form of answer that clients read."""
+"""Turns every error into the one JSON form that clients read, with its HTTP status."""
 
 import json
 import logging
@@ -27,15 +27,15 @@ log = logging.getLogger(__name__)
 
 
 class Unauthenticated(Forbidden):
-    """Nobody is known to be asking: the token is missing or wrong."""
+    """The caller is unknown: the token is missing or wrong."""
 
 
 class TooLarge(Refused):
-    """More was sent than is taken at once."""
+    """The request is larger than the server accepts."""
 
 
 class Busy(BackendFailed):
-    """There is no room for the request now, and nothing of it was done."""
+    """The server has too many requests in progress; nothing of this one was done."""
 
 
 # The first class that an error is an instance of gives its status and kind.
@@ -53,22 +53,22 @@ _ANSWERS: tuple[tuple[type[CorralError], int, str], ...] = (
 
 
 def error_body(message: str, *, kind: str, field: str | None = None) -> bytes:
-    """The JSON of an answer that says no."""
+    """The JSON of an error."""
     return json.dumps({"error": {"message": message, "field": field, "kind": kind}}).encode()
 
 
 Methods = Mapping[str, Collection[str]]
-"""The methods of each path, such as {"/jobs/{job_id}": ["GET"]}; of two that match, the first is meant."""
+"""The methods of each path, such as {"/jobs/{job_id}": ["GET"]}; the first path that matches counts."""
 
 
 def add_error_handlers(app: FastAPI, methods: Methods) -> None:
-    """Let every failure of the application, expected or not, be answered in the one form; `methods` are what it has."""
+    """Answer every error of the application, expected or not, in this form. `methods` are its paths and methods."""
     patterns = [(compile_path(path)[0], sorted(methods[path])) for path in methods]
 
     async def answer_http_exception(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         if error.status_code == 405:
-            # The router names the methods of the first route alone, and a path has several.
+            # The router names only the methods of the first route, and a path may have several.
             at_path = next(known for pattern, known in patterns if pattern.match(request.url.path))
             return _answer_other_method(request, at_path)
         return _answer_http_exception(request, error, methods)
@@ -90,7 +90,7 @@ def _answer_http_exception(request: Request, error: HTTPException, paths: Collec
     if error.status_code == 404:
         path = request.url.path
         hint = nearest(path, paths)
-        return _answer(f"there is nothing at {path}; {hint}", 404, "not_found")
+        return _answer(f"there is no {path}; {hint}", 404, "not_found")
     return _answer(str(error.detail), error.status_code, "refused", headers=error.headers)
 
 
@@ -98,14 +98,13 @@ def _answer_other_method(request: Request, known: Sequence[str]) -> Response:
     headers = {"allow": ", ".join(known)}
     if request.method == "OPTIONS":
         return Response(status_code=204, headers=headers)
-    others = f"{' and '.join(known)} {'is' if len(known) == 1 else 'are'}"
-    said = f"{request.method} is not possible on {request.url.path}; {others}"
+    said = f"{request.url.path} does not accept {request.method}; use {' or '.join(known)}"
     return _answer(said, 405, "refused", headers=headers)
 
 
 async def _answer_fault(request: Request, error: Exception) -> Response:
-    log.error("%s %s failed: %s: %s", request.method, request.url.path, type(error).__name__, error)
-    said = "the server met a fault of its own; its log says which. Nothing is known to be wrong with the request"
+    log.error("bug in Corral: %s %s failed: %s: %s", request.method, request.url.path, type(error).__name__, error)
+    said = "this is a bug in Corral, not in your request; the server's log (server.log in its home) has the details"
     return _answer(said, 500, "internal")
 
 

@@ -1,4 +1,4 @@
-"""GraphQL over the allocation map, in the words of Backend.ai. Loaded with the first query: most servers see none."""
+"""GraphQL for the allocation map, with Backend.ai's names. Loaded on the first query, because few servers get one."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,10 +17,10 @@ from corral.model.errors import CorralError, Refused
 from corral.sharing.alloc_map import HeldDevice, gpu_alloc_map
 
 MOST_DEVICES = 1000
-"""A page of devices has at most so many."""
+"""The most devices in a page."""
 
 MOST_TOKENS = 1000
-"""A query has at most so many words, so that none can ask for the map a million times."""
+"""The most tokens in a query, so that none can ask for the map a million times."""
 
 ALIVE = "ALIVE"
 
@@ -68,7 +68,7 @@ class Agent:
 
 @strawberry.type
 class RescanGPUAllocMaps:
-    """What was amiss between resource files and ledger; the files have been put right."""
+    """How the resource files differed from the ledger. They have been rewritten."""
 
     ok: bool
     msg: str
@@ -77,7 +77,7 @@ class RescanGPUAllocMaps:
 
 @strawberry.type
 class Query:
-    """What can be asked."""
+    """The queries."""
 
     @strawberry.field
     def agent(self, info: Info[Context, None], agent_id: str) -> Agent | None:
@@ -105,11 +105,11 @@ class Query:
 
 @strawberry.type
 class Mutation:
-    """What can be changed."""
+    """The mutations."""
 
     @strawberry.mutation
     def rescan_gpu_alloc_maps(self, info: Info[Context, None], agent_id: str) -> RescanGPUAllocMaps:
-        """Read the resource files of a node again and compare them with the ledger; for administrators."""
+        """Compare the resource files of a node with the ledger and correct them. For administrators."""
         caller: Caller = info.context["caller"]
         found = _service(info).holdings.rescan(agent_id, caller)
         return RescanGPUAllocMaps(ok=True, msg="; ".join(found) or "files and ledger agree", disagreements=list(found))
@@ -117,7 +117,7 @@ class Mutation:
 
 class _Schema(strawberry.Schema):
     def process_errors(self, errors: list[GraphQLError], execution_context: Any = None) -> None:
-        """Nothing is logged here: what was refused is the asker's business, and a fault is raised by `execute`."""
+        """Nothing is logged here: refusals concern the client only, and `execute` raises bugs."""
 
 
 SCHEMA = _Schema(
@@ -143,10 +143,10 @@ def execute(
         return _refused("the query is empty; write one such as { agents { id gpu_alloc_map } }")
     except CannotGetOperationTypeError:
         named = "no operation" if operation is None else f"no operation {operation!r:.60}"
-        return _refused(f"there is {named} in the query")
+        return _refused(f"the query has {named}")
     answer: dict[str, Any] = {"data": result.data}
     if result.errors:
-        # What is wrong with a query or its variables is told by GraphQL itself; any other cause is a fault of ours.
+        # Mistakes in a query or its variables are GraphQL errors; any other cause is a bug in Corral.
         for error in result.errors:
             if not isinstance(error.original_error, CorralError | GraphQLError | None):
                 raise error.original_error
@@ -179,7 +179,7 @@ def _device(held: HeldDevice) -> AgentDevice:
 
 def _check_page(offset: int, limit: int) -> None:
     if offset < 0 or not 1 <= limit <= MOST_DEVICES:
-        raise Refused(f"offset starts at 0, and limit is from 1 to {MOST_DEVICES}", field="limit")
+        raise Refused(f"offset must be 0 or more, and limit from 1 to {MOST_DEVICES}", field="limit")
 
 
 def _service(info: Info[Context, None]) -> Service:

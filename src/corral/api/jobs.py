@@ -35,7 +35,7 @@ router = APIRouter(tags=["jobs"], route_class=ContextRoute)
     responses=gives(shapes.JobId, status=201),
 )
 async def submit(request: Request, context: Context) -> Response:
-    """Accept one job or array; the answer is sent when it is on disk."""
+    """Submit one job or array. The answer is sent when it is on disk."""
     submission = await read_body(request, Submission)
     (job_id,) = await context.submitter.submit((submission,), context.caller)
     accepted: dict[str, Any] = {"id": job_id}
@@ -55,10 +55,10 @@ async def submit(request: Request, context: Context) -> Response:
     responses=gives(shapes.JobIds, status=201),
 )
 async def submit_batch(request: Request, context: Context) -> Response:
-    """Accept all of these jobs or none of them."""
+    """Submit all of these jobs, or none if one is refused."""
     batch = await read_body(request, shapes.JobBatch)
     if not 1 <= len(batch.jobs) <= shapes.MAX_BATCH:
-        raise Refused(f"a batch has from 1 to {shapes.MAX_BATCH} jobs, not {len(batch.jobs)}", field="jobs")
+        raise Refused(f"jobs: a batch must have 1 to {shapes.MAX_BATCH} jobs, not {len(batch.jobs)}", field="jobs")
     ids = await context.submitter.submit(batch.jobs, context.caller)
     return json_response({"ids": ids}, 201)
 
@@ -66,7 +66,7 @@ async def submit_batch(request: Request, context: Context) -> Response:
 @router.post("/jobs/dry-run", openapi_extra=takes(Submission, most_bytes=MAX_SUBMIT_BYTES), responses=gives(DryRun))
 @read_only
 async def dry_run(request: Request, context: Context) -> Response:
-    """Tell what would become of a job, and submit nothing."""
+    """Tell whether and where a job would start now. Submits nothing."""
     submission = await read_body(request, Submission)
     (files,) = await context.submitter.inspect([submission], context.caller)
     return await answer(context.service.dry_run, submission, context.caller, files)
@@ -76,7 +76,7 @@ async def dry_run(request: Request, context: Context) -> Response:
     "/jobs/adopt", status_code=201, openapi_extra=takes(shapes.AdoptRequest), responses=gives(shapes.JobId, status=201)
 )
 async def adopt(request: Request, context: Context) -> Response:
-    """Make a job of a process that runs already."""
+    """Make a running process a job."""
     adoption = await read_body(request, shapes.AdoptRequest)
     submission = Submission(kind=JobKind.ADOPT, name=adoption.name, priority=adoption.priority)
     job_id = await to_thread.run_sync(context.service.adopting.adopt, adoption.pid, context.caller, submission)
@@ -86,13 +86,13 @@ async def adopt(request: Request, context: Context) -> Response:
 @router.post("/jobs/wait", openapi_extra=takes(shapes.WaitFor), responses=gives(shapes.WaitAnswer))
 @read_only
 async def wait(request: Request, context: Context) -> Response:
-    """Answer when all of these have ended, or when the time is up."""
+    """Wait until all of these jobs have ended, or the time is up."""
     asked_for = await read_body(request, shapes.WaitFor)
     if not asked_for.timeout_s >= 0:
         raise Refused(f"timeout_s must be 0 or more, not {asked_for.timeout_s}", field="timeout_s")
     if len(asked_for.ids) > shapes.MAX_WAITED_FOR:
         raise Refused(
-            f"ids: at most {shapes.MAX_WAITED_FOR} are waited for at once, not {len(asked_for.ids)}", field="ids"
+            f"ids: one request can wait for at most {shapes.MAX_WAITED_FOR} jobs, not {len(asked_for.ids)}", field="ids"
         )
     queries = context.service.queries
     with context.ends.waiter(asked_for.ids) as waiter:
@@ -134,13 +134,13 @@ async def job(request: Request, context: Context, job_id: str) -> Response:
 
 @router.get("/jobs/{job_id}/why", responses=gives(Explanation))
 async def why(request: Request, context: Context, job_id: str) -> Response:
-    """Explain why a job waits and when it will start."""
+    """Explain why a job waits, and when it is expected to start."""
     return await answer(context.service.queries.why, job_id)
 
 
 @router.get("/jobs/{job_id}/logs", openapi_extra=takes_query(shapes.LogQuery), responses=gives(None))
 async def logs(request: Request, context: Context, job_id: str) -> Response:
-    """Send a job's log; following it ends when the job has ended and all was sent."""
+    """Send a job's log. With `follow`, until the job has ended and all was sent."""
     asked_for = read_query(request, shapes.LogQuery)
     if asked_for.offset < 0:
         raise Refused(f"offset must be 0 or more, not {asked_for.offset}", field="offset")
@@ -189,7 +189,7 @@ def _page(context: RequestContext, query: JobQuery, active_only: bool, starts: b
 async def _all_pages(
     context: RequestContext, query: JobQuery, active_only: bool, starts: bool, first: tuple[bytes, int | None]
 ) -> AsyncIterator[bytes]:
-    """The JSON of all jobs, page by page: one of a hundred thousand rows would hold up everyone else."""
+    """The JSON of all jobs, made page by page, so that 100,000 rows do not block the other requests."""
     rows, below = first
     yield b'{"jobs":[' + rows[1:-1]
     while below is not None:

@@ -1,4 +1,4 @@
-"""The TCP address that a server answers on beside its Unix socket."""
+"""The TCP address that a server listens on besides its Unix socket."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from corral.model.errors import Refused
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """HOST:PORT to answer on, with a certificate and its key, or `insecure` where other machines may come without."""
+    """HOST:PORT to listen on, with a certificate and its key; `insecure` allows other machines to connect without."""
 
     address: str
     certificate: Path | None = None
@@ -19,7 +19,7 @@ class Listening:
 
 
 class TcpListener:
-    """A listening TCP socket, and the certificate with which what comes through it is encrypted; None for plain HTTP.
+    """A listening TCP socket and its TLS certificate; None for plain HTTP.
 
     Raises Refused as `tcp_socket` and `Certificate` do.
     """
@@ -27,7 +27,7 @@ class TcpListener:
     def __init__(self, listening: Listening) -> None:
         self.certificate: Certificate | None = None
         if (listening.certificate is None) != (listening.key is None):
-            raise Refused("a certificate goes with its key: give both --tls-cert and --tls-key", field="--tls-cert")
+            raise Refused("--tls-cert and --tls-key go together; give both", field="--tls-cert")
         if listening.certificate is not None and listening.key is not None:
             self.certificate = Certificate(listening.certificate, listening.key)
         encrypted = self.certificate is not None

@@ -1,4 +1,4 @@
-"""A job's log, from any byte on, and as it grows."""
+"""Sends a job's log from any byte on, also while it grows."""
 
 import asyncio
 import os
@@ -19,14 +19,14 @@ _LATEST_S = 0.05
 
 
 def check_log(path: Path) -> None:
-    """Raises BackendFailed where something else is in the place of a log: once an answer has begun it is too late."""
+    """Raises BackendFailed if the log is not a file. Called first: once an answer has begun it is too late."""
     fd = _open_log(path)
     if fd >= 0:
         os.close(fd)
 
 
 async def read_log(path: Path, offset: int) -> AsyncIterator[bytes]:
-    """The bytes of the log from `offset` on that are there now; none when there is no log (yet)."""
+    """The bytes that the log has now, from `offset` on; none if there is no log yet."""
     with _LogFile(path, offset) as log:
         while chunk := await log.read():
             yield chunk
@@ -35,9 +35,9 @@ async def read_log(path: Path, offset: int) -> AsyncIterator[bytes]:
 async def follow_log(
     path: Path, offset: int, job_id: str, has_ended: Callable[[], Awaitable[bool]], signal: EndSignal
 ) -> AsyncIterator[bytes]:
-    """As `read_log`, and then what is added, until the job has ended and all was given.
+    """As `read_log`, and then what is added, until the job has ended and everything was sent.
 
-    Raises BrokenOff when the server stops before.
+    Raises BrokenOff if the server stops before that.
     """
     loop = asyncio.get_running_loop()
     with signal.waiter([job_id]) as waiter, _LogFile(path, offset) as log:
@@ -64,7 +64,7 @@ class BrokenOff(Exception):
 
 
 class LogResponse(StreamingResponse):
-    """A log as it is read. When it is broken off the connection is closed without the last chunk, which clients see."""
+    """Sends a log. If it breaks off, the connection is closed without the last chunk, which tells the client."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -112,5 +112,7 @@ def _open_log(path: Path) -> int:
         raise BackendFailed(f"cannot read the log {path}: {error.strerror}") from None
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
-        raise BackendFailed(f"cannot read the log {path}: it is not a file any more")
+        raise BackendFailed(
+            f"cannot read the log {path}: it is no longer a regular file (the job may have replaced it)"
+        )
     return fd

@@ -1,7 +1,7 @@
-"""What a JSON text would cost to parse, told from its bytes alone: the parser neither stops midway nor lets others run.
+"""Refuses JSON that would be too expensive to parse, before it is parsed: Python's parser cannot be interrupted.
 
-A list of nothing takes three bytes of JSON and sixty of memory. So there are bounds on how deep lists and objects are
-nested, on how many there are, and on how many values; they grow with the text, for a large batch has many.
+An empty list takes three bytes of JSON and sixty of memory. So the nesting depth, the number of lists and objects, and
+the number of values are limited. The limits grow with the size of the text, because a large batch needs many.
 """
 
 from typing import TYPE_CHECKING
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 def refuse_unwieldy(raw: bytes) -> None:
-    """Raises Refused for a text that is nested too deeply, TooLarge for one of too many lists, objects or values.
+    """Raises Refused for a text that is nested too deeply, TooLarge for one with too many lists, objects or values.
 
-    Nearly every body is cleared by counting, for what stands in strings is counted too; only the others are looked at
-    without their strings.
+    For nearly every body a quick count, which includes characters inside strings, is within the limits. Only the others
+    are counted exactly, without their strings.
     """
     most_values = _VALUES + len(raw) // _BYTES_PER_VALUE
     if raw.count(b"[") + raw.count(b"{") <= MAX_DEPTH and (len(raw) <= most_values or raw.count(b",") <= most_values):
@@ -37,18 +37,20 @@ def refuse_unwieldy(raw: bytes) -> None:
     depth = np.cumsum(steps[steps != 0], dtype=np.int32).max(initial=0)
     if depth > MAX_DEPTH:
         raise Refused(
-            f"the body is nested too deeply: {depth:,} lists and objects in each other, and {MAX_DEPTH} are allowed"
+            f"the body is nested too deeply: {depth:,} levels of lists and objects, and at most {MAX_DEPTH} are allowed"
         )
     containers, values = np.count_nonzero(steps > 0), np.count_nonzero(bare == ord(","))
     most_containers = _CONTAINERS + len(raw) // _BYTES_PER_CONTAINER
     if containers > most_containers:
-        raise TooLarge(f"the body has {containers:,} lists and objects, and at most {most_containers:,} are read")
+        raise TooLarge(
+            f"the body has {containers:,} lists and objects, and at most {most_containers:,} are allowed for its size"
+        )
     if values > most_values:
-        raise TooLarge(f"the body has over {values:,} values, and at most {most_values:,} are read")
+        raise TooLarge(f"the body has over {values:,} values, and at most {most_values:,} are allowed for its size")
 
 
 def _without_strings(raw: bytes) -> "NDArray[np.uint8]":
-    """The bytes of the text that stand in no string; of one that is no JSON, those up to where it is none."""
+    """The bytes of the text outside strings; of an invalid text, those up to the mistake."""
     import numpy as np
 
     if b"\\" in raw:

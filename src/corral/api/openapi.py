@@ -1,4 +1,4 @@
-"""The API's description. Each route names the shapes it takes and gives; their schemas are made when asked for."""
+"""The OpenAPI description. Each route names the classes of its body and answer; schemas are made on request."""
 
 import types
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ from corral.model.submission import ArraySpec, Submission
 
 _REF = "#/components/schemas/"
 _TAKEN: set[type[Any]] = set()
-"""What bodies are described by."""
+"""The classes of all request bodies."""
 
 _QUERY_TYPES = {str: "string", int: "integer", bool: "boolean"}
 
@@ -55,7 +55,7 @@ def gives(cls: type[Any] | None, *, status: int = 200, description: str | None =
     said = description or ((cls.__doc__ or "").splitlines()[0] if cls else "Bytes as the job wrote them.")
     return {
         status: {"description": said, "content": _json_of(cls) if cls else content},
-        "default": {"description": "What is wrong.", "content": _json_of(shapes.ErrorAnswer)},
+        "default": {"description": "What is wrong, and what to do.", "content": _json_of(shapes.ErrorAnswer)},
     }
 
 
@@ -91,7 +91,7 @@ def _schemas() -> dict[str, Any]:
             _narrow(schemas[cls.__name__]["properties"][name], limit)
     _close(schemas, {cls.__name__ for cls in _TAKEN})
     for cls in told:
-        # Defaults are for a client that asks an older server: this one tells every field.
+        # Defaults are for clients of older servers: this server sends every field.
         properties = schemas[cls.__name__]["properties"]
         schemas[cls.__name__]["required"] = list(properties)
         for described_field in properties.values():
@@ -100,7 +100,7 @@ def _schemas() -> dict[str, Any]:
 
 
 def _limits() -> dict[type[Any], dict[str, dict[str, Any]]]:
-    """What a schema of each class and field says beside its type: the bounds that are checked."""
+    """What the schema of each field says besides its type: the limits that are checked."""
     limits: dict[type[Any], dict[str, dict[str, Any]]] = {
         cls: {name: {"minimum": bound.least, "maximum": bound.most} for name, bound in bounds.items()}
         for cls, bounds in BOUNDS.items()
@@ -131,14 +131,14 @@ def _limits() -> dict[type[Any], dict[str, dict[str, Any]]]:
 
 
 def _narrow(schema: dict[str, Any], limit: dict[str, Any]) -> None:
-    """Say the limit of what is not null."""
+    """Add the limit to every variant that is not null."""
     kinds = [kind for kind in schema.get("anyOf", [schema]) if kind.get("type") != "null"]
     for kind in kinds:
         kind.update(limit)
 
 
 def _close(schemas: dict[str, Any], names: set[str]) -> None:
-    """What is asked is read strictly: objects of these names, and those in them, have no other fields."""
+    """Requests are read strictly: objects of these classes, and those in them, allow no other fields."""
     for name in names:
         schema = schemas[name]
         if schema.get("type") == "object" and "additionalProperties" not in schema:

@@ -1,7 +1,7 @@
-"""Connections that know who is at the other end, and that do not wait for ever for what never comes.
+"""HTTP connections that know which user is at the other end, and that have time limits.
 
-uvicorn gives an application no way to ask for a Unix socket's peer, so its protocol is extended here. That leans on
-attributes it does not document: uvicorn is pinned, tests hold it to them, and a request without a peer is denied.
+uvicorn does not tell an application the peer of a Unix socket, so its protocol class is extended here. This relies on
+undocumented attributes: uvicorn is pinned, tests check them, and a request without a peer is refused.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from corral.api.errors import error_body
 
 REQUEST_TIMEOUT_S = 30.0
-"""A request must have arrived within so long of its first byte, and a new connection must send one."""
+"""How long a request may take to arrive, and a new connection to send one."""
 
 MAX_HEAD_BYTES = 64 * 1024
-"""Of what a request sends beside its body: its head, and what comes between and behind the chunks of a body."""
+"""The most bytes of a request besides its body: its head, and what stands between and after the chunks."""
 
 MAX_UNREAD_BYTES = 512 * 1024
-"""A client that has not read more than this of its answer in REQUEST_TIMEOUT_S is let go. Blocks of logs are smaller:
-whoever reads one as a person does may take any time."""
+"""A client that leaves more than this of its answer unread for REQUEST_TIMEOUT_S is disconnected. Blocks of logs are
+smaller, so a person may read a log as slowly as they like."""
 
 _UCRED = struct.Struct("3i")
 
@@ -56,7 +56,7 @@ class PeerProtocol(HttpToolsProtocol):
         self.app_state = {**self.app_state, "peer": peer, "hang_up": transport.close}
         if self.limit_concurrency is not None and len(self.connections) > self.limit_concurrency:
             self.app = _too_many
-        # uvicorn's own answer beyond the limit is not of the form that clients read.
+        # uvicorn's own answer above the limit does not have the form that clients read.
         self.limit_concurrency = None
         self._expect_a_request()
 
@@ -72,7 +72,7 @@ class PeerProtocol(HttpToolsProtocol):
         if not self._began_here:
             self._beside_body += len(data) - (self._body - body_before)
             if self._beside_body > MAX_HEAD_BYTES + self._body and not self.transport.is_closing():
-                self._refuse(431, f"a request has at most {MAX_HEAD_BYTES // 1024} KiB beside its body")
+                self._refuse(431, f"the request's headers are larger than {MAX_HEAD_BYTES // 1024} KiB")
 
     def on_message_begin(self) -> None:
         self._began_here = self._in_head = True
@@ -133,13 +133,13 @@ class PeerProtocol(HttpToolsProtocol):
 
 
 async def _too_many(scope: Scope, receive: Receive, send: Send) -> None:
-    body = error_body("the server has as many connections as it can serve; try again in a moment", kind="backend")
+    body = error_body("the server has too many connections; try again in a moment", kind="backend")
     headers = {"connection": "close", "retry-after": "1"}
     await Response(body, 503, headers=headers, media_type="application/json")(scope, receive, send)
 
 
 def peer_of(connection: Any) -> Peer | None:
-    """Who is at the other end of a Unix socket; None for any other socket."""
+    """The process at the other end of a Unix socket; None for other sockets."""
     if connection is None or connection.family != socket.AF_UNIX:
         return None
     return Peer(*_UCRED.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size)))

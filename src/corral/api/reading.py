@@ -1,4 +1,4 @@
-"""From the bytes of a request to a value of `corral.model` or `corral.api.shapes`, or to a refusal that says why."""
+"""Reads a request's body or query string into a value of `corral.model` or `corral.api.shapes`, strictly."""
 
 import json
 import re
@@ -19,10 +19,10 @@ from corral.model.errors import Refused, nearest
 T = TypeVar("T")
 
 _QUICK_BYTES = 128 * 1024
-"""Up to so many are read in less time than a worker thread takes to begin, or not much more."""
+"""Bodies up to this size are parsed about as fast as a worker thread starts, so they need none."""
 
 _LARGE = CapacityLimiter(1)
-"""The parser of JSON lets no other thread run: large bodies wait for each other, so that small ones need not."""
+"""Python's JSON parser blocks all other threads. Large bodies are parsed one at a time, so small ones get a turn."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _TRUTH = {"1": True, "true": True, "0": False, "false": False}
@@ -42,7 +42,7 @@ def _read(raw: bytes, cls: type[T]) -> T:
 
 
 def parse_json(raw: bytes) -> Any:
-    """Plain data of a JSON text (RFC 8259). Raises Refused, also for text that no file name or argument can hold."""
+    """Plain data from JSON (RFC 8259). Raises Refused, also for text that no file name or argument can contain."""
     refuse_unwieldy(raw)
     try:
         # Decoded here: the json module lets pass what is not quite UTF-8.
@@ -53,12 +53,12 @@ def parse_json(raw: bytes) -> Any:
     if b"\\u" in raw:
         for field, text in _texts_in(data, ""):
             if "\0" in text:
-                what = "a NUL character in it, which no command or file name can have"
+                what = "a NUL character, which no command or file name can contain"
             elif _SURROGATE.search(text):
-                what = "half of a surrogate pair in it, which is not Unicode"
+                what = "half of a surrogate pair, which is not valid Unicode"
             else:
                 continue
-            raise Refused(f"{field or 'the body'}: {text!r:.80} has {what}", field=field or None)
+            raise Refused(f"{field or 'the body'}: {text!r:.80} contains {what}", field=field or None)
     return data
 
 
@@ -77,7 +77,7 @@ def read_query(request: Request, cls: type[T]) -> T:
 
 
 def _texts_in(data: Any, field: str) -> Iterator[tuple[str, str]]:
-    """Every text in plain data, with where it stands, as `wire` calls it; a key stands where its object does."""
+    """Every text in plain data with its field, named as `wire` names it. A key has the field of its object."""
     if isinstance(data, str):
         yield field, data
     elif isinstance(data, dict):
@@ -119,7 +119,7 @@ def _words(text: str, name: str) -> list[str]:
 
 
 def _empty(what: str, name: str) -> Refused:
-    return Refused(f"{what} is empty; give it a value or leave it out", field=name)
+    return Refused(f"{what} is empty; give a value or leave it out", field=name)
 
 
 def _truth(text: str, name: str) -> bool:

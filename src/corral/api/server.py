@@ -1,4 +1,4 @@
-"""Serving the application: prepared sockets, one event loop, a stop that finishes what was begun."""
+"""Serves the application on prepared sockets with one event loop; a stop lets running requests finish."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ from corral.model.errors import Conflict, Refused
 
 KEEP_ALIVE_S = 30
 GRACE_S = 5
-"""Requests that are being answered when the server is told to stop have so long to be done."""
+"""How long requests in progress may take to finish when the server stops."""
 
 _BACKLOG = 1024
 _SPARE_DESCRIPTORS = 128
@@ -31,9 +31,9 @@ log = logging.getLogger(__name__)
 
 
 class ApiServer:
-    """Serves an application on sockets until it is told to stop.
+    """Serves an application on sockets until `stop`.
 
-    `on_ready` is called from `run` once requests are answered. What comes through `tls` is encrypted.
+    `on_ready` is called from `run` as soon as requests are answered. Connections of `tls` are encrypted.
     """
 
     def __init__(
@@ -67,17 +67,17 @@ class ApiServer:
         self._server = _Server(config, on_ready, tls)
 
     def run(self) -> None:
-        """Serve; returns after `stop`, when the requests that were being answered are done."""
+        """Serve. Returns after `stop`, when the requests in progress are done."""
         self._server.run(self._sockets)
 
     def stop(self) -> None:
-        """Accept no more, and let `run` return. Safe from any thread and from a signal handler, and before `run`."""
+        """Accept no more requests, and let `run` return. Safe from any thread or signal handler, and before `run`."""
         self._ends.close()
         self._server.stop()
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its ticking and its signal handlers, which belong to the whole process."""
+    """uvicorn without its periodic tick, and without its signal handlers, which the whole process needs."""
 
     def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None], tls: TlsAcceptor | None) -> None:
         super().__init__(config)
@@ -119,20 +119,22 @@ class _Server(uvicorn.Server):
 
 
 def unix_socket(path: Path, *, for_everyone: bool) -> socket.socket:
-    """A listening Unix socket at `path`, in place of one that a dead server left there.
+    """A listening Unix socket at `path`. Replaces the socket of a dead server.
 
-    Who asks is told by the kernel, so a server that answers to several users opens it `for_everyone` (mode 0666);
-    otherwise only its own user gets in (0600). Raises Conflict when a server answers there, Refused when something
-    else is in its place.
+    The kernel names the user of each connection, so a server for several users opens it `for_everyone` (mode 0666);
+    otherwise only its own user can connect (0600). Raises Conflict if a server listens there, Refused if the path is
+    not a socket.
     """
     if path.is_socket():
         if _answers(path):
-            raise Conflict(f"a server answers at {path} already; stop it with corral down, or use another CORRAL_HOME")
+            raise Conflict(
+                f"a server already listens on {path}; stop it with corral down, or set CORRAL_HOME to another directory"
+            )
         path.unlink()
     elif path.is_file() and path.stat().st_size == 0:
         path.unlink()
     elif path.exists():
-        raise Refused(f"{path} is in the place of the server's socket and is none; move it away")
+        raise Refused(f"{path} is not a socket, but the server needs this path for its socket; move it away")
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         # The file gets the mode of the socket it is made from, so there is no moment in which others may connect.
@@ -148,14 +150,16 @@ def unix_socket(path: Path, *, for_everyone: bool) -> socket.socket:
 
 
 def tcp_socket(address: str, *, encrypted: bool = False, insecure: bool = False) -> socket.socket:
-    """A listening TCP socket at HOST:PORT; port 0 takes a free one, which `getsockname` tells.
+    """A listening TCP socket at HOST:PORT; port 0 takes a free port (see `getsockname`).
 
-    Raises Refused for an address that is none, for one that cannot be listened on, and for one that other machines
-    reach when what goes through it is to be neither `encrypted` nor knowingly `insecure`.
+    Raises Refused for an invalid address, for one that cannot be listened on, and for one that other machines can reach
+    if it is neither `encrypted` nor explicitly `insecure`.
     """
     match = _ADDRESS.fullmatch(address)
     if match is None or int(match["port"]) > 65535:
-        raise Refused(f"listen: {address!r} is no address; write HOST:PORT, such as 127.0.0.1:7070", field="listen")
+        raise Refused(
+            f"--listen: {address!r} is not an address; write HOST:PORT, such as 127.0.0.1:7070", field="listen"
+        )
     host = match["host"].strip("[]")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -169,12 +173,12 @@ def tcp_socket(address: str, *, encrypted: bool = False, insecure: bool = False)
         if not insecure:
             listener.close()
             raise Refused(
-                f"other machines reach {address}, and without encryption whoever can read the network can read tokens "
-                "and act with them: give a certificate and its key with --tls-cert and --tls-key, listen on 127.0.0.1, "
-                "or say --insecure where the network itself can be trusted",
+                f"--listen: other machines can reach {address}, and without encryption anyone on the network could "
+                "read and use tokens; give --tls-cert and --tls-key, listen on 127.0.0.1, or add --insecure if you "
+                "trust the network",
                 field="listen",
             )
-        log.warning("listening on %s without encryption: whoever can read the network can read tokens", address)
+        log.warning("listening on %s without encryption: anyone on the network can read tokens", address)
     return listener
 
 
@@ -186,7 +190,7 @@ def _answers(path: Path) -> bool:
         except ConnectionRefusedError:
             return False
         except OSError as error:
-            raise Refused(f"cannot tell whether a server answers at {path}: {error.strerror or error}") from None
+            raise Refused(f"cannot tell whether a server listens on {path}: {error.strerror or error}") from None
     return True
 
 

@@ -1,6 +1,6 @@
-"""What requests carry, and what answers wrap the rows of `corral.model.rows` in.
+"""The JSON bodies of requests and answers, besides those in `corral.model`.
 
-Requests are read into these (`corral.api.reading`); of the answers only the API's description is made.
+Requests are read into these classes (`corral.api.reading`). Those of answers only serve the API's description.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ class JobBatch:
 
 @dataclass(frozen=True, slots=True)
 class AdoptRequest:
-    """A process that runs already, to be taken on as a job that holds the GPUs it uses."""
+    """A running process, to become a job that has the GPUs it uses."""
 
     pid: int
     name: str = ""
@@ -36,7 +36,7 @@ class AdoptRequest:
 
 @dataclass(frozen=True, slots=True)
 class WaitFor:
-    """Jobs or arrays whose end is waited for, for at most 30 seconds a request."""
+    """Jobs or arrays to wait for, for at most 30 seconds per request."""
 
     ids: tuple[str, ...]
     timeout_s: float = 20.0
@@ -44,14 +44,14 @@ class WaitFor:
 
 @dataclass(frozen=True, slots=True)
 class Cordon:
-    """Why a device is set apart."""
+    """Why a device is cordoned."""
 
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """More MIG slices of a profile; `apply` false only shows what would be done."""
+    """MIG slices to create; with `apply` false, only show what would be done."""
 
     profile: str
     count: int = 1
@@ -60,7 +60,7 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class NewToken:
-    """A token to be made: for whom (the asker), how much it lets its holder do, and for how long (null: for ever)."""
+    """A token to create: its user (null: the caller), its scope, and how long it is valid (null: for ever)."""
 
     user: str | None = None
     scope: TokenScope = TokenScope.SUBMIT
@@ -69,7 +69,7 @@ class NewToken:
 
 @dataclass(frozen=True, slots=True)
 class TokensQuery:
-    """Which tokens: those that are good for something, or all that are kept."""
+    """Which tokens to list: valid ones, or all that are kept."""
 
     all: bool = False
 
@@ -83,22 +83,22 @@ class TokenList:
 
 @dataclass(frozen=True, slots=True)
 class TokenIds:
-    """The tokens that are concerned."""
+    """Ids of tokens."""
 
     ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """All MIG slices of a device given up; `apply` false only shows what would be done."""
+    """Delete all MIG slices of a device; with `apply` false, only show what would be done."""
 
     apply: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class JobsQuery:
-    """Which jobs to list, newest first. `all` adds those that have ended; `limit` 0 lists them unpaged; `starts` tells
-    of all that wait when they are expected to start.
+    """Which jobs to list, newest first. `all` adds those that have ended; `limit` 0 lists all of them in one answer;
+    `starts` adds the expected start of every waiting job.
     """
 
     all: bool = False
@@ -113,7 +113,7 @@ class JobsQuery:
 
 @dataclass(frozen=True, slots=True)
 class UsageQuery:
-    """What is counted together, and the period (Unix seconds): a week until now unless it says otherwise."""
+    """What to add up by, and the period (Unix seconds; by default the last week)."""
 
     by: UsageBy = UsageBy.USER
     since: int | None = None
@@ -122,7 +122,7 @@ class UsageQuery:
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """Which part of a log: from byte `offset` on, and with `follow` also what is yet to come."""
+    """Which part of a log: from byte `offset` on; with `follow`, also what is written from now on."""
 
     follow: bool = False
     offset: int = 0
@@ -132,7 +132,7 @@ class LogQuery:
 class JobId:
     """The id of an accepted job or array; `array_size` counts the elements of an array.
 
-    `notes` say what was rounded and what preflight warns of; they head the job's log too.
+    `notes` say what was rounded and what preflight warns of; they are also at the top of the job's log.
     """
 
     id: str
@@ -142,7 +142,7 @@ class JobId:
 
 @dataclass(frozen=True, slots=True)
 class JobIds:
-    """Ids, in the order of what was asked."""
+    """Ids, in the order of the request."""
 
     ids: tuple[str, ...]
 
@@ -157,7 +157,7 @@ class JobPage:
 
 @dataclass(frozen=True, slots=True)
 class WaitAnswer:
-    """Whether all jobs that were named have ended, and how they stand."""
+    """Whether all these jobs have ended, and their rows."""
 
     done: bool
     jobs: tuple[JobRow, ...]
@@ -189,14 +189,14 @@ class GraphQuery:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """That the server answers."""
+    """The server answers."""
 
     status: str = "ok"
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorDetail:
-    """What is wrong, why, and what to do; `field` is what to change in the request, as far as one thing is."""
+    """What is wrong, why, and what to do; `field` is the field to change in the request, if it is one."""
 
     message: str
     kind: str

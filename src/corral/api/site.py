@@ -1,4 +1,4 @@
-"""Routes about the devices and the server itself."""
+"""Routes about devices, usage and the server itself."""
 
 from typing import Any
 
@@ -21,13 +21,13 @@ graph_router = APIRouter(route_class=ContextRoute)
 
 @router.get("/devices", responses=gives(shapes.DeviceList))
 async def devices(request: Request, context: Context) -> Response:
-    """List the devices with their last samples and who has them."""
+    """List the devices with their last samples and the jobs on them."""
     return await answer(lambda: {"devices": context.service.queries.devices()})
 
 
 @router.post("/devices/{device:path}/cordon", openapi_extra=takes(shapes.Cordon), responses=gives(shapes.DeviceList))
 async def cordon(request: Request, context: Context, device: str) -> Response:
-    """Set a device apart: nothing more starts on it."""
+    """Keep new jobs from starting on a device."""
     reason = (await read_body(request, shapes.Cordon)).reason
     rows = await to_thread.run_sync(context.service.cordon, device, reason, context.caller)
     return json_response({"devices": rows})
@@ -35,14 +35,14 @@ async def cordon(request: Request, context: Context, device: str) -> Response:
 
 @router.post("/devices/{device:path}/uncordon", responses=gives(shapes.DeviceList))
 async def uncordon(request: Request, context: Context, device: str) -> Response:
-    """Give a device back."""
+    """Let jobs start on a device again."""
     rows = await to_thread.run_sync(context.service.uncordon, device, context.caller)
     return json_response({"devices": rows})
 
 
 @router.post("/devices/{device:path}/slices", openapi_extra=takes(shapes.Cut), responses=gives(SlicePlan))
 async def cut(request: Request, context: Context, device: str) -> Response:
-    """Show how more MIG slices would be cut from a device, or cut them."""
+    """Create MIG slices on a device, or show how."""
     wanted = await read_body(request, shapes.Cut)
     slicing = context.service.slicing
     return await answer(slicing.cut, device, wanted.profile, wanted.count, context.caller, apply=wanted.apply)
@@ -50,20 +50,20 @@ async def cut(request: Request, context: Context, device: str) -> Response:
 
 @router.post("/devices/{device:path}/slices/give-up", openapi_extra=takes(shapes.GiveUp), responses=gives(SlicePlan))
 async def give_up(request: Request, context: Context, device: str) -> Response:
-    """Show how the MIG slices of a device would be given up, or give them up."""
+    """Delete all MIG slices of a device, or show how."""
     wanted = await read_body(request, shapes.GiveUp)
     return await answer(context.service.slicing.give_up, device, context.caller, apply=wanted.apply)
 
 
 @router.get("/alloc-map", responses=gives(shapes.AllocMap))
 async def alloc_map(request: Request, context: Context) -> Response:
-    """Tell how much of each device is handed out, and to which jobs."""
+    """Tell how much of each device is allocated, and to which jobs."""
     return await answer(lambda: {"devices": context.service.holdings.rows()})
 
 
 @router.get("/usage", openapi_extra=takes_query(shapes.UsageQuery), responses=gives(Usage))
 async def usage(request: Request, context: Context) -> Response:
-    """Tell how many GPU-hours were held in a period, by whom, and what stood behind them."""
+    """Tell how many GPU-hours were used in a period, by whom, and how well shares were enforced."""
     wanted = read_query(request, shapes.UsageQuery)
     return await answer(context.service.accounts.usage, wanted.by, since=wanted.since, until=wanted.until)
 
@@ -71,7 +71,7 @@ async def usage(request: Request, context: Context) -> Response:
 @graph_router.post("/graphql", include_in_schema=False)
 @read_only
 async def graphql(request: Request, context: Context) -> Response:
-    """Answer a GraphQL query about the allocation map. One that cannot be meant is told so as GraphQL tells it."""
+    """Answer a GraphQL query about the allocation map. An invalid one gets an answer with GraphQL's `errors`."""
     try:
         query = await read_body(request, shapes.GraphQuery)
     except TooLarge:
@@ -81,7 +81,7 @@ async def graphql(request: Request, context: Context) -> Response:
         return json_response({"data": None, "errors": [error]})
 
     def execute() -> Any:
-        # What GraphQL needs takes a third of a second and 25 MiB to load, and few ever context.
+        # The GraphQL library takes a third of a second and 25 MiB to load, and few servers need it.
         from corral.api import graphql
 
         return graphql.execute(query.query, query.variables, query.operationName, context.service, context.caller)
@@ -91,5 +91,5 @@ async def graphql(request: Request, context: Context) -> Response:
 
 @router.get("/server", responses=gives(ServerInfo))
 async def server(request: Request, context: Context) -> Response:
-    """Tell what this server is and on what it runs."""
+    """Describe this server and its machine."""
     return await answer(context.service.queries.server)

@@ -1,4 +1,4 @@
-"""Handing submissions to the service without letting one of them hold up the loop."""
+"""Passes submissions to the service without blocking the event loop."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ from corral.model.submission import Submission
 
 _THREADS = 16
 _THREADS_OF_A_USER = 4
-"""Whose files hang leaves enough threads to everybody else."""
+"""A user whose files hang (NFS) leaves enough threads for everybody else."""
 
 
 class Submitter:
-    """Submits on the loop where that is quick, else on threads of its own.
+    """Submits on the event loop if that is quick, else on threads of its own.
 
-    What a submission names is looked at, and a file server, or a user who means it, may let that wait until it is given
-    up. What was seen a moment ago is taken to hold; anything else is looked at on a thread.
+    The files that a submission names are inspected, and a slow file server or a malicious user may delay that until it
+    times out. So files are inspected on a thread, unless they were inspected a moment ago.
     """
 
     def __init__(self, service: Service) -> None:
@@ -28,7 +28,7 @@ class Submitter:
         self._threads_of: dict[str, CapacityLimiter] = {}
 
     async def submit(self, submissions: Sequence[Submission], caller: Caller) -> tuple[str, ...]:
-        """The ids of all, once they are on disk. Raises as `Service.submit` does, and then none is accepted."""
+        """The ids of all jobs, once they are on disk. Raises as `Service.submit` does; then none was accepted."""
         if len(submissions) > 1:
             async with self._limit_of(caller):
                 return await to_thread.run_sync(self._service.submit, submissions, caller, limiter=self._threads)
@@ -38,7 +38,7 @@ class Submitter:
         return await asyncio.wrap_future(self._service.submit_inspected(submissions, caller, findings))
 
     async def inspect(self, submissions: Sequence[Submission], caller: Caller) -> tuple[FileFindings, ...]:
-        """What the caller may see of the files of each submission."""
+        """What the files of each submission tell, as far as the caller may read them."""
         async with self._limit_of(caller):
             return await to_thread.run_sync(
                 self._service.file_findings.inspect, submissions, caller, limiter=self._threads

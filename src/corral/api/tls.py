@@ -1,4 +1,4 @@
-"""TLS for the TCP socket: the server's certificate, and connections whose handshakes nobody else waits for."""
+"""TLS for the TCP socket: the certificate, and handshakes that do not block other connections."""
 
 import asyncio
 import contextlib
@@ -14,10 +14,10 @@ from corral.model.errors import Refused
 
 HANDSHAKE_TIMEOUT_S = 10.0
 FAREWELL_TIMEOUT_S = 0.5
-"""A client that does not read would keep its connection, and a stop, waiting for its part of the closing."""
+"""How long to wait for a client to close its side; one that does not would delay a stop of the server."""
 
 MOST_HANDSHAKES = 256
-"""Handshakes at once; one more ends the oldest, for those that mean it take milliseconds."""
+"""The most handshakes at once. One more ends the oldest: honest ones take milliseconds."""
 
 _ACCEPT_AGAIN_S = 0.1
 
@@ -35,11 +35,11 @@ class Certificate:
         self.context = _context(certificate, key)
 
     def renew(self) -> None:
-        """Read the files again, for connections to come; where they cannot be used, those before go on, logged."""
+        """Read the files again, for new connections. If they cannot be used, log why and keep the previous ones."""
         try:
             self.context = _context(*self._paths)
         except Refused as error:
-            log.error("the certificate was not read again, the one before holds: %s", error)
+            log.error("the certificate was not reloaded; the previous one stays in use: %s", error)
 
 
 class TlsAcceptor:
@@ -70,7 +70,7 @@ class TlsAcceptor:
             try:
                 connection, _ = await loop.sock_accept(self._listener)
             except OSError as error:
-                log.warning("a connection could not be accepted: %s", error.strerror)
+                log.warning("cannot accept a connection: %s", error.strerror)
                 await asyncio.sleep(_ACCEPT_AGAIN_S)
                 continue
             if len(self._handshakes) >= MOST_HANDSHAKES:
@@ -107,7 +107,9 @@ def _context(certificate: Path, key: Path) -> ssl.SSLContext:
     mode, by_root = _check_file(key, "--tls-key")
     # As PostgreSQL has it: a group that root has chosen may hold keys.
     if mode & (0o007 if by_root else 0o077):
-        raise Refused(f"others may read the key {key} (mode {mode:o}); chmod 600 {key}", field="--tls-key")
+        raise Refused(
+            f"--tls-key: other users may read {key} (mode {mode:o}); forbid it: chmod 600 {key}", field="--tls-key"
+        )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
@@ -116,7 +118,7 @@ def _context(certificate: Path, key: Path) -> ssl.SSLContext:
         raise Refused(f"{_unusable(certificate, key, error)}", field="--tls-cert") from None
     except OSError as error:
         # They were there a moment ago, and are being replaced.
-        raise Refused(f"{certificate} and {key} cannot be read: {error.strerror}", field="--tls-cert") from None
+        raise Refused(f"cannot read {certificate} and {key}: {error.strerror}", field="--tls-cert") from None
     return context
 
 
@@ -125,20 +127,20 @@ def _check_file(path: Path, option: str) -> tuple[int, bool]:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            raise Refused(f"{option}: {path} is no file", field=option)
+            raise Refused(f"{option}: {path} is not a file", field=option)
         path.open("rb").close()
     except OSError as error:
-        raise Refused(f"{option}: {path} cannot be read: {error.strerror}", field=option) from None
+        raise Refused(f"{option}: cannot read {path}: {error.strerror}", field=option) from None
     return stat.S_IMODE(status.st_mode), status.st_uid == 0
 
 
 def _no_password() -> str:
-    raise ValueError("the key is encrypted, and a server has nobody to ask for the passphrase")
+    raise ValueError("the key is encrypted, and the server cannot ask for a passphrase")
 
 
 def _unusable(certificate: Path, key: Path, error: Exception) -> str:
     if isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH":
-        return f"the key {key} does not belong to the certificate {certificate}; give the two that were made together"
+        return f"the key {key} does not belong to the certificate {certificate}; give a matching pair"
     if isinstance(error, ssl.SSLError):
-        return f"{certificate} and {key} are no certificate and key in PEM form ({error.reason or error})"
-    return f"{key}: {error}; give one without: openssl pkey -in {key} -out KEY"
+        return f"{certificate} and {key} are not a certificate and key in PEM format ({error.reason or error})"
+    return f"{key}: {error}; remove the passphrase: openssl pkey -in {key} -out KEY"

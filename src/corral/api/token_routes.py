@@ -1,4 +1,4 @@
-"""Routes about tokens: make, list, revoke."""
+"""Routes about tokens: create, list, revoke."""
 
 from anyio import to_thread
 from fastapi import APIRouter
@@ -16,7 +16,7 @@ router = APIRouter(tags=["tokens"], route_class=ContextRoute)
 
 @router.post("/tokens", status_code=201, openapi_extra=takes(shapes.NewToken), responses=gives(MadeToken, status=201))
 async def make(request: Request, context: Context) -> Response:
-    """Make a token; its secret is told this once."""
+    """Create a token. Its secret is sent only in this answer."""
     wanted = await read_body(request, shapes.NewToken)
     response = await answer(
         context.token_issuer.make, wanted.user, wanted.scope, wanted.expires_in_s, context.caller, status=201
@@ -27,12 +27,12 @@ async def make(request: Request, context: Context) -> Response:
 
 @router.get("/tokens", openapi_extra=takes_query(shapes.TokensQuery), responses=gives(shapes.TokenList))
 async def tokens(request: Request, context: Context) -> Response:
-    """List tokens without their secrets: the asker's own, an administrator's view of everybody's."""
+    """List tokens without their secrets: the caller's own, for administrators everybody's."""
     wanted = read_query(request, shapes.TokensQuery)
     return await answer(lambda: {"tokens": context.token_issuer.listed(context.caller, all=wanted.all)})
 
 
 @router.post("/tokens/{token_id}/revoke", responses=gives(shapes.TokenIds))
 async def revoke(request: Request, context: Context, token_id: str) -> Response:
-    """End a token, and those that were made with it, at once."""
+    """Revoke a token and all tokens created with it, at once."""
     return json_response({"ids": await to_thread.run_sync(context.token_issuer.revoke, token_id, context.caller)})

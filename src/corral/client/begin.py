@@ -1,4 +1,4 @@
-"""When a job may begin, from the words that sbatch(1) has for it, on the clock and calendar of this machine."""
+"""Reads when a job may begin, in the formats of sbatch(1), by the clock and calendar of this machine."""
 
 import re
 from datetime import UTC, date, datetime, time, timedelta
@@ -22,7 +22,7 @@ _DATES = (
 
 
 def parse_begin(given: str | float | None, now: float, *, field: str = "begin") -> float | None:
-    """Unix seconds of a moment: "16:00", "4:00pm", "now+2hours", "tomorrow", "noon", "2026-12-01T08:00".
+    """Unix seconds of a time: "16:00", "4:00pm", "now+2hours", "tomorrow", "noon", "2026-12-01T08:00".
 
     A time of day that is past means tomorrow's; a date alone is its midnight; a number is Unix seconds already.
     Raises Refused for anything else.
@@ -31,7 +31,7 @@ def parse_begin(given: str | float | None, now: float, *, field: str = "begin") 
         return None
     if not isinstance(given, str):
         if not isfinite(given):
-            raise Refused(f"{field}: {given} is no moment", field=field)
+            raise Refused(f"{field}: {given} is not a time; give Unix seconds", field=field)
         return float(given)
     text = given.strip().lower()
     from_now = _FROM_NOW.fullmatch(text)
@@ -42,7 +42,7 @@ def parse_begin(given: str | float | None, now: float, *, field: str = "begin") 
         return _moment(text, here.replace(tzinfo=None)).timestamp()
     except (ValueError, OverflowError) as error:
         raise Refused(
-            f"{field}: {given!r} is no moment; write such as 16:00, now+2hours, tomorrow or 2026-12-01T08:00",
+            f"{field}: {given!r} is not a time; write one such as 16:00, now+2hours, tomorrow or 2026-12-01T08:00",
             field=field,
         ) from error
 

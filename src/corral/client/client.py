@@ -1,4 +1,4 @@
-"""The client itself: submit and wait; `jobs` and `devices` to look at what there is and to act on it."""
+"""The Python client: `Client` submits and waits; `jobs`, `devices` and `tokens` list and change things."""
 
 import os
 import time
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
     from corral.model.submission import Submission
 
 POLL_S = 20.0
-"""How long one question of `wait` may stay open."""
+"""How long one request of `wait` may stay open."""
 
 WAITED_FOR_AT_ONCE = 1000
-"""A server is asked about so many jobs at once."""
+"""The most jobs that one request asks about."""
 
 RESTART_GRACE_S = 60.0
-"""How long a server that was there may be away before waiting for it is given up."""
+"""How long `wait` tolerates that a server is away, before it gives up."""
 
 _RECONNECT_S = 0.2
 
 
 class WaitTimedOut(CorralError, TimeoutError):
-    """The jobs have not all ended in the time given; `jobs` holds them as they were then."""
+    """Not all jobs ended in time. `jobs` has their last rows."""
 
     def __init__(self, message: str, jobs: tuple[JobRow, ...]) -> None:
         super().__init__(message)
@@ -77,18 +77,18 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Drop the connection; the next call makes a new one."""
+        """Close the connection. The next call opens a new one."""
         self._transport.close()
 
     def submit(self, work: "Sequence[str] | Submission", **options: "Unpack[RequestOptions]") -> "JobHandle":
-        """Queue a command (a list of words), or a submission made before; `options` as `RequestOptions` says.
+        """Queue a command (a list of arguments) with `RequestOptions`, or a finished submission.
 
         When it returns, the job is on disk and will run. An array is one handle, with its parent's id.
         """
         return self._submitted(self._transport.post("/jobs", _plain(work, options)))
 
     def submit_many(self, submissions: "Iterable[Submission]") -> tuple["JobHandle", ...]:
-        """Queue many at once, all or none, far faster than one by one; `request.submission` makes them.
+        """Queue many jobs at once, all or none; much faster than one by one. `request.submission` makes them.
 
         A server takes 10,000 and 32 MiB at once, and refuses more, saying by how much; what is more is sent in parts.
         """
@@ -96,11 +96,11 @@ class Client:
         return tuple(JobHandle(self, job_id) for job_id in answer["ids"])
 
     def dry_run(self, work: "Sequence[str] | Submission", **options: "Unpack[RequestOptions]") -> DryRun:
-        """What would become of that submission if it were made now."""
+        """Whether and where that submission would start now. Submits nothing."""
         return told(DryRun, self._transport.post("/jobs/dry-run", _plain(work, options), repeatable=True))
 
     def reserve(self, owner_pid: int | None = None, **options: "Unpack[RequestOptions]") -> "JobHandle":
-        """Queue for GPUs to hold without running anything on them; `time` says how long.
+        """Queue a reservation: GPUs without a command, for `time`.
 
         They are given back when the process `owner_pid` is gone (None: never), on cancel, or when the time is up.
         """
@@ -110,7 +110,7 @@ class Client:
         return self.submit(submission((), options, kind=JobKind.RESERVE, owner_pid=owner_pid))
 
     def adopt(self, pid: int, *, name: str | None = None, priority: int | None = None) -> "JobHandle":
-        """Make a job of a process that runs already: the devices it uses become its allocation."""
+        """Make a running process a job: the devices it uses become its allocation."""
         given = {"pid": pid, "name": name, "priority": priority}
         body = {key: value for key, value in given.items() if value is not None}
         return self._submitted(self._transport.post("/jobs/adopt", body))
@@ -135,23 +135,23 @@ class Client:
         return tuple(rows)
 
     def alloc_map(self) -> tuple[MappedDevice, ...]:
-        """How much of each device is handed out and to which jobs, free devices included."""
+        """How much of each device is allocated and to which jobs, free devices included."""
         return tuple(told(MappedDevice, row) for row in self._transport.get("/alloc-map")["devices"])
 
     def usage(self, by: str = "user", *, since: float | None = None, until: float | None = None) -> Usage:
-        """GPU-hours held between two moments (Unix seconds; a week until now), by user, project or queue."""
+        """GPU-hours used between two times (Unix seconds; by default the last week), by user, project or queue."""
         period = {name: None if at is None else int(at) for name, at in (("since", since), ("until", until))}
         return told(Usage, self._transport.get("/usage", by=by, **period))
 
     def server(self) -> ServerInfo:
-        """The server about itself."""
+        """What the server says of itself."""
         return told(ServerInfo, self._transport.get("/server"))
 
     def _submitted(self, answer: dict[str, Any]) -> "JobHandle":
         return JobHandle(self, answer["id"], answer.get("array_size"), tuple(answer.get("notes", ())))
 
     def _wait_for(self, ids: list[str], deadline: float | None) -> tuple[list[JobRow], bool]:
-        """The jobs, and whether all have ended; if not, `deadline` (of the monotonic clock) has passed."""
+        """The jobs, and whether all have ended. If not, `deadline` (monotonic clock) has passed."""
         seen = False
         while True:
             left_s = POLL_S if deadline is None else max(0.0, deadline - time.monotonic())
@@ -177,7 +177,7 @@ class Client:
 
 
 class Jobs:
-    """Look at jobs and act on them. Ids are strings; where jobs change, an array's id stands for all its elements."""
+    """Lists and changes jobs. Ids are strings; for changes, an array's id stands for all its elements."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -207,7 +207,7 @@ class Jobs:
         return told(JobRow, self._transport.get(_job(job_id)))
 
     def why(self, job_id: str) -> Explanation:
-        """Why it waits, its place, and what would start it now; after the end, how the wait was spent."""
+        """Why it waits, its place in the queue, and what would start it now; later, how long it waited for what."""
         return told(Explanation, self._transport.get(_job(job_id, "why")))
 
     def logs(self, job_id: str, *, follow: bool = False, offset: int = 0) -> Iterator[bytes]:
@@ -218,7 +218,7 @@ class Jobs:
         return self._transport.stream(_job(job_id, "logs"), follow=follow, offset=offset)
 
     def cancel(self, job_id: str) -> tuple[str, ...]:
-        """End it, or take it from the queue. Returns the ids that are concerned, as the next three do."""
+        """Stop it, or remove it from the queue. Returns the ids of the changed jobs, as the next three do."""
         return self._act(job_id, "cancel")
 
     def hold(self, job_id: str) -> tuple[str, ...]:
@@ -226,11 +226,11 @@ class Jobs:
         return self._act(job_id, "hold")
 
     def release(self, job_id: str) -> tuple[str, ...]:
-        """Let a held job start when its turn comes, or give back what a reservation holds, which ends it well."""
+        """Let a job on hold start again; or end a reservation, which counts as a success."""
         return self._act(job_id, "release")
 
     def requeue(self, job_id: str) -> tuple[str, ...]:
-        """End it and queue it again, or queue one again that has failed or was lost."""
+        """Stop a running job and queue it again, or queue a failed or lost one again."""
         return self._act(job_id, "requeue")
 
     def _act(self, job_id: str, verb: str) -> tuple[str, ...]:
@@ -238,7 +238,7 @@ class Jobs:
 
 
 class Devices:
-    """Look at devices and set them apart. A device is named by its UUID, or by its index for short."""
+    """Lists and cordons devices. A device is named by its UUID or its index."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -247,24 +247,24 @@ class Devices:
         return _devices(self._transport.get("/devices"))
 
     def cordon(self, device: str | int, reason: str = "") -> tuple[DeviceRow, ...]:
-        """Start nothing more on it; what runs there goes on. Returns the devices concerned, as `uncordon` does."""
+        """Keep new jobs from starting on it; running jobs go on. Returns the changed devices, as `uncordon` does."""
         return _devices(self._transport.post(_device(device, "cordon"), {"reason": reason}))
 
     def uncordon(self, device: str | int) -> tuple[DeviceRow, ...]:
         return _devices(self._transport.post(_device(device, "uncordon")))
 
     def cut(self, device: str | int, profile: str, count: int = 1, *, apply: bool = False) -> SlicePlan:
-        """How `count` more MIG slices would be cut from it; with `apply`, they are."""
+        """How `count` MIG slices would be created on it; with `apply`, creates them."""
         body = {"profile": profile, "count": count, "apply": apply}
         return told(SlicePlan, self._transport.post(_device(device, "slices"), body))
 
     def give_up(self, device: str | int, *, apply: bool = False) -> SlicePlan:
-        """How its MIG slices would be given up; with `apply`, they are. No job may have one."""
+        """How its MIG slices would be deleted; with `apply`, deletes them. No job may use one."""
         return told(SlicePlan, self._transport.post(_device(device, "slices", "give-up"), {"apply": apply}))
 
 
 class Tokens:
-    """Make, list and revoke tokens, with which the server is used over TCP."""
+    """Creates, lists and revokes tokens for access over TCP."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -276,22 +276,22 @@ class Tokens:
         scope: TokenScope = TokenScope.SUBMIT,
         expires_in_s: float | None = 30 * 86400.0,
     ) -> MadeToken:
-        """A token for a user (the asking one), good for so long (None: until it is revoked), with its secret."""
+        """A new token with its secret, for a user (default: the caller), valid for so long (None: until revoked)."""
         body = {"user": user, "scope": scope.value, "expires_in_s": expires_in_s}
         return told(MadeToken, self._transport.post("/tokens", body))
 
     def list(self, *, all: bool = False) -> tuple[TokenRow, ...]:
-        """Tokens that are good for something, with `all` also the last that are over: one's own, or everybody's."""
+        """Valid tokens, with `all` also recent invalid ones: one's own; for administrators, everybody's."""
         return tuple(told(TokenRow, row) for row in self._transport.get("/tokens", all=all)["tokens"])
 
     def revoke(self, token_id: str) -> tuple[str, ...]:
-        """End a token at once, and those that were made with it. Returns their ids."""
+        """Revoke a token and all tokens created with it, at once. Returns their ids."""
         path = "/".join(["/tokens", quote(token_id, safe=""), "revoke"])
         return tuple(self._transport.post(path, repeatable=True)["ids"])
 
 
 class JobHandle:
-    """A job that was submitted: its `id`, and short ways to the client's answers about it.
+    """A submitted job: its `id`, and short forms of the client's methods for it.
 
     Attributes:
         array_size: number of elements if it is an array, else None.
@@ -335,7 +335,7 @@ def _id(job: "str | JobHandle") -> str:
 
 
 def _job(job_id: str, *verb: str) -> str:
-    """Raises NotFound for what would not stay one word of the path."""
+    """Raises NotFound for an id that would not stay one part of the path."""
     if not job_id or "/" in job_id:
         raise NotFound(f"there is no job {job_id!r}; `corral ps --all` lists those there are", field="id")
     return "/".join(["/jobs", quote(job_id, safe=""), *verb])

@@ -1,4 +1,4 @@
-"""From the words of a caller ("20G", "2h", "0-9%2") to a `Submission`; the commands and the library share them."""
+"""Turns options as users write them ("20G", "2h", "0-9%2") into a `Submission`, for commands and library alike."""
 
 import os
 import re
@@ -19,74 +19,76 @@ from corral.model.submission import ArraySpec, Submission
 from corral.model.units import WHOLE, count_of, is_whole, parse_duration_s, parse_memory_mib
 
 MAX_ARRAY_SIZE = 10_000
+"""The most elements of an array."""
+
 CHECKPOINT_GRACE_S = 60.0
-"""More elements than this in one array are refused."""
 
 SENT_LIMITS = ("AS", "CORE", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "STACK")
-"""Soft limits of the caller that its jobs get, as far as they are not unlimited."""
+"""The caller's soft limits that its jobs get, if they are not unlimited."""
 
 _FLAGS = {
     "--gpu-mem": "gpu_mem", "--gpu-cores": "gpu_cores", "--gpus": "gpus", "--mig": "mig", "--share": "share",
 }  # fmt: skip
-"""How `corral.model.ask` calls the options it reads."""
+"""The flags in messages of `corral.model.ask`, and the options they stand for."""
 
 N = TypeVar("N", int, float)
 
 _OWN = frozenset({"CORRAL_URL", "CORRAL_TOKEN", "CORRAL_CA_FILE", "CORRAL_INSECURE"})
-"""How this process reaches the server: nothing for its jobs, which find the server's socket, and partly secret."""
+"""How this process reaches the server. Jobs do not get these: they find the socket, and one of these is secret."""
 
 _ELEMENTS = re.compile(rf"({WHOLE})(?:-({WHOLE})(?::({WHOLE}))?)?")
 _COMPUTE = re.compile(rf"({WHOLE})\.({WHOLE})")
 
 
 class RequestOptions(TypedDict, total=False):
-    """What may be said of a job beside its command; each is the flag of `corral run` or `submit` of that name.
+    """The options of a job besides its command. Each is a flag of `corral run` or `submit` of the same name.
 
     Keys:
-        gpus: GPUs, 1 unless said otherwise; 0 is a CPU job, 0.5 half of one, 1.2 of one or of several together.
-        gpu_mem: memory granted on each GPU: "20G"; alone, it says the share too.
+        gpus: number of GPUs, 1 by default; 0 for none, 0.5 for half of one, 1.2 spread over several if need be.
+        gpu_mem: memory to grant on each GPU: "20G"; without `gpus` it also decides the share.
         gpu_cores: percent of each GPU's compute.
         mig: a MIG slice of this profile instead of a GPU: "1g.10gb"; `gpus` counts slices then.
         share: how the GPU must be shared: mps, mig, timeslice or exclusive.
-        resource: the same in a neighbour's words, amounts by name: {"cuda.shares": "0.5"}; `cpu` and
-            `mem` are of the host.
-        force: submit although preflight says that it cannot run; the ledger keeps who insisted.
-        min_memory: the least memory a GPU must have in all, with a unit: "20G" (G is GiB).
-        gpu_model: models that will do, as a list or with commas: "A100,H100".
-        min_compute: the least compute capability: "8.0".
-        min_driver, min_cuda: the least driver and CUDA version of the node: "550.54", "12.1".
-        label: labels that the node must carry, values by key: {"cuda-major-version": "12"}.
-        prefer: the same of labels that it had better carry: of nodes that fit, those with most of them come first.
+        resource: the same with another system's resource names: {"cuda.shares": "0.5"}; `cpu` and `mem` are
+            those of the host.
+        force: submit even if preflight finds that it cannot run.
+        min_memory: only GPUs with at least this much memory in total: "20G" (G is GiB).
+        gpu_model: only these GPU models, as a list or with commas: "A100,H100".
+        min_compute: minimum compute capability: "8.0".
+        min_driver, min_cuda: minimum driver and CUDA version of the node: "550.54", "12.1".
+        label: labels that the node must have: {"cuda-major-version": "12"}.
+        prefer: labels that the node should have if possible; nodes with more of them come first.
         node: the name of the node to run on.
         avoid: names of jobs that must not run on the same node.
-        gang: members that start together or not at all, each with `gpus` whole GPUs. The command runs once on each,
-            also where several are on one node, and finds its place in RANK, LOCAL_RANK and WORLD_SIZE.
-        exclusive: every GPU of the machine (of each member's, in a gang), in place of `gpus`.
-        one_node, spread: all of the gang on one node, or each member on a node of its own.
-        checkpoint_signal: sent so long before the job is stopped to make room for others, or at its time limit if that
-            is longer: "USR1@60s".
-        speed: how fast it runs on each model, 1 where nothing is said, 0 is cannot: {"v100": 1, "k80": 0.2}, or
+        gang: members that start together or not at all, each with `gpus` whole GPUs. The command runs once for each
+            member, also if several are on one node; RANK, LOCAL_RANK and WORLD_SIZE tell them apart.
+        exclusive: all GPUs of one node (in a gang, of one node per member), in place of `gpus`.
+        one_node, spread: all members of the gang on one node, or each on a different node.
+        checkpoint_signal: signal to send so long before the job is stopped, for another job or at its time limit:
+            "USR1@60s".
+        speed: relative speed on each GPU model, 1 by default, 0 if it cannot run there: {"v100": 1, "k80": 0.2} or
             "v100=1,k80=0.2".
         device: UUIDs of exactly the GPUs to use.
-        accept_in_use: a GPU that others use will do while so much of its memory is free: "20G".
-        cpus: cores of the host, in whole or part.
-        host_memory: memory of the host: "16G".
-        disk: disk of the host, which is counted, and which nobody is held to: "100G".
-        name, priority: a lower number runs first; None takes the site's default, and users have a range.
-        nice: in place of it, as sbatch(1) has it: 100 is one step behind the site's default.
-        time: the job is ended after so long: "2h", or seconds as a number.
-        retries: further attempts after a failure; None takes the site's default.
-        queue, project: where it waits and whose share it uses, "default" unless said otherwise.
-        after: ids of jobs that must succeed first; otherwise "any:17" (has ended), "notok:17", "start:17", "corr:17",
-            "singleton", and alternatives as "17?any:18".
-        begin: not before this moment: "16:00", "now+2hours", "tomorrow", "2026-12-01T08:00", or Unix seconds.
-        output, error: files for standard output and error in place of the log, seen from the working directory:
-            "train-%j.out" (%j id, %x name, %A array, %a element, %u user); error goes with output by itself.
-        open_mode: "append" to them or "truncate" them at each start; the first start truncates unless said otherwise.
-        env: variables beside, or instead of, those of this process; None takes one away.
-        workdir: where it runs, this process's directory unless said otherwise.
+        accept_in_use: also accept a GPU that processes outside Corral use, if this much memory is free: "20G".
+        cpus: CPU cores, also fractions.
+        host_memory: host memory (RAM): "16G".
+        disk: disk space of the host: "100G". It is counted, but not enforced.
+        name: the job's name.
+        priority: lower numbers run first; None is the site's default.
+        nice: as for sbatch(1), in place of priority: 100 is one priority step behind the default.
+        time: time limit: "2h", or seconds as a number.
+        retries: how often to retry after a failure; None is the site's default.
+        queue, project: the queue to wait in and the project that the usage counts for, both "default" by default.
+        after: ids of jobs that must succeed first. Other conditions: "any:17" (ended), "notok:17" (failed), "start:17"
+            (started), "corr:17" (same array element), "singleton"; alternatives: "17?any:18".
+        begin: earliest start: "16:00", "now+2hours", "tomorrow", "2026-12-01T08:00", or Unix seconds.
+        output, error: files for standard output and error instead of the log, relative to the working directory:
+            "train-%j.out" (%j id, %x name, %A array, %a element, %u user). Without `error`, both go to `output`.
+        open_mode: "append" to these files or "truncate" them at each start; by default only the first start truncates.
+        env: variables to set besides those of this process; None removes one.
+        workdir: working directory; by default that of this process.
         array: indices and how many may run at once: "0-9%2", "0,3,5-7", "0-10:2".
-        hold: wait until released.
+        hold: keep it waiting until released.
     """
 
     gpus: int | float | str | None
@@ -145,14 +147,20 @@ def submission(
 ) -> Submission:
     """The submission of `command` and `options`, with this process's environment, directory, umask and limits.
 
-    `script` says that the command runs one: of a gang at rank 0 alone. Any other command runs on every member.
-    `spell` turns the name of an option into what its user wrote, for errors ("min_memory" -> "--min-memory").
-    Raises Refused for values that make no sense; whether the site has such devices is the server's to say.
+    <<<<<<< HEAD
+        `script` says that the command runs one: of a gang at rank 0 alone. Any other command runs on every member.
+        `spell` turns the name of an option into what its user wrote, for errors ("min_memory" -> "--min-memory").
+        Raises Refused for values that make no sense; whether the site has such devices is the server's to say.
+    =======
+        `spell` turns the name of an option into what the user wrote, for errors ("min_memory" -> "--min-memory").
+        Raises Refused for invalid values. Whether the site has such devices is checked by the server.
+    >>>>>>> f51e321 (Errors, notes and docstrings of the API, the client, submissions and settings in plain words)
     """
     _reject_unknown(options)
     if isinstance(command, str):
         raise Refused(
-            f"command: {command!r} is one string; give a list of words, or ['sh', '-c', {command!r}]", field="command"
+            f"command: {command!r} is one string; give a list of arguments, or ['sh', '-c', {command!r}]",
+            field="command",
         )
     words = tuple(_text(word, "command") for word in command)
     if kind is JobKind.RUN and not (words and words[0]):
@@ -201,7 +209,7 @@ def parse_checkpoint_signal(given: str | None, *, field: str = "checkpoint_signa
     name, _, grace = given.partition("@")
     name = name.strip().upper().removeprefix("SIG")
     if not name:
-        raise Refused(f"{field}: {given!r} names no signal; write it like USR1@60s", field=field)
+        raise Refused(f"{field}: {given!r} has no signal name; write one such as USR1@60s", field=field)
     return name, parse_duration_s(grace, field=field) if grace else CHECKPOINT_GRACE_S
 
 
@@ -236,17 +244,19 @@ def device_request(options: RequestOptions, spell: Callable[[str], str] = str) -
     for other, twice in (("cpus", cpu_milli and cpus), ("host_memory", host_memory_mib and host_memory)):
         if twice:
             raise Refused(
-                f"{spell('resource')} and {spell(other)} both say how much of the host; leave one of them out",
+                f"{spell('resource')} and {spell(other)} both request CPUs or memory of the host; remove one of them",
                 field=spell(other),
             )
     return replace(asked, cpu_milli=cpu_milli, host_memory_mib=host_memory_mib).request(conditions)
 
 
 def _asked(options: RequestOptions, spell: Callable[[str], str]) -> Ask:
-    """What is asked of devices, a number of named ones being as many as are named."""
+    """What is asked of devices. If GPUs are named, their number is the default for `gpus`."""
     gpus, named = options.get("gpus"), len(options.get("device", ()))
     if isinstance(gpus, bool) or not isinstance(gpus, int | float | str | None):
-        raise Refused(f"{spell('gpus')}: {gpus!r} is no number of GPUs", field=spell("gpus"))
+        raise Refused(
+            f"{spell('gpus')}: {gpus!r} is not a number of GPUs; write one such as 2 or 0.5", field=spell("gpus")
+        )
     if gpus is None and named:
         gpus = named
     cores = options.get("gpu_cores")
@@ -261,18 +271,18 @@ def _asked(options: RequestOptions, spell: Callable[[str], str]) -> Ask:
     except Refused as refused:
         raise _respelled(refused, spell) from None
     if len(set(options.get("device", ()))) < named:
-        raise Refused(f"{spell('device')} names one GPU twice; leave one of them out", field=spell("device"))
+        raise Refused(f"{spell('device')} names the same GPU twice; remove one of them", field=spell("device"))
     if named and asked.devices not in (None, named):
         raise Refused(
             f"{spell('device')} names {count_of(named, 'GPU')} and {spell('gpus')} asks for {gpus}; "
-            f"leave {spell('gpus')} out, or make them agree",
+            f"remove {spell('gpus')}, or make them agree",
             field=spell("gpus"),
         )
     return asked
 
 
 def _respelled(refused: Refused, spell: Callable[[str], str]) -> Refused:
-    """The refusal of a flag, in the words of whoever gave it as an option."""
+    """The error about a flag, with the option's name as the user wrote it."""
     message, field = str(refused), refused.field
     for flag, option in _FLAGS.items():
         message = message.replace(flag, spell(option))
@@ -281,29 +291,29 @@ def _respelled(refused: Refused, spell: Callable[[str], str]) -> Refused:
 
 
 def _pattern(pattern: str | None, field: str) -> str | None:
-    """Where output goes, a pattern that means something. Raises Refused for another."""
+    """A valid pattern for an output file. Raises Refused for another."""
     if pattern is not None:
         check_pattern(pattern, field)
     return pattern
 
 
 def _exclusive(options: RequestOptions, spell: Callable[[str], str]) -> bool:
-    """Whether every GPU of a machine is wanted. Raises Refused beside what says how many."""
+    """Whether all GPUs of a node are wanted. Raises Refused if another option says which or how many."""
     if not options.get("exclusive"):
         return False
     for other in ("gpus", "gpu_mem", "gpu_cores", "mig", "device", "resource"):
         if options.get(other):
             raise Refused(
-                f"{spell('exclusive')} takes every GPU of the machine, whole; leave {spell(other)} out",
+                f"{spell('exclusive')} takes all GPUs of a node; remove {spell(other)}",
                 field=spell(other),
             )
     return True
 
 
 def _resources(options: RequestOptions, spell: Callable[[str], str]) -> dict[str, str]:
-    """Amounts by resource name for the server, where they say all that is asked of devices: none is asked for unnamed.
+    """Amounts by resource name for the server, which then reads from them all that is asked of devices.
 
-    Empty where flags say what GPUs, and the names only what of the host. Raises Refused where both say what GPUs.
+    Empty if flags ask for GPUs and the names only for host resources. Raises Refused if both ask for GPUs.
     """
     given = _texts(options)
     of_devices = [name for name in given if name not in HOST_RESOURCES]
@@ -312,7 +322,7 @@ def _resources(options: RequestOptions, spell: Callable[[str], str]) -> dict[str
             if not of_devices:
                 return {}
             raise Refused(
-                f"{spell('resource')} {of_devices[0]} and {spell(other)} both say what GPUs; leave one of them out",
+                f"{spell('resource')} {of_devices[0]} and {spell(other)} both request GPUs; remove one of them",
                 field=spell(other),
             )
     return given
@@ -323,13 +333,13 @@ def _texts(options: RequestOptions) -> dict[str, str]:
 
 
 def parse_array(text: str, *, field: str = "array") -> ArraySpec:
-    """Indices of an array in ascending order, without doubles: "0-9", "0,3,5-7", "0-10:2", each with "%N" at once.
+    """Indices of an array in ascending order, without duplicates: "0-9", "0,3,5-7", "0-10:2", each with "%N" at once.
 
     Raises Refused for other forms, and for more than `MAX_ARRAY_SIZE` elements.
     """
     body, percent, limit = text.strip().partition("%")
     if percent and not (is_whole(limit) and int(limit) > 0):
-        raise Refused(f"{field}: {limit!r:.60} after % is no number of elements; write such as 0-9%2", field=field)
+        raise Refused(f"{field}: {limit!r:.60} after % is not a number of jobs; write one such as 0-9%2", field=field)
     indices: set[int] = set()
     for part in body.split(","):
         indices.update(_span(part.strip(), field))
@@ -341,10 +351,10 @@ def parse_array(text: str, *, field: str = "array") -> ArraySpec:
 def _span(part: str, field: str) -> range:
     match = _ELEMENTS.fullmatch(part)
     if match is None:
-        raise Refused(f"{field}: {part!r} is no index or range; write such as 0-9, 0,3,5-7 or 0-10:2", field=field)
+        raise Refused(f"{field}: {part!r} is not an index or range; write 0-9, 0,3,5-7 or 0-10:2", field=field)
     first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
     if last < first or step < 1:
-        raise Refused(f"{field}: {part!r} holds no index; a range runs upwards in steps of 1 or more", field=field)
+        raise Refused(f"{field}: {part!r} is empty; a range goes up in steps of 1 or more", field=field)
     size = (last - first) // step + 1
     if size > MAX_ARRAY_SIZE:
         raise _too_many(size, field)
@@ -352,18 +362,20 @@ def _span(part: str, field: str) -> range:
 
 
 def _too_many(size: int, field: str) -> Refused:
-    return Refused(f"{field}: {size:,} elements; an array has at most {MAX_ARRAY_SIZE:,}", field=field)
+    return Refused(f"{field}: {size:,} elements are too many; an array has at most {MAX_ARRAY_SIZE:,}", field=field)
 
 
 def environment(overrides: Mapping[str, str | None], field: str = "env") -> dict[str, str]:
-    """This process's variables with `overrides`; the token of the server is no business of a job.
+    """This process's variables with `overrides`, without those that reach the server (the token is secret).
 
-    Variables that this process holds and that are not text (UTF-8) are left out: JSON cannot carry them.
+    Variables that are not UTF-8 text are left out, because JSON cannot carry them.
     """
     mine = {key: value for key, value in os.environ.items() if key not in _OWN and _is_text(key) and _is_text(value)}
     for key, value in overrides.items():
         if not key or "=" in key or "\0" in key:
-            raise Refused(f"{field}: {key!r} is no name of a variable", field=field)
+            raise Refused(
+                f"{field}: {key!r} is not a variable name; a name is not empty and contains no =", field=field
+            )
         if value is None:
             mine.pop(key, None)
         else:
@@ -381,7 +393,7 @@ def _reject_unknown(options: Mapping[str, Any]) -> None:
     known = RequestOptions.__annotations__
     for name in options:
         if name not in known:
-            raise Refused(f"{name} is no option of a job; {nearest(name, known)}", field=name)
+            raise Refused(f"{name} is not an option of a job; {nearest(name, known)}", field=name)
 
 
 def _models(models: str | Sequence[str] | None) -> tuple[str, ...]:
@@ -394,24 +406,26 @@ def _compute(text: str | None, field: str) -> tuple[int, int] | None:
         return None
     match = _COMPUTE.fullmatch(text.strip())
     if match is None:
-        raise Refused(f"{field}: {text!r} is no compute capability; write such as 8.0", field=field)
+        raise Refused(f"{field}: {text!r} is not a compute capability; write one such as 8.0", field=field)
     return int(match[1]), int(match[2])
 
 
 def _at_least(least: N, value: N, field: str) -> N:
     if not value < inf:
-        raise Refused(f"{field}: {value} is no number of anything; the least is {least}", field=field)
+        raise Refused(f"{field}: {value} is not a number; it must be at least {least}", field=field)
     if value < least:
-        raise Refused(f"{field}: {value} is too few; the least is {least}", field=field)
+        raise Refused(f"{field}: {value} is too small; it must be at least {least}", field=field)
     return value
 
 
 def _directory(workdir: str | os.PathLike[str] | None, field: str) -> str:
-    """The directory as an absolute path. Whether it exists shows where the job runs."""
+    """The directory as an absolute path. The server checks that it exists."""
     try:
         return _text(os.path.abspath(os.path.expanduser(workdir or ".")), field)
     except FileNotFoundError as error:
-        raise Refused(f"{field}: the directory you are in has been removed; go to another one", field=field) from error
+        raise Refused(
+            f"{field}: your current directory no longer exists; change to another one", field=field
+        ) from error
 
 
 def _umask() -> int:
@@ -430,7 +444,7 @@ def _is_text(value: str) -> bool:
 
 def _text(value: str, field: str) -> str:
     if not _is_text(value):
-        raise Refused(f"{field}: {value!r} is not text in UTF-8, and only such can be sent", field=field)
+        raise Refused(f"{field}: {value!r} is not valid UTF-8; rename it or leave it out", field=field)
     if "\0" in value:
-        raise Refused(f"{field}: {value!r} holds a zero byte, which no program can be given", field=field)
+        raise Refused(f"{field}: {value!r} contains a zero byte, which no program can receive", field=field)
     return value

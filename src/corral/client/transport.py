@@ -1,4 +1,4 @@
-"""HTTP to one Corral server, over its Unix socket or over TCP with a token, and its errors as Corral's own.
+"""HTTP to one Corral server, over its Unix socket or over TCP with a token. Turns error answers into exceptions.
 
 A token is a secret: it is in no message, and goes over plain HTTP only where no other machine can read it.
 """
@@ -29,19 +29,19 @@ _STALE = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)
 
 
 class NoServer(BackendFailed):
-    """No server answers at the address, or it went away before it had answered."""
+    """No server answers at the address, or it went away before it answered."""
 
 
 class ServerWentAway(NoServer):
-    """A server was there, and went away before it had answered."""
+    """A server accepted the connection, but went away before it answered."""
 
 
 class UntrustedServer(CorralError):
-    """What answers at the address has a certificate that is not trusted; it was told nothing."""
+    """The server's certificate is not trusted. Nothing was sent to it."""
 
 
 class ServerBusy(BackendFailed):
-    """The server has no room for the request now, and nothing of it was done; it may have some in `retry_after_s`."""
+    """The server is too busy and did nothing of the request. Try again in `retry_after_s`."""
 
     def __init__(self, message: str, retry_after_s: int) -> None:
         super().__init__(message)
@@ -90,14 +90,16 @@ def find_address(
 
 
 def _is_here(url: str) -> bool:
-    """Whether the address is this machine's: the home's token is for nobody else's server."""
+    """Whether the address is on this machine: the home's token must not be sent to other servers."""
     host = _parts(url)[1]
     return host == "localhost" or is_loopback(host)
 
 
 def _checked(token: str) -> str:
     if not token.isascii() or not token.isprintable() or " " in token:
-        raise Refused("CORRAL_TOKEN: there are characters in it that no token has; copy it again", field="CORRAL_TOKEN")
+        raise Refused(
+            "CORRAL_TOKEN: it contains characters that no token has; copy the token again", field="CORRAL_TOKEN"
+        )
     return token
 
 
@@ -132,7 +134,7 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 class Transport:
-    """Requests to one server over one connection that is kept; not for several threads at once."""
+    """Sends requests to one server over one kept connection. Not thread-safe."""
 
     def __init__(self, address: Address) -> None:
         self.address = address
@@ -145,7 +147,7 @@ class Transport:
             self._connection = None
 
     def get(self, path: str, **query: Any) -> Any:
-        """What the server says of `path`; queries that are None are left out."""
+        """GET `path`; queries that are None are left out."""
         return self._call("GET", _with_query(path, query), None, repeatable=True, timeout_s=ANSWER_TIMEOUT_S)
 
     def post(
@@ -219,10 +221,10 @@ class Transport:
         try:
             return json.loads(payload)
         except ValueError as error:
-            raise CorralError(f"what answers at {self.address} is no Corral server: it does not speak JSON") from error
+            raise CorralError(f"there is no Corral server at {self.address}: the answer is not JSON") from error
 
     def _kept_connection(self) -> http.client.HTTPConnection | None:
-        """The kept connection unless the server has closed it meanwhile, which shows as something to read."""
+        """The kept connection, unless the server has closed it (then it has something to read)."""
         connection = self._connection
         if connection is None or connection.sock is None:
             return None
@@ -237,7 +239,9 @@ class Transport:
         try:
             connection.connect()
         except PermissionError as error:
-            raise Forbidden(f"you may not use the socket {address}; ask its owner, or set CORRAL_HOME") from error
+            raise Forbidden(
+                f"you may not connect to {address}; ask its owner, or set CORRAL_HOME to another home"
+            ) from error
         except ssl.SSLError as error:
             raise _mistrust(address, error) from error
         except OSError as error:
@@ -281,7 +285,7 @@ class Transport:
 
 
 def _tcp(address: Address) -> http.client.HTTPConnection:
-    """A connection that is not open yet."""
+    """A connection that is not opened yet."""
     scheme, host, port = _parts(address.url or "")
     if scheme == "http":
         return http.client.HTTPConnection(host, port, timeout=CONNECT_TIMEOUT_S)
@@ -289,37 +293,37 @@ def _tcp(address: Address) -> http.client.HTTPConnection:
         context = ssl.create_default_context(cafile=address.ca_file)
     except OSError as error:
         why = "it holds no certificates in PEM form" if isinstance(error, ssl.SSLError) else error.strerror
-        raise Refused(f"CORRAL_CA_FILE: {address.ca_file} cannot be used: {why}", field="CORRAL_CA_FILE") from None
+        raise Refused(f"CORRAL_CA_FILE: cannot use {address.ca_file}: {why}", field="CORRAL_CA_FILE") from None
     return http.client.HTTPSConnection(host, port, timeout=CONNECT_TIMEOUT_S, context=context)
 
 
 def _parts(url: str) -> tuple[str, str, int]:
-    """Scheme, host and port of a server's address. Raises Refused for what is none."""
+    """Scheme, host and port of a server's address. Raises Refused for another text."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
     if parts.username or parts.password or parts.query:
         # Not repeated here: it may be the token.
-        raise Refused("CORRAL_URL: a token does not belong in the address; set CORRAL_TOKEN", field="CORRAL_URL")
+        raise Refused("CORRAL_URL: do not put the token into the address; set CORRAL_TOKEN instead", field="CORRAL_URL")
     try:
         port = parts.port or (443 if parts.scheme == "https" else None)
     except ValueError:
         port = None
     if parts.scheme not in ("http", "https") or not parts.hostname or port is None:
         raise Refused(
-            f"CORRAL_URL: {url!r} is no address of a server; write https://HOST:PORT, or http://HOST:PORT",
+            f"CORRAL_URL: {url!r} is not the address of a server; write https://HOST:PORT, or http://HOST:PORT",
             field="CORRAL_URL",
         )
     return parts.scheme, parts.hostname, port
 
 
 def _check_private(address: Address, connection: http.client.HTTPConnection) -> None:
-    """Raises Refused before anything is said that others could read: who is there decides, whatever the name was."""
+    """Raises Refused before anything is sent that others could read. Decided by the peer's address, not by its name."""
     if isinstance(connection, http.client.HTTPSConnection) or address.insecure:
         return
     if not is_loopback(connection.sock.getpeername()[0]):
         connection.close()
         raise Refused(
-            f"{address} is another machine and not encrypted, so whoever can read the network could act with your "
-            "token; write https://, or set CORRAL_INSECURE=1 where the network itself can be trusted",
+            f"{address} is another machine and the connection is not encrypted, so anyone on the network could use "
+            "your token; write https://, or set CORRAL_INSECURE=1 if you trust the network",
             field="CORRAL_URL",
         )
 

@@ -1,4 +1,4 @@
-"""Where a job may run and how fast it is there, from the words of a caller."""
+"""Reads options that say where a job may run and how fast it is there."""
 
 import re
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ _VERSION = re.compile(r"\d{1,7}(\.\d{1,7})*")
 
 
 def parse_speeds(given: str | Mapping[str, float] | None, *, field: str = "speed") -> tuple[tuple[str, float], ...]:
-    """How fast the job runs on each model, as it was given: "v100=1,k80=0.2", or numbers by model; 0 is cannot.
+    """The relative speed of the job on each model: "v100=1,k80=0.2", or numbers by model; 0 is cannot.
 
     Raises Refused for what is no number from 0 up, and for a model that is given twice.
     """
@@ -20,7 +20,7 @@ def parse_speeds(given: str | Mapping[str, float] | None, *, field: str = "speed
     speeds: dict[str, float] = {}
     for model, written in pairs:
         if model in speeds:
-            raise Refused(f"{field}: {model} is given twice; leave one of them out", field=field)
+            raise Refused(f"{field}: {model} is given twice; remove one of them", field=field)
         speeds[model] = _speed(model, written, field)
     return tuple(speeds.items())
 
@@ -29,7 +29,7 @@ def parse_labels(given: Mapping[str, str] | None, *, field: str = "label") -> tu
     """Labels of a node, by key, in the order of their keys. Raises Refused for an empty key or value."""
     for key, value in (given or {}).items():
         if not (key.strip() and str(value).strip()):
-            raise Refused(f"{field}: {key}={value} is half a label; it has a key and a value", field=field)
+            raise Refused(f"{field}: {key}={value} is not a label; it needs a key and a value", field=field)
     return tuple(sorted((key.strip(), str(value).strip()) for key, value in (given or {}).items()))
 
 
@@ -38,7 +38,7 @@ def parse_version(text: str | None, *, field: str) -> tuple[int, ...] | None:
     if text is None:
         return None
     if _VERSION.fullmatch(text.strip()) is None:
-        raise Refused(f"{field}: {text!r} is no version; write numbers with dots, such as 550.54", field=field)
+        raise Refused(f"{field}: {text!r} is not a version; write numbers with dots, such as 550.54", field=field)
     return tuple(int(part) for part in text.strip().split("."))
 
 
@@ -51,7 +51,7 @@ def parse_cuda(text: str | None, *, field: str) -> tuple[int, int] | None:
 def _pair(text: str, field: str, form: str) -> tuple[str, str]:
     key, equals, value = (part.strip() for part in text.partition("="))
     if not (key and equals and value):
-        raise Refused(f"{field}: {text.strip()!r} says nothing; write {form}", field=field)
+        raise Refused(f"{field}: {text.strip()!r} has no value; write {form}", field=field)
     return key, value
 
 
@@ -62,7 +62,7 @@ def _speed(model: str, written: str | float, field: str) -> float:
         speed = -1.0
     if not (isfinite(speed) and speed >= 0):
         raise Refused(
-            f"{field}: {written} is no speed on {model}; 1 is as usual, 0.5 half as fast, 0 cannot run there",
+            f"{field}: {written} is not a speed for {model}; 1 is normal, 0.5 half as fast, 0 cannot run there",
             field=field,
         )
     return speed

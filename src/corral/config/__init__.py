@@ -1,4 +1,7 @@
-"""The site's settings: what may be said in `config.yaml`, read strictly into plain values."""
+"""Reads a site's settings, `config.yaml`, strictly into plain values.
+
+Start reading at `settings` (every setting with its default); `site` reads queues, projects and pools.
+"""
 
 from corral.config.settings import Settings, load_settings
 

@@ -1,4 +1,4 @@
-"""Groups of keys: which are known, where each stands in the file, and what is wrong with one, told with its line."""
+"""Reads groups of keys from YAML: known keys, their line numbers, and errors with file and line."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,28 +12,28 @@ if TYPE_CHECKING:
     from yaml.nodes import MappingNode, Node
 
 NodeReader = Callable[[Path, "Node"], Any]
-"""Reads the value of a key in a file of this path, which is for messages."""
+"""Reads the value of a key. The path is the file's, for messages."""
 
 
 class Key(NamedTuple):
-    """A key of a group: the value it sets (None: it is known, and what it is for is not built) and its reader."""
+    """A key of a group: the name of the value it sets (None: known, but without effect yet), and its reader."""
 
     sets: str | None
     read: NodeReader
 
 
 class Placed(Refused):
-    """A refusal that names file and line already."""
+    """A Refused whose message already names file and line."""
 
 
 @dataclass(slots=True)
 class KeyGroup:
-    """What a group of lines said.
+    """What was read from a group of keys.
 
     Attributes:
-        values: what was read, by the name of what it sets.
+        values: what was read, by the name of the value it sets.
         lines: "line 7" by key.
-        unbuilt: keys that were given and have no effect.
+        unbuilt: keys that were given but have no effect yet.
     """
 
     values: dict[str, Any] = field(default_factory=dict)
@@ -48,7 +48,7 @@ def one(read: Reader) -> NodeReader:
         from yaml.nodes import ScalarNode
 
         if not isinstance(node, ScalarNode):
-            raise Refused("takes a single value, not a list or a group")
+            raise Refused("write a single value, not a list or a group")
         return read(node)
 
     return read_one
@@ -63,16 +63,16 @@ def several(read: Reader) -> NodeReader:
         nodes = node.value if isinstance(node, SequenceNode) else [node]
         scalars = [each for each in nodes if isinstance(each, ScalarNode)]
         if len(scalars) < len(nodes):
-            raise Refused("takes a list of single values, such as [a, b]")
+            raise Refused("write a list of single values, such as [a, b]")
         return tuple(read(each) for each in scalars)
 
     return read_several
 
 
 def read_group(path: Path, node: "MappingNode", keys: Mapping[str, Key], within: str = "") -> KeyGroup:
-    """What the lines of a group say; `within` is the group's own name with a dot, for messages.
+    """Read the keys of a group. `within` is the group's name with a dot, for messages.
 
-    Raises Refused with file and line for an unknown key, one that is given twice, and a value that will not do.
+    Raises Refused with file and line for an unknown key, one that is given twice, or an invalid value.
     """
     found = KeyGroup()
     for key_node, value_node in node.value:
@@ -80,7 +80,9 @@ def read_group(path: Path, node: "MappingNode", keys: Mapping[str, Key], within:
         if key not in keys:
             raise Placed(f"{place}: {within}{key} is not a setting; {nearest(key, keys)}", field=key)
         if key in found.lines:
-            raise Placed(f"{place}: {within}{key} is set already in {found.lines[key]}; keep one of the two", field=key)
+            raise Placed(
+                f"{place}: {within}{key} is already set in {found.lines[key]}; remove one of the two", field=key
+            )
         found.lines[key] = line_of(key_node)
         try:
             value = keys[key].read(path, value_node)
@@ -97,14 +99,14 @@ def read_group(path: Path, node: "MappingNode", keys: Mapping[str, Key], within:
 
 
 def line_of(node: "Node") -> str:
-    """Where a node begins."""
+    """The line in which a node begins: "line 7"."""
     return f"line {node.start_mark.line + 1}"
 
 
 def lines_of(node: "Node") -> "MappingNode":
-    """The node as a group of lines. Raises Refused when it is none."""
+    """The node as a group of keys. Raises Refused if it is not one."""
     from yaml.nodes import MappingNode
 
     if not isinstance(node, MappingNode):
-        raise Refused("takes a group of lines, each a key and its value")
+        raise Refused("write lines of KEY: VALUE below it")
     return node

@@ -1,4 +1,4 @@
-"""Readers of single values: each takes a scalar of the file and returns it checked, or raises Refused."""
+"""Readers of single values: each takes a YAML scalar and returns the checked value, or raises Refused."""
 
 import re
 from collections.abc import Callable
@@ -25,7 +25,7 @@ Reader = Callable[["ScalarNode"], Any]
 _INTEGER = re.compile(rf"[+-]?{WHOLE}")
 _NUMBER = re.compile(rf"[+-]?{DECIMAL}")
 _PREFIX = "value"
-"""What the parsers of units call the value; the line and the key say it better and replace it."""
+"""The name that parsers of units give the value in messages. It is replaced by file, line and key."""
 
 
 def duration(least_s: float, most_s: float) -> Reader:
@@ -34,7 +34,7 @@ def duration(least_s: float, most_s: float) -> Reader:
     def read(node: "ScalarNode") -> float:
         seconds = 0.0 if node.value == "0s" else parse_duration_s(node.value, field=_PREFIX)
         if not least_s <= seconds <= most_s:
-            raise Refused(f"{node.value:.60} is out of bounds; from {least_s:g}s to {most_s:g}s is accepted")
+            raise Refused(f"{node.value:.60} is out of range; write a time from {least_s:g}s to {most_s:g}s")
         return seconds
 
     return read
@@ -46,7 +46,7 @@ def memory(least_mib: int, most_mib: int) -> Reader:
     def read(node: "ScalarNode") -> int:
         mib = parse_memory_mib(node.value, field=_PREFIX)
         if not least_mib <= mib <= most_mib:
-            raise Refused(f"{node.value:.60} is out of bounds; from {least_mib}M to {most_mib}M is accepted")
+            raise Refused(f"{node.value:.60} is out of range; write a size from {least_mib}M to {most_mib}M")
         return mib
 
     return read
@@ -57,18 +57,18 @@ def integer(least: int, most: int) -> Reader:
 
     def read(node: "ScalarNode") -> int:
         if not _INTEGER.fullmatch(node.value) or not least <= int(node.value) <= most:
-            raise Refused(f"{node.value!r:.60} will not do; a whole number from {least} to {most} is accepted")
+            raise Refused(f"{node.value!r:.60} is not allowed; write a whole number from {least} to {most}")
         return int(node.value)
 
     return read
 
 
 def number(least: float, most: float, *, factor: float = 1.0) -> Reader:
-    """A number with or without a fraction; what comes back is `factor` times as much."""
+    """A number with or without a fraction, multiplied by `factor`."""
 
     def read(node: "ScalarNode") -> float:
         if not _NUMBER.fullmatch(node.value) or not least <= float(node.value) <= most:
-            raise Refused(f"{node.value!r:.60} will not do; a number from {least:g} to {most:g} is accepted")
+            raise Refused(f"{node.value!r:.60} is not allowed; write a number from {least:g} to {most:g}")
         return float(node.value) * factor
 
     return read
@@ -78,14 +78,14 @@ def version(node: "ScalarNode") -> tuple[int, int]:
     """A version of two parts, such as 12.2 or 8.0."""
     major, dot, minor = node.value.partition(".")
     if not (dot and is_whole(major) and is_whole(minor)):
-        raise Refused(f"{node.value!r:.60} will not do; a version of two parts, such as 8.0, is accepted")
+        raise Refused(f"{node.value!r:.60} is not a version; write two numbers with a dot, such as 8.0")
     return int(major), int(minor)
 
 
 def above_zero(node: "ScalarNode") -> float:
     """A weight."""
     if not _NUMBER.fullmatch(node.value) or not float(node.value) > 0:
-        raise Refused(f"{node.value!r:.60} will not do; a number above 0 is accepted")
+        raise Refused(f"{node.value!r:.60} is not allowed; write a number above 0")
     return float(node.value)
 
 
@@ -93,14 +93,14 @@ def gpus(node: "ScalarNode") -> int:
     """A number of GPUs, in hundredths, as milli-GPU."""
     milli = float(node.value) * MILLI_PER_DEVICE if _NUMBER.fullmatch(node.value) else -1.0
     if milli < 0 or milli > 1e9 or milli % SHARE_QUANTUM_MILLI:
-        raise Refused(f"{node.value!r:.60} will not do; a number of GPUs from 0, such as 8 or 0.5, is accepted")
+        raise Refused(f"{node.value!r:.60} is not a number of GPUs; write one such as 8 or 0.5")
     return int(milli)
 
 
 def yes_or_no(node: "ScalarNode") -> bool:
     """true or false."""
     if node.value.lower() not in ("true", "false"):
-        raise Refused(f"{node.value!r:.60} will not do; true or false is accepted")
+        raise Refused(f"{node.value!r:.60} is not allowed; write true or false")
     return bool(node.value.lower() == "true")
 
 
@@ -110,7 +110,7 @@ def one_of(kind: type[E]) -> Reader:
     def read(node: "ScalarNode") -> E:
         known = {str(member.value): member for member in kind}
         if node.value not in known:
-            raise Refused(f"{node.value!r:.60} will not do; {nearest(node.value, known)}")
+            raise Refused(f"{node.value!r:.60} is not allowed; {nearest(node.value, known)}")
         return known[node.value]
 
     return read
@@ -119,7 +119,7 @@ def one_of(kind: type[E]) -> Reader:
 def text(node: "ScalarNode") -> str:
     """A path or a name."""
     if not node.value:
-        raise Refused("it is empty; write a path or a name")
+        raise Refused("the value is empty; write a path or a name")
     return str(node.value)
 
 

@@ -1,7 +1,7 @@
-"""The site's settings, read once from `config.yaml` in the server's home. Without the file everything has its default.
+"""The site's settings, read from `config.yaml` in the server's home. Without the file every setting has its default.
 
-A mistake in the file is Refused with the file, the line, and what would be accepted: a server that starts with half
-of its settings would hand out GPUs by rules that nobody chose.
+A mistake is Refused with file, line and what would be accepted. A server with half of its settings would allocate GPUs
+by rules that nobody chose, so it does not start.
 """
 
 from collections.abc import Mapping
@@ -44,54 +44,54 @@ class OnIsolation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a site may decide. In the file a key has no unit in its name and its value has one: `stale_after: 30m`.
+    """All settings of a site. In the file, units are in the value and not in the key: `stale_after: 30m`.
 
     Attributes:
         sample_interval_s: how often the devices are sampled.
-        stale_sample_s: a device whose last sample is older cannot be read, and nothing starts on it.
+        stale_sample_s: a device whose last sample is older counts as unreadable, and nothing starts on it.
         node_silent_after_s: a node that has not answered for so long has no readable devices, and nothing starts there.
         node_gone_after_s: then its jobs are lost, or run again elsewhere where they may.
         on_isolation: what an agent that its server has not asked for so long does with its jobs.
-        stale_after_s: a stranger's process that has not used its device for so long leaves the device stale.
-        lend_stale: a stale device counts as free for the memory it has left.
-        accept_in_use: a device that strangers use is handed out too when enough memory is free on it.
-        assume_available: the library takes GPUs that it cannot see for available.
+        stale_after_s: a process outside Corral that has not used its device for so long makes the device stale.
+        lend_stale: jobs may use the free memory of a stale device.
+        accept_in_use: jobs may use a device that processes outside Corral use, if enough memory is free on it.
+        assume_available: `corral.gpu` treats GPUs that it cannot read as available.
         max_temperature_c: a hotter device is unhealthy.
-        max_running_jobs: jobs that run at once on this machine.
-        max_queue_size: jobs that may wait; further ones are refused.
-        default_priority: of a job that names none; a lower number runs first.
-        priority_range: the least and the greatest that users may name; administrators may name any.
-        log_max_mib: what one launch may write to its job's log.
+        max_running_jobs: how many jobs may run at a time.
+        max_queue_size: how many jobs may be in the queue; further ones are refused.
+        default_priority: priority of a job that gives none; lower numbers run first.
+        priority_range: the lowest and highest that users may choose; administrators may choose any.
+        log_max_mib: how much one launch may write to its job's log.
         kill_grace_s: between SIGTERM and SIGKILL.
         retry_backoff_s, retry_backoff_max_s: the pause before the second attempt, doubled for each further one up to
             the largest.
-        fair_share_half_life_s: what somebody has used counts half after so long, where shares are to be fair.
-        sharing: how jobs meet on devices, (which, means) pairs; `corral.sharing.arrange` says what `which` may be.
-        split: how a share that no single device has room for is spread; split_fragments lets it take parts of several.
-        resource_names: a file of definitions beside those that come with Corral.
-        guard_grace_s: how long a job may hold more memory of a shared device than it was granted.
+        fair_share_half_life_s: after so long, past usage counts half in fair shares.
+        sharing: how devices are shared, as (which, means) pairs; `which` is a UUID, index, model or "*".
+        split: how a share that no single device has room for is split; split_fragments allows parts of several devices.
+        resource_names: a file of resource names besides those that come with Corral.
+        guard_grace_s: how long a job may use more memory of a shared device than it was granted.
         guard_reserve_mib: when less is free on the device, that grace is over.
-        reclaim_idle_after_s: GPUs unused for so long while others wait are given back, after a warning; None: never.
-        reclaim_idle_grace_s: between the warning and that.
-        mps_control: the program that starts MPS daemons; mps_multi_user lets several users meet in one.
-        exclusive_process_mode: the driver lets a single process onto a device that was given whole.
-        mig_changes: administrators may have MIG slices cut and given up through the server.
-        strict_cuda: a runtime newer than the driver's CUDA is refused within a major version too.
-        min_compute: devices of a lower compute capability, or of none that is known, are not handed out.
-        vgpu: what makes virtual GPUs of which devices, (which, layer) pairs; `which` is as in `sharing`.
-        availability_memory_weight: what free memory counts in the availability of a device, idle time having the rest.
-        labels: what jobs may ask of this host's node, (key, value) pairs sorted by key.
-        cluster_name, expected_gpus: what the site calls the cluster, and how many GPUs it should have.
-        strategy, reserved_ratio: how pools set GPUs apart, and the part of all that a pool without GPUs of its own has.
+        reclaim_idle_after_s: after so long without use, GPUs are taken back if others wait; None is never.
+        reclaim_idle_grace_s: time between the warning and that.
+        mps_control: the program that starts MPS daemons; mps_multi_user lets several users share one daemon.
+        exclusive_process_mode: the driver allows only one process on a device that is allocated whole.
+        mig_changes: administrators may create and delete MIG slices through the server.
+        strict_cuda: refuse a CUDA runtime newer than the driver's, also within one major version.
+        min_compute: devices with a lower or unknown compute capability are not used.
+        vgpu: which virtual GPU layer is on which devices, (which, layer) pairs; `which` is as in `sharing`.
+        availability_memory_weight: weight of free memory in a device's availability; idle time has the rest.
+        labels: labels of this host's node for --label, (key, value) pairs sorted by key.
+        cluster_name, expected_gpus: the cluster's name, and how many GPUs it should have.
+        strategy, reserved_ratio: how pools keep GPUs, and the part of all GPUs for the pool that names none.
         algorithm: the policy of the queue `default`.
-        placement: the scores, each with its weight, by which a place is chosen.
-        max_milli_per_user: milli-GPU that each user may hold at once.
-        user_quota: what else each user may hold, or all of it.
-        max_job_duration_s: the longest time limit; a job that names none has it.
-        enable_preemption: the head of the queue `default` may have less urgent jobs ended.
-        auto_retry_failed_jobs, max_retries: a job that names no retries has so many.
-        queues, projects, pools: as the site has set them up.
-        unbuilt: keys that were given and that nothing in Corral heeds yet.
+        placement: the scores that choose a placement, each with its weight.
+        max_milli_per_user: how many milli-GPU each user may use at a time.
+        user_quota: the quota of each user.
+        max_job_duration_s: the longest time limit, and the default one.
+        enable_preemption: the first job of the queue `default` may have less urgent jobs stopped.
+        auto_retry_failed_jobs, max_retries: whether jobs are retried by default, and how often.
+        queues, projects, pools: as the site defines them.
+        unbuilt: keys that were given but have no effect yet.
         places: file and line of each key that was given, and of each queue, project and pool ("queue night").
     """
 
@@ -151,7 +151,7 @@ class Settings:
 
     @property
     def default_retries(self) -> int:
-        """Further attempts of a job that names no number."""
+        """How often a job is retried by default."""
         return self.max_retries if self.auto_retry_failed_jobs else 0
 
 
@@ -182,7 +182,7 @@ def _settings_of(path: Path, root: "Node | None") -> Settings:
     if root is None or root.tag.endswith(":null"):
         return Settings()
     if not isinstance(root, MappingNode):
-        raise Refused(f"{path}, {line_of(root)}: settings are lines like `kill_grace: 10s`, a key and its value")
+        raise Refused(f"{path}, {line_of(root)}: settings are lines of KEY: VALUE, such as `kill_grace: 10s`")
     found = read_group(path, root, _KEYS)
     _merge_sections(path, found)
     places = {key: f"{path}, {line}" for key, line in found.lines.items()} | places_of(path, root)
@@ -192,7 +192,7 @@ def _settings_of(path: Path, root: "Node | None") -> Settings:
 
 
 def _merge_sections(path: Path, found: KeyGroup) -> None:
-    """Bring the values of the sections beside those that stand alone; nothing may be said in both places."""
+    """Merge the values of sections with top-level ones. A value may be set only once."""
     said = {_SETTINGS[key][0]: key for key in found.lines if key in _SETTINGS}
     for name in SECTIONS:
         section = found.values.pop(name, None)
@@ -202,8 +202,8 @@ def _merge_sections(path: Path, found: KeyGroup) -> None:
             sets = SECTIONS[name][key].sets
             if sets in said:
                 raise Refused(
-                    f"{path}, {line}: {name}.{key} is set already in {found.lines[said[sets]]}, as {said[sets]}; "
-                    "keep one of the two",
+                    f"{path}, {line}: {name}.{key} is already set in {found.lines[said[sets]]}, as {said[sets]}; "
+                    "remove one of the two",
                     field=key,
                 )
             if sets is not None:
@@ -224,13 +224,13 @@ def _check_together(path: Path, settings: Settings, lines: dict[str, str]) -> No
         where = lines.get("stale_sample") or lines["sample_interval"]
         raise Refused(
             f"{path}, {where}: stale_sample ({settings.stale_sample_s:g}s) must be at least twice sample_interval "
-            f"({settings.sample_interval_s:g}s), or devices would count as unreadable between two samples",
+            f"({settings.sample_interval_s:g}s), or devices count as unreadable between two samples",
             field="stale_sample",
         )
     if settings.max_milli_per_user is not None and settings.user_quota.share_milli is not None:
         where = settings.places["user_quota"].removeprefix(f"{path}, ")
         raise Refused(
-            f"{path}, {where}: user_quota.gpus is set already as policies.max_gpus_per_user; keep one of the two",
+            f"{path}, {where}: user_quota.gpus is already set as policies.max_gpus_per_user; remove one of the two",
             field="user_quota",
         )
     least, most = settings.priority_range
@@ -238,14 +238,14 @@ def _check_together(path: Path, settings: Settings, lines: dict[str, str]) -> No
         where = lines.get("priority_range") or lines["default_priority"]
         raise Refused(
             f"{path}, {where}: default_priority ({settings.default_priority}) is outside priority_range "
-            f"({least} to {most}), so that users could not name what they get",
+            f"({least} to {most}); change one of the two",
             field="priority_range",
         )
     if settings.retry_backoff_max_s < settings.retry_backoff_s:
         where = lines.get("retry_backoff_max") or lines["retry_backoff"]
         raise Refused(
             f"{path}, {where}: retry_backoff_max ({settings.retry_backoff_max_s:g}s) is less than retry_backoff "
-            f"({settings.retry_backoff_s:g}s)",
+            f"({settings.retry_backoff_s:g}s); raise it, or lower retry_backoff",
             field="retry_backoff_max",
         )
 
@@ -254,7 +254,7 @@ def _priority_range(path: Path, node: "Node") -> tuple[int, int]:
     """The least and the greatest, such as `[0, 10]`."""
     ends = several(integer(-MAX_PRIORITY, MAX_PRIORITY))(path, node)
     if len(ends) != 2 or ends[0] > ends[1]:
-        raise Refused("takes the least and the greatest priority, such as [0, 10]")
+        raise Refused("write the lowest and the highest priority, such as [0, 10]")
     return ends[0], ends[1]
 
 
@@ -265,11 +265,11 @@ def _sharing(_path: Path, node: "Node") -> tuple[tuple[str, Means], ...]:
     if isinstance(node, ScalarNode):
         return (("*", _shared_means(node)),)
     if not isinstance(node, MappingNode):
-        raise Refused("takes a single value or a group, not a list")
+        raise Refused("write a single value or lines of DEVICE: VALUE, not a list")
     rules = []
     for which, means in node.value:
         if not isinstance(which, ScalarNode) or not isinstance(means, ScalarNode):
-            raise Refused("each line of it is a device and a means, such as `0: mps`")
+            raise Refused("write lines of DEVICE: VALUE, such as `0: mps`")
         rules.append((str(which.value), _shared_means(means)))
     return tuple(rules)
 
@@ -285,26 +285,28 @@ def _vgpu(path: Path, node: "Node") -> tuple[tuple[str, VirtualLayer], ...]:
 def _layer(path: Path, node: "Node") -> VirtualLayer:
     said = read_group(path, lines_of(node), _VGPU, "vgpu.").values
     if len(said) < len(_VGPU):
-        raise Refused("takes a layer and the CUDA that it is built for: {layer: gpu-manager, cuda: 12.2}")
+        raise Refused("write the layer and the CUDA version it is built for: {layer: gpu-manager, cuda: 12.2}")
     return VirtualLayer(said["layer"], said["cuda"])
 
 
 def _labels(path: Path, node: "Node") -> tuple[tuple[str, str], ...]:
-    """Lines such as `zone: a`; what the host tells of itself is not for a site to say."""
+    """Lines such as `zone: a`. The labels that the driver sets cannot be set here."""
     from yaml.nodes import ScalarNode
 
     labels: dict[str, str] = {}
     for key, value in lines_of(node).value:
         place = f"{path}, {line_of(key)}: labels"
         if not isinstance(key, ScalarNode) or not isinstance(value, ScalarNode):
-            raise Placed(f"{place}: each line of it is a label and its value, such as `zone: a`", field="labels")
+            raise Placed(f"{place}: write lines of KEY: VALUE, such as `zone: a`", field="labels")
         for word in (str(key.value), str(value.value)):
             if not word or len(word) > _LABEL_LENGTH or not word.isprintable() or "=" in key.value:
-                raise Placed(f"{place}: {word!r:.60} is no part of a label; write `zone: a`", field="labels")
+                raise Placed(
+                    f"{place}: {word!r:.60} cannot be part of a label; write lines such as `zone: a`", field="labels"
+                )
         if key.value in VERSION_LABELS:
-            raise Placed(f"{place}.{key.value} is what the driver says; give the label another name", field="labels")
+            raise Placed(f"{place}.{key.value} is set by the driver; choose another name", field="labels")
         if key.value in labels:
-            raise Placed(f"{place}.{key.value} is there twice; keep one of the two", field="labels")
+            raise Placed(f"{place}.{key.value} is given twice; remove one of the two", field="labels")
         labels[str(key.value)] = str(value.value)
     return tuple(sorted(labels.items()))
 
@@ -316,11 +318,11 @@ def _placement(_path: Path, node: "Node") -> tuple[tuple[str, float], ...]:
     if isinstance(node, ScalarNode):
         return ((text(node), 1.0),)
     if not isinstance(node, MappingNode):
-        raise Refused("takes the name of a score, or a group of scores with their weights, not a list")
+        raise Refused("write the name of a score, or lines of SCORE: WEIGHT, not a list")
     weights = []
     for name, weight in node.value:
         if not isinstance(name, ScalarNode) or not isinstance(weight, ScalarNode):
-            raise Refused("each line of it is a score and its weight, such as `pack: 1`")
+            raise Refused("write lines of SCORE: WEIGHT, such as `pack: 1`")
         weights.append((str(name.value), number(0.0, 1000.0)(weight)))
     return tuple(weights)
 
@@ -328,7 +330,7 @@ def _placement(_path: Path, node: "Node") -> tuple[tuple[str, float], ...]:
 def _shared_means(node: "ScalarNode") -> Means:
     means: Means = one_of(Means)(node)
     if means is Means.MIG:
-        raise Refused("mig is not set here: a device whose driver says that it is in MIG mode is shared by its slices")
+        raise Refused("mig cannot be set here: a device in MIG mode is always shared by its slices; remove this line")
     return means
 
 

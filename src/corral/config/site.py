@@ -1,7 +1,6 @@
-"""The keys of a cluster's description, and of its queues, projects and pools.
+"""Reads queues, projects, pools and quotas, and the sections that cluster configuration files commonly have.
 
-The sections are those that descriptions of clusters commonly have. A key whose part is not built is read and checked
-all the same, and listed as such.
+Keys that have no effect yet are checked all the same, and listed as such.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,7 +22,7 @@ _HOUR_S = 3600.0
 
 
 class PoolStrategy(StrEnum):
-    """How GPUs are set apart: pools keep theirs, nothing is set apart, or pools lend what they do not use."""
+    """How pools keep GPUs: for themselves, not at all, or lending what is idle."""
 
     STATIC = "static"
     DYNAMIC = "dynamic"
@@ -31,7 +30,7 @@ class PoolStrategy(StrEnum):
 
 
 class BackfillName(StrEnum):
-    """What may start behind a job that has no place, as a queue may say it."""
+    """Which jobs may start before a job that cannot start yet: the values of `backfill`."""
 
     NONE = "none"
     EASY = "easy"
@@ -41,9 +40,9 @@ class BackfillName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PoolPlan:
-    """A pool as it is written down. `gpus` are indices or UUIDs; () is the site's reserved part of all.
+    """A pool as written in the settings. `gpus` are indices or UUIDs; () is the site's `reserved_ratio` of all GPUs.
 
-    `lends` None is as the site's strategy has it.
+    `lends` None follows the site's strategy.
     """
 
     name: str
@@ -60,7 +59,7 @@ def _quota(path: Path, node: "Node") -> Quota:
 def _quota_of_project(path: Path, node: "Node") -> Quota:
     quota = _quota(path, node)
     if quota.borrow_milli is not None:
-        raise Refused("a project borrows nothing; put borrow into the quota of a queue with a parent")
+        raise Refused("a project cannot borrow; set borrow in the quota of a queue with a parent")
     return quota
 
 
@@ -71,12 +70,12 @@ def _user_weights(path: Path, node: "Node") -> tuple[tuple[str, float], ...]:
 
 
 def read_user_quota(path: Path, node: "Node") -> Quota:
-    """What each user may hold. Raises Refused, with file and line for what is wrong in a single line of it."""
+    """The quota of each user. Raises Refused, with file and line if a single line is wrong."""
     quota = _quota(path, node)
     if quota.borrow_milli is not None:
-        raise Refused("a user borrows nothing; put borrow into the quota of a queue with a parent")
+        raise Refused("a user cannot borrow; set borrow in the quota of a queue with a parent")
     if (quota.gpu_hours is None) != (quota.period_s is None):
-        raise Refused("gpu_hours need a period and a period gpu_hours")
+        raise Refused("gpu_hours and period go together; set both or neither")
     return quota
 
 
@@ -178,7 +177,7 @@ def read_pools(path: Path, node: "Node") -> tuple[PoolPlan, ...]:
 
 
 def places_of(path: Path, root: "MappingNode") -> dict[str, str]:
-    """Where each queue, project and pool stands, such as {"queue night": "config.yaml, line 7"}; of a sound file."""
+    """File and line of each queue, project and pool of a valid file: {"queue night": "config.yaml, line 7"}."""
     lists = {str(key.value): entries for key, entries in root.value}
     places = {}
     for kind in ("queue", "project", "pool"):
@@ -192,7 +191,7 @@ def _list_of(path: Path, node: "Node", kind: str, make: Callable[..., Any], keys
     from yaml.nodes import SequenceNode
 
     if not isinstance(node, SequenceNode):
-        raise Refused(f"takes a list; begin each {kind} with `- name: ...`")
+        raise Refused(f"write a list; begin each {kind} with `- name: ...`")
     made: dict[str, Any] = {}
     for each in node.value:
         found = read_group(path, lines_of(each), keys, f"{kind}.")
@@ -200,6 +199,6 @@ def _list_of(path: Path, node: "Node", kind: str, make: Callable[..., Any], keys
         if name is None:
             raise Refused(f"the {kind} in {line_of(each)} has no name")
         if name in made:
-            raise Refused(f"the {kind} {name} is there twice, again in {line_of(each)}; keep one of the two")
+            raise Refused(f"the {kind} {name} is defined twice, again in {line_of(each)}; remove one of the two")
         made[name] = make(**found.values)
     return list(made.values())

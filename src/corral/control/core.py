@@ -17,7 +17,7 @@ from corral.control.querying.queries import Queries
 from corral.control.service import Service
 from corral.control.submitting.device_request import RequestRules
 from corral.control.submitting.file_findings import FileFindingsCache
-from corral.control.submitting.preflight import Inspection
+from corral.control.submitting.preflight import SubmissionPreflight
 from corral.control.watching.guards import Tell
 from corral.lifecycle.step import Backoff
 from corral.model.home import Home
@@ -114,7 +114,7 @@ class ControlCore:
             slicing=MigChanges(ledger, queries, allowed=settings.mig_changes),
             adopting=Adoption(ledger, telemetry, processes, clock, watch=self.dispatcher.launch),
             asking=asking,
-            inspection=Inspection(strict=settings.strict_cuda),
+            inspection=SubmissionPreflight(strict=settings.strict_cuda),
             file_findings=FileFindingsCache(inspector, clock),
             stop=self.dispatcher.stop,
         )

@@ -18,7 +18,7 @@ from corral.control.submitting import new_jobs
 from corral.control.submitting.checks import check
 from corral.control.submitting.device_request import RequestRules, with_profile_named, with_whole_node
 from corral.control.submitting.file_findings import FileFindings, FileFindingsCache
-from corral.control.submitting.preflight import Inspection
+from corral.control.submitting.preflight import SubmissionPreflight
 from corral.control.submitting.priorities import refuse_priority, settle_priority
 from corral.control.submitting.site_rules import LeastHeld, obey
 from corral.lifecycle import commands
@@ -62,7 +62,7 @@ class Service:
         slicing: MigChanges,
         adopting: Adoption,
         asking: RequestRules,
-        inspection: Inspection,
+        inspection: SubmissionPreflight,
         file_findings: FileFindingsCache,
         stop: Callable[[str], None],
     ) -> None:

@@ -1,4 +1,4 @@
-"""Tokens for TCP: made, listed and revoked. The secret of one is told once, and only its digest is kept."""
+"""Creates, lists and revokes tokens for TCP. A secret is sent once; only its digest is kept."""
 
 import logging
 import secrets
@@ -15,20 +15,20 @@ from corral.model.token import Token, TokenScope
 from corral.ports.ledger import TokenStore
 
 PREFIX = "corral_"
-"""What every secret begins with, so that one that leaked can be searched for: `corral_` and 64 hexadecimal digits."""
+"""Every secret begins with this, so that leaked ones can be found: `corral_` and 64 hexadecimal digits."""
 
 LONGEST_S = 10 * 365 * 86400.0
 MOST_LIVE = 100
-"""A user has at most so many tokens that are good for something."""
+"""The most valid tokens of one user."""
 
 log = logging.getLogger(__name__)
 
 
 class TokenIssuer:
-    """Makes tokens for the users of this machine.
+    """Creates tokens for the users of this machine.
 
-    `account` tells the name and number of a user by name, None for nobody; `is_admin` whether the user of a number is
-    an administrator of this server; `only_user` is whom it runs jobs as, None where it does for everybody.
+    `account` finds name and uid of a user by name, None if there is none; `is_admin` says whether a uid is an
+    administrator of this server; `only_user` is the only user it runs jobs as, None for all.
     """
 
     def __init__(
@@ -47,17 +47,18 @@ class TokenIssuer:
         self._only_user = only_user
 
     def make(self, user: str | None, scope: TokenScope, expires_in_s: float | None, caller: Caller) -> MadeToken:
-        """A token for `user` (the caller), good for so long (None: until it is revoked), with its secret.
+        """A new token with its secret for `user` (None: the caller), valid for so long (None: until revoked).
 
         Raises Refused, Forbidden, LedgerFailed.
         """
         if expires_in_s is not None and not 1 <= expires_in_s <= LONGEST_S:
             raise Refused(
-                "a token expires in a second at the soonest and ten years at the latest, or never", field="expires"
+                "expires: a token must be valid for at least one second and at most ten years, or for ever",
+                field="expires",
             )
         named = caller.user if user is None else user
         account = self._account(named)
-        # Others are told that they may not before they are told who exists.
+        # Whoever may not create tokens for others is told so before they learn which users exist.
         if account is None and (caller.admin or named == caller.user):
             raise Refused(f"there is no user {named!r:.80} on this machine", field="user")
         name, uid = account or (named, -1)
@@ -65,26 +66,24 @@ class TokenIssuer:
         may_make(caller, user=name, scope=scope, user_is_admin=self._is_admin(uid), only_user=self._only_user)
         expires_at = last_moment(caller, None if expires_in_s is None else now + expires_in_s)
         if sum(token.user == name and token.live(now) for token in self._tokens.all()) >= MOST_LIVE:
-            raise Refused(
-                f"{name} has {MOST_LIVE} tokens already; revoke one: corral token list, corral token revoke ID"
-            )
+            raise Refused(f"{name} already has {MOST_LIVE} tokens, the limit; revoke one with `corral token revoke ID`")
         secret = PREFIX + secrets.token_hex(32)
         parent = None if caller.token is None else caller.token.id
         token = Token("", name, uid, scope, now, caller.user, expires_at, parent=parent)
         token = self._tokens.add(token, digest_of(secret))
         if any(one.id == parent and one.revoked_at is not None for one in self._tokens.all()):
             self._tokens.revoke([token.id], now)  # the other was revoked since the caller showed it
-        log.info("token %s of scope %s made for %s by %s", token.id, scope, name, caller.user)
+        log.info("token %s with scope %s created for %s by %s", token.id, scope, name, caller.user)
         return in_wall_time(MadeToken(token.id, secret, name, scope, expires_at), self._clock)
 
     def listed(self, caller: Caller, *, all: bool) -> list[TokenRow]:
-        """The caller's tokens, an administrator's view of everybody's; with `all`, those too that are over."""
+        """The caller's tokens, for administrators everybody's; with `all`, also invalid ones."""
         now = self._clock.now()
         tokens = [token for token in self._tokens.all() if visible(caller, token) and (all or token.live(now))]
         return in_wall_time([_row(token, now) for token in tokens], self._clock)
 
     def revoke(self, token_id: str, caller: Caller) -> tuple[str, ...]:
-        """End the token, and those that were made with it, at once; their ids. It may be said twice."""
+        """Revoke the token and all tokens created with it, at once. Returns their ids. Idempotent."""
         tokens = self._tokens.all()
         token = may_revoke(caller, next((one for one in tokens if one.id == token_id), None), token_id)
         revoked = [token.id]
@@ -98,7 +97,7 @@ class TokenIssuer:
 
 
 def digest_of(secret: str) -> str:
-    """What is kept of a secret of 256 random bits: its SHA-256, which needs no salt."""
+    """The SHA-256 of a secret, which is all that is kept. 256 random bits need no salt."""
     return sha256(secret.encode(errors="surrogateescape")).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Are there GPUs for a task now, and which? These functions look; `corral.gpu.lease` takes."""
+"""Which GPUs are available for a task now. These functions only look; `corral.gpu.lease` takes GPUs."""
 
 import logging
 import time
@@ -15,7 +15,7 @@ _ANY_UTILIZATION = 100
 
 
 def check_gpu_availability(required_gpus: int, min_memory_mb: int | None = None) -> tuple[bool, str]:
-    """Whether so many GPUs are available now (at most 50 % in use, so much memory free each), and a sentence why.
+    """Whether this many GPUs are available now (at most 50 % busy, this much memory free each), and why.
 
     It looks and takes nothing: another may take them next. When no GPU can be seen the answer is False, unless the
     site's settings say `assume_available`.
@@ -36,7 +36,7 @@ def check_gpu_availability(required_gpus: int, min_memory_mb: int | None = None)
 def wait_for_gpu_availability(
     required_gpus: int, min_memory_mb: int | None = None, timeout_seconds: int = 300, check_interval: int = 30
 ) -> tuple[bool, str]:
-    """Look every `check_interval` seconds until so many GPUs are available or the time is up; the check's last answer.
+    """Check every `check_interval` seconds until this many GPUs are available or the time is up; the last answer.
 
     It takes nothing. More GPUs than the machine has are not waited for.
     """
@@ -65,12 +65,12 @@ def select_gpus_for_task(required_gpus: int, min_memory_mb: int = 8000) -> list[
         return list(range(required_gpus))
     if len(able) < required_gpus:
         wish = f"{count_of(required_gpus, 'GPU')} with {min_memory_mb} MB free"
-        raise RuntimeError(f"{wish} needed, {len(able)} of {total} will do; {others}")
+        raise RuntimeError(f"{wish} needed, {len(able)} of {total} available; {others}")
     return able[:required_gpus]
 
 
 def _look(monitor: GPUMonitor, min_memory_mb: int | None, max_utilization: int) -> tuple[list[int], int, str]:
-    """(indices that will do, how many GPUs there are, what is wrong with the others), by a fresh look."""
+    """(indices of available GPUs, how many GPUs there are, what is wrong with the others), from a new snapshot."""
     snapshot = monitor.query_gpus(use_cache=False)
     able, others = [], []
     for gpu in by_score([] if snapshot is None else snapshot.gpus):
@@ -88,7 +88,7 @@ def _is_hopeless(required_gpus: int) -> bool:
 
 
 def _blind(required_gpus: int) -> tuple[bool, str]:
-    """The answer when nothing can be seen: no, unless the site has decided otherwise."""
+    """The answer if no GPU can be read: no, unless the site has set `assume_available`."""
     if site_settings().assume_available:
         return True, f"no GPU can be seen here; {count_of(required_gpus, 'GPU')} assumed available, as the site decided"
     return False, "no GPU can be seen on this machine (no driver, or it does not answer), so none is available"
@@ -96,4 +96,4 @@ def _blind(required_gpus: int) -> tuple[bool, str]:
 
 def _check_count(required_gpus: int) -> None:
     if type(required_gpus) is not int or required_gpus < 0:
-        raise Refused(f"required_gpus: {required_gpus!r} is no number of GPUs", field="required_gpus")
+        raise Refused(f"required_gpus: {required_gpus!r} is not a number of GPUs", field="required_gpus")

@@ -1,4 +1,4 @@
-"""Taking GPUs for this process: no two leases ever have the same one."""
+"""Leases: GPUs for this process alone. Two leases never have the same GPU."""
 
 import logging
 import os
@@ -22,11 +22,11 @@ _LONGEST_PAUSE_S = 0.5
 
 
 class LeaseTimedOut(CorralError, TimeoutError):
-    """The GPUs were not to be had in the time given; the message says what was in the way."""
+    """The GPUs did not become available in time; the message says why."""
 
 
 class Lease:
-    """GPUs that this process has to itself until `release`, the end of the `with` block, or its own end.
+    """GPUs that only this process uses until `release`, the end of the `with` block, or its own end.
 
     Attributes:
         uuids: the GPUs, as the driver names them.
@@ -66,7 +66,7 @@ class Lease:
         os.environ.update(self.env)
 
     def release(self) -> None:
-        """Give the GPUs back; a second time does nothing, nor does a forked child's."""
+        """Give the GPUs back. A second call does nothing, nor does one in a forked child."""
         give_back, self._give_back = self._give_back, None
         if give_back is None or os.getpid() != self._pid:
             return
@@ -85,7 +85,7 @@ def lease(
     timeout_seconds: float | None = 300.0,
     name: str | None = None,
 ) -> Lease:
-    """Take so many GPUs, atomically, all or none, each with at least `min_memory_mb` of memory in all.
+    """Take this many GPUs, all or none, each with at least `min_memory_mb` of memory in total.
 
     >>> with lease(gpus=2) as held:                                   # doctest: +SKIP
     ...     subprocess.run(["python", "train.py"], env={**os.environ, **held.env})
@@ -101,14 +101,14 @@ def lease(
     BackendFailed when no GPU can be seen.
     """
     if type(gpus) is not int or gpus < 1:
-        raise Refused(f"gpus: {gpus!r} is no number of GPUs to lease; the least is 1", field="gpus")
+        raise Refused(f"gpus: {gpus!r} is not a number of GPUs to lease; it must be 1 or more", field="gpus")
     deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
     held = _lease_from_server(gpus, min_memory_mb, deadline, name) if own_job() is None else None
     return held or _lease_by_lock_files(gpus, min_memory_mb, deadline)
 
 
 def _lease_from_server(gpus: int, min_memory_mb: int | None, deadline: float | None, name: str | None) -> Lease | None:
-    """A reservation on this host's server, None when no server answers."""
+    """A reservation on this host's server; None if no server answers."""
     with Client() as client:
         min_memory = None if min_memory_mb is None else f"{min_memory_mb}M"
         try:
@@ -126,7 +126,7 @@ def _lease_from_server(gpus: int, min_memory_mb: int | None, deadline: float | N
 
 
 def _wait_until_held(handle: JobHandle, gpus: int, deadline: float | None) -> tuple[str, ...]:
-    """The devices of the reservation, once it runs. A server that restarts meanwhile is waited for."""
+    """The devices of the reservation, once it runs. Waits for a server that restarts meanwhile."""
     pause_s = _FIRST_PAUSE_S
     why = "the server has not answered since it was asked"
     while True:
@@ -178,17 +178,17 @@ def _lease_by_lock_files(gpus: int, min_memory_mb: int | None, deadline: float |
 
 
 def _candidates(gpus: int, min_memory_mb: int | None) -> tuple[list[str], list[GPUInfo]]:
-    """(why the others will not do, the GPUs that will do if nobody has locked them, the best first)."""
+    """(why the others are not available, the GPUs that are available unless somebody has locked them, best first)."""
     snapshot = get_gpu_monitor().query_gpus(use_cache=False)
     if snapshot is None:
-        raise BackendFailed("no GPU can be leased: none can be seen on this machine")
+        raise BackendFailed("no GPU can be leased: this machine has none that can be read")
     own = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if own_job() is not None else None
     large = [gpu for gpu in snapshot.gpus if min_memory_mb is None or (gpu.memory_total_mb or 0) >= min_memory_mb]
     usable = [gpu for gpu in large if own is None or gpu.uuid in own]
     if len(usable) < gpus:
         whose = "this machine" if own is None else "this job"
         size = "" if min_memory_mb is None else f" with {min_memory_mb} MB"
-        raise Refused(f"gpus: {whose} has {count_of(len(usable), 'GPU')}{size}; {gpus} are too many", field="gpus")
+        raise Refused(f"gpus: {whose} has {count_of(len(usable), 'GPU')}{size}; {gpus} cannot be leased", field="gpus")
     reasons, free = [], []
     for gpu in by_score(usable):
         reason = _why_not(gpu, in_own_job=own is not None)
@@ -207,7 +207,7 @@ def _why_not(gpu: GPUInfo, *, in_own_job: bool) -> str | None:
 
 
 def _lock(candidates: list[GPUInfo], gpus: int) -> list[tuple[GPUInfo, int]] | None:
-    """Lock the first so many that can be locked; None, and none locked, when they are too few."""
+    """Lock the first `gpus` that can be locked. None, with none locked, if there are too few."""
     held: list[tuple[GPUInfo, int]] = []
     for gpu in candidates:
         lock = lock_files.take(gpu.uuid)
@@ -225,7 +225,7 @@ def _unlock(locks: list[int]) -> None:
 
 
 def _pause(pause_s: float, deadline: float | None) -> float:
-    """Sleep, not beyond the deadline; how long to sleep the next time."""
+    """Sleep, but not past the deadline. Returns how long to sleep the next time."""
     left_s = pause_s if deadline is None else max(0.0, deadline - time.monotonic())
     time.sleep(min(pause_s, left_s))
     return min(2 * pause_s, _LONGEST_PAUSE_S)

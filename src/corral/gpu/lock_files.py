@@ -1,4 +1,4 @@
-"""One lock file for each GPU of this host: what keeps leases apart where there is no server.
+"""One lock file per GPU of this host, so that leases do not collide where there is no server.
 
 The locks are the kernel's (flock): they end with the process that holds them, however it ends. The directory is shared
 by all users, sticky, and nothing in it is ever followed or trusted for more than being locked.
@@ -17,7 +17,7 @@ _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def take(uuid: str) -> int | None:
-    """Lock the GPU for this process alone: a descriptor to give to `give_back`, None when another has it."""
+    """Lock the GPU for this process alone. Returns a descriptor for `give_back`; None if another process has it."""
     descriptor = _open(uuid)
     return descriptor if _lock(descriptor, fcntl.LOCK_EX) else None
 
@@ -29,7 +29,7 @@ def give_back(descriptor: int) -> None:
 
 
 def is_leased(uuid: str) -> bool:
-    """Whether a process has locked the GPU just now. Makes no file."""
+    """Whether some process has locked the GPU now. Creates no file."""
     try:
         descriptor = os.open(DIRECTORY / _file_name(uuid), _OPEN)
     except OSError:
@@ -62,7 +62,7 @@ def _open(uuid: str) -> int:
                 os.fchmod(descriptor, 0o444)
                 return descriptor
         except OSError as error:
-            raise BackendFailed(f"{path} cannot be opened: {error.strerror}") from error
+            raise BackendFailed(f"cannot open {path}: {error.strerror}") from error
 
 
 def _make_directory() -> None:
@@ -71,9 +71,9 @@ def _make_directory() -> None:
         DIRECTORY.chmod(0o1777)
     except FileExistsError:
         if not stat.S_ISDIR(DIRECTORY.lstat().st_mode):
-            raise BackendFailed(f"{DIRECTORY} is no directory; move it away") from None
+            raise BackendFailed(f"{DIRECTORY} is not a directory, but locks are kept there; move it away") from None
     except OSError as error:
-        raise BackendFailed(f"{DIRECTORY} cannot be made: {error.strerror}") from error
+        raise BackendFailed(f"cannot create {DIRECTORY}: {error.strerror}") from error
 
 
 def _file_name(uuid: str) -> str:

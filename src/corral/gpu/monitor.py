@@ -1,4 +1,4 @@
-"""The monitor of this host's GPUs: snapshots with a short memory, and recordings."""
+"""The monitor of this host's GPUs: cached snapshots, and recordings."""
 
 import threading
 import time
@@ -23,7 +23,7 @@ class GPUSnapshot:
 
 
 class GPUMonitor:
-    """Looks at the GPUs of this host; safe between threads. `get_gpu_monitor` gives the process's own.
+    """Reads the GPUs of this host; thread-safe. `get_gpu_monitor` returns the one of this process.
 
     With a Corral server on this host it sees what the server sees, and takes what the server has handed out for not
     available. Without one it asks the driver. Without a driver nothing raises: there is nothing to see, and one line in
@@ -39,7 +39,7 @@ class GPUMonitor:
         self._recording_on = False
 
     def is_available(self) -> bool:
-        """Whether there are GPUs here that can be looked at."""
+        """Whether there are GPUs here that can be read."""
         return self.query_gpus() is not None
 
     def query_gpus(self, use_cache: bool = True) -> GPUSnapshot | None:
@@ -58,7 +58,7 @@ class GPUMonitor:
         return snapshot
 
     def get_available_gpus(self, min_memory_mb: int | None = None, max_utilization: int = 50) -> list[int]:
-        """Indices of the GPUs with so much memory free and no more use (percent) than that, the best score first.
+        """Indices of the GPUs with this much free memory and at most this utilization (percent), best score first.
 
         A GPU is not available when it could not be read, or when a job, a lease or an administrator has it. It looks
         anew: what was free some seconds ago may be somebody's by now.
@@ -73,10 +73,10 @@ class GPUMonitor:
         return next((gpu for gpu in snapshot.gpus if gpu.index == gpu_index), None) if snapshot is not None else None
 
     def start_monitoring(self, interval_seconds: float = 1.0) -> None:
-        """Record from now on, a sample every `interval_seconds`; what was recorded before is forgotten."""
+        """Start recording, one sample every `interval_seconds`. Earlier recordings are dropped."""
         if interval_seconds <= 0:
             raise Refused(
-                f"interval_seconds: {interval_seconds} is no time between samples; it must be above 0",
+                f"interval_seconds: {interval_seconds} is not an interval; it must be above 0",
                 field="interval_seconds",
             )
         self.stop_monitoring()
@@ -86,7 +86,7 @@ class GPUMonitor:
             self._recording_on = True
 
     def stop_monitoring(self) -> dict[str, Any] | None:
-        """End the recording and say what it came to; None when there was none.
+        """End the recording and return its statistics; None if there was none.
 
         {"monitoring_duration_seconds", "sample_count", "gpu_stats": {"0": {"name", "utilization": {"min", "max",
         "mean", "samples"}, "memory_used_mb": {"min", "max", "mean"}, "memory_usage_percent", "temperature_c",

@@ -1,4 +1,4 @@
-"""Watching GPUs over a stretch of time: a thread that samples, and what the samples come to."""
+"""Recordings of GPUs over time: a thread that samples, and statistics of the samples."""
 
 import logging
 import threading
@@ -18,7 +18,7 @@ _KEPT_READINGS = 3_600
 
 @dataclass(slots=True)
 class Tally:
-    """Least, most and mean of the readings there were; all None when there were none."""
+    """Minimum, maximum and mean of the readings; all None without readings."""
 
     count: int = 0
     total: float = 0.0
@@ -26,7 +26,7 @@ class Tally:
     most: float | None = None
 
     def add(self, reading: float | None) -> None:
-        """Count a reading; one that could not be had counts nothing."""
+        """Count a reading; None is not counted."""
         if reading is None:
             return
         self.count += 1
@@ -79,7 +79,7 @@ class GpuTally:
 
 
 class Recording:
-    """One stretch of monitoring, from construction to `stop`. Its memory does not grow with its length."""
+    """One recording, from construction to `stop`. Its memory use does not grow with its length."""
 
     def __init__(self, look: Callable[[], Sequence[GPUInfo] | None], interval_s: float) -> None:
         self._look = look
@@ -94,7 +94,7 @@ class Recording:
         self._thread.start()
 
     def stop(self) -> dict[str, Any]:
-        """End it and say what it came to."""
+        """End it and return its statistics."""
         self._stopping.set()
         self._thread.join(timeout=self._interval_s + 1.0)
         self._ended_s = time.monotonic()
@@ -119,7 +119,7 @@ class Recording:
             try:
                 self._sample()
             except Exception:
-                logger.exception("a sample of the GPUs was missed")
+                logger.exception("cannot sample the GPUs; this sample is missing from the recording")
             due = max(due + self._interval_s, time.monotonic())
             if self._stopping.wait(due - time.monotonic()):
                 return

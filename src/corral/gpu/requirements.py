@@ -48,7 +48,7 @@ def estimate_gpu_requirements(task_config: Mapping[str, Any]) -> tuple[int, int]
     runtime = str(task_config.get("base_runtime") or "").lower()
     sizes = [_world_size(one) for one in _combinations(task_config) if _allowed(runtime, one)]
     if not sizes:
-        raise Refused(f"parameters: {runtime} takes none of their combinations")
+        raise Refused(f"parameters: no combination of them can run with {runtime}")
     world_size = max(sizes)
     model = task_config.get("model")
     name = model.get("id_or_path") if isinstance(model, Mapping) else model
@@ -56,7 +56,7 @@ def estimate_gpu_requirements(task_config: Mapping[str, Any]) -> tuple[int, int]
 
 
 def model_billions(name: str) -> Fraction | None:
-    """Billions of parameters that a model's name or path tells, None when it tells nothing.
+    """Billions of parameters according to a model's name or path; None if it does not say.
 
     The last part of a path that tells a size counts. "8x7b" is eight times seven; in "235b-a22b" the second number is
     the active part and does not count; "17b" is seventeen, and the "4b" of "4bit" is nothing.
@@ -99,7 +99,7 @@ def _combinations(task_config: Mapping[str, Any]) -> Iterator[Combination]:
         axes = _axes(parameters) | _axes(_mapping("parallel_config", group))
         count = math.prod(map(len, axes.values()))
         if count > _MOST_COMBINATIONS:
-            raise Refused(f"parameters: {count:,} combinations; at most {_MOST_COMBINATIONS:,} can be sized")
+            raise Refused(f"parameters: {count:,} combinations; at most {_MOST_COMBINATIONS:,} can be estimated")
         for values in itertools.product(*axes.values()):
             yield dict(zip(axes, values, strict=True))
 

@@ -1,4 +1,4 @@
-"""What can be seen of this host's GPUs: through its Corral server, else through the driver itself."""
+"""Reads this host's GPUs through its Corral server, or through the driver if no server answers."""
 
 import logging
 import os
@@ -60,7 +60,7 @@ class GPUInfo:
 
 
 class Sight:
-    """Looks at the GPUs of this host, safely from any thread. `through_server` says how the last look was had."""
+    """Reads the GPUs of this host; thread-safe. `through_server` says how the last reading was made."""
 
     def __init__(self) -> None:
         self._driver = DriverThread(_ANSWER_TIMEOUT_S)
@@ -107,7 +107,7 @@ def site_settings() -> Settings:
     try:
         return load_settings(find_home(os.environ, os.getcwd()).config_file)
     except (Refused, OSError) as error:
-        logger.warning("the site's settings are passed over: %s", error)
+        logger.warning("the site's settings cannot be read and are ignored: %s", error)
         return Settings()
 
 

@@ -61,6 +61,6 @@ def test_a_period_is_asked_for_and_told_by_the_wall_clock(accounts: Accounts, cl
 
 @pytest.mark.parametrize(("since", "until"), [(NOW, NOW), (NOW + 1, None), (NOW - 5, NOW - 10)])
 def test_a_period_without_a_length_is_refused(accounts: Accounts, since: float, until: float | None) -> None:
-    with pytest.raises(Refused, match="has no length") as refused:
+    with pytest.raises(Refused, match="is empty") as refused:
         accounts.usage(UsageBy.USER, since=since, until=until)
     assert refused.value.field == "since"

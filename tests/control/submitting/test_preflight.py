@@ -8,7 +8,7 @@ import pytest
 from corral.access.caller import Caller
 from corral.clock import ManualClock
 from corral.control.submitting.file_findings import FileFindings, FileFindingsCache
-from corral.control.submitting.preflight import Inspection, places_of
+from corral.control.submitting.preflight import SubmissionPreflight, places_of
 from corral.model.device import Device, Node
 from corral.model.errors import Refused
 from corral.model.fact import NodeObserved
@@ -30,12 +30,12 @@ def with_devices(*devices: Device) -> View:
 
 def inspected(view: View, submission: Submission) -> tuple[str, ...]:
     (files,) = FileFindingsCache(InProcessFileInspector(), ManualClock()).inspect([submission], ALICE)
-    return Inspection().notes(view, submission, ALICE, files)
+    return SubmissionPreflight().notes(view, submission, ALICE, files)
 
 
 def overridden(view: View, submission: Submission) -> bool:
     (files,) = FileFindingsCache(InProcessFileInspector(), ManualClock()).inspect([submission], ALICE)
-    return Inspection().overrides(view, submission, files)
+    return SubmissionPreflight().overrides(view, submission, files)
 
 
 def test_what_no_device_can_run_is_refused_and_force_lets_it_in() -> None:
@@ -63,12 +63,12 @@ def test_devices_that_the_job_cannot_get_do_not_count() -> None:
 
 
 def test_a_working_directory_that_is_none_is_refused_and_one_that_does_not_answer_is_told() -> None:
-    with pytest.raises(Refused, match="'/no/such' is no directory on this machine that alice can work in"):
+    with pytest.raises(Refused, match="'/no/such' is not a directory on this machine that alice can use"):
         inspected(with_devices(A100), replace(BF16, workdir="/no/such"))
-    notes = Inspection().notes(with_devices(T4), BF16, ALICE, FileFindings(enterable=None))
+    notes = SubmissionPreflight().notes(with_devices(T4), BF16, ALICE, FileFindings(enterable=None))
     assert notes == (
-        "the working directory '/' did not answer in time; the job fails if it is not there",
-        "preflight: the files of the command did not answer in time, so nothing is said of them",
+        "the working directory '/' could not be checked in time (3 s); the job will fail if it does not exist",
+        "preflight: the files of the command could not be read in time (3 s), so they were not checked",
     )
 
 

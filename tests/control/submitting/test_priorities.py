@@ -17,7 +17,7 @@ BOB, ROOT = Caller("bob", 1, 1, (1,)), Caller("root", 0, 0, (0,), admin=True)
 def test_a_priority_outside_the_sites_range_is_refused_with_the_range_unless_an_administrator_asks(
     priority: int,
 ) -> None:
-    with pytest.raises(Refused, match=rf"priority {priority} is not open to you: .* its users 0 to 10") as refused:
+    with pytest.raises(Refused, match=rf"priority {priority} is not allowed: users may choose 0 to 10") as refused:
         settle_priority(LIMITS, Submission(("true",), priority=priority), BOB)
     assert refused.value.field == "priority"
     assert settle_priority(LIMITS, Submission(("true",), priority=priority), ROOT)[0].priority == priority
@@ -40,12 +40,12 @@ def test_a_nice_value_is_so_many_steps_from_the_sites_default(nice: int, priorit
 def test_a_nice_value_is_brought_into_the_range_with_a_notice(nice: int, wanted: int, given: int) -> None:
     settled, (note,) = settle_priority(LIMITS, Submission(("true",), nice=nice), BOB)
     assert settled.priority == given
-    assert note == f"nice {nice} comes to priority {wanted}, and the site allows 0 to 10: it is {given}"
+    assert note == f"nice {nice} means priority {wanted}, but the site allows 0 to 10; it is set to {given}"
     assert settle_priority(LIMITS, Submission(("true",), nice=nice), ROOT)[0].priority == wanted
 
 
 def test_priority_and_nice_at_once_are_refused() -> None:
-    with pytest.raises(Refused, match="leave one of them out"):
+    with pytest.raises(Refused, match="remove one of them"):
         settle_priority(LIMITS, Submission(("true",), nice=0, priority=5), BOB)
 
 

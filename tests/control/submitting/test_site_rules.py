@@ -40,12 +40,16 @@ def work(gpus: int = 1, **asked: Any) -> Submission:
     [
         (work(queue="nigth"), Refused, "there is no queue 'nigth' here; did you mean 'night'?"),
         (work(project="npl"), Refused, "there is no project 'npl' here; did you mean 'nlp'?"),
-        (work(project="nlp", queue="default"), Forbidden, "project nlp is of alice; bob is none of them"),
-        (work(time_limit_s=7200.0), Refused, "a time limit of 2h is more than the 1h that the site allows a job"),
-        (work(9), Refused, "user bob may hold at most 8 GPUs at once and this job asks for 9"),
-        (work(7, queue="research"), Refused, "queue research may hold at most 6 GPUs at once and this job asks for 7"),
-        (work(6, queue="night"), Refused, "queue night may hold at most 5 GPUs at once and this job asks for 6"),
-        (work(3, queue="dusk"), Refused, "queue dusk may hold at most 2 GPUs at once and this job asks for 3"),
+        (work(project="nlp", queue="default"), Forbidden, "bob is not a member of project nlp; its members are alice"),
+        (work(time_limit_s=7200.0), Refused, "a time limit of 2h is more than the 1h that this site allows"),
+        (work(9), Refused, "user bob may use at most 8 GPUs at a time, but this job asks for 9"),
+        (
+            work(7, queue="research"),
+            Refused,
+            "queue research may use at most 6 GPUs at a time, but this job asks for 7",
+        ),
+        (work(6, queue="night"), Refused, "queue night may use at most 5 GPUs at a time, but this job asks for 6"),
+        (work(3, queue="dusk"), Refused, "queue dusk may use at most 2 GPUs at a time, but this job asks for 3"),
     ],
 )
 def test_what_can_never_start_is_refused(submission: Submission, error: type[Refused], message: str) -> None:
@@ -60,13 +64,15 @@ def test_what_a_queue_may_borrow_is_not_refused() -> None:
 
 def test_a_project_holds_its_users_to_its_quota() -> None:
     obey(VIEW, work(2, project="nlp"), "alice", LeastHeld())
-    with pytest.raises(Refused, match="project nlp may hold at most 2 GPUs at once and this job asks for 3"):
+    with pytest.raises(Refused, match="project nlp may use at most 2 GPUs at a time, but this job asks for 3"):
         obey(VIEW, work(3, project="nlp"), "alice", LeastHeld())
 
 
 def test_memory_is_counted_over_all_devices() -> None:
     asked = Submission(("true",), request=Request(devices=2, share_milli=100, memory_mib=4096), queue="small")
-    with pytest.raises(Refused, match="queue small may hold at most 4G of GPU memory at once and this job asks for 8G"):
+    with pytest.raises(
+        Refused, match="queue small may use at most 4G of GPU memory at a time, but this job asks for 8G"
+    ):
         obey(VIEW, asked, "bob", LeastHeld())
 
 
@@ -82,7 +88,7 @@ def test_memory_is_counted_over_all_devices() -> None:
 )
 def test_a_request_counts_as_what_it_would_be_granted_in_whatever_words(request_: Request, asked: str) -> None:
     with pytest.raises(
-        Refused, match=rf"queue small may hold at most 0\.5 GPUs at once and this job asks for {asked};"
+        Refused, match=rf"queue small may use at most 0\.5 GPUs at a time, but this job asks for {asked};"
     ):
         obey(VIEW, Submission(("true",), request=request_, queue="small"), "bob", LeastHeld())
 
@@ -106,9 +112,11 @@ def test_a_full_queue_takes_no_more_jobs() -> None:
     arranged = SiteArranged(queues=(Queue("default", quota=Quota(waiting=3)),), limits=Limits(max_queue_size=4))
     view = waiting.advance([arranged])
     refuse_full(view, [job(3)])
-    with pytest.raises(Refused, match="queue default is full: 2 jobs wait in it, 2 more would, and at most 3 may"):
+    with pytest.raises(
+        Refused, match="too many waiting jobs for queue default: 2 wait, this adds 2, and at most 3 may wait"
+    ):
         refuse_full(view, [job(3), job(4)])
-    with pytest.raises(Refused, match="the queue is full: 2 jobs are in it, 3 more would be, and the site allows 4"):
+    with pytest.raises(Refused, match="the queue is full: it has 2 jobs, this adds 3, and the site allows 4"):
         refuse_full(view, [job(3), job(4), job(5)])
 
 
@@ -122,7 +130,9 @@ def test_a_queue_counts_who_waits_in_the_queues_below_it() -> None:
     waiting = with_jobs(box(), in_queue(1, "night"), in_queue(2, "research"))
     view = waiting.advance([SiteArranged(queues=queues)])
     refuse_full(view, [in_queue(3, "night"), *(in_queue(number, "other") for number in range(4, 9))])
-    with pytest.raises(Refused, match="queue research is full: 2 jobs wait in it, 2 more would, and at most 3 may"):
+    with pytest.raises(
+        Refused, match="too many waiting jobs for queue research: 2 wait, this adds 2, and at most 3 may wait"
+    ):
         refuse_full(view, [in_queue(3, "night"), in_queue(4, "night")])
 
 
@@ -130,5 +140,5 @@ def test_a_user_has_so_many_jobs_waiting_whatever_the_queue() -> None:
     waiting = with_jobs(box(), in_queue(1, "day"), in_queue(2, "night", user="bob"))
     view = waiting.advance([SiteArranged(limits=Limits(of_user=Quota(waiting=2)))])
     refuse_full(view, [in_queue(3, "day"), in_queue(4, "day", user="bob")])
-    with pytest.raises(Refused, match="the line of user bob is full: 1 jobs wait in it, 2 more would"):
+    with pytest.raises(Refused, match="too many waiting jobs for user bob: 1 wait, this adds 2"):
         refuse_full(view, [in_queue(3, "day", user="bob"), in_queue(4, "night", user="bob")])

@@ -1,4 +1,4 @@
-"""What a caller can ask. Nothing here changes anything.
+"""Answers what a caller can ask: listings, reasons, usage, the allocation map. Changes nothing.
 
-Start with `queries`; `rows` makes the rows of listings.
+Start reading at `queries`; `rows` makes the rows of listings.
 """

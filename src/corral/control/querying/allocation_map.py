@@ -1,4 +1,4 @@
-"""The allocation map: who holds what of which device, by the ledger, and what the resource files say of it."""
+"""The allocation map: how much of each device is allocated to which jobs, and whether resource files agree."""
 
 from corral.access.caller import Caller, must_be_admin
 from corral.control.device_setup import DeviceSetup
@@ -10,7 +10,7 @@ from corral.sharing.alloc_map import HeldDevice, alloc_map, held_device
 
 
 class AllocationMap:
-    """What is handed out, node by node. An agent, in Backend.ai's words, is a node."""
+    """What is allocated, node by node. A node is what Backend.ai calls an agent."""
 
     def __init__(self, ledger: Ledger, device_setup: DeviceSetup) -> None:
         self._ledger = ledger
@@ -52,7 +52,7 @@ class AllocationMap:
         ]
 
     def rescan(self, node: str, caller: Caller) -> tuple[str, ...]:
-        """Compare the resource files with the ledger, and mend them. For administrators. Raises NotFound, Forbidden."""
+        """Correct resource files that differ from the ledger. For administrators. Raises NotFound, Forbidden."""
         must_be_admin(caller, "scanning the resource files again")
         self._known(node)
         return self._device_setup.rescan(self._ledger.view())

@@ -1,4 +1,4 @@
-"""What a caller can ask: listings, reasons, forecasts. Nothing here changes anything."""
+"""Answers queries: listings, reasons, forecasts. Nothing here changes anything."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -84,9 +84,9 @@ class Queries:
         return (job,) if job is not None else self._ledger.find_array(job_id)
 
     def jobs(self, query: JobQuery, *, active_only: bool, starts: bool = False) -> tuple[list[JobRow], int | None]:
-        """A page of jobs, newest first, and the sequence to go on below (None when that was all).
+        """A page of jobs, newest first, and the sequence number below which the next page begins (None after the last).
 
-        With `starts` the queue is led on in thought, to tell of all that wait when they are expected to start.
+        With `starts`, the planner is run ahead to predict when each waiting job will start.
         """
         if active_only:
             matching = [job for job in self._ledger.view().jobs.values() if _matches(job, query)]
@@ -102,7 +102,7 @@ class Queries:
         return in_wall_time(rows, self._clock), found[-1].sequence if more else None
 
     def job(self, job_id: str) -> JobDetail:
-        """One job with everything that is known of it."""
+        """One job with all its details."""
         job = self.find(job_id)
         allocation = self._ledger.last_allocation(job)
         spec = to_plain(job.spec)
@@ -114,7 +114,7 @@ class Queries:
         return in_wall_time(detail, self._clock)
 
     def ended(self, ids: Sequence[str]) -> tuple[bool, list[JobRow]]:
-        """Whether all of these jobs (or arrays) have ended, and the row of each. Raises NotFound."""
+        """Whether all of these jobs or arrays have ended, and the row of each job. Raises NotFound."""
         active = self._ledger.view().jobs
         known = {job.id: job for job in self._ledger.find_jobs([job_id for job_id in ids if job_id not in active])}
         found: list[Job] = []
@@ -127,19 +127,19 @@ class Queries:
         return all(job.phase.terminal for job in found), in_wall_time([self._row(job) for job in found], self._clock)
 
     def is_live(self, job_id: str) -> bool:
-        """Whether the job, or an element of the array, has not ended. Quick, for only the view is asked."""
+        """Whether the job, or an element of the array, has not ended. Quick: reads only the view."""
         jobs = self._ledger.view().jobs
         if job_id in jobs:
             return not jobs[job_id].phase.terminal
         return any(job.array_id == job_id and not job.phase.terminal for job in jobs.values())
 
     def notes(self, job_id: str) -> tuple[str, ...]:
-        """What the user is told of a job that was just accepted; () when there is nothing, or it is over already."""
+        """Notes for the user about a job that was just submitted; () if there are none, or it has already ended."""
         job = self._ledger.view().jobs.get(job_id)
         return () if job is None else job.spec.notes
 
     def why(self, job_id: str) -> Explanation:
-        """Why a job waits, or how its wait was spent; of an array, how it stands. Raises NotFound."""
+        """Why a job waits, or how long it waited for what; for an array, also its jobs by phase. Raises NotFound."""
         if job_id not in self._ledger.view().jobs and (elements := self._ledger.find_array(job_id)):
             return self._why_array(job_id, elements)
         job = self.find(job_id)
@@ -151,8 +151,8 @@ class Queries:
         told = explain(view, job, self._holds().of(job), now, plan=self._controller.plan, planner=self._planner)
         obstacle, sentence = self._controller.obstacle, told.sentence
         if obstacle is not None:
-            first = f"{job.title} waits, for nothing starts now: {obstacle}."
-            sentence = first if told.reason is WaitReason.NOT_REACHED else f"{first} Then, too: {sentence}"
+            first = f"{job.title} waits because nothing can start now: {obstacle}."
+            sentence = first if told.reason is WaitReason.NOT_REACHED else f"{first} After that: {sentence}"
         answer = Explanation(
             job.id,
             job.phase,
@@ -171,7 +171,7 @@ class Queries:
         return in_wall_time(answer, self._clock)
 
     def _why_not_waiting(self, view: View, job: Job, now: float, waited: tuple[WaitPart, ...]) -> Explanation:
-        """What became of a job that waits no longer; when one that makes room for another goes on."""
+        """The state of a job that does not wait; for one being stopped to make room, when it will continue."""
         allocation = view.allocations.get(job.allocation_id or "")
         trouble = self._trouble(job.allocation_id or "")
         again = ExpectedStart()
@@ -192,7 +192,7 @@ class Queries:
         )
 
     def _why_array(self, array_id: str, elements: Sequence[Job]) -> Explanation:
-        """How many elements are in which phase, and why the first of those that wait does."""
+        """How many elements are in which phase, and why the first waiting one waits."""
         counts = Counter(job.phase for job in elements)
         words = [f"{counts[phase]} {_standing(phase)}" for phase in Phase if counts[phase]]
         told = f"array {array_id} has {count_of(len(elements), 'element')}: {', '.join(words)}"
@@ -205,7 +205,7 @@ class Queries:
         return replace(answer, id=array_id, reason=told, waited=())
 
     def dry_run(self, submission: Submission, user: str) -> DryRun:
-        """Whether the submission would start now, on which devices; or why not, and the nearest that would."""
+        """Whether the submission would start now and on which devices; or why not, and what similar request would."""
         submission, notes = self._asking.settle(submission, user)
         check(submission)
         view = self._ledger.view()
@@ -214,7 +214,9 @@ class Queries:
         stands = still_to_follow(view, _stand_in(submission, user), self.named)
         if stands.lost is not None:
             return DryRun(
-                starts_now=False, possible=False, reason=f"it would be cancelled: {follows_no_more(stands.lost)}"
+                starts_now=False,
+                possible=False,
+                reason=f"it would be cancelled at once: {follows_no_more(stands.lost)}",
             )
         told = forecast_submission(
             view,
@@ -244,19 +246,17 @@ class Queries:
         return in_wall_time(device_rows(self._ledger.view(), self._telemetry.latest()), self._clock)
 
     def uuid_of(self, device: str) -> str:
-        """The UUID of a device named by UUID, by its beginning, or by index. Raises NotFound."""
+        """The UUID of a device given by UUID, by its first characters (4 or more) or by index. Raises NotFound."""
         known = [d for node in self._ledger.view().nodes.values() for d in node.devices]
         found = [d.uuid for d in known if device in (d.uuid, str(d.index))]
         found = found or [d.uuid for d in known if len(device) >= 4 and d.uuid.startswith(device)]
         if len(found) != 1:
             listing = ", ".join(str(d.index) for d in known) or "none"
-            raise NotFound(
-                f"there is no device {device} here; there are {listing} (`corral devices` lists their UUIDs)"
-            )
+            raise NotFound(f"there is no device {device}; the indices are {listing} (`corral devices` shows the UUIDs)")
         return found[0]
 
     def server(self) -> ServerInfo:
-        """What this server is."""
+        """What this server says of itself."""
         view = self._ledger.view()
         devices = sum(len(node.devices) for node in view.nodes.values())
         return replace(self._about(), devices=devices, obstacle=self._controller.obstacle)
@@ -274,7 +274,7 @@ class Queries:
         return job_row(job, reason, expected_start, certainty=what)
 
     def _holds(self) -> HoldIndex:
-        """The last plan's holds, indexed once a plan."""
+        """The holds of the last plan, indexed once per plan."""
         plan, index = self._controller.plan, self._index
         if index is None or index[0] is not plan:
             index = self._index = (plan, HoldIndex(plan, self._ledger.view()))
@@ -282,7 +282,7 @@ class Queries:
 
 
 def _stand_in(submission: Submission, user: str) -> Job:
-    """The submission as a job, or as the first element of its array."""
+    """The submission as if it were a job, or the first element of its array."""
     name = submission.name or (program_of(submission.command) if submission.command else "")
     spec = JobSpec(user=user, name=name, after=submission.after)
     index = submission.array.indices[0] if submission.array is not None else None
@@ -290,7 +290,7 @@ def _stand_in(submission: Submission, user: str) -> Job:
 
 
 def _expecting(row: JobRow, expected: ExpectedStart) -> JobRow:
-    """The row with what was foreseen; what it has stays where nobody can tell more."""
+    """The row with its predicted start, or unchanged if none can be predicted."""
     if expected.start_at is None:
         return row
     return replace(row, expected_start=expected.start_at, expected_start_is=expected.certainty)

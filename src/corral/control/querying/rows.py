@@ -1,4 +1,4 @@
-"""What listings show: rows of jobs and devices."""
+"""Makes the rows of jobs and devices that listings show."""
 
 from collections.abc import Mapping, Sequence
 
@@ -21,9 +21,9 @@ def job_row(
     *,
     certainty: Certainty | None = None,
 ) -> JobRow:
-    """A job as `ps` lists it, with why it waits and until when, where it does, and what it holds, if known.
+    """A job as `ps` lists it: why it waits and until when, or what is allocated to it, if known.
 
-    `certainty` says what the expected start is.
+    `certainty` says how sure the expected start is.
     """
     spec = job.spec
     grants = () if allocation is None else allocation.placement.grants
@@ -65,12 +65,12 @@ def job_row(
 
 
 def _asked_milli(request: Request) -> int | None:
-    """What is asked for, None where only the device can say what share of it the memory comes to."""
+    """The requested share; None if it depends on the device's memory."""
     return None if request.share_of_memory else request.total_milli
 
 
 def grant_rows(grants: Sequence[Grant]) -> tuple[GrantRow, ...]:
-    """What a job has of each device."""
+    """What is allocated to a job on each device."""
     return tuple(GrantRow(grant.uuid, grant.share_milli, grant.memory_mib) for grant in grants)
 
 
@@ -142,7 +142,7 @@ def _availability(view: View, device: Device, seen: DeviceSample) -> float | Non
 
 
 def holding(view: View, allocation: Allocation) -> str | None:
-    """What a job holds of devices, and what stands behind that; None when it has none, or it was not recorded.
+    """What is allocated to a job, and how well it is enforced; None if that is nothing, or was not recorded.
 
     "holds 0.6 of GPU 0 with 1.2G, 2 CPUs; memory guarded, compute advisory, CPUs enforced".
     """

@@ -1,4 +1,4 @@
-"""What was used in a period, and by whom: the ledger's sums through the rules of accounting."""
+"""Usage in a period: the ledger's sums, split by the rules of accounting."""
 
 from corral.accounting.usage import total, usage
 from corral.clock import Clock
@@ -12,14 +12,14 @@ DEFAULT_PERIOD_S = 7 * 24 * 3600.0
 
 
 class Accounts:
-    """Tells of allocations that have ended, and of those that have not as far as they have come."""
+    """Adds up allocations that have ended, and the part so far of those that have not."""
 
     def __init__(self, ledger: Ledger, clock: Clock) -> None:
         self._ledger = ledger
         self._clock = clock
 
     def usage(self, by: UsageBy, *, since: float | None = None, until: float | None = None) -> Usage:
-        """GPU-hours held between two moments (Unix seconds): now where `until` is None or later, and a week before.
+        """GPU-hours used between two times (Unix seconds). By default `until` is now, and `since` a week before it.
 
         Raises Refused for a period that ends before it begins.
         """
@@ -28,8 +28,8 @@ class Accounts:
         begin = end - DEFAULT_PERIOD_S if since is None else self._clock.taken(since)
         if begin >= end:
             raise Refused(
-                f"since: the period from {begin:.0f} to {end:.0f} has no length; "
-                "give a moment (Unix seconds) before now and before `until`",
+                f"since: the period from {begin:.0f} to {end:.0f} is empty; "
+                "give a time (Unix seconds) before now and before `until`",
                 field="since",
             )
         held = self._ledger.held(begin, end)

@@ -1,4 +1,4 @@
-"""From what a client sends to jobs in the ledger.
+"""Turns what a client submits into jobs.
 
-Start with `new_jobs`; `checks` and `site_rules` refuse, `preflight` warns of what would fail.
+Start reading at `new_jobs`; `checks` and `site_rules` refuse bad submissions, `preflight` finds what would fail.
 """

@@ -1,4 +1,4 @@
-"""The least and the greatest of each number in a submission: what is checked, and what the API's description tells."""
+"""The range of each number in a submission. The checks and the API's description use the same table."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ MAX_PID = 2**22
 
 
 class Range(NamedTuple):
-    """Both ends are allowed. `called` is the flag's name for the field, where it has another one."""
+    """A range that includes both ends. `called` is the field's name in messages, if it has another one there."""
 
     least: int
     most: int
@@ -37,7 +37,7 @@ BOUNDS: Mapping[type[Any], Mapping[str, Range]] = {
     },
     Request: {
         "devices": Range(0, MAX_DEVICES, "0 is a job without a GPU", "gpus"),
-        "gang_size": Range(1, MAX_DEVICES, "1 is a job that is no gang"),
+        "gang_size": Range(1, MAX_DEVICES, "1 is a job without a gang"),
         "share_milli": Range(1, MILLI_PER_DEVICE, "1000 is a whole device"),
         "split_milli": Range(SHARE_QUANTUM_MILLI, MAX_DEVICES * MILLI_PER_DEVICE, "1000 is a whole device"),
         "memory_mib": Range(1, MAX_MIB),
@@ -49,12 +49,12 @@ BOUNDS: Mapping[type[Any], Mapping[str, Range]] = {
         "host_memory_mib": Range(0, MAX_MIB),
         "disk_mib": Range(0, MAX_MIB),
     },
-    ArraySpec: {"limit": Range(1, MAX_ARRAY_ELEMENTS, "how many of its elements run at once", "array")},
+    ArraySpec: {"limit": Range(1, MAX_ARRAY_ELEMENTS, "how many of its jobs run at a time", "array")},
 }
 
 
 def check_bounds(value: Submission | Request | ArraySpec) -> None:
-    """Raises Refused for a number of it that is out of bounds."""
+    """Raises Refused for a number that is out of its range."""
     for name, (least, most, hint, called) in BOUNDS[type(value)].items():
         amount = getattr(value, name)
         if amount is not None and not least <= amount <= most:
@@ -62,7 +62,7 @@ def check_bounds(value: Submission | Request | ArraySpec) -> None:
 
 
 def between(value: int | None, least: int, most: int, field: str, hint: str = "") -> None:
-    """Raises Refused for a number below `least` or above `most`; None is no number."""
+    """Raises Refused for a number below `least` or above `most`. None passes."""
     if value is not None and not least <= value <= most:
         raise Refused(
             f"{field} must be from {least} to {most}, not {value}" + (f" ({hint})" if hint else ""), field=field

@@ -1,4 +1,4 @@
-"""What a submission must be like to make sense to any cluster; what this one cannot serve is the planner's to say."""
+"""Checks that hold for submissions to any site. `site_rules` and the planner check what this site can serve."""
 
 import resource
 from collections import Counter
@@ -26,18 +26,18 @@ _LIMITS = frozenset(name.removeprefix("RLIMIT_") for name in dir(resource) if na
 
 
 def check(submission: Submission) -> None:
-    """Raises Refused, naming the field and what would be accepted."""
+    """Raises Refused for an invalid submission, naming the field and what would be accepted."""
     request = submission.request
     if submission.kind is JobKind.RUN and not submission.command:
         raise Refused(
-            "there is no command to run; write it after --, such as: corral run -- python train.py", field="command"
+            "the command is missing; write it after --, such as: corral run -- python train.py", field="command"
         )
     if submission.command and not submission.command[0]:
-        raise Refused("command[0] is empty; it is the program to run, by its name or its path", field="command[0]")
+        raise Refused("command[0] is empty; give the name or the path of a program", field="command[0]")
     if submission.kind is JobKind.RESERVE and submission.command:
-        raise Refused("a reservation runs no command; submit a job for that", field="command")
+        raise Refused("a reservation runs no command; submit a job instead", field="command")
     if submission.kind is not JobKind.RUN and request.devices == 0:
-        raise Refused("a reservation is of at least 1 GPU", field="gpus")
+        raise Refused("gpus: a reservation needs at least 1 GPU", field="gpus")
     _check_request(request)
     _check_gang(request)
     _check_speeds(submission.speeds)
@@ -45,30 +45,30 @@ def check(submission: Submission) -> None:
     for field, word in (("name", submission.name), ("queue", submission.queue), ("project", submission.project)):
         if len(word) > MAX_NAME_LENGTH or not word.isprintable():
             raise Refused(
-                f"{field}: {word!r:.60} will not do; a line of at most {MAX_NAME_LENGTH} printable characters will",
+                f"{field}: {word!r:.60} is not allowed; use at most {MAX_NAME_LENGTH} printable characters",
                 field=field,
             )
     if submission.time_limit_s is not None and not 0 < submission.time_limit_s < MAX_TIME_LIMIT_S:
         raise Refused(
-            f"time_limit_s: {submission.time_limit_s:g} is no time limit; it must be above 0 and below "
-            f"{MAX_TIME_LIMIT_S:g} (leave it out for none)",
+            f"time_limit_s: {submission.time_limit_s:g} is not a time limit; it must be above 0 and below "
+            f"{MAX_TIME_LIMIT_S:g} (leave it out for no limit)",
             field="time_limit_s",
         )
     if submission.begin_at is not None and not 0 <= submission.begin_at <= MAX_BEGIN_AT:
         raise Refused(
-            f"begin_at: {submission.begin_at:g} is no begin time; it is in Unix seconds, from 0 to {MAX_BEGIN_AT:g}",
+            f"begin_at: {submission.begin_at:g} is not a begin time; give Unix seconds from 0 to {MAX_BEGIN_AT:g}",
             field="begin_at",
         )
     if submission.checkpoint_signal not in (None, *CHECKPOINT_SIGNALS):
         raise Refused(
-            f"checkpoint_signal: {submission.checkpoint_signal!r:.40} will not do; one of "
-            f"{', '.join(CHECKPOINT_SIGNALS)} will",
+            f"checkpoint_signal: {submission.checkpoint_signal!r:.40} is not allowed; use one of "
+            f"{', '.join(CHECKPOINT_SIGNALS)}",
             field="checkpoint_signal",
         )
     if not 0 < submission.checkpoint_grace_s <= MAX_CHECKPOINT_GRACE_S:
         raise Refused(
-            f"checkpoint_grace_s: {submission.checkpoint_grace_s:g} will not do; above 0 and up to "
-            f"{MAX_CHECKPOINT_GRACE_S:g} s will",
+            f"checkpoint_grace_s: {submission.checkpoint_grace_s:g} is not allowed; it must be above 0 and "
+            f"at most {MAX_CHECKPOINT_GRACE_S:g} s",
             field="checkpoint_grace_s",
         )
     clauses_of(submission.after)
@@ -84,7 +84,7 @@ def _check_output(submission: Submission) -> None:
             check_pattern(pattern, field)
     if submission.open_mode not in (None, "append", "truncate"):
         raise Refused(
-            f"open_mode: {submission.open_mode!r:.40} will not do; append or truncate will", field="open_mode"
+            f"open_mode: {submission.open_mode!r:.40} is not an open mode; use append or truncate", field="open_mode"
         )
 
 
@@ -101,14 +101,14 @@ def _check_request(request: Request) -> None:
         ("min_cuda", request.min_cuda),
     ):
         if version is not None and not (version and all(0 <= part <= 1_000_000 for part in version)):
-            raise Refused(f"{field}: {list(version)} is no version; write its parts, such as [8, 0]", field=field)
+            raise Refused(f"{field}: {list(version)} is not a version; write its parts, such as [8, 0]", field=field)
     for field, words in (
         ("models", request.models),
         ("device_uuids", request.device_uuids),
         ("avoid_jobs", request.avoid_jobs),
     ):
         if not all(words):
-            raise Refused(f"{field}: an empty name is among them; leave it out", field=field)
+            raise Refused(f"{field}: one of the names is empty; remove it", field=field)
 
 
 def _check_gang(request: Request) -> None:
@@ -116,16 +116,18 @@ def _check_gang(request: Request) -> None:
         return
     if request.gang_size == 1:
         field = "one_node" if request.one_node else "spread"
-        raise Refused(f"{field}: it says where a gang's members go, and this job is no gang; see --gang", field=field)
-    if request.one_node and request.spread:
-        raise Refused("--one-node and --spread are opposites; leave one of them out", field="spread")
-    if request.devices == 0 or request.device_uuids or not request.whole:
-        what = "its members would have no GPU"
-        if request.devices:
-            what = "named GPUs are one member's" if request.device_uuids else "its members would hold parts of GPUs"
         raise Refused(
-            f"gang_size: each member of a gang of {request.gang_size} has whole GPUs of its own, and {what}; "
-            "leave --gang out",
+            f"{field}: this option places the members of a gang, but this job is not a gang; add --gang", field=field
+        )
+    if request.one_node and request.spread:
+        raise Refused("--one-node and --spread contradict each other; remove one of them", field="spread")
+    if request.devices == 0 or request.device_uuids or not request.whole:
+        what = "this job asks for no GPU"
+        if request.devices:
+            what = "this job names its GPUs" if request.device_uuids else "this job asks for parts of GPUs"
+        raise Refused(
+            f"gang_size: each member of a gang ({request.gang_size}) needs whole GPUs of its own, but {what}; "
+            "remove --gang",
             field="gang_size",
         )
 
@@ -135,7 +137,7 @@ def _check_labels(labels: tuple[tuple[str, str], ...], field: str) -> None:
     _refuse_twice([key for key, _ in labels], field)
     for word in (word for pair in labels for word in pair):
         if len(word) > MAX_NAME_LENGTH or not (word and word.isprintable()):
-            raise Refused(f"{field}: {word!r:.60} is no part of a label; write KEY=VALUE", field=field)
+            raise Refused(f"{field}: {word!r:.60} cannot be part of a label; write KEY=VALUE", field=field)
 
 
 def _check_speeds(speeds: tuple[tuple[str, float], ...]) -> None:
@@ -143,10 +145,10 @@ def _check_speeds(speeds: tuple[tuple[str, float], ...]) -> None:
     _refuse_twice([model.lower() for model, _ in speeds], "speeds")
     for model, speed in speeds:
         if len(model) > MAX_NAME_LENGTH or not (model.isprintable() and any(map(str.isalnum, model))):
-            raise Refused(f"speeds: {model!r:.60} names no device model; write such as V100", field="speeds")
+            raise Refused(f"speeds: {model!r:.60} is not a GPU model; write one such as V100", field="speeds")
         if not (isfinite(speed) and speed >= 0):
             raise Refused(
-                f"speeds: {speed:g} is no speed on {model}; 1 is as usual, 2 twice as fast, 0 cannot run there",
+                f"speeds: {speed:g} is not a speed for {model}; 1 is normal, 2 twice as fast, 0 cannot run there",
                 field="speeds",
             )
 
@@ -154,62 +156,69 @@ def _check_speeds(speeds: tuple[tuple[str, float], ...]) -> None:
 def _refuse_twice(names: list[str], field: str) -> None:
     for name, times in Counter(names).items():
         if times > 1:
-            raise Refused(f"{field}: {name} is given {times} times; leave all but one of them out", field=field)
+            raise Refused(f"{field}: {name} is given {times} times; give it once", field=field)
 
 
 def _check_share(request: Request) -> None:
-    """A share is of hundredths; a split one is of one member's device, and of one device only on MPS."""
+    """A share is a multiple of 0.01 GPU. A share over several devices is for one member, and not on MPS."""
     for field, milli in (("share_milli", request.share_milli), ("split_milli", request.split_milli)):
         if milli is not None and milli % SHARE_QUANTUM_MILLI:
-            raise Refused(f"{field}: shares come in hundredths, so in multiples of 10; {milli} is none", field=field)
+            raise Refused(
+                f"{field}: {milli} is not a share; shares are multiples of 10 (hundredths of a GPU)", field=field
+            )
     if request.devices:
         _check_whole(request)
     if request.split_milli is None:
         return
     if not SHARE_QUANTUM_MILLI <= request.split_milli <= MAX_DEVICES * MILLI_PER_DEVICE:
         raise Refused(
-            f"split_milli: a share is from 0.01 to {MAX_DEVICES} GPUs; {request.split_milli} thousandths is none",
+            f"split_milli: {request.split_milli} is out of range; it must be from {SHARE_QUANTUM_MILLI} to "
+            f"{MAX_DEVICES * MILLI_PER_DEVICE} (1000 is a whole GPU)",
             field="split_milli",
         )
     if request.devices != 1 or request.share_milli != min(MILLI_PER_DEVICE, request.split_milli):
         raise Refused(
-            "split_milli: a share that may be split is asked for with devices 1 and a share_milli that is the same, "
-            "or 1000 where it is more",
+            "split_milli: it needs devices 1, and share_milli with the same value (1000 if split_milli is larger)",
             field="split_milli",
         )
     if request.means is Means.MPS and request.split_milli > MILLI_PER_DEVICE:
-        raise Refused("--share mps: a share on MPS is of one device; ask for 1 GPU or less", field="means")
+        raise Refused("--share mps: a share on MPS must be on one GPU; ask for 1 GPU or less", field="means")
 
 
 def _check_whole(request: Request) -> None:
-    """What only a part of a device can be asked for with, and what only a whole one can."""
+    """Checks options that only fit a part of a device, and options that only fit a whole one."""
     if request.share_of_memory and request.memory_mib is None:
-        raise Refused("share_of_memory: it says that the memory decides, and none is given", field="memory_mib")
+        raise Refused("share_of_memory: the memory decides the share, but memory_mib is missing", field="memory_mib")
     if not request.whole:
         if request.mig_profile is not None:
-            raise Refused("share_milli: a MIG slice is given whole; leave share_milli out", field="share_milli")
+            raise Refused("share_milli: a MIG slice is always allocated whole; remove share_milli", field="share_milli")
         if request.means is Means.EXCLUSIVE:
-            raise Refused("--share exclusive: an exclusive device is given whole; ask for --gpus 1", field="means")
+            raise Refused(
+                "--share exclusive: an exclusive GPU is always allocated whole; ask for --gpus 1", field="means"
+            )
         return
     for field in ("memory_mib", "memory_percent", "cores_percent"):
         limit = getattr(request, field)
         if limit is not None and not (field == "cores_percent" and limit == 100):
             raise Refused(
-                f"{field}: a whole GPU is granted with all it has; leave {field} out, or ask for a part", field=field
+                f"{field}: a whole GPU has all its memory and compute; remove {field}, or ask for a part",
+                field=field,
             )
 
 
 def _check_surroundings(submission: Submission) -> None:
     for name in submission.env:
         if not name or "=" in name:
-            raise Refused(f"env: {name!r:.60} is no name of a variable; it has a letter or more, and no =", field="env")
+            raise Refused(
+                f"env: {name!r:.60} is not a variable name; a name is not empty and contains no =", field="env"
+            )
     for name, limit in submission.rlimits:
         if name not in _LIMITS:
-            raise Refused(f"rlimits: {name!r:.60} is no limit; {nearest(name, _LIMITS)}", field="rlimits")
+            raise Refused(f"rlimits: {name!r:.60} is not a resource limit; {nearest(name, _LIMITS)}", field="rlimits")
         between(limit, -1, 2**63 - 1, "rlimits", f"{name}; -1 is no limit")
     if submission.kind is JobKind.RUN and not submission.workdir.startswith("/"):
         raise Refused(
-            f"the working directory {submission.workdir!r:.200} is no whole path; write one from / on",
+            f"the working directory {submission.workdir!r:.200} is not an absolute path; begin it with /",
             field="workdir",
         )
 
@@ -218,7 +227,7 @@ def _check_array(array: ArraySpec) -> None:
     between(len(array.indices), 1, MAX_ARRAY_ELEMENTS, "array", "how many elements it has")
     check_bounds(array)
     if len(set(array.indices)) != len(array.indices):
-        raise Refused("array: an index is named twice; each element runs once", field="array")
+        raise Refused("array: an index is given twice; give each index once", field="array")
     for index in (min(array.indices), max(array.indices)):
         if not 0 <= index <= MAX_INDEX:
-            raise Refused(f"array: {index} is no index; indices are from 0 to {MAX_INDEX}", field="array")
+            raise Refused(f"array: {index} is not an index; indices are from 0 to {MAX_INDEX}", field="array")

@@ -1,4 +1,4 @@
-"""What a submission asks of devices, settled at the door: neighbours' names, the site's way to split."""
+"""Completes the request of a submission: other systems' resource names, and the site's rules for shares."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -16,19 +16,19 @@ from corral.sharing.definitions import Catalogue
 from corral.sharing.resources import to_ask
 
 _ASKED = ("devices", "share_milli", "split_milli", "memory_mib", "memory_percent", "cores_percent", "mig_profile")
-"""Fields of a request that resource names speak of."""
+"""Fields of a request that resource names also set."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestRules:
-    """The site's way to read requests.
+    """The site's rules for completing requests.
 
     Attributes:
-        catalogue: the resource names that are understood here, None for those that come with Corral.
-        split, may_fragment: how a share that no device has room for is split, and whether into parts of several. A
-            request may say how it wants to be split, and that it will not do in parts.
-        min_compute: the least compute capability of the devices that are handed out, None for any; one that does not
-            tell its own is not handed out then.
+        catalogue: the resource names that are known here; None for those that come with Corral.
+        split, may_fragment: how a share that no single device has room for is split over several, and whether into
+            parts. A request may choose how to split, and refuse to be split into parts.
+        min_compute: the minimum compute capability of devices that jobs may use; None for any. With a minimum, a
+            device whose capability is unknown is not used.
     """
 
     catalogue: Catalogue | None = None
@@ -37,9 +37,9 @@ class RequestRules:
     min_compute: tuple[int, int] | None = None
 
     def settle(self, submission: Submission, user: str) -> tuple[Submission, tuple[str, ...]]:
-        """The submission with a request that stands by itself, and notes for the user on what was rounded.
+        """The submission with a complete request, and notes for the user on what was rounded.
 
-        Raises Refused for resource names and amounts that make no sense, and for devices that are asked for twice.
+        Raises Refused for invalid resource names and amounts, and if devices are asked for in two ways.
         """
         request = submission.request
         notes: tuple[str, ...] = ()
@@ -63,12 +63,12 @@ class RequestRules:
         return replace(submission, request=request, resources={}), notes
 
     def explained(self, never: str, request: Request, view: View) -> str:
-        """Why no device here can serve a request, with what the site keeps back of those that there are."""
+        """Why no device here can serve a request, mentioning min_compute_capability if it excludes devices."""
         least = self.min_compute if request.devices else None
         devices = [device for node in view.nodes.values() for device in node.devices]
         if least is None or all((device.compute_capability or (0, 0)) >= least for device in devices):
             return never
-        words = f"this site hands out no GPU below compute capability {least[0]}.{least[1]}"
+        words = f"this site uses no GPU below compute capability {least[0]}.{least[1]}"
         return f"{never} ({words}: min_compute_capability)"
 
     def _of_resources(self, submission: Submission) -> Ask:
@@ -76,21 +76,21 @@ class RequestRules:
         for field in _ASKED:
             if getattr(submission.request, field) != getattr(plain, field):
                 raise Refused(
-                    f"{', '.join(sorted(submission.resources))}: devices are asked for by {field} already; "
-                    "use either --resource or the flags about GPUs",
+                    f"{', '.join(sorted(submission.resources))}: the request already sets {field}; "
+                    "use either --resource or the GPU flags",
                     field=field,
                 )
         asked = to_ask(submission.resources, catalogue=self.catalogue)
         for field, flag in (("cpu_milli", "--cpus"), ("host_memory_mib", "--host-memory")):
             if getattr(submission.request, field) and getattr(asked, field):
-                raise Refused(f"{flag} and a resource name ask for the same twice; leave one of them out", field=field)
+                raise Refused(f"{flag} and a resource name ask for the same; remove one of them", field=field)
         return asked
 
 
 def with_profile_named(submission: Submission, nodes: Iterable[Node]) -> Submission:
-    """A slice that is asked for by its memory ("10g") by the name of its profile, where only one has that memory.
+    """Replaces a MIG slice given by its memory ("10g") by the profile, if only one profile has that memory.
 
-    So hours of one profile are counted together, whatever its users call it.
+    So the hours of one profile are counted together, whatever its users call it.
     """
     wanted = submission.request.mig_profile
     if wanted is None:
@@ -103,15 +103,15 @@ def with_profile_named(submission: Submission, nodes: Iterable[Node]) -> Submiss
 
 
 def with_whole_node(submission: Submission, nodes: Iterable[Node]) -> Submission:
-    """An exclusive submission as one for every device of the node that has most of those it may use.
+    """Turns an exclusive submission into one for all devices of the node with the most devices it may use.
 
-    Raises Refused where it says how many, too.
+    Raises Refused if it also says how many.
     """
     if not submission.exclusive:
         return submission
     request = submission.request
     if request.devices != 1 or not request.whole or request.mig_profile or request.device_uuids or submission.resources:
-        raise Refused("exclusive: it takes every GPU of a node, whole; leave out how many", field="exclusive")
+        raise Refused("exclusive: it takes all GPUs of a node; remove the number of GPUs", field="exclusive")
     counts = [
         sum(
             device.means is not Means.MIG and device.mig_profile is None and model_matches(request.models, device.model)
@@ -124,11 +124,11 @@ def with_whole_node(submission: Submission, nodes: Iterable[Node]) -> Submission
 
 
 def _reserved(request: Request) -> Request:
-    """A part that a session holds is by time slices: what Corral does not start, it cannot tell its limits."""
+    """A reserved share uses time slicing: Corral cannot give limits to processes that it does not start."""
     if request.means not in (None, Means.TIMESLICE):
         raise Refused(
-            f"--share {request.means}: a reserved part of a GPU is shared by timeslice; leave --share out, or have "
-            "Corral run the work",
+            f"--share {request.means}: a reserved part of a GPU is always shared by timeslice; "
+            "remove --share, or submit the work as a job",
             field="means",
         )
     return replace(request, means=Means.TIMESLICE)

@@ -1,4 +1,4 @@
-"""From what a client sends to jobs that the ledger can hold: checked, completed, numbered."""
+"""Turns a checked submission into jobs: completed with the site's defaults, and numbered."""
 
 import os
 import re
@@ -30,7 +30,7 @@ _INTERPRETER = re.compile(r"python[\d.]*|pypy[\d.]*|bash|sh|zsh|node|perl|ruby|R
 
 
 def spec_of(submission: Submission, caller: Caller, limits: Limits, owner: ProcessIdentity | None) -> JobSpec:
-    """The specification that the ledger keeps: the submission, who asked for it, and the site's defaults."""
+    """The specification that the ledger keeps: the submission, its user, and the site's defaults."""
     submission = completed(submission, limits)
     assert submission.priority is not None, "it is completed"
     assert submission.retries is not None, "it is completed"
@@ -67,7 +67,7 @@ def spec_of(submission: Submission, caller: Caller, limits: Limits, owner: Proce
 
 
 def completed(submission: Submission, limits: Limits) -> Submission:
-    """The submission with what it leaves to the site: priority, retries, and the longest time limit."""
+    """The submission with the site's defaults for what it leaves out: priority, retries and time limit."""
     runs = submission.kind is JobKind.RUN
     retries = limits.default_retries if submission.retries is None else submission.retries
     longest_s = None if submission.kind is JobKind.ADOPT else limits.max_time_limit_s
@@ -80,7 +80,7 @@ def completed(submission: Submission, limits: Limits) -> Submission:
 
 
 def program_of(command: Sequence[str]) -> str:
-    """What a command is about: its program, or the script or module that an interpreter is given."""
+    """A name for a command: its program, or the script or module that an interpreter runs."""
     program = os.path.basename(command[0])
     if _INTERPRETER.fullmatch(program) is None:
         return program
@@ -95,17 +95,17 @@ def program_of(command: Sequence[str]) -> str:
 
 @lru_cache(maxsize=1000)
 def _shared(env: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
-    """One copy of an environment for all jobs that come with it: ten thousand of a shell's would take 150 MB."""
+    """One copy of an environment for all jobs that have it: ten thousand copies of a shell's would take 150 MB."""
     return env
 
 
 def ids_needed(submission: Submission) -> int:
-    """How many numbers the submission takes: one, and for an array one more for each element."""
+    """How many job numbers the submission needs: one, and for an array one more per element."""
     return 1 if submission.array is None else 1 + len(submission.array.indices)
 
 
 def jobs_of(submission: Submission, spec: JobSpec, ids: Sequence[str], now: float) -> tuple[Job, ...]:
-    """The jobs of a submission. The first id is the job's or the array's; each element takes a number of its own."""
+    """The jobs of a submission. The first id is the job's or the array's; each element has a number of its own."""
     begin_at = spec.begin_at if spec.begin_at is not None and spec.begin_at > now else None
     if submission.array is None:
         return (Job(ids[0], int(ids[0]), spec, now, held=submission.held, eligible_at=begin_at),)
@@ -126,10 +126,10 @@ def jobs_of(submission: Submission, spec: JobSpec, ids: Sequence[str], now: floa
 
 
 def admit(view: View, jobs: Sequence[Job], find: Callable[[str], tuple[Job, ...]], by: str, at: float) -> Decided[None]:
-    """The facts of accepting `jobs` whole. `find` gives the jobs that an id names: one, or an array's elements.
+    """The facts of accepting all of `jobs`. `find` returns the jobs of an id: one, or the elements of an array.
 
-    A job that is to follow what can no longer come is cancelled at once: its fate must not hang on whether its parent
-    failed a moment before or after. Raises Refused for an unknown parent or a full queue.
+    A job whose dependency can no longer be met is cancelled at once, so that it makes no difference whether its parent
+    failed just before or just after. Raises Refused for an unknown parent or a full queue.
     """
     refuse_full(view, jobs)
     settled: dict[object, Settled] = {}
@@ -189,8 +189,11 @@ def _parents(
     parents = [view.jobs.get(parent.id, parent) for parent in found]
     if term.condition is Condition.CORR:
         if job.array_index is None:
-            raise Refused(f"--after {term}: only elements of an array follow one each; add --array", field="after")
+            raise Refused(
+                f"--after {term}: this condition pairs array elements, but this job is not an array; add --array",
+                field="after",
+            )
         parents = [parent for parent in parents if covers(term, job, parent)]
         if not parents:
-            raise Refused(f"--after {term}: {term.job_id} has no element {job.array_index} to follow", field="after")
+            raise Refused(f"--after {term}: job {term.job_id} has no element {job.array_index}", field="after")
     return parents

@@ -1,6 +1,6 @@
-"""Preflight at the door: what is known to go wrong is told before the job has waited for it.
+"""Preflight of submissions: finds at submission what would make the job fail when it runs.
 
-The rules are loaded with the first job that asks for a GPU, so that a server starts without them.
+The rules are loaded with the first job that asks for a GPU, so that the server starts faster.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,23 +21,25 @@ if TYPE_CHECKING:
     from corral.preflight.detect import Detection
     from corral.preflight.subject import Finding, Place
 
-_MOST_WISHES = 256
-_UNSEEN_DIRECTORY = "the working directory {!r:.200} did not answer in time; the job fails if it is not there"
-_UNSEEN_FILES = "preflight: the files of the command did not answer in time, so nothing is said of them"
+_MOST_REQUESTS = 256
+_UNSEEN_DIRECTORY = (
+    "the working directory {!r:.200} could not be checked in time (3 s); the job will fail if it does not exist"
+)
+_UNSEEN_FILES = "preflight: the files of the command could not be read in time (3 s), so they were not checked"
 
 
-class Inspection:
-    """Inspects submissions. Safe from any thread."""
+class SubmissionPreflight:
+    """Checks submissions with the rules of preflight. Thread-safe."""
 
     def __init__(self, *, strict: bool = False) -> None:
         self._strict = strict
         self._places: tuple[Mapping[str, Node] | None, dict[Request, tuple[Place, ...]]] = (None, {})
 
     def notes(self, view: View, submission: Submission, caller: Caller, files: FileFindings) -> tuple[str, ...]:
-        """What the job's owner should be told; () when nothing speaks against the job.
+        """Warnings for the job's owner; () if no problem was found.
 
-        Raises Refused for a working directory that the caller cannot work in, and, with the fixes, when the job could
-        run on none of the devices that it may get, unless it is forced.
+        Raises Refused if the caller cannot use the working directory. Also, with the fixes, if the job can run on none
+        of the devices that it may get, unless `force` is set.
         """
         if submission.kind is not JobKind.RUN:
             return ()
@@ -52,13 +54,13 @@ class Inspection:
         if results and all(blocking(findings) for _, findings in results) and not submission.force:
             told = _sentences([(place, blocking(findings)) for place, findings in results])
             raise Refused(
-                f"preflight: {'; '.join(told)}. `corral check` says more; --force submits it all the same",
+                f"preflight: {'; '.join(told)}. `corral check` shows more; --force submits it anyway",
                 field="command",
             )
         return (*notes, *(f"preflight: {sentence}" for sentence in _sentences(results)))
 
     def overrides(self, view: View, submission: Submission, files: FileFindings) -> bool:
-        """Whether `force` is what lets the submission in."""
+        """Whether the submission is accepted only because of `force`."""
         if not submission.force or submission.kind is not JobKind.RUN or not submission.request.devices:
             return False
         from corral.preflight.rules import blocking
@@ -69,16 +71,16 @@ class Inspection:
     def _results(
         self, view: View, submission: Submission, found: "Detection"
     ) -> "list[tuple[Place, tuple[Finding, ...]]]":
-        """What is found for each kind of device that the job may get."""
+        """The findings for each kind of device that the job may get."""
         from corral.preflight.rules import check
 
         places = self._places_of(view, submission.request)
         return [(place, check(found.work_in(place), place, strict=self._strict)) for place in places]
 
     def _places_of(self, view: View, request: Request) -> "tuple[Place, ...]":
-        """As `places_of`; an answer holds while the nodes stay the same."""
+        """As `places_of`, cached while the nodes stay the same."""
         nodes, places = self._places
-        if nodes is not view.nodes or len(places) >= _MOST_WISHES:
+        if nodes is not view.nodes or len(places) >= _MOST_REQUESTS:
             nodes, places = self._places = view.nodes, {}
         if request not in places:
             places[request] = places_of(view, request)
@@ -90,15 +92,15 @@ def _directory_notes(submission: Submission, caller: Caller, files: FileFindings
         return (_UNSEEN_DIRECTORY.format(submission.workdir),)
     if not files.enterable:
         raise Refused(
-            f"the working directory {submission.workdir!r:.200} is no directory on this machine that {caller.user} "
-            "can work in; name another with --workdir",
+            f"the working directory {submission.workdir!r:.200} is not a directory on this machine that {caller.user} "
+            "can use; choose another with --workdir",
             field="workdir",
         )
     return ()
 
 
 def places_of(view: View, request: Request) -> "tuple[Place, ...]":
-    """A place for each kind of device that the request may get, in order of node and index."""
+    """One `Place` for each kind of device that the request may get, in order of node and index."""
     places: dict[Place, None] = {}
     for name in sorted(view.nodes):
         node = view.nodes[name]
@@ -133,7 +135,7 @@ def _place(node: Node, device: Device, request: Request) -> "Place":
 
 
 def _sentences(results: "Sequence[tuple[Place, tuple[Finding, ...]]]") -> list[str]:
-    """Each finding once; what is found on some kinds of devices only, with the kind."""
+    """Each finding once; with the models if it concerns only some of them."""
     models: dict[Finding, list[str]] = {}
     for place, findings in results:
         for finding in findings:

@@ -1,4 +1,4 @@
-"""What priorities callers may take: a site's users have a range, administrators any."""
+"""Which priorities callers may choose: users within the site's range, administrators any."""
 
 from dataclasses import replace
 
@@ -9,13 +9,13 @@ from corral.model.queue import Limits
 from corral.model.submission import Submission
 
 NICE_PER_STEP = 100
-"""What a bare --nice means in Slurm is one step of priority here."""
+"""How much nice is one step of priority: as much as a bare --nice in Slurm."""
 
 
 def settle_priority(limits: Limits, asked: Submission, caller: Caller) -> tuple[Submission, tuple[str, ...]]:
-    """The submission with a priority in place of a nice value, and what to tell of it.
+    """The submission with its nice value turned into a priority, and notes for the user.
 
-    A nice value is brought into the caller's range, for scripts come with theirs from sites that have another. Raises
+    The result is limited to the caller's range, because scripts bring nice values from sites with other ranges. Raises
     Refused for a priority outside that range.
     """
     if asked.nice is None:
@@ -23,22 +23,22 @@ def settle_priority(limits: Limits, asked: Submission, caller: Caller) -> tuple[
         return asked, ()
     between(asked.nice, *BOUNDS[Submission]["nice"][:2], "nice")
     if asked.priority is not None:
-        raise Refused("priority and nice both say how urgent it is; leave one of them out", field="nice")
+        raise Refused("priority and nice exclude each other; remove one of them", field="nice")
     steps = -(-asked.nice // NICE_PER_STEP) if asked.nice > 0 else asked.nice // NICE_PER_STEP
     wanted = limits.default_priority + steps
     least, most = _range_of(limits, caller) or (wanted, wanted)
     given = min(max(wanted, least), most)
-    note = f"nice {asked.nice} comes to priority {wanted}, and the site allows {least} to {most}: it is {given}"
+    note = f"nice {asked.nice} means priority {wanted}, but the site allows {least} to {most}; it is set to {given}"
     return replace(asked, priority=given, nice=None), () if given == wanted else (note,)
 
 
 def refuse_priority(limits: Limits, priority: int | None, caller: Caller, *, whose: str = "") -> None:
-    """Raises Refused for a priority that the caller may not take; None is the site's default, which everybody may."""
+    """Raises Refused for a priority that the caller may not use. Everybody may use None, the site's default."""
     allowed = _range_of(limits, caller)
     if priority is not None and allowed is not None and not allowed[0] <= priority <= allowed[1]:
         raise Refused(
-            f"priority {priority}{whose} is not open to you: the site allows its users {allowed[0]} to {allowed[1]} "
-            "(a lower number runs first), and administrators any",
+            f"priority {priority}{whose} is not allowed: users may choose {allowed[0]} to {allowed[1]} "
+            "(lower numbers run first), administrators any",
             field="priority",
         )
 

@@ -1,4 +1,4 @@
-"""What a site asks of submissions: queues and projects that exist, limits and quotas that a job can ever meet."""
+"""Refuses submissions that this site could never start: unknown queues and projects, limits, quotas."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ from corral.scheduling.queueing.demand import REQUESTS_REMEMBERED, least_held
 
 
 class LeastHeld:
-    """The least that requests can come to on the devices of a view, remembered while its nodes stay the same."""
+    """The least that a request counts for in quotas on the devices of a view, cached while the nodes stay the same."""
 
     def __init__(self) -> None:
         self._known: tuple[Mapping[str, Node] | None, dict[Request, Held]] = (None, {})
@@ -34,7 +34,7 @@ class LeastHeld:
 def obey(view: View, submission: Submission, user: str, least_of: LeastHeld) -> None:
     """Raises Refused for a submission that the site's rules would never let start, naming what would be accepted.
 
-    A site that has set up no queues or projects takes any.
+    A site that defines no queues or projects accepts any names.
     """
     queue, project = submission.queue, submission.project
     if view.queues and queue not in view.queues:
@@ -43,12 +43,14 @@ def obey(view: View, submission: Submission, user: str, least_of: LeastHeld) -> 
         raise Refused(f"there is no project {project!r} here; {nearest(project, view.projects)}", field="project")
     found = view.projects.get(project)
     if found is not None and found.users and user not in found.users:
-        raise Forbidden(f"project {project} is of {', '.join(found.users)}; {user} is none of them", field="project")
+        raise Forbidden(
+            f"{user} is not a member of project {project}; its members are {', '.join(found.users)}", field="project"
+        )
     most_s, asked_s = view.limits.max_time_limit_s, submission.time_limit_s
     if most_s is not None and asked_s is not None and asked_s > most_s and submission.kind is not JobKind.ADOPT:
         raise Refused(
-            f"a time limit of {format_duration(asked_s)} is more than the {format_duration(most_s)} that the site "
-            "allows a job; ask for less, and go on from a checkpoint in a job that follows (--after)",
+            f"a time limit of {format_duration(asked_s)} is more than the {format_duration(most_s)} that this site "
+            "allows; ask for less, and continue from a checkpoint in a second job (--after)",
             field="time_limit_s",
         )
     for kind, name, quota in _quotas(view, user, project, queue):
@@ -57,15 +59,15 @@ def obey(view: View, submission: Submission, user: str, least_of: LeastHeld) -> 
 
 
 def refuse_full(view: View, jobs: Sequence[Job]) -> None:
-    """Raises Refused when there is no place for so many more jobs in the site's queue, or in a line with a limit.
+    """Raises Refused if this many more jobs exceed a limit on waiting jobs.
 
-    Such lines are the user's, the project's, and those of the queue and all above it, whoever waits below them.
+    Such limits are the site's, the user's, the project's, and those of the queue and of every queue above it.
     """
     most = view.limits.max_queue_size
     if most is not None and len(view.jobs) + len(jobs) > most:
         raise Refused(
-            f"the queue is full: {len(view.jobs)} jobs are in it, {len(jobs)} more would be, and the site allows "
-            f"{most}; send fewer at once, wait until some have ended, or cancel some"
+            f"the queue is full: it has {len(view.jobs)} jobs, this adds {len(jobs)}, and the site allows {most}; "
+            "submit fewer, wait until some have ended, or cancel some"
         )
     spoken_for = dict.fromkeys((job.spec.user, job.spec.project, job.spec.queue) for job in jobs)
     for kind, name, quota in dict.fromkeys(one for who in spoken_for for one in _quotas(view, *who)):
@@ -79,16 +81,16 @@ def _refuse_line(view: View, jobs: Sequence[Job], kind: str, name: str, most: in
     waiting = sum(getattr(job.spec, kind) in names and job.phase is Phase.PENDING for job in view.jobs.values())
     more = sum(getattr(job.spec, kind) in names for job in jobs)
     if waiting + more > most:
-        line, instead = ("the line of user", "cancel some") if kind == "user" else (kind, f"take another {kind}")
+        instead = "cancel some" if kind == "user" else f"use another {kind}"
         raise Refused(
-            f"{line} {name} is full: {waiting} jobs wait in it, {more} more would, and at most {most} may; "
+            f"too many waiting jobs for {kind} {name}: {waiting} wait, this adds {more}, and at most {most} may wait; "
             f"wait until some have started, or {instead}",
             field=kind,
         )
 
 
 def _quotas(view: View, user: str, project: str, queue: str) -> Iterator[tuple[str, str, Quota]]:
-    """The user's quota, the project's, and those of the queue and all above it: whose, by kind and name, and what."""
+    """(kind, name, quota) of the user, the project, the queue and every queue above it."""
     yield "user", user, view.limits.of_user
     if project in view.projects:
         yield "project", project, view.projects[project].quota
@@ -97,7 +99,7 @@ def _quotas(view: View, user: str, project: str, queue: str) -> Iterator[tuple[s
 
 
 def _ancestry(view: View, queue: str) -> list[str]:
-    """The queue and those above it, as far as the site has set them up."""
+    """The queue and those above it, as far as the site defines them."""
     chain: list[str] = []
     name: str | None = queue
     while name is not None and name not in chain and name in view.queues:
@@ -107,7 +109,7 @@ def _ancestry(view: View, queue: str) -> list[str]:
 
 
 def _with_loans(view: View, queue: Queue) -> Quota:
-    """The queue's quota, in which it may borrow no more than the queues beside it have to lend."""
+    """The queue's quota, with `borrow` limited to what its sibling queues have to lend."""
     if not queue.quota.borrow_milli:
         return queue.quota
     beside = (one for one in view.queues.values() if one.parent == queue.parent and one.name != queue.name)
@@ -120,19 +122,19 @@ def _refuse_above(who: str, quota: Quota, least: Held) -> None:
         most_milli = quota.share_milli + (quota.borrow_milli or 0)
         if least.milli > most_milli:
             raise Refused(
-                f"{who} may hold at most {format_share(most_milli)} GPUs at once and this job asks for "
-                f"{format_share(least.milli)}; ask for no more",
+                f"{who} may use at most {format_share(most_milli)} GPUs at a time, but this job asks for "
+                f"{format_share(least.milli)}; ask for fewer",
                 field="gpus",
             )
     if quota.devices is not None and least.devices > quota.devices:
         raise Refused(
-            f"{who} may hold at most {quota.devices} GPUs at once and this job asks for {least.devices}; "
-            "ask for no more",
+            f"{who} may use at most {quota.devices} GPUs at a time, but this job asks for {least.devices}; "
+            "ask for fewer",
             field="gpus",
         )
     if quota.memory_mib is not None and least.memory_mib > quota.memory_mib:
         raise Refused(
-            f"{who} may hold at most {format_memory(quota.memory_mib)} of GPU memory at once and this job asks for "
-            f"{format_memory(least.memory_mib)}; ask for no more",
+            f"{who} may use at most {format_memory(quota.memory_mib)} of GPU memory at a time, but this job asks "
+            f"for {format_memory(least.memory_mib)}; ask for less",
             field="gpu_mem",
         )
