@@ -42,7 +42,7 @@ from corral.model.view import View
 from corral.node.file_inspector import HostFileInspector
 from corral.node.news import NewsBuffer
 from corral.pid_file import only_process_of
-from corral.plugins.orders import load_policies
+from corral.plugins.queue_orders import load_policies
 from corral.ports.ledger import Decided
 from corral.ports.node import NodeAgent, ServiceLost
 from corral.ports.runtime import Runtime

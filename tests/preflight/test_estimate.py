@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.model.errors import Refused
-from corral.preflight.estimate import Load, estimate_local, estimate_named, parse_context
+from corral.preflight.estimate import InferenceSetup, estimate_local, estimate_named, parse_context
 from corral.preflight.model_source import LocalModel, find_model
 from tests.preflight.test_weights import DEEPSEEK_V3, LLAMA_2_70B, LLAMA_3_8B, shape
 
@@ -20,7 +20,7 @@ def model(config: dict[str, Any], weight_bytes: int | None = None) -> LocalModel
 
 
 def test_an_8b_model_in_16_bits_weighs_15_gib_and_caches_128_kib_a_token() -> None:
-    estimate = estimate_local(model(LLAMA_3_8B), Load(context=8192, batch=4))
+    estimate = estimate_local(model(LLAMA_3_8B), InferenceSetup(context=8192, batch=4))
     assert estimate.weights_mib == pytest.approx(8.03e9 * 2 / 2**20, rel=0.01)
     assert estimate.cache_mib == 4 * 8192 * 128 // 1024
     assert estimate.total_mib == estimate.need_mib + estimate.cache_mib
@@ -28,8 +28,8 @@ def test_an_8b_model_in_16_bits_weighs_15_gib_and_caches_128_kib_a_token() -> No
 
 
 def test_a_70b_model_over_four_devices_leaves_a_quarter_on_each() -> None:
-    alone = estimate_local(model(LLAMA_2_70B), Load())
-    spread = estimate_local(model(LLAMA_2_70B), Load(tensor_parallel=4))
+    alone = estimate_local(model(LLAMA_2_70B), InferenceSetup())
+    spread = estimate_local(model(LLAMA_2_70B), InferenceSetup(tensor_parallel=4))
     assert spread.weights_mib == pytest.approx(alone.weights_mib / 4, rel=0.01)
     assert spread.cache_mib == pytest.approx(alone.cache_mib / 4, abs=1)
     assert spread.overhead_mib > alone.overhead_mib
@@ -37,50 +37,50 @@ def test_a_70b_model_over_four_devices_leaves_a_quarter_on_each() -> None:
 
 
 def test_a_quantised_model_stays_so_whatever_dtype_is_asked() -> None:
-    estimate = estimate_local(model(DEEPSEEK_V3), Load(tensor_parallel=8, dtype="half"))
+    estimate = estimate_local(model(DEEPSEEK_V3), InferenceSetup(tensor_parallel=8, dtype="half"))
     assert estimate.weights_mib == pytest.approx(672e9 / 8 / 2**20, rel=0.01)
 
 
 def test_quantising_on_the_fly_halves_the_layers_and_leaves_the_embeddings() -> None:
-    plain = estimate_local(model(LLAMA_3_8B), Load())
-    quantised = estimate_local(model(LLAMA_3_8B), Load(quantization="fp8"))
+    plain = estimate_local(model(LLAMA_3_8B), InferenceSetup())
+    quantised = estimate_local(model(LLAMA_3_8B), InferenceSetup(quantization="fp8"))
     assert 0.5 < quantised.weights_mib / plain.weights_mib < 0.6
 
 
 def test_measured_weights_count_when_they_are_used_as_they_are() -> None:
     measured = model(LLAMA_3_8B, weight_bytes=10 * 2**30)
-    estimate = estimate_local(measured, Load(dtype="half"))
+    estimate = estimate_local(measured, InferenceSetup(dtype="half"))
     assert estimate.weights_mib == 10 * 1024
     assert "size of its weight files" in estimate.source
-    assert estimate_local(measured, Load(dtype="float32")).weights_mib > 20 * 1024
+    assert estimate_local(measured, InferenceSetup(dtype="float32")).weights_mib > 20 * 1024
 
 
 def test_a_sliding_window_bounds_the_cache() -> None:
     windowed = {**LLAMA_3_8B, "model_type": "mistral", "sliding_window": 1024}
-    assert estimate_local(model(windowed), Load(context=8192)).cache_mib == 128
+    assert estimate_local(model(windowed), InferenceSetup(context=8192)).cache_mib == 128
 
 
 def test_a_name_with_a_size_is_estimated_and_says_so() -> None:
-    estimate = estimate_named("org/Some-70B", Load(tensor_parallel=4, dtype="half", context=4096))
+    estimate = estimate_named("org/Some-70B", InferenceSetup(tensor_parallel=4, dtype="half", context=4096))
     assert estimate.weights_mib == pytest.approx(70e9 * 2 / 4 / 2**20, abs=1)
     assert "70 billion parameters in the name" in estimate.source
-    assert estimate_named("org/Some-70B-AWQ", Load()).weights_mib < 40_000
+    assert estimate_named("org/Some-70B-AWQ", InferenceSetup()).weights_mib < 40_000
 
 
 @pytest.mark.parametrize("name", ["gpt2", "0b"])
 def test_a_name_without_a_size_is_given_the_least_and_says_so(name: str) -> None:
-    estimate = estimate_named(name, Load())
+    estimate = estimate_named(name, InferenceSetup())
     assert estimate.total_mib == 8000
     assert "a small model is assumed" in estimate.source
 
 
 def test_the_longest_context_that_fits_is_found() -> None:
-    estimate = estimate_local(model(LLAMA_3_8B), Load(context=131072, batch=4))
+    estimate = estimate_local(model(LLAMA_3_8B), InferenceSetup(context=131072, batch=4))
     fitting = estimate.fitting_context(24576)
     assert fitting is not None
     assert fitting % 1024 == 0
-    assert estimate_local(model(LLAMA_3_8B), Load(context=fitting, batch=4)).total_mib <= 24576
-    assert estimate_local(model(LLAMA_3_8B), Load(context=fitting + 2048, batch=4)).total_mib > 24576
+    assert estimate_local(model(LLAMA_3_8B), InferenceSetup(context=fitting, batch=4)).total_mib <= 24576
+    assert estimate_local(model(LLAMA_3_8B), InferenceSetup(context=fitting + 2048, batch=4)).total_mib > 24576
     assert estimate.fitting_context(1000) is None
 
 
@@ -94,7 +94,7 @@ def test_more_devices_never_need_more_weights_or_cache_each(
     tensor: int, pipeline: int, batch: int, context: int
 ) -> None:
     def on(tensor: int, pipeline: int) -> tuple[int, int]:
-        load = Load(tensor, pipeline, context=context, batch=batch)
+        load = InferenceSetup(tensor, pipeline, context=context, batch=batch)
         estimate = estimate_local(model(LLAMA_3_8B), load)
         return estimate.weights_mib, estimate.cache_mib
 
@@ -184,9 +184,9 @@ def test_no_number_in_a_config_breaks_the_estimate(tmp_path: Path, change: dict[
     except Refused:
         return
     assert found is not None
-    assert estimate_local(found, Load(tensor_parallel=2)).total_mib > 0
+    assert estimate_local(found, InferenceSetup(tensor_parallel=2)).total_mib > 0
 
 
 @pytest.mark.parametrize("name", ["9" * 400 + "b", "9" * 400 + "x7b", "1x" + "9" * 400 + "b", "9" * 400 + "m"])
 def test_no_number_in_a_name_breaks_the_estimate(name: str) -> None:
-    assert estimate_named(name, Load()).total_mib > 0
+    assert estimate_named(name, InferenceSetup()).total_mib > 0

@@ -10,7 +10,7 @@ from corral.model.device import VirtualLayer
 from corral.model.means import Means
 from corral.preflight.compatibility import compute_of_model, version_of
 from corral.preflight.rules import blocking, check
-from corral.preflight.subject import Place, Severity, Work
+from corral.preflight.subject import Place, Severity, Workload
 
 GUIDE = "NVIDIA CUDA Compatibility guide, minor version compatibility, tables 1 and 2"
 NOTES = "CUDA Toolkit release notes, toolkit and corresponding driver versions"
@@ -94,7 +94,7 @@ COMBINATIONS = [
 ]
 
 
-def verdict(work: Work, place: Place, *, strict: bool = False) -> str:
+def verdict(work: Workload, place: Place, *, strict: bool = False) -> str:
     findings = check(work, place, strict=strict)
     return BLOCK if blocking(findings) else WARN if findings else OK
 
@@ -105,7 +105,7 @@ def verdict(work: Work, place: Place, *, strict: bool = False) -> str:
 def test_a_real_combination_gets_its_makers_verdict(case: Combination) -> None:
     compute = compute_of_model(case.device)
     assert compute is not None
-    work = Work(runtime=version_of(case.runtime), dtype=case.precision)
+    work = Workload(runtime=version_of(case.runtime), dtype=case.precision)
     assert verdict(work, Place(case.device, driver=case.driver, compute=compute)) == case.verdict
 
 
@@ -203,22 +203,22 @@ SITUATIONS = [
 
 @pytest.mark.parametrize("case", SITUATIONS, ids=lambda case: case.claim)
 def test_a_situation_gets_its_verdict(case: Situation) -> None:
-    assert verdict(Work(**case.work), Place(**{**A100, **case.place})) == case.verdict
+    assert verdict(Workload(**case.work), Place(**{**A100, **case.place})) == case.verdict
 
 
 def test_a_strict_site_blocks_what_minor_compatibility_would_bear() -> None:
-    work, place = Work(runtime=(12, 8)), Place(cuda=(12, 4))
+    work, place = Workload(runtime=(12, 8)), Place(cuda=(12, 4))
     assert (verdict(work, place), verdict(work, place, strict=True)) == (WARN, BLOCK)
-    assert verdict(Work(runtime=(12, 4)), place, strict=True) == OK
+    assert verdict(Workload(runtime=(12, 4)), place, strict=True) == OK
 
 
 def test_heads_that_do_not_divide_are_told_the_nearest_number_that_does() -> None:
-    (finding,) = check(Work(tensor_parallel=6, heads=32), Place(devices=6))
+    (finding,) = check(Workload(tensor_parallel=6, heads=32), Place(devices=6))
     assert finding.fix == "tensor parallel size 4 and --gpus 4"
 
 
 def test_a_model_too_large_for_a_slice_is_not_told_to_spread_over_slices() -> None:
-    (finding,) = check(Work(need_mib=20_000), Place(means=Means.MIG, device_memory_mib=9728))
+    (finding,) = check(Workload(need_mib=20_000), Place(means=Means.MIG, device_memory_mib=9728))
     assert "larger slice" in finding.fix
     assert "tensor parallel" not in finding.fix
 
@@ -231,18 +231,18 @@ def test_a_model_too_large_for_its_share_is_told_to_ask_for_more_where_the_devic
     need_mib: int, fix: str
 ) -> None:
     place = Place(**A100, share_milli=100, memory_mib=8192, means=Means.TIMESLICE)
-    (finding,) = check(Work(need_mib=need_mib), place)
+    (finding,) = check(Workload(need_mib=need_mib), place)
     assert finding.fix.startswith(fix)
 
 
 def test_a_runtime_older_than_the_layer_by_a_major_version_is_not_told_that_older_would_do() -> None:
     place = Place(**A100, virtual=HAMI, **SHARE)
-    (finding,) = check(Work(runtime=(11, 8)), place)
+    (finding,) = check(Workload(runtime=(11, 8)), place)
     assert finding.fix.startswith("install a build for CUDA 12, up to 12.4; ")
 
 
 def test_a_finding_says_what_why_and_the_fix() -> None:
-    (finding,) = check(Work(dtype="bfloat16"), Place("Tesla V100", compute=(7, 0)))
+    (finding,) = check(Workload(dtype="bfloat16"), Place("Tesla V100", compute=(7, 0)))
     assert finding.severity is Severity.BLOCK
     assert finding.what == "the program asks for bfloat16 and Tesla V100 has compute capability 7.0"
     assert finding.why == "bfloat16 needs 8.0 or newer"
@@ -250,24 +250,24 @@ def test_a_finding_says_what_why_and_the_fix() -> None:
 
 
 def test_the_fix_of_an_old_driver_names_a_build_and_a_driver() -> None:
-    (finding,) = check(Work(runtime=(13, 0)), Place(driver="550.54.14"))
+    (finding,) = check(Workload(runtime=(13, 0)), Place(driver="550.54.14"))
     assert "cu124" in finding.fix
     assert "580.65.06" in finding.fix
 
 
 def test_the_fix_of_a_greedy_server_is_its_flag_with_its_part() -> None:
-    (finding,) = check(Work(framework="vllm"), Place(**{**A100, **SHARE, "memory_mib": 20480}))
+    (finding,) = check(Workload(framework="vllm"), Place(**{**A100, **SHARE, "memory_mib": 20480}))
     assert finding.fix == "--gpu-memory-utilization 0.25"
 
 
 def test_the_fix_of_a_long_context_is_one_that_fits() -> None:
-    work = Work(framework="vllm", need_mib=1, want_mib=90_000, fitting_context=8192)
+    work = Workload(framework="vllm", need_mib=1, want_mib=90_000, fitting_context=8192)
     (finding,) = check(work, Place(**A100))
     assert finding.fix == "--max-model-len 8192"
 
 
 def test_what_blocks_comes_first() -> None:
-    work = Work(runtime=(12, 8), dtype="bfloat16")
+    work = Workload(runtime=(12, 8), dtype="bfloat16")
     severities = [finding.severity for finding in check(work, Place(cuda=(12, 4), compute=(7, 5)))]
     assert severities == [Severity.BLOCK, Severity.WARN]
 
@@ -278,13 +278,13 @@ cuda_versions = st.tuples(st.integers(9, 14), st.integers(0, 9))
 @given(runtime=cuda_versions, cuda=cuda_versions)
 def test_a_newer_driver_never_makes_a_runtime_that_ran_blocked(runtime: tuple[int, int], cuda: tuple[int, int]) -> None:
     newer = (cuda[0], cuda[1] + 1)
-    if verdict(Work(runtime=runtime), Place(cuda=cuda)) != BLOCK:
-        assert verdict(Work(runtime=runtime), Place(cuda=newer)) != BLOCK
+    if verdict(Workload(runtime=runtime), Place(cuda=cuda)) != BLOCK:
+        assert verdict(Workload(runtime=runtime), Place(cuda=newer)) != BLOCK
 
 
 @given(runtime=cuda_versions, cuda=cuda_versions)
 def test_every_finding_is_complete(runtime: tuple[int, int], cuda: tuple[int, int]) -> None:
-    for finding in check(Work(runtime=runtime, dtype="fp8"), Place(cuda=cuda, compute=(7, 5))):
+    for finding in check(Workload(runtime=runtime, dtype="fp8"), Place(cuda=cuda, compute=(7, 5))):
         assert finding.what
         assert finding.why
         assert finding.fix

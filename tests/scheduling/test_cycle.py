@@ -16,7 +16,7 @@ from corral.scheduling.planner import Planner
 from corral.scheduling.policy import Backfill, BackfillOrder, Policy
 from corral.scheduling.promising.backfill import promises_changed
 from corral.scheduling.queueing.order import FCFS, ORDERS, Order
-from corral.sim.engine import Engine, Work, inventory
+from corral.sim.engine import Engine, SimulatedWork, inventory
 from tests.scheduling.lab import T0, box, job, observed, started, started_ids, submitted, view_of
 
 EASY = Policy(FCFS)
@@ -106,13 +106,13 @@ SHAPES = st.lists(
 
 def simulated(
     shapes: list[tuple[int, int, float, int]], policy: Policy, *, exact: bool, cpus: bool = False
-) -> tuple[list[Work], Any]:
+) -> tuple[list[SimulatedWork], Any]:
     """Jobs of (GPUs or CPUs, run time, limit as a multiple of it, arrival), and what each was told, plan by plan."""
     works = []
     for number, (gpus, run_s, factor, at) in enumerate(sorted(shapes, key=lambda one: one[3]), start=1):
         limit = float(run_s) if exact else run_s * factor
         size = {"gpus": 0, "cpu_milli": gpus * 1000} if cpus else {"gpus": gpus}
-        works.append(Work(job(number, **size, time_limit_s=limit, submitted_at=T0 + at), float(run_s)))
+        works.append(SimulatedWork(job(number, **size, time_limit_s=limit, submitted_at=T0 + at), float(run_s)))
     planner = Planner(policy=policy)
     planner.advance(inventory([box(gpus=4, cpus=4)]))
     told: dict[str, list[float]] = {}

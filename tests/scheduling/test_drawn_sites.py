@@ -22,7 +22,7 @@ from corral.scheduling.policy import POLICIES, Backfill, Policy, Prefer, policy_
 from corral.scheduling.queueing.order import FCFS, HOUR_S
 from corral.scheduling.queueing.pools import Pools
 from corral.scheduling.state.draft import draft_of
-from corral.sim.engine import Engine, Work, inventory
+from corral.sim.engine import Engine, SimulatedWork, inventory
 from corral.sim.faults import Breakdown
 from tests.scheduling.lab import A100, H100, T0, box, job
 
@@ -85,7 +85,7 @@ WISH: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 
 
 @st.composite
-def works(draw: st.DrawFn, site: View, *, exact: bool = False) -> list[Work]:
+def works(draw: st.DrawFn, site: View, *, exact: bool = False) -> list[SimulatedWork]:
     """Jobs that would start were they alone on the site. With `exact` each takes as long as it may, and says so."""
     found = []
     for number, wish in enumerate(draw(st.lists(WISH, min_size=1, max_size=12)), start=1):
@@ -93,7 +93,7 @@ def works(draw: st.DrawFn, site: View, *, exact: bool = False) -> list[Work]:
         limit_s = seconds if exact else draw(st.sampled_from([None, seconds, 4 * seconds]))
         one = job(number, time_limit_s=limit_s, **({**wish, "name": ""} if exact else wish))
         if Planner(replace(site, jobs={one.id: one}), policies=SITE_POLICIES).plan(T0).starts:
-            found.append(Work(one, seconds))
+            found.append(SimulatedWork(one, seconds))
     return found
 
 

@@ -21,7 +21,7 @@ from corral.scheduling.explaining.why import HoldIndex
 from corral.scheduling.forecast import ExpectedStart, expected_starts
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import policy_named
-from corral.sim.engine import Engine, Work, inventory
+from corral.sim.engine import Engine, SimulatedWork, inventory
 from tests.scheduling.lab import T0, box, job, observed, started, submitted, view_of
 
 
@@ -103,7 +103,7 @@ def test_with_exact_limits_and_no_newcomers_everybody_starts_as_foreseen(shapes:
     foreseen = starts(view, *(one.id for one in jobs))
     planner = Planner()
     planner.advance(inventory([box(gpus=4)]))
-    works = [Work(one, one.spec.time_limit_s or 0.0) for one in jobs]
+    works = [SimulatedWork(one, one.spec.time_limit_s or 0.0) for one in jobs]
     Engine(planner).run(works)
     assert {work.job.id: (work.started_at, None) for work in works} == foreseen
 
@@ -282,7 +282,7 @@ def missed(seed: int, policy: str, *, late_s: float) -> int:
     )
     planner = Planner(policy=policy_named(policy))
     planner.advance(inventory([box()]))
-    works = [Work(one, (one.spec.time_limit_s or 0.0) + chance.uniform(late_s / 3, late_s)) for one in jobs]
+    works = [SimulatedWork(one, (one.spec.time_limit_s or 0.0) + chance.uniform(late_s / 3, late_s)) for one in jobs]
     Engine(planner).run(works)
     return sum(abs((work.started_at or 0.0) - (told[work.job.id].start_at or 0.0)) > 10 for work in works)
 

@@ -15,7 +15,7 @@ from corral.model.view import View
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import Policy
 from corral.scheduling.queueing.order import AGE_LIMIT_S, FCFS, HOUR_S, ORDERS
-from corral.sim.engine import Engine, Work, inventory
+from corral.sim.engine import Engine, SimulatedWork, inventory
 from tests.scheduling.lab import T0, box, job, observed, started, submitted
 
 GPUS = 4
@@ -70,9 +70,9 @@ def test_no_job_that_fits_waits_unless_it_would_delay_the_first_in_line(
 
 
 def test_under_corral_no_job_starves_behind_an_endless_stream() -> None:
-    wide = Work(Job("1", 1, job(1, GPUS, time_limit_s=HOUR_S).spec, T0 + 1), HOUR_S)
+    wide = SimulatedWork(Job("1", 1, job(1, GPUS, time_limit_s=HOUR_S).spec, T0 + 1), HOUR_S)
     narrow = [
-        Work(Job(str(n), n, job(n, 1, time_limit_s=6 * HOUR_S).spec, T0 + (n - 2) * HOUR_S), 6 * HOUR_S)
+        SimulatedWork(Job(str(n), n, job(n, 1, time_limit_s=6 * HOUR_S).spec, T0 + (n - 2) * HOUR_S), 6 * HOUR_S)
         for n in range(2, 2 + 24 * 12)
     ]
     planner = Planner(policy=Policy(ORDERS["corral"]))

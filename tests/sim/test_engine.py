@@ -7,13 +7,13 @@ from corral.model.plan import Plan
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import POLICIES, Policy
 from corral.scheduling.queueing.order import FCFS
-from corral.sim.engine import Engine, Work, inventory
+from corral.sim.engine import Engine, SimulatedWork, inventory
 from corral.sim.faults import Breakdown, breakdowns
 from corral.sim.history import History
 from tests.scheduling.lab import T0, box, job
 
 
-def run(works: list[Work], *, gpus: int = 1, policy: Policy | None = None, **options: object) -> Engine:
+def run(works: list[SimulatedWork], *, gpus: int = 1, policy: Policy | None = None, **options: object) -> Engine:
     planner = Planner(policy=policy or Policy(FCFS))
     planner.advance(inventory([box(gpus=gpus)]))
     engine = Engine(planner, **options)  # type: ignore[arg-type]
@@ -21,8 +21,8 @@ def run(works: list[Work], *, gpus: int = 1, policy: Policy | None = None, **opt
     return engine
 
 
-def work(number: int, seconds: float, at: float = 0.0, gpus: int = 1) -> Work:
-    return Work(job(number, gpus, submitted_at=T0 + at), seconds)
+def work(number: int, seconds: float, at: float = 0.0, gpus: int = 1) -> SimulatedWork:
+    return SimulatedWork(job(number, gpus, submitted_at=T0 + at), seconds)
 
 
 def test_jobs_run_one_after_the_other_where_there_is_room_for_one() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from corral.model.errors import Refused
-from corral.sim.gavel import TraceJob, read_trace, simulate
+from corral.sim.gavel import GavelJob, read_trace, simulate
 from corral.sim.history import History
 from tests.sim.conftest import Recorded
 
@@ -13,22 +13,22 @@ HALF_HOUR_OF_STEPS = 1800.0
 
 
 @pytest.fixture(scope="module")
-def jobs(recorded: Recorded) -> list[TraceJob]:
+def jobs(recorded: Recorded) -> list[GavelJob]:
     return read_trace(recorded("gavel/multi_seed0.csv"))
 
 
-def test_fifo_is_within_a_tenth_of_the_published_runs(jobs: list[TraceJob]) -> None:
+def test_fifo_is_within_a_tenth_of_the_published_runs(jobs: list[GavelJob]) -> None:
     cluster = {"v100": 36, "p100": 36, "k80": 36}
     report = simulate(jobs, rate=1.0, cluster=cluster, policy="fifo", measure=(4000, 4999))
     assert report["mean_jct_h"] == pytest.approx(20.05, rel=0.1)
     assert report["mean_jct_h"] == pytest.approx(18.98, abs=0.01), "as an independent program has it"
 
 
-def trace(count: int, gpus: int = 1, **throughput: float) -> list[TraceJob]:
-    return [TraceJob(0.0, gpus, HALF_HOUR_OF_STEPS, throughput or {"fast": 1.0, "slow": 0.5}) for _ in range(count)]
+def trace(count: int, gpus: int = 1, **throughput: float) -> list[GavelJob]:
+    return [GavelJob(0.0, gpus, HALF_HOUR_OF_STEPS, throughput or {"fast": 1.0, "slow": 0.5}) for _ in range(count)]
 
 
-def mean_h(policy: str, jobs: list[TraceJob], **cluster: int) -> float:
+def mean_h(policy: str, jobs: list[GavelJob], **cluster: int) -> float:
     report = simulate(jobs, rate=1.0, cluster=cluster, policy=policy, measure=(0, len(jobs) - 1))
     return float(report["mean_jct_h"])
 
@@ -45,8 +45,8 @@ def test_a_job_never_runs_on_a_model_that_it_cannot_use() -> None:
 
 def test_sharing_time_lets_a_short_job_pass_a_long_one() -> None:
     long_then_short = [
-        TraceJob(0.1, 1, 100 * HALF_HOUR_OF_STEPS, {"fast": 1.0}),
-        TraceJob(0.0, 1, HALF_HOUR_OF_STEPS, {"fast": 1.0}),
+        GavelJob(0.1, 1, 100 * HALF_HOUR_OF_STEPS, {"fast": 1.0}),
+        GavelJob(0.0, 1, HALF_HOUR_OF_STEPS, {"fast": 1.0}),
     ]
     assert mean_h("las", long_then_short, fast=1) < mean_h("fifo", long_then_short, fast=1) / 1.5
 

@@ -8,7 +8,6 @@ from corral.model.device import Device
 from corral.model.errors import Refused
 from corral.model.rows import SlicePlan
 from corral.ports.ledger import Ledger
-from corral.sharing.command import run_tool
 from corral.sharing.mig_plan import (
     MigPlan,
     carry_out,
@@ -17,6 +16,7 @@ from corral.sharing.mig_plan import (
     plan_create,
     plan_destroy,
 )
+from corral.sharing.nvidia_tools import run_tool
 
 TOOL_TIMEOUT_S = 60.0
 

@@ -47,10 +47,10 @@ from corral.runtimes.process.launches import ProcessLaunches
 from corral.runtimes.process.runtime import ProcessRuntime
 from corral.runtimes.watch import WatchRuntime
 from corral.sharing.arrange import Arrangement
-from corral.sharing.command import run_tool
 from corral.sharing.drivers import make_drivers, make_mps, mps_warning, process_mode_warning
 from corral.sharing.exclusive import NVIDIA_SMI
 from corral.sharing.mps import Mps
+from corral.sharing.nvidia_tools import run_tool
 from corral.telemetry.attribution import SERVICE, Attribution
 from corral.telemetry.discover import discover
 from corral.telemetry.processes import HostProcesses

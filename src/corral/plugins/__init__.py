@@ -1,6 +1,6 @@
 """What a site's own packages may import, and the loading of what they register as entry points.
 
-The names exported here are stable; everything else in Corral may move between releases. Start with `orders`.
+The names exported here are stable; everything else in Corral may move between releases. Start with `queue_orders`.
 """
 
 from corral.scheduling.queueing.order import OrderContext, Rank

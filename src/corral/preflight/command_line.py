@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from corral.model.units import is_whole
-from corral.preflight.estimate import Load
+from corral.preflight.estimate import InferenceSetup
 
 _SHELLS = ("bash", "sh", "zsh", "dash")
 _MODULES = {
@@ -86,9 +86,9 @@ class CommandLine:
         return self.ranks
 
     @property
-    def load(self) -> Load:
+    def load(self) -> InferenceSetup:
         """How the model is to be run; one replica, whatever the number of replicas."""
-        return Load(
+        return InferenceSetup(
             tensor_parallel=self.tensor or 1,
             pipeline_parallel=self.pipeline or 1,
             dtype=self.dtype,

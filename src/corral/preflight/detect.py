@@ -11,7 +11,7 @@ from corral.preflight.file_facts import FileFacts, file_query, read_facts
 from corral.preflight.memory_rules import granted_mib
 from corral.preflight.model_source import LocalModel
 from corral.preflight.precision import canonical
-from corral.preflight.subject import Place, Work
+from corral.preflight.subject import Place, Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +26,11 @@ class Stated:
 class Detection:
     """What was found, and from where (`sources`, a line each for the user)."""
 
-    work: Work
+    work: Workload
     estimate: Estimate | None = None
     sources: tuple[str, ...] = ()
 
-    def work_in(self, place: Place) -> Work:
+    def work_in(self, place: Place) -> Workload:
         """The work with its memory set beside what the place grants."""
         if self.estimate is None:
             return self.work
@@ -67,7 +67,7 @@ def detection(line: CommandLine, env: Mapping[str, str], files: FileFacts, state
         sources.append(f"model: {files.model_trouble}")
     if estimate is not None:
         sources.append(f"memory: {estimate.source}")
-    work = Work(
+    work = Workload(
         runtime=runtime,
         framework=framework,
         dtype=_dtype(said.dtype or line.dtype, framework, model),

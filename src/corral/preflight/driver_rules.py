@@ -12,7 +12,7 @@ from corral.preflight.compatibility import (
     driver_text,
     least_family_driver,
 )
-from corral.preflight.subject import Finding, Place, Severity, Work
+from corral.preflight.subject import Finding, Place, Severity, Workload
 
 _FIRST_MINOR_COMPATIBLE = 11
 _MANAGER_LIMIT: Version = (12, 4)
@@ -24,7 +24,7 @@ def driver_cuda(place: Place) -> Version | None:
     return place.cuda or (cuda_of_driver(place.driver) if place.driver else None)
 
 
-def driver_against_runtime(work: Work, place: Place, *, strict: bool) -> Iterator[Finding]:
+def driver_against_runtime(work: Workload, place: Place, *, strict: bool) -> Iterator[Finding]:
     """The runtime must not be newer than the driver: never by a major version; by a minor one it is borne since 11."""
     cuda = driver_cuda(place)
     if work.runtime is None or cuda is None:
@@ -60,7 +60,7 @@ def _driver_for(runtime: Version) -> str:
     return f"for CUDA {dotted(runtime)}" if driver is None else driver_text(driver)
 
 
-def virtual_layer(work: Work, place: Place) -> Iterator[Finding]:
+def virtual_layer(work: Workload, place: Place) -> Iterator[Finding]:
     """On a virtual GPU the layer in between must know the runtime too. A whole device does without the layer."""
     layer, runtime, cuda = place.virtual, work.runtime, driver_cuda(place)
     if layer is None or not place.shared:
@@ -85,7 +85,7 @@ def virtual_layer(work: Work, place: Place) -> Iterator[Finding]:
         yield Finding(Severity.BLOCK, "virtual-layer", what, why, f"install a build for CUDA 12.3 or older; {whole}")
 
 
-def runtime_against_device(work: Work, place: Place) -> Iterator[Finding]:
+def runtime_against_device(work: Workload, place: Place) -> Iterator[Finding]:
     """The runtime's libraries must have code for the device: not all newer than it, nor all older."""
     if work.runtime is None or place.compute is None:
         return

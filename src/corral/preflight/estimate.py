@@ -27,7 +27,7 @@ _DEFAULT_CONTEXT = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class InferenceSetup:
     """How the model is to be run. `context` None is the model's own most; `dtype` None is that of its weights."""
 
     tensor_parallel: int = 1
@@ -78,7 +78,7 @@ class Estimate:
         return min(self.context, tokens // 1024 * 1024) or None
 
 
-def estimate_local(model: LocalModel, load: Load) -> Estimate:
+def estimate_local(model: LocalModel, load: InferenceSetup) -> Estimate:
     """The estimate for a model that lies here."""
     shape = model.shape
     stored = shape.quantization or shape.dtype or "float16"
@@ -92,7 +92,7 @@ def estimate_local(model: LocalModel, load: Load) -> Estimate:
     return _estimate(shape, weight_bytes, load, source)
 
 
-def estimate_named(name: str, load: Load) -> Estimate:
+def estimate_named(name: str, load: InferenceSetup) -> Estimate:
     """The estimate by a name alone: from the parameters that it states, or the least of all where it states none."""
     billions = billions_in(name)
     if not billions:
@@ -116,7 +116,7 @@ def parse_context(text: str) -> int:
     return int(digits) * (1024 if text.strip().lower().endswith("k") else 1)
 
 
-def _quantization(load: Load, stored: str | None) -> str | None:
+def _quantization(load: InferenceSetup, stored: str | None) -> str | None:
     return stored or canonical(load.quantization)
 
 
@@ -124,7 +124,7 @@ def _same_width(one: str, other: str) -> bool:
     return BYTES_PER_WEIGHT[one] == BYTES_PER_WEIGHT[other]
 
 
-def _weight_bytes(shape: ModelShape, asked: str, load: Load) -> float:
+def _weight_bytes(shape: ModelShape, asked: str, load: InferenceSetup) -> float:
     """On the fullest device: its part of the layers, and of the embeddings, which quantisation leaves at 16 bits."""
     stage = -(-shape.layers // load.pipeline_parallel) / shape.layers
     per_weight = BYTES_PER_WEIGHT[asked]
@@ -132,7 +132,7 @@ def _weight_bytes(shape: ModelShape, asked: str, load: Load) -> float:
     return (layer_weights(shape) * stage * per_weight + embeddings) / load.tensor_parallel
 
 
-def _estimate(shape: ModelShape, weight_bytes: float, load: Load, source: str) -> Estimate:
+def _estimate(shape: ModelShape, weight_bytes: float, load: InferenceSetup, source: str) -> Estimate:
     context = load.context or shape.max_context or _DEFAULT_CONTEXT
     cache_width = BYTES_PER_WEIGHT[canonical(load.cache_dtype) or "float16"]
     element_bytes = cache_elements_per_token(shape, load.tensor_parallel) * cache_width
@@ -153,7 +153,7 @@ def _estimate(shape: ModelShape, weight_bytes: float, load: Load, source: str) -
     )
 
 
-def _activation_bytes(shape: ModelShape, load: Load, context: int) -> float:
+def _activation_bytes(shape: ModelShape, load: InferenceSetup, context: int) -> float:
     """Peak of one step: six vectors of hidden width and two of feed-forward width per token, in 16 bits, and the logits
     of the batch in 32 bits."""
     tokens = min(PREFILL_TOKENS, context * load.batch)

@@ -12,8 +12,8 @@ from pathlib import Path
 from corral.model.errors import Refused
 from corral.ports.host import FileQuery
 from corral.preflight.command_line import CommandLine
+from corral.preflight.cuda_runtime import FoundRuntime, python_environment, runtime_of_binary, runtime_of_python
 from corral.preflight.model_source import LocalModel, find_model
-from corral.preflight.runtime import FoundRuntime, python_environment, runtime_of_binary, runtime_of_python
 
 _FOR_PROGRAMS = ("PATH", "LD_LIBRARY_PATH")
 _FOR_MODELS = ("HF_HOME", "HF_HUB_CACHE", "HOME")

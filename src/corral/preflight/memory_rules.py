@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from corral.model.means import Means
 from corral.model.units import format_memory
-from corral.preflight.subject import Finding, Place, Severity, Work
+from corral.preflight.subject import Finding, Place, Severity, Workload
 
 DEFAULT_FRACTION = {"vllm": 0.9, "sglang": 0.88}
 """Of the device's memory that each server takes when it is not told; SGLang's varies with the device around this."""
@@ -17,7 +17,7 @@ def granted_mib(place: Place) -> int | None:
     return place.device_memory_mib if place.memory_mib is None else place.memory_mib
 
 
-def memory_fit(work: Work, place: Place) -> Iterator[Finding]:
+def memory_fit(work: Workload, place: Place) -> Iterator[Finding]:
     """Weights and working space must fit; the cache for all the context that is asked for should."""
     granted = granted_mib(place)
     if granted is None or work.need_mib is None:
@@ -37,7 +37,7 @@ def memory_fit(work: Work, place: Place) -> Iterator[Finding]:
         yield Finding(Severity.WARN, "memory-fit", what, why, fix)
 
 
-def _more_memory(work: Work, place: Place, need_mib: int) -> str:
+def _more_memory(work: Workload, place: Place, need_mib: int) -> str:
     """How to come by `need_mib` of each device."""
     filtered = f"--min-memory {format_memory(need_mib)}"
     if place.means is Means.MIG:
@@ -48,7 +48,7 @@ def _more_memory(work: Work, place: Place, need_mib: int) -> str:
     return f"spread it: --gpus {spread} with tensor parallel size {spread}; or ask for bigger devices: {filtered}"
 
 
-def memory_fraction(work: Work, place: Place) -> Iterator[Finding]:
+def memory_fraction(work: Workload, place: Place) -> Iterator[Finding]:
     """A server that takes a fraction of the device takes that of its neighbours too, unless it is told its part."""
     framework = work.framework or ""
     fraction = work.memory_fraction or DEFAULT_FRACTION.get(framework)

@@ -6,7 +6,7 @@ from corral.model.means import Means
 from corral.model.units import count_of
 from corral.preflight.compatibility import dotted
 from corral.preflight.driver_rules import driver_cuda
-from corral.preflight.subject import Finding, Place, Severity, Work
+from corral.preflight.subject import Finding, Place, Severity, Workload
 
 _MPS_COMPUTE = (7, 0)
 _MPS_CUDA = (11, 5)
@@ -16,7 +16,7 @@ MAX_RANKS = 4096
 """Nobody splits a layer over more GPUs, and no better size is looked for above."""
 
 
-def device_count(work: Work, place: Place) -> Iterator[Finding]:
+def device_count(work: Workload, place: Place) -> Iterator[Finding]:
     """A program that starts a rank per device must have them all, and leave none idle."""
     if work.world_size is None or work.world_size == place.devices:
         return
@@ -29,7 +29,7 @@ def device_count(work: Work, place: Place) -> Iterator[Finding]:
         yield Finding(Severity.WARN, "device-count", what, why, f"--gpus {work.world_size}")
 
 
-def head_division(work: Work, place: Place) -> Iterator[Finding]:
+def head_division(work: Workload, place: Place) -> Iterator[Finding]:
     """A layer's attention heads are split evenly: servers refuse a tensor parallel size that does not divide them."""
     ranks, heads = work.tensor_parallel, work.heads
     if ranks is None or not heads or heads % ranks == 0:
@@ -40,7 +40,7 @@ def head_division(work: Work, place: Place) -> Iterator[Finding]:
     yield Finding(Severity.BLOCK, "head-division", what, why, f"tensor parallel size {fits} and --gpus {fits}")
 
 
-def mps_rules(work: Work, place: Place) -> Iterator[Finding]:
+def mps_rules(work: Workload, place: Place) -> Iterator[Finding]:
     """MPS: Volta or newer, a driver for CUDA 11.5 or newer, no MIG, one device a share."""
     if place.means is not Means.MPS:
         return
@@ -61,7 +61,7 @@ def mps_rules(work: Work, place: Place) -> Iterator[Finding]:
         yield Finding(Severity.BLOCK, "mps", what, why, "--gpus 1 or less; or --share timeslice")
 
 
-def mig_rules(work: Work, place: Place) -> Iterator[Finding]:
+def mig_rules(work: Workload, place: Place) -> Iterator[Finding]:
     """A process sees one MIG slice only, so ranks cannot talk across slices."""
     if place.means is not Means.MIG or (work.world_size or 1) <= 1:
         return
@@ -72,7 +72,7 @@ def mig_rules(work: Work, place: Place) -> Iterator[Finding]:
     )
 
 
-def paddle_allocator(work: Work, place: Place) -> Iterator[Finding]:
+def paddle_allocator(work: Workload, place: Place) -> Iterator[Finding]:
     """Paddle's growing allocator and a virtual or shared device get into each other's way."""
     if work.framework != "paddle" or not place.shared or work.allocator == _PADDLE_ALLOCATOR:
         return

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 from corral.preflight.compatibility import dotted
 from corral.preflight.precision import SUPPORT, canonical
-from corral.preflight.subject import Finding, Place, Severity, Work
+from corral.preflight.subject import Finding, Place, Severity, Workload
 
 _FRAMEWORK_NEEDS = {"vllm": (7, 0), "sglang": (7, 5)}
 """The least compute capability that each framework's own installation page names."""
 
 
-def precision_against_device(work: Work, place: Place) -> Iterator[Finding]:
+def precision_against_device(work: Workload, place: Place) -> Iterator[Finding]:
     """Formats that the device lacks block, those it only keeps and does not compute in warn."""
     compute = place.compute
     if compute is None:
@@ -30,7 +30,7 @@ def precision_against_device(work: Work, place: Place) -> Iterator[Finding]:
             yield Finding(Severity.WARN, "precision", what, why, f"{support.instead}; {elsewhere}")
 
 
-def framework_against_device(work: Work, place: Place) -> Iterator[Finding]:
+def framework_against_device(work: Workload, place: Place) -> Iterator[Finding]:
     """Some frameworks have a least device of their own."""
     least = _FRAMEWORK_NEEDS.get(work.framework or "")
     if least is None or place.compute is None or place.compute >= least:

@@ -6,9 +6,9 @@ from corral.preflight.driver_rules import driver_against_runtime, runtime_agains
 from corral.preflight.memory_rules import memory_fit, memory_fraction
 from corral.preflight.placement_rules import device_count, head_division, mig_rules, mps_rules, paddle_allocator
 from corral.preflight.precision_rules import framework_against_device, precision_against_device
-from corral.preflight.subject import Finding, Place, Severity, Work
+from corral.preflight.subject import Finding, Place, Severity, Workload
 
-Rule = Callable[[Work, Place], Iterator[Finding]]
+Rule = Callable[[Workload, Place], Iterator[Finding]]
 
 RULES: tuple[Rule, ...] = (
     virtual_layer,
@@ -25,7 +25,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def check(work: Work, place: Place, *, strict: bool = False) -> tuple[Finding, ...]:
+def check(work: Workload, place: Place, *, strict: bool = False) -> tuple[Finding, ...]:
     """All findings, blocking ones first, each group in the order of the rules.
 
     `strict` blocks a runtime newer than the driver's CUDA version even where minor-version compatibility would bear it.

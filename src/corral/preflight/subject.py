@@ -28,7 +28,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class Workload:
     """What is known of a job's program; None is not known, and a rule that needs it says nothing.
 
     Attributes:

@@ -7,8 +7,8 @@ from corral.model.errors import BackendFailed
 from corral.model.means import Enforcement, Level, Means
 from corral.model.tenant import Tenant
 from corral.model.units import MILLI_PER_DEVICE, format_share
-from corral.sharing.command import run_tool
 from corral.sharing.mps_daemon import program_missing
+from corral.sharing.nvidia_tools import run_tool
 
 NVIDIA_SMI = "nvidia-smi"
 """The program that sets a device's compute mode."""

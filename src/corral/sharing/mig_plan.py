@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from corral.model.device import Device
 from corral.model.errors import Forbidden, Refused
 from corral.model.units import count_of
-from corral.sharing.command import run_tool
+from corral.sharing.nvidia_tools import run_tool
 
 _OFFER = re.compile(r"^\|\s*\d+\s+MIG\s+(\S+)\s+(\d+)\s+(\d+)/(\d+)\s+([\d.]+)\s")
 _INSTANCE = re.compile(r"^\|\s*\d+\s+MIG\s+(\S+)\s+(\d+)\s+(\d+)\s+(\d+):(\d+)\s*\|")

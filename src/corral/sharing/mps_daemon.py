@@ -15,7 +15,7 @@ from pathlib import Path
 
 from corral.files import read_own_end
 from corral.model.errors import BackendFailed, Refused
-from corral.sharing.command import ToolHung, run_tool
+from corral.sharing.nvidia_tools import ToolHung, run_tool
 
 _MULTI_USER = "-multiuser-server"
 _PROGRAM_MAX_BYTES = 64 * 1024 * 1024

@@ -36,7 +36,7 @@ ROUNDS = 1_000
 
 
 @dataclass(slots=True)
-class Work:
+class SimulatedWork:
     """A job with what only the simulator knows: how much there is to do, and how fast it goes where.
 
     `amount` is in seconds at speed 1. The simulator keeps `done`, and the times in Unix seconds.
@@ -88,13 +88,13 @@ class Engine:
     tick_s: float | None = None
     breakdowns: Sequence[Breakdown] = ()
     history: History | None = None
-    _works: dict[str, Work] = field(default_factory=dict)
+    _works: dict[str, SimulatedWork] = field(default_factory=dict)
     _runs: dict[str, _Run] = field(default_factory=dict)
     _ends: list[tuple[float, int, str, int]] = field(default_factory=list)
     _troubles: list[Trouble] = field(default_factory=list)
     _waiting: int = 0
 
-    def run(self, works: Sequence[Work], *, until_ended: Iterable[str] | None = None) -> None:
+    def run(self, works: Sequence[SimulatedWork], *, until_ended: Iterable[str] | None = None) -> None:
         """Run all of these jobs, in order of submission, to their end; or until those named have ended."""
         arrivals = sorted(works, key=lambda work: (work.job.submitted_at, work.job.sequence))
         self._works = {work.job.id: work for work in arrivals}
@@ -120,7 +120,7 @@ class Engine:
             if self.history is not None:
                 self.history.note(now, (run.allocation for run in self._runs.values()), self._waiting)
 
-    def _next_time(self, arrivals: Sequence[Work], next_arrival: int, now: float) -> float:
+    def _next_time(self, arrivals: Sequence[SimulatedWork], next_arrival: int, now: float) -> float:
         """The next arrival, end or tick."""
         times = []
         if next_arrival < len(arrivals):

@@ -19,7 +19,7 @@ from corral.model.units import count_of
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import Backfill, Policy, Prefer, policy_named
 from corral.scheduling.queueing.order import FCFS, HOUR_S, ORDERS
-from corral.sim.engine import Engine, Speed, Work, inventory
+from corral.sim.engine import Engine, SimulatedWork, Speed, inventory
 from corral.sim.history import History
 
 ROUND_S = 360.0
@@ -46,7 +46,7 @@ COLUMNS = ("unit_exp_gap_after", "num_gpus", "total_steps")
 
 
 @dataclass(frozen=True, slots=True)
-class TraceJob:
+class GavelJob:
     """One line of the trace: the gap after it in mean gaps, GPUs, steps to do, steps a second by model."""
 
     gap: float
@@ -55,7 +55,7 @@ class TraceJob:
     throughput: Mapping[str, float]
 
 
-def read_trace(path: Path) -> list[TraceJob]:
+def read_trace(path: Path) -> list[GavelJob]:
     """The jobs of a trace. Raises Refused, naming the line, when it cannot be read."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
@@ -70,11 +70,11 @@ def read_trace(path: Path) -> list[TraceJob]:
         raise Refused(f"--jobs: {path} is no CSV file: {error}", field="--jobs") from error
 
 
-def _trace_job(row: Mapping[str, str], number: int, path: Path) -> TraceJob:
+def _trace_job(row: Mapping[str, str], number: int, path: Path) -> GavelJob:
     try:
         throughput = {key.removeprefix("thr_"): float(value) for key, value in row.items() if key.startswith("thr_")}
         gap, gpus, steps = (row[column] for column in COLUMNS)
-        job = TraceJob(float(gap), int(gpus), float(steps), throughput)
+        job = GavelJob(float(gap), int(gpus), float(steps), throughput)
         if job.gpus < 1:
             raise ValueError(f"num_gpus is {job.gpus}; it is 1 at least")
         if not all(0 <= value < math.inf for value in (job.gap, job.steps, *throughput.values())):
@@ -87,7 +87,7 @@ def _trace_job(row: Mapping[str, str], number: int, path: Path) -> TraceJob:
 
 
 def simulate(
-    trace: Sequence[TraceJob],
+    trace: Sequence[GavelJob],
     *,
     rate: float,
     cluster: Mapping[str, int],
@@ -128,7 +128,7 @@ def simulate(
     }
 
 
-def _check_cluster(trace: Sequence[TraceJob], cluster: Mapping[str, int]) -> None:
+def _check_cluster(trace: Sequence[GavelJob], cluster: Mapping[str, int]) -> None:
     """Raises Refused for a model of which the trace says nothing, and where a job could never run."""
     for model in cluster:
         if model not in trace[0].throughput:
@@ -147,7 +147,7 @@ def _node(rank: int, model: str, count: int) -> Node:
     return Node(f"{rank}-{model}", devices, 0, 0)
 
 
-def _works(trace: Sequence[TraceJob], rate: float, models: Sequence[str], told: bool) -> list[Work]:
+def _works(trace: Sequence[GavelJob], rate: float, models: Sequence[str], told: bool) -> list[SimulatedWork]:
     works, at = [], 0.0
     for number, one in enumerate(trace, start=1):
         best = max(one.throughput[model] for model in models)
@@ -156,7 +156,7 @@ def _works(trace: Sequence[TraceJob], rate: float, models: Sequence[str], told: 
         else:
             speeds = tuple((model, 0.0) for model in models if not one.throughput[model])
         spec = JobSpec(user="trace", request=Request(devices=one.gpus), speeds=speeds)
-        works.append(Work(Job(str(number), number, spec, at), one.steps, _speed_of(one.throughput)))
+        works.append(SimulatedWork(Job(str(number), number, spec, at), one.steps, _speed_of(one.throughput)))
         at += one.gap * HOUR_S / rate
     return works
 

@@ -18,7 +18,7 @@ from corral.model.fact import AllocationMade, Fact, JobChanged, JobRequeued, Job
 from corral.model.job import Job, Phase
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import backfill_named, policy_named
-from corral.sim.engine import Engine, Work, inventory
+from corral.sim.engine import Engine, SimulatedWork, inventory
 from corral.sim.faults import breakdowns
 from corral.sim.history import History
 
@@ -79,7 +79,7 @@ def simulate(
     if not jobs:
         raise Refused("the journal has no job that has started; there is nothing to run again")
     nodes = recorded_nodes(facts, add_gpus)
-    works = [Work(_again(one.job), one.ran_s) for one in jobs]
+    works = [SimulatedWork(_again(one.job), one.ran_s) for one in jobs]
     planner = Planner(policy=chosen)
     planner.advance(inventory(nodes))
     start, end = jobs[0].job.submitted_at, max(one.ended_at or 0.0 for one in jobs)

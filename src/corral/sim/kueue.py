@@ -170,7 +170,7 @@ def _streams(queue: str, sets: Sequence[Mapping[str, Any]], urgency: Sequence[in
     ]
 
 
-class TimedBackend(SimulatedRuntime):
+class TimedRuntime(SimulatedRuntime):
     """Ends each launch when the time of its job is up."""
 
     def __init__(self, clock: SystemClock, runtimes: Mapping[str, float]) -> None:
@@ -243,7 +243,7 @@ def _run(generator: Generator, home: Path, patience_s: float) -> dict[str, Any]:
     admissions = Admissions(expected=len(arrivals))
     jobs: dict[str, tuple[Job, Stream]] = {}
     runtimes: dict[str, float] = {}
-    runtime = TimedBackend(clock, runtimes)
+    runtime = TimedRuntime(clock, runtimes)
     server = LiveServer(Home(home), runtime, _site(generator))
     server.ledger.subscribe(admissions.follow)
     began = time.monotonic()

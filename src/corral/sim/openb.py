@@ -30,8 +30,8 @@ from corral.scheduling.policy import Backfill, Policy
 from corral.scheduling.queueing.order import FCFS
 from corral.scheduling.state.columns import Columns, NodeRow, RowGrant, Rows, Shape
 from corral.sim.engine import inventory
-from corral.sim.packing import scores_for
-from corral.sim.reading import text_of
+from corral.sim.placement_policies import scores_for
+from corral.sim.trace_files import text_of
 
 SHIPPED = files("corral.sim") / "data"
 """The default trace and the order of seed 42; SOURCE.md beside them says whose they are."""

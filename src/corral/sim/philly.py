@@ -21,11 +21,11 @@ from corral.scheduling.forecast import ExpectedStart, expected_starts
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import Backfill, Prefer, backfill_named, policy_named
 from corral.scheduling.queueing.order import HOUR_S
-from corral.sim.engine import Engine, Work, inventory
+from corral.sim.engine import Engine, SimulatedWork, inventory
 from corral.sim.history import History
 
 
-class TraceJob(NamedTuple):
+class PhillyJob(NamedTuple):
     """One line of the trace: seconds from the first submission, seconds that it ran, GPUs, virtual cluster."""
 
     submitted_at: float
@@ -34,7 +34,7 @@ class TraceJob(NamedTuple):
     cluster: str
 
 
-def read_trace(path: Path) -> list[TraceJob]:
+def read_trace(path: Path) -> list[PhillyJob]:
     """The jobs by submission. Raises Refused, naming the line, when the file cannot be read."""
     jobs = []
     try:
@@ -42,7 +42,7 @@ def read_trace(path: Path) -> list[TraceJob]:
             for number, row in enumerate(csv.DictReader(file), start=2):
                 try:
                     at = datetime.fromisoformat(row["timestamp"] + "+00:00").timestamp()
-                    jobs.append(TraceJob(at, float(row["duration"]), int(row["num_gpus"]), row["cluster"]))
+                    jobs.append(PhillyJob(at, float(row["duration"]), int(row["num_gpus"]), row["cluster"]))
                 except (KeyError, ValueError, TypeError) as error:
                     raise Refused(f"--jobs: line {number} of {path} is not a Philly job: {error}") from error
     except OSError as error:
@@ -56,7 +56,7 @@ def read_trace(path: Path) -> list[TraceJob]:
 class Foretold:
     """Asks of every so many-th job, when it has come and waits, when it will start; and compares."""
 
-    def __init__(self, planner: Planner, works: Sequence[Work], every: int) -> None:
+    def __init__(self, planner: Planner, works: Sequence[SimulatedWork], every: int) -> None:
         self._planner = planner
         self._works = works
         self._arrived = 0
@@ -94,7 +94,7 @@ class Foretold:
 
 
 def simulate(
-    trace: Sequence[TraceJob],
+    trace: Sequence[PhillyJob],
     *,
     gpus: int,
     order: str = "corral",
@@ -133,6 +133,6 @@ def simulate(
     }
 
 
-def _work(number: int, one: TraceJob) -> Work:
+def _work(number: int, one: PhillyJob) -> SimulatedWork:
     spec = JobSpec(user=one.cluster, name=f"{one.gpus} GPUs", request=Request(devices=0, cpu_milli=one.gpus * 1000))
-    return Work(Job(str(number), number, spec, one.submitted_at), one.run_s)
+    return SimulatedWork(Job(str(number), number, spec, one.submitted_at), one.run_s)

@@ -11,7 +11,7 @@ from corral.model.job import Request
 from corral.model.units import MILLI_PER_DEVICE
 from corral.scheduling.state.columns import Columns, NodeRow, RowGrant
 from corral.sim.openb import shipped_trace, target_mix
-from corral.sim.packing import chooser
+from corral.sim.placement_policies import chooser
 
 NODE_CPU_MILLI, NODE_MEMORY_MIB = 128_000, 786_432
 """A node of openb's largest model, G3."""

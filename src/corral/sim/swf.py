@@ -18,9 +18,9 @@ from corral.model.plan import Plan
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import Backfill, Prefer, backfill_named, backfill_order_named, policy_named
 from corral.scheduling.queueing.order import SHORTEST_S, Order, OrderContext, Rank
-from corral.sim.engine import Engine, Work, inventory
+from corral.sim.engine import Engine, SimulatedWork, inventory
 from corral.sim.history import History
-from corral.sim.reading import text_of
+from corral.sim.trace_files import text_of
 
 PUNCTUAL_S = 1e-3
 """Starts so close to what was told are exact: floating point leaves less."""
@@ -30,7 +30,7 @@ SUBMIT, RUN, USED, ASKED = 1, 3, 4, 7
 
 
 @dataclass(frozen=True, slots=True)
-class TraceJob:
+class SwfJob:
     """One line of a trace; seconds and processors."""
 
     submitted_at: float
@@ -38,7 +38,7 @@ class TraceJob:
     processors: int
 
 
-def read_trace(path: Path) -> list[TraceJob]:
+def read_trace(path: Path) -> list[SwfJob]:
     """The jobs of a trace, gzipped or not. Raises Refused, naming the line, when it cannot be read."""
     jobs = []
     for number, line in enumerate(text_of("--trace", path, encoding="latin-1").splitlines(), start=1):
@@ -47,7 +47,7 @@ def read_trace(path: Path) -> list[TraceJob]:
         fields = line.split()
         try:
             processors = max(int(fields[USED]), int(fields[ASKED]))
-            jobs.append(TraceJob(float(fields[SUBMIT]), float(fields[RUN]), processors))
+            jobs.append(SwfJob(float(fields[SUBMIT]), float(fields[RUN]), processors))
         except (ValueError, IndexError) as error:
             raise Refused(f"--trace: line {number} of {path} is not SWF: {line[:60]!r}", field="--trace") from error
     return jobs
@@ -71,7 +71,7 @@ class CommittedHead:
 
 
 def simulate(
-    trace: Sequence[TraceJob],
+    trace: Sequence[SwfJob],
     *,
     processors: int,
     windows: Sequence[int],
@@ -151,7 +151,7 @@ class Told:
         for reserve in plan.reservations:
             self._starts.setdefault(reserve.job_id, reserve.start_at)
 
-    def compare(self, works: Sequence[Work]) -> None:
+    def compare(self, works: Sequence[SimulatedWork]) -> None:
         """All jobs of a window have run."""
         for work in works:
             if work.job.id in self._starts and work.started_at is not None:
@@ -171,8 +171,8 @@ class Told:
 
 
 def _window(
-    trace: Sequence[TraceJob], start: int, jobs: int, processors: int, factor: Callable[[], float]
-) -> list[Work]:
+    trace: Sequence[SwfJob], start: int, jobs: int, processors: int, factor: Callable[[], float]
+) -> list[SimulatedWork]:
     works = []
     for number, one in enumerate(trace[start : start + jobs], start=1):
         if not 1 <= one.processors <= processors:
@@ -185,5 +185,5 @@ def _window(
             )
         request = Request(devices=0, cpu_milli=one.processors * 1000)
         spec = JobSpec(user="trace", request=request, time_limit_s=one.run_s * factor())
-        works.append(Work(Job(str(number), number, spec, one.submitted_at), one.run_s))
+        works.append(SimulatedWork(Job(str(number), number, spec, one.submitted_at), one.run_s))
     return works

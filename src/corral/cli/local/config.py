@@ -14,7 +14,7 @@ from corral.control.site.from_settings import site_setup
 from corral.model.device import Device, Node
 from corral.model.errors import CorralError, Refused
 from corral.model.queue import Project
-from corral.plugins.orders import load_policies
+from corral.plugins.queue_orders import load_policies
 from corral.sharing.definitions import load_catalogue
 
 app = typer.Typer(

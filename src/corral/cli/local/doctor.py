@@ -84,7 +84,7 @@ def check_settings(home: Home) -> Diagnosis:
     if not os.access(home.config_file, os.R_OK):
         return _not_yours_to_read("settings", home.config_file)
     from corral.control.site.from_settings import site_setup
-    from corral.plugins.orders import load_policies
+    from corral.plugins.queue_orders import load_policies
 
     try:
         settings = load_settings(home.config_file)

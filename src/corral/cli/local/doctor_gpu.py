@@ -68,15 +68,15 @@ def check_persistence(here: Surroundings) -> Diagnosis:
 
 def check_runtime(here: Surroundings) -> Diagnosis:
     """The machine's CUDA toolkit is none that the driver cannot serve."""
+    from corral.preflight.cuda_runtime import runtime_of_machine
     from corral.preflight.driver_rules import driver_against_runtime
-    from corral.preflight.runtime import runtime_of_machine
-    from corral.preflight.subject import Place, Work
+    from corral.preflight.subject import Place, Workload
 
     runtime = runtime_of_machine(here.env, here.toolkit)
     if runtime is None:
         return Diagnosis("runtime", OK, "no CUDA toolkit is installed; programs bring their own")
     place = Place(driver=here.node.driver_version, cuda=here.node.cuda_version)
-    for finding in driver_against_runtime(Work(runtime=runtime.version), place, strict=False):
+    for finding in driver_against_runtime(Workload(runtime=runtime.version), place, strict=False):
         return Diagnosis("runtime", WARNING, f"{runtime.source}: {finding.what}; {finding.why}", finding.fix)
     version = ".".join(map(str, runtime.version))
     return Diagnosis("runtime", OK, f"CUDA {version} in {runtime.source} works with the driver")
@@ -95,7 +95,7 @@ def check_precision(here: Surroundings) -> Diagnosis:
 
 def check_paddle(here: Surroundings) -> Diagnosis:
     """PaddlePaddle's allocator is one that bears with neighbours, where GPUs are shared."""
-    from corral.preflight.runtime import python_environment
+    from corral.preflight.cuda_runtime import python_environment
 
     python = python_environment(["python3"], here.env, Path("/"))
     if python is None or not python.has("paddle") or here.env.get("FLAGS_allocator_strategy") == "naive_best_fit":

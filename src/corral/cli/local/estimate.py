@@ -15,7 +15,7 @@ from corral.model.errors import Refused
 from corral.model.units import count_of, format_memory
 
 if TYPE_CHECKING:
-    from corral.preflight.estimate import Estimate, Load
+    from corral.preflight.estimate import Estimate, InferenceSetup
 
 MOST_RANKS = 64
 """A tensor parallel size beyond this is not suggested."""
@@ -50,11 +50,11 @@ def estimate(
     Computed from the model's config.json if there is one, else from the size in its name (70B), else for a small model.
     The last line of the output says which.
     """
-    from corral.preflight.estimate import Load, estimate_local, estimate_named, parse_context
+    from corral.preflight.estimate import InferenceSetup, estimate_local, estimate_named, parse_context
     from corral.preflight.model_name import billions_in
     from corral.preflight.model_source import find_model
 
-    load = Load(
+    load = InferenceSetup(
         tensor_parallel=tp,
         pipeline_parallel=pp,
         dtype=None if dtype is None else parse_dtype(dtype),
@@ -66,7 +66,7 @@ def estimate(
     if local is None and model.startswith(("/", "./", "../")) and not billions_in(model):
         raise Refused(f"MODEL: there is no directory {model}, and its name contains no size such as 7B", field="model")
 
-    def of(wanted: "Load") -> "Estimate":
+    def of(wanted: "InferenceSetup") -> "Estimate":
         return estimate_local(local, wanted) if local else estimate_named(model, wanted)
 
     result, devices = of(load), _devices()
@@ -83,7 +83,7 @@ def estimate(
     write_painted(*lines)
 
 
-def estimate_lines(result: "Estimate", load: "Load") -> list[str]:
+def estimate_lines(result: "Estimate", load: "InferenceSetup") -> list[str]:
     """The parts and the sum."""
     where = "on one GPU" if load.world_size == 1 else f"on each of {load.world_size} GPUs"
     sequences = count_of(result.batch, "sequence")
@@ -96,7 +96,9 @@ def estimate_lines(result: "Estimate", load: "Load") -> list[str]:
     ]
 
 
-def _holding_line(of: "Callable[[Load], Estimate]", load: "Load", devices: Sequence[DeviceRow]) -> str:
+def _holding_line(
+    of: "Callable[[InferenceSetup], Estimate]", load: "InferenceSetup", devices: Sequence[DeviceRow]
+) -> str:
     able = _holding(devices, of(load), load)
     if len(able) >= load.world_size:
         models = ", ".join(dict.fromkeys(device.name for device in able))
@@ -111,7 +113,7 @@ def _holding_line(of: "Callable[[Load], Estimate]", load: "Load", devices: Seque
     return f"no GPU here has enough memory: the largest has {format_memory(largest)}; {advice}"
 
 
-def _holding(devices: Sequence[DeviceRow], result: "Estimate", load: "Load") -> list[DeviceRow]:
+def _holding(devices: Sequence[DeviceRow], result: "Estimate", load: "InferenceSetup") -> list[DeviceRow]:
     """Those with the memory; MIG slices only for what runs on one alone, as they cannot work together."""
     return [
         device

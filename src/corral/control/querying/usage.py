@@ -1,6 +1,6 @@
 """Usage in a period: the ledger's sums, split by the rules of accounting."""
 
-from corral.accounting.usage import total, usage
+from corral.accounting.gpu_hours import total, usage
 from corral.clock import Clock
 from corral.control.querying.wall_times import in_wall_time
 from corral.model.errors import Refused

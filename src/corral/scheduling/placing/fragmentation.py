@@ -13,7 +13,7 @@ import numpy as np
 from corral.model.fit import Slot, could_use
 from corral.model.job import Request
 from corral.model.units import MILLI_PER_DEVICE
-from corral.scheduling.placing.scores import Floats, Granularity, Options
+from corral.scheduling.placing.scores import Floats, Granularity, PlacementOptions
 from corral.scheduling.state.columns import CPU, Amounts, Columns, Rows
 
 _COUNT = 1 << 32
@@ -51,7 +51,7 @@ class Fragmentation:
         self._known = 0
         self._place = -1
 
-    def __call__(self, columns: Columns, options: Options) -> Floats:
+    def __call__(self, columns: Columns, options: PlacementOptions) -> Floats:
         self._renew()
         rows, request = options.rows, options.shape.request
         useless = self._useless.take(rows, axis=1)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from corral.model.fit import Cause, Fit, Misfit, fit
 from corral.model.job import Request
 from corral.model.units import MILLI_PER_DEVICE
-from corral.scheduling.placing.scores import DeviceScorer, Floats, Granularity, Options, Score, each_of
+from corral.scheduling.placing.scores import DeviceScorer, Floats, Granularity, PlacementOptions, Score, each_of
 from corral.scheduling.placing.topology import best_set, least_cut
 from corral.scheduling.state.columns import Columns, RowGrant, Rows, Shape, member_of
 
@@ -93,7 +93,7 @@ class Placer:
         rows = np.full(len(able), row, dtype=np.intp)
         if request.devices == 1 and self._tells_apart(request):
             shape = self._ranking(request).shape
-            scores = self.score(columns, Options(shape, rows, np.array([able], dtype=np.intp)))
+            scores = self.score(columns, PlacementOptions(shape, rows, np.array([able], dtype=np.intp)))
             best = [slot for slot, score in zip(able, scores, strict=True) if score == scores.max()]
             return (best[0] if known is None else least_cut(known, best, able),)
         able = self.in_order(row, able)
@@ -202,10 +202,10 @@ class Placer:
         each = request.devices == 1 and self._tells_apart(request)
         if each:
             which, at = np.nonzero(slots)
-            options = Options(shape, rows[at], which[None, :])
+            options = PlacementOptions(shape, rows[at], which[None, :])
         else:
             at = np.flatnonzero(hosts)
-            options = Options(shape, rows[at], self._slot_sets(request, rows[at], slots[:, at]))
+            options = PlacementOptions(shape, rows[at], self._slot_sets(request, rows[at], slots[:, at]))
         if not len(at):
             ranking.scores[rows] = -np.inf
             return

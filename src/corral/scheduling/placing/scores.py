@@ -27,7 +27,7 @@ class Granularity(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class PlacementOptions:
     """Ways to serve one member: option i takes the slots `slots[:, i]` of row `rows[i]`; all of them fit."""
 
     shape: Shape
@@ -48,7 +48,7 @@ class Score(Protocol):
         """Grows when every answer has to be asked for again."""
         ...
 
-    def __call__(self, columns: Columns, options: Options) -> Floats:
+    def __call__(self, columns: Columns, options: PlacementOptions) -> Floats:
         """float64[n], a score for each option."""
         ...
 
@@ -70,7 +70,7 @@ class DeviceScore(ABC):
     def each(self, columns: Columns, rows: Rows, slots: Rows) -> Floats:
         """See `DeviceScorer`."""
 
-    def __call__(self, columns: Columns, options: Options) -> Floats:
+    def __call__(self, columns: Columns, options: PlacementOptions) -> Floats:
         if not len(options.slots):
             return np.zeros(len(options.rows))
         each = [self.each(columns, options.rows, slots) for slots in options.slots]
@@ -91,7 +91,7 @@ class Weighted:
     def version(self) -> int:
         return sum(score.version for _, score in self.parts)
 
-    def __call__(self, columns: Columns, options: Options) -> Floats:
+    def __call__(self, columns: Columns, options: PlacementOptions) -> Floats:
         total = np.zeros(len(options.rows))
         for weight, score in self.parts:
             total += weight * score(columns, options)
@@ -114,7 +114,7 @@ class Pack:
     granularity: Granularity = Granularity.NODES
     version: int = 0
 
-    def __call__(self, columns: Columns, options: Options) -> Floats:
+    def __call__(self, columns: Columns, options: PlacementOptions) -> Floats:
         free = columns.free_milli[:, options.rows]
         whole = np.maximum((free >= 0).sum(axis=0), 1) * MILLI_PER_DEVICE
         left = np.maximum(free, 0).sum(axis=0) - _asked_milli(options)
@@ -139,7 +139,7 @@ class BestFit:
     granularity: Granularity = Granularity.NODES
     version: int = 0
 
-    def __call__(self, columns: Columns, options: Options) -> Floats:
+    def __call__(self, columns: Columns, options: PlacementOptions) -> Floats:
         cpu = columns.amounts[CPU, options.rows] - options.shape.request.cpu_milli
         gpu = np.maximum(columns.free_milli[:, options.rows], 0).sum(axis=0) - _asked_milli(options)
         left = 0.5 * (cpu / self.largest_cpu_milli) + 0.5 * (gpu / self.largest_gpu_milli)
@@ -153,7 +153,7 @@ class EarlierFirst:
     granularity: Granularity = Granularity.NODES
     version: int = 0
 
-    def __call__(self, columns: Columns, options: Options) -> Floats:
+    def __call__(self, columns: Columns, options: PlacementOptions) -> Floats:
         return np.asarray(-options.rows / max(1, len(columns)), dtype=np.float64)
 
 
@@ -191,7 +191,7 @@ class RoundRobin(DeviceScore):
         rank = (rows - self.turn) % total + (slots - self.next_slot[rows]) % counts / width
         return np.asarray(-rank / total, dtype=np.float64)
 
-    def __call__(self, columns: Columns, options: Options) -> Floats:
+    def __call__(self, columns: Columns, options: PlacementOptions) -> Floats:
         if len(options.slots):
             return super().__call__(columns, options)
         total = max(1, len(columns))
@@ -271,5 +271,5 @@ def each_of(score: Score) -> DeviceScorer | None:
     return score.each
 
 
-def _asked_milli(options: Options) -> int:
+def _asked_milli(options: PlacementOptions) -> int:
     return options.shape.request.devices * options.shape.request.share_milli

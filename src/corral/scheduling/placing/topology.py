@@ -13,7 +13,7 @@ from math import comb
 import numpy as np
 
 from corral.model.device import Device, Node
-from corral.scheduling.placing.scores import Floats, Granularity, Options
+from corral.scheduling.placing.scores import Floats, Granularity, PlacementOptions
 from corral.scheduling.state.columns import Columns
 
 _NVLINK, _PCIE, _NUMA = 1 << 20, 1 << 10, 1
@@ -93,7 +93,7 @@ class Topology:
     granularity: Granularity = Granularity.NODES
     version: int = 0
 
-    def __call__(self, columns: Columns, options: Options) -> Floats:
+    def __call__(self, columns: Columns, options: PlacementOptions) -> Floats:
         scores = np.ones(len(options.rows))
         if len(options.slots) > 1:
             for at, row in enumerate(options.rows.tolist()):

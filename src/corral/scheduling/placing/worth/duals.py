@@ -33,7 +33,7 @@ ROWS_SOLVED = 1536
 
 
 @dataclass(frozen=True, slots=True)
-class ExpectedStart:
+class ExpectedArrivals:
     """The mix: classes of device requests with weights; the cores that jobs without devices want, weighted alike."""
 
     classes: tuple[tuple[Request, float], ...]
@@ -110,7 +110,7 @@ class Ascent:
     want, the floor under the price of a core rises.
     """
 
-    def __init__(self, columns: Columns, grid: tuple[Floats, Floats], expected: ExpectedStart, start: Duals) -> None:
+    def __init__(self, columns: Columns, grid: tuple[Floats, Floats], expected: ExpectedArrivals, start: Duals) -> None:
         """`grid` holds the price pairs, GPUs per core and per GiB; `expected` has at least one class."""
         self._core, self._gib = grid
         self._requests = [request for request, _ in expected.classes]

@@ -7,7 +7,7 @@ from corral.model.job import Request
 from corral.model.units import MILLI_PER_DEVICE
 from corral.scheduling.placing.scores import Floats
 from corral.scheduling.placing.worth.arrival_mix import ArrivalMix
-from corral.scheduling.placing.worth.duals import Ascent, Duals, ExpectedStart
+from corral.scheduling.placing.worth.duals import Ascent, Duals, ExpectedArrivals
 from corral.scheduling.placing.worth.values import Prices
 from corral.scheduling.state.columns import CPU, MEMORY, Columns
 
@@ -75,7 +75,7 @@ class Learner:
         return self._ascent()
 
     def _ascent(self) -> Ascent:
-        expected = ExpectedStart((*self.mix.classes(), *self._prior), self.mix.host_milli() / 1000)
+        expected = ExpectedArrivals((*self.mix.classes(), *self._prior), self.mix.host_milli() / 1000)
         return Ascent(self._columns, self._grid, expected, self._duals)
 
     def _finish(self, solve: Ascent) -> Prices:

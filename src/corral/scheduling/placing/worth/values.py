@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from corral.model.fit import NodeState, Slot, grant_memory_mib, share_milli_of
 from corral.model.job import Request
 from corral.model.units import MILLI_PER_DEVICE
-from corral.scheduling.placing.scores import Floats, Granularity, Options
+from corral.scheduling.placing.scores import Floats, Granularity, PlacementOptions
 from corral.scheduling.state.columns import CPU, MEMORY, Columns, Rows, Shape
 
 STEP_MILLI = 10
@@ -132,7 +132,7 @@ class WorthScore:
         self._worth = np.zeros((len(prices.core), 1))
         self._place = -1
 
-    def __call__(self, columns: Columns, options: Options) -> Floats:
+    def __call__(self, columns: Columns, options: PlacementOptions) -> Floats:
         self._renew()
         request, slots = options.shape.request, options.slots
         cost = self._core * request.cpu_milli + self._gib * request.host_memory_mib

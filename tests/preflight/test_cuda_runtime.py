@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from corral.preflight import runtime
-from corral.preflight.runtime import (
+from corral.preflight import cuda_runtime as runtime
+from corral.preflight.cuda_runtime import (
     PythonEnvironment,
     python_environment,
     runtime_of_binary,

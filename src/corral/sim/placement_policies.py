@@ -10,23 +10,23 @@ from corral.model.job import Request
 from corral.scheduling.placing.fragmentation import Fragmentation
 from corral.scheduling.placing.packing import SCORES, ScoreMaker, ScoringState
 from corral.scheduling.placing.ranking import Placer
-from corral.scheduling.placing.scores import BestFit, Floats, Granularity, Options, Pack, Score, spread
+from corral.scheduling.placing.scores import BestFit, Floats, Granularity, Pack, PlacementOptions, Score, spread
 from corral.scheduling.placing.worth.learner import Learner
 from corral.scheduling.placing.worth.values import Prices, WorthScore
 from corral.scheduling.state.columns import Columns, RowGrant
 
-ArrivalMix = Sequence[tuple[Request, int]]
+RequestMix = Sequence[tuple[Request, int]]
 """The workload to be expected, which FGD must be told and `corral` learns: requests, each with how often it comes."""
 
 
-def scores_for(policy: str, mix: ArrivalMix, seed: int) -> Mapping[str, ScoreMaker]:
+def scores_for(policy: str, mix: RequestMix, seed: int) -> Mapping[str, ScoreMaker]:
     """What a planner is to rank nodes by under a placement policy. Raises Refused for a name that is none."""
     plain = _plain_scores(mix, seed)
     _refuse_unknown(policy, plain)
     return {"corral": SCORES["corral"], **{name: _on_a_board(make) for name, make in plain.items()}}
 
 
-def chooser(policy: str, columns: Columns, mix: ArrivalMix, seed: int) -> "Chooser":
+def chooser(policy: str, columns: Columns, mix: RequestMix, seed: int) -> "Chooser":
     """The placement policy of this name over the columns. Raises Refused for a name that is none."""
     plain = _plain_scores(mix, seed)
     _refuse_unknown(policy, plain)
@@ -75,12 +75,12 @@ class Random:
     def __post_init__(self) -> None:
         self._random = np.random.default_rng(self.seed)
 
-    def __call__(self, columns: Columns, options: Options) -> Floats:
+    def __call__(self, columns: Columns, options: PlacementOptions) -> Floats:
         self.version += 1
         return self._random.random(len(options.rows))
 
 
-def _plain_scores(mix: ArrivalMix, seed: int) -> dict[str, Callable[[Columns], Score]]:
+def _plain_scores(mix: RequestMix, seed: int) -> dict[str, Callable[[Columns], Score]]:
     return {
         "fgd": lambda columns: Fragmentation(columns, mix),
         "best-fit": lambda _: BestFit(largest_cpu_milli=128_000, largest_gpu_milli=8_000),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.accounting.usage import total, usage
+from corral.accounting.gpu_hours import total, usage
 from corral.model.means import Enforcement, Level
 from corral.model.run_history import HeldTime, UsageBy
 

@@ -7,12 +7,12 @@ import pytest
 
 from corral.model.errors import Refused
 from corral.model.job import Job
-from corral.plugins import OrderContext, Rank, orders
-from corral.plugins.orders import load_policies
+from corral.plugins import OrderContext, Rank, queue_orders
+from corral.plugins.queue_orders import load_policies
 from corral.scheduling.planner import Planner
 from tests.scheduling.lab import T0, box, job, observed, started_ids, submitted
 
-HERE = "tests.plugins.test_orders"
+HERE = "tests.plugins.test_queue_orders"
 
 
 def by_name(one: Job, _context: OrderContext) -> Rank:
@@ -21,8 +21,8 @@ def by_name(one: Job, _context: OrderContext) -> Rank:
 
 def installed(monkeypatch: pytest.MonkeyPatch, *entries: tuple[str, str]) -> None:
     """A package with these entry points, as `importlib.metadata` would list it."""
-    points = [EntryPoint(name, value, orders.GROUP) for name, value in entries]
-    monkeypatch.setattr(orders, "entry_points", lambda group: [one for one in points if one.group == group])
+    points = [EntryPoint(name, value, queue_orders.GROUP) for name, value in entries]
+    monkeypatch.setattr(queue_orders, "entry_points", lambda group: [one for one in points if one.group == group])
 
 
 def test_a_sites_own_function_orders_a_queue(monkeypatch: pytest.MonkeyPatch) -> None:
