@@ -17,7 +17,7 @@ import pytest
 from corral.client import Client
 from corral.model.errors import CorralError
 from corral.model.job import Phase
-from corral.runtimes.process.procfs import ProcessIdentity
+from corral.runtimes.process.procfs import LocalProcess
 
 MOCK = "".join(
     f'{{ mother_uuid = "GPU-{i}", model_name = "Mock", numa_node = 0, subproc_count = 8, memory_size = "8G", '
@@ -55,7 +55,7 @@ def base() -> Iterator[Path]:
 
 @pytest.fixture
 def start(nursery: "subprocess.Popen[str]", base: Path) -> Iterator[Start]:
-    servers: list[ProcessIdentity] = []
+    servers: list[LocalProcess] = []
 
     def start_server(home: Path, crash: tuple[str, int, str] | None = None) -> int:
         order = {"home": str(home), "mock": str(base / "mock.toml"), "crash": crash}
@@ -65,7 +65,7 @@ def start(nursery: "subprocess.Popen[str]", base: Path) -> Iterator[Start]:
         nursery.stdin.flush()
         pid = int(nursery.stdout.readline())
         with contextlib.suppress(ProcessLookupError):
-            servers.append(ProcessIdentity.of(pid))
+            servers.append(LocalProcess.of(pid))
         return pid
 
     yield start_server

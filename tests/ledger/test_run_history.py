@@ -6,7 +6,7 @@ from corral.ledger.store import open_ledger
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobSubmitted
 from corral.model.job import Job, JobSpec, Phase
-from corral.model.run_history import Usage
+from corral.model.run_history import DecayedUsage
 from corral.model.view import View
 from corral.ports.ledger import Decided
 from tests.ledger.making import attempt
@@ -66,7 +66,7 @@ def test_what_was_used_is_forgiven_as_fast_as_the_server_is_told(tmp_path: Path)
     ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}", View(usage_half_life_s=2000))
     (used,) = ledger.view().usage.values()
     ledger.close()
-    assert used == Usage(100 + 50 / 4, T0 + 4100)
+    assert used == DecayedUsage(100 + 50 / 4, T0 + 4100)
 
 
 def test_a_view_without_a_past_remembers_nothing() -> None:

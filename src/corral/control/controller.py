@@ -32,7 +32,7 @@ REFRESH_TIMEOUT_S = 2.0
 """A driver that has not answered by then is not waited for: the job looks for another device."""
 
 
-class Planner(Protocol):
+class CyclePlanner(Protocol):
     """What the loop needs of the decision core."""
 
     def advance(self, deltas: Sequence[Delta]) -> None:
@@ -59,7 +59,7 @@ class Controller:
     def __init__(
         self,
         ledger: Ledger,
-        make_planner: Callable[[View], Planner],
+        make_planner: Callable[[View], CyclePlanner],
         telemetry: Telemetry,
         clock: Clock,
         *,
@@ -83,7 +83,7 @@ class Controller:
         self._wake = threading.Event()
         self._closing = False
         self._plan = Plan(version=0)
-        self._planner: Planner | None = None
+        self._planner: CyclePlanner | None = None
         self._thread = threading.Thread(target=self._run, name="controller", daemon=True)
 
     def start(self) -> None:
@@ -137,7 +137,7 @@ class Controller:
             self._wake.wait(timeout=TICK_S)
             self._wake.clear()
 
-    def _cycle(self, planner: Planner, known_version: int) -> None:
+    def _cycle(self, planner: CyclePlanner, known_version: int) -> None:
         with self._lock:
             batches, self._batches = self._batches, []
         deltas = [delta for version, batch in batches if version > known_version for delta in batch]

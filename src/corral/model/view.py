@@ -13,7 +13,7 @@ from corral.model.device import MEMORY_WEIGHT, Device, DeviceCondition, Node, No
 from corral.model.fact import Delta
 from corral.model.job import Job, Phase
 from corral.model.queue import Limits, Pool, Project, Queue
-from corral.model.run_history import RUNS_KEPT, PastRun, Spent, Usage, spend
+from corral.model.run_history import RUNS_KEPT, DecayedUsage, PastRun, Spent, spend
 
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
 
@@ -57,7 +57,7 @@ class View:
     projects: Mapping[str, Project] = field(default_factory=lambda: EMPTY)
     pools: Mapping[str, Pool] = field(default_factory=lambda: EMPTY)
     limits: Limits = field(default_factory=Limits)
-    usage: Mapping[tuple[str, str], Usage] = field(default_factory=lambda: EMPTY)
+    usage: Mapping[tuple[str, str], DecayedUsage] = field(default_factory=lambda: EMPTY)
     spent: Mapping[tuple[str, str], Spent] = field(default_factory=lambda: EMPTY)
     served: Mapping[str, float] = field(default_factory=lambda: EMPTY)
     durations: Mapping[tuple[str, str], tuple[float, ...]] = field(default_factory=lambda: EMPTY)
@@ -269,7 +269,7 @@ class ViewDraft:
     def remember(self, run: PastRun) -> None:
         """Take a run that is over into the past: who used how much, and how long it took."""
         if run.gpu_s:
-            usage = self._view.usage.get((run.project, run.user), Usage())
+            usage = self._view.usage.get((run.project, run.user), DecayedUsage())
             used = usage.plus(run.gpu_s, run.ended_at, self._view.usage_half_life_s)
             self._own("usage")[run.project, run.user] = used
             for scope in (("user", run.user), ("project", run.project), ("queue", run.queue)):

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from corral.runtimes.process.claim import Claim, ClaimFile
-from corral.runtimes.process.procfs import ProcessIdentity
+from corral.runtimes.process.procfs import LocalProcess
 from tests.runtimes.process.conftest import room_for
 
-HOLDER = ProcessIdentity(12, 34, "boot")
+HOLDER = LocalProcess(12, 34, "boot")
 
 
 @pytest.fixture

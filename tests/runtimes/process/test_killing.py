@@ -110,7 +110,7 @@ def test_what_shows_no_mark_any_more_and_is_not_dead_yet_counts_as_left(monkeypa
     found = [[child], [], []]
     monkeypatch.setattr(killing, "marked", lambda mark, uid: found.pop(0))
     monkeypatch.setattr(killing, "_signal_exactly", lambda process, signum: None)
-    dying: dict[procfs.ProcessIdentity, None] = {}
+    dying: dict[procfs.LocalProcess, None] = {}
     left = killing.Left("MARK=1", None, os.getuid())
     try:
         assert killing.kill_orphans(left, dying)

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from corral.runtimes.process.claim import Claim, Started
-from corral.runtimes.process.procfs import ProcessIdentity
+from corral.runtimes.process.procfs import LocalProcess
 from corral.runtimes.process.records import Exit, LaunchRecords
 from tests.runtimes.process.conftest import room_for
 
-HOLDER = ProcessIdentity(12, 34, "boot")
+HOLDER = LocalProcess(12, 34, "boot")
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_a_torn_exit_record_counts_as_absent(records: LaunchRecords) -> None:
 
 
 def test_a_process_is_known_by_pid_start_and_boot() -> None:
-    own = ProcessIdentity.of(os.getpid())
+    own = LocalProcess.of(os.getpid())
     assert own.is_alive()
     assert not own._replace(start_ticks=own.start_ticks - 1).is_alive()
     assert not own._replace(boot_id="another").is_alive()
@@ -60,11 +60,11 @@ def test_a_process_is_known_by_pid_start_and_boot() -> None:
 
 def test_a_zombie_is_not_alive() -> None:
     child = os.posix_spawn("/bin/sleep", ["sleep", "60"], {})
-    identity = ProcessIdentity.of(child)
+    identity = LocalProcess.of(child)
     assert identity.is_alive()
     os.kill(child, signal.SIGKILL)
     os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
     assert not identity.is_alive()
     os.waitpid(child, 0)
     with pytest.raises(ProcessLookupError):
-        ProcessIdentity.of(child)
+        LocalProcess.of(child)

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from corral.model.launch import LaunchPhase
 from corral.runtimes.process import claimed_list
 from corral.runtimes.process.claim import Claim
-from corral.runtimes.process.procfs import ProcessIdentity
+from corral.runtimes.process.procfs import LocalProcess
 from corral.runtimes.process.records import Exit, LaunchRecords
 from tests.runtimes.process.conftest import Machine, alive, stopped, until
 
@@ -136,7 +136,7 @@ def test_what_is_no_file_in_the_place_of_a_record_is_neither_waited_for_nor_foll
     assert claim.torn
     assert f"{records.directory}/claim" in claim.message
     assert f"{records.directory}/exit" in records.exit_fault()
-    assert not records.claim.take(Claim(1.0, ProcessIdentity.of(os.getpid())))
+    assert not records.claim.take(Claim(1.0, LocalProcess.of(os.getpid())))
     with pytest.raises((OSError, ValueError, TypeError)):
         records.read_spec()
     if thing not in (huge, closed_file):
@@ -262,7 +262,7 @@ def test_a_claim_that_names_anothers_process_has_it_neither_ended_nor_waited_for
     name, neighbour = held(machine), held(machine)
     own = machine.marked(name)
     for other in (machine.supervisor(neighbour), os.getppid(), 1):
-        machine.runtime._verifier.records(name).claim.amend(Claim(time.time(), ProcessIdentity.of(other)))
+        machine.runtime._verifier.records(name).claim.amend(Claim(time.time(), LocalProcess.of(other)))
         assert set(machine.runtime.pids(name)) <= set(own)
         machine.runtime.stop(name)
         if restarted:
@@ -276,7 +276,7 @@ def test_a_claim_that_names_anothers_process_has_it_neither_ended_nor_waited_for
 
 def test_a_claim_that_names_a_process_of_the_past_ends_nothing_early(machine: Machine) -> None:
     name = held(machine)
-    past = ProcessIdentity.of(os.getpid())._replace(start_ticks=1)
+    past = LocalProcess.of(os.getpid())._replace(start_ticks=1)
     machine.runtime._verifier.records(name).claim.amend(Claim(time.time(), past))
     machine.runtime._verifier.records(name).write_exit(Exit(0, None, None, "", 1.0, 2.0))
     for _ in range(2):

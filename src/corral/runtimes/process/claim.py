@@ -8,7 +8,7 @@ import json
 import os
 from typing import Any, NamedTuple
 
-from .procfs import ProcessIdentity
+from .procfs import LocalProcess
 from .whole_files import (
     Unreadable,
     a_count,
@@ -37,7 +37,7 @@ class Claim(NamedTuple):
     """
 
     claimed_at: float
-    holder: ProcessIdentity | None
+    holder: LocalProcess | None
     declared_lost: bool = False
     message: str = ""
     ran: bool = False
@@ -47,14 +47,14 @@ class Claim(NamedTuple):
 class Started(NamedTuple):
     """The job's main process, and when its program was running by the supervisor's clock."""
 
-    process: ProcessIdentity
+    process: LocalProcess
     started_at: float
 
 
 # Written out by hand where a supervisor waits for its job afterwards: the encoder would cost each one 150 KiB.
 
 
-def _encode_process(process: ProcessIdentity) -> str:
+def _encode_process(process: LocalProcess) -> str:
     return f'{{"pid": {process.pid}, "start_ticks": {process.start_ticks}, "boot_id": "{process.boot_id}"}}'
 
 
@@ -72,8 +72,8 @@ def _encode_started(started: Started) -> bytes:
     return f'\n{{"process": {_encode_process(started.process)}, "started_at": {started.started_at}}}'.encode()
 
 
-def _decode_process(data: Any) -> ProcessIdentity:
-    return ProcessIdentity(
+def _decode_process(data: Any) -> LocalProcess:
+    return LocalProcess(
         a_count(data["pid"], 1, _PID_LIMIT),
         a_count(data["start_ticks"], 0, _TICKS_LIMIT),
         a_text(data["boot_id"], _BOOT_ID_LIMIT),

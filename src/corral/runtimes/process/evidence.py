@@ -2,28 +2,28 @@
 
 import os
 
-from .procfs import ProcessIdentity, all_pids, read_file
+from .procfs import LocalProcess, all_pids, read_file
 from .supervisor import NAME
 
 _GONE = " (deleted)"
 
 
-def supervisors(launches: str) -> dict[str, list[ProcessIdentity]]:
+def supervisors(launches: str) -> dict[str, list[LocalProcess]]:
     """Every living supervisor of a launch below that directory, by the launch's name."""
-    found: dict[str, list[ProcessIdentity]] = {}
+    found: dict[str, list[LocalProcess]] = {}
     for pid in all_pids():
         if not _is_supervisor(pid):
             continue
         launch = _launch_held(pid, launches)
         if launch is not None:
             try:
-                found.setdefault(launch, []).append(ProcessIdentity.of(pid))
+                found.setdefault(launch, []).append(LocalProcess.of(pid))
             except ProcessLookupError:
                 continue
     return found
 
 
-def is_another(process: ProcessIdentity, launches: str, launch: str) -> bool:
+def is_another(process: LocalProcess, launches: str, launch: str) -> bool:
     """Whether the process is surely no supervisor of this launch.
 
     One of an earlier version of Corral holds nothing open by which it could be known for certain.

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from . import cgroup
-from .procfs import ProcessIdentity, ancestry, boot_id, descendants, marked, start_ticks
+from .procfs import LocalProcess, ancestry, boot_id, descendants, marked, start_ticks
 
 # Each round can only miss what was forked during the round before; what forks faster is met again by the caller.
 _FREEZE_ROUNDS = 10
@@ -28,7 +28,7 @@ class Left(NamedTuple):
     mark: str
     cgroup: str | None
     uid: int | None
-    others: Callable[[], frozenset[ProcessIdentity]] = frozenset
+    others: Callable[[], frozenset[LocalProcess]] = frozenset
 
 
 def _signal(pid: int, signum: int) -> None:
@@ -38,7 +38,7 @@ def _signal(pid: int, signum: int) -> None:
         return
 
 
-def _signal_exactly(process: ProcessIdentity, signum: int) -> None:
+def _signal_exactly(process: LocalProcess, signum: int) -> None:
     """Signal this process and never another that got its pid."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         handle = os.pidfd_open(process.pid)
@@ -76,7 +76,7 @@ def kill_descendants(root: int) -> None:
         _signal(pid, signal.SIGKILL)
 
 
-def kill_with_supervisor(supervisor: ProcessIdentity) -> None:
+def kill_with_supervisor(supervisor: LocalProcess) -> None:
     """Kill a supervisor that does not do its work, and before it every process of its job."""
     _signal_exactly(supervisor, signal.SIGSTOP)
     if supervisor.is_alive():
@@ -84,7 +84,7 @@ def kill_with_supervisor(supervisor: ProcessIdentity) -> None:
     _signal_exactly(supervisor, signal.SIGKILL)
 
 
-def orphans(left: Left) -> list[ProcessIdentity]:
+def orphans(left: Left) -> list[LocalProcess]:
     """The processes of a job whose supervisor is gone; never the caller itself, or what another job can claim.
 
     An environment is what its process says of itself, so the mark counts only for a process of the job's own user, and
@@ -98,10 +98,10 @@ def orphans(left: Left) -> list[ProcessIdentity]:
             found.update(dict.fromkeys([pid, *descendants(pid)]))
     found.pop(os.getpid(), None)
     ticks = {pid: start_ticks(pid) for pid in found}
-    return [ProcessIdentity(pid, start, boot_id()) for pid, start in ticks.items() if start is not None]
+    return [LocalProcess(pid, start, boot_id()) for pid, start in ticks.items() if start is not None]
 
 
-def kill_orphans(left: Left, dying: dict[ProcessIdentity, None]) -> bool:
+def kill_orphans(left: Left, dying: dict[LocalProcess, None]) -> bool:
     """Kill what a dead supervisor left behind; False when nothing is left.
 
     `dying` is the caller's, empty at first and handed in again each time: a process that is being killed loses its

@@ -20,7 +20,7 @@ from .killing import kill_with_supervisor
 from .launch import LAUNCH_ID, LaunchError, LaunchSpec
 from .leftovers import LeftoverKiller
 from .limits import lowered
-from .procfs import ProcessIdentity, descendants
+from .procfs import LocalProcess, descendants
 from .records import CLAIMED_LIST, Exit
 from .removal import remove_tree
 from .verification import LaunchVerifier
@@ -53,7 +53,7 @@ class LaunchState:
     age_s: float | None = None
 
 
-def _age_s(process: ProcessIdentity | None) -> float | None:
+def _age_s(process: LocalProcess | None) -> float | None:
     if process is None or not process.is_alive():
         return None
     return time.clock_gettime(time.CLOCK_BOOTTIME) - process.start_ticks / _TICKS_PER_S
@@ -119,7 +119,7 @@ class ProcessLaunches:
         for launch_id in self.list_launches():
             self._adopt(launch_id, living.get(launch_id, []))
 
-    def _adopt(self, launch_id: str, living: list[ProcessIdentity]) -> None:
+    def _adopt(self, launch_id: str, living: list[LocalProcess]) -> None:
         claim = self._verifier.claim(launch_id)
         if claim is None or claim.holder is None:
             return
@@ -311,7 +311,7 @@ class ProcessLaunches:
             return descendants(claim.holder.pid)
         return self._verifier.orphan_pids(launch_id)
 
-    def supervisor(self, launch_id: str) -> ProcessIdentity | None:
+    def supervisor(self, launch_id: str) -> LocalProcess | None:
         """The process that claimed the launch in this boot, alive or not. Read from disk until it is known."""
         return self._verifier.supervisor(launch_id)
 

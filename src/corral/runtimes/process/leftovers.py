@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from . import cgroup
 from .job_cgroups import JobCgroups
 from .killing import Left, kill_orphans
-from .procfs import ProcessIdentity
+from .procfs import LocalProcess
 from .verification import LaunchVerifier
 
 log = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ class LeftoverKiller:
     def _run(self, launch_id: str) -> None:
         pause_s = _RETRY_S
         left = self._verifier.processes_left(launch_id)
-        dying: dict[ProcessIdentity, None] = {}
+        dying: dict[LocalProcess, None] = {}
         while not self._is_swept(launch_id, left, dying):
             if self._closed.wait(pause_s):
                 return
@@ -87,7 +87,7 @@ class LeftoverKiller:
         if not self._closed.is_set():
             self._on_swept(launch_id)
 
-    def _is_swept(self, launch_id: str, left: Left, dying: dict[ProcessIdentity, None]) -> bool:
+    def _is_swept(self, launch_id: str, left: Left, dying: dict[LocalProcess, None]) -> bool:
         """Kill what there is of the launch; True when nothing is left, and its cgroups are removed.
 
         What cannot be looked for now, as while this process has no descriptors left, may be there still.

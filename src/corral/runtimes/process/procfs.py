@@ -47,7 +47,7 @@ def start_ticks(pid: int) -> int | None:
     return int(fields[19]) if fields else None
 
 
-class ProcessIdentity(NamedTuple):
+class LocalProcess(NamedTuple):
     """One process and never another: a pid is reused, a pid with its start time and boot is not."""
 
     pid: int
@@ -55,7 +55,7 @@ class ProcessIdentity(NamedTuple):
     boot_id: str
 
     @classmethod
-    def of(cls, pid: int) -> "ProcessIdentity":
+    def of(cls, pid: int) -> "LocalProcess":
         """The identity of a process that exists now. Raises ProcessLookupError when it does not."""
         ticks = start_ticks(pid)
         if ticks is None:
@@ -154,12 +154,12 @@ def uid_of(pid: int) -> int | None:
     return next((int(line.split()[1]) for line in status.splitlines() if line.startswith(b"Uid:")), None)
 
 
-def ancestry(pid: int) -> list[ProcessIdentity]:
+def ancestry(pid: int) -> list[LocalProcess]:
     """The process, its parent, and so on, without init."""
-    line: list[ProcessIdentity] = []
+    line: list[LocalProcess] = []
     fields = _stat_fields(pid)
     while fields and pid > 1 and len(line) < _LONGEST_LINE:
-        line.append(ProcessIdentity(pid, int(fields[19]), boot_id()))
+        line.append(LocalProcess(pid, int(fields[19]), boot_id()))
         pid = int(fields[1])
         fields = _stat_fields(pid)
     return line

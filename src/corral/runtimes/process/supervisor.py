@@ -21,7 +21,7 @@ from .claim import MESSAGE_LIMIT, Claim, Started
 from .joblog import JobLog
 from .killing import kill_descendants, tell_descendants, terminate_descendants
 from .orders import Command, Orders
-from .procfs import ProcessIdentity
+from .procfs import LocalProcess
 from .records import Exit, LaunchRecords
 from .start import StartFailed, start
 
@@ -98,7 +98,7 @@ def run_launch(records: LaunchRecords) -> None:
     held = os.open(records.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         orders, command = records.read_spec()
-        if records.claim.take(Claim(time.time(), ProcessIdentity.of(os.getpid()))):
+        if records.claim.take(Claim(time.time(), LocalProcess.of(os.getpid()))):
             _supervise_claimed(Supervision(records, orders, wake), command)
     finally:
         signal.set_wakeup_fd(-1)
@@ -210,7 +210,7 @@ class Supervision:
             self._deadline = self._began_at + limit_s - told_before_s
         # On a full disk the exit record alone will have the start time.
         with suppress(OSError):
-            self._records.claim.write_started(Started(ProcessIdentity.of(self._main_pid), self._started_at))
+            self._records.claim.write_started(Started(LocalProcess.of(self._main_pid), self._started_at))
         self._notify()
 
     def _moment(self, uptime_s: float) -> float:

@@ -13,7 +13,7 @@ from .evidence import is_another, supervisors
 from .job_cgroups import JobCgroups
 from .killing import Left, kill_with_supervisor, orphans
 from .launch import LAUNCH_ID, LaunchError
-from .procfs import ProcessIdentity, boot_id
+from .procfs import LocalProcess, boot_id
 from .records import CLAIMED_LIST, LaunchRecords
 
 _MARK_NAME = "CORRAL_LAUNCH"
@@ -33,7 +33,7 @@ class LaunchVerifier:
         self._cgroups = cgroups
         self._watches = watches
         self._trusted: dict[str, Claim] = {}
-        self._claimants: dict[str, ProcessIdentity] = {}
+        self._claimants: dict[str, LocalProcess] = {}
 
     def records(self, launch_id: str) -> LaunchRecords:
         """The files of the launch. Raises LaunchError for what is no launch id."""
@@ -78,7 +78,7 @@ class LaunchVerifier:
         """Whether a supervisor is known to have had this launch, although its claim is not there or says otherwise."""
         return launch_id in claimed_list.names(self._claimed_list_file) or bool(self.orphan_pids(launch_id))
 
-    def supervisor(self, launch_id: str) -> ProcessIdentity | None:
+    def supervisor(self, launch_id: str) -> LocalProcess | None:
         """The process that claimed the launch in this boot, alive or not. Read from disk until it is known."""
         known = self._claimants.get(launch_id)
         if known is None:
@@ -107,7 +107,7 @@ class LaunchVerifier:
         """By what the processes of the launch are known once its supervisor is gone."""
         mark, group, uid = self.mark(launch_id), self._cgroups.path(launch_id), os.geteuid() or None
 
-        def others() -> frozenset[ProcessIdentity]:
+        def others() -> frozenset[LocalProcess]:
             return self._living_supervisors() - {self.supervisor(launch_id)}
 
         try:
@@ -122,6 +122,6 @@ class LaunchVerifier:
         # Only root's jobs are others', and its records are its own.
         return Left(mark, group, uid or max(orders.uid, 0), others)
 
-    def _living_supervisors(self) -> frozenset[ProcessIdentity]:
+    def _living_supervisors(self) -> frozenset[LocalProcess]:
         known = (self.supervisor(launch_id) for launch_id in self.list_launches())
         return frozenset(process for process in known if process is not None and process.is_alive())

@@ -15,7 +15,7 @@ from pathlib import Path
 from .evidence import is_another
 from .launch import LAUNCH_ID, LaunchError
 from .link import ZygoteLink
-from .procfs import ProcessIdentity
+from .procfs import LocalProcess
 from .records import LaunchRecords
 
 log = logging.getLogger(__name__)
@@ -135,7 +135,7 @@ class Watcher:
             # A zygote that is gone is noticed by the thread, which asks the next one for all that is in flight.
             self._zygote.request(launch_id)
 
-    def watch(self, launch_id: str, supervisor: ProcessIdentity) -> None:
+    def watch(self, launch_id: str, supervisor: LocalProcess) -> None:
         """Watch a supervisor that an earlier server, or a zygote that died, has left; nothing when it is watched."""
         with self._lock:
             if launch_id in self._supervisors.values():
@@ -154,7 +154,7 @@ class Watcher:
             self._starting[launch_id] = None
         self._add(pidfd, launch_id)
 
-    def end_process(self, supervisor: ProcessIdentity) -> None:
+    def end_process(self, supervisor: LocalProcess) -> None:
         """Have this supervisor end its job, and never another process that got its pid. Raises OSError."""
         pidfd = _open_process(supervisor)
         if pidfd is not None:
@@ -257,7 +257,7 @@ class Watcher:
             self.watch(launch_id, holder)
         return holder is not None
 
-    def _holder(self, launch_id: str) -> ProcessIdentity | None:
+    def _holder(self, launch_id: str) -> LocalProcess | None:
         claim = self._records(launch_id).claim.read()
         if claim is None or claim.holder is None or is_another(claim.holder, self._launches, launch_id):
             return None
@@ -348,7 +348,7 @@ def _end(pidfd: int) -> bool:
     return True
 
 
-def _open_process(process: ProcessIdentity) -> int | None:
+def _open_process(process: LocalProcess) -> int | None:
     """A pidfd of exactly this process, None when it has ended. Raises OSError when no descriptor is left."""
     try:
         pidfd = os.pidfd_open(process.pid)
