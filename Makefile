@@ -7,13 +7,12 @@ READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --require-virtualenv
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint test test-again demo bench lock clean
+.PHONY: help setup lint test demo bench lock clean
 
 help:
 	@echo 'make demo         set up, then show Corral on the GPUs of this machine, or on mock ones (KEEP=1 leaves it running)'
 	@echo 'make test         set up, then lint, types, import rules and tests'
 	@echo 'make setup        only make the environment: $(BIN)/corral'
-	@echo 'make test-again   only the tests that failed last time'
 	@echo 'make lint         lint, types, import rules'
 	@echo 'make bench        set up, then print every figure beside its anchor'
 	@echo 'make lock         renew requirements.lock (needs uv)'
@@ -43,10 +42,6 @@ lint: setup
 # Four at a time also on two cores: tests of real servers and jobs mostly wait.
 test: lint
 	$(BIN)/pytest --numprocesses 4
-
-# Fails, too, when no test had failed: then something else was wrong.
-test-again: setup
-	$(BIN)/pytest --last-failed --last-failed-no-failures none -rp
 
 demo: setup
 	@$(BIN)/corral demo $(if $(filter 1,$(KEEP)),--keep)
