@@ -101,6 +101,7 @@ def test_news_wait_for_what_is_new_and_number_it(host: Host) -> None:
     first = host.node.news(0, 10.0)
     assert first.node is not None
     assert (first.node.name, [device.uuid for device in first.node.devices]) == ("here", ["GPU-0", "GPU-1"])
+    assert first.node.disk_mib > 0
     assert [sample.uuid for sample in first.samples] == ["GPU-0", "GPU-1"]
     later = host.node.news(first.sequence, 10.0)
     assert (later.node, later.epoch) == (None, first.epoch)

@@ -14,12 +14,25 @@ from corral.model.home import Home
 from corral.model.launch import LaunchPhase
 from corral.node.remote import RemoteNode
 from corral.node.spawn import AgentSpawner
-from tests.node.conftest import CONFIG, EVENT_S, MOCK, a_launch, until
+from tests.node.conftest import CONFIG, EVENT_S, a_launch, until
+
+CLUSTER = """
+[[nodes]]
+name = "a"
+[[nodes.devices]]
+mother_uuid = "GPU-a"
+model_name = "Mock A100"
+memory_size = "80G"
+
+[[nodes]]
+name = "b"
+devices = []
+"""
 
 
 @pytest.fixture
 def spawner(home: Home) -> Iterator[AgentSpawner]:
-    (home.root / "mock.toml").write_text(MOCK)
+    (home.root / "mock.toml").write_text(CLUSTER)
     home.config_file.write_text(CONFIG)
     spawner = AgentSpawner(home, mock=home.root / "mock.toml", config=home.config_file)
     yield spawner
@@ -33,12 +46,14 @@ def ended(pidfd: int) -> bool:
 
 
 def test_each_node_has_an_agent_of_its_own(spawner: AgentSpawner) -> None:
-    for name, path in spawner.start(["a", "b"]).items():
+    found = {}
+    for path in spawner.start(["a", "b"]).values():
         node = RemoteNode(path)
         told = node.news(0, EVENT_S).node
         assert told is not None
-        assert told.name == name
+        found[told.name] = [device.uuid for device in told.devices]
         node.close()
+    assert found == {"a": ["GPU-a"], "b": []}
     assert spawner.pid("a") != spawner.pid("b")
 
 
@@ -95,7 +110,7 @@ time.sleep(600)
 
 
 def test_the_agents_of_a_server_that_was_killed_end(home: Home) -> None:
-    (home.root / "mock.toml").write_text(MOCK)
+    (home.root / "mock.toml").write_text(CLUSTER)
     with subprocess.Popen([sys.executable, "-c", SERVER, str(home.root)], stdout=subprocess.PIPE) as server:
         assert server.stdout is not None
         handles = [os.pidfd_open(int(pid)) for pid in server.stdout.readline().split()]

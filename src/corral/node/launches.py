@@ -70,7 +70,11 @@ class NodeLaunches:
         try:
             if failure is not None:
                 raise failure
-            self._runtimes[launch.runtime].launch(self._complete(launch))
+            complete = self._complete(launch)
+            with self._lock:
+                # Else it was given up while its devices were made ready, and nobody would ever look for it.
+                if launch.id in self._known:
+                    self._runtimes[launch.runtime].launch(complete)
         except CorralError as error:
             self._fail(launch, str(error))
         with self._lock:
@@ -141,12 +145,11 @@ class NodeLaunches:
         """
         with self._lock:
             self._known = {launch.id: launch for launch in held}
-            given_up = self._asked - self._known.keys()
             self._asked &= self._known.keys()
             self._preparing &= self._known.keys()
         for launch in held:
             _attempt(partial(self._take_over, launch))
-        unknown = dict.fromkeys(given_up, self._runtimes[DEFAULT_RUNTIME])
+        unknown: dict[str, Runtime] = {}
         for runtime in self._runtimes.values():
             unknown |= {name: runtime for name in runtime.launches() if name not in self._known}
         return dict(sorted(unknown.items()))

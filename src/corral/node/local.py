@@ -15,14 +15,14 @@ from pathlib import Path
 
 from corral.clock import SystemClock
 from corral.config import Settings
-from corral.model.device import Node
 from corral.model.errors import BackendFailed, Forbidden
 from corral.model.home import Home
 from corral.model.launch import Launch, Lineage, Origin, job_of
-from corral.model.means import HostMeans, Level, Means
+from corral.model.means import Level, Means
 from corral.node.cleaner import Cleaner
 from corral.node.device_setup import DeviceSetup, Then
 from corral.node.file_inspector import HostFileInspector
+from corral.node.inventory import Inventory
 from corral.node.job_logs import JobLogs
 from corral.node.launches import NodeLaunches
 from corral.node.meeting_places import MeetingPlaces
@@ -46,10 +46,8 @@ from corral.runtimes.process.launch import LaunchError
 from corral.runtimes.process.launches import ProcessLaunches
 from corral.runtimes.process.runtime import ProcessRuntime
 from corral.runtimes.watch import WatchRuntime
-from corral.sharing.arrange import Arrangement
 from corral.sharing.drivers import make_drivers, make_mps, mps_warning, process_mode_warning
 from corral.sharing.exclusive import NVIDIA_SMI
-from corral.sharing.mps import Mps
 from corral.sharing.nvidia_tools import run_tool
 from corral.telemetry.attribution import SERVICE, Attribution
 from corral.telemetry.discover import discover
@@ -112,14 +110,15 @@ class LocalNode:
             complete=self._completed,
             told=self._news.launch_changed,
         )
-        self._source = discover(clock, mock=mock, held=self._devices.held_milli, labels=dict(settings.labels))
+        labels = dict(settings.labels)
+        self._source = discover(clock, mock=mock, held=self._devices.held_milli, labels=labels, node=name)
         self._sampler = Sampler(
             self._source,
             clock,
             settings,
             listener=self._news.sampled,
             attribution=Attribution(clock, origins=self._origins, home=self._paths["CORRAL_HOME"]),
-            arrange=partial(_handed_out, settings, self._mps, name, processes.host_means),
+            arrange=Inventory(settings, self._mps, processes.host_means, home.scratch, name).of,
         )
         self._mps_watch = MpsWatch(
             self._mps, self._devices, running=self._launches.running, lost=self._news.service_lost
@@ -266,14 +265,6 @@ def _allow_many_files() -> None:
     """A running job takes a descriptor. After the zygote stands, so that its jobs keep the limit that was set."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def _handed_out(settings: Settings, mps: Mps, name: str | None, host_means: HostMeans, found: Node) -> Node:
-    """The node that the site hands out of what was found."""
-    arrangement = Arrangement(settings.sharing, settings.vgpu, one_user=mps.one_user, unfit=mps.unfit)
-    for why in arrangement.refusals(found):
-        log.warning("%s", why)
-    return replace(arrangement.node(found), name=name or found.name, host_means=host_means)
 
 
 def _allowed(arguments: tuple[str, ...], settings: Settings) -> tuple[str, ...]:

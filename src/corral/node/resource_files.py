@@ -38,15 +38,15 @@ class ResourceFiles:
             self._put(members)
 
     def drop(self, launch_id: str, job_id: str) -> None:
-        """A launch is over: the file is removed with the last member. Raises BackendFailed."""
+        """A launch is over: the file is removed with the last member. What fails is logged, and `compare` mends it."""
         with self._placing:
             members = self._held.get(job_id, {})
             members.pop(launch_id, None)
             if members:
-                self._put(members)
+                _attempt(partial(self._put, members))
             else:
                 self._held.pop(job_id, None)
-                drop(self._scratch, job_id)
+                _attempt(partial(drop, self._scratch, job_id))
 
     def tidy(self, job_id: str) -> None:
         """Remove what the job left, unless it has been launched again. Raises BackendFailed."""

@@ -174,6 +174,11 @@ def _last_words(home: Path) -> str:
 
 def serve_forks(server: socket.socket) -> None:
     """Fork an agent for each message until the server has gone; the agents notice that this process ends."""
+    # What an agent loads when it needs it is loaded here, for all of them.
+    import yaml  # noqa: F401
+
+    import corral.telemetry.mock  # noqa: F401
+
     # The kernel reaps the agents.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     gc.collect()

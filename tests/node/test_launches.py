@@ -1,0 +1,99 @@
+"""What becomes of a launch between being asked for and running."""
+
+from collections.abc import Callable
+
+import pytest
+
+from corral.clock import SystemClock
+from corral.model.errors import BackendFailed, CorralError, Refused
+from corral.model.job import Job, JobSpec
+from corral.model.launch import Launch, LaunchPhase
+from corral.node.launches import NodeLaunches
+from corral.runtimes.simulated import SimulatedRuntime
+
+Then = Callable[[CorralError | None], None]
+
+
+class Waiting:
+    """Launches whose devices are made ready when the test says so."""
+
+    def __init__(self) -> None:
+        self.runtime = SimulatedRuntime(SystemClock())
+        self.ready: dict[str, Then] = {}
+        self.told: list[str] = []
+        self.launches = NodeLaunches(
+            {"process": self.runtime},
+            make_ready=lambda launch, then: self.ready.update({launch.id: then}),
+            complete=lambda launch: launch,
+            told=self.told.append,
+        )
+
+    def phase(self, launch_id: str) -> LaunchPhase:
+        return self.launches.report(launch_id).phase
+
+
+@pytest.fixture
+def waiting() -> Waiting:
+    return Waiting()
+
+
+def a_launch(number: int = 1, runtime: str = "process") -> Launch:
+    return Launch(f"{number}.1", Job(str(number), number, JobSpec("alice", ("true",)), 0.0), (), runtime=runtime)
+
+
+def test_a_launch_is_preparing_until_its_devices_are_ready(waiting: Waiting) -> None:
+    waiting.launches.launch(a_launch())
+    assert waiting.phase("1.1") is LaunchPhase.PREPARING
+    waiting.ready["1.1"](None)
+    assert waiting.phase("1.1") is LaunchPhase.RUNNING
+    assert waiting.told == ["1.1"]
+
+
+def test_a_device_that_is_not_made_ready_fails_the_launch_for_its_reason(waiting: Waiting) -> None:
+    waiting.launches.launch(a_launch())
+    waiting.ready["1.1"](BackendFailed("no daemon"))
+    report = waiting.launches.report("1.1")
+    assert (report.phase, report.reason) == (LaunchPhase.DECLARED_LOST, "no daemon")
+    waiting.launches.launch(a_launch())
+    assert waiting.runtime.ran == []
+
+
+GIVE_UP: dict[str, Callable[[NodeLaunches], object]] = {
+    "stopped": lambda launches: launches.stop("1.1"),
+    "not held any more": lambda launches: launches.restore(()),
+    "forgotten": lambda launches: launches.forget("1.1"),
+}
+
+
+@pytest.mark.parametrize("give_up", GIVE_UP.values(), ids=GIVE_UP)
+def test_what_is_given_up_while_its_devices_are_made_ready_never_runs(
+    waiting: Waiting, give_up: Callable[[NodeLaunches], object]
+) -> None:
+    waiting.launches.launch(a_launch())
+    give_up(waiting.launches)
+    waiting.ready["1.1"](None)
+    assert waiting.runtime.ran == []
+
+
+def test_a_launch_that_is_held_goes_on_being_prepared(waiting: Waiting) -> None:
+    waiting.launches.launch(a_launch())
+    assert waiting.launches.restore((a_launch(),)) == {}
+    assert waiting.phase("1.1") is LaunchPhase.PREPARING
+    waiting.ready["1.1"](None)
+    assert waiting.phase("1.1") is LaunchPhase.RUNNING
+
+
+def test_a_runtime_that_is_not_here_is_refused(waiting: Waiting) -> None:
+    with pytest.raises(Refused, match="no runtime 'docker' here"):
+        waiting.launches.launch(a_launch(runtime="docker"))
+
+
+def test_a_record_that_cannot_be_read_makes_a_launch_unknown_for_that_reason(
+    waiting: Waiting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(launch_id: str) -> None:
+        raise BackendFailed("the disk is broken")
+
+    monkeypatch.setattr(waiting.runtime, "report", unreadable)
+    report = waiting.launches.report("1.1")
+    assert (report.phase, report.reason) == (LaunchPhase.UNKNOWN, "the disk is broken")
