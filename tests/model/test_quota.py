@@ -1,9 +1,31 @@
-"""What a part of a device counts as."""
+"""What a part of a device counts as, against which quotas, and what is left of them."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.model.quota import counted_milli, least_device_mib
+from corral.model.job import Job, JobSpec
+from corral.model.queue import Limits, Project, Queue, Quota
+from corral.model.quota import (
+    SITE,
+    QuotaUse,
+    Scope,
+    Used,
+    ancestry,
+    borrowable_milli,
+    counted_milli,
+    excess,
+    is_circular,
+    least_device_mib,
+    lendable_milli,
+    quotas_of,
+)
+
+LAB = Queue("lab", quota=Quota(share_milli=8000))
+A = Queue("a", parent="lab", quota=Quota(share_milli=4000, borrow_milli=3000))
+B = Queue("b", parent="lab", quota=Quota(share_milli=2000))
+C = Queue("c", parent="lab", quota=Quota(share_milli=2000, borrow_milli=8000))
+QUEUES = {one.name: one for one in (LAB, A, B, C)}
+JOB = Job("1", 1, JobSpec("alice", queue="a", project="nlp"), 0.0)
 
 
 def test_the_largest_part_counts_in_whole_hundredths_and_never_more_than_the_device() -> None:
@@ -31,3 +53,48 @@ def test_on_the_least_device_it_is_within_the_room_and_on_any_smaller_it_is_not(
     assert counted_milli(0, memory_mib=memory_mib, device_mib=device_mib) <= room_milli
     if room_milli < 990 and device_mib > 1:
         assert counted_milli(0, memory_mib=memory_mib, device_mib=device_mib - 1) > room_milli // 10 * 10
+
+
+def test_a_job_counts_to_its_user_its_project_its_queue_and_all_queues_above() -> None:
+    use = QuotaUse(QUEUES)
+    use.count(JOB, Used(1, 2, 2000, 4096), 1)
+    counted = {SITE, Scope("user", "alice"), Scope("project", "nlp"), Scope("queue", "a"), Scope("queue", "lab")}
+    assert use.used == dict.fromkeys(counted, Used(1, 2, 2000, 4096))
+    use.count(JOB, Used(1, 2, 2000, 4096), -1)
+    assert use.used == {}
+
+
+def test_quotas_are_those_that_the_site_has_set_up() -> None:
+    limits, nlp = Limits(of_user=Quota(devices=4)), Project("nlp", quota=Quota(running=3))
+
+    def found(project: str, queue: str) -> list[tuple[Scope, Quota]]:
+        return list(quotas_of(QUEUES, {"nlp": nlp}, limits, user="alice", project=project, queue=queue))
+
+    of_user = (Scope("user", "alice"), Quota(devices=4))
+    assert found("none", "nowhere") == [of_user]
+    of_queues = [(Scope("queue", "a"), A.quota), (Scope("queue", "lab"), LAB.quota)]
+    assert found("nlp", "a") == [of_user, (Scope("project", "nlp"), nlp.quota), *of_queues]
+
+
+def test_a_queue_that_is_its_own_ancestor_is_found_and_ends_nowhere() -> None:
+    circle = {"x": Queue("x", parent="y"), "y": Queue("y", parent="x"), "z": Queue("z", parent="gone")}
+    assert ancestry(circle, "x") == ("x", "y")
+    assert [name for name in circle if is_circular(circle, name)] == ["x", "y"]
+    assert not any(is_circular(QUEUES, name) for name in QUEUES)
+
+
+def test_what_queues_beside_it_do_not_use_can_be_borrowed_once() -> None:
+    used = {"b": 500, "c": 2700}
+
+    def use(scope: Scope) -> Used:
+        return Used(milli=used.get(scope.name, 0))
+
+    assert lendable_milli(QUEUES, A) == 3000
+    assert lendable_milli(QUEUES, C) == 6000
+    assert borrowable_milli(QUEUES, A, use) == 1500 - 700
+    assert borrowable_milli(QUEUES, B, use) == 0
+    assert borrowable_milli(QUEUES, C, use) == 4000 + 1500
+
+
+def test_the_excess_is_what_is_above_each_limit() -> None:
+    assert excess(Used(3, 9, 5000, 10), Quota(devices=8, share_milli=4000), 500) == Used(0, 1, 500, 0)

@@ -20,7 +20,7 @@ from corral.control.submitting.device_request import RequestRules, with_profile_
 from corral.control.submitting.file_findings import FileFindings, FileFindingsCache
 from corral.control.submitting.preflight import SubmissionPreflight
 from corral.control.submitting.priorities import refuse_priority, settle_priority
-from corral.control.submitting.site_rules import LeastHeld, obey
+from corral.control.submitting.site_rules import LeastUse, obey
 from corral.lifecycle import commands
 from corral.model.device import Node
 from corral.model.errors import Conflict, NotFound, Refused
@@ -78,7 +78,7 @@ class Service:
         self.file_findings = file_findings
         self._inspection = inspection
         self._stop = stop
-        self._least_of = LeastHeld()
+        self._least_of = LeastUse()
         self._possible: tuple[tuple[Mapping[str, Node], Mapping[str, Pool]] | None, set[Wish]] = (None, set())
 
     def submit(self, submissions: Sequence[Submission], caller: Caller) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from corral.model.errors import nearest
 from corral.model.queue import Pool, Project, Queue, Quota
+from corral.model.quota import is_circular
 from corral.model.units import format_memory, format_share
 from corral.scheduling.policy import POLICIES, Policy
 
@@ -47,21 +48,12 @@ def _queues(queues: Mapping[str, Queue], policies: Mapping[str, Policy]) -> Iter
         if queue.parent is not None and queue.parent not in queues:
             hint = nearest(queue.parent, queues)
             yield Contradiction("queue", name, f"its parent {queue.parent!r} is not there; {hint}")
-        if _circular(name, queues):
+        if is_circular(queues, name):
             yield Contradiction("queue", name, "it is its own ancestor; give it a parent that is not below it, or none")
         if queue.quota.borrow_milli and queue.parent is None:
             yield Contradiction("queue", name, "it may borrow, but without a parent there is nobody beside it to lend")
         if queue.quota.borrow_milli and queue.quota.share_milli is None:
             yield Contradiction("queue", name, "it may borrow above a share that is not limited; give it one")
-
-
-def _circular(name: str, queues: Mapping[str, Queue]) -> bool:
-    seen = [name]
-    while (queue := queues.get(seen[-1])) is not None and queue.parent is not None:
-        if queue.parent in seen:
-            return True
-        seen.append(queue.parent)
-    return False
 
 
 def _weights(queues: Mapping[str, Queue], projects: Mapping[str, Project]) -> Iterator[Contradiction]:

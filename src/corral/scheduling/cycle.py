@@ -8,13 +8,13 @@ from corral.model.allocation import Placement, Reserve
 from corral.model.fit import Misfit
 from corral.model.job import Job, Phase, Request
 from corral.model.plan import Evict, Hold, Plan, Start, WaitReason
-from corral.model.quota import Held
+from corral.model.quota import Scope, Used
 from corral.scheduling.evicting.preemption import Preemption
 from corral.scheduling.evicting.victims import EvictionPlan
 from corral.scheduling.placing.node_by_node import choose
 from corral.scheduling.policy import Backfill, BackfillOrder, Policy
 from corral.scheduling.promising.backfill import promise, still_there
-from corral.scheduling.queueing.admission import Admission, Scope, ineligible
+from corral.scheduling.queueing.admission import Admission, ineligible
 from corral.scheduling.queueing.fair_share import FairShare
 from corral.scheduling.queueing.order import OrderContext
 from corral.scheduling.queueing.waiting import Turns
@@ -56,7 +56,7 @@ class Cycle:
     admission: Admission
     fair: FairShare
     draft: Draft
-    ends_of: Callable[[Scope], list[tuple[float, Held]]]
+    ends_of: Callable[[Scope], list[tuple[float, Used]]]
     preemption: Preemption
     timeline: Timeline
     ends_soon: Callable[[], bool]

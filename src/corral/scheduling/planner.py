@@ -14,7 +14,7 @@ from corral.model.fact import AllocationEnded, Delta, JobChanged, JobRequeued, J
 from corral.model.job import Job, Phase, Request
 from corral.model.plan import Evict, Plan
 from corral.model.queue import Limits
-from corral.model.quota import Held
+from corral.model.quota import QuotaUse, Scope, Used, ancestry, scopes_of
 from corral.model.run_history import spent_since
 from corral.model.view import View, ViewDraft
 from corral.scheduling.cycle import Cycle
@@ -24,7 +24,7 @@ from corral.scheduling.evicting.victims import Running
 from corral.scheduling.placing.worth.arrival_mix import ArrivalMix
 from corral.scheduling.policy import DEFAULT, POLICIES, Backfill, Policy, policy_of
 from corral.scheduling.promising.run_time import expected_end, run_estimate_s
-from corral.scheduling.queueing.admission import Admission, Books, Scope, UsedSeconds, weighted_usage
+from corral.scheduling.queueing.admission import Admission, UsedSeconds, weighted_usage
 from corral.scheduling.queueing.demand import Demands
 from corral.scheduling.queueing.fair_share import FairShare
 from corral.scheduling.queueing.order import OrderContext, Ranking
@@ -128,10 +128,10 @@ class Planner:
         """Build the queues and the counts of what they use anew, from the jobs and queues of the view."""
         self._policy_of: dict[str, Policy] = {}
         self._waiting = WaitingJobs(self._ranking_of)
-        self._books = Books(self.view.queues)
+        self._use = QuotaUse(self.view.queues)
         self._live: dict[str, Job] = {}
         self._ends: list[tuple[float, str]] = []
-        self._booked: dict[str, tuple[str | None, Held]] = {}
+        self._booked: dict[str, tuple[str | None, Used]] = {}
         for job in self.view.jobs.values():
             self._follow(job)
 
@@ -142,7 +142,7 @@ class Planner:
         context = self._order_context(now, fair)
         self._waiting.wake(context)
         admission = Admission(
-            self._books, self._demands, self._limits or view.limits, view.projects, self._used_s_at(now)
+            self._use, self._demands, self._limits or view.limits, view.projects, self._used_s_at(now)
         )
         draft = Draft(self._capacity, self._memo)
         pools = self._pools(admission)
@@ -223,9 +223,9 @@ class Planner:
             held_s = sum(
                 one.allocation.gpus * min(period_s, max(0.0, now - one.allocation.created_at))
                 for one in self._running()
-                if scope in self._books.scopes(one.job)
+                if scope in scopes_of(one.job, self._use.queues)
             )
-            below = [name for name in self._books.queues if scope.name in self._books.ancestry(name)]
+            below = [name for name in self._use.queues if scope.name in ancestry(self._use.queues, name)]
             keys = [("queue", name) for name in sorted(below)] if scope.kind == "queue" else [(scope.kind, scope.name)]
             return held_s + sum(spent_since(self.view.spent.get(key, ()), now - period_s) for key in keys)
 
@@ -299,12 +299,12 @@ class Planner:
         ]
         return [*running, *draft.started.get(name, ())]
 
-    def _ends_of(self, scope: Scope, now: float) -> list[tuple[float, Held]]:
+    def _ends_of(self, scope: Scope, now: float) -> list[tuple[float, Used]]:
         """The expected end of each running job of the scope, with what it then no longer counts."""
         return [
             (self._end(one.allocation, now), self._demands.of(one.job, one.allocation.placement))
             for one in self._running()
-            if scope in self._books.scopes(one.job)
+            if scope in scopes_of(one.job, self._use.queues)
         ]
 
     def _ends_soon(self, now: float) -> bool:
@@ -357,10 +357,10 @@ class Planner:
                 heappush(self._ends, (end, job.id))
         booked = self._booked.get(job.id)
         if booked is not None and not (live and booked[0] == job.allocation_id):
-            self._books.book(job, booked[1], -1)
+            self._use.count(job, booked[1], -1)
             del self._booked[job.id]
         if live and job.id not in self._booked:
             allocation = self.view.allocations.get(job.allocation_id or "")
             held = self._demands.least(job) if allocation is None else self._demands.of(job, allocation.placement)
             self._booked[job.id] = (job.allocation_id, held)
-            self._books.book(job, held, 1)
+            self._use.count(job, held, 1)

@@ -7,7 +7,7 @@ import pytest
 
 from corral.access.caller import Caller
 from corral.control.submitting.new_jobs import spec_of
-from corral.control.submitting.site_rules import LeastHeld, obey, refuse_full
+from corral.control.submitting.site_rules import LeastUse, obey, refuse_full
 from corral.model.errors import Forbidden, Refused
 from corral.model.fact import SiteArranged
 from corral.model.job import Job, Request
@@ -54,18 +54,18 @@ def work(gpus: int = 1, **asked: Any) -> Submission:
 )
 def test_what_can_never_start_is_refused(submission: Submission, error: type[Refused], message: str) -> None:
     with pytest.raises(error) as refused:
-        obey(VIEW, submission, "bob", LeastHeld())
+        obey(VIEW, submission, "bob", LeastUse())
     assert str(refused.value).startswith(message)
 
 
 def test_what_a_queue_may_borrow_is_not_refused() -> None:
-    obey(VIEW, work(5, queue="night"), "bob", LeastHeld())
+    obey(VIEW, work(5, queue="night"), "bob", LeastUse())
 
 
 def test_a_project_holds_its_users_to_its_quota() -> None:
-    obey(VIEW, work(2, project="nlp"), "alice", LeastHeld())
+    obey(VIEW, work(2, project="nlp"), "alice", LeastUse())
     with pytest.raises(Refused, match="project nlp may use at most 2 GPUs at a time, but this job asks for 3"):
-        obey(VIEW, work(3, project="nlp"), "alice", LeastHeld())
+        obey(VIEW, work(3, project="nlp"), "alice", LeastUse())
 
 
 def test_memory_is_counted_over_all_devices() -> None:
@@ -73,7 +73,7 @@ def test_memory_is_counted_over_all_devices() -> None:
     with pytest.raises(
         Refused, match="queue small may use at most 4G of GPU memory at a time, but this job asks for 8G"
     ):
-        obey(VIEW, asked, "bob", LeastHeld())
+        obey(VIEW, asked, "bob", LeastUse())
 
 
 @pytest.mark.parametrize(
@@ -90,11 +90,11 @@ def test_a_request_counts_as_what_it_would_be_granted_in_whatever_words(request_
     with pytest.raises(
         Refused, match=rf"queue small may use at most 0\.5 GPUs at a time, but this job asks for {asked};"
     ):
-        obey(VIEW, Submission(("true",), request=request_, queue="small"), "bob", LeastHeld())
+        obey(VIEW, Submission(("true",), request=request_, queue="small"), "bob", LeastUse())
 
 
 def test_a_site_that_has_set_up_nothing_takes_any_queue_and_project() -> None:
-    obey(View(), work(1000, queue="any", project="thing", time_limit_s=1e9), "bob", LeastHeld())
+    obey(View(), work(1000, queue="any", project="thing", time_limit_s=1e9), "bob", LeastUse())
 
 
 def test_a_job_that_names_none_has_the_sites_limit_retries_and_priority() -> None:

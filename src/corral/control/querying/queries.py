@@ -12,7 +12,7 @@ from corral.control.querying.wall_times import in_wall_time
 from corral.control.submitting.checks import check
 from corral.control.submitting.device_request import RequestRules
 from corral.control.submitting.new_jobs import completed, program_of, still_to_follow
-from corral.control.submitting.site_rules import LeastHeld, obey
+from corral.control.submitting.site_rules import LeastUse, obey
 from corral.lifecycle.following import follows_no_more
 from corral.model.errors import NotFound
 from corral.model.job import Job, JobSpec, Phase
@@ -209,7 +209,7 @@ class Queries:
         submission, notes = self._asking.settle(submission, user)
         check(submission)
         view = self._ledger.view()
-        obey(view, submission, user, LeastHeld())
+        obey(view, submission, user, LeastUse())
         submission = completed(submission, view.limits)
         stands = still_to_follow(view, _stand_in(submission, user), self.named)
         if stands.lost is not None:

@@ -6,32 +6,32 @@ from dataclasses import replace
 from corral.model.device import Node
 from corral.model.errors import Forbidden, Refused, nearest
 from corral.model.job import Job, JobKind, Phase, Request
-from corral.model.queue import Queue, Quota
-from corral.model.quota import Held
+from corral.model.queue import Quota
+from corral.model.quota import Scope, Used, ancestry, lendable_milli, quotas_of
 from corral.model.submission import Submission
 from corral.model.units import format_duration, format_memory, format_share
 from corral.model.view import View
 from corral.scheduling.contradictions import DEFAULT_PROJECT
-from corral.scheduling.queueing.demand import REQUESTS_REMEMBERED, least_held
+from corral.scheduling.queueing.demand import REQUESTS_REMEMBERED, least_use
 
 
-class LeastHeld:
+class LeastUse:
     """The least that a request counts for in quotas on the devices of a view, cached while the nodes stay the same."""
 
     def __init__(self) -> None:
-        self._known: tuple[Mapping[str, Node] | None, dict[Request, Held]] = (None, {})
+        self._known: tuple[Mapping[str, Node] | None, dict[Request, Used]] = (None, {})
 
-    def __call__(self, view: View, request: Request) -> Held:
+    def __call__(self, view: View, request: Request) -> Used:
         nodes, known = self._known
         if nodes is not view.nodes or len(known) >= REQUESTS_REMEMBERED:
             _, known = self._known = view.nodes, {}
         if request not in known:
             devices = (device for node in view.nodes.values() for device in node.devices)
-            known[request] = least_held(request, devices)
+            known[request] = least_use(request, devices)
         return known[request]
 
 
-def obey(view: View, submission: Submission, user: str, least_of: LeastHeld) -> None:
+def obey(view: View, submission: Submission, user: str, least_of: LeastUse) -> None:
     """Raises Refused for a submission that the site's rules would never let start, naming what would be accepted.
 
     A site that defines no queues or projects accepts any names.
@@ -53,7 +53,7 @@ def obey(view: View, submission: Submission, user: str, least_of: LeastHeld) -> 
             "allows; ask for less, and continue from a checkpoint in a second job (--after)",
             field="time_limit_s",
         )
-    for kind, name, quota in _quotas(view, user, project, queue):
+    for (kind, name), quota in _quotas(view, user, project, queue):
         if (quota.share_milli, quota.devices, quota.memory_mib) != (None, None, None):
             _refuse_above(f"{kind} {name}", quota, least_of(view, submission.request))
 
@@ -70,13 +70,13 @@ def refuse_full(view: View, jobs: Sequence[Job]) -> None:
             "submit fewer, wait until some have ended, or cancel some"
         )
     spoken_for = dict.fromkeys((job.spec.user, job.spec.project, job.spec.queue) for job in jobs)
-    for kind, name, quota in dict.fromkeys(one for who in spoken_for for one in _quotas(view, *who)):
+    for (kind, name), quota in dict.fromkeys(one for who in spoken_for for one in _quotas(view, *who)):
         if quota.waiting is not None:
             _refuse_line(view, jobs, kind, name, quota.waiting)
 
 
 def _refuse_line(view: View, jobs: Sequence[Job], kind: str, name: str, most: int) -> None:
-    below = [queue for queue in view.queues if name in _ancestry(view, queue)] if kind == "queue" else [name]
+    below = [queue for queue in view.queues if name in ancestry(view.queues, queue)] if kind == "queue" else [name]
     names = frozenset(below)
     waiting = sum(getattr(job.spec, kind) in names and job.phase is Phase.PENDING for job in view.jobs.values())
     more = sum(getattr(job.spec, kind) in names for job in jobs)
@@ -89,35 +89,17 @@ def _refuse_line(view: View, jobs: Sequence[Job], kind: str, name: str, most: in
         )
 
 
-def _quotas(view: View, user: str, project: str, queue: str) -> Iterator[tuple[str, str, Quota]]:
-    """(kind, name, quota) of the user, the project, the queue and every queue above it."""
-    yield "user", user, view.limits.of_user
-    if project in view.projects:
-        yield "project", project, view.projects[project].quota
-    for name in _ancestry(view, queue):
-        yield "queue", name, _with_loans(view, view.queues[name])
+def _quotas(view: View, user: str, project: str, queue: str) -> Iterator[tuple[Scope, Quota]]:
+    """Every quota that counts for such a job; queues may borrow no more than those beside them have to lend."""
+    for scope, quota in quotas_of(view.queues, view.projects, view.limits, user=user, project=project, queue=queue):
+        if scope.kind == "queue" and quota.borrow_milli:
+            lendable = lendable_milli(view.queues, view.queues[scope.name])
+            yield scope, replace(quota, borrow_milli=lendable)
+        else:
+            yield scope, quota
 
 
-def _ancestry(view: View, queue: str) -> list[str]:
-    """The queue and those above it, as far as the site defines them."""
-    chain: list[str] = []
-    name: str | None = queue
-    while name is not None and name not in chain and name in view.queues:
-        chain.append(name)
-        name = view.queues[name].parent
-    return chain
-
-
-def _with_loans(view: View, queue: Queue) -> Quota:
-    """The queue's quota, with `borrow` limited to what its sibling queues have to lend."""
-    if not queue.quota.borrow_milli:
-        return queue.quota
-    beside = (one for one in view.queues.values() if one.parent == queue.parent and one.name != queue.name)
-    lendable_milli = sum(one.quota.share_milli or 0 for one in beside)
-    return replace(queue.quota, borrow_milli=min(queue.quota.borrow_milli, lendable_milli))
-
-
-def _refuse_above(who: str, quota: Quota, least: Held) -> None:
+def _refuse_above(who: str, quota: Quota, least: Used) -> None:
     if quota.share_milli is not None:
         most_milli = quota.share_milli + (quota.borrow_milli or 0)
         if least.milli > most_milli:

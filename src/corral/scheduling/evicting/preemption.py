@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from corral.model.eviction import EvictionRule
 from corral.model.job import Job, Phase
+from corral.model.quota import Scope, siblings
 from corral.model.view import View
 from corral.scheduling.evicting.victims import (
     EvictionPlan,
@@ -15,7 +16,7 @@ from corral.scheduling.evicting.victims import (
     plan_evictions,
 )
 from corral.scheduling.policy import Policy
-from corral.scheduling.queueing.admission import Admission, Scope
+from corral.scheduling.queueing.admission import Admission
 from corral.scheduling.queueing.pools import Pools
 from corral.scheduling.state.draft import Draft, PlacementRequest
 
@@ -132,7 +133,7 @@ class Preemption:
         queue = self.view.queues.get(job.spec.queue)
         if queue is None or queue.parent is None or queue.quota.share_milli is None:
             return False
-        held = self.admission.held(Scope("queue", queue.name)).milli
+        held = self.admission.used(Scope("queue", queue.name)).milli
         return held + self.admission.least(job).milli <= queue.quota.share_milli
 
     def _borrows(self, job: Job, lender: str) -> bool:
@@ -140,8 +141,8 @@ class Preemption:
         queue = self.view.queues.get(job.spec.queue)
         if queue is None or queue.name == lender or queue.quota.share_milli is None:
             return False
-        beside = queue.parent is not None and queue.parent == self.view.queues[lender].parent
-        return beside and self.admission.held(Scope("queue", queue.name)).milli > queue.quota.share_milli
+        beside = self.view.queues[lender] in siblings(self.view.queues, queue)
+        return beside and self.admission.used(Scope("queue", queue.name)).milli > queue.quota.share_milli
 
 
 def _takes_back(job: Job, one: Running) -> EvictionReason:

@@ -1,31 +1,29 @@
 """Whether a job may start at all now, whatever devices are free: holds, dependencies, backoff, limits and quotas."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import inf
-from typing import NamedTuple
 
 from corral.model.allocation import Placement
 from corral.model.job import Job, JobKind, Request
 from corral.model.plan import WaitReason
 from corral.model.queue import Limits, Project, Queue, Quota
-from corral.model.quota import NOTHING, Held, least_device_mib
+from corral.model.quota import (
+    NOTHING,
+    SITE,
+    UNLIMITED,
+    QuotaUse,
+    Scope,
+    Used,
+    borrowable_milli,
+    excess,
+    least_device_mib,
+    quotas_of,
+    scopes_of,
+)
 from corral.model.run_history import HOUR_S
 from corral.model.units import MILLI_PER_DEVICE, count_of, format_duration, format_memory, format_share
 from corral.scheduling.queueing.demand import Demands
-
-
-class Scope(NamedTuple):
-    """Whose use is counted: ("user", "alice"), ("project", "nlp"), ("queue", "night"), ("array", "17")."""
-
-    kind: str
-    name: str
-
-
-SITE = Scope("site", "")
-
-
-UNLIMITED = Quota()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +41,7 @@ class Barrier:
     detail: str
     until: float | None = None
     scope: Scope | None = None
-    excess: Held = NOTHING
+    excess: Used = NOTHING
     behind: str | None = None
 
 
@@ -63,40 +61,6 @@ def ineligible(job: Job, now: float) -> Barrier | None:
     return None
 
 
-@dataclass(slots=True)
-class Books:
-    """What is counted in each scope's name, kept current job by job."""
-
-    queues: Mapping[str, Queue]
-    held: dict[Scope, Held] = field(default_factory=dict)
-
-    def book(self, job: Job, held: Held, sign: int) -> None:
-        """Count this for the job in all its scopes (`sign` 1), or no longer (-1)."""
-        for scope in self.scopes(job):
-            left = self.held.get(scope, NOTHING).plus(held, sign)
-            if left == NOTHING:
-                self.held.pop(scope, None)
-            else:
-                self.held[scope] = left
-
-    def scopes(self, job: Job) -> Iterator[Scope]:
-        """All scopes that the job is counted in, the widest first."""
-        yield SITE
-        yield Scope("user", job.spec.user)
-        yield Scope("project", job.spec.project)
-        for queue in self.ancestry(job.spec.queue):
-            yield Scope("queue", queue)
-        if job.array_id is not None:
-            yield Scope("array", job.array_id)
-
-    def ancestry(self, name: str) -> tuple[str, ...]:
-        """The queue and those above it."""
-        chain = [name]
-        while (queue := self.queues.get(chain[-1])) is not None and queue.parent and queue.parent not in chain:
-            chain.append(queue.parent)
-        return tuple(chain)
-
-
 UsedSeconds = Callable[[Scope, float], float]
 """(scope, period in seconds) -> GPU-seconds used in the scope during that period up to now."""
 
@@ -105,38 +69,38 @@ class Admission:
     """Checks limits and quotas against what is counted, including the jobs started in this cycle."""
 
     def __init__(
-        self, books: Books, demands: Demands, limits: Limits, projects: Mapping[str, Project], used_s: UsedSeconds
+        self, use: QuotaUse, demands: Demands, limits: Limits, projects: Mapping[str, Project], used_s: UsedSeconds
     ) -> None:
-        self._books = books
+        self._use = use
         self._demands = demands
         self._limits = limits
         self._projects = projects
         self._used_s = used_s
-        self._since = Books(books.queues)
+        self._since = QuotaUse(use.queues)
         self._kept: dict[Scope, tuple[str, float]] = {}
 
     def without(self, held: Iterable[tuple[Job, Placement]]) -> "Admission":
         """A copy in which these jobs do not count, to see what would then be allowed."""
-        copy = Admission(self._books, self._demands, self._limits, self._projects, self._used_s)
-        copy._since.held.update(self._since.held)
+        copy = Admission(self._use, self._demands, self._limits, self._projects, self._used_s)
+        copy._since.used.update(self._since.used)
         for job, placement in held:
-            copy._since.book(job, self._demands.of(job, placement), -1)
+            copy._since.count(job, self._demands.of(job, placement), -1)
         return copy
 
     def started(self, job: Job, placement: Placement, sign: int = 1) -> None:
         """Count a job that starts in this cycle; with `sign` -1, take that back."""
-        self._since.book(job, self._demands.of(job, placement), sign)
+        self._since.count(job, self._demands.of(job, placement), sign)
 
-    def least(self, job: Job) -> Held:
+    def least(self, job: Job) -> Used:
         """The least that the job will count as once it runs."""
         return self._demands.least(job)
 
-    def held(self, scope: Scope) -> Held:
+    def used(self, scope: Scope) -> Used:
         """What is counted in the scope's name, the starts of this cycle included."""
-        before, since = self._books.held.get(scope, NOTHING), self._since.held.get(scope)
+        before, since = self._use.used.get(scope, NOTHING), self._since.used.get(scope)
         return before if since is None else before.plus(since)
 
-    def keep(self, job: Job, barrier: Barrier, ends: Iterable[tuple[float, Held]], now: float) -> None:
+    def keep(self, job: Job, barrier: Barrier, ends: Iterable[tuple[float, Used]], now: float) -> None:
         """Set a shared quota aside for the first job that exceeds it; otherwise small jobs would starve it.
 
         `ends` are the expected ends of the running jobs, each with what it then releases. Jobs that end before enough
@@ -156,16 +120,16 @@ class Admission:
         A job whose promise is `due` may use what is set aside for others.
         """
         if self._kept and job.spec.request.devices and not due:
-            for scope in self._books.scopes(job):
+            for scope in scopes_of(job, self._use.queues):
                 ahead, at = self._kept.get(scope, ("", inf))
                 if until > at:
                     return Barrier(WaitReason.PRIORITY, f"the quota of {scope.kind} {scope.name}", behind=ahead)
         if job.array_id is not None and job.array_limit is not None:
-            live = self.held(Scope("array", job.array_id)).running
+            live = self.used(Scope("array", job.array_id)).running
             if live >= job.array_limit:
                 return Barrier(WaitReason.ARRAY_LIMIT, f"{live} of at most {job.array_limit} elements run")
         most = self._limits.max_running_jobs
-        if most is not None and job.spec.kind is JobKind.RUN and (running := self.held(SITE).running) >= most:
+        if most is not None and job.spec.kind is JobKind.RUN and (running := self.used(SITE).running) >= most:
             return Barrier(WaitReason.LIMIT, f"{running} of at most {most} jobs run")
         return self._exceeded(job, self._demands.least(job))
 
@@ -177,13 +141,13 @@ class Admission:
         """As `exceeded`, for a job that passed `barrier`: that has checked the least that the job can count as."""
         return None if self._demands.of(job, placement) == self._demands.least(job) else self.exceeded(job, placement)
 
-    def _exceeded(self, job: Job, more: Held) -> Barrier | None:
-        for scope, quota, borrowable_milli in self._quotas(job):
-            broken = self._broken(scope, quota, more, borrowable_milli)
+    def _exceeded(self, job: Job, more: Used) -> Barrier | None:
+        for scope, quota, lent_milli in self._quotas(job):
+            broken = self._broken(scope, quota, more, lent_milli)
             if broken is not None:
                 shared = scope if scope.kind in ("queue", "project") and quota.gpu_hours is None else None
-                excess = _excess(self.held(scope).plus(more), quota, borrowable_milli)
-                return Barrier(WaitReason.LIMIT, broken, scope=shared, excess=excess)
+                over = excess(self.used(scope).plus(more), quota, lent_milli)
+                return Barrier(WaitReason.LIMIT, broken, scope=shared, excess=over)
         return None
 
     def limited(self, job: Job) -> bool:
@@ -201,8 +165,8 @@ class Admission:
         if request.memory_mib is None or (request.split_milli or 0) > MILLI_PER_DEVICE:
             return request
         rooms = [
-            quota.share_milli + borrowable_milli - self.held(scope).milli
-            for scope, quota, borrowable_milli in self._quotas(job)
+            quota.share_milli + lent_milli - self.used(scope).milli
+            for scope, quota, lent_milli in self._quotas(job)
             if quota.share_milli is not None
         ]
         if not rooms:
@@ -215,57 +179,36 @@ class Admission:
 
     def loan_milli(self, job: Job, placement: Placement) -> int:
         """How far above its own quota the job's queue is once the job has started there, in milli-GPU."""
-        queue = self._books.queues.get(job.spec.queue)
+        queue = self._use.queues.get(job.spec.queue)
         if queue is None or queue.quota.share_milli is None:
             return 0
-        held = self.held(Scope("queue", queue.name)).milli + self._demands.of(job, placement).milli
+        held = self.used(Scope("queue", queue.name)).milli + self._demands.of(job, placement).milli
         return max(0, held - queue.quota.share_milli)
 
     def _quotas(self, job: Job) -> Iterator[tuple[Scope, Quota, int]]:
         """Every quota that applies to the job, and how many milli-GPU may be borrowed above it now."""
-        yield Scope("user", job.spec.user), self._limits.of_user, 0
-        project = self._projects.get(job.spec.project)
-        if project is not None:
-            yield Scope("project", project.name), project.quota, 0
-        for name in self._books.ancestry(job.spec.queue):
-            queue = self._books.queues.get(name)
-            if queue is not None:
-                yield Scope("queue", name), queue.quota, self._borrowable_milli(queue)
+        spec, queues = job.spec, self._use.queues
+        for scope, quota in quotas_of(
+            queues, self._projects, self._limits, user=spec.user, project=spec.project, queue=spec.queue
+        ):
+            lent_milli = 0
+            if scope.kind == "queue":
+                lent_milli = borrowable_milli(queues, queues[scope.name], self.used)
+            yield scope, quota, lent_milli
 
-    def _borrowable_milli(self, queue: Queue) -> int:
-        """What the queue may borrow now, in milli-GPU: unused quota of its sibling queues, up to its own limit."""
-        if not queue.quota.borrow_milli:
-            return 0
-        beside = [other for other in self._books.queues.values() if queue.parent and other.parent == queue.parent]
-        idle = sum(
-            max(0, (other.quota.share_milli or 0) - self.held(Scope("queue", other.name)).milli)
-            for other in beside
-            if other.name != queue.name
-        )
-        borrowed = sum(
-            max(0, self.held(Scope("queue", other.name)).milli - (other.quota.share_milli or 0))
-            for other in beside
-            if other.name != queue.name
-        )
-        return max(0, min(queue.quota.borrow_milli, idle - borrowed))
-
-    def _broken(self, scope: Scope, quota: Quota, more: Held, borrowable_milli: int) -> str | None:
+    def _broken(self, scope: Scope, quota: Quota, more: Used, lent_milli: int) -> str | None:
         if quota == UNLIMITED:
             return None
-        held = self.held(scope)
+        held = self.used(scope)
         who = f"{scope.kind} {scope.name}"
         if quota.running is not None and held.running + more.running > quota.running:
             return f"{who} runs {held.running} of at most {count_of(quota.running, 'job')}"
         if quota.devices is not None and more.devices and held.devices + more.devices > quota.devices:
             return _over(who, str(held.devices), str(more.devices), count_of(quota.devices, "GPU"))
-        if (
-            quota.share_milli is not None
-            and more.milli
-            and held.milli + more.milli > quota.share_milli + borrowable_milli
-        ):
+        if quota.share_milli is not None and more.milli and held.milli + more.milli > quota.share_milli + lent_milli:
             most = f"{format_share(quota.share_milli)} GPUs"
             if quota.borrow_milli:
-                most += f", with {format_share(borrowable_milli)} to borrow now"
+                most += f", with {format_share(lent_milli)} to borrow now"
             return _over(who, format_share(held.milli), format_share(more.milli), most)
         if quota.gpu_hours is not None and quota.period_s is not None and more.devices:
             used_h = self._used_s(scope, quota.period_s) / HOUR_S
@@ -279,21 +222,6 @@ class Admission:
         return None
 
 
-def _excess(held: Held, quota: Quota, borrowable_milli: int) -> Held:
-    """By how much this exceeds the quota, amount by amount."""
-
-    def over(amount: int, most: int | None) -> int:
-        return 0 if most is None else max(0, amount - most)
-
-    share_milli = None if quota.share_milli is None else quota.share_milli + borrowable_milli
-    return Held(
-        over(held.running, quota.running),
-        over(held.devices, quota.devices),
-        over(held.milli, share_milli),
-        over(held.memory_mib, quota.memory_mib),
-    )
-
-
 def _over(who: str, held: str, more: str, most: str) -> str:
     return f"{who} uses {held} of at most {most}, and this job asks for {more} more"
 
@@ -303,6 +231,6 @@ def weighted_usage(admission: Admission, queues: Mapping[str, Queue]) -> Callabl
 
     def holding(name: str) -> float:
         queue = queues.get(name)
-        return admission.held(Scope("queue", name)).milli / MILLI_PER_DEVICE / (1.0 if queue is None else queue.weight)
+        return admission.used(Scope("queue", name)).milli / MILLI_PER_DEVICE / (1.0 if queue is None else queue.weight)
 
     return holding

@@ -7,7 +7,7 @@ from corral.model.device import Device
 from corral.model.fact import Delta, NodeGone, NodeObserved
 from corral.model.fit import Slot, could_use, grant_memory_mib, share_milli_of, slot_of
 from corral.model.job import Job, JobKind, JobSpec, Request
-from corral.model.quota import Held, counted_milli
+from corral.model.quota import Used, counted_milli
 from corral.model.units import MILLI_PER_DEVICE
 from corral.scheduling.queueing.order import asked_gpus
 from corral.scheduling.state.capacity import Capacity
@@ -15,17 +15,17 @@ from corral.scheduling.state.capacity import Capacity
 REQUESTS_REMEMBERED = 4096
 
 
-def least_held(request: Request, devices: Iterable[Device]) -> Held:
+def least_use(request: Request, devices: Iterable[Device]) -> Used:
     """The least that the request can count as on any device that could serve it, all members together."""
     if not request.devices:
-        return Held()
+        return Used()
     named = request.device_uuids
     slots = {slot_of(one, None, 0, 0): None for one in devices if not named or one.uuid in named}
     able = [slot for slot in slots if could_use(request, slot)]
     members = request.gang_size
     milli = min((_least_milli(request, slot) for slot in able), default=request.total_milli // members)
     memory_mib = min((_least_mib(request, slot) for slot in able), default=request.devices * (request.memory_mib or 0))
-    return Held(0, members * _least_devices(request), members * milli, members * memory_mib)
+    return Used(0, members * _least_devices(request), members * milli, members * memory_mib)
 
 
 def _least_devices(request: Request) -> int:
@@ -60,8 +60,8 @@ class Demands:
     def __init__(self, capacity: Capacity) -> None:
         self._capacity = capacity
         self._kinds: list[Device] | None = None
-        self._least: dict[Request, Held] = {}
-        self._last: tuple[JobSpec, Placement, Held] | None = None
+        self._least: dict[Request, Used] = {}
+        self._last: tuple[JobSpec, Placement, Used] | None = None
 
     def follow(self, delta: Delta) -> None:
         """Apply one delta that the capacity has already applied."""
@@ -70,17 +70,17 @@ class Demands:
             self._least.clear()
             self._last = None
 
-    def least(self, job: Job) -> Held:
+    def least(self, job: Job) -> Used:
         """The least that the job will count as once it runs."""
         request = job.spec.request
         found = self._least.get(request)
         if found is None:
             if len(self._least) >= REQUESTS_REMEMBERED:
                 self._least.clear()
-            found = self._least[request] = least_held(request, self._devices_for(request))._replace(running=1)
+            found = self._least[request] = least_use(request, self._devices_for(request))._replace(running=1)
         return found if job.spec.kind is JobKind.RUN else found._replace(running=0)
 
-    def of(self, job: Job, placement: Placement) -> Held:
+    def of(self, job: Job, placement: Placement) -> Used:
         """What the job counts as with this placement."""
         last = self._last
         # Each start is looked up three times in a row: when checked, when started, and when recorded.
@@ -89,7 +89,7 @@ class Demands:
         grants = placement.grants
         memory_mib = sum(self._whole_mib(g.uuid) if g.memory_mib is None else g.memory_mib for g in grants)
         running = 1 if job.spec.kind is JobKind.RUN else 0
-        held = Held(running, len(grants), sum(grant.counted_milli for grant in grants), memory_mib)
+        held = Used(running, len(grants), sum(grant.counted_milli for grant in grants), memory_mib)
         self._last = job.spec, placement, held
         return held
 
