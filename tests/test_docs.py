@@ -1,5 +1,6 @@
 """What the pages say is what the code does."""
 
+import importlib
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,8 @@ from corral.telemetry.mock_cluster import read_mock_cluster
 from corral.telemetry.mock_file import Load
 
 DOCS = Path(__file__).parent.parent / "docs"
+ARCHITECTURE = (DOCS.parent / "ARCHITECTURE.md").read_text()
+PACKAGE = DOCS.parent / "src" / "corral"
 ROW = re.compile(r"^\| `(\w+)` \| (?:`([^`]*)`|.*?) \|", re.MULTILINE)
 
 
@@ -67,3 +70,33 @@ def test_settings_that_a_page_shows_are_taken_as_they_stand(page: Path, tmp_path
         path = tmp_path / f"{number}.yaml"
         path.write_text(text)
         site_setup(load_settings(path), None)
+
+
+def section(title: str) -> str:
+    """The part of ARCHITECTURE.md under a heading."""
+    return ARCHITECTURE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def test_the_names_in_the_glossary_exist() -> None:
+    names = re.findall(r"^\| [^|]+ \| [^|]+ \| `([\w.]+)` \|", section("Words"), re.MULTILINE)
+    modules = [name.rpartition(".") for name in names]
+    missing = [f"{at}.{name}" for at, _, name in modules if not hasattr(importlib.import_module(f"corral.{at}"), name)]
+    assert len(names) > 20
+    assert missing == []
+
+
+def test_every_room_is_described_and_what_it_says_to_read_first_exists() -> None:
+    rows = re.findall(r"^\| (`[^|]+`) \| [^|]+ \|([^|]*)\|$", section("Rooms"), re.MULTILINE)
+    rooms = [room for named, _ in rows for room in re.findall(r"`([\w/.]+)`", named)]
+    found = {f"{path.parent.name}/" for path in PACKAGE.glob("*/__init__.py")} | {
+        path.name for path in PACKAGE.glob("*.py") if path.name != "__init__.py"
+    }
+    assert found - set(rooms) == set()
+    firsts = [f"{named.strip('`')}{first}" for named, told in rows for first in re.findall(r"`([\w/]+\.py)`", told)]
+    assert [path for path in firsts if not (PACKAGE / path).is_file()] == []
+
+
+def test_every_path_in_the_architecture_exists() -> None:
+    paths = set(re.findall(r"`([\w/]+/[\w/]+\.py)`", ARCHITECTURE))
+    missing = [path for path in paths if not ((PACKAGE / path).is_file() or (DOCS.parent / path).is_file())]
+    assert sorted(path for path in missing if path not in section("Rooms")) == []

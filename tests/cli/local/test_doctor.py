@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from corral.cli.local import doctor
-from corral.cli.local.diagnosis import Diagnosis
+from corral.cli.local.check_result import CheckResult
 from corral.cli.local.doctor import (
     check_clock,
     check_devices,
@@ -105,7 +105,7 @@ def test_another_number_of_gpus_than_expected_is_told(home: Home, stubbed_nvml: 
 
 def test_what_is_found_fits_the_terminal_and_paths_stay_whole(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    lines = doctor.lines_of(Diagnosis("GPUs", "warning", "some words and " * 9 + "/a/path-of/one", "do this " * 20))
+    lines = doctor.lines_of(CheckResult("GPUs", "warning", "some words and " * 9 + "/a/path-of/one", "do this " * 20))
     assert max(map(len, lines)) <= 80
     assert "/a/path-of/one" in "\n".join(lines)
 

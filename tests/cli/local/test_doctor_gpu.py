@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.cli.local.diagnosis import OK, WARNING
+from corral.cli.local.check_result import OK, WARNING
 from corral.cli.local.doctor import gpu_findings
 from corral.cli.local.doctor_gpu import (
     GPU_CHECKS,

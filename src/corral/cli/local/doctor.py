@@ -15,7 +15,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 import corral
-from corral.cli.local.diagnosis import FAILURE, OK, WARNING, Diagnosis
+from corral.cli.local.check_result import FAILURE, OK, WARNING, CheckResult
 from corral.cli.local.server import another_owner, answering
 from corral.cli.screen import command_group, example, painted, print_json, width, wrapped, write_painted
 from corral.client import Client, DeviceRow, NoServer, find_address
@@ -43,7 +43,7 @@ _CLOCK_UNSYNCHRONISED = 5
 app = command_group()
 
 
-Check = Callable[[Home], Diagnosis]
+Check = Callable[[Home], CheckResult]
 
 
 @app.command(epilog=example("corral doctor"))
@@ -62,25 +62,25 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = F
     raise typer.Exit(int(any(finding.state == FAILURE for finding in findings)))
 
 
-def check_home(home: Home) -> Diagnosis:
+def check_home(home: Home) -> CheckResult:
     """The directory can be used, and its socket's path is short enough."""
     _ = home.socket
     if (owner := another_owner(home)) is not None:
         if answering(home) is not None:
-            return Diagnosis("home", OK, f"{home.root} belongs to {owner}; you may use its server")
+            return CheckResult("home", OK, f"{home.root} belongs to {owner}; you may use its server")
         advice = f"ask {owner} for access, or set CORRAL_HOME to a directory of yours"
-        return Diagnosis("home", FAILURE, f"{home.root} belongs to {owner}, and no server there answers you", advice)
+        return CheckResult("home", FAILURE, f"{home.root} belongs to {owner}, and no server there answers you", advice)
     nearest = next(path for path in (home.root, *home.root.parents) if path.exists())
     if not os.access(nearest, os.W_OK | os.X_OK):
-        return Diagnosis("home", FAILURE, f"you cannot write to {nearest}", "set CORRAL_HOME to a directory of yours")
+        return CheckResult("home", FAILURE, f"you cannot write to {nearest}", "set CORRAL_HOME to a directory of yours")
     made = "" if nearest == home.root else ", created by the first `corral up`"
-    return Diagnosis("home", OK, f"{home.root}{made}")
+    return CheckResult("home", OK, f"{home.root}{made}")
 
 
-def check_settings(home: Home) -> Diagnosis:
+def check_settings(home: Home) -> CheckResult:
     """The file of settings says only what a server would take."""
     if not home.config_file.exists():
-        return Diagnosis("settings", OK, "no config.yaml, so every setting has its default value")
+        return CheckResult("settings", OK, "no config.yaml, so every setting has its default value")
     if not os.access(home.config_file, os.R_OK):
         return _not_yours_to_read("settings", home.config_file)
     from corral.control.site.from_settings import site_setup
@@ -92,11 +92,11 @@ def check_settings(home: Home) -> Diagnosis:
         nodes = _nodes_served(home) if asked else None
         remarks = site_setup(settings, nodes, load_policies()).remarks
     except Refused as refused:
-        return Diagnosis("settings", FAILURE, str(refused), "correct that line; the server does not start with it")
+        return CheckResult("settings", FAILURE, str(refused), "correct that line; the server does not start with it")
     told = [*remarks, *(f"{key} has no effect yet" for key in settings.unbuilt)]
     if told:
-        return Diagnosis("settings", WARNING, f"{home.config_file}: {'; '.join(told)}", "check: corral config check")
-    return Diagnosis("settings", OK, str(home.config_file))
+        return CheckResult("settings", WARNING, f"{home.config_file}: {'; '.join(told)}", "check: corral config check")
+    return CheckResult("settings", OK, str(home.config_file))
 
 
 def _server_of(home: Home) -> tuple[bool, bool]:
@@ -117,7 +117,7 @@ def _nodes_served(home: Home) -> list[Node] | None:
     return None if node is None else [node]
 
 
-def check_server(home: Home) -> Diagnosis:
+def check_server(home: Home) -> CheckResult:
     """A server answers, of the same version as this command."""
     try:
         with Client() as client:
@@ -125,18 +125,18 @@ def check_server(home: Home) -> Diagnosis:
     except NoServer:
         owner = another_owner(home)
         advice = "start one: corral up --detach" if owner is None else f"only {owner} can start one there"
-        return Diagnosis("server", WARNING, f"no server is running in {home.root}", advice)
+        return CheckResult("server", WARNING, f"no server is running in {home.root}", advice)
     if server.version != corral.__version__:
         found = f"pid {server.pid} is version {server.version}, this command {corral.__version__}"
-        return Diagnosis("server", WARNING, found, "restart it (jobs run on): corral down; corral up --detach")
-    return Diagnosis("server", OK, f"pid {server.pid} of {server.user} answers, devices from {server.source}")
+        return CheckResult("server", WARNING, found, "restart it (jobs run on): corral down; corral up --detach")
+    return CheckResult("server", OK, f"pid {server.pid} of {server.user} answers, devices from {server.source}")
 
 
-def check_ledger(home: Home) -> Diagnosis:
+def check_ledger(home: Home) -> CheckResult:
     """The database can be opened, has its tables, and is of a format that this version serves."""
     path = home.root / "ledger.db"
     if not path.exists():
-        return Diagnosis("ledger", OK, "none yet; the first `corral up` creates it")
+        return CheckResult("ledger", OK, "none yet; the first `corral up` creates it")
     if not os.access(path, os.R_OK):
         return _not_yours_to_read("ledger", path)
     try:
@@ -148,21 +148,21 @@ def check_ledger(home: Home) -> Diagnosis:
             database.close()
     except sqlite3.Error as error:
         advice = "stop the server and restore a backup, or move the file away to start with an empty ledger"
-        return Diagnosis("ledger", FAILURE, f"{path} cannot be read: {error}", advice)
+        return CheckResult("ledger", FAILURE, f"{path} cannot be read: {error}", advice)
     from corral.ledger.schema import unknown_format
 
     for (found,) in formats:
         if (unknown := unknown_format(path, str(found))) is not None:
             what, _, advice = unknown.partition("; ")
-            return Diagnosis("ledger", FAILURE, what, advice)
-    return Diagnosis(
+            return CheckResult("ledger", FAILURE, what, advice)
+    return CheckResult(
         "ledger", OK, f"{path}, {format_memory(-(-path.stat().st_size // 1048576))}, {count_of(tables, 'table')}"
     )
 
 
-def _not_yours_to_read(about: str, path: Path) -> Diagnosis:
+def _not_yours_to_read(about: str, path: Path) -> CheckResult:
     """Nothing is amiss with a file that only the server's owner reads; and this user can say nothing of it."""
-    return Diagnosis(
+    return CheckResult(
         about, OK, f"only the server's owner may read {path}; run `corral doctor` as that user to check it"
     )
 
@@ -217,7 +217,7 @@ def _ask_driver() -> DriverHere:
     return DriverHere(node, f"through {source.name}, driver {node.driver_version}", samples, unopened)
 
 
-def check_devices(home: Home) -> Diagnosis:
+def check_devices(home: Home) -> CheckResult:
     """A driver answers and has GPUs, or the server has described ones; and all of them are well."""
     from corral.cli.local.doctor_devices import devices_finding
 
@@ -228,7 +228,7 @@ def check_devices(home: Home) -> Diagnosis:
             return devices_finding(rows, ", mock devices (--mock)", described=True)
     here = driver_here()
     if here.node is None:
-        return Diagnosis("GPUs", WARNING, here.told, "make nvidia-smi work; without a GPU, try `corral demo`")
+        return CheckResult("GPUs", WARNING, here.told, "make nvidia-smi work; without a GPU, try `corral demo`")
     return devices_finding(rows or _judged(home, here.node, here.samples), f" {here.told}", unopened=here.unopened)
 
 
@@ -251,18 +251,18 @@ def _judged(home: Home, node: Node, samples: Sequence[DeviceSample]) -> list[Dev
     return rows
 
 
-def check_killing(home: Home) -> Diagnosis:
+def check_killing(home: Home) -> CheckResult:
     """A cgroup can be made, with which a job's processes are ended in one write."""
     if (owner := another_owner(home)) is not None:
-        return Diagnosis("killing", OK, f"up to the server of {owner}")
+        return CheckResult("killing", OK, f"up to the server of {owner}")
     mount, own = _cgroup_place()
     if mount is None:
         found = "cgroup version 2 is not mounted"
     elif not any(os.access(f"{place}/cgroup.procs", os.W_OK) for place in (mount + own, mount)):
         found = f"you cannot write to {mount}{own}"
     else:
-        return Diagnosis("killing", OK, "by cgroup")
-    return Diagnosis(
+        return CheckResult("killing", OK, "by cgroup")
+    return CheckResult(
         "killing",
         WARNING,
         f"{found}; so a job's processes are found and killed one by one",
@@ -270,49 +270,49 @@ def check_killing(home: Home) -> Diagnosis:
     )
 
 
-def check_disk(home: Home) -> Diagnosis:
+def check_disk(home: Home) -> CheckResult:
     """There is room for logs and the ledger, wherever in the home a file system of its own is mounted."""
     with suppress(CorralError), Client(home.root) as client:
         if (obstacle := client.server().obstacle) is not None:
-            return Diagnosis("disk", FAILURE, f"nothing starts now: {obstacle}")
+            return CheckResult("disk", FAILURE, f"nothing starts now: {obstacle}")
     nearest = next(path for path in (home.root, *home.root.parents) if path.exists())
     places = [nearest, *(path for path in (home.logs, home.scratch, home.launches) if path.is_dir())]
     tightest = min(places, key=lambda path: shutil.disk_usage(path).free)
     free_mib = shutil.disk_usage(tightest).free // 1048576
     found = f"{format_memory(free_mib)} free for {home.root if tightest == nearest else tightest}"
     if free_mib < LEAST_FREE_MIB:
-        return Diagnosis("disk", FAILURE, found, f"free some space: at least {format_memory(LEAST_FREE_MIB)} is needed")
-    return Diagnosis("disk", OK, found)
+        return CheckResult("disk", FAILURE, found, f"free some space: {format_memory(LEAST_FREE_MIB)} is needed")
+    return CheckResult("disk", OK, found)
 
 
-def check_clock(home: Home) -> Diagnosis:
+def check_clock(home: Home) -> CheckResult:
     """The kernel holds the clock for synchronised; time limits and expected starts depend on it."""
     try:
         state = ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(_TIMEX_BYTES))
     except (OSError, AttributeError):
         state = -1
     if state < 0:
-        return Diagnosis("clock", WARNING, "the kernel does not say whether it is synchronised", "check: timedatectl")
+        return CheckResult("clock", WARNING, "the kernel does not say whether it is synchronised", "check: timedatectl")
     if state == _CLOCK_UNSYNCHRONISED:
-        return Diagnosis("clock", WARNING, "not synchronised", "turn on NTP: sudo timedatectl set-ntp true")
-    return Diagnosis("clock", OK, "synchronised")
+        return CheckResult("clock", WARNING, "not synchronised", "turn on NTP: sudo timedatectl set-ntp true")
+    return CheckResult("clock", OK, "synchronised")
 
 
 def guarded(check: Check) -> Check:
     """`check`, with an error of Corral's as its finding."""
 
-    def run(home: Home) -> Diagnosis:
+    def run(home: Home) -> CheckResult:
         try:
             return check(home)
         except CorralError as error:
-            return Diagnosis(check.__name__.removeprefix("check_"), FAILURE, str(error))
+            return CheckResult(check.__name__.removeprefix("check_"), FAILURE, str(error))
         except PermissionError as error:
             return _not_yours_to_read(check.__name__.removeprefix("check_"), Path(error.filename))
 
     return run
 
 
-def gpu_findings(home: Home, node: Node | None) -> list[Diagnosis]:
+def gpu_findings(home: Home, node: Node | None) -> list[CheckResult]:
     """What there is to say of the GPUs of this machine; of described ones, and of none, only what the site misses."""
     from corral.cli.local.doctor_gpu import GPU_CHECKS, Surroundings, check_mps, check_process_mode
 
@@ -348,7 +348,7 @@ CHECKS = tuple(
 )
 
 
-def lines_of(finding: Diagnosis) -> list[str]:
+def lines_of(finding: CheckResult) -> list[str]:
     """A finding in lines of the width there is."""
     advice = f"-> {finding.advice}" if finding.advice else ""
     first, *more = [line for text in (finding.found, advice) for line in wrapped(printable(text), width() - _INDENT)]

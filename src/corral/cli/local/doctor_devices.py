@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 
 from corral.cli.listing import amiss, ill
-from corral.cli.local.diagnosis import OK, WARNING, Diagnosis
+from corral.cli.local.check_result import OK, WARNING, CheckResult
 from corral.client import DeviceRow
 from corral.model.units import count_of
 
 
 def devices_finding(
     rows: Sequence[DeviceRow], told: str, *, unopened: Sequence[str] = (), described: bool = False
-) -> Diagnosis:
+) -> CheckResult:
     """Whether all GPUs are healthy; which are not, and what to do.
 
     `told` is appended to their number and says where they were found. `unopened` lists GPUs that nobody can open.
@@ -20,9 +20,9 @@ def devices_finding(
     found = f"{count_of(len(whole), 'GPU')}{told}"
     if not sick and not unopened:
         apart = [row for row in whole if row.state == "cordoned"]
-        return Diagnosis("GPUs", OK, found + (f"; cordoned: GPU {_indices(apart)}" if apart else ""))
+        return CheckResult("GPUs", OK, found + (f"; cordoned: GPU {_indices(apart)}" if apart else ""))
     named = [f"GPU {row.index} ({row.name}) is {amiss(row)}" for row in sick]
-    return Diagnosis("GPUs", WARNING, "; ".join([found, *named, *unopened]), _advice(sick, unopened, described))
+    return CheckResult("GPUs", WARNING, "; ".join([found, *named, *unopened]), _advice(sick, unopened, described))
 
 
 def _advice(sick: Sequence[DeviceRow], unopened: Sequence[str], described: bool) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from corral.cli.local.diagnosis import OK, WARNING, Diagnosis
+from corral.cli.local.check_result import OK, WARNING, CheckResult
 from corral.model.device import Device, Node
 from corral.model.fit import version_tuple
 from corral.model.means import Means
@@ -39,34 +39,34 @@ class Surroundings:
     which: Callable[[str], str | None] = shutil.which
 
 
-Check = Callable[[Surroundings], Diagnosis]
+Check = Callable[[Surroundings], CheckResult]
 
 
-def check_device_files(here: Surroundings) -> Diagnosis:
+def check_device_files(here: Surroundings) -> CheckResult:
     """Whoever runs jobs can open the device files; a CUDA program that cannot ends with "permission denied" or 999."""
     files = sorted(here.dev.glob("nvidia[0-9]*")) + [here.dev / name for name in ("nvidiactl", "nvidia-uvm")]
     missing = [file.name for file in files if not file.exists()]
     if missing:
         found = f"{', '.join(missing)} missing in {here.dev}; without them CUDA fails with CUDA_ERROR_UNKNOWN (999)"
-        return Diagnosis("files", WARNING, found, "create them: sudo nvidia-modprobe -c 0 -u")
+        return CheckResult("files", WARNING, found, "create them: sudo nvidia-modprobe -c 0 -u")
     closed = [file for file in files if not os.access(file, os.R_OK | os.W_OK)]
     if closed:
         mode = stat.filemode(closed[0].stat().st_mode)
         found = f"{', '.join(file.name for file in closed)} cannot be opened by you (mode {mode})"
-        return Diagnosis("files", WARNING, found, "allow access: sudo chmod a+rw /dev/nvidia*, or join their group")
-    return Diagnosis("files", OK, f"{count_of(len(files), 'device file')} can be opened")
+        return CheckResult("files", WARNING, found, "allow access: sudo chmod a+rw /dev/nvidia*, or join their group")
+    return CheckResult("files", OK, f"{count_of(len(files), 'device file')} can be opened")
 
 
-def check_persistence(here: Surroundings) -> Diagnosis:
+def check_persistence(here: Surroundings) -> CheckResult:
     """The driver stays loaded between jobs."""
     off = [device for device in here.node.devices if device.persistence is False]
     if off:
         found = f"persistence mode is off on GPU {_indices(off)}: a job's first CUDA call waits for the driver to load"
-        return Diagnosis("driver", WARNING, found, "sudo nvidia-smi -pm 1")
-    return Diagnosis("driver", OK, "persistence mode is on, or the driver does not say")
+        return CheckResult("driver", WARNING, found, "sudo nvidia-smi -pm 1")
+    return CheckResult("driver", OK, "persistence mode is on, or the driver does not say")
 
 
-def check_runtime(here: Surroundings) -> Diagnosis:
+def check_runtime(here: Surroundings) -> CheckResult:
     """The machine's CUDA toolkit is none that the driver cannot serve."""
     from corral.preflight.cuda_runtime import runtime_of_machine
     from corral.preflight.driver_rules import driver_against_runtime
@@ -74,37 +74,37 @@ def check_runtime(here: Surroundings) -> Diagnosis:
 
     runtime = runtime_of_machine(here.env, here.toolkit)
     if runtime is None:
-        return Diagnosis("runtime", OK, "no CUDA toolkit is installed; programs bring their own")
+        return CheckResult("runtime", OK, "no CUDA toolkit is installed; programs bring their own")
     place = Place(driver=here.node.driver_version, cuda=here.node.cuda_version)
     for finding in driver_against_runtime(Workload(runtime=runtime.version), place, strict=False):
-        return Diagnosis("runtime", WARNING, f"{runtime.source}: {finding.what}; {finding.why}", finding.fix)
+        return CheckResult("runtime", WARNING, f"{runtime.source}: {finding.what}; {finding.why}", finding.fix)
     version = ".".join(map(str, runtime.version))
-    return Diagnosis("runtime", OK, f"CUDA {version} in {runtime.source} works with the driver")
+    return CheckResult("runtime", OK, f"CUDA {version} in {runtime.source} works with the driver")
 
 
-def check_precision(here: Surroundings) -> Diagnosis:
+def check_precision(here: Surroundings) -> CheckResult:
     """Every GPU has what models ask for by default."""
     old = [device for device in here.node.devices if (device.compute_capability or BFLOAT16_COMPUTE) < BFLOAT16_COMPUTE]
     if old:
         found = (
             f"GPU {_indices(old)} ({old[0].model}) does not support bfloat16, which vLLM and many models use by default"
         )
-        return Diagnosis("bfloat16", WARNING, found, "use --dtype=half there, or submit with --min-compute 8.0")
-    return Diagnosis("bfloat16", OK, "supported by every GPU")
+        return CheckResult("bfloat16", WARNING, found, "use --dtype=half there, or submit with --min-compute 8.0")
+    return CheckResult("bfloat16", OK, "supported by every GPU")
 
 
-def check_paddle(here: Surroundings) -> Diagnosis:
+def check_paddle(here: Surroundings) -> CheckResult:
     """PaddlePaddle's allocator is one that bears with neighbours, where GPUs are shared."""
     from corral.preflight.cuda_runtime import python_environment
 
     python = python_environment(["python3"], here.env, Path("/"))
     if python is None or not python.has("paddle") or here.env.get("FLAGS_allocator_strategy") == "naive_best_fit":
-        return Diagnosis("paddle", OK, "not in your Python, or set up for sharing")
+        return CheckResult("paddle", OK, "not in your Python, or set up for sharing")
     found = f"{python.root} has PaddlePaddle, whose default allocator can fail on shared GPUs even if memory is free"
-    return Diagnosis("paddle", WARNING, found, "export FLAGS_allocator_strategy=naive_best_fit")
+    return CheckResult("paddle", WARNING, found, "export FLAGS_allocator_strategy=naive_best_fit")
 
 
-def check_mps(here: Surroundings) -> Diagnosis:
+def check_mps(here: Surroundings) -> CheckResult:
     """Devices that the site shares by MPS can be, as it asks, and no daemon of somebody else's is in the way."""
     from corral.sharing.arrange import Arrangement
     from corral.sharing.mps import Mps
@@ -112,64 +112,64 @@ def check_mps(here: Surroundings) -> Diagnosis:
 
     if (here.mps_pipes / "nvidia-cuda-mps-control.pid").exists():
         found = f"an MPS daemon that Corral did not start uses {here.mps_pipes} and takes the clients of every GPU"
-        return Diagnosis("MPS", WARNING, found, "stop it: echo quit | sudo nvidia-cuda-mps-control")
+        return CheckResult("MPS", WARNING, found, "stop it: echo quit | sudo nvidia-cuda-mps-control")
     if not any(means is Means.MPS for _, means in here.sharing):
-        return Diagnosis("MPS", OK, "not used; `sharing: mps` in config.yaml turns it on")
+        return CheckResult("MPS", OK, "not used; `sharing: mps` in config.yaml turns it on")
     if (missing := program_missing(here.mps_control)) is not None:
         advice = "install the driver's compute utilities, or name the program: mps_control in config.yaml"
-        return Diagnosis("MPS", WARNING, f"{missing}; until then these GPUs are not shared", advice)
+        return CheckResult("MPS", WARNING, f"{missing}; until then these GPUs are not shared", advice)
     refusals = Arrangement(tuple(here.sharing), unfit=Mps(here.home, control=here.mps_control).unfit).refusals(
         here.node
     )
     if refusals:
-        return Diagnosis("MPS", WARNING, "; ".join(refusals), "remove these GPUs from `sharing: mps`")
+        return CheckResult("MPS", WARNING, "; ".join(refusals), "remove these GPUs from `sharing: mps`")
     if here.mps_multi_user and (missing := multi_user_missing(here.mps_control)) is not None:
         found = f"mps_multi_user is set and {missing}; so only one user at a time can share a GPU"
-        return Diagnosis("MPS", WARNING, found, "upgrade the driver, or remove mps_multi_user")
-    return Diagnosis("MPS", OK, "every GPU that is set to MPS supports it")
+        return CheckResult("MPS", WARNING, found, "upgrade the driver, or remove mps_multi_user")
+    return CheckResult("MPS", OK, "every GPU that is set to MPS supports it")
 
 
-def check_process_mode(*, asked: bool, described: bool, by_root: bool) -> Diagnosis:
+def check_process_mode(*, asked: bool, described: bool, by_root: bool) -> CheckResult:
     """Devices that the site wants given to one process alone can be, and are none that --mock described."""
     from corral.sharing.exclusive import process_mode_missing
 
     if not asked:
-        return Diagnosis("mode", OK, "exclusive_process_mode is not set")
+        return CheckResult("mode", OK, "exclusive_process_mode is not set")
     if (missing := process_mode_missing(described=described, by_root=by_root)) is None:
-        return Diagnosis("mode", OK, "a GPU that is allocated whole is limited to one process")
+        return CheckResult("mode", OK, "a GPU that is allocated whole is limited to one process")
     advice = "run the server as root with nvidia-smi on its PATH, or remove exclusive_process_mode from config.yaml"
-    return Diagnosis("mode", WARNING, f"{missing}; so exclusive_process_mode has no effect", advice)
+    return CheckResult("mode", WARNING, f"{missing}; so exclusive_process_mode has no effect", advice)
 
 
-def check_mig(here: Surroundings) -> Diagnosis:
+def check_mig(here: Surroundings) -> CheckResult:
     """No device is in MIG mode without slices: nothing could run on it."""
     sliced = [device for device in here.node.devices if device.mig_enabled]
     bare = [device for device in sliced if not device.partitions]
     if bare:
         advice = f"create some: sudo nvidia-smi mig -i {bare[0].index} -cgi PROFILE -C (profiles: nvidia-smi mig -lgip)"
-        return Diagnosis("MIG", WARNING, f"GPU {_indices(bare)} is in MIG mode and has no slices", advice)
+        return CheckResult("MIG", WARNING, f"GPU {_indices(bare)} is in MIG mode and has no slices", advice)
     slices = sum(len(device.partitions) for device in sliced)
-    return Diagnosis("MIG", OK, f"{count_of(slices, 'slice')} on GPU {_indices(sliced)}" if sliced else "not in use")
+    return CheckResult("MIG", OK, f"{count_of(slices, 'slice')} on GPU {_indices(sliced)}" if sliced else "not in use")
 
 
-def check_containers(here: Surroundings) -> Diagnosis:
+def check_containers(here: Surroundings) -> CheckResult:
     """Docker, where there is one, gives GPUs to containers."""
     if here.which("docker") is None:
-        return Diagnosis("docker", OK, "not installed")
+        return CheckResult("docker", OK, "not installed")
     tool = here.which("nvidia-ctk")
     if tool is None:
         advice = "install nvidia-container-toolkit, then: sudo nvidia-ctk runtime configure --runtime=docker"
-        return Diagnosis(
+        return CheckResult(
             "docker", WARNING, "the NVIDIA container toolkit is missing: containers cannot use GPUs", advice
         )
     version = _version_of(tool)
     if version is not None and version < LEAST_TOOLKIT:
         found = f"NVIDIA container toolkit {'.'.join(map(str, version))} is older than 1.7.0"
-        return Diagnosis("docker", WARNING, found, "upgrade nvidia-container-toolkit")
+        return CheckResult("docker", WARNING, found, "upgrade nvidia-container-toolkit")
     if not here.docker_config.exists() or "nvidia" not in here.docker_config.read_text(errors="replace"):
         advice = "sudo nvidia-ctk runtime configure --runtime=docker && sudo systemctl restart docker"
-        return Diagnosis("docker", WARNING, f"{here.docker_config} does not list the nvidia runtime", advice)
-    return Diagnosis("docker", OK, "containers can use GPUs (NVIDIA container toolkit)")
+        return CheckResult("docker", WARNING, f"{here.docker_config} does not list the nvidia runtime", advice)
+    return CheckResult("docker", OK, "containers can use GPUs (NVIDIA container toolkit)")
 
 
 GPU_CHECKS: tuple[Check, ...] = (

@@ -6,7 +6,7 @@ OK, WARNING, FAILURE = "ok", "warning", "failure"
 
 
 @dataclass(frozen=True)
-class Diagnosis:
+class CheckResult:
     """One check's result: what it is about, how bad, what was found, and what to do about it."""
 
     about: str
