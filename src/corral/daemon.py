@@ -26,6 +26,7 @@ from corral.control.core import ControlCore
 from corral.control.device_setup import DeviceSetup
 from corral.control.site.reloading import SiteSettings
 from corral.control.tokens import TokenIssuer
+from corral.control.watching.draining import DrainWatch
 from corral.control.watching.guards import DaemonWatch, MemoryGuard, Patrol, Stopper
 from corral.control.watching.idle_gpus import IdleWatch
 from corral.event_log import log_to_stderr
@@ -73,6 +74,9 @@ MPS_INTERVAL_S = 2.0
 
 TOKEN_USES_INTERVAL_S = 60.0
 """When tokens were used last is brought to disk so often."""
+
+DRAIN_INTERVAL_S = 1.0
+"""How often it is looked whether the deadline of a node that is drained has passed."""
 
 IDLE_INTERVAL_S = 5.0
 """How often it is looked whether held GPUs are used: often enough that none is missed that works now and then."""
@@ -240,6 +244,7 @@ class Server:
         # Twice as often as samples are taken, so that none waits for long to be judged.
         patrols = [
             Patrol("memory-guard", guard.look, settings.sample_interval_s / 2),
+            Patrol("node-drain", DrainWatch(ledger, self._clock, self._core.dispatcher.stop).look, DRAIN_INTERVAL_S),
             Patrol("token-uses", ledger.tokens.write_uses, TOKEN_USES_INTERVAL_S),
         ]
         if any(means is Means.MPS for _, means in settings.sharing):

@@ -8,10 +8,11 @@ import pytest
 
 from corral.cli.endings import ending_of
 from corral.cli.jobs import explained
-from corral.cli.listing import device_lines, job_lines, job_place, start_lines, status_lines
+from corral.cli.listing import device_lines, job_lines, job_place, places_of, start_lines, status_lines
+from corral.cli.nodes import node_lines, told
 from corral.cli.reserve import exports
 from corral.cli.screen import TextTable, clipped, clock_time, painted
-from corral.client import DeviceRow, Explanation, HolderRow, JobRow, ProcessRow, ServerInfo, WaitPart
+from corral.client import DeviceRow, Explanation, HolderRow, JobRow, NodeRow, ProcessRow, ServerInfo, WaitPart
 from corral.model.certainty import Certainty
 from corral.model.job import Phase
 
@@ -55,7 +56,8 @@ def _eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_ps_says_where_a_job_runs_why_it_waits_or_how_it_ended(row: JobRow, place: str) -> None:
-    assert job_place(row, {"GPU-a": 0, "GPU-b": 3, "a": 0, "b": 1, "c": 2, "d": 3, "f": 5}) == place
+    indices = {"GPU-a": 0, "GPU-b": 3, "a": 0, "b": 1, "c": 2, "d": 3, "f": 5}
+    assert job_place(row, {uuid: ("", index) for uuid, index in indices.items()}) == place
 
 
 def test_a_begin_time_is_shown_while_it_is_what_a_job_waits_for() -> None:
@@ -78,7 +80,7 @@ def test_starts_are_listed_with_what_nobody_can_tell_marked() -> None:
 
 def test_who_is_being_stopped_is_shown_with_the_reason() -> None:
     leaves = job(phase="STOPPING", reason="job 9 has priority 1 and goes before 5", devices=("GPU-a",))
-    assert job_place(leaves, {"GPU-a": 0}) == "job 9 has priority 1 and goes before 5"
+    assert job_place(leaves, {"GPU-a": ("", 0)}) == "job 9 has priority 1 and goes before 5"
 
 
 def test_ps_lists_the_oldest_first_and_how_long_each_took() -> None:
@@ -216,3 +218,46 @@ def test_a_device_that_is_not_well_is_told_with_why_and_since_when() -> None:
     told = f"unhealthy since {clock_time(NOW)}: it is at 99°C"
     assert f"      {told}" in status_lines(ServerInfo(), [hot])
     assert device_lines([DeviceRow("GPU-0", 0, "Mock", "free"), hot])[-1] == f"GPU 1 is {told}"
+
+
+def of_two_nodes() -> list[DeviceRow]:
+    return [
+        DeviceRow(
+            f"GPU-{node}-{index}", index, "Mock A100", "free", memory_total_mib=81920, node=node, means="timeslice"
+        )
+        for node in ("gpu-01", "gpu-02")
+        for index in range(2)
+    ]
+
+
+def test_with_several_nodes_every_gpu_is_called_by_its_node() -> None:
+    devices = of_two_nodes()
+    gang = job(phase="RUNNING", devices=("GPU-gpu-01-0", "GPU-gpu-01-1", "GPU-gpu-02-1"))
+    assert job_place(gang, places_of(devices)) == "GPU gpu-01:0,1 gpu-02:1"
+    assert [line.split()[0] for line in device_lines(devices)[1:5]] == ["gpu-01:0", "gpu-01:1", "gpu-02:0", "gpu-02:1"]
+    lines = status_lines(ServerInfo(mock=True), devices)
+    assert lines[0] == "2 nodes  4 of 4 GPUs free  mock devices"
+    assert [line for line in lines if line.startswith("gpu")] == [f"gpu-0{n}  2 of 2 GPUs free" for n in (1, 2)]
+    assert all(len(line) <= 80 for line in [*lines, *device_lines(devices)])
+
+
+def test_what_is_wrong_with_a_whole_node_is_said_once() -> None:
+    reason = "node gpu-02 has not answered since 14:20:31"
+    devices = [
+        replace(device, state="unreadable", state_reason=reason) if device.node == "gpu-02" else device
+        for device in of_two_nodes()
+    ]
+    lines = status_lines(ServerInfo(), devices)
+    assert [line for line in lines if reason in line] == [f"  unreadable: {reason}"]
+
+
+def test_nodes_are_listed_with_their_state_and_why() -> None:
+    ready = NodeRow("gpu-01", "ready", None, NOW, 8, 16.0, 131_072, {"zone": "a"})
+    gone = NodeRow("gpu-02", "gone", "node gpu-02 has not answered since 14:20:31; its jobs are given up", None)
+    lines = node_lines([ready, gone])
+    assert lines[0].split() == ["NODE", "STATE", "GPUS", "CPUS", "MEMORY", "SEEN", "WHY,", "LABELS"]
+    assert lines[1].split()[:5] == ["gpu-01", "ready", "8", "16", "128G"]
+    assert lines[1].endswith("zone=a")
+    assert lines[2].split()[:6] == ["gpu-02", "gone", "0", "?", "?", "never"]
+    assert all(len(line) <= 80 for line in lines)
+    assert told(gone).startswith("node gpu-02 is gone (node gpu-02 has not answered")

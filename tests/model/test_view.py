@@ -10,7 +10,7 @@ from corral.model.fact import (
     DeviceUncordoned,
     JobChanged,
     JobSubmitted,
-    NodeGone,
+    NodeRemoved,
 )
 from corral.model.job import Job, JobSpec, Phase
 from corral.model.view import View, ViewDraft
@@ -116,7 +116,7 @@ def test_a_cordon_outlasts_every_later_measurement() -> None:
 
 
 def test_a_node_that_left_is_gone() -> None:
-    assert not box().advance([NodeGone("box")]).nodes
+    assert not box().advance([NodeRemoved("box")]).nodes
 
 
 def test_the_state_of_a_device_is_the_first_that_applies() -> None:

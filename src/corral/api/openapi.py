@@ -12,6 +12,7 @@ from fastapi.openapi.utils import get_openapi
 from corral.api import shapes
 from corral.api.bodies import MAX_BODY_BYTES
 from corral.api.routing import MOST_BYTES
+from corral.control.cordoning import LONGEST_DEADLINE_S
 from corral.control.mig_changes import MAX_SLICES
 from corral.control.submitting import checks
 from corral.control.submitting.bounds import BOUNDS, MAX_ARRAY_ELEMENTS, MAX_PID
@@ -114,7 +115,7 @@ def _limits() -> dict[type[Any], dict[str, dict[str, Any]]]:
         "checkpoint_signal": {"enum": list(checks.CHECKPOINT_SIGNALS)},
         "speeds": {"maxItems": checks.MAX_SPEEDS},
     }
-    limits[Request]["labels"] = {"maxItems": checks.MAX_LABELS}
+    limits[Request]["labels"] = limits[Request]["prefers"] = {"maxItems": checks.MAX_LABELS}
     limits[ArraySpec]["indices"] = {
         "minItems": 1,
         "maxItems": MAX_ARRAY_ELEMENTS,
@@ -124,6 +125,7 @@ def _limits() -> dict[type[Any], dict[str, dict[str, Any]]]:
     limits[shapes.WaitFor] = {"ids": {"maxItems": shapes.MAX_WAITED_FOR}, "timeout_s": {"minimum": 0}}
     limits[shapes.AdoptRequest] = {"pid": {"minimum": 1, "maximum": MAX_PID}, "priority": priority}
     limits[shapes.Cut] = {"count": {"minimum": 1, "maximum": MAX_SLICES}}
+    limits[shapes.Drain] = {"deadline_s": {"minimum": 0, "maximum": LONGEST_DEADLINE_S}}
     limits[shapes.NewToken] = {"expires_in_s": {"minimum": 1, "maximum": LONGEST_S}}
     limits[shapes.JobsQuery] = {"limit": {"minimum": 0, "maximum": shapes.MAX_PAGE}}
     limits[shapes.LogQuery] = {"offset": {"minimum": 0}}

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from corral.model.job import Phase
-from corral.model.rows import DeviceRow, JobRow, MappedDevice, TokenRow
+from corral.model.rows import DeviceRow, JobRow, MappedDevice, NodeRow, TokenRow
 from corral.model.run_history import UsageBy
 from corral.model.submission import Submission
 from corral.model.token import TokenScope
@@ -44,9 +44,17 @@ class WaitFor:
 
 @dataclass(frozen=True, slots=True)
 class Cordon:
-    """Why a device is cordoned."""
+    """Why a device or a node is cordoned."""
 
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Drain:
+    """Why a node is emptied, and how long what runs there may go on (null: until it ends by itself)."""
+
+    reason: str = ""
+    deadline_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +176,13 @@ class DeviceList:
     """Devices in node and index order."""
 
     devices: tuple[DeviceRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeList:
+    """Nodes by name."""
+
+    nodes: tuple[NodeRow, ...]
 
 
 @dataclass(frozen=True, slots=True)

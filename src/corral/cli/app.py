@@ -26,6 +26,8 @@ COMMANDS = {
     "adopt": "reserve",
     "cordon": "cordon",
     "uncordon": "cordon",
+    "nodes": "nodes",
+    "drain": "nodes",
     "mig": "mig",
     "up": "local.server",
     "down": "local.server",

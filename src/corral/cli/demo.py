@@ -16,7 +16,7 @@ import typer
 
 from corral.cli.endings import ending_of
 from corral.cli.jobs import explained
-from corral.cli.listing import job_lines, job_place
+from corral.cli.listing import Place, job_lines, job_place, places_of
 from corral.cli.local.doctor import devices_here
 from corral.cli.local.server import daemon_command, described_box, nearest_path, start_detached, stop_server
 from corral.cli.screen import command_group, example, painted, say, typed, width, wrapped, write_painted
@@ -154,9 +154,9 @@ def _tell_why_it_waits(client: Client, job_id: str) -> None:
 
 def _show_until_ended(client: Client) -> None:
     """The live table on a terminal, else a line for each step. Raises BackendFailed if it lasts too long."""
-    index_of = {device.uuid: device.index for device in client.devices.list()}
+    places = places_of(client.devices.list())
     deadline = time.monotonic() + LONGEST_S
-    with _display(index_of) as show:
+    with _display(places) as show:
         while True:
             rows = client.jobs.list(all=True, limit=None)
             show(rows)
@@ -168,30 +168,30 @@ def _show_until_ended(client: Client) -> None:
 
 
 @contextmanager
-def _display(index_of: Mapping[str, int | None]) -> Iterator[Callable[[Sequence[JobRow]], None]]:
+def _display(places: Mapping[str, Place]) -> Iterator[Callable[[Sequence[JobRow]], None]]:
     if not sys.stdout.isatty():
-        yield _Steps(index_of).show
+        yield _Steps(places).show
         return
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
     with Live(console=Console(no_color=bool(os.environ.get("NO_COLOR"))), auto_refresh=False) as live:
-        yield lambda rows: live.update(Text.from_ansi("\n".join(job_lines(rows, index_of, time.time()))), refresh=True)
+        yield lambda rows: live.update(Text.from_ansi("\n".join(job_lines(rows, places, time.time()))), refresh=True)
 
 
 class _Steps:
     """A line for each step that a job takes and that lasts until the next look; what ends comes before what starts."""
 
-    def __init__(self, index_of: Mapping[str, int | None]) -> None:
-        self._index_of = index_of
+    def __init__(self, places: Mapping[str, Place]) -> None:
+        self._places = places
         self._seen: dict[str, str] = {}
 
     def show(self, rows: Sequence[JobRow]) -> None:
         for row in sorted(rows, key=lambda row: (not row.ended, row.sequence or 0, row.id)):
             if row.phase != "STARTING" and self._seen.get(row.id) != row.phase:
                 self._seen[row.id] = row.phase
-                _write(f"{row.id:<4} {row.name:<9} {row.phase:<9} {job_place(row, self._index_of)}")
+                _write(f"{row.id:<4} {row.name:<9} {row.phase:<9} {job_place(row, self._places)}")
 
 
 def _tell_what_was_seen(client: Client, ids: Mapping[str, str]) -> None:

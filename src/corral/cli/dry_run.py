@@ -31,7 +31,10 @@ def named_devices(forecast: DryRun) -> str:
     """The devices as a person names them: GPU 0, 3 (NVIDIA A100)."""
     if not forecast.devices:
         return "CPUs only (no GPU requested)"
-    indices = ", ".join(str(device.index) for device in forecast.devices)
+    several = len({device.node for device in forecast.devices}) > 1
+    indices = ", ".join(
+        f"{device.node}:{device.index}" if several else str(device.index) for device in forecast.devices
+    )
     models = ", ".join(sorted({device.name for device in forecast.devices}))
     return f"{count_of(len(forecast.devices), 'GPU')}: {indices} ({models}){_parts(forecast)}"
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
+from corral.cli.listing import device_called, several_nodes
 from corral.client import Client
 from corral.client.request import RequestOptions
 from corral.model.errors import Refused
@@ -310,11 +311,16 @@ def _by_key(given: Sequence[str], flag: str, form: str) -> dict[str, str]:
 
 
 def _uuid(client: Client, named: str) -> str:
-    if not is_whole(named):
+    """The UUID of a GPU given as an index or NODE:INDEX; a UUID as it is."""
+    node, colon, index = named.rpartition(":")
+    if not is_whole(index):
         return named
     devices = client.devices.list()
-    for device in devices:
-        if device.index == int(named):
-            return device.uuid
-    known = ", ".join(str(device.index) for device in devices) or "none"
-    raise Refused(f"--device: there is no GPU {named}; this machine's are {known}", field="--device")
+    found = [device for device in devices if device.index == int(index) and (not colon or device.node == node)]
+    if len(found) == 1:
+        return found[0].uuid
+    if found:
+        places = ", ".join(f"{device.node}:{index}" for device in found)
+        raise Refused(f"--device: several nodes have a GPU {index}; name one of {places}", field="--device")
+    known = ", ".join(device_called(device, several_nodes(devices)) for device in devices) or "none"
+    raise Refused(f"--device: there is no GPU {named}; there are {known}", field="--device")

@@ -37,6 +37,9 @@ STATE_STYLES = {
     "cordoned": "magenta", "unhealthy": "red", "unreadable": "red",
 }  # fmt: skip
 
+Place = tuple[str, int]
+"""A device's node, "" where there is only one, and its index."""
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 app = command_group()
@@ -66,7 +69,7 @@ def ps(
             return
         rows, more = newest_jobs(client, every=every, user=user, limit=limit or None)
         devices = client.devices.list() if any(row.devices for row in rows) else ()
-    write_painted(*job_lines(rows, {device.uuid: device.index for device in devices}, time.time()))
+    write_painted(*job_lines(rows, places_of(devices), time.time()))
     if more:
         say(f"only the newest {len(rows)} jobs are listed; --limit 0 lists all")
 
@@ -118,7 +121,28 @@ def newest_jobs(client: Client, *, every: bool, user: str | None, limit: int | N
     return list(rows.values())[:limit], True
 
 
-def job_lines(rows: Sequence[JobRow], index_of: Mapping[str, int | None], now: float) -> list[str]:
+def several_nodes(devices: Sequence[DeviceRow]) -> bool:
+    """Whether they are of more than one node, so that an index does not tell which device is meant."""
+    return len({device.node for device in devices}) > 1
+
+
+def places_of(devices: Sequence[DeviceRow]) -> dict[str, Place]:
+    """Where each device is, by UUID. The node is left out where there is only one."""
+    several = several_nodes(devices)
+    return {
+        device.uuid: (device.node or "?" if several else "", device.index)
+        for device in devices
+        if device.index is not None
+    }
+
+
+def device_called(device: DeviceRow, several: bool) -> str:
+    """The index of a device, after its node where there are several: "3", "gpu-07:3"."""
+    index = _or(device.index, "?")
+    return f"{device.node}:{index}" if several else index
+
+
+def job_lines(rows: Sequence[JobRow], places: Mapping[str, Place], now: float) -> list[str]:
     """The table of `ps`, oldest job first."""
     table = TextTable(
         ("ID", "NAME", "USER", "PHASE", "GPUS", "TIME", "WHERE, WHY"),
@@ -127,7 +151,7 @@ def job_lines(rows: Sequence[JobRow], index_of: Mapping[str, int | None], now: f
     )
     for row in sorted(rows, key=lambda row: (row.sequence or 0, row.id)):
         shown = (row.id, row.name or _command_name(row), row.user, row.phase, _gpus(row))
-        table.add(*shown, job_time(row, now), job_place(row, index_of), style=PHASE_STYLES.get(row.phase))
+        table.add(*shown, job_time(row, now), job_place(row, places), style=PHASE_STYLES.get(row.phase))
     return table.lines(paint="PHASE")
 
 
@@ -162,7 +186,7 @@ def job_time(row: JobRow, now: float) -> str:
     return format_duration(now - row.submitted_at) if not row.ended and row.submitted_at else "-"
 
 
-def job_place(row: JobRow, index_of: Mapping[str, int | None]) -> str:
+def job_place(row: JobRow, places: Mapping[str, Place]) -> str:
     """Where it runs, why it waits, or how it ended."""
     if row.phase == "PENDING":
         start = "" if row.expected_start is None else f" starts {clock_time(row.expected_start)}"
@@ -173,10 +197,12 @@ def job_place(row: JobRow, index_of: Mapping[str, int | None]) -> str:
         return row.reason or (f"exit code {row.exit_code}" if row.exit_code is not None else row.phase.lower())
     if not row.devices:
         return "CPU" if row.gpus == 0 else ""
-    known = [index_of.get(uuid) for uuid in row.devices]
-    unknown = [uuid for uuid, index in zip(row.devices, known, strict=True) if index is None]
-    where = ",".join([*_spans([index for index in known if index is not None]), *unknown])
-    return f"GPU {where}{_share(row)}"
+    by_node: dict[str, list[int]] = {}
+    for node, index in (places[uuid] for uuid in row.devices if uuid in places):
+        by_node.setdefault(node, []).append(index)
+    known = [f"{node}:{','.join(_spans(of))}" if node else ",".join(_spans(of)) for node, of in by_node.items()]
+    where = [*known, *(uuid for uuid in row.devices if uuid not in places)]
+    return f"GPU {(' ' if len(by_node) > 1 else ',').join(where)}{_share(row)}"
 
 
 def _share(row: JobRow) -> str:
@@ -201,35 +227,55 @@ def _spans(indices: Sequence[int]) -> list[str]:
 
 def status_lines(server: ServerInfo, devices: Sequence[DeviceRow]) -> list[str]:
     """The table of `status`: one line per GPU, as gpustat shows them, and lines for the processes on it."""
-    given = [device for device in devices if not device.sliced]
-    free = sum(device.state == "free" for device in given)
     driver = f"driver {server.driver_version}" if server.driver_version else f"source {server.source or 'unknown'}"
     kind = "mock devices" if server.mock else driver
-    lines = [painted(f"{server.node or 'this machine'}  {free} of {len(given)} GPUs free  {kind}", "bold")]
+    several = several_nodes(devices)
+    here = f"{len({device.node for device in devices})} nodes" if several else server.node or "this machine"
+    lines = [painted(f"{here}  {_free_of(devices)}  {kind}", "bold")]
     if server.obstacle is not None:
         told = printable(f"nothing starts now: {server.obstacle}")
         lines += [painted(line, "red") for line in wrapped(told, width())]
-    name_width = max((len(_short_model(device.name)) for device in devices), default=0)
-    for device in devices:
-        lines.append(_gauge_line(device, min(name_width, 19)))
-        lines += [clipped_line("      " + note) for note in _notes(device)]
+    name_width = min(19, max((len(_short_model(device.name)) for device in devices), default=0))
+    if not several:
+        return lines + [line for device in devices for line in _device_status(device, name_width, None)]
+    for node in dict.fromkeys(device.node for device in devices):
+        lines += _node_status(node or "?", [device for device in devices if device.node == node], name_width)
     return lines
+
+
+def _free_of(devices: Sequence[DeviceRow]) -> str:
+    given = [device for device in devices if not device.sliced]
+    return f"{sum(device.state == 'free' for device in given)} of {len(given)} GPUs free"
+
+
+def _node_status(node: str, devices: Sequence[DeviceRow], name_width: int) -> list[str]:
+    """The lines of one node. What is wrong with all of its devices is said once."""
+    notes = {_state_note(device) for device in devices}
+    shared = notes.pop() if len(notes) == 1 and len(devices) > 1 else None
+    lines = [painted(f"{node}  {_free_of(devices)}", "bold")]
+    lines += [clipped_line("  " + shared)] if shared else []
+    return lines + [line for device in devices for line in _device_status(device, name_width, shared)]
+
+
+def _device_status(device: DeviceRow, name_width: int, said: str | None) -> list[str]:
+    """The line of a device, and what there is to note of it but what is `said` already."""
+    notes = [note for note in _notes(device) if note != said]
+    return [_gauge_line(device, name_width), *(clipped_line("      " + note) for note in notes)]
 
 
 def device_lines(rows: Sequence[DeviceRow]) -> list[str]:
     """The table of `devices`."""
     means = [row.mig_profile or row.means or "?" for row in rows]
     # If all are shared the same way, one line below the table says so and leaves the models more room.
-    mixed = len(set(means)) > 1
+    mixed, several = len(set(means)) > 1, several_nodes(rows)
     titles = ("GPU", "UUID", "MEMORY", "CC", *(["SHARED"] if mixed else []), "MODEL")
     table = TextTable(titles, limits={"UUID": 40}, numeric=("GPU", "MEMORY"))
     for row, shared in zip(rows, means, strict=True):
-        cells = (_or(row.index, "?"), row.uuid, format_memory(row.memory_total_mib), row.compute_capability or "?")
-        table.add(*cells, *([shared] if mixed else []), _short_model(row.name))
+        cells = (device_called(row, several), row.uuid, format_memory(row.memory_total_mib))
+        table.add(*cells, row.compute_capability or "?", *([shared] if mixed else []), _short_model(row.name))
     below = [] if mixed or not rows else [f"shared: {means[0]}"]
-    return (
-        table.lines() + below + [clipped_line(f"GPU {_or(row.index, '?')} is {amiss(row)}") for row in rows if ill(row)]
-    )
+    below += [clipped_line(f"GPU {device_called(row, several)} is {amiss(row)}") for row in rows if ill(row)]
+    return table.lines() + below
 
 
 def ill(device: DeviceRow) -> bool:
@@ -268,11 +314,8 @@ def _holder(device: DeviceRow, number: int) -> str:
 
 def _notes(device: DeviceRow) -> list[str]:
     """Who uses it besides the jobs that have it, and what is wrong with it."""
-    notes = []
-    if ill(device):
-        notes.append(amiss(device))
-    elif device.state_reason and device.state not in ("free", "allocated", "reserved", "in_use"):
-        notes.append(device.state_reason)
+    state = _state_note(device)
+    notes = [] if state is None else [state]
     holders = [holder.job for holder in device.holders]
     for process in device.processes:
         if process.job not in holders:
@@ -281,6 +324,14 @@ def _notes(device: DeviceRow) -> list[str]:
             job = "" if process.job is None else f" of job {process.job}"
             notes.append(f"{process.user or '?'}/{process.pid}{memory}{job}{since}: {process.command or '?'}")
     return notes
+
+
+def _state_note(device: DeviceRow) -> str | None:
+    """Why it takes no job, where that is known."""
+    if ill(device):
+        return amiss(device)
+    told = device.state_reason and device.state not in ("free", "allocated", "reserved", "in_use")
+    return device.state_reason if told else None
 
 
 def _command_name(row: JobRow) -> str:

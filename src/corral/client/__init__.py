@@ -7,11 +7,11 @@
 ...     (row,) = job.wait()
 ...     print(row.phase, row.exit_code)
 
-`Client` submits and waits; `client.jobs` and `client.devices` look at what there is and act on it. A client keeps one
-connection and belongs to one thread.
+`Client` submits and waits; `client.jobs`, `client.devices` and `client.nodes` look at what there is and act on it. A
+client keeps one connection and belongs to one thread.
 """
 
-from corral.client.client import Client, Devices, JobHandle, Jobs, Tokens, WaitTimedOut
+from corral.client.client import Client, ClusterNodes, Devices, JobHandle, Jobs, Tokens, WaitTimedOut
 from corral.client.transport import Address, NoServer, UntrustedServer, find_address
 from corral.model.rows import (
     DeviceChoice,
@@ -25,6 +25,7 @@ from corral.model.rows import (
     MadeToken,
     MappedDevice,
     NearestRequest,
+    NodeRow,
     ProcessRow,
     ServerInfo,
     SlicePlan,
@@ -37,6 +38,7 @@ from corral.model.rows import (
 __all__ = [
     "Address",
     "Client",
+    "ClusterNodes",
     "DeviceChoice",
     "DeviceRow",
     "Devices",
@@ -52,6 +54,7 @@ __all__ = [
     "MappedDevice",
     "NearestRequest",
     "NoServer",
+    "NodeRow",
     "ProcessRow",
     "ServerInfo",
     "SlicePlan",

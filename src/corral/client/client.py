@@ -15,6 +15,7 @@ from corral.model.rows import (
     JobRow,
     MadeToken,
     MappedDevice,
+    NodeRow,
     ServerInfo,
     SlicePlan,
     TokenRow,
@@ -57,6 +58,7 @@ class Client:
     Attributes:
         jobs: look at jobs and act on them.
         devices: look at devices and set them apart.
+        nodes: look at nodes and set them apart.
         tokens: make, list and revoke tokens for TCP.
         address: which server this is.
     """
@@ -68,6 +70,7 @@ class Client:
         self._transport = Transport(self.address)
         self.jobs = Jobs(self._transport)
         self.devices = Devices(self._transport)
+        self.nodes = ClusterNodes(self._transport)
         self.tokens = Tokens(self._transport)
 
     def __enter__(self) -> Self:
@@ -238,7 +241,10 @@ class Jobs:
 
 
 class Devices:
-    """Lists and cordons devices. A device is named by its UUID or its index."""
+    """Lists and cordons devices.
+
+    A device is named by its UUID, as NODE:INDEX, or by its index where only one node has it.
+    """
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -261,6 +267,31 @@ class Devices:
     def give_up(self, device: str | int, *, apply: bool = False) -> SlicePlan:
         """How its MIG slices would be deleted; with `apply`, deletes them. No job may use one."""
         return told(SlicePlan, self._transport.post(_device(device, "slices", "give-up"), {"apply": apply}))
+
+
+class ClusterNodes:
+    """Lists, cordons and drains nodes. Each change returns the node as it is then."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(self) -> tuple[NodeRow, ...]:
+        return tuple(told(NodeRow, row) for row in self._transport.get("/nodes")["nodes"])
+
+    def cordon(self, node: str, reason: str = "") -> NodeRow:
+        """Start nothing more on it; what runs there goes on."""
+        return self._set(node, "cordon", {"reason": reason})
+
+    def drain(self, node: str, reason: str = "", *, deadline_s: float | None = None) -> NodeRow:
+        """Start nothing more on it; what still runs there `deadline_s` from now goes back to its queue."""
+        return self._set(node, "drain", {"reason": reason, "deadline_s": deadline_s})
+
+    def uncordon(self, node: str) -> NodeRow:
+        return self._set(node, "uncordon", None)
+
+    def _set(self, node: str, verb: str, body: Any) -> NodeRow:
+        answer = self._transport.post("/".join(["/nodes", quote(node, safe=""), verb]), body)
+        return told(NodeRow, answer["nodes"][0])
 
 
 class Tokens:

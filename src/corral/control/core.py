@@ -8,6 +8,7 @@ from corral.clock import Clock
 from corral.config import Settings
 from corral.control.adoption import Adoption
 from corral.control.controller import Controller
+from corral.control.cordoning import NodeCordons
 from corral.control.device_setup import DeviceSetup
 from corral.control.dispatcher import Dispatcher
 from corral.control.environment import launch_of, stale_notes
@@ -113,6 +114,7 @@ class ControlCore:
             holdings=AllocationMap(ledger, device_setup),
             slicing=MigChanges(ledger, queries, allowed=settings.mig_changes),
             adopting=Adoption(ledger, telemetry, processes, clock, watch=self.dispatcher.launch),
+            node_cordons=NodeCordons(ledger, clock, getattr(telemetry, "contacts", tuple)),
             asking=asking,
             inspection=SubmissionPreflight(strict=settings.strict_cuda),
             file_findings=FileFindingsCache(inspector, clock),

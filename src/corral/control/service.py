@@ -10,6 +10,7 @@ from pathlib import Path
 from corral.access.caller import Caller, may_change, may_read_log, must_be_admin
 from corral.clock import Clock
 from corral.control.adoption import Adoption
+from corral.control.cordoning import NodeCordons
 from corral.control.mig_changes import MigChanges
 from corral.control.querying.allocation_map import AllocationMap
 from corral.control.querying.queries import Queries
@@ -48,7 +49,8 @@ Wish = tuple[Request, tuple[tuple[str, float], ...], tuple[str, ...]]
 class Service:
     """Everything a caller can have done. What a caller can ask is in `queries`, who holds what in `holdings`.
 
-    MIG slices are changed through `slicing`, processes become jobs in `adopting`, and `accounts` tells what was used.
+    MIG slices are changed through `slicing`, processes become jobs in `adopting`, `accounts` tells what was used, and
+    `node_cordons` which nodes take jobs.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Service:
         holdings: AllocationMap,
         slicing: MigChanges,
         adopting: Adoption,
+        node_cordons: NodeCordons,
         asking: RequestRules,
         inspection: SubmissionPreflight,
         file_findings: FileFindingsCache,
@@ -70,6 +73,7 @@ class Service:
         self.holdings = holdings
         self.slicing = slicing
         self.adopting = adopting
+        self.node_cordons = node_cordons
         self.accounts = Accounts(ledger, clock)
         self._ledger = ledger
         self._processes = processes

@@ -16,6 +16,11 @@ START_S = 60.0
 """No program takes longer to be executed, even from a slow file server."""
 
 
+def may_stop(job: Job) -> bool:
+    """Whether the job is live and nobody has told it to stop yet."""
+    return job.phase in (Phase.STARTING, Phase.RUNNING)
+
+
 def stop(
     job: Job,
     ending: Phase,
@@ -30,7 +35,7 @@ def stop(
 
     With a `rule` it is stopped by that for the sake of others, and of one job where that is given.
     """
-    if job.phase not in (Phase.STARTING, Phase.RUNNING):
+    if not may_stop(job):
         return []
     changes = JobPatch(stop_reason=ending, reason=reason)
     if rule is not None:
@@ -40,7 +45,7 @@ def stop(
 
 def evict(job: Job, eviction: Evict, *, by: str, at: float) -> list[Fact]:
     """A live job -> STOPPING, on its way back to the queue; nothing when it is no longer live."""
-    if job.phase not in (Phase.STARTING, Phase.RUNNING):
+    if not may_stop(job):
         return []
     told = Eviction(
         eviction.rule,

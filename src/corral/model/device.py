@@ -114,6 +114,25 @@ class NodeStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class NodeCordon:
+    """An administrator keeps jobs from starting on a node.
+
+    Attributes:
+        reason: why, "" where nothing was said.
+        by: the administrator.
+        at: since when, Unix seconds.
+        draining: what runs there is to end, and until it has the node is draining.
+        deadline: when what still runs is stopped and goes back to its queue, Unix seconds; None is never.
+    """
+
+    reason: str
+    by: str
+    at: float
+    draining: bool = False
+    deadline: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Silence:
     """Why nothing starts on a node that the server has no contact with.
 

@@ -9,7 +9,7 @@ class EvictionRule(StrEnum):
 
     PRIORITY: its queue preempts. QUEUE_RECLAIM: its queue takes back what it had lent. POOL_RECLAIM: its pool does.
     TIME_SLICE: the job that is stopped had its quantum. FASTER_GPUS: it moves itself. IDLE: it did not use its GPUs.
-    MEMORY: it took more memory than it was granted.
+    MEMORY: it took more memory than it was granted. DRAIN: its node is to be empty.
     """
 
     PRIORITY = "priority"
@@ -19,6 +19,7 @@ class EvictionRule(StrEnum):
     FASTER_GPUS = "faster-gpus"
     IDLE = "idle"
     MEMORY = "memory"
+    DRAIN = "drain"
 
     @property
     def reclaims(self) -> bool:

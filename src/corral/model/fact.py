@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from corral.model.allocation import Allocation, Reserve
-from corral.model.device import DeviceCondition, Node, Silence
+from corral.model.device import DeviceCondition, Node, NodeCordon, Silence
 from corral.model.job import Job
 from corral.model.job_patch import JobPatch, patched
 from corral.model.queue import Limits, Pool, Project, Queue
@@ -31,6 +31,7 @@ class ServerPart(StrEnum):
     MPS_WATCH = "corral:mps-watch"
     IDLE_RECLAIM = "corral:idle-reclaim"
     HUB = "corral:hub"
+    NODE_DRAIN = "corral:node-drain"
     SIMULATOR = "corral:simulator"
     UNRECORDED = "corral:unrecorded"
     """Who it was, the journal did not say then."""
@@ -200,6 +201,58 @@ class DeviceUncordoned(Fact):
         draft.cordon_device(self.uuid, None)
 
 
+@dataclass(frozen=True, slots=True)
+class NodeCordoned(Fact):
+    """An administrator set a node apart: nothing new starts on it, and what runs there goes on."""
+
+    node: str
+    reason: str = ""
+
+    @property
+    def subject(self) -> str:
+        """Whether the node is set apart."""
+        return f"cordon of node {self.node}"
+
+    def apply(self, draft: "ViewDraft") -> None:
+        """It is set apart."""
+        draft.put("node_cordons", self.node, NodeCordon(self.reason, self.by, self.at))
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDraining(Fact):
+    """An administrator empties a node: nothing new starts on it, and at the deadline what still runs is requeued."""
+
+    node: str
+    reason: str = ""
+    deadline: float | None = None
+
+    @property
+    def subject(self) -> str:
+        """Whether the node is set apart."""
+        return f"cordon of node {self.node}"
+
+    def apply(self, draft: "ViewDraft") -> None:
+        """It is set apart until it is given back, also once it is empty."""
+        cordon = NodeCordon(self.reason, self.by, self.at, draining=True, deadline=self.deadline)
+        draft.put("node_cordons", self.node, cordon)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUncordoned(Fact):
+    """An administrator gave a node back."""
+
+    node: str
+
+    @property
+    def subject(self) -> str:
+        """Whether the node is set apart."""
+        return f"cordon of node {self.node}"
+
+    def apply(self, draft: "ViewDraft") -> None:
+        """It is no longer set apart."""
+        draft.drop("node_cordons", self.node)
+
+
 class Observation(Delta):
     """Something that was measured or is configured. It is not written."""
 
@@ -218,7 +271,7 @@ class NodeObserved(Observation):
 
 
 @dataclass(frozen=True, slots=True)
-class NodeGone(Observation):
+class NodeRemoved(Observation):
     """A node left the cluster."""
 
     name: str

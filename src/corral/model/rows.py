@@ -185,6 +185,28 @@ class DeviceRow:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeRow:
+    """One node as `nodes` lists it. What is not known of one that never answered is None.
+
+    Attributes:
+        state: ready, silent, gone, draining or cordoned; on all but a ready node nothing starts.
+        reason: why that, for a person; None of a ready node.
+        last_seen_at: when it answered last.
+        devices: how many devices it has; slices of a device are not counted.
+        cpus: cores that its jobs may have in all.
+    """
+
+    name: str
+    state: str = "ready"
+    reason: str | None = None
+    last_seen_at: float | None = None
+    devices: int = 0
+    cpus: float | None = None
+    memory_mib: int | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class WaitPart:
     """Seconds of a job's wait that had one reason."""
 
@@ -234,6 +256,7 @@ class DeviceChoice:
     uuid: str
     index: int | None = None
     name: str = ""
+    node: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from corral.model.allocation import Allocation, Placement, Reserve
-from corral.model.device import MEMORY_WEIGHT, Device, DeviceCondition, Node, NodeStatus, Silence
+from corral.model.device import MEMORY_WEIGHT, Device, DeviceCondition, Node, NodeCordon, NodeStatus, Silence
 from corral.model.fact import Delta
 from corral.model.job import Job, Phase
 from corral.model.queue import Limits, Pool, Project, Queue
@@ -26,6 +26,7 @@ class View:
         version: grows with every delta; equal versions of one server are equal views.
         nodes: by name.
         silences: why nothing starts on a node that does not answer, by its name; also of nodes that never did.
+        node_cordons: by node name; a node that has one takes nothing, also while it is not in the cluster.
         conditions: by device UUID; a device without one has not been sampled yet and is not handed out.
         cordons: reason by device UUID.
         jobs: by id; one that ended is still here until the view that its end made is published.
@@ -45,6 +46,7 @@ class View:
 
     version: int = 0
     nodes: Mapping[str, Node] = field(default_factory=lambda: EMPTY)
+    node_cordons: Mapping[str, NodeCordon] = field(default_factory=lambda: EMPTY)
     silences: Mapping[str, Silence] = field(default_factory=lambda: EMPTY)
     conditions: Mapping[str, DeviceCondition] = field(default_factory=lambda: EMPTY)
     cordons: Mapping[str, str] = field(default_factory=lambda: EMPTY)
@@ -94,7 +96,10 @@ class View:
         silence = self.silences.get(node)
         if silence is not None:
             return NodeStatus.GONE if silence.gone else NodeStatus.SILENT
-        return NodeStatus.READY
+        cordon = self.node_cordons.get(node)
+        if cordon is None:
+            return NodeStatus.READY
+        return NodeStatus.DRAINING if cordon.draining and self.residents.get(node) else NodeStatus.CORDONED
 
     def held_milli(self, uuid: str) -> int:
         """Milli-GPU of the device that allocations hold."""

@@ -8,7 +8,7 @@ from corral.clock import Clock
 from corral.config import Settings
 from corral.model.device import DeviceCondition, DeviceSample
 from corral.model.errors import CorralError
-from corral.model.fact import ConditionObserved, NodeGone, Observation
+from corral.model.fact import ConditionObserved, NodeRemoved, Observation
 from corral.model.view import View
 from corral.ports.node import NodeAgent
 from corral.ports.telemetry import NodeContact, NodeListener
@@ -83,7 +83,7 @@ class Hub:
         with self._lock:
             line = self._lines.pop(name)
         line.closing.set()
-        self._observe([NodeGone(name)])
+        self._observe([NodeRemoved(name)])
 
     def latest(self) -> dict[str, DeviceSample]:
         """The last sample of each device by UUID, without those of nodes that do not answer."""

@@ -56,7 +56,11 @@ def alloc_map(
 def map_lines(devices: Sequence[MappedDevice]) -> list[str]:
     """One line per device, then one line per user."""
     letters = _letters(devices)
-    lines = [_device_line(device, letters) for device in devices]
+    several = len({device.node for device in devices}) > 1
+    lines: list[str] = []
+    for node in dict.fromkeys(device.node for device in devices):
+        lines += [painted(node or "?", "bold")] if several else []
+        lines += [_device_line(device, letters) for device in devices if device.node == node]
     for user, letter in letters.items():
         held = [job for device in devices for job in device.jobs if job.user == user]
         milli = sum(job.share_milli for job in held)

@@ -14,7 +14,7 @@ from corral.control.submitting.device_request import RequestRules
 from corral.control.submitting.new_jobs import completed, program_of, still_to_follow
 from corral.control.submitting.site_rules import LeastUse, obey
 from corral.lifecycle.following import follows_no_more
-from corral.model.errors import NotFound
+from corral.model.errors import NotFound, Refused
 from corral.model.job import Job, JobSpec, Phase
 from corral.model.plan import Plan, WaitReason
 from corral.model.rows import (
@@ -246,14 +246,28 @@ class Queries:
         return in_wall_time(device_rows(self._ledger.view(), self._telemetry.latest()), self._clock)
 
     def uuid_of(self, device: str) -> str:
-        """The UUID of a device given by UUID, by its first characters (4 or more) or by index. Raises NotFound."""
-        known = [d for node in self._ledger.view().nodes.values() for d in node.devices]
-        found = [d.uuid for d in known if device in (d.uuid, str(d.index))]
-        found = found or [d.uuid for d in known if len(device) >= 4 and d.uuid.startswith(device)]
-        if len(found) != 1:
-            listing = ", ".join(str(d.index) for d in known) or "none"
-            raise NotFound(f"there is no device {device}; the indices are {listing} (`corral devices` shows the UUIDs)")
-        return found[0]
+        """The UUID of a device given by UUID, by its first characters (4 or more), as NODE:INDEX or by index.
+
+        Raises NotFound, and Refused for an index that several nodes have.
+        """
+        nodes = self._ledger.view().nodes
+        name, colon, index = device.rpartition(":")
+        on_node = bool(colon) and name in nodes
+        if on_node:
+            nodes, device = {name: nodes[name]}, index
+        known = [(node, each) for node in sorted(nodes) for each in nodes[node].devices]
+        found = [(node, each.uuid) for node, each in known if device in (each.uuid, str(each.index))]
+        found = found or [(node, e.uuid) for node, e in known if len(device) >= 4 and e.uuid.startswith(device)]
+        if len(found) == 1:
+            return found[0][1]
+        if len({node for node, _ in found}) > 1 and device.isdecimal():
+            places = ", ".join(f"{node}:{device}" for node, _ in found)
+            raise Refused(f"several nodes have a device {device}; name one of {places}", field="device")
+        where = f" on node {name}" if on_node else ""
+        indices = ", ".join(dict.fromkeys(str(each.index) for _, each in known)) or "none"
+        raise NotFound(
+            f"there is no device {device}{where}; the indices are {indices} (`corral devices` shows the UUIDs)"
+        )
 
     def server(self) -> ServerInfo:
         """What this server says of itself."""
@@ -313,4 +327,4 @@ def _matches(job: Job, query: JobQuery) -> bool:
 
 def _named(view: View, uuid: str) -> DeviceChoice:
     found = view.device(uuid)
-    return DeviceChoice(uuid, found[1].index, found[1].model) if found else DeviceChoice(uuid)
+    return DeviceChoice(uuid, found[1].index, found[1].model, found[0].name) if found else DeviceChoice(uuid)

@@ -1,6 +1,7 @@
 """Makes the rows of jobs and devices that listings show."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from corral.model.allocation import Allocation, Grant
 from corral.model.certainty import Certainty
@@ -87,6 +88,9 @@ def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample
     condition = view.conditions.get(device.uuid) or DeviceCondition(
         device.uuid, unreadable="not sampled yet", cordoned=view.cordons.get(device.uuid)
     )
+    cordon = view.node_cordons.get(node_name)
+    if cordon is not None and condition.cordoned is None:
+        condition = replace(condition, cordoned=cordon.reason or f"its node is set apart by {cordon.by}")
     held = [view.allocations[allocation_id] for allocation_id in view.holders.get(device.uuid, ())]
     of_slices = [view.allocations[a] for part in device.partitions for a in view.holders.get(part.uuid, ())]
     state = condition.state(

@@ -83,7 +83,9 @@ def _set_apart(empty: Draft, wanted: PlacementRequest) -> str | None:
 
 def _emptied(view: View) -> View:
     """The view as if nothing were running and every device were healthy."""
-    bare = replace(view, allocations={}, holders={}, residents={}, cordons={}, conditions={}, silences={})
+    bare = replace(
+        view, allocations={}, holders={}, residents={}, cordons={}, node_cordons={}, conditions={}, silences={}
+    )
     return bare.advance(
         ConditionObserved(DeviceCondition(device.uuid)) for node in view.nodes.values() for device in node.devices
     )

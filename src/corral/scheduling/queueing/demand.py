@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from corral.model.allocation import Placement
 from corral.model.device import Device
-from corral.model.fact import Delta, NodeGone, NodeObserved
+from corral.model.fact import Delta, NodeObserved, NodeRemoved
 from corral.model.fit import Slot, could_use, grant_memory_mib, share_milli_of, slot_of
 from corral.model.job import Job, JobKind, JobSpec, Request
 from corral.model.quota import Used, counted_milli
@@ -65,7 +65,7 @@ class Demands:
 
     def follow(self, delta: Delta) -> None:
         """Apply one delta that the capacity has already applied."""
-        if isinstance(delta, NodeObserved | NodeGone):
+        if isinstance(delta, NodeObserved | NodeRemoved):
             self._kinds = None
             self._least.clear()
             self._last = None

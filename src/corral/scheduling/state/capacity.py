@@ -12,8 +12,11 @@ from corral.model.fact import (
     Delta,
     DeviceCordoned,
     DeviceUncordoned,
-    NodeGone,
+    NodeCordoned,
+    NodeDraining,
     NodeObserved,
+    NodeRemoved,
+    NodeUncordoned,
     SilenceObserved,
     SiteArranged,
 )
@@ -189,11 +192,16 @@ class Capacity:
                 self._renew(condition.uuid)
             case DeviceCordoned(uuid=uuid) | DeviceUncordoned(uuid=uuid):
                 self._renew(uuid)
-            case SilenceObserved(node=name):
+            case (
+                SilenceObserved(node=name)
+                | NodeCordoned(node=name)
+                | NodeDraining(node=name)
+                | NodeUncordoned(node=name)
+            ):
                 self._changed(name)
             case NodeObserved(node=node):
                 self._observe(node)
-            case NodeGone(name=name):
+            case NodeRemoved(name=name):
                 self._forget(name)
             case SiteArranged():
                 self._slots_in_pools.clear()

@@ -1,0 +1,43 @@
+"""Routes about the nodes."""
+
+from anyio import to_thread
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from corral.api import shapes
+from corral.api.openapi import gives, takes
+from corral.api.reading import read_body
+from corral.api.routing import Context, ContextRoute, answer, json_response
+
+router = APIRouter(tags=["nodes"], route_class=ContextRoute)
+
+
+@router.get("/nodes", responses=gives(shapes.NodeList))
+async def nodes(request: Request, context: Context) -> Response:
+    """List the nodes, whether jobs may start on them, and what they have."""
+    return await answer(lambda: {"nodes": context.service.node_cordons.nodes()})
+
+
+@router.post("/nodes/{node}/cordon", openapi_extra=takes(shapes.Cordon), responses=gives(shapes.NodeList))
+async def cordon(request: Request, context: Context, node: str) -> Response:
+    """Set a node apart: nothing more starts on it, and what runs there goes on."""
+    reason = (await read_body(request, shapes.Cordon)).reason
+    row = await to_thread.run_sync(context.service.node_cordons.cordon, node, reason, context.caller)
+    return json_response({"nodes": [row]})
+
+
+@router.post("/nodes/{node}/drain", openapi_extra=takes(shapes.Drain), responses=gives(shapes.NodeList))
+async def drain(request: Request, context: Context, node: str) -> Response:
+    """Empty a node: nothing more starts on it, and at the deadline what still runs goes back to its queue."""
+    wanted = await read_body(request, shapes.Drain)
+    cordons = context.service.node_cordons
+    row = await to_thread.run_sync(cordons.drain, node, wanted.reason, wanted.deadline_s, context.caller)
+    return json_response({"nodes": [row]})
+
+
+@router.post("/nodes/{node}/uncordon", responses=gives(shapes.NodeList))
+async def uncordon(request: Request, context: Context, node: str) -> Response:
+    """Give a node back."""
+    row = await to_thread.run_sync(context.service.node_cordons.uncordon, node, context.caller)
+    return json_response({"nodes": [row]})
