@@ -49,11 +49,11 @@ def test_bars_lie_in_the_row_of_their_device() -> None:
 
 def test_nothing_to_draw_draws_nothing() -> None:
     assert lines("l", [], x_label="x") == gantt("g", [], x_label="x") == ""
-    assert "<svg" not in queue_page("t", {}, History())
+    assert "<svg" not in queue_page("t", {}, {"corral": History()})
 
 
 def test_a_packing_page_draws_allocation_and_fragmentation() -> None:
-    text = packing_page({"policy": "fgd"}, [Point(0, 0.0, 0.0), Point(1, 1.0, 0.2)])
+    text = packing_page({"fgd": {"policy": "fgd"}}, {"fgd": [Point(0, 0.0, 0.0), Point(1, 1.0, 0.2)]})
     assert text.count("<polyline") == 2
 
 
@@ -64,7 +64,7 @@ def ran(job_id: str, start: float, end: float, *uuids: str) -> Run:
 
 
 def chart_of(runs: list[Run]) -> ET.Element:
-    chart = queue_page("t", {}, History(runs=runs)).partition("What ran when")[2]
+    chart = queue_page("t", {}, {"corral": History(runs=runs)}).partition("What ran when")[2]
     return svg_of(chart.partition("</svg>")[0] + "</svg>")
 
 
@@ -78,7 +78,7 @@ def test_runs_that_share_a_device_lie_in_lanes_below_its_name() -> None:
     chart = chart_of(runs)
     boxes = chart.findall("rect")
     assert [float(box.get("y") or 0) for box in boxes] == [16, 34, 34, 52]
-    assert [text.text for text in chart.findall("text")][-3:] == ["a", None, "b"]
+    assert [text.text for text in chart.findall("text")][-2:] == ["a", "b"]
 
 
 def test_work_without_gpus_counts_its_processors() -> None:

@@ -39,8 +39,9 @@ def rows(report: Mapping[str, Any]) -> Iterator[Row]:
             yield from _rows_of(key, value)
         elif key == alike[0]:
             yield ("", *(_unit_of(name)[0] for name in alike))
-            columns = [list(_rows_of(name, report[name], within="")) for name in alike]
-            yield from ((same[0][0], *(value for _, value in same)) for same in zip(*columns, strict=True))
+            columns = [dict(_rows_of(name, report[name], within="")) for name in alike]
+            for figure in dict.fromkeys(figure for column in columns for figure in column):
+                yield (figure, *(column.get(figure, "-") for column in columns))
 
 
 def text(report: Mapping[str, Any], width: int = 80) -> str:

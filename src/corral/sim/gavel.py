@@ -113,6 +113,8 @@ def simulate(
     works = _works(trace, rate, tuple(cluster), discipline.speeds)
     planner = Planner(policy=discipline.policy)
     planner.advance(inventory(nodes))
+    if history is not None:
+        history.name(nodes)
     measured = works[first : last + 1]
     engine = Engine(planner, tick_s=discipline.policy.quantum_s, history=history)
     engine.run(works, until_ended=[work.job.id for work in measured])

@@ -1,10 +1,11 @@
 """What a simulation looked like over time."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from corral.model.allocation import Allocation
+from corral.model.device import Node
 
 
 class Run(NamedTuple):
@@ -19,7 +20,7 @@ class Run(NamedTuple):
 class History:
     """What is in use and who waits at each moment at which either changed, every run, and the waits by user (s).
 
-    `in_use` counts GPUs, or the CPUs of what runs without any.
+    `in_use` counts GPUs, or the CPUs of what runs without any. `names` is what to call devices, by UUID.
     """
 
     times: list[float] = field(default_factory=list)
@@ -27,6 +28,13 @@ class History:
     waiting: list[int] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
     waits: dict[str, list[float]] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+
+    def name(self, nodes: Sequence[Node]) -> None:
+        """Call the devices of these nodes by their index, and by their node where there are several."""
+        for node in nodes:
+            for device in node.devices:
+                self.names[device.uuid] = f"GPU {device.index}" if len(nodes) == 1 else f"{node.name}:{device.index}"
 
     def note(self, at: float, held: Iterable[Allocation], waiting: int) -> None:
         """The state from `at` (Unix seconds) on; the last word for a moment counts."""

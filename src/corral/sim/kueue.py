@@ -30,7 +30,10 @@ from corral.model.units import MILLI_PER_DEVICE
 from corral.model.view import View
 from corral.ports.ledger import Ledger
 from corral.runtimes.simulated import SimulatedRuntime
+from corral.sim.history import History
+from corral.sim.journal import read_journal
 from corral.sim.life import LiveServer
+from corral.sim.past import record
 
 SPARED_S = 10.0
 """No workload is ended to make room: all are shorter than this, and what they have done would be lost."""
@@ -231,10 +234,16 @@ class Admissions:
             self.everything.set()
 
 
-def simulate(generator: Generator, *, patience_s: float = 600.0) -> dict[str, Any]:
-    """Run the generator to the end of its last workload; times of first admission in seconds after submission."""
+def simulate(generator: Generator, *, patience_s: float = 600.0, history: History | None = None) -> dict[str, Any]:
+    """Run the generator to the end of its last workload; times of first admission in seconds after submission.
+
+    `history` is given what it was like, with the waits of each class of workloads.
+    """
     with tempfile.TemporaryDirectory(prefix="corral-kueue-") as directory:
-        return _run(generator, Path(directory), patience_s)
+        report = _run(generator, Path(directory), patience_s)
+        if history is not None:
+            record(read_journal(Home(Path(directory)).ledger_url), history, group=lambda job: job.spec.command[0])
+        return report
 
 
 def _run(generator: Generator, home: Path, patience_s: float) -> dict[str, Any]:

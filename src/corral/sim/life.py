@@ -33,6 +33,9 @@ from corral.ports.ledger import Decided, JobQuery, Ledger
 from corral.runtimes.simulated import SimulatedRuntime
 from corral.sharing.exclusive import Exclusive
 from corral.sharing.timeslice import Timeslice
+from corral.sim.history import History
+from corral.sim.journal import read_journal
+from corral.sim.past import record
 from corral.telemetry.processes import HostProcesses
 
 DEEDS = (("come", 8), ("end", 8), ("fail", 2), ("die", 1), ("sicken", 2), ("recover", 2), ("restart", 1))
@@ -107,10 +110,10 @@ class LiveServer:
         self.ledger.close()
 
 
-def simulate(*, gpus: int, jobs: int, seed: int) -> dict[str, Any]:
+def simulate(*, gpus: int, jobs: int, seed: int, history: History | None = None) -> dict[str, Any]:
     """Live until so many jobs came, then until the last of them has ended.
 
-    `broken` has a sentence for each promise that was not kept; there should be none.
+    `broken` has a sentence for each promise that was not kept; there should be none. `history` is given how it went.
     """
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="corral-life-") as directory:
@@ -122,6 +125,8 @@ def simulate(*, gpus: int, jobs: int, seed: int) -> dict[str, Any]:
         finally:
             life.server.close()
         broken = [*life.broken, *life.lost(), *check(life.home.ledger_url)]
+        if history is not None:
+            record(read_journal(life.home.ledger_url), history)
     return {
         "seed": seed,
         "gpus": gpus,

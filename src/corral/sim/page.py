@@ -10,6 +10,8 @@ from corral.sim.figures import rows
 WIDTH, HEIGHT, LEFT, BOTTOM = 860, 250, 64, 38
 """Of a plot, in pixels; LEFT and BOTTOM are for the axes."""
 
+CAPTION_HEIGHT = 10
+
 POINTS = 1_500
 """A line is drawn through no more points than this."""
 
@@ -74,12 +76,15 @@ def lines(title: str, series: Sequence[Series], *, x_label: str, steps: bool = F
     return _figure(title, body, HEIGHT)
 
 
-def gantt(title: str, bars: Sequence[Bar], *, x_label: str) -> str:
-    """A row for each device (or node), a bar for each job that held it."""
+def gantt(title: str, bars: Sequence[Bar], *, x_label: str, span: tuple[float, float] | None = None) -> str:
+    """A row for each device (or node), a bar for each job that held it; over a `span` of time that others share.
+
+    Where rows are narrower than their captions, some go without.
+    """
     held = list(dict.fromkeys(bar.row for bar in bars))
     if not held:
         return ""
-    low, high = min(bar.start for bar in bars), max(bar.end for bar in bars)
+    low, high = span or (min(bar.start for bar in bars), max(bar.end for bar in bars))
     pitch = max(6, min(18, 480 // len(held)))
     height = pitch * len(held) + BOTTOM + 16
     body = _time_axis(low, high, height, x_label)
@@ -93,12 +98,17 @@ def gantt(title: str, bars: Sequence[Bar], *, x_label: str) -> str:
             f"<title>{escape(bar.label)}</title></rect>"
         )
     captions = {bar.row: bar.row if bar.caption is None else bar.caption for bar in bars}
-    if pitch >= 10 or sum(map(bool, captions.values())) < len(held):
-        body += "".join(
-            f'<text x="0" y="{16 + pitch * index + pitch - 1}">{escape(captions[row])}</text>'
-            for index, row in enumerate(held)
-        )
-    return _figure(title, body, height)
+    return _figure(title, body + _captions([captions[row] for row in held], pitch), height)
+
+
+def _captions(captions: Sequence[str], pitch: int) -> str:
+    body, free_from = "", 0
+    for index, caption in enumerate(captions):
+        y = 16 + pitch * index + pitch - 1
+        if caption and y >= free_from:
+            body += f'<text x="0" y="{y}">{escape(caption)}</text>'
+            free_from = y + CAPTION_HEIGHT
+    return body
 
 
 def _figure(title: str, body: str, height: int) -> str:

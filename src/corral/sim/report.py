@@ -1,6 +1,6 @@
 """The pages of the simulators: which plots tell what a run was like."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from corral.sim.history import History, Run
@@ -15,53 +15,123 @@ BARS = 4_000
 
 NAME_LENGTH = 8
 
+SLICES = 200
+"""Decisions a second are drawn in so many steps."""
 
-def packing_page(report: Mapping[str, Any], curve: Sequence[Point]) -> str:
-    """Allocation and fragmentation over arrivals."""
-    arrived = [point.arrived_pct for point in curve]
-    plot = lines(
-        "Allocation and fragmentation over arrivals, percent of capacity",
-        [
-            Series("allocated", arrived, [point.allocated_pct for point in curve]),
-            Series("fragmented", arrived, [point.fragmented_pct for point in curve]),
-        ],
-        x_label="arrived, percent of capacity from the first",
-    )
-    return page(f"openb under {report['policy']}", report, [plot])
+SHOWN = 0.999
+"""The part of decisions that is drawn: the longest few would flatten the rest."""
 
 
-def queue_page(title: str, report: Mapping[str, Any], history: History, *, units: str = "GPUs") -> str:
-    """What is in use and who waits over time, a Gantt chart, and how the waits of each user are spread.
+def packing_page(reports: Mapping[str, Mapping[str, Any]], curves: Mapping[str, Sequence[Point]]) -> str:
+    """Allocation and fragmentation over arrivals, under one policy or several."""
+    allocated = {name: [point.allocated_pct for point in curve] for name, curve in curves.items()}
+    fragmented = {name: [point.fragmented_pct for point in curve] for name, curve in curves.items()}
+    arrived = {name: [point.arrived_pct for point in curve] for name, curve in curves.items()}
+    if len(curves) == 1:
+        ((name, x),) = arrived.items()
+        both = [Series("allocated", x, allocated[name]), Series("fragmented", x, fragmented[name])]
+        drawn = {"Allocation and fragmentation": both}
+    else:
+        drawn = {
+            title: [Series(name, arrived[name], values) for name, values in found.items()]
+            for title, found in (("Allocation", allocated), ("Fragmentation", fragmented))
+        }
+    plots = [
+        lines(f"{title} over arrivals, percent of capacity", series, x_label="arrived, percent of capacity")
+        for title, series in drawn.items()
+    ]
+    return page(f"openb under {', '.join(reports)}", beside(reports), plots)
+
+
+def queue_page(title: str, report: Mapping[str, Any], histories: Mapping[str, History], *, units: str = "GPUs") -> str:
+    """What is in use and who waits over time, a Gantt chart, and how waits are spread; of one run or of several, named.
 
     `units` is what the cluster's capacity is counted in.
     """
-    span_s = max((run.end for run in history.runs), default=0.0) - min((run.start for run in history.runs), default=0.0)
-    unit_s, unit = next((size, name) for size, name in UNITS_S if span_s >= 2 * size or size == 1.0)
-    times = [at / unit_s for at in history.times]
+    several = len(histories) > 1
+    runs = [run for history in histories.values() for run in history.runs]
+    start, end = min((run.start for run in runs), default=0.0), max((run.end for run in runs), default=0.0)
+    unit_s, unit = next((size, name) for size, name in UNITS_S if end - start >= 2 * size or size == 1.0)
+
+    def over_time(what: str, short: str, values: Callable[[History], Sequence[float]]) -> str:
+        series = [
+            Series(name if several else short, [at / unit_s for at in history.times], values(history))
+            for name, history in histories.items()
+        ]
+        return lines(what, series, x_label=unit, steps=True)
+
     plots = [
-        lines(f"{units} in use", [Series("in use", times, history.in_use)], x_label=unit, steps=True),
-        lines("Jobs waiting", [Series("waiting", times, history.waiting)], x_label=unit, steps=True),
-        gantt("What ran when", _bars(history.runs, unit_s), x_label=unit),
-        lines(
-            f"Fairness: waits of each user, shortest to longest, {unit}",
-            [_spread(user, some, unit_s) for user, some in sorted(history.waits.items())[:8]],
-            x_label="percent of the user's jobs",
+        over_time(f"{units} in use", "in use", lambda history: history.in_use),
+        over_time("Jobs waiting", "waiting", lambda history: history.waiting),
+        *(
+            gantt(
+                f"What ran when, {name}" if several else "What ran when",
+                _bars(history, unit_s),
+                x_label=unit,
+                span=(start / unit_s, end / unit_s),
+            )
+            for name, history in histories.items()
         ),
+        _waits(histories, unit_s, unit),
     ]
     return page(title, report, plots)
 
 
-def _bars(runs: Sequence[Run], unit_s: float) -> list[Bar]:
+def speed_page(report: Mapping[str, Any], seconds: Sequence[float]) -> str:
+    """How long each decision took: in the order in which they were made, and from the shortest to the longest."""
+    ordered = sorted(seconds)
+    ms = [1000 * second for second in ordered[: int(len(ordered) * SHOWN) or 1]]
+    size = max(1, len(seconds) // SLICES)
+    slices = [seconds[first : first + size] for first in range(0, len(seconds) - size + 1, size)]
+    plots = [
+        lines(
+            "Decisions a second, as the run went on",
+            [Series("decisions/s", [size * n for n in range(len(slices))], [len(s) / (sum(s) or 1.0) for s in slices])],
+            x_label="decisions made",
+            steps=True,
+        ),
+        lines(
+            f"Time of a decision, shortest to longest without the last {100 * (1 - SHOWN):g} %, ms",
+            [Series("ms", [100 * n / (len(ordered) or 1) for n in range(len(ms))], ms)],
+            x_label="percent of the decisions",
+        ),
+    ]
+    title = f"{report['jobs']:,} decisions on {report['nodes']:,} nodes under {report['policy']}"
+    return page(title, report, plots)
+
+
+def beside(reports: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Several reports as one, each under its name; a single one as it is."""
+    return reports if len(reports) > 1 else next(iter(reports.values()))
+
+
+def _waits(histories: Mapping[str, History], unit_s: float, unit: str) -> str:
+    """The waits of each user of a single run, or of all users of each of several."""
+    if len(histories) > 1:
+        series = [
+            _spread(name, [wait for some in history.waits.values() for wait in some], unit_s)
+            for name, history in histories.items()
+        ]
+        return lines(f"Waits, shortest to longest, {unit}", series, x_label="percent of the jobs")
+    waits = [(user, some) for history in histories.values() for user, some in sorted(history.waits.items())[:8]]
+    return lines(
+        f"Fairness: waits of each user, shortest to longest, {unit}",
+        [_spread(user, some, unit_s) for user, some in waits],
+        x_label="percent of the user's jobs",
+    )
+
+
+def _bars(history: History, unit_s: float) -> list[Bar]:
     """A bar for each run on each device or, without devices, each node; in lanes where several share one."""
     ends: dict[str, list[float]] = {}
     found: list[tuple[str, int, Bar]] = []
-    for run in sorted(runs, key=lambda one: (one.start, one.allocation.id)):
+    for run in sorted(history.runs, key=lambda one: (one.start, one.allocation.id)):
         for member in run.allocation.placement.members:
             for held in [grant.uuid for grant in member.grants] or [member.node]:
                 lane = _lane(ends.setdefault(held, []), run)
                 name = f"job {run.allocation.job_id} of {run.allocation.user}"
                 found.append((held, lane, Bar(f"{held} {lane}", run.start / unit_s, run.end / unit_s, name)))
-    names = _short(sorted(ends))
+    names = {**_short(sorted(ends)), **{held: _cut(name) for held, name in history.names.items()}}
     ordered = sorted(found[:BARS], key=lambda one: (one[0], one[1], one[2].start))
     return [bar._replace(caption="" if lane else names[held]) for held, lane, bar in ordered]
 
@@ -71,6 +141,11 @@ def _lane(ends: list[float], run: Run) -> int:
     lane = next((index for index, end in enumerate(ends) if end <= run.start), len(ends))
     ends[lane : lane + 1] = [run.end]
     return lane
+
+
+def _cut(name: str) -> str:
+    """A name's end, which tells devices of one node apart."""
+    return name if len(name) <= NAME_LENGTH + 1 else f"…{name[-NAME_LENGTH:]}"
 
 
 def _short(names: Sequence[str]) -> dict[str, str]:

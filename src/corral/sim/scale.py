@@ -25,11 +25,14 @@ FRUITLESS = 200
 SEED = 20_240_229
 
 
-def run_scale(*, nodes: int, gpus_per_node: int, jobs: int, policy: str = "corral") -> dict[str, Any]:
+def run_scale(
+    *, nodes: int, gpus_per_node: int, jobs: int, policy: str = "corral", taken_s: list[float] | None = None
+) -> dict[str, Any]:
     """Fill a fleet to FILLED with openb's request mix, uncounted, then place `jobs` more while others depart.
 
     The keys are those of `corral simulate scale`; times in ms, memory the peak of this process in MiB. `kept_pct` is
     what departures hold it at, in percent of all GPUs: less than FILLED where cores or memory run out before them.
+    `taken_s` is given what each decision took.
     """
     fleet = _Fleet(nodes, gpus_per_node, policy)
     fleet.fill()
@@ -45,6 +48,8 @@ def run_scale(*, nodes: int, gpus_per_node: int, jobs: int, policy: str = "corra
         placed += found
         fleet.learn(request)
     wall_s = perf_counter() - started
+    if taken_s is not None:
+        taken_s += seconds.tolist()
     p50, p99 = np.percentile(seconds, (50, 99)) * 1000 if jobs else (0.0, 0.0)
     return {
         "policy": policy,

@@ -42,13 +42,15 @@ def openb(
     order: Annotated[Path | None, typer.Option(help="Gzipped JSON of arrival and tie-break orders by seed.")] = None,
     seed: Annotated[int, typer.Option(help="Which of the orders to use.")] = 42,
     arrivals: Annotated[str, typer.Option(help="sequence: the seed's order; file: the order in the CSV.")] = "sequence",
-    policy: Annotated[str, typer.Option(help="fgd, best-fit, random, pack, spread or corral.")] = "corral",
+    policy: Annotated[str, typer.Option(help="fgd, best-fit, random, pack, spread or corral; several: fgd,corral.")] = (
+        "corral"
+    ),
     html: HtmlTo = None,
     json_to: JsonTo = None,
 ) -> None:
     """Packing: place whole and shared GPUs of a production trace (openb)."""
     from corral.sim.openb import Point, read_trace, replay, shipped_trace
-    from corral.sim.report import packing_page
+    from corral.sim.report import beside, packing_page
 
     given = [path for path in (nodes, pods, order) if path is not None]
     if given and len(given) < 3:
@@ -61,11 +63,11 @@ def openb(
         raise Refused("--seed: the trace that comes with Corral has only the order of seed 42", field="--seed")
     else:
         trace = shipped_trace(arrivals=arrivals)
-    curve: list[Point] = []
-    report = replay(trace, policy, seed, curve=None if html is None else curve)
+    curves: dict[str, list[Point]] = {name: [] for name in _names(policy, "--policy")}
+    reports = {name: replay(trace, name, seed, curve=None if html is None else curve) for name, curve in curves.items()}
     if html is not None:
-        _save(html, packing_page(report, curve))
-    _write(report, json_to)
+        _save(html, packing_page(reports, curves))
+    _write(beside(reports), json_to)
 
 
 @app.command(
@@ -79,7 +81,9 @@ def swf(
     procs: Annotated[int, typer.Option(help="Processors of the cluster.", min=1)] = 256,
     windows: Annotated[str, typer.Option(help="First job of each window, from 0: 0,1024,2048.")] = "0",
     jobs: Annotated[int, typer.Option(help="Jobs in each window.", min=1)] = 1024,
-    order: Annotated[str, typer.Option(help="fcfs, priority, sjf, saf, slowdown, corral ...")] = "corral",
+    order: Annotated[
+        str, typer.Option(help="fcfs, priority, sjf, saf, slowdown, corral ...; several: fcfs,corral.")
+    ] = "corral",
     backfill: Annotated[str, typer.Option(help="none, easy or conservative.")] = "easy",
     backfill_order: Annotated[str, typer.Option(help="queue or sjf.")] = "queue",
     commit_head: Annotated[
@@ -93,23 +97,28 @@ def swf(
 ) -> None:
     """Queue order and backfill: waits and slowdowns on a trace of parallel jobs (SWF)."""
     from corral.sim.history import History
+    from corral.sim.report import beside
     from corral.sim.swf import read_trace, simulate
 
-    history = History()
-    report = simulate(
-        read_trace(trace),
-        processors=procs,
-        windows=_numbers(windows, "--windows"),
-        jobs=jobs,
-        order=order,
-        backfill=backfill,
-        backfill_order=backfill_order,
-        commit_head=commit_head,
-        limit_factor=limit_factor,
-        history=None if html is None else history,
-    )
-    title = f"{trace.name} under {order}, {backfill} backfill"
-    _write_queue(title, report, history, html, json_to, units="Processors")
+    histories = {name: History() for name in _names(order, "--order")}
+    recorded = read_trace(trace)
+    reports = {
+        name: simulate(
+            recorded,
+            processors=procs,
+            windows=_numbers(windows, "--windows"),
+            jobs=jobs,
+            order=name,
+            backfill=backfill,
+            backfill_order=backfill_order,
+            commit_head=commit_head,
+            limit_factor=limit_factor,
+            history=None if html is None else history,
+        )
+        for name, history in histories.items()
+    }
+    title = f"{trace.name} under {', '.join(histories)}, {backfill} backfill"
+    _write_queue(title, beside(reports), histories, html, json_to, units="Processors")
 
 
 @app.command(epilog=example("corral simulate gavel --jobs multi_seed0.csv --rate 1.0 --policy corral"))
@@ -120,7 +129,7 @@ def gavel(
     cluster: Annotated[
         str, typer.Option(help="Devices of each model, the preferred model first.")
     ] = "v100=36,p100=36,k80=36",
-    policy: Annotated[str, typer.Option(help="fifo, las, las-het or corral.")] = "corral",
+    policy: Annotated[str, typer.Option(help="fifo, las, las-het or corral; several: las,corral.")] = "corral",
     measure: Annotated[str, typer.Option(help="Jobs to measure, FIRST-LAST from 0.")] = "4000-4999",
     html: HtmlTo = None,
     json_to: JsonTo = None,
@@ -128,27 +137,36 @@ def gavel(
     """Mixed GPU models: completion times if jobs run faster on some models (Gavel)."""
     from corral.sim.gavel import read_trace, simulate
     from corral.sim.history import History
+    from corral.sim.report import beside
 
-    history = History()
-    report = simulate(
-        read_trace(jobs),
-        rate=rate,
-        cluster=_cluster(cluster),
-        policy=policy,
-        measure=_range(measure, "--measure"),
-        history=None if html is None else history,
+    histories = {name: History() for name in _names(policy, "--policy")}
+    recorded = read_trace(jobs)
+    reports = {
+        name: simulate(
+            recorded,
+            rate=rate,
+            cluster=_cluster(cluster),
+            policy=name,
+            measure=_range(measure, "--measure"),
+            history=None if html is None else history,
+        )
+        for name, history in histories.items()
+    }
+    _write_queue(f"{jobs.name} under {', '.join(histories)}", beside(reports), histories, html, json_to)
+
+
+@app.command(
+    epilog=example(
+        "corral simulate journal --policy fair-share,las --html what-if.html", "corral simulate journal --add-gpus 16"
     )
-    _write_queue(f"{jobs.name} under {policy}", report, history, html, json_to)
-
-
-@app.command(epilog=example("corral simulate journal --policy fair-share", "corral simulate journal --add-gpus 16"))
+)
 def journal(
     *,
     home: Annotated[
         Path | None, typer.Option(help="The server's home.", envvar="CORRAL_HOME", show_default="~/.corral")
     ] = None,
     ledger: Annotated[str | None, typer.Option(help="URL of the ledger, if it is not in the home.")] = None,
-    policy: Annotated[str, typer.Option(help="Policy to try: fair-share, las, corral ...")] = "corral",
+    policy: Annotated[str, typer.Option(help="Policies to try: fair-share,las,corral ...")] = "corral",
     backfill: Annotated[str, typer.Option(help="none, easy or conservative.")] = "easy",
     add_gpus: Annotated[int, typer.Option(help="Add this many GPUs.", min=0)] = 0,
     mtbf: Annotated[str | None, typer.Option(help="Let GPUs fail after this time on average: 30d.")] = None,
@@ -157,20 +175,30 @@ def journal(
     html: HtmlTo = None,
     json_to: JsonTo = None,
 ) -> None:
-    """What if: replay this server's own history under another policy or with more GPUs."""
+    """What if: replay this server's own history under other policies or with more GPUs.
+
+    The page and the figures show beside them how it really went.
+    """
     from corral.model.home import Home
     from corral.model.units import parse_duration_s
     from corral.sim.history import History
-    from corral.sim.journal import Faults, read_journal, simulate
+    from corral.sim.journal import Faults, read_journal, simulate_each
+    from corral.sim.past import record
 
     url = ledger or Home(home or Path.home() / ".corral").ledger_url
     faults = None
     if mtbf is not None:
         faults = Faults(parse_duration_s(mtbf, field="--mtbf"), parse_duration_s(repair, field="--repair"), seed)
-    history = History()
+    policies = _names(policy, "--policy")
+    histories = {name: History() for name in policies}
     facts = read_journal(url)
-    report = simulate(facts, policy=policy, backfill=backfill, add_gpus=add_gpus, faults=faults, history=history)
-    _write_queue(f"The journal under {policy}", report, history, html, json_to)
+    report = simulate_each(
+        facts, policies=policies, backfill=backfill, add_gpus=add_gpus, faults=faults, histories=histories
+    )
+    if html is not None:
+        histories = {"recorded": History(), **histories}
+        record(facts, histories["recorded"])
+    _write_queue(f"The journal under {', '.join(policies)}", report, histories, html, json_to)
 
 
 @app.command(epilog=example("corral simulate philly --jobs philly_sia.csv --gpus 300 --order corral"))
@@ -179,7 +207,7 @@ def philly(
     jobs: Annotated[Path, typer.Option(help="CSV of jobs: timestamp, duration, num_gpus, cluster.")],
     gpus: Annotated[int, typer.Option(help="GPUs of the cluster.", min=1)] = 300,
     take: Annotated[str, typer.Option(help="Jobs to run, FIRST-LAST from 0.")] = "0-9999",
-    order: Annotated[str, typer.Option(help="fcfs, sjf, saf, corral ...")] = "corral",
+    order: Annotated[str, typer.Option(help="fcfs, sjf, saf, corral ...; several: fcfs,corral.")] = "corral",
     backfill: Annotated[str, typer.Option(help="none, easy or conservative.")] = "easy",
     html: HtmlTo = None,
     json_to: JsonTo = None,
@@ -187,29 +215,33 @@ def philly(
     """A real queue of GPU jobs whose run times are predicted from history (Philly)."""
     from corral.sim.history import History
     from corral.sim.philly import read_trace, simulate
+    from corral.sim.report import beside
 
     first, last = _range(take, "--take")
-    history = History()
-    report = simulate(
-        read_trace(jobs)[first : last + 1],
-        gpus=gpus,
-        order=order,
-        backfill=backfill,
-        history=None if html is None else history,
-    )
-    _write_queue(f"{jobs.name} under {order}, {backfill} backfill", report, history, html, json_to)
+    histories = {name: History() for name in _names(order, "--order")}
+    recorded = read_trace(jobs)[first : last + 1]
+    reports = {
+        name: simulate(recorded, gpus=gpus, order=name, backfill=backfill, history=None if html is None else history)
+        for name, history in histories.items()
+    }
+    title = f"{jobs.name} under {', '.join(histories)}, {backfill} backfill"
+    _write_queue(title, beside(reports), histories, html, json_to)
 
 
 @app.command(epilog=example("corral simulate kueue --config baseline.yaml --json -"))
 def kueue(
     *,
     config: Annotated[Path, typer.Option(help="A generator file of Kueue's scheduling benchmark.")],
+    html: HtmlTo = None,
     json_to: JsonTo = None,
 ) -> None:
     """Kueue's benchmark on the real server loop: real ledger and time, simulated jobs."""
+    from corral.sim.history import History
     from corral.sim.kueue import read_generator, simulate
 
-    _write(simulate(read_generator(config)), json_to)
+    history = History()
+    report = simulate(read_generator(config), history=None if html is None else history)
+    _write_queue(f"{config.name} on the server's loop", report, {"corral": history}, html, json_to)
 
 
 @app.command(epilog=example("corral simulate faults --jobs 500 --seed 7"))
@@ -218,16 +250,20 @@ def faults(
     gpus: Annotated[int, typer.Option(help="GPUs of the machine.", min=1, max=64)] = 4,
     jobs: Annotated[int, typer.Option(help="Number of jobs.", min=1)] = 200,
     seed: Annotated[int, typer.Option(help="Seed of all random events.")] = 42,
+    html: HtmlTo = None,
     json_to: JsonTo = None,
 ) -> None:
     """Faults: failing GPUs, lost launches and restarts on the real ledger and control loop, with simulated jobs.
 
     Exits with 1 if a guarantee was broken.
     """
+    from corral.sim.history import History
     from corral.sim.life import simulate
 
-    report = simulate(gpus=gpus, jobs=jobs, seed=seed)
-    _write(report, json_to)
+    history = History()
+    report = simulate(gpus=gpus, jobs=jobs, seed=seed, history=None if html is None else history)
+    title = f"{jobs} jobs among faults on {gpus} GPUs, seed {seed}"
+    _write_queue(title, report, {"corral": history}, html, json_to)
     if report["broken"]:
         raise typer.Exit(1)
 
@@ -239,12 +275,27 @@ def scale(
     gpus_per_node: Annotated[int, typer.Option(help="GPUs of each node.", min=1)] = 8,
     jobs: Annotated[int, typer.Option(help="Jobs to place once the fleet is full.", min=1)] = 100_000,
     policy: Annotated[str, typer.Option(help="Placement policy, as for openb.")] = "corral",
+    html: HtmlTo = None,
     json_to: JsonTo = None,
 ) -> None:
     """Speed: decisions per second on a large cluster that is kept nearly full."""
     from corral.sim.scale import run_scale
 
-    _write(run_scale(nodes=nodes, gpus_per_node=gpus_per_node, jobs=jobs, policy=policy), json_to)
+    taken_s: list[float] = []
+    report = run_scale(nodes=nodes, gpus_per_node=gpus_per_node, jobs=jobs, policy=policy, taken_s=taken_s)
+    if html is not None:
+        from corral.sim.report import speed_page
+
+        _save(html, speed_page(report, taken_s))
+    _write(report, json_to)
+
+
+def _names(text: str, flag: str) -> list[str]:
+    """The names of a list such as fgd,corral; each once."""
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        raise Refused(f"{flag}: {text!r} has an empty name in it; write one, or several as in fcfs,corral", field=flag)
+    return list(dict.fromkeys(names))
 
 
 def _range(text: str, flag: str) -> tuple[int, int]:
@@ -285,7 +336,7 @@ def _save(path: Path, text: str) -> None:
 def _write_queue(
     title: str,
     report: Mapping[str, Any],
-    history: "History",
+    histories: "Mapping[str, History]",
     html: Path | None,
     json_to: str | None,
     *,
@@ -295,7 +346,7 @@ def _write_queue(
     if html is not None:
         from corral.sim.report import queue_page
 
-        _save(html, queue_page(title, report, history, units=units))
+        _save(html, queue_page(title, report, histories, units=units))
     _write(report, json_to)
 
 

@@ -1,0 +1,70 @@
+"""`corral simulate`: several policies in one run and one page, and a page for each kind of run."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from corral.cli.local.simulate import app
+
+SWF = "".join(
+    f"{number} {10 * number} -1 {run_s} {procs} -1 -1 {procs} {run_s} -1 1 1 1 1 1 1 -1 -1\n"
+    for number, (run_s, procs) in enumerate([(500, 4), (400, 3), (30, 1), (20, 2), (600, 4), (10, 1)], start=1)
+)
+GAVEL = "unit_exp_gap_after,num_gpus,total_steps,tput_v100,tput_k80\n" + "0.1,1,40000,10,2\n" * 6
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.swf"
+    path.write_text(SWF)
+    return path
+
+
+def simulated(*arguments: str) -> str:
+    told = CliRunner().invoke(app, list(arguments))
+    assert told.exit_code == 0, told.output
+    return told.output
+
+
+def test_each_order_has_its_report_and_its_lines_in_one_page(trace: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    arguments = ("swf", "--trace", str(trace), "--procs", "4", "--jobs", "6", "--html", str(page), "--json", "-")
+    report = json.loads(simulated(*arguments, "--order", "fcfs,sjf"))
+    assert list(report) == ["fcfs", "sjf"]
+    assert [one["order"] for one in report.values()] == ["fcfs", "sjf"]
+    text = page.read_text()
+    assert "What ran when, fcfs" in text
+    assert "What ran when, sjf" in text
+
+
+def test_figures_of_several_policies_stand_side_by_side(trace: Path) -> None:
+    told = simulated("swf", "--trace", str(trace), "--procs", "4", "--jobs", "6", "--order", "fcfs,sjf")
+    (row,) = [line.split() for line in told.splitlines() if line.startswith("mean bounded slowdown")]
+    assert len(row) == 5
+    assert told.splitlines()[0].split() == ["fcfs", "sjf"]
+
+
+def test_one_policy_has_the_report_that_it_always_had(trace: Path) -> None:
+    told = simulated("swf", "--trace", str(trace), "--procs", "4", "--jobs", "6", "--order", "sjf", "--json", "-")
+    assert json.loads(told)["order"] == "sjf"
+
+
+def test_a_list_with_an_empty_name_is_refused_with_one_that_would_do(trace: Path) -> None:
+    told = CliRunner().invoke(app, ["swf", "--trace", str(trace), "--order", "fcfs,"])
+    assert "--order: 'fcfs,' has an empty name in it; write one, or several as in fcfs,corral" in str(told.exception)
+
+
+def test_faults_have_a_page(tmp_path: Path) -> None:
+    page = tmp_path / "faults.html"
+    simulated("faults", "--jobs", "5", "--gpus", "2", "--html", str(page))
+    text = page.read_text()
+    assert "What ran when" in text
+    assert ">GPU 0</text>" in text
+
+
+def test_scale_has_a_page_of_how_long_decisions_take(tmp_path: Path) -> None:
+    page = tmp_path / "scale.html"
+    simulated("scale", "--nodes", "20", "--jobs", "400", "--html", str(page))
+    assert page.read_text().count("<polyline") == 2
