@@ -97,3 +97,18 @@ def test_a_record_that_cannot_be_read_makes_a_launch_unknown_for_that_reason(
     monkeypatch.setattr(waiting.runtime, "report", unreadable)
     report = waiting.launches.report("1.1")
     assert (report.phase, report.reason) == (LaunchPhase.UNKNOWN, "the disk is broken")
+
+
+def test_what_was_seen_to_run_and_lost_its_record_is_not_taken_for_work_that_never_ran(waiting: Waiting) -> None:
+    waiting.launches.launch(a_launch())
+    waiting.ready["1.1"](None)
+    assert waiting.phase("1.1") is LaunchPhase.RUNNING
+    waiting.runtime.forget("1.1")
+    waiting.launches.stop("1.1")
+    assert waiting.phase("1.1") is LaunchPhase.DEAD
+
+
+def test_what_the_ledger_saw_run_and_has_no_record_is_dead(waiting: Waiting) -> None:
+    job = Job("1", 1, JobSpec("alice", ("true",)), 0.0, started_at=5.0)
+    waiting.launches.restore((Launch("1.1", job, ()),))
+    assert waiting.phase("1.1") is LaunchPhase.DEAD

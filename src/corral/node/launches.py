@@ -53,6 +53,8 @@ class NodeLaunches:
         """Launches that were asked for since this agent started."""
         self._preparing: set[str] = set()
         self._failed: dict[str, str] = {}
+        self._claimed: set[str] = set()
+        """Launches that a supervisor is known to have had: one of them without a record has lost it."""
 
     def launch(self, launch: Launch) -> None:
         """Start it, unless that was asked before. Raises Refused for a runtime that is not here."""
@@ -92,7 +94,8 @@ class NodeLaunches:
     def stop(self, launch_id: str) -> None:
         """End it; one that nobody has claimed yet never runs. Raises BackendFailed."""
         runtime = self._runtime_of(launch_id)
-        if runtime.report(launch_id).phase is not LaunchPhase.UNKNOWN or not runtime.declare_lost(launch_id):
+        known = runtime.report(launch_id).phase is not LaunchPhase.UNKNOWN
+        if known or not runtime.declare_lost(launch_id, ran=launch_id in self._claimed):
             runtime.stop(launch_id)
         self._told(launch_id)
 
@@ -116,6 +119,8 @@ class NodeLaunches:
             return LaunchReport(launch_id, LaunchPhase.UNKNOWN, reason=str(error))
         if report.phase is LaunchPhase.UNKNOWN and launch_id in self._preparing:
             return replace(report, phase=LaunchPhase.PREPARING)
+        if report.phase in (LaunchPhase.CLAIMED, LaunchPhase.RUNNING):
+            self._claimed.add(launch_id)
         return report
 
     def declare_lost(self, launch_id: str, *, ran: bool) -> bool:
@@ -130,6 +135,7 @@ class NodeLaunches:
             self._known.pop(launch_id, None)
             self._asked.discard(launch_id)
             self._preparing.discard(launch_id)
+            self._claimed.discard(launch_id)
             self._failed.pop(launch_id, None)
 
     def remove_records(self, launch_id: str) -> None:
@@ -147,6 +153,7 @@ class NodeLaunches:
             self._known = {launch.id: launch for launch in held}
             self._asked &= self._known.keys()
             self._preparing &= self._known.keys()
+            self._claimed = {launch.id for launch in held if launch.job.started_at is not None}
         for launch in held:
             _attempt(partial(self._take_over, launch))
         unknown: dict[str, Runtime] = {}
@@ -161,7 +168,7 @@ class NodeLaunches:
         if launch.job.spec.kind is not JobKind.RUN:
             runtime.launch(launch)
         elif runtime.report(launch.id).phase is LaunchPhase.UNKNOWN:
-            runtime.declare_lost(launch.id, ran=launch.job.started_at is not None)
+            runtime.declare_lost(launch.id, ran=launch.id in self._claimed)
 
     def origins(self) -> tuple[Origin, ...]:
         """By what the processes of each job here are known, the job that came first first."""
