@@ -140,7 +140,7 @@ def with_many_jobs(url: str) -> None:
         took_ms = (time.perf_counter() - began) * 1e3
         print(f"first 100 jobs, {what}: {took_ms:.1f} ms for {found} rows (goal, the whole server: 100 ms)")
     began = time.perf_counter()
-    usage(ledger.held(0.0, time.time()), UsageBy.USER)
+    usage(ledger.allocated(0.0, time.time()), UsageBy.USER)
     print(f"GPU-hours of {FINISHED:,} allocations: {(time.perf_counter() - began) * 1e3:.0f} ms")
     ledger.close()
 

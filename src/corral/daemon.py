@@ -279,7 +279,7 @@ class Server:
 
     def _held_milli(self) -> dict[str, int]:
         view = self._ledger.view()
-        return {uuid: view.held_milli(uuid) for uuid in view.holders}
+        return {uuid: view.allocated_milli(uuid) for uuid in view.holders}
 
     def _about(self) -> ServerInfo:
         nodes = tuple(self._ledger.view().nodes.values())

@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 
 from corral.accounting.gpu_hours import total, usage
 from corral.model.means import Enforcement, Level
-from corral.model.run_history import HeldTime, UsageBy
+from corral.model.run_history import AllocatedTime, UsageBy
 
 WHOLE = Enforcement(Level.ENFORCED, Level.ENFORCED)
 SLICED_TIME = Enforcement(Level.GUARDED, Level.ADVISORY)
 LEVELS = st.none() | st.builds(Enforcement, st.sampled_from(Level), st.sampled_from([Level.ENFORCED, Level.ADVISORY]))
 TIMES = st.lists(
     st.builds(
-        HeldTime,
+        AllocatedTime,
         *[st.sampled_from("abc")] * 3,
         st.sampled_from([None, None, "1g.10gb", "3g.40gb"]),
         LEVELS,
@@ -23,8 +23,8 @@ TIMES = st.lists(
 )
 
 
-def held(user: str, hours: float, behind: Enforcement | None, *, profile: str | None = None) -> HeldTime:
-    return HeldTime(user, "vision", "night", profile, behind, hours * 3600, 1)
+def held(user: str, hours: float, behind: Enforcement | None, *, profile: str | None = None) -> AllocatedTime:
+    return AllocatedTime(user, "vision", "night", profile, behind, hours * 3600, 1)
 
 
 def test_hours_are_split_by_what_stood_behind_them() -> None:
@@ -64,7 +64,7 @@ def test_without_anything_held_there_is_no_row() -> None:
 
 
 @given(TIMES, st.sampled_from(UsageBy))
-def test_nothing_is_lost_or_counted_twice(times: list[HeldTime], by: UsageBy) -> None:
+def test_nothing_is_lost_or_counted_twice(times: list[AllocatedTime], by: UsageBy) -> None:
     rows, whole = usage(times, by), total(times)
     assert sum(row.gpu_hours for row in rows) == pytest.approx(whole.gpu_hours)
     assert sum(row.allocations for row in rows) == whole.allocations

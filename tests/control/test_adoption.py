@@ -77,7 +77,7 @@ def test_an_adopted_process_is_a_job_on_the_whole_devices_that_its_family_uses(
         Phase.STARTING, ("GPU-1", "GPU-2"), "old", "alice",
     )  # fmt: skip
     assert job.spec.owner == ProcessIdentity(TRAINING, 1, "boot")
-    assert [view.held_milli(uuid) for uuid in ("GPU-0", "GPU-1", "GPU-2")] == [0, 1000, 1000]
+    assert [view.allocated_milli(uuid) for uuid in ("GPU-0", "GPU-1", "GPU-2")] == [0, 1000, 1000]
     assert watched == [job.allocation_id]
     assert view.allocations[job.allocation_id or ""].enforcement == UNHELD
 

@@ -14,7 +14,7 @@ def on(job_id: str, *uuids: str) -> Start:
 
 
 def free_devices_only(view: View, start: Start) -> Misfit | None:
-    taken = [uuid for uuid in start.placement.uuids if view.held_milli(uuid)]
+    taken = [uuid for uuid in start.placement.uuids if view.allocated_milli(uuid)]
     return Misfit(Cause.HELD, 1, 0) if taken else None
 
 

@@ -135,8 +135,8 @@ class LifeOfAServer(RuleBasedStateMachine):
     @invariant()
     def no_device_is_given_out_more_than_once(self) -> None:
         view = self.server.ledger.view()
-        assert all(view.held_milli(uuid) <= MILLI_PER_DEVICE for uuid in view.holders)
-        assert all(view.held_mib(uuid) <= 81920 for uuid in view.holders)
+        assert all(view.allocated_milli(uuid) <= MILLI_PER_DEVICE for uuid in view.holders)
+        assert all(view.allocated_mib(uuid) <= 81920 for uuid in view.holders)
 
     @invariant()
     def every_share_is_given_whole(self) -> None:

@@ -20,7 +20,7 @@ from corral.model.errors import Refused
 from corral.model.fact import AllocationEnded, AllocationMade, Fact
 from corral.model.job import Job, JobSpec, Phase
 from corral.model.means import Enforcement, Level
-from corral.model.run_history import HeldTime
+from corral.model.run_history import AllocatedTime
 from corral.ports.ledger import JobQuery
 from tests.ledger.making import a_job, submitted, url_of, write
 
@@ -147,7 +147,7 @@ def test_what_was_held_counts_as_far_as_it_lies_in_the_period_live_or_ended(ledg
     job = in_queue(1, "alice")
     write(ledger, submitted(job), *held_by(job, 1, 0, 100), *held_by(job, 2, 200, 300), *held_by(job, 3, 400, None))
     seconds = {
-        period: sum(time.gpu_s for time in ledger.held(*period))
+        period: sum(time.gpu_s for time in ledger.allocated(*period))
         for period in ((0.0, 500.0), (50.0, 250.0), (100.0, 200.0), (450.0, 460.0), (600.0, 700.0))
     }
     assert seconds == {
@@ -165,7 +165,7 @@ def test_what_was_lost_counts_as_far_as_it_lies_in_the_period(ledger: SqlLedger)
     assert isinstance(ended, AllocationEnded)
     write(ledger, submitted(job), made, replace(ended, lost_from=20.0), *held_by(job, 2, 100, 300))
     periods = ((0.0, 500.0), (50.0, 500.0), (0.0, 40.0), (0.0, 10.0), (100.0, 500.0))
-    lost = {period: sum(time.lost_gpu_s for time in ledger.held(*period)) for period in periods}
+    lost = {period: sum(time.lost_gpu_s for time in ledger.allocated(*period)) for period in periods}
     assert list(lost.values()) == [40.0, 25.0, 10.0, 0.0, 0.0]
 
 
@@ -174,17 +174,17 @@ def test_what_is_alike_is_summed_and_the_rest_told_apart(ledger: SqlLedger) -> N
     one, two, night = in_queue(1, "alice"), in_queue(2, "alice"), in_queue(3, "bob", "night")
     facts = [*map(submitted, (one, two, night)), *held_by(one, 1, 0, 100), *held_by(two, 1, 0, 100)]
     write(ledger, *facts, *held_by(two, 2, 100, 200, advisory), *held_by(night, 1, 0, 50, advisory, milli=1000))
-    assert set(ledger.held(0, 1000)) == {
-        HeldTime("alice", "default", "default", None, None, 100.0, 2),
-        HeldTime("alice", "default", "default", None, advisory, 50.0, 1),
-        HeldTime("bob", "default", "night", None, advisory, 50.0, 1),
+    assert set(ledger.allocated(0, 1000)) == {
+        AllocatedTime("alice", "default", "default", None, None, 100.0, 2),
+        AllocatedTime("alice", "default", "default", None, advisory, 50.0, 1),
+        AllocatedTime("bob", "default", "night", None, advisory, 50.0, 1),
     }
 
 
 def test_what_holds_no_gpu_and_what_a_clock_set_back_made_shorter_than_nothing_count_nothing(ledger: SqlLedger) -> None:
     job = in_queue(1, "alice")
     write(ledger, submitted(job), *held_by(job, 1, 0, 100, milli=0), *held_by(job, 2, 500, 400))
-    assert ledger.held(0, 1000) == ()
+    assert ledger.allocated(0, 1000) == ()
 
 
 @settings(max_examples=25, deadline=None)
@@ -196,8 +196,8 @@ def test_two_periods_in_a_row_come_to_the_one_that_spans_them(spans: list[tuple[
             job = in_queue(1, "alice")
             facts = [fact for n, (begin, length) in enumerate(spans) for fact in held_by(job, n, begin, begin + length)]
             write(ledger, submitted(job), *facts)
-            parts = [ledger.held(0, middle), ledger.held(middle, 300)]
-            whole = sum(time.gpu_s for time in ledger.held(0, 300))
+            parts = [ledger.allocated(0, middle), ledger.allocated(middle, 300)]
+            whole = sum(time.gpu_s for time in ledger.allocated(0, 300))
             assert sum(time.gpu_s for part in parts for time in part) == pytest.approx(whole)
             assert whole == sum(length for _, length in spans) / 2
         finally:

@@ -48,7 +48,7 @@ def test_use_is_remembered_as_it_counted_and_an_older_record_by_its_share(tmp_pa
         facts += [AllocationEnded(f"{number}.1", str(number), at=T0 + 100, by="test")]
     ledger = open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
     ledger.commit(lambda _: Decided(tuple(facts), None)).result()
-    used, (held,) = ledger.view().usage, ledger.held(T0, T0 + 1000)
+    used, (held,) = ledger.view().usage, ledger.allocated(T0, T0 + 1000)
     ledger.close()
     again = open_ledger(f"sqlite:///{tmp_path / 'ledger.db'}")
     assert again.view().usage == used

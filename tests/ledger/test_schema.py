@@ -22,7 +22,7 @@ from corral.ledger.schema import MIGRATIONS, migrate, prepare, revision
 from corral.ledger.store import open_ledger
 from corral.model.allocation import Allocation, Placement
 from corral.model.errors import LedgerFailed
-from corral.model.run_history import HeldTime
+from corral.model.run_history import AllocatedTime
 from tests.ledger.making import url_of
 
 
@@ -85,7 +85,7 @@ def test_a_ledger_from_before_there_was_accounting_tells_what_was_held_then(tmp_
         )
     database.close()
     ledger = open_ledger(url_of(tmp_path))
-    assert ledger.held(0.0, 1000.0) == (HeldTime("alice", "default", "night", "1g.10gb", None, 150.0, 1),)
+    assert ledger.allocated(0.0, 1000.0) == (AllocatedTime("alice", "default", "night", "1g.10gb", None, 150.0, 1),)
     ledger.close()
 
 

@@ -38,7 +38,7 @@ def test_a_view_is_never_changed_only_succeeded() -> None:
 
 def test_devices_come_back_when_an_allocation_ends() -> None:
     held = box().advance([AllocationMade(allocation(1, "GPU-0", "GPU-1"), at=0.0, by="test")])
-    assert held.held_milli("GPU-1") == 1000
+    assert held.allocated_milli("GPU-1") == 1000
     free = held.advance([AllocationEnded("1.1", "1", at=1.0, by="test")])
     assert (free.holders, free.residents) == ({}, {})
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from corral.model.allocation import Grant, Member, Placement, Reserve
+from corral.model.allocation import Grant, Member, Placement, Promise
 from corral.model.fact import StartsPromised
 from corral.model.job import Job
 from corral.model.plan import Plan, WaitReason
@@ -38,7 +38,7 @@ def plan_of(view: View, policy: Policy = EASY, now: float = T0) -> Plan:
 def test_the_head_is_promised_the_moment_at_which_enough_comes_back() -> None:
     view = busy(job(1, 3, time_limit_s=100)).advance(submitted(job(2, 4, time_limit_s=10)))
     plan = plan_of(view)
-    assert [(one.job_id, one.start_at) for one in plan.reservations] == [("2", T0 + 100)]
+    assert [(one.job_id, one.start_at) for one in plan.future_starts] == [("2", T0 + 100)]
     assert plan.holds[0].expected_start == T0 + 100
 
 
@@ -72,7 +72,7 @@ def test_conservative_backfill_promises_something_to_everybody() -> None:
     view = busy(job(1, 3, time_limit_s=100)).advance(
         submitted(job(2, 4, time_limit_s=10), job(3, 2, time_limit_s=50), job(4, 2, time_limit_s=50))
     )
-    promised = [(one.job_id, one.start_at - T0) for one in plan_of(view, CONSERVATIVE).reservations]
+    promised = [(one.job_id, one.start_at - T0) for one in plan_of(view, CONSERVATIVE).future_starts]
     assert promised == [("2", 100.0), ("3", 110.0), ("4", 110.0)]
 
 
@@ -83,7 +83,7 @@ def test_without_a_known_end_the_best_node_is_kept_and_others_are_open() -> None
     taken = started(plan_of(view).starts[0])
     view = view.advance(taken).advance(submitted(job(4, 2), job(5, 1)))
     plan = plan_of(view)
-    assert plan.reservations == ()
+    assert plan.future_starts == ()
     assert plan.holds[0].reason is WaitReason.RESOURCES
     assert plan.holds[0].expected_start is None
 
@@ -94,8 +94,8 @@ def test_a_gang_gets_its_promise_over_several_nodes() -> None:
         view = view.advance(started(start))
     view = view.advance(submitted(job(3, 2, gang_size=2)))
     plan = Planner(view, policy=replace(EASY, order=Order("late first", lambda one, _: (-one.sequence,)))).plan(T0)
-    assert [len(one.placement.members) for one in plan.reservations] == [2]
-    assert plan.reservations[0].start_at == T0 + 50
+    assert [len(one.placement.members) for one in plan.future_starts] == [2]
+    assert plan.future_starts[0].start_at == T0 + 50
     assert started_ids(plan) == [], "the other job has no limit, and the gang needs its node"
 
 
@@ -118,7 +118,7 @@ def simulated(
     told: dict[str, list[float]] = {}
 
     def watch(_now: float, plan: Plan) -> None:
-        for reserve in plan.reservations:
+        for reserve in plan.future_starts:
             told.setdefault(reserve.job_id, []).append(reserve.start_at)
 
     Engine(planner, [watch]).run(works)
@@ -192,7 +192,7 @@ def test_only_what_is_new_or_sooner_is_worth_telling() -> None:
 def test_easy_backfill_has_nothing_for_later_plans_to_keep() -> None:
     view = busy(job(1, 3, time_limit_s=100)).advance(submitted(job(2, 4, time_limit_s=10)))
     plan = plan_of(view, EASY)
-    assert (len(plan.reservations), plan.promises) == (1, ())
+    assert (len(plan.future_starts), plan.promises) == (1, ())
 
 
 def test_nothing_is_foretold_of_what_is_kept_for_a_job_without_an_end_in_sight() -> None:
@@ -220,7 +220,7 @@ def test_a_gang_whose_time_has_come_gets_no_more_than_a_device_has() -> None:
     view = busy(job(1, 1, share_milli=500), gpus=1)
     gang = job(2, 1, share_milli=300, gang_size=3, time_limit_s=10)
     member = Member("box", (Grant("GPU-box-0", 300, 24_576),))
-    due = StartsPromised((Reserve("2", Placement((member,) * 3), T0),))
+    due = StartsPromised((Promise("2", Placement((member,) * 3), T0),))
     assert plan_of(view.advance([*submitted(gang), due]), CONSERVATIVE, T0 + 1).starts == ()
 
 
@@ -230,6 +230,6 @@ def test_a_gang_keeps_its_promise_where_a_search_from_the_start_would_miss_it() 
     view = busy(*halves, job(3, 1, device_uuids=("GPU-box-2",), time_limit_s=50), gpus=3)
     gang = job(4, 2, share_milli=300, gang_size=2, time_limit_s=10)
     parts = [tuple(Grant(f"GPU-box-{i}", 300, 24_576) for i in pair) for pair in ((0, 2), (1, 2))]
-    promised = Reserve("4", Placement(tuple(Member("box", grants) for grants in parts)), T0 + 50)
+    promised = Promise("4", Placement(tuple(Member("box", grants) for grants in parts)), T0 + 50)
     plan = plan_of(view.advance([*submitted(gang), StartsPromised((promised,))]), CONSERVATIVE, T0 + 1)
-    assert plan.reservations == (promised,)
+    assert plan.future_starts == (promised,)

@@ -113,7 +113,7 @@ def nothing_is_handed_out_twice(view: View) -> None:
             cpus[member.node] += member.cpu_milli
     for node in view.nodes.values():
         assert cpus[node.name] <= node.cpu_milli
-        assert all(view.held_milli(device.uuid) <= 1000 for device in node.devices)
+        assert all(view.allocated_milli(device.uuid) <= 1000 for device in node.devices)
 
 
 def gangs_start_whole(view: View, plan: Plan) -> None:
@@ -167,7 +167,7 @@ def nobody_waits_for_nothing(view: View, plan: Plan, now: float) -> None:
     policies = [policy_of(view.queues[view.jobs[hold.job_id].spec.queue], SITE_POLICIES) for hold in plan.holds]
     keeping = any(policy.strict or policy.backfill is not Backfill.ANY for policy in policies)
     limited = any(hold.reason is not WaitReason.RESOURCES for hold in plan.holds)
-    if view.promises or plan.reservations or keeping or limited:
+    if view.promises or plan.future_starts or keeping or limited:
         return
     waiting = [one for one in view.jobs.values() if one.phase is Phase.PENDING]
     pools, draft = Pools(view.pools, waiting), draft_of(view)

@@ -117,7 +117,7 @@ def test_before_its_begin_time_a_job_neither_starts_nor_has_anything_kept_for_it
     planner = planner_of(observed(box(gpus=2)), submitted(begins, job(2, time_limit_s=3600), job(3)))
     plan = planner.plan(T0)
     assert started_ids(plan) == ["2", "3"]
-    assert (plan.reservations, plan.holds) == ((), ())
+    assert (plan.future_starts, plan.holds) == ((), ())
     assert started_ids(planner.plan(T0 + 60)) == ["1"]
 
 
@@ -278,8 +278,8 @@ def check(world: World, plan: Plan, now: float) -> None:
 def assert_not_overcommitted(view: View) -> None:
     for node in view.nodes.values():
         for device in node.devices:
-            assert view.held_milli(device.uuid) <= 1000
-            assert view.held_mib(device.uuid) <= (device.memory_mib or 0)
+            assert view.allocated_milli(device.uuid) <= 1000
+            assert view.allocated_mib(device.uuid) <= (device.memory_mib or 0)
         assert node_state(view, node.name).cpu_milli >= 0
 
 

@@ -5,34 +5,34 @@ from collections.abc import Iterable
 
 from corral.model.means import Level
 from corral.model.rows import UsageRow
-from corral.model.run_history import HOUR_S, HeldTime, UsageBy
+from corral.model.run_history import HOUR_S, AllocatedTime, UsageBy
 
 TOTAL = "total"
 
 
-def usage(held: Iterable[HeldTime], by: UsageBy) -> tuple[UsageRow, ...]:
+def usage(held: Iterable[AllocatedTime], by: UsageBy) -> tuple[UsageRow, ...]:
     """A row for each user, project or queue, who had most first.
 
     A GPU-hour is a whole device for an hour, or half of one for two. Hours of MIG slices are counted apart, by profile:
     how much of a device a slice is differs from model to model.
     """
-    named: dict[str, list[HeldTime]] = defaultdict(list)
+    named: dict[str, list[AllocatedTime]] = defaultdict(list)
     for time in held:
         named[_name(time, by)].append(time)
     rows = (_row(name, times) for name, times in named.items())
     return tuple(sorted(rows, key=lambda row: (-row.gpu_hours, row.name)))
 
 
-def total(held: Iterable[HeldTime]) -> UsageRow:
+def total(held: Iterable[AllocatedTime]) -> UsageRow:
     """The row of everybody together."""
     return _row(TOTAL, list(held))
 
 
-def _name(time: HeldTime, by: UsageBy) -> str:
+def _name(time: AllocatedTime, by: UsageBy) -> str:
     return {UsageBy.USER: time.user, UsageBy.PROJECT: time.project, UsageBy.QUEUE: time.queue}[by]
 
 
-def _row(name: str, times: list[HeldTime]) -> UsageRow:
+def _row(name: str, times: list[AllocatedTime]) -> UsageRow:
     devices = [time for time in times if time.mig_profile is None]
     slices: dict[str, float] = {}
     for time in sorted(times, key=lambda time: time.mig_profile or ""):
@@ -53,13 +53,13 @@ def _row(name: str, times: list[HeldTime]) -> UsageRow:
     )
 
 
-def _compute(time: HeldTime) -> Level | None:
+def _compute(time: AllocatedTime) -> Level | None:
     return None if time.enforcement is None else time.enforcement.compute
 
 
-def _memory(time: HeldTime) -> Level | None:
+def _memory(time: AllocatedTime) -> Level | None:
     return None if time.enforcement is None else time.enforcement.memory
 
 
-def _hours(times: Iterable[HeldTime]) -> float:
+def _hours(times: Iterable[AllocatedTime]) -> float:
     return sum(time.gpu_s for time in times) / HOUR_S

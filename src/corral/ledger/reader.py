@@ -10,10 +10,10 @@ from corral.ledger import tables
 from corral.ledger.database import Database
 from corral.ledger.rows import (
     Variables,
+    allocated_time_of,
     allocation_of,
     digests,
     entry_of,
-    held_time_of,
     job_of,
     past_run_of,
     stored_text,
@@ -22,7 +22,7 @@ from corral.ledger.rows import (
 from corral.model.allocation import Allocation, Placement
 from corral.model.fact import AllocationMade, Fact, JobSubmitted, ServerPart
 from corral.model.job import Job, Phase
-from corral.model.run_history import HeldTime, PastRun
+from corral.model.run_history import AllocatedTime, PastRun
 from corral.model.view import View
 from corral.ports.ledger import JobQuery, JournalEntry
 
@@ -76,7 +76,7 @@ class Reader:
         """A page of jobs, newest first."""
         return self._read_jobs(pages(query), query.limit)
 
-    def held(self, since: float, until: float) -> tuple[HeldTime, ...]:
+    def allocated(self, since: float, until: float) -> tuple[AllocatedTime, ...]:
         """What allocations with devices came to between two moments, summed in the database."""
         table = tables.allocations
         ended, created = table.c.ended_at, table.c.created_at
@@ -97,7 +97,7 @@ class Reader:
             .order_by(*alike)
         )
         with self._database.reading() as connection:
-            return tuple(held_time_of(row) for row in connection.execute(question).mappings())
+            return tuple(allocated_time_of(row) for row in connection.execute(question).mappings())
 
     def journal(self, job_id: str | None, after: int, limit: int | None) -> tuple[JournalEntry, ...]:
         """Entries with a sequence above `after`, in order."""

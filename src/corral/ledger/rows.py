@@ -17,7 +17,7 @@ from corral.model.errors import LedgerFailed, Refused
 from corral.model.fact import Fact, JobRequeued, JobSubmitted
 from corral.model.job import Job, JobSpec, Phase
 from corral.model.means import Enforcement
-from corral.model.run_history import HeldTime, PastRun
+from corral.model.run_history import AllocatedTime, PastRun
 from corral.model.units import MILLI_PER_DEVICE
 from corral.ports.ledger import JournalEntry
 from corral.wire import from_plain, to_plain
@@ -182,11 +182,11 @@ def allocation_of(row: Stored) -> Allocation:
         raise _damaged(f"allocation {row['id']}", error) from error
 
 
-def held_time_of(row: Stored) -> HeldTime:
+def allocated_time_of(row: Stored) -> AllocatedTime:
     """Sums of allocations that are alike. Raises LedgerFailed when a row of them is damaged."""
     try:
         enforcement = row["enforcement"]
-        return HeldTime(
+        return AllocatedTime(
             user=row["user"],
             project=row["project"] or JobSpec(user="").project,
             queue=row["queue"] or JobSpec(user="").queue,

@@ -14,7 +14,7 @@ from corral.ledger.writer import Listener, Writer
 from corral.model.allocation import Allocation
 from corral.model.fact import Observation
 from corral.model.job import Job
-from corral.model.run_history import HeldTime
+from corral.model.run_history import AllocatedTime
 from corral.model.view import View
 from corral.ports.ledger import Decided, JobQuery, JournalEntry
 
@@ -101,9 +101,9 @@ class SqlLedger:
         """Jobs as committed, newest first."""
         return self._reader.jobs(query)
 
-    def held(self, since: float, until: float) -> tuple[HeldTime, ...]:
+    def allocated(self, since: float, until: float) -> tuple[AllocatedTime, ...]:
         """What allocations came to between two moments."""
-        return self._reader.held(since, until)
+        return self._reader.allocated(since, until)
 
     def journal(
         self, *, job_id: str | None = None, after: int = 0, limit: int | None = None

@@ -55,8 +55,11 @@ class Placement:
 
 
 @dataclass(frozen=True, slots=True)
-class Reserve:
-    """These devices are kept for the job, which is to start at `start_at` (Unix seconds) at the latest."""
+class Promise:
+    """A start promised to a waiting job: these devices are kept free for it.
+
+    It is to start at `start_at` (Unix seconds) at the latest.
+    """
 
     job_id: str
     placement: Placement

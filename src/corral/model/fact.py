@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from corral.model.allocation import Allocation, Reserve
+from corral.model.allocation import Allocation, Promise
 from corral.model.device import DeviceCondition, Node, NodeCordon, Silence
 from corral.model.job import Job
 from corral.model.job_patch import JobPatch, patched
@@ -313,11 +313,11 @@ class ConditionObserved(Observation):
 class StartsPromised(Observation):
     """What the last plan promised to whom; replaces what was promised before."""
 
-    reservations: tuple[Reserve, ...]
+    promises: tuple[Promise, ...]
 
     def apply(self, draft: "ViewDraft") -> None:
         """Nothing else is promised."""
-        draft.amend(promises={one.job_id: one for one in self.reservations})
+        draft.amend(promises={one.job_id: one for one in self.promises})
 
 
 @dataclass(frozen=True, slots=True)

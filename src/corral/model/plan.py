@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from corral.model.allocation import Placement, Reserve
+from corral.model.allocation import Placement, Promise
 from corral.model.eviction import EvictionRule
 from corral.model.fit import Misfit
 from corral.model.job import Job, JobKind, Request
@@ -112,7 +112,8 @@ class Hold:
 class Plan:
     """A decision over the view of `version`. Every tuple is in the order of the decision.
 
-    `promises` are the reservations that later plans are to keep; they do if the view is told of them.
+    `future_starts` are of waiting jobs for which devices are kept free. `promises` are those of them that later plans
+    are to keep; they do if the view is told of them.
     `holds` has one entry for each group of alike jobs that was looked at: the first of them that could not start.
     `faults` are policies that failed and what is done instead, in words.
     `complete` is False when the cycle reached its bound: more may start once these starts are committed.
@@ -122,7 +123,7 @@ class Plan:
     starts: tuple[Start, ...] = ()
     evictions: tuple[Evict, ...] = ()
     holds: tuple[Hold, ...] = ()
-    reservations: tuple[Reserve, ...] = ()
-    promises: tuple[Reserve, ...] = ()
+    future_starts: tuple[Promise, ...] = ()
+    promises: tuple[Promise, ...] = ()
     faults: tuple[str, ...] = ()
     complete: bool = True

@@ -64,7 +64,7 @@ class UsageBy(StrEnum):
     QUEUE = "queue"
 
 
-class HeldTime(NamedTuple):
+class AllocatedTime(NamedTuple):
     """What the allocations of a user, project and queue came to within a period, those alike in the rest together.
 
     `gpu_s` are GPU-seconds, half a GPU counting half; of slices of `mig_profile` they are slice-seconds. `enforcement`

@@ -55,7 +55,11 @@ class NodeState(NamedTuple):
 
 
 def slot_of(
-    device: Device, condition: DeviceCondition | None, held_milli: int, held_mib: int, tenant: str | None = None
+    device: Device,
+    condition: DeviceCondition | None,
+    allocated_milli: int,
+    allocated_mib: int,
+    tenant: str | None = None,
 ) -> Slot:
     """A device as a slot, with so much of it handed out; one that was never sampled counts as unreadable."""
     blocked: DeviceState | None = DeviceState.UNREADABLE
@@ -70,8 +74,8 @@ def slot_of(
         model=device.model,
         memory_mib=device.memory_mib if left_mib is None or blocked else left_mib,
         compute=device.compute_capability,
-        free_milli=MILLI_PER_DEVICE - held_milli,
-        free_mib=None if total_mib is None else total_mib - held_mib,
+        free_milli=MILLI_PER_DEVICE - allocated_milli,
+        free_mib=None if total_mib is None else total_mib - allocated_mib,
         blocked=blocked,
         left_mib=left_mib,
         means=device.means,
@@ -92,8 +96,8 @@ def node_state(view: View, name: str, *, only: Collection[str] | None = None) ->
         slot_of(
             device,
             view.conditions.get(device.uuid),
-            view.held_milli(device.uuid),
-            view.held_mib(device.uuid),
+            view.allocated_milli(device.uuid),
+            view.allocated_mib(device.uuid),
             view.tenant(device.uuid),
         )
         for device in node.devices

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from corral.model.allocation import Allocation, Placement, Reserve
+from corral.model.allocation import Allocation, Placement, Promise
 from corral.model.device import MEMORY_WEIGHT, Device, DeviceCondition, Node, NodeCordon, NodeStatus, Silence
 from corral.model.fact import Delta
 from corral.model.job import Job, Phase
@@ -64,7 +64,7 @@ class View:
     served: Mapping[str, float] = field(default_factory=lambda: EMPTY)
     durations: Mapping[tuple[str, str], tuple[float, ...]] = field(default_factory=lambda: EMPTY)
     given: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: EMPTY)
-    promises: Mapping[str, Reserve] = field(default_factory=lambda: EMPTY)
+    promises: Mapping[str, Promise] = field(default_factory=lambda: EMPTY)
     usage_half_life_s: float = 7 * 86400.0
     availability_memory_weight: float = MEMORY_WEIGHT
 
@@ -101,8 +101,8 @@ class View:
             return NodeStatus.READY
         return NodeStatus.DRAINING if cordon.draining and self.residents.get(node) else NodeStatus.CORDONED
 
-    def held_milli(self, uuid: str) -> int:
-        """Milli-GPU of the device that allocations hold."""
+    def allocated_milli(self, uuid: str) -> int:
+        """Milli-GPU of the device that is allocated."""
         return sum(
             grant.share_milli
             for allocation_id in self.holders.get(uuid, ())
@@ -110,8 +110,8 @@ class View:
             if grant.uuid == uuid
         )
 
-    def held_mib(self, uuid: str) -> int:
-        """MiB of the device that allocations were granted by name (grants without memory count nothing)."""
+    def allocated_mib(self, uuid: str) -> int:
+        """MiB of the device that are allocated by name (grants without memory count nothing)."""
         return sum(
             grant.memory_mib or 0
             for allocation_id in self.holders.get(uuid, ())

@@ -8,7 +8,7 @@ from typing import Generic, Protocol, TypeVar
 from corral.model.allocation import Allocation
 from corral.model.fact import Delta, Fact, Observation
 from corral.model.job import Job, Phase
-from corral.model.run_history import HeldTime
+from corral.model.run_history import AllocatedTime
 from corral.model.token import Token
 from corral.model.view import View
 
@@ -91,7 +91,7 @@ class Ledger(Protocol):
         """Jobs as committed, newest first."""
         ...
 
-    def held(self, since: float, until: float) -> tuple[HeldTime, ...]:
+    def allocated(self, since: float, until: float) -> tuple[AllocatedTime, ...]:
         """What allocations with devices came to between two moments (Unix seconds), live ones as if given back then."""
         ...
 

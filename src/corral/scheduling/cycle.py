@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 
-from corral.model.allocation import Placement, Reserve
+from corral.model.allocation import Placement, Promise
 from corral.model.fit import Misfit
 from corral.model.job import Job, Phase, Request
 from corral.model.plan import Evict, Hold, Plan, Start, WaitReason
@@ -64,9 +64,9 @@ class Cycle:
     evictions: list[Evict] = field(default_factory=list)
     starts: list[Start] = field(default_factory=list)
     holds: list[Hold] = field(default_factory=list)
-    reservations: list[Reserve] = field(default_factory=list)
-    evicted_for: list[Reserve] = field(default_factory=list)
-    _promised: dict[str, tuple[Reserve, float]] = field(default_factory=dict)
+    future_starts: list[Promise] = field(default_factory=list)
+    evicted_for: list[Promise] = field(default_factory=list)
+    _promised: dict[str, tuple[Promise, float]] = field(default_factory=dict)
     _renewed: set[str] = field(default_factory=set)
     _due: dict[str, Placement] = field(default_factory=dict)
     _first_blocked: dict[str, str] = field(default_factory=dict)
@@ -95,9 +95,9 @@ class Cycle:
             tuple(self.starts),
             tuple(self.evictions),
             holds=self._holds_with_turns(),
-            reservations=tuple(self.reservations),
+            future_starts=tuple(self.future_starts),
             promises=tuple(
-                one for one in self.reservations if one in self.evicted_for or self._keeps_every_promise(one.job_id)
+                one for one in self.future_starts if one in self.evicted_for or self._keeps_every_promise(one.job_id)
             ),
             complete=self.turns.head() is None and not self._pool_reopened(),
         )
@@ -230,9 +230,9 @@ class Cycle:
 
     def _evict(self, job: Job, found: EvictionPlan, duration_s: float) -> None:
         self.evictions += [Evict(one.job.id, job.id, why.text, why.rule, why.lender) for one, why in found.evicted]
-        promised = Reserve(job.id, found.placement, self.context.now)
+        promised = Promise(job.id, found.placement, self.context.now)
         self._record_promise(promised, duration_s)
-        self.reservations.append(promised)
+        self.future_starts.append(promised)
         self.evicted_for.append(promised)
 
     def _must_wait_for(self, wanted: PlacementRequest) -> bool:
@@ -255,7 +255,7 @@ class Cycle:
         return choose(self.draft, wanted, policy.prefer)
 
     def _promise_start(
-        self, job: Job, wanted: PlacementRequest, duration_s: float, hold: Hold, before: Reserve | None
+        self, job: Job, wanted: PlacementRequest, duration_s: float, hold: Hold, before: Promise | None
     ) -> Hold:
         """Promise the job a start, or set the best node aside for it when its start cannot be predicted.
 
@@ -272,7 +272,7 @@ class Cycle:
                 self._set_aside(job, wanted, misfit, None if gang or misfit.node is None else (misfit.node,))
             return hold
         self._record_promise(promised, duration_s)
-        self.reservations.append(promised)
+        self.future_starts.append(promised)
         keeps_turn = self._keeps_every_promise(job.id) or self._stays_first(job)
         return replace(
             hold, expected_start=promised.start_at, keeps_turn=keeps_turn and not self.admission.limited(job)
@@ -283,7 +283,7 @@ class Cycle:
         queue = job.spec.queue
         return self.policy_of[queue].order.settled and queue not in self._limited_queues
 
-    def renew_promises(self, promises: Mapping[str, Reserve]) -> None:
+    def renew_promises(self, promises: Mapping[str, Promise]) -> None:
         """Keep the promises of earlier cycles, as long as their nodes and devices exist.
 
         What promises that are due need is counted to their quotas too: otherwise an evicted job could take it again.
@@ -312,7 +312,7 @@ class Cycle:
             for member in placement.members
         )
 
-    def _record_promise(self, promised: Reserve, duration_s: float) -> None:
+    def _record_promise(self, promised: Promise, duration_s: float) -> None:
         self._promised[promised.job_id] = (promised, duration_s)
         for member in promised.placement.members:
             self.timeline.promise(member, promised.start_at, promised.start_at + duration_s)
@@ -324,7 +324,7 @@ class Cycle:
             self.admission.started(self.jobs[job_id], placement, -1)
         return placement is not None
 
-    def _withdraw_promise(self, job_id: str) -> Reserve | None:
+    def _withdraw_promise(self, job_id: str) -> Promise | None:
         """Withdraw the job's promise while it is looked at, as it may now start sooner; returns the promise."""
         self._release_due_quota(job_id)
         self._renewed.discard(job_id)
@@ -341,7 +341,7 @@ class Cycle:
         """
         if not self.preemption.preempts(job.spec.queue):
             return False
-        made = {promised.job_id for promised in self.reservations}
+        made = {promised.job_id for promised in self.future_starts}
         less_urgent = [
             one for one in self._promised if one not in made and self.jobs[one].spec.priority > job.spec.priority
         ]
@@ -349,13 +349,13 @@ class Cycle:
             self._withdraw_promise(job_id)
         return bool(less_urgent)
 
-    def _is_due(self, wanted: PlacementRequest, promised: Reserve) -> bool:
+    def _is_due(self, wanted: PlacementRequest, promised: Promise) -> bool:
         """Whether the promised start is now, and what was promised is free."""
         return promised.start_at <= self.context.now and still_there(
             self.draft, wanted, promised.placement, self.draft.free
         )
 
-    def _still_possible(self, wanted: PlacementRequest, promised: Reserve, duration_s: float) -> bool:
+    def _still_possible(self, wanted: PlacementRequest, promised: Promise, duration_s: float) -> bool:
         """Whether what was promised will still be free at its time."""
         start, end = promised.start_at, promised.start_at + duration_s
         return still_there(self.draft, wanted, promised.placement, lambda name: self.timeline.window(name, start, end))

@@ -8,7 +8,7 @@ from math import inf
 from corral.lifecycle import ending, starting, stopping
 from corral.lifecycle.following import followers
 from corral.lifecycle.step import Backoff, change, give_back
-from corral.model.allocation import Allocation, Placement, Reserve
+from corral.model.allocation import Allocation, Placement, Promise
 from corral.model.certainty import Certainty
 from corral.model.fact import ServerPart, StartsPromised
 from corral.model.job import Job, Phase
@@ -75,7 +75,7 @@ class _Future:
         self.starts: dict[str, ExpectedStart] = {}
         self.looks = 0
         self._evictions: dict[str, list[Evict]] = {}
-        self._promises: dict[str, Reserve] | None = None
+        self._promises: dict[str, Promise] | None = None
         for job in view.jobs.values():
             allocation = view.allocations.get(job.allocation_id or "")
             if job.phase is Phase.PENDING and job.eligible_at is not None and job.eligible_at > now:
@@ -120,7 +120,7 @@ class _Future:
             waiting = {hold.job_id for hold in plan.holds if hold.expected_start is not None and hold.keeps_turn}
             self._promises = {
                 one.job_id: one
-                for one in plan.reservations
+                for one in plan.future_starts
                 if one.job_id in waiting and certainty(self._planner.view, one, self._now) is Certainty.PROMISE
             }
 

@@ -196,8 +196,8 @@ class _Life:
         ran = Counter(self.runtime.ran)  # before the view, which may be of a moment later
         view = self.server.ledger.view()
         for uuid in view.holders:
-            if view.held_milli(uuid) > MILLI_PER_DEVICE or view.held_mib(uuid) > MEMORY_MIB:
-                self.broken.append(f"{uuid} is handed out more than once: {view.held_milli(uuid)} milli")
+            if view.allocated_milli(uuid) > MILLI_PER_DEVICE or view.allocated_mib(uuid) > MEMORY_MIB:
+                self.broken.append(f"{uuid} is handed out more than once: {view.allocated_milli(uuid)} milli")
         for job in view.jobs.values():
             if ran[job.id] > job.launches:
                 self.broken.append(f"job {job.id} ran {ran[job.id]} times and was launched {job.launches} times")

@@ -148,7 +148,7 @@ class Told:
 
     def watch(self, _now: float, plan: Plan) -> None:
         """Only the first word counts."""
-        for reserve in plan.reservations:
+        for reserve in plan.future_starts:
             self._starts.setdefault(reserve.job_id, reserve.start_at)
 
     def compare(self, works: Sequence[SimulatedWork]) -> None:

@@ -93,7 +93,7 @@ def test_nobody_else_is_ended_while_enough_are_stopping() -> None:
     stopping: list[Delta] = [JobChanged("2", {"phase": Phase.STOPPING}, at=T0 + 1000, by="test")]
     plan = plan_of(view.advance(stopping))
     assert evicted(plan) == []
-    assert [reserve.job_id for reserve in plan.reservations] == ["3"], "what they give back is for the job"
+    assert [reserve.job_id for reserve in plan.future_starts] == ["3"], "what they give back is for the job"
 
 
 def test_a_job_is_spared_until_it_has_run_its_least_time() -> None:

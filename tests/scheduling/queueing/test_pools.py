@@ -117,4 +117,4 @@ def test_a_split_share_is_promised_beside_a_pool_that_is_shut_to_it() -> None:
     view = with_pool(lends=False).advance(submitted(job(1, 2, time_limit_s=60)))
     view = view.advance(started(Planner(view).plan(T0).starts[0]))
     plan = Planner(view.advance(submitted(job(2, 1, split_milli=1500)))).plan(T0)
-    assert [(one.job_id, one.start_at) for one in plan.reservations] == [("2", T0 + 60)]
+    assert [(one.job_id, one.start_at) for one in plan.future_starts] == [("2", T0 + 60)]

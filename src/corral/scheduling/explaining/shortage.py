@@ -120,7 +120,7 @@ def _held_by(view: View, held: Counter[str]) -> str:
 
 def _shared(view: View, uuids: Iterable[str]) -> str:
     """The milli-GPU allocated on each of these devices that is shared."""
-    in_use = [milli for uuid in uuids if (milli := view.held_milli(uuid)) < MILLI_PER_DEVICE]
+    in_use = [milli for uuid in uuids if (milli := view.allocated_milli(uuid)) < MILLI_PER_DEVICE]
     return f" ({', '.join(map(str, in_use))} of 1000 in use)" if in_use else ""
 
 

@@ -47,10 +47,10 @@ def _after(view: View, plan: Plan | None, job: Job | None) -> Draft:
     for start in plan.starts:
         if start.job_id in view.jobs and view.jobs[start.job_id].allocation_id is None:
             draft.take(start.placement.members)
-    now = 0.0 if not plan.reservations else min(reserve.start_at for reserve in plan.reservations)
+    now = 0.0 if not plan.future_starts else min(reserve.start_at for reserve in plan.future_starts)
     draft.timeline = Timeline(now, draft.free, lambda name: draft.started.get(name, ()), draft.slots_of)
-    promised = {reserve.job_id for reserve in plan.reservations}
-    for reserve in plan.reservations:
+    promised = {reserve.job_id for reserve in plan.future_starts}
+    for reserve in plan.future_starts:
         if job is None or reserve.job_id != job.id:
             for member in reserve.placement.members:
                 draft.timeline.promise(member, now, inf)

@@ -130,7 +130,7 @@ class HoldIndex:
 
     def __init__(self, plan: Plan, view: View) -> None:
         self._view = view
-        self._reservations = {one.job_id: one for one in plan.reservations}
+        self._reservations = {one.job_id: one for one in plan.future_starts}
         self._by_job = {hold.job_id: hold for hold in plan.holds}
         self._by_group = {group_of(view.jobs[hold.job_id]): hold for hold in plan.holds if hold.job_id in view.jobs}
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
-from corral.model.allocation import Member, Placement, Reserve
+from corral.model.allocation import Member, Placement, Promise
 from corral.model.certainty import Certainty
 from corral.model.fit import Cause, Fit, Misfit, NodeState, Slot
 from corral.model.job import Phase
@@ -26,23 +26,23 @@ TIMES_LOOKED_AT = 256
 
 def promise(
     draft: Draft, timeline: Timeline, job_id: str, wanted: PlacementRequest, duration_s: float, *, before: float = inf
-) -> Reserve | None:
+) -> Promise | None:
     """The earliest start that the request can be promised; None if there is none before `before`, or none is known."""
     names = _candidates(draft, wanted)
     if wanted.request.gang_size == 1:
         found = _earliest_member(draft, timeline, wanted, duration_s, names, before=before)
-        return None if found is None else Reserve(job_id, Placement((found[1],)), found[0])
+        return None if found is None else Promise(job_id, Placement((found[1],)), found[0])
     for at in timeline.times(names)[:TIMES_LOOKED_AT]:
         if at >= before:
             break
         states = {name: draft.open_of(name, wanted, timeline.window(name, at, at + duration_s)) for name in names}
         placed = choose(draft.with_free(states), replace(wanted, until=inf))
         if isinstance(placed, Placement):
-            return Reserve(job_id, placed, at)
+            return Promise(job_id, placed, at)
     return None
 
 
-def certainty(view: View, reserve: Reserve, now: float) -> Certainty:
+def certainty(view: View, reserve: Promise, now: float) -> Certainty:
     """Whether a promised start is certain: only if all that it waits for ends by a time limit, or is stopping.
 
     A job without a time limit, or one that is expected to end before its limit, may run longer than estimated.
@@ -75,7 +75,7 @@ def still_there(
     return True
 
 
-def promises_changed(before: Mapping[str, Reserve], promises: Sequence[Reserve]) -> bool:
+def promises_changed(before: Mapping[str, Promise], promises: Sequence[Promise]) -> bool:
     """Whether these promises differ from those before by more than MOMENT_S, so that the view should be told.
 
     A promise that is late moves with the clock. To record that each time would make the server plan without end.
