@@ -23,7 +23,7 @@ def scores_for(policy: str, mix: RequestMix, seed: int) -> Mapping[str, ScoreMak
     """What a planner is to rank nodes by under a placement policy. Raises Refused for a name that is none."""
     plain = _plain_scores(mix, seed)
     _refuse_unknown(policy, plain)
-    return {"corral": SCORES["corral"], **{name: _on_a_board(make) for name, make in plain.items()}}
+    return {"corral": SCORES["corral"], **{name: _with_scoring_state(make) for name, make in plain.items()}}
 
 
 def chooser(policy: str, columns: Columns, mix: RequestMix, seed: int) -> "Chooser":
@@ -90,7 +90,7 @@ def _plain_scores(mix: RequestMix, seed: int) -> dict[str, Callable[[Columns], S
     }
 
 
-def _on_a_board(make: Callable[[Columns], Score]) -> ScoreMaker:
+def _with_scoring_state(make: Callable[[Columns], Score]) -> ScoreMaker:
     def made(board: ScoringState, _prices: Prices | None) -> Score:
         return make(board.columns)
 

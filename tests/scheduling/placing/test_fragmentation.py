@@ -33,9 +33,9 @@ def plainly(free: Sequence[int], cpu: int, model: str) -> float:
     """F of one node in milli-GPU, class by class."""
     total = 0.0
     for request, count in MIX:
-        barred = request.models and model not in request.models
+        excluded = request.models and model not in request.models
         able = [milli for milli in free if milli >= request.share_milli]
-        if not request.devices or barred or request.cpu_milli > cpu or len(able) < request.devices:
+        if not request.devices or excluded or request.cpu_milli > cpu or len(able) < request.devices:
             useless = sum(free)
         else:
             useless = sum(milli for milli in free if milli < request.share_milli)

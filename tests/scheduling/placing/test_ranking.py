@@ -120,7 +120,7 @@ def test_of_equal_places_the_earlier_node_and_the_lower_slot_win() -> None:
 
 def test_a_barred_node_is_passed_over() -> None:
     columns = Columns(rows(free(2), free(2)))
-    found = Placer(columns, Pack()).best(Request(), barred=(0,))
+    found = Placer(columns, Pack()).best(Request(), excluded=(0,))
     assert found is not None
     assert found.row == 1
 

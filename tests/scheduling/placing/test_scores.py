@@ -56,7 +56,7 @@ def test_round_robin_takes_turns() -> None:
         assert found is not None
         columns.take(found)
         seen.append(found.row)
-        turns.turn_to(found.row + 1)
+        turns.set_turn(found.row + 1)
     assert seen == [0, 1, 2, 0]
 
 
@@ -114,7 +114,7 @@ def test_a_device_that_does_not_tell_its_utilisation_comes_after_one_that_works_
 def test_the_turn_of_a_node_goes_on_after_the_last_device_counted_round(given: tuple[int, ...], following: int) -> None:
     columns = Columns(rows(free(4)))
     turns = RoundRobin(columns)
-    turns.gave(columns, 0, given)
+    turns.handed_out(columns, 0, given)
     assert best(columns, turns, Request()) == (0, (following,))
 
 

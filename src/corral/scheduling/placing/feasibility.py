@@ -10,7 +10,7 @@ from corral.scheduling.state.timeline import changed
 
 
 def useful_devices(view: View, request: Request) -> frozenset[str]:
-    """The devices, held or not, that are of the kind the request needs."""
+    """The UUIDs of all devices that the request could use if they were free."""
     return frozenset(
         device.uuid
         for name, node in view.nodes.items()
@@ -21,7 +21,7 @@ def useful_devices(view: View, request: Request) -> frozenset[str]:
 
 
 def verify(view: View, start: Start) -> Misfit | None:
-    """Why a planned start no longer fits into the view, None when it still does: the same test that decided it."""
+    """Why a planned start no longer fits in the view, None when it still does; uses the fit test that planned it."""
     request = view.jobs[start.job_id].spec.request
     chosen = frozenset(start.placement.uuids)
     states: dict[str, NodeState] = {}

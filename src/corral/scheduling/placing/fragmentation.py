@@ -1,8 +1,8 @@
-"""Fragmentation gradient descent: place where the least GPU becomes useless to the expected mix.
+"""Fragmentation gradient descent (FGD): place where the least GPU capacity becomes unusable for the expected requests.
 
-F(n), the GPU on node n that a request drawn from the mix could not use, and the score int(100 x sigmoid((F before -
-F after) / 1000)) are those of Weng et al., "Beware of Fragmentation", USENIX ATC'23. The integer makes near equals
-equal, so that earlier nodes fill first; much of the method's result rests on it.
+F(n) is the GPU capacity free on node n that a request drawn from the expected mix could not use. It and the score
+int(100 x sigmoid((F before - F after) / 1000)) are those of Weng et al., "Beware of Fragmentation", USENIX ATC'23.
+Rounding to an integer makes near equals equal, so that earlier nodes fill first; the method's results depend on it.
 """
 
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ from corral.scheduling.placing.scores import Floats, Granularity, PlacementOptio
 from corral.scheduling.state.columns import CPU, Amounts, Columns, Rows
 
 _COUNT = 1 << 32
-"""A device that can serve counts this much, one that cannot its free milli-GPU: one sum tells both."""
+"""A device that can serve a request adds this much, one that cannot adds its free milli-GPU: one sum encodes both."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Sort:
-    """Classes of one share and device count that may use the same kinds: they differ in CPU alone."""
+    """Request classes with the same share, device count and suitable kinds of node; they differ only in CPU."""
 
     share: int
     devices: int
@@ -30,10 +30,10 @@ class _Sort:
 
 
 class Fragmentation:
-    """The FGD score for a mix of requests, each with how often it came.
+    """The FGD score for a mix of requests, each with how often it arrived.
 
-    Counts are integers, so that F is the same number however its terms are summed: a placement that changes nothing
-    must score exactly one half.
+    Counts are integers, so that F does not depend on the order of summation: a placement that changes nothing must
+    score exactly one half.
     """
 
     granularity = Granularity.SHARES
@@ -44,7 +44,7 @@ class Fragmentation:
         self.expect(mix)
 
     def expect(self, mix: Sequence[tuple[Request, int]]) -> None:
-        """Count on this mix from now on."""
+        """Use this mix from now on."""
         self.version += 1
         self._mix = tuple(mix)
         self._scale = max(1, sum(count for _, count in mix)) * MILLI_PER_DEVICE

@@ -1,4 +1,4 @@
-"""The record of a choice that is kept with its allocation."""
+"""The record of the chosen devices that is kept with an allocation."""
 
 from corral.model.allocation import ChosenDevice, GpuInfo
 from corral.model.device import availability_score
@@ -7,7 +7,7 @@ from corral.model.view import View
 
 
 def gpu_info(view: View, start: Start) -> GpuInfo:
-    """The chosen devices as the view knows them now; `allocation_method` names the policy that chose them."""
+    """The chosen devices with their current free memory, utilisation and score, and the policy that chose them."""
     placement, details = start.placement, []
     chosen = frozenset(placement.uuids)
     nodes = dict.fromkeys(member.node for member in placement.members)

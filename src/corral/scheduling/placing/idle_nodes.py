@@ -1,8 +1,8 @@
-"""Which node has idle GPUs: summaries of nodes as last sampled, and the best node to deploy a service on.
+"""Which nodes have idle GPUs by their last samples, and the best node to deploy a service on.
 
-For callers who leave the placing to another scheduler and only want to tell it a node. Names and rules are those that
-users of cluster-wide GPU discovery know: a GPU is idle below 30 % utilisation and below 50 % memory; without metrics,
-one that may be handed out and that nobody asked for counts as idle.
+For callers that let another scheduler place the service, and only suggest a node to it. Names and rules follow
+cluster-wide GPU discovery: a GPU is idle below 30 % utilisation and below 50 % memory use. Without metrics, a GPU that
+may be used and is not allocated counts as idle.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class NodeSummary:
     """The GPUs of one node.
 
     Attributes:
-        allocatable_gpus: those that may be handed out at all: readable, well, not set apart.
+        allocatable_gpus: those that may be allocated at all: readable, healthy, not cordoned.
         idle_gpus: allocatable ones that are idle, by index.
         avg_utilization, avg_memory_usage: percent, over the allocatable GPUs that have metrics; None when none has.
     """
@@ -34,7 +34,7 @@ class NodeSummary:
 
     @property
     def idle_gpu_count(self) -> int:
-        """How many GPUs are idle."""
+        """The number of idle GPUs."""
         return len(self.idle_gpus)
 
 
@@ -44,7 +44,7 @@ def get_node_gpu_summaries(
     utilization_threshold: float = UTILIZATION_THRESHOLD,
     memory_threshold: float = MEMORY_THRESHOLD,
 ) -> dict[str, NodeSummary]:
-    """A summary of every node, by name. Thresholds are in percent; what reaches one is not idle."""
+    """A summary of every node, by name. Thresholds are in percent; a GPU that reaches one is not idle."""
     return {
         name: _summary(view, view.nodes[name], utilization_threshold, memory_threshold) for name in sorted(view.nodes)
     }
@@ -57,10 +57,10 @@ def find_best_node_for_deployment(
     utilization_threshold: float = UTILIZATION_THRESHOLD,
     memory_threshold: float = MEMORY_THRESHOLD,
 ) -> str | None:
-    """The name of the best node with so many allocatable GPUs.
+    """The name of the best node with at least `required_gpus` allocatable GPUs; None when no such node has an idle GPU.
 
-    One with as many idle GPUs as needed comes first, then the one with most of them, then the lowest mean utilisation,
-    then the first by name. None when no GPU is idle on any: let the other scheduler decide.
+    Nodes with enough idle GPUs come first, then those with most of them, then the lowest mean utilisation, then the
+    first by name.
     """
     summaries = get_node_gpu_summaries(
         view, utilization_threshold=utilization_threshold, memory_threshold=memory_threshold
@@ -107,7 +107,7 @@ def _allocatable(view: View, device: Device) -> bool:
 
 
 def _metrics(view: View, device: Device) -> tuple[float, float] | None:
-    """Utilisation and memory used, in percent; None where either is not known."""
+    """Utilisation and memory use in percent; None where either is not known."""
     condition = view.conditions.get(device.uuid)
     if condition is None or condition.utilization_pct is None or condition.memory_free_mib is None:
         return None

@@ -1,4 +1,4 @@
-"""The plain way to place a request: the fastest node that fits, of equals the fullest; there the freest devices."""
+"""Placing by looking at each node: the fastest that fits, of equals the fullest, and its most available devices."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -12,16 +12,16 @@ from corral.scheduling.state.columns import preferred
 from corral.scheduling.state.draft import Draft, PlacementRequest
 
 DeviceOrder = Callable[[str, Sequence[int]], Sequence[int]]
-"""Puts slots of a node into the order in which to take them; what it does not tell apart stays as it was."""
+"""(node name, slots) -> the slots in the order in which to take them; equals keep their order."""
 
 
 def choose(
     draft: Draft, wanted: PlacementRequest, prefer: Prefer = Prefer.FULLEST, *, order: DeviceOrder | None = None
 ) -> Placement | Misfit:
-    """A place for every member of what is asked, or the misfit of the best node. The draft is not changed.
+    """A placement of every member of the request, or the misfit of the nearest node. Does not change the draft.
 
-    Members of a gang go one after another, so that each sees what those before it took. `order` says which devices of
-    a node go first, left out the fullest.
+    Members of a gang are placed one after another, so that each sees what those before it took. `order` says which
+    devices of a node are taken first; by default those with the least free.
     """
     names, request = draft.capacity.names, wanted.request
     if request.gang_size == 1:
@@ -41,13 +41,13 @@ def choose(
 
 
 def best_misfit(misfits: list[Misfit]) -> Misfit:
-    """The misfit that is nearest to fitting: one that waiting can mend, with the most of what is asked for."""
+    """The misfit nearest to fitting: one that waiting can help, with the most available of what is wanted."""
     return min(misfits, key=lambda m: (m.never, -m.available, m.node or ""))
 
 
 @lru_cache(maxsize=4096)
 def speed_on(speeds: tuple[tuple[str, float], ...], model: str) -> float:
-    """How fast a job of these speeds runs on the model; 1 where it states nothing."""
+    """The relative speed of a job with these speeds on the device model; 1 where they do not name it."""
     for wish, speed in speeds:
         if model_matches((wish,), model):
             return speed
@@ -95,7 +95,7 @@ def _member(
 
 
 def lent_devices_taken(draft: Draft, wanted: PlacementRequest, name: str, slots: tuple[int, ...]) -> int:
-    """How many lent devices a member would have to take there."""
+    """How many borrowed devices a member would have to take on that node."""
     lent_slots = draft.capacity.slots_in_pools(name, wanted.lending_pools)
     return max(0, wanted.request.devices - sum(index not in lent_slots for index in slots)) if lent_slots else 0
 
@@ -103,7 +103,10 @@ def lent_devices_taken(draft: Draft, wanted: PlacementRequest, name: str, slots:
 def _fastest(
     draft: Draft, wanted: PlacementRequest, name: str, slots: tuple[int, ...]
 ) -> tuple[float, tuple[int, ...]]:
-    """The slots on which the job runs at all, fastest first, and the speed of the slowest it would have to take."""
+    """The speed that the job would have on the node, and the slots to choose from for it; devices of speed 0 left out.
+
+    A job runs at the speed of its slowest device.
+    """
     if not wanted.speeds or not wanted.request.devices:
         return 1.0, slots
     state = draft.free(name)
@@ -129,7 +132,7 @@ def _take(
             return member_on(draft, request, name, answer.slots, draft.state(name, wanted))
     if len(slots) > request.devices:
         left, scores = draft.free(name).slots, draft.capacity.scores(name)
-        last = -1 if request.split_milli is not None else 1  # of equals, a share that may be split takes the last
+        last = -1 if request.split_milli is not None else 1  # of equals, a splittable share takes the last slot
         lent_slots = draft.capacity.slots_in_pools(name, wanted.lending_pools)
         chosen = sorted(slots, key=lambda i: (left[i].free_milli, -scores[i], last * i))
         if order is not None:
@@ -142,7 +145,7 @@ def _take(
 def member_on(
     draft: Draft, request: Request, name: str, slots: tuple[int, ...], state: NodeState | None = None
 ) -> Member:
-    """What a member gets on these slots of a node, all of them; of what is free, or of `state`."""
+    """A member that takes all of these slots of a node, with amounts by what is free there, or by `state`."""
     uuids = [draft.capacity.device(name, index).uuid for index in slots]
     grants = grants_on(request, state or draft.free(name), slots, uuids)
     return Member(name, grants, request.cpu_milli, request.host_memory_mib, request.disk_mib)

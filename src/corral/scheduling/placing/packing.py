@@ -1,7 +1,7 @@
-"""Choosing by score: nodes ranked in columns, not looked at one by one. The `corral` way is one of the scores.
+"""Placing by score: nodes are ranked with array operations instead of one by one. The `corral` policy is one score.
 
-The columns mirror what is free; what a node has open to a job can only be less. So a place is looked for in the order
-of the ranking, and where something is promised to or kept for others, the draft's own fit has the last word.
+The columns hold what is free; what is open to a job can only be less. So nodes are tried in the order of their scores,
+and where something is promised to or set aside for other jobs, the draft's fit test decides.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,16 +40,16 @@ from corral.scheduling.state.draft import Draft, PlacementRequest
 CORRAL: tuple[tuple[str, float], ...] = (("corral", 1.0),)
 
 MIX_GRAIN = 1000
-"""FGD counts its mix in integers: thousandths of an arrival, since older arrivals count less."""
+"""FGD counts arrivals in integers: thousandths, since older arrivals count less than one."""
 
 
 class ScoringState:
-    """The columns of a capacity, and what the scores over them need besides."""
+    """The columns of a capacity, and the state of the scores over them."""
 
     def __init__(self, capacity: Capacity, mix: ArrivalMix) -> None:
         self._capacity = capacity
         self.names = capacity.names
-        self.seen: list[NodeState] = [capacity.state(name) for name in self.names]
+        self.states: list[NodeState] = [capacity.state(name) for name in self.names]
         nodes = [capacity.node(name) for name in self.names]
         self.columns = Columns(
             [
@@ -60,7 +60,7 @@ class ScoringState:
                     layout(node),
                     (node.cpu_milli, node.memory_mib),
                 )
-                for node, state in zip(nodes, self.seen, strict=True)
+                for node, state in zip(nodes, self.states, strict=True)
             ]
         )
         self.learner = Learner(self.columns, mix)
@@ -71,17 +71,17 @@ class ScoringState:
         self._read: dict[str, DeviceCondition] = {}
 
     def make_value(self, prices: Prices | None) -> WorthScore:
-        """The `corral` score, by these prices or, at the very first, by those of a prior."""
+        """The `corral` score by these prices; without any, by those of a prior expectation."""
         self.value = WorthScore(self.columns, prices or self.learner.first())
         return self.value
 
     def best_fit(self) -> BestFit:
-        """Best fit, in parts of what the largest nodes have."""
+        """The best-fit score, relative to the largest nodes."""
         gpus = (self.columns.free_milli >= 0).sum(axis=0).max(initial=0)
         return BestFit(max(1, int(self.columns.host[CPU].max(initial=0))), max(1, int(gpus)) * MILLI_PER_DEVICE)
 
     def read(self) -> None:
-        """Take in what telemetry says now."""
+        """Take in the samples that have changed."""
         conditions = self._capacity.view.conditions
         weight = self._capacity.view.availability_memory_weight
         places = ((row, slot, uuid) for row, uuids in enumerate(self.columns.uuids) for slot, uuid in enumerate(uuids))
@@ -93,8 +93,8 @@ class ScoringState:
                 total = self._capacity.device(self.names[row], slot).memory_mib
                 self.readings.observe(row, slot, availability_score(free, total, used, weight), used)
 
-    def turn(self, draft: Draft, names: Iterable[str]) -> None:
-        """Of these nodes, whose devices may have been handed out since, the turn is after the last that was."""
+    def update_turns(self, draft: Draft, names: Iterable[str]) -> None:
+        """Update the round-robin turn of each of these nodes: it is after the devices that were allocated last."""
         given = self._capacity.view.given
         for name in names:
             taken = [one.member.grants for one in draft.started.get(name, ()) if one.member.grants]
@@ -102,37 +102,37 @@ class ScoringState:
             places = [place for uuid in uuids if (place := self._capacity.slot(uuid)) is not None]
             slots = [slot for node, slot in places if node == name]
             if slots:
-                self.turns.gave(self.columns, self.columns.rows[name], slots)
+                self.turns.handed_out(self.columns, self.columns.rows[name], slots)
 
-    def turn_to_next(self) -> None:
-        """It is the turn of the node after that of the newest allocation."""
+    def set_next_turn(self) -> None:
+        """Set the round-robin turn to the node after that of the newest allocation."""
         newest = next(iter(list(self._capacity.view.given)[-1:]), "")
         row = self.columns.rows.get(newest)
-        self.turns.turn_to(0 if row is None else row + 1)
+        self.turns.set_turn(0 if row is None else row + 1)
 
 
 ScoreMaker = tuple[float, Callable[[ScoringState, Prices | None], Score]]
-"""The factor that brings a score to the size of one, and what makes it for a board, by prices where there are any."""
+"""A factor that scales a score to about one, and the function that makes it from the state and optional prices."""
 
 SCORES: Mapping[str, ScoreMaker] = MappingProxyType(
     {
-        "corral": (1.0, lambda board, prices: board.make_value(prices)),
-        "fragmentation": (0.01, lambda board, prices: board.fragmentation),
-        "best-fit": (0.01, lambda board, prices: board.best_fit()),
-        "pack": (1.0, lambda board, prices: Pack()),
-        "spread": (1.0, lambda board, prices: spread()),
-        "availability": (1.0, lambda board, prices: Availability(board.readings)),
-        "least-loaded": (1.0, lambda board, prices: LeastLoaded(board.readings)),
-        "round-robin": (1.0, lambda board, prices: board.turns),
-        "topology": (1.0, lambda board, prices: Topology()),
-        "earlier-first": (1.0, lambda board, prices: EarlierFirst()),
+        "corral": (1.0, lambda scoring, prices: scoring.make_value(prices)),
+        "fragmentation": (0.01, lambda scoring, prices: scoring.fragmentation),
+        "best-fit": (0.01, lambda scoring, prices: scoring.best_fit()),
+        "pack": (1.0, lambda scoring, prices: Pack()),
+        "spread": (1.0, lambda scoring, prices: spread()),
+        "availability": (1.0, lambda scoring, prices: Availability(scoring.readings)),
+        "least-loaded": (1.0, lambda scoring, prices: LeastLoaded(scoring.readings)),
+        "round-robin": (1.0, lambda scoring, prices: scoring.turns),
+        "topology": (1.0, lambda scoring, prices: Topology()),
+        "earlier-first": (1.0, lambda scoring, prices: EarlierFirst()),
     }
 )
-"""Scores by name."""
+"""The scores that policies may rank nodes by, by name."""
 
 
 class Packer:
-    """Chooses places for a planner by a weighted sum of scores. Mirrors its capacity and learns from arrivals."""
+    """Chooses placements for a planner by a weighted sum of scores. Follows its capacity and learns from arrivals."""
 
     def __init__(
         self,
@@ -143,9 +143,10 @@ class Packer:
         mix: ArrivalMix | None = None,
         prices: Prices | None = None,
     ) -> None:
-        """`mix` has what arrives, `prices` what was learned of it before, here or elsewhere.
+        """`mix` counts what arrives; `prices` were learned from it earlier, by this packer or another.
 
-        Raises Refused for a score that there is not, or a weight below zero."""
+        Raises Refused for an unknown score or a weight below zero.
+        """
         self._scores = SCORES if scores is None else scores
         for name, weight in weights:
             if name not in self._scores:
@@ -157,23 +158,23 @@ class Packer:
         self._names = {name for name, _ in weights}
         self._mix = ArrivalMix() if mix is None else mix
         self._draft: Draft | None = None
-        self._board, self._placer, self._place = self._new_board(prices)
+        self._scoring, self._placer, self._place = self._new_scoring(prices)
 
     @property
     def prices(self) -> Prices | None:
-        """What free capacity is taken to be worth, None where no score asks. With equal prices packers choose alike."""
-        return None if self._board.value is None else self._board.value.prices
+        """What free capacity is estimated to be worth, None where no score uses it. Equal prices give equal choices."""
+        return None if self._scoring.value is None else self._scoring.value.prices
 
     def use(self, prices: Prices) -> None:
-        """Judge by these prices, learned by this packer or by another."""
-        if self._board.value is not None:
-            self._board.value.use(prices)
+        """Use these prices, learned by this packer or another."""
+        if self._scoring.value is not None:
+            self._scoring.value.use(prices)
 
     def learn(self) -> bool:
         """One bounded step of learning, between decisions; False when there is nothing to do."""
-        learner = self._board.learner
+        learner = self._scoring.learner
         one_way = (
-            len(self._board.names) < 2 and not self._mix.shared
+            len(self._scoring.names) < 2 and not self._mix.shared
         )  # whole devices of one node: worth decides nothing
         if not self._learns or not learner.due or one_way:
             return False
@@ -181,15 +182,15 @@ class Packer:
         if prices is not None:
             self.use(prices)
             mix = self._mix.classes()
-            self._board.fragmentation.expect([(request, round(weight * MIX_GRAIN)) for request, weight in mix])
+            self._scoring.fragmentation.expect([(request, round(weight * MIX_GRAIN)) for request, weight in mix])
         return True
 
     def choose(self, draft: Draft, wanted: PlacementRequest) -> Placement | Misfit:
-        """A place for every member of what is asked, or the misfit of the best node. The draft is not changed."""
+        """A placement of every member of the request, or the misfit of the nearest node. Does not change the draft."""
         request = wanted.request
         singly = bool(wanted.speeds) or not columnar(request)
         if not singly or self._placer.ranks_devices:
-            self._mirror(draft)
+            self._follow_draft(draft)
         order = self._in_order if self._placer.ranks_devices else None
         if singly:
             return choose(draft, wanted, Prefer.FULLEST, order=order)
@@ -211,10 +212,10 @@ class Packer:
 
     def _in_order(self, name: str, slots: Sequence[int]) -> Sequence[int]:
         """See `corral.scheduling.placing.node_by_node.DeviceOrder`."""
-        return self._placer.in_order(self._board.columns.rows[name], slots)
+        return self._placer.in_order(self._scoring.columns.rows[name], slots)
 
     def _member(self, draft: Draft, wanted: PlacementRequest, taking: RowGrant) -> Member:
-        name, slots = self._board.names[taking.row], taking.slots
+        name, slots = self._scoring.names[taking.row], taking.slots
         apart = self._placer.ranks_devices or len(set(draft.capacity.scores(name))) > 1
         if wanted.request.gang_size == 1 and apart:
             answer = draft.fit(name, wanted)
@@ -223,14 +224,14 @@ class Packer:
         return member_on(draft, wanted.request, name, slots)
 
     def _verified(self, draft: Draft, wanted: PlacementRequest) -> Placement | Misfit:
-        """The best ranked node whose open capacity serves the ask, or the misfit of the nearest of those with room.
+        """A placement on the best ranked node whose open state fits, or the misfit of the nearest node.
 
-        A node where nothing lent has to be taken goes before those where something has.
+        A node on which no borrowed device has to be taken goes first.
         """
         misfits: list[Misfit] = []
         best: tuple[int, int, tuple[int, ...]] | None = None
         for row in self._placer.ranked(wanted.request):
-            name = self._board.names[row]
+            name = self._scoring.names[row]
             answer = draft.fit(name, wanted)
             if isinstance(answer, Misfit):
                 misfits.append(answer if answer.node else replace(answer, node=name))
@@ -243,14 +244,15 @@ class Packer:
         if best is not None:
             _, row, able = best
             slots = self._best_slots(draft, wanted, row, able)
-            return Placement((member_on(draft, wanted.request, self._board.names[row], slots),))
+            return Placement((member_on(draft, wanted.request, self._scoring.names[row], slots),))
         return best_misfit(misfits) if misfits else self._placer.why_not(wanted.request)
 
     def _best_slots(self, draft: Draft, wanted: PlacementRequest, row: int, able: tuple[int, ...]) -> tuple[int, ...]:
-        """Of the able slots those to take: none that is lent if it can be, then as the policy and the links between
-        them say, then the most available; of equals the lowest, where a share may be split the last.
+        """The slots to take out of `able`: not borrowed if possible, then the best by score and by their links.
+
+        Then the most available; of equals the lowest, or the last for a share that may be split.
         """
-        request, name = wanted.request, self._board.names[row]
+        request, name = wanted.request, self._scoring.names[row]
         if len(able) <= request.devices:
             return able
         lent_slots, read = draft.capacity.slots_in_pools(name, wanted.lending_pools), draft.capacity.scores(name)
@@ -260,48 +262,48 @@ class Packer:
         able = tuple(sorted(able, key=lambda slot: (slot in lent_slots, -read[slot], last * slot)))
         return tuple(sorted(self._placer.best_of(request, row, able)))
 
-    def _mirror(self, draft: Draft) -> None:
-        """Let the columns say what is free in this draft."""
+    def _follow_draft(self, draft: Draft) -> None:
+        """Update the columns to what is free in this draft."""
         by_turns = "round-robin" in self._names
         if draft is self._draft:
-            row = self._put(draft, draft.changed)
+            row = self._update(draft, draft.changed)
             if row is not None and by_turns:
-                self._board.turns.turn_to(row + 1)
-                self._board.turn(draft, draft.changed)
+                self._scoring.turns.set_turn(row + 1)
+                self._scoring.update_turns(draft, draft.changed)
             return
-        if self._capacity.names is not self._board.names or self._board.columns.crowded:
-            self._board, self._placer, self._place = self._new_board(self.prices)
+        if self._capacity.names is not self._scoring.names or self._scoring.columns.crowded:
+            self._scoring, self._placer, self._place = self._new_scoring(self.prices)
             self._draft = None
         changed = self._capacity.changes.since(self._place)
-        before = self._board.names if changed is None or self._draft is None else (*changed, *self._draft.changed)
+        before = self._scoring.names if changed is None or self._draft is None else (*changed, *self._draft.changed)
         names = dict.fromkeys((*before, *draft.changed))
-        self._put(draft, names)
+        self._update(draft, names)
         self._draft, self._place = draft, self._capacity.changes.place
         if by_turns:
-            self._board.turn(draft, names)
-            self._board.turn_to_next()
+            self._scoring.update_turns(draft, names)
+            self._scoring.set_next_turn()
         if self._names & {"availability", "least-loaded"}:
-            self._board.read()
+            self._scoring.read()
 
-    def _put(self, draft: Draft, names: Iterable[str]) -> int | None:
-        """The row that changed last."""
-        board, last = self._board, None
+    def _update(self, draft: Draft, names: Iterable[str]) -> int | None:
+        """Write the states of these nodes into the columns where they changed; returns the last changed row."""
+        scoring, last = self._scoring, None
         for name in names:
-            row = board.columns.rows[name]
+            row = scoring.columns.rows[name]
             state = draft.free(name)
-            if state is not board.seen[row]:
-                board.seen[row] = state
-                board.columns.put(name, state)
+            if state is not scoring.states[row]:
+                scoring.states[row] = state
+                scoring.columns.put(name, state)
                 last = row
         return last
 
-    def _new_board(self, prices: Prices | None) -> tuple[ScoringState, Placer, int]:
-        """A board for the nodes of now, a placer over it, and the place in the changes at which it stands."""
-        board, parts = ScoringState(self._capacity, self._mix), []
+    def _new_scoring(self, prices: Prices | None) -> tuple[ScoringState, Placer, int]:
+        """A scoring state for the current nodes, a placer over it, and the position in the capacity's changes."""
+        scoring, parts = ScoringState(self._capacity, self._mix), []
         for name, weight in self._weights:
             factor, make = self._scores[name]
-            parts.append((weight * factor, make(board, prices)))
-        return board, Placer(board.columns, weighted(parts)), self._capacity.changes.place
+            parts.append((weight * factor, make(scoring, prices)))
+        return scoring, Placer(scoring.columns, weighted(parts)), self._capacity.changes.place
 
     @property
     def _learns(self) -> bool:

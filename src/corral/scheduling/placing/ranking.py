@@ -1,4 +1,4 @@
-"""Where a request goes: every row's best score, kept for each request shape and renewed only where rows changed."""
+"""Ranking nodes by a score: the best score of every row, cached by request and computed anew only for changed rows."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,13 +15,13 @@ from corral.scheduling.placing.topology import best_set, least_cut
 from corral.scheduling.state.columns import Columns, RowGrant, Rows, Shape, member_of
 
 SHAPES_KEPT = 512
-"""Request shapes whose rankings are kept; the one asked for longest ago goes first."""
+"""The most requests whose rankings are cached; the least recently used one is dropped first."""
 
 MISFITS_KEPT = 16_384
-"""Reasons that are remembered: what has no place now often has none next time, for the same reason."""
+"""The most misfits that are cached: a request that does not fit now often does not fit next time either."""
 
 PREFERENCE = 1e6
-"""What a preferred label adds to a score: more than any other scores differ by."""
+"""What a preferred label adds to a score: more than scores can differ otherwise."""
 
 _MisfitKey = tuple[Request, int, int, bytes, bytes]
 """Request, row, its kind, and the amounts that are free on it."""
@@ -29,7 +29,7 @@ _MisfitKey = tuple[Request, int, int, bytes, bytes]
 
 @dataclass(slots=True)
 class _Ranking:
-    """The best score of every row for one shape, -inf where it does not fit, and the slot that gives it."""
+    """The best score of every row for one request, -inf where it does not fit, and the slot with that score."""
 
     shape: Shape
     scores: Floats
@@ -40,9 +40,9 @@ class _Ranking:
 
 @dataclass(slots=True)
 class Placer:
-    """Finds the best place for columnar requests by a score. Equal scores go to the earlier row, then the lower slot.
+    """Finds the best placement of columnar requests by a score. Of equal scores the earlier row, then the lower slot.
 
-    A share that may be split goes to the last of equal slots instead.
+    For a share that may be split, the last of equal slots instead.
     """
 
     columns: Columns
@@ -56,29 +56,29 @@ class Placer:
 
     @property
     def ranks_devices(self) -> bool:
-        """Whether the score tells the devices of a node apart."""
+        """Whether the score compares the devices of a node."""
         return self._each is not None
 
     def scores(self, request: Request) -> Floats:
-        """float64[rows]: the best score on every row for one member, -inf where it does not fit; not to be changed."""
+        """float64[rows]: the best score of every row for one member, -inf where it does not fit. Do not modify it."""
         return self._ranking(request).scores
 
-    def best(self, request: Request, *, barred: Collection[int] = ()) -> RowGrant | None:
-        """The best way to serve one member outside the barred rows, None when it fits nowhere."""
+    def best(self, request: Request, *, excluded: Collection[int] = ()) -> RowGrant | None:
+        """The best placement of one member outside the excluded rows, None when it fits nowhere."""
         ranking = self._ranking(request)
         scores = ranking.scores
-        if barred:
+        if excluded:
             scores = scores.copy()
-            scores[list(barred)] = -np.inf
+            scores[list(excluded)] = -np.inf
         if not len(scores):
             return None
         row = int(scores.argmax())
-        return None if scores[row] == -np.inf else self._taking(ranking, row)
+        return None if scores[row] == -np.inf else self._grant(ranking, row)
 
     def on(self, request: Request, row: int) -> RowGrant | None:
-        """The best way to serve one member on this row, None when it does not fit there."""
+        """The best placement of one member on this row, None when it does not fit there."""
         ranking = self._ranking(request)
-        return None if ranking.scores[row] == -np.inf else self._taking(ranking, row)
+        return None if ranking.scores[row] == -np.inf else self._grant(ranking, row)
 
     def ranked(self, request: Request) -> list[int]:
         """Every row on which one member fits, the best first."""
@@ -87,11 +87,11 @@ class Placer:
         return [int(row) for row in fitting[np.argsort(-scores[fitting], kind="stable")]]
 
     def best_of(self, request: Request, row: int, able: Sequence[int]) -> tuple[int, ...]:
-        """The slots that one member had best take of those able on this row; of equals those that come first there."""
+        """The best slots for one member out of `able` on this row; of equals those that come first in `able`."""
         columns = self.columns
         known = columns.layouts[row] if request.whole else None
         rows = np.full(len(able), row, dtype=np.intp)
-        if request.devices == 1 and self._tells_apart(request):
+        if request.devices == 1 and self._compares_devices(request):
             shape = self._ranking(request).shape
             scores = self.score(columns, PlacementOptions(shape, rows, np.array([able], dtype=np.intp)))
             best = [slot for slot, score in zip(able, scores, strict=True) if score == scores.max()]
@@ -105,31 +105,31 @@ class Placer:
         return tuple(able[: request.devices])
 
     def in_order(self, row: int, slots: Sequence[int]) -> list[int]:
-        """These slots of the row, the best device first, where the score tells devices apart; equals stay in order."""
+        """These slots of the row, best device first, where the score compares devices; equals keep their order."""
         if self._each is None:
             return list(slots)
         among = np.asarray(slots, dtype=np.intp)
         scores = self._each(self.columns, np.full(len(slots), row, dtype=np.intp), among)
         return [slots[at] for at in np.argsort(-scores, kind="stable")]
 
-    def place(self, request: Request, *, barred: Collection[int] = ()) -> tuple[RowGrant, ...] | None:
-        """A way to serve every member of the request, each seeing what those before it take; None when there is none.
+    def place(self, request: Request, *, excluded: Collection[int] = ()) -> tuple[RowGrant, ...] | None:
+        """A placement of every member, each seeing what those before it take; None when there is none.
 
-        The columns are as before afterwards.
+        Leaves the columns unchanged.
         """
         if request.gang_size == 1:
-            found = self.best(request, barred=barred)
+            found = self.best(request, excluded=excluded)
             return None if found is None else (found,)
         if request.one_node:
-            return self._on_one_node(request, barred)
+            return self._on_one_node(request, excluded)
         mark = self.columns.mark()
         try:
-            return self._gang(request, barred)
+            return self._gang(request, excluded)
         finally:
             self.columns.rollback(mark)
 
     def why_not(self, request: Request) -> Misfit:
-        """Why a member fits nowhere once those before it have their place, told of the node nearest to serving it."""
+        """Why a member fits nowhere once those before it are placed: the misfit of the nearest node."""
         mark = self.columns.mark()
         try:
             if request.gang_size > 1:
@@ -141,25 +141,25 @@ class Placer:
             return Misfit(Cause.NO_NODE, request.gang_size, 0)
         return min(misfits, key=lambda m: (m.never, -m.available, m.node or ""))
 
-    def _gang(self, request: Request, barred: Collection[int]) -> tuple[RowGrant, ...] | None:
-        """Takes a place for one member after the other, as far as there are any; the caller gives them back."""
+    def _gang(self, request: Request, excluded: Collection[int]) -> tuple[RowGrant, ...] | None:
+        """Place one member after the other in the columns, as far as they fit; the caller rolls that back."""
         members: list[RowGrant] = []
-        closed = list(barred)
+        excluded_rows = list(excluded)
         member = member_of(request)
         for _ in range(request.gang_size):
-            found = self.best(member, barred=closed)
+            found = self.best(member, excluded=excluded_rows)
             if found is None:
                 return None
             self.columns.take(found)
             members.append(found)
             if request.spread:
-                closed.append(found.row)
+                excluded_rows.append(found.row)
         return tuple(members)
 
-    def _on_one_node(self, request: Request, barred: Collection[int]) -> tuple[RowGrant, ...] | None:
-        """All members on the row that scores best for the first of them and can hold them all."""
+    def _on_one_node(self, request: Request, excluded: Collection[int]) -> tuple[RowGrant, ...] | None:
+        """All members on one row: the one that scores best for the first member and can serve all."""
         for row in self.ranked(request):
-            if row in barred:
+            if row in excluded:
                 continue
             mark = self.columns.mark()
             members: list[RowGrant] = []
@@ -199,7 +199,7 @@ class Placer:
         columns, shape = self.columns, ranking.shape
         slots, hosts = shape.fits(columns, rows)
         request = shape.request
-        each = request.devices == 1 and self._tells_apart(request)
+        each = request.devices == 1 and self._compares_devices(request)
         if each:
             which, at = np.nonzero(slots)
             options = PlacementOptions(shape, rows[at], which[None, :])
@@ -224,15 +224,15 @@ class Placer:
             if request.devices == 1:
                 ranking.slot[options.rows] = options.slots[0]
 
-    def _tells_apart(self, request: Request) -> bool:
-        """Whether the score compares what one device of a node or another would give the request."""
+    def _compares_devices(self, request: Request) -> bool:
+        """Whether the score differs between the devices of a node for this request."""
         return self.score.granularity > (Granularity.SHARES if request.whole else Granularity.NODES)
 
     def _slot_sets(self, request: Request, rows: Rows, able: NDArray[np.bool_]) -> Rows:
-        """intp[devices, n]: the slots that a member would take of each row, of those able.
+        """intp[devices, n]: the slots that a member would take of each row, out of `able` (bool[slots, n]).
 
-        The ones with least free, the lower of equals, or where the score tells devices apart the best by it; whole
-        devices where the row's layout says which belong together.
+        The slots with the least free, of equals the lower; where the score compares devices, the best by it. For whole
+        devices on a row with a layout, the best connected set.
         """
         columns = self.columns
         if self._each is None or not request.devices or not len(rows):
@@ -250,7 +250,7 @@ class Placer:
                     chosen[:, column] = best_set(known, tuple(slots), request.devices)
         return chosen
 
-    def _taking(self, ranking: _Ranking, row: int) -> RowGrant:
+    def _grant(self, ranking: _Ranking, row: int) -> RowGrant:
         shape, devices = ranking.shape, ranking.shape.request.devices
         if devices == 1:
             return shape.taking(self.columns, row, (int(ranking.slot[row]),))
@@ -262,7 +262,7 @@ class Placer:
         return shape.taking(self.columns, row, tuple(sorted(slots)))
 
     def _nearest_rows(self, request: Request) -> list[int]:
-        """One row of each kind: the one with most slots able to serve now, earliest of equals."""
+        """One row of each kind: the one with the most slots that can serve now, of equals the earliest."""
         columns, size = self.columns, len(self.columns)
         slots, _ = self._ranking(request).shape.fits(columns, np.arange(size, dtype=np.intp))
         nearness = np.count_nonzero(slots, axis=0) * size + np.arange(size - 1, -1, -1)
@@ -278,10 +278,10 @@ class Placer:
         if known is None:
             if len(self._misfits) >= MISFITS_KEPT:
                 self._misfits.clear()
-            known = self._misfits[key] = self._told(request, row)
+            known = self._misfits[key] = self._compute_misfit(request, row)
         return known
 
-    def _told(self, request: Request, row: int) -> Misfit:
+    def _compute_misfit(self, request: Request, row: int) -> Misfit:
         answer = fit(request, self.columns.state(row))
         if isinstance(answer, Fit):
             return Misfit(Cause.NO_NODE, request.gang_size, 1, eviction_helps=True, node=self.columns.names[row])
@@ -289,12 +289,12 @@ class Placer:
 
 
 def _last_of_best(table: NDArray[Any]) -> Rows:
-    """intp[n]: of each column's largest values the last: where shares that may be split go, as their users know it."""
+    """intp[n]: the index of the last of the largest values of each column; splittable shares go there."""
     return np.asarray(len(table) - 1 - table[::-1].argmax(axis=0), dtype=np.intp)
 
 
 def least_free(columns: Columns, request: Request, rows: Rows, able: NDArray[np.bool_]) -> Rows:
-    """intp[devices, n]: of the able slots of each row those with least free, the lower of equals."""
+    """intp[devices, n]: the slots of each row with the least free, out of `able`; of equals the lower."""
     devices = request.devices
     if not devices or not len(rows):
         return np.zeros((devices, len(rows)), dtype=np.intp)

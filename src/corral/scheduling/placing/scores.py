@@ -1,6 +1,6 @@
-"""How good it would be to serve one member of a request here: small functions of a node's columns, summed by weight.
+"""Scores: how good it is to place one member of a request on given slots, computed from the columns; higher is better.
 
-Higher is better. Each takes all options at once, so that ranking a fleet is array work.
+A policy ranks nodes by a weighted sum of scores. Each score takes all options at once, as arrays.
 """
 
 from abc import ABC, abstractmethod
@@ -19,7 +19,10 @@ Floats = NDArray[np.float64]
 
 
 class Granularity(IntEnum):
-    """Which slots of a node a score compares; what it does not tell apart is settled by least free, then by index."""
+    """What a score can tell apart: only nodes, also the shares free on devices, or each device.
+
+    Between slots that a score cannot tell apart, the one with the least free is taken, then the lowest.
+    """
 
     NODES = 0
     SHARES = 1
@@ -28,7 +31,10 @@ class Granularity(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlacementOptions:
-    """Ways to serve one member: option i takes the slots `slots[:, i]` of row `rows[i]`; all of them fit."""
+    """Ways to place one member: option i takes the slots `slots[:, i]` of row `rows[i]`; all of them fit.
+
+    `rows` is intp[n], `slots` intp[devices, n].
+    """
 
     shape: Shape
     rows: Rows
@@ -36,29 +42,29 @@ class PlacementOptions:
 
 
 class Score(Protocol):
-    """A preference. `version` grows when answers given before no longer hold, though the rows have not changed."""
+    """A score. `version` grows when earlier results no longer hold although the rows have not changed."""
 
     @property
     def granularity(self) -> Granularity:
-        """How finely it compares."""
+        """What it can tell apart."""
         ...
 
     @property
     def version(self) -> int:
-        """Grows when every answer has to be asked for again."""
+        """Grows when every row has to be scored anew."""
         ...
 
     def __call__(self, columns: Columns, options: PlacementOptions) -> Floats:
-        """float64[n], a score for each option."""
+        """float64[n]: the score of each option."""
         ...
 
 
 DeviceScorer = Callable[[Columns, Rows, Rows], Floats]
-"""float64[n]: how good the device in slot `slots[i]` of row `rows[i]` is, whatever is asked of it."""
+"""float64[n]: how good the device in slot `slots[i]` of row `rows[i]` is, whatever the request."""
 
 
 class DeviceScore(ABC):
-    """A score that tells the devices of a node apart: of a set of them it is the mean."""
+    """A score of single devices; for a set of devices it is their mean."""
 
     __slots__ = ()
 
@@ -98,7 +104,7 @@ class Weighted:
         return total
 
     def each(self, columns: Columns, rows: Rows, slots: Rows) -> Floats:
-        """What of it tells devices apart."""
+        """The part of the sum that differs between devices."""
         total = np.zeros(len(slots))
         for weight, score in self.parts:
             if isinstance(score, DeviceScore):
@@ -108,7 +114,7 @@ class Weighted:
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """The part of the node's devices that would be handed out: full nodes first, so that empty ones stay empty."""
+    """The part of the node's GPU capacity that would be allocated: full nodes first, so that empty ones stay empty."""
 
     sign: float = 1.0
     granularity: Granularity = Granularity.NODES
@@ -122,16 +128,16 @@ class Pack:
 
 
 def spread() -> Pack:
-    """The opposite of packing: empty nodes first, so that jobs meet as few others as can be."""
+    """The opposite of packing: emptier nodes first, so that jobs share nodes with as few others as possible."""
     return Pack(sign=-1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class BestFit:
-    """What the node would have left, CPU and GPU in equal parts, in hundredths of the largest node: least first.
+    """Best fit: least CPU and GPU left on the node, both weighted equally, relative to the largest node.
 
     int(100 x (1 - 0.5 x CPU left / largest CPU - 0.5 x GPU left / most GPU)), as in the simulator of Weng et al.
-    ("Beware of Fragmentation", USENIX ATC'23); the integer makes near equals equal, so that earlier nodes fill first.
+    ("Beware of Fragmentation", USENIX ATC'23). Rounding makes near equals equal, so that earlier nodes fill first.
     """
 
     largest_cpu_milli: int
@@ -148,7 +154,7 @@ class BestFit:
 
 @dataclass(frozen=True, slots=True)
 class EarlierFirst:
-    """A mild wish for nodes that come earlier in the fixed order: 0 for the first, -1 for the last."""
+    """A mild preference for nodes that come earlier in the fixed order: 0 for the first, -1 for the last."""
 
     granularity: Granularity = Granularity.NODES
     version: int = 0
@@ -158,9 +164,9 @@ class EarlierFirst:
 
 
 class RoundRobin(DeviceScore):
-    """The next node in turn after the last one used, and there the next device after the last one handed out.
+    """Round robin: the node after the last one used, and there the device after the last one allocated.
 
-    The turns belong to the view; `turn_to` and `gave` follow it.
+    `set_turn` and `handed_out` must be called as allocations are made.
     """
 
     def __init__(self, columns: Columns) -> None:
@@ -168,15 +174,15 @@ class RoundRobin(DeviceScore):
         self.turn = 0
         self.next_slot: Rows = np.zeros(len(columns), dtype=np.intp)
 
-    def turn_to(self, row: int) -> None:
-        """The row whose turn it is now."""
+    def set_turn(self, row: int) -> None:
+        """Set the row whose turn it is."""
         self.turn = row
         self.version += 1
 
-    def gave(self, columns: Columns, row: int, slots: Collection[int]) -> None:
-        """These slots of the row were handed out last.
+    def handed_out(self, columns: Columns, row: int, slots: Collection[int]) -> None:
+        """Note that these slots of the row were allocated last.
 
-        The next is the one after them, counted round: after the one that the longest stretch of others follows.
+        The next slot is the one after them, cyclically: after the slot that is followed by the most other slots.
         """
         count, given = len(columns.uuids[row]), sorted(slots)
         stretches = [(after - slot) % count for slot, after in zip(given, (*given[1:], given[0]), strict=True)]
@@ -200,9 +206,9 @@ class RoundRobin(DeviceScore):
 
 @dataclass(slots=True)
 class Readings:
-    """What telemetry last said of each slot: availability (0..1) and utilisation (percent).
+    """The last samples of each slot: availability (0 to 1) and utilisation (percent).
 
-    Slots that could not be read are worst: they come after those that work as hard as they can.
+    Slots that could not be read rank last, after fully utilised ones.
     """
 
     columns: Columns
@@ -215,19 +221,19 @@ class Readings:
         self.utilization_pct = np.full(shape, UNREAD_PCT)
 
     def observe(self, row: int, slot: int, availability: float, utilization_pct: int | None) -> None:
-        """Take in a reading; `availability` is that of `corral.model.device.availability_score`."""
+        """Set the values of a slot; `availability` is that of `corral.model.device.availability_score`."""
         self.availability[slot, row] = availability
         self.utilization_pct[slot, row] = UNREAD_PCT if utilization_pct is None else float(utilization_pct)
         self.columns.changed_rows.add(row)
 
 
 UNREAD_PCT = 102.0
-"""The utilisation that is assumed of a device that does not tell it."""
+"""The utilisation assumed for a device that does not report it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Availability(DeviceScore):
-    """Free memory and idle utilisation of the devices that would be taken, as their site weighs the two; their mean."""
+    """The mean availability score of the devices that would be taken: free memory and idle time, as the site weighs."""
 
     readings: Readings
     version: int = 0
@@ -239,10 +245,10 @@ class Availability(DeviceScore):
 
 @dataclass(frozen=True, slots=True)
 class LeastLoaded(DeviceScore):
-    """The devices that work least now: minus their mean utilisation, as a fraction.
+    """The least utilised devices: minus their mean utilisation, as a fraction.
 
-    Of equals those of which least is handed out, which is worth less than one percent: a job that has just come has
-    not been seen at work.
+    Of equals those with the least allocated, which counts less than one percent: a job that has just started does not
+    show in the samples yet.
     """
 
     readings: Readings
@@ -255,7 +261,7 @@ class LeastLoaded(DeviceScore):
 
 
 def weighted(parts: Sequence[tuple[float, Score]]) -> Score:
-    """The scores as one; a single one of weight 1 is itself. Raises ValueError for a weight below zero."""
+    """The weighted sum of the scores; a single one of weight 1 is returned as it is. Raises ValueError below zero."""
     if any(weight < 0 for weight, _ in parts):
         raise ValueError("a score's weight is at least 0")
     if len(parts) == 1 and parts[0][0] == 1.0:
@@ -264,10 +270,10 @@ def weighted(parts: Sequence[tuple[float, Score]]) -> Score:
 
 
 def each_of(score: Score) -> DeviceScorer | None:
-    """What of a score tells the devices of a node apart; None where nothing does."""
+    """The part of a score that differs between the devices of a node; None where there is none."""
     if score.granularity < Granularity.SLOTS:
         return None
-    assert isinstance(score, DeviceScore | Weighted), "a score that compares slots can tell what it makes of each"
+    assert isinstance(score, DeviceScore | Weighted), "a score of granularity SLOTS scores single devices"
     return score.each
 
 

@@ -1,7 +1,7 @@
-"""Which devices of a node belong together: NVLink first, then one PCIe switch, then one NUMA node.
+"""Which devices of a node are well connected: by NVLink, then by one PCIe switch, then within one NUMA node.
 
-The unit is the *set* of devices that a job gets: four GPUs of one NVLink group are better than two pairs.
-Of equally close sets, the one whose taking cuts the fewest fast paths to the devices that stay free.
+What counts is the *set* of devices that a job gets: four GPUs of one NVLink group are better than two pairs.
+Of equally well connected sets, the one that has the fewest fast links to devices that stay free.
 """
 
 from collections.abc import Sequence
@@ -17,17 +17,17 @@ from corral.scheduling.placing.scores import Floats, Granularity, PlacementOptio
 from corral.scheduling.state.columns import Columns
 
 _NVLINK, _PCIE, _NUMA = 1 << 20, 1 << 10, 1
-"""How close two devices are. One nearer pair outweighs all pairs of the next sort, up to 45 devices a node."""
+"""How close two devices are. One closer pair outweighs all pairs of the next kind, for up to 45 devices a node."""
 
 SETS_TRIED = 5_000
-"""Beyond so many sets the closest one is grown device by device instead of being looked for among all."""
+"""With more possible sets than this, a set is built greedily, device by device, instead of trying all."""
 
 Layout = tuple[tuple[int, ...], ...]
-"""How close each device of a node is to each other, by slot; 0 on the diagonal and between strangers."""
+"""How close each two devices of a node are, by slot; 0 on the diagonal and where no connection is known."""
 
 
 def layout(node: Node) -> Layout | None:
-    """The layout of a node; None when its devices are all as close to each other, so that none is to be preferred."""
+    """The layout of a node; None when all its devices are equally close, so that no set is better than another."""
     links = [{link.peer_uuid: link.kind for link in device.links} for device in node.devices]
     closeness = tuple(
         tuple(_closeness(a, b, links[i], links[j]) if i != j else 0 for j, b in enumerate(node.devices))
@@ -47,26 +47,29 @@ def _closeness(a: Device, b: Device, from_a: dict[str, str], from_b: dict[str, s
 
 
 def set_score(layout: Layout, slots: Sequence[int]) -> float:
-    """How close the slots are to each other, from 0 (no fast path) to 1 (NVLink between every two); 1 for one slot."""
+    """How close the slots are, from 0 (no fast link) to 1 (NVLink between every two); 1 for a single slot."""
     pairs = len(slots) * (len(slots) - 1) // 2
     return _within(layout, slots) / (pairs * _NVLINK) if pairs else 1.0
 
 
 @lru_cache(maxsize=16_384)
 def best_set(layout: Layout, able: tuple[int, ...], devices: int) -> tuple[int, ...]:
-    """The best `devices` of the able slots, in slot order; the lowest slots of equals. `able` must hold as many."""
+    """The best set of `devices` slots out of `able`, in slot order; of equal sets the one with the lowest slots.
+
+    `able` must have at least so many.
+    """
     if comb(len(able), devices) > SETS_TRIED:
         return _grown(layout, able, devices)
     return max(combinations(able, devices), key=lambda chosen: (_within(layout, chosen), -_cut(layout, chosen, able)))
 
 
 def least_cut(layout: Layout, among: Sequence[int], able: Sequence[int]) -> int:
-    """The first of those slots whose taking cuts the fewest fast paths to the other able ones."""
+    """The slot out of `among` with the fewest fast links to the other able slots; the first of equals."""
     return min(among, key=lambda slot: _cut(layout, (slot,), able))
 
 
 def _grown(layout: Layout, able: tuple[int, ...], devices: int) -> tuple[int, ...]:
-    """The best of the sets that start at one slot and add the closest slot until they are large enough."""
+    """The best of the sets built from each slot by adding the closest slot until they are large enough."""
     best: tuple[int, ...] = ()
     for start in able:
         chosen = [start]
@@ -88,7 +91,7 @@ def _cut(layout: Layout, chosen: Sequence[int], able: Sequence[int]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """How close the devices that would be taken are to each other; 1 where a node's layout tells nothing."""
+    """The score of how close the devices that would be taken are; 1 where the node has no layout."""
 
     granularity: Granularity = Granularity.NODES
     version: int = 0

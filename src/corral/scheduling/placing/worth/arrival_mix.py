@@ -1,4 +1,4 @@
-"""Which requests to expect: those that have arrived, older ones counting less."""
+"""Which requests to expect: those that have arrived, with older arrivals counting less."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -6,14 +6,14 @@ from typing import Any
 from corral.model.job import Request
 
 CLASSES = 256
-"""Sorts of requests that are told apart: the most frequent."""
+"""The most request classes that are kept apart, the most frequent ones."""
 
 
 @dataclass(slots=True)
 class ArrivalMix:
-    """How often each sort of request arrived, older arrivals counting less: half as much after `half_life` more.
+    """How often each request arrived; an arrival counts half after `half_life` further ones.
 
-    `shared` says whether any of them asked for less than whole devices.
+    `shared` says whether any request asked for less than whole devices.
     """
 
     half_life: float = 10_000.0
@@ -23,7 +23,7 @@ class ArrivalMix:
     _unit: float = 1.0
 
     def observe(self, request: Request) -> None:
-        """Count one arrival; each member of a gang counts."""
+        """Count one arrival; every member of a gang counts."""
         self.arrived += 1
         self.shared = self.shared or (request.devices > 0 and not request.whole)
         self._unit *= 2.0 ** (1.0 / self.half_life)
@@ -33,11 +33,11 @@ class ArrivalMix:
             self._unit = 1.0
 
     def host_milli(self) -> float:
-        """Milli-CPU that the jobs without devices asked for, weighted as arrivals are."""
+        """Milli-CPU that jobs without devices asked for, weighted like arrivals."""
         return sum(w * request.cpu_milli for request, w in self._weights.items() if not request.devices) / self._unit
 
     def classes(self) -> list[tuple[Request, float]]:
-        """Sorts of device requests with their weights in arrivals, the heaviest first."""
+        """Classes of device requests with their weights in arrivals, the heaviest first."""
         merged: dict[Request, float] = {}
         for request, weight in self._weights.items():
             if request.devices:
@@ -47,7 +47,7 @@ class ArrivalMix:
 
 
 def _sort_of(request: Request) -> Request:
-    """One member of the request, without what a price does not depend on."""
+    """One member of the request, with only the fields that prices depend on."""
     one = replace(request, gang_size=1, one_node=False, spread=False, avoid_jobs=(), cores_percent=None)
     anywhere: dict[str, Any] = {"node": None, "labels": (), "prefers": (), "device_uuids": (), "disk_mib": 0}
     return replace(one, **anywhere, accept_in_use=None, split_milli=None, tenant=None)

@@ -1,4 +1,4 @@
-"""What the remainder of a device is worth to classes of requests, and what of them would fill it."""
+"""What the free part of a device is worth to classes of requests, and which of them would fill it."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,9 +8,9 @@ from corral.scheduling.placing.worth.values import LEVELS
 
 
 class Knapsack:
-    """The worth of every remainder when request classes pay for what they take.
+    """The worth of every remainder of a device when request classes pay for what they take of the host.
 
-    Classes that take as many steps are told apart only by what they pay, so the knapsack runs over step counts. Arrays:
+    Classes that take equally many steps differ only in what they pay, so the knapsack runs over step counts. Arrays:
     q sorts of device (those that the same classes may use), k price pairs, s classes, g step counts, LEVELS remainders.
     """
 
@@ -28,7 +28,7 @@ class Knapsack:
         self._single: Floats = np.zeros(0)
 
     def worth(self, gain: Floats, temperature: float) -> Floats:
-        """float[LEVELS, q * k]: the softened maximum; `gain` is what one unit of each class brings before it pays."""
+        """float[LEVELS, q * k]: the softened maximum; `gain`, float[s], is the worth of one unit before it pays."""
         single = np.where(self._allowed, gain[self._order] - self._paid, -1e9)
         top = np.maximum.reduceat(single, self._starts, axis=2)
         part = np.exp((single - top[:, :, self._group]) / temperature)
@@ -54,9 +54,9 @@ class Knapsack:
         return worth
 
     def use(self, devices: Floats) -> Floats:
-        """float[s]: units of each class that so many devices of each remainder, float[LEVELS, q * k], would serve.
+        """float[s]: the units of each class that `devices`, float[LEVELS, q * k] by remainder, would serve.
 
-        At the gains and the temperature that `worth` was last asked about.
+        For the gains and the temperature of the last call of `worth`.
         """
         left = devices.copy()
         used = np.zeros((len(self._sizes), self._width))

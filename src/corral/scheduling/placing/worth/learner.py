@@ -1,4 +1,4 @@
-"""What the cluster should expect, learned from what has arrived, and when its prices are due to be worked out again."""
+"""Learning prices from arrivals: when they are due to be solved anew, and one bounded step of a solve at a time."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,22 +12,22 @@ from corral.scheduling.placing.worth.values import Prices
 from corral.scheduling.state.columns import CPU, MEMORY, Columns
 
 FIRST_SOLVE, GROWTH = 32, 1.6
-"""Arrivals before the first solve on evidence; the next is due when there are GROWTH times as many."""
+"""The number of arrivals before the first solve; the next is due when there are GROWTH times as many."""
 
 CORE_GRID = (0.0, 0.1, 0.2, 0.35, 0.55, 0.85, 1.5, 3.0)
 GIB_GRID = (0.0, 0.2, 0.5)
-"""Prices tried, in GPUs for all the cores, or all the memory, that the median device has beside it."""
+"""The prices tried, in GPUs for all the cores, or all the host memory, per device of the median node."""
 
 PRIOR = ((1000, 8.0), (500, 4.0), (250, 4.0))
 PRIOR_HOST = 0.75
-"""What to expect before anything came: (share, weight in arrivals), and how much of its part of the host each takes."""
+"""What to expect before any arrival: (share, weight in arrivals), and how much of its part of the host each takes."""
 
 
 class Learner:
-    """Works out prices for a mix of arrivals: `advance` does one bounded step of a solve that is due."""
+    """Computes prices for a mix of arrivals: `advance` does one bounded step of a solve that is due."""
 
     def __init__(self, columns: Columns, mix: ArrivalMix | None = None) -> None:
-        """`mix` has the arrivals, those of before perhaps among them; others may share it."""
+        """`mix` counts the arrivals, possibly earlier ones too; it may be shared with other learners."""
         mix = ArrivalMix() if mix is None else mix
         self._columns = columns
         self._devices = int((columns.free_milli >= 0).sum())
@@ -44,11 +44,11 @@ class Learner:
         return self._solve is not None or self.mix.arrived >= self._due
 
     def observe(self, request: Request) -> None:
-        """Take note of a request that has arrived, once, whether or not it can be placed."""
+        """Count a request that has arrived; call it once, whether or not the request can be placed."""
         self.mix.observe(request)
 
     def advance(self) -> Prices | None:
-        """One step of the solve that is due, if any; the new prices when it was the last."""
+        """Do one step of the solve that is due, if any; returns the new prices when it was the last step."""
         if not self.due:
             return None
         if self._solve is None:
@@ -58,11 +58,11 @@ class Learner:
         return None
 
     def first(self) -> Prices:
-        """Prices for a start, at which nothing is scarce; they cost a step of a solve, not all of them."""
+        """Prices to begin with, at which nothing is scarce; they cost one step of a solve."""
         return self._ascent().prices()
 
     def settle(self) -> Prices:
-        """New prices at once: every step of a solve together."""
+        """Do all steps of a solve at once; returns the new prices."""
         self._solve = self._solve or self._begin()
         while not self._solve.advance():
             pass
@@ -84,7 +84,7 @@ class Learner:
 
 
 def _grid_and_prior(columns: Columns) -> tuple[tuple[Floats, Floats], list[tuple[Request, float]]]:
-    """Price pairs, and the requests to expect at first, both by the host's part that goes with the median device."""
+    """The price pairs, and the requests to expect at first, scaled to the median node's cores and GiB per device."""
     devices = (columns.free_milli >= 0).sum(axis=0)
     hosts = np.flatnonzero(devices)
     counts = devices[hosts]
@@ -106,5 +106,5 @@ def _grid_and_prior(columns: Columns) -> tuple[tuple[Floats, Floats], list[tuple
 
 
 def _median(amounts: Floats, counts: NDArray[np.intp]) -> float:
-    """The median of amounts that count so often each; 0 where there are none."""
+    """The weighted median of amounts; 0 where there are none."""
     return float(np.median(np.repeat(amounts, counts))) if len(amounts) else 0.0

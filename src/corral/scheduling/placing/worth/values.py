@@ -2,9 +2,10 @@
 
 V(n) = min over price pairs (mu, nu) of  mu x free cores + nu x free GiB + sum over devices of v(remainder; mu, nu)
 
-v is the most that jobs of the expected mix can make of what is left of a device when they pay mu and nu for what they
-take of the host. The minimum is a Lagrangian bound on what the node can still serve, so cores that would strand GPUs
-cost something, and GPUs that cores would strand are worth nothing. docs/decisions/0020-packing-by-value.md has more.
+v is the most GPU work that jobs of the expected mix can get from the free part of a device, if they pay mu per core and
+nu per GiB for what they take of the host. The minimum is a Lagrangian bound on what the node can still serve: cores
+without which GPUs could not be used cost something, and GPUs without cores for them are worth nothing.
+See docs/decisions/0020-packing-by-value.md.
 """
 
 from dataclasses import dataclass
@@ -21,23 +22,24 @@ from corral.scheduling.state.columns import CPU, MEMORY, Columns, Rows, Shape
 STEP_MILLI = 10
 STEPS = MILLI_PER_DEVICE // STEP_MILLI
 LEVELS = STEPS + 1
-"""Remainders of a device are told apart in steps of 10 milli, from none to the whole."""
+"""Remainders (the free part of a device) are rounded down to steps of 10 milli-GPU, from 0 to the whole device."""
 
 NOTHING = -1
-"""The key of a slot that a node does not have; the last column of every table by key stands for it."""
+"""The key of a slot that a node does not have; it is the last column of every table by key."""
 
 GRAIN = 2.0**-40
 """Worths are whole multiples of this, so that their sums are exact and the same in any order."""
 
 EARLIER_FIRST, EARLIER_BY_ONE = 1.6, 0.01
-"""GPUs of worth that the last node in the order must offer more than the first, and at most a node than the one before.
+"""How much more worth, in GPUs, the last node must offer than the first to be taken, and the most per node.
 
-Packing is as good with any first number between 0.8 and 6.4; the second matters to clusters of fewer than 160 nodes."""
+Packing is equally good with any first number between 0.8 and 6.4; the second matters only below 160 nodes.
+"""
 
 LOSSES_KEPT = 1024
 
 DeviceClass = tuple[str, int | None, tuple[int, int] | None]
-"""(model, memory in MiB, compute capability): devices that no request tells apart."""
+"""(model, memory in MiB, compute capability): devices that are equal to every request."""
 
 
 def class_of(slot: Slot) -> DeviceClass:
@@ -62,7 +64,7 @@ class Prices:
 
 
 class Remainders:
-    """What is left of every device in steps, as a key: class x LEVELS + steps, or NOTHING where there is no slot."""
+    """The free part of every device in steps, as a key: class x LEVELS + steps, or NOTHING where there is no slot."""
 
     def __init__(self, columns: Columns) -> None:
         self.classes: dict[DeviceClass, int] = {}
@@ -105,9 +107,8 @@ class Remainders:
 
 
 class WorthScore:
-    """The score of the `corral` policy: V after the placement less V before it, and a mild wish for earlier nodes.
-
-    V alone is concave and would spread work over many half-filled nodes; EARLIER_FIRST keeps few of them open.
+    """The score of the `corral` policy: V after the placement minus V before it, mildly preferring earlier nodes.
+    V alone is concave and would spread work over many half-filled nodes; EARLIER_FIRST keeps their number small.
     """
 
     granularity = Granularity.SHARES
@@ -120,7 +121,7 @@ class WorthScore:
         self.use(prices)
 
     def use(self, prices: Prices) -> None:
-        """Judge by these prices from now on."""
+        """Use these prices from now on."""
         size = len(self._columns)
         self.version += 1
         self.prices = prices
@@ -168,7 +169,7 @@ class WorthScore:
         self._value[rows] = at_price.min(axis=0)
 
     def _widen(self) -> None:
-        """Lay the worths out by this columns' own classes; one the prices do not know is worth what is left of it."""
+        """Arrange the worths by the classes of these columns; a class that the prices lack is worth its free part."""
         plain = np.broadcast_to(np.arange(LEVELS) / STEPS, (len(self.prices.core), LEVELS))
         known = {name: at * LEVELS for at, name in enumerate(self.prices.classes)}
         parts = [
@@ -192,7 +193,7 @@ def _grained(numbers: Floats) -> Floats:
 
 
 def steps_taken(request: Request, device: DeviceClass) -> int:
-    """Steps of a device of this class that the request takes, by share or by memory, whichever is more; rounded up."""
+    """How many steps of a device of this class the request takes: by share or memory, the larger, rounded up."""
     model, memory_mib, compute = device
     slot = Slot(model, memory_mib, compute, MILLI_PER_DEVICE, memory_mib)
     grant_mib = grant_memory_mib(request, slot) or 0
