@@ -153,7 +153,8 @@ class NodeLaunches:
             self._known = {launch.id: launch for launch in held}
             self._asked &= self._known.keys()
             self._preparing &= self._known.keys()
-            self._claimed = {launch.id for launch in held if launch.job.started_at is not None}
+            self._claimed &= self._known.keys()
+            self._claimed |= {launch.id for launch in held if launch.job.started_at is not None}
         for launch in held:
             _attempt(partial(self._take_over, launch))
         unknown: dict[str, Runtime] = {}
