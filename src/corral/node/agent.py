@@ -15,7 +15,7 @@ import socket
 import struct
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +27,7 @@ from corral.event_log import log_to_stderr
 from corral.model.errors import BackendFailed, CorralError, Forbidden, Refused
 from corral.model.home import SOCKET_PATH_BYTES, Home
 from corral.node.local import LocalNode
+from corral.node.mock_faults import MockFaults
 from corral.node.protocol import GREETING, METHODS, VERSION, BadFrame, Closed, plain_error, receive, send
 from corral.pid_file import only_process_of
 from corral.ports.node import NodeAgent
@@ -75,9 +76,15 @@ class AgentOptions:
 
 
 class AgentServer:
-    """Answers the calls of a node's server, each connection on a thread of its own."""
+    """Answers the calls of a node's server, each connection on a thread of its own.
 
-    def __init__(self, node: NodeAgent, name: str, path: Path) -> None:
+    Before a call is done, and before it is answered, `may_answer` returns.
+    """
+
+    def __init__(
+        self, node: NodeAgent, name: str, path: Path, *, may_answer: Callable[[], None] = lambda: None
+    ) -> None:
+        self._may_answer = may_answer
         self._node = node
         self._greeting = {GREETING: VERSION, "node": name}
         self._path = path
@@ -134,7 +141,10 @@ class AgentServer:
     def _attend(self, connection: socket.socket) -> None:
         try:
             while True:
-                answer = self._answer(receive(connection))
+                message = receive(connection)
+                self._may_answer()
+                answer = self._answer(message)
+                self._may_answer()
                 try:
                     send(connection, answer)
                 except BadFrame as error:
@@ -204,11 +214,31 @@ def run(options: AgentOptions) -> int:
                 server_home=None if options.server_home is None else Path(options.server_home),
                 address=options.address,
             )
-            _serve(AgentServer(node, options.node or os.uname().nodename, Path(options.socket)))
+            name, path = options.node or os.uname().nodename, Path(options.socket)
+            if options.mock is None:
+                _serve(AgentServer(node, name, path))
+            else:
+                _serve_mock(node, name, path, Path(options.mock))
     except (CorralError, OSError) as error:
         log.error("%s", error)
         return 1
     return 0
+
+
+def _serve_mock(node: LocalNode, name: str, path: Path, mock: Path) -> None:
+    """Serve a node of a mock file, with the faults that it describes."""
+
+    def switch_off() -> None:
+        node.power_off()
+        server.stop()
+
+    faults = MockFaults(mock, name, switch_off)
+    server = AgentServer(node, name, path, may_answer=faults.wait_while_silent)
+    faults.start()
+    try:
+        _serve(server)
+    finally:
+        faults.close()
 
 
 def _serve(server: AgentServer) -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 
 from corral.model.errors import BackendFailed, CorralError, Refused
-from corral.model.job import Job, JobKind
+from corral.model.job import Job, JobKind, ProcessIdentity
 from corral.model.launch import Launch, LaunchPhase, LaunchReport, Origin, job_of
 from corral.ports.runtime import Runtime
 
@@ -187,6 +187,15 @@ class NodeLaunches:
     def running(self, launch_ids: Collection[str]) -> tuple[str, ...]:
         """Those of these launches that run."""
         return tuple(name for name in launch_ids if self.report(name).phase is LaunchPhase.RUNNING)
+
+    def kill_all(self, alive: Callable[[ProcessIdentity], bool]) -> None:
+        """Kill every process of what Corral started here, supervisors first, as a host does that loses its power."""
+        runtime = self._runtimes[DEFAULT_RUNTIME]
+        for name in runtime.launches():
+            supervisor, pids = runtime.lineage(name).root, runtime.pids(name)
+            for pid in (*([supervisor.pid] if supervisor is not None and alive(supervisor) else []), *pids):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
 
     def close(self) -> None:
         """Let go; the work runs on."""

@@ -146,6 +146,10 @@ class LocalNode:
         self._sampler.stop()
         self._source.close()
 
+    def power_off(self) -> None:
+        """Kill all that runs here, and let it leave no word of how it ended: what a mock host does that is gone."""
+        self._launches.kill_all(self._processes.alive)
+
     # What is told
 
     def news(self, after: int, timeout_s: float) -> News:

@@ -62,7 +62,7 @@ class AgentSpawner:
         self._mock = mock
         self._config = config
         self._agents: dict[str, _Agent] = {}
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._forks, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._parent = subprocess.Popen(
                 [sys.executable, "-P", "-m", "corral.node.spawn", str(theirs.fileno())],
@@ -78,12 +78,20 @@ class AgentSpawner:
         """
         wanted = tuple(names)
         for name in wanted:
-            if name not in self._agents or self._agents[name].ended():
+            if not self.lives(name):
                 self._agents[name] = self._fork(name)
         deadline = time.monotonic() + START_S
         for name in wanted:
             self._await(name, deadline)
         return {name: self._agents[name].socket for name in wanted}
+
+    def socket_of(self, name: str) -> Path:
+        """Where the agent of this node answers, or will."""
+        return self._server_home / "nodes" / name / "agent.sock"
+
+    def lives(self, name: str) -> bool:
+        """Whether the agent of this node was started and has not ended."""
+        return name in self._agents and not self._agents[name].ended()
 
     def pid(self, name: str) -> int:
         """The process of a node's agent. Raises KeyError where none was started."""
@@ -102,7 +110,7 @@ class AgentSpawner:
         for agent in self._agents.values():
             _reap(agent)
         self._agents.clear()
-        self._socket.close()
+        self._forks.close()
         self._parent.wait()
 
     def _fork(self, name: str) -> _Agent:
@@ -111,7 +119,7 @@ class AgentSpawner:
         home = Home(self._server_home / "nodes" / name)
         options = AgentOptions(
             home=str(home.root),
-            socket=str(home.root / "agent.sock"),
+            socket=str(self.socket_of(name)),
             mock=str(self._mock),
             node=name,
             config=str(self._config),
@@ -119,8 +127,8 @@ class AgentSpawner:
         )
         _ = home.notify_socket  # whose path may be too long, which is told here in words
         try:
-            self._socket.send(json.dumps(to_plain(options)).encode())
-            pid, handles, _, _ = socket.recv_fds(self._socket, 32, 1)
+            self._forks.send(json.dumps(to_plain(options)).encode())
+            pid, handles, _, _ = socket.recv_fds(self._forks, 32, 1)
         except OSError as error:
             raise BackendFailed(f"the agent of node {name} cannot be started: {error.strerror}") from None
         if not handles:

@@ -79,10 +79,12 @@ class Hub:
             line.start(self._listener)
 
     def remove(self, name: str) -> None:
-        """Listen to this node no more: it has left the cluster."""
+        """Listen to this node no more: it has left the cluster, and its jobs are given up."""
         with self._lock:
             line = self._lines.pop(name)
         line.closing.set()
+        if self._listener is not None:
+            self._listener.on_gone(name)
         self._observe([NodeRemoved(name)])
 
     def latest(self) -> dict[str, DeviceSample]:

@@ -1,0 +1,113 @@
+"""The nodes of a mock cluster: an agent for each on this host, started and ended as the file says."""
+
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from corral.model.errors import CorralError, Refused
+from corral.model.home import Home
+from corral.node.remote import RemoteNode
+from corral.node.spawn import AgentSpawner
+from corral.ports.node import NodeAgent
+from corral.telemetry.mock_cluster import MockCluster, read_mock_cluster, stamp_of
+
+log = logging.getLogger(__name__)
+
+LOOK_INTERVAL_S = 0.5
+
+Joined = Callable[[str, NodeAgent], None]
+Left = Callable[[str], None]
+
+
+class MockNodes:
+    """Keeps an agent running for each node of the file that is not gone, also when one dies or the file changes."""
+
+    def __init__(self, home: Home, path: Path) -> None:
+        """Raises Refused for a bad file."""
+        self._path = path
+        self._stamp = stamp_of(path)
+        self._cluster = read_mock_cluster(path)
+        self._spawner = AgentSpawner(home, mock=path, config=home.config_file)
+        self._nodes: dict[str, RemoteNode] = {}
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> dict[str, NodeAgent]:
+        """The agents of all nodes; those that are not gone answer. Raises BackendFailed when one does not come up."""
+        self._spawner.start(self._wanted())
+        return {name: self._node(name) for name in _names(self._cluster)}
+
+    def watch(self, joined: Joined, left: Left) -> None:
+        """Follow the file, and look after the agents, on a thread. Nodes that are added and removed are told."""
+        self._thread = threading.Thread(target=self._run, args=(joined, left), name="mock-nodes", daemon=True)
+        self._thread.start()
+
+    def pid(self, name: str) -> int:
+        """The process of a node's agent. Raises KeyError where none was started."""
+        return self._spawner.pid(name)
+
+    def close(self) -> None:
+        """End the agents; their jobs run on."""
+        self._closing.set()
+        if self._thread is not None:
+            self._thread.join()
+        for node in self._nodes.values():
+            node.close()
+        self._spawner.close()
+
+    def _run(self, joined: Joined, left: Left) -> None:
+        while not self._closing.wait(LOOK_INTERVAL_S):
+            self._look(joined, left)
+
+    def _look(self, joined: Joined, left: Left) -> None:
+        before, after = self._cluster, self._read()
+        for name in _names(before):
+            if name not in _names(after):
+                self._remove(name, left)
+        for name in self._wanted():
+            if not self._spawner.lives(name):
+                self._restart(name)
+        for name in _names(after):
+            if name not in _names(before):
+                joined(name, self._node(name))
+
+    def _read(self) -> MockCluster:
+        """The cluster as the file has it now; a bad edit changes nothing."""
+        stamp = stamp_of(self._path)
+        if stamp == self._stamp:
+            return self._cluster
+        self._stamp = stamp
+        try:
+            cluster = read_mock_cluster(self._path)
+            if not cluster.named:
+                raise Refused(f"{self._path} describes no nodes any more")
+        except Refused as error:
+            log.warning("%s; the nodes that it described before are kept", error)
+        else:
+            self._cluster = cluster
+        return self._cluster
+
+    def _wanted(self) -> list[str]:
+        return [node.name for node in self._cluster.nodes if node.name is not None and not node.gone]
+
+    def _restart(self, name: str) -> None:
+        try:
+            self._spawner.start([name])
+        except CorralError as error:
+            log.error("%s", error)
+
+    def _remove(self, name: str, left: Left) -> None:
+        left(name)
+        self._nodes.pop(name).close()
+        if self._spawner.lives(name):
+            self._spawner.end(name)
+
+    def _node(self, name: str) -> RemoteNode:
+        if name not in self._nodes:
+            self._nodes[name] = RemoteNode(self._spawner.socket_of(name))
+        return self._nodes[name]
+
+
+def _names(cluster: MockCluster) -> list[str]:
+    return [node.name for node in cluster.nodes if node.name is not None]
