@@ -2,7 +2,7 @@
 
 Plain data is what JSON can carry. Enumerations become their values, tuples become lists, dataclasses become objects
 with the same field names. What is asked for is read strictly: an unknown field is Refused with the nearest name that
-is known. What a server tells is read leniently, for client and server need not be of one version.
+is known. Answers of a server are read leniently, for client and server need not be of one version.
 """
 
 import dataclasses
@@ -55,13 +55,13 @@ def from_plain(cls: type[T], data: Plain, *, field: str = "") -> T:
     return value
 
 
-def told(cls: type[T], data: Plain) -> T:
+def from_answer(cls: type[T], data: Plain) -> T:
     """The row of class `cls` (`corral.model.rows`) in a server's answer, which may be older or newer than the reader.
 
     Keys that are not known are passed over, missing ones have their defaults, and an enumeration's value that is not
     known stays text.
     """
-    value: T = _listener(cast(Hashable, cls))(data)
+    value: T = _answer_reader(cast(Hashable, cls))(data)
     return value
 
 
@@ -219,18 +219,18 @@ def _read_float(data: Any, field: str) -> float:
 
 
 @cache
-def _listener(kind: Any) -> Callable[[Any], Any]:
-    """As `_reader`, for what is told."""
+def _answer_reader(kind: Any) -> Callable[[Any], Any]:
+    """As `_reader`, for answers."""
     origin, args = get_origin(kind), get_args(kind)
     if origin in (Union, types.UnionType):
-        (inner,) = (_listener(arg) for arg in args if arg is not type(None))
+        (inner,) = (_answer_reader(arg) for arg in args if arg is not type(None))
         return lambda data: None if data is None else inner(data)
     if origin is tuple:
-        item = _listener(args[0])
+        item = _answer_reader(args[0])
         return lambda data: tuple(map(item, data))
     if dataclasses.is_dataclass(kind):
         cls, hints = cast(type[Any], kind), get_type_hints(kind)
-        fields = {f.name: _listener(hints[f.name]) for f in dataclasses.fields(kind)}
+        fields = {f.name: _answer_reader(hints[f.name]) for f in dataclasses.fields(kind)}
         return lambda data: cls(**{name: read(data[name]) for name, read in fields.items() if name in data})
     if isinstance(kind, type) and issubclass(kind, Enum):
         members = {member.value: member for member in kind}

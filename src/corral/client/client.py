@@ -22,7 +22,7 @@ from corral.model.rows import (
     Usage,
 )
 from corral.model.token import TokenScope
-from corral.wire import to_plain, told
+from corral.wire import from_answer, to_plain
 
 if TYPE_CHECKING:
     from corral.client.request import RequestOptions
@@ -100,7 +100,7 @@ class Client:
 
     def dry_run(self, work: "Sequence[str] | Submission", **options: "Unpack[RequestOptions]") -> DryRun:
         """Whether and where that submission would start now. Submits nothing."""
-        return told(DryRun, self._transport.post("/jobs/dry-run", _plain(work, options), repeatable=True))
+        return from_answer(DryRun, self._transport.post("/jobs/dry-run", _plain(work, options), repeatable=True))
 
     def reserve(self, owner_pid: int | None = None, **options: "Unpack[RequestOptions]") -> "JobHandle":
         """Queue a reservation: GPUs without a command, for `time`.
@@ -139,16 +139,16 @@ class Client:
 
     def alloc_map(self) -> tuple[MappedDevice, ...]:
         """How much of each device is allocated and to which jobs, free devices included."""
-        return tuple(told(MappedDevice, row) for row in self._transport.get("/alloc-map")["devices"])
+        return tuple(from_answer(MappedDevice, row) for row in self._transport.get("/alloc-map")["devices"])
 
     def usage(self, by: str = "user", *, since: float | None = None, until: float | None = None) -> Usage:
         """GPU-hours used between two times (Unix seconds; by default the last week), by user, project or queue."""
         period = {name: None if at is None else int(at) for name, at in (("since", since), ("until", until))}
-        return told(Usage, self._transport.get("/usage", by=by, **period))
+        return from_answer(Usage, self._transport.get("/usage", by=by, **period))
 
     def server(self) -> ServerInfo:
         """What the server says of itself."""
-        return told(ServerInfo, self._transport.get("/server"))
+        return from_answer(ServerInfo, self._transport.get("/server"))
 
     def _submitted(self, answer: dict[str, Any]) -> "JobHandle":
         return JobHandle(self, answer["id"], answer.get("array_size"), tuple(answer.get("notes", ())))
@@ -161,7 +161,7 @@ class Client:
             answer = self._ask_wait(ids, min(POLL_S, left_s), deadline, patient=seen)
             seen = True
             if answer["done"] or (deadline is not None and time.monotonic() >= deadline):
-                return [told(JobRow, job) for job in answer["jobs"]], bool(answer["done"])
+                return [from_answer(JobRow, job) for job in answer["jobs"]], bool(answer["done"])
 
     def _ask_wait(self, ids: list[str], poll_s: float, deadline: float | None, *, patient: bool) -> Any:
         body = {"ids": ids, "timeout_s": poll_s}
@@ -204,14 +204,14 @@ class Jobs:
         answer = self._transport.get(
             "/jobs", all=all, user=user, phase=phase, name=name, array=array, limit=most, starts=starts or None
         )
-        return tuple(told(JobRow, job) for job in answer["jobs"])
+        return tuple(from_answer(JobRow, job) for job in answer["jobs"])
 
     def get(self, job_id: str) -> JobRow:
-        return told(JobRow, self._transport.get(_job(job_id)))
+        return from_answer(JobRow, self._transport.get(_job(job_id)))
 
     def why(self, job_id: str) -> Explanation:
         """Why it waits, its place in the queue, and what would start it now; later, how long it waited for what."""
-        return told(Explanation, self._transport.get(_job(job_id, "why")))
+        return from_answer(Explanation, self._transport.get(_job(job_id, "why")))
 
     def logs(self, job_id: str, *, follow: bool = False, offset: int = 0) -> Iterator[bytes]:
         """What the job has written, standard output and error together, in blocks from byte `offset` on.
@@ -262,11 +262,11 @@ class Devices:
     def cut(self, device: str | int, profile: str, count: int = 1, *, apply: bool = False) -> SlicePlan:
         """How `count` MIG slices would be created on it; with `apply`, creates them."""
         body = {"profile": profile, "count": count, "apply": apply}
-        return told(SlicePlan, self._transport.post(_device(device, "slices"), body))
+        return from_answer(SlicePlan, self._transport.post(_device(device, "slices"), body))
 
     def give_up(self, device: str | int, *, apply: bool = False) -> SlicePlan:
         """How its MIG slices would be deleted; with `apply`, deletes them. No job may use one."""
-        return told(SlicePlan, self._transport.post(_device(device, "slices", "give-up"), {"apply": apply}))
+        return from_answer(SlicePlan, self._transport.post(_device(device, "slices", "give-up"), {"apply": apply}))
 
 
 class ClusterNodes:
@@ -276,7 +276,7 @@ class ClusterNodes:
         self._transport = transport
 
     def list(self) -> tuple[NodeRow, ...]:
-        return tuple(told(NodeRow, row) for row in self._transport.get("/nodes")["nodes"])
+        return tuple(from_answer(NodeRow, row) for row in self._transport.get("/nodes")["nodes"])
 
     def cordon(self, node: str, reason: str = "") -> NodeRow:
         """Start nothing more on it; what runs there goes on."""
@@ -291,7 +291,7 @@ class ClusterNodes:
 
     def _set(self, node: str, verb: str, body: Any) -> NodeRow:
         answer = self._transport.post("/".join(["/nodes", quote(node, safe=""), verb]), body)
-        return told(NodeRow, answer["nodes"][0])
+        return from_answer(NodeRow, answer["nodes"][0])
 
 
 class Tokens:
@@ -309,11 +309,11 @@ class Tokens:
     ) -> MadeToken:
         """A new token with its secret, for a user (default: the caller), valid for so long (None: until revoked)."""
         body = {"user": user, "scope": scope.value, "expires_in_s": expires_in_s}
-        return told(MadeToken, self._transport.post("/tokens", body))
+        return from_answer(MadeToken, self._transport.post("/tokens", body))
 
     def list(self, *, all: bool = False) -> tuple[TokenRow, ...]:
         """Valid tokens, with `all` also recent invalid ones: one's own; for administrators, everybody's."""
-        return tuple(told(TokenRow, row) for row in self._transport.get("/tokens", all=all)["tokens"])
+        return tuple(from_answer(TokenRow, row) for row in self._transport.get("/tokens", all=all)["tokens"])
 
     def revoke(self, token_id: str) -> tuple[str, ...]:
         """Revoke a token and all tokens created with it, at once. Returns their ids."""
@@ -377,4 +377,4 @@ def _device(device: str | int, *verb: str) -> str:
 
 
 def _devices(answer: Any) -> tuple[DeviceRow, ...]:
-    return tuple(told(DeviceRow, device) for device in answer["devices"])
+    return tuple(from_answer(DeviceRow, device) for device in answer["devices"])

@@ -158,7 +158,7 @@ def allocation_row(allocation: Allocation, entry: int, ended_at: float | None, j
 
 
 def _used_milli(allocation: Allocation, *, sliced: bool) -> int:
-    """What it comes to as use. Slices are counted whole: their hours are summed apart, by profile."""
+    """What it counts as use. Slices count whole: their hours are summed by profile, apart from others."""
     grants = allocation.placement.grants
     return sum(grant.share_milli if sliced else grant.counted_milli for grant in grants)
 

@@ -17,7 +17,7 @@ from corral.model.errors import LedgerFailed
 from corral.model.token import Token, TokenScope
 
 ENDED_KEPT = 100
-"""So many of a user's tokens that are over are kept, so that who still shows one is told what became of it."""
+"""How many expired or revoked tokens of a user are kept, so that an answer to one can say what became of it."""
 
 _log = logging.getLogger(__name__)
 

@@ -38,7 +38,7 @@ def ended(view: View, job: Job, report: LaunchReport, *, by: str, at: float, bac
 
 
 def stopped_at_once(view: View, job: Job, told: Sequence[Fact], *, by: str, at: float) -> list[Fact]:
-    """What `told`, by which the job is told to stop, comes to where its work is only simulated and ends at once."""
+    """The facts `told` that stop the job, and those of its end at the same time: for work that is only simulated."""
     for fact in told:
         if isinstance(fact, JobChanged):
             job = patched(job, fact.changes)

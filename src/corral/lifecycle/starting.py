@@ -32,7 +32,7 @@ def start(
 
 
 def running(view: View, job: Job, started_at: float | None, *, by: str, at: float) -> list[Fact]:
-    """STARTING -> RUNNING, by the supervisor's word; nothing when the job is past that."""
+    """STARTING -> RUNNING, as its supervisor reports; nothing when it runs already or has been stopped."""
     started_at = measured(view, job, started_at, at)
     if job.phase is Phase.STARTING:
         begun = replace(job, started_at=at if started_at is None else started_at)
@@ -44,7 +44,7 @@ def running(view: View, job: Job, started_at: float | None, *, by: str, at: floa
 
 
 def start_at_once(view: View, job: Job, placement: Placement, *, by: str, at: float) -> list[Fact]:
-    """`start` and `running` in one step, for work that is not launched but simulated or foreseen."""
+    """`start` and `running` in one step, for work that is not launched but simulated or forecast."""
     assert job.phase is Phase.PENDING, f"job {job.id} is {job.phase}"
     allocation = _allocation(job, placement, at)
     changes: JobPatch = {**_allocated(job, allocation), **_running(job, at)}

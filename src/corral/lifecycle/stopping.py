@@ -1,4 +1,4 @@
-"""A live job is told to stop: for others, for what it did, or because its time is over. Its end comes later."""
+"""A live job is stopped: for others, for what it did, or because its time limit is over. Its end is recorded later."""
 
 from corral.lifecycle.step import change
 from corral.model.eviction import Eviction, EvictionRule

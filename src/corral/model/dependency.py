@@ -124,7 +124,7 @@ def settled_by(job: Job, jobs: Iterable[Job]) -> Settled:
 
 
 def conditions_to_keep(settled: Settled, after: tuple[str, ...]) -> tuple[str, ...]:
-    """What a job has to remember beside what it waits for; () is nothing: its clauses tell all."""
+    """What a job has to remember beside what it waits for; () where its clauses are enough."""
     clauses = clauses_of(after)
     if all(len(clause) == 1 and clause[0].condition is not Condition.NOT_OK for clause in clauses):
         return ()

@@ -228,7 +228,7 @@ class DeviceCondition:
         return DeviceState.FREE
 
     def reason(self, state: DeviceState) -> str | None:
-        """Why the device is in `state`, in words, where the condition knows it."""
+        """Why the device is in `state`, for a person; None where the condition does not know it."""
         return {
             DeviceState.UNREADABLE: self.unreadable,
             DeviceState.UNHEALTHY: self.unhealthy,

@@ -29,7 +29,7 @@ class Forbidden(Refused):
 
 
 class Conflict(CorralError):
-    """The request was sound but the world has moved: what it names is no longer in a phase that allows it."""
+    """The request is valid, but what it names is in a state that does not allow it."""
 
 
 class BackendFailed(CorralError):

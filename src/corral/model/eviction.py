@@ -7,7 +7,7 @@ from enum import StrEnum
 class EvictionRule(StrEnum):
     """By which rule a job may be stopped for others.
 
-    PRIORITY: its queue preempts. QUEUE_RECLAIM: its queue takes back what it had lent. POOL_RECLAIM: its pool does.
+    PRIORITY: its queue preempts. QUEUE_RECLAIM: a queue takes back what it had lent. POOL_RECLAIM: a pool does.
     TIME_SLICE: the job that is stopped had its quantum. FASTER_GPUS: it moves itself. IDLE: it did not use its GPUs.
     MEMORY: it took more memory than it was granted. DRAIN: its node is to be empty.
     """
@@ -29,17 +29,17 @@ class EvictionRule(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """One launch of a job that was told to stop for others.
+    """One launch of a job that was asked to stop for others.
 
     Attributes:
         for_job_id: the job that it was stopped for, None where that is nobody in particular.
         lender: the queue or the pool that takes back.
         reason: the same for a person.
-        at: when it was told, Unix seconds.
+        at: when it was asked to stop, Unix seconds.
         allocation_id: the launch that was stopped.
-        saves: it was told by its checkpoint signal first, so that what it did before need not be lost.
+        saves: it got its checkpoint signal first, so that what it did before need not be lost.
         ran_s: how long the launch had run at its end, None before.
-        lost_s: how much of that is lost; of one that was told first only what it ran after that.
+        lost_s: how much of that is lost; where it `saves`, only what it ran after the signal.
     """
 
     rule: EvictionRule

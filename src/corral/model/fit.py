@@ -151,7 +151,7 @@ def fit(request: Request, state: NodeState, *, named: Collection[int] | None = N
     able = tuple(i for i, cause in enumerate(causes) if cause is None)
     if request.split_milli is not None and (not able or request.split_milli > MILLI_PER_DEVICE):
         answer = _split_fit(request, request.split_milli, state, named)
-        # What one device could give is waited for on one: how it might be split tells nothing about that.
+        # A request that one device can serve waits for one device, so splitting it does not matter here.
         if isinstance(answer, Fit) or request.split_milli > MILLI_PER_DEVICE:
             return answer
     if len(able) < request.devices:

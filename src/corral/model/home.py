@@ -26,7 +26,7 @@ class Home:
 
     @property
     def notify_socket(self) -> Path:
-        """Where supervisors tell the server that a job ended. Raises Refused as `socket` does."""
+        """Where supervisors notify the server that a job ended. Raises Refused as `socket` does."""
         return _socket_path(self.root / "notify.sock")
 
     @property
@@ -76,7 +76,7 @@ class Home:
 
     @property
     def launches(self) -> Path:
-        """What server and supervisors tell each other about each launch."""
+        """The files through which server and supervisors exchange what they know of each launch."""
         return self.root / "launches"
 
     @property

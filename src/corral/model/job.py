@@ -217,7 +217,7 @@ class Job:
         stop_reason: while STOPPING, the phase it is to end in.
         waits_for: ids of the jobs of `spec.after` that it still depends on; in a long list also of some that it no
             longer does, until the last is done with.
-        conditions: what is left of `spec.after`, where `waits_for` does not tell; () is all of it.
+        conditions: what is left of `spec.after`, where `waits_for` does not say it; () is all of it.
         reason: why it ended as it did, for a person.
         devices: UUIDs of the last allocation, kept after the end.
         eviction: the last time it was stopped for others, None if it never was; `evictions` counts the times it went

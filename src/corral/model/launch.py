@@ -113,7 +113,7 @@ def job_of(launch: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """What tells the processes of a launch from others on their host; nothing in it is their own word.
+    """How the processes of a launch are recognised on their host; nothing in it is written by them.
 
     Attributes:
         root: the process that they descend from.

@@ -75,9 +75,9 @@ def _note(own: Sequence[str | None], others: set[str]) -> str | None:
 
 
 def _path(pattern: str, job: Job, rank: int, nodes: Sequence[str]) -> str:
-    """What a pattern comes to for a member, seen from the job's directory; a number after % pads with zeros."""
+    """The path that a pattern gives for a member, relative to the job's directory; a number after % pads with zeros."""
     node = nodes[rank]
-    words = {
+    values = {
         "%": "%",
         "j": job.id,
         "J": job.id,
@@ -89,5 +89,5 @@ def _path(pattern: str, job: Job, rank: int, nodes: Sequence[str]) -> str:
         "n": str(list(dict.fromkeys(nodes)).index(node)),
         "t": str(rank),
     }
-    path = _PLACEHOLDER.sub(lambda found: words[found[2]].rjust(int(found[1] or 0), "0"), pattern)
+    path = _PLACEHOLDER.sub(lambda found: values[found[2]].rjust(int(found[1] or 0), "0"), pattern)
     return posixpath.join(job.spec.workdir, path)

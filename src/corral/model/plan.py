@@ -11,7 +11,7 @@ from corral.model.job import Job, JobKind, Request
 
 
 class WaitReason(StrEnum):
-    """Why a job waits. The words in brackets are what `ps` shows, after Slurm's.
+    """Why a job waits. The values are what `ps` shows, after Slurm's.
 
     The last two are of listings alone: it made room for another, and waits to go on.
     """
@@ -34,7 +34,7 @@ class WaitReason(StrEnum):
 class Group(NamedTuple):
     """What makes waiting jobs alike: if the first of them has no place, none of them has.
 
-    Name and time limit are in it because they tell how long a job may run, and so what it may run beside;
+    Name and time limit are in it because they say how long a job may run, and so what it may run beside;
     `array_id` only where the array has a limit of its own.
     """
 
@@ -91,9 +91,9 @@ class Hold:
         behind: the job that goes first, where that is the reason.
         until: when it may be looked at again (backoff), Unix seconds.
         misfit: the best node's reason, where resources are.
-        detail: the limit or the dependency, in words.
-        keeps_turn: nobody who waits now comes to go before it later.
-        expected_start: Unix seconds, None when it cannot be told; `depends_on` then names the job without an end.
+        detail: the limit or the dependency, for a person.
+        keeps_turn: no job that waits now can be put before it later.
+        expected_start: Unix seconds, None when it is not known; `depends_on` then names the job without an end.
     """
 
     job_id: str
@@ -113,9 +113,9 @@ class Plan:
     """A decision over the view of `version`. Every tuple is in the order of the decision.
 
     `future_starts` are of waiting jobs for which devices are kept free. `promises` are those of them that later plans
-    are to keep; they do if the view is told of them.
+    are to keep; they do once the view has them.
     `holds` has one entry for each group of alike jobs that was looked at: the first of them that could not start.
-    `faults` are policies that failed and what is done instead, in words.
+    `faults` are policies that failed and what is done instead, for a person.
     `complete` is False when the cycle reached its bound: more may start once these starts are committed.
     """
 

@@ -1,4 +1,4 @@
-"""What a server tells: the one shape of each answer, made by `control`, described by `api`, read by `client`.
+"""What a server answers: the one shape of each answer, made by `control`, described by `api`, read by `client`.
 
 Times are Unix seconds. A field that came later has a default, for a client that asks an older server.
 """
@@ -37,7 +37,7 @@ class JobRow:
         grants: what it holds of each device now.
         enforcement: what stands behind that, and behind its CPUs and memory of the host; None when it holds none.
         begin_at: it is not to start before.
-        expected_start_is: whether the expected start is promised, None when there is none to tell.
+        expected_start_is: whether the expected start is promised, None when no start can be expected.
         eviction: the last time it was stopped for others, with what it lost; None if it never was.
         evictions, lost_s: how often it made room for others and went back to its queue, and the run time lost by that.
     """
@@ -222,7 +222,7 @@ class Explanation:
         position: place among the waiting jobs, from 1; None when it does not wait.
         expected_start: None when nobody can know; `reason` then says what it depends on. Of a job that is being stopped
             to make room it is when it goes on.
-        expected_start_is: whether that is promised, None when there is none to tell.
+        expected_start_is: whether that is promised, None when no start can be expected.
         starts_now_with: flags with which it would start at once, if there are such.
         holds: what it has of devices and of the host, and what stands behind that.
         enforcement: the same for programs; None when it holds neither.
@@ -261,7 +261,7 @@ class DeviceChoice:
 
 @dataclass(frozen=True, slots=True)
 class NearestRequest:
-    """A request near the one that was made, in words."""
+    """A request near the one that was made, described for a person."""
 
     text: str = ""
 
@@ -319,7 +319,7 @@ class UsageRow:
         unrecorded_hours: those of allocations from before it was recorded.
         slice_hours: hours of MIG slices, by profile.
         lost_hours: those that were for nothing, as their jobs were stopped to make room for others; of jobs that were
-            told by their checkpoint signal only those after it.
+            notified by their checkpoint signal only those after it.
         allocations: how many times devices were handed out; a retry counts again.
     """
 
@@ -381,7 +381,7 @@ class ServerInfo:
 
 @dataclass(frozen=True, slots=True)
 class MadeToken:
-    """A token that was just made: the only time that its secret is told. `expires_at` None is never."""
+    """A token that was just made: the only time that its secret is shown. `expires_at` None is never."""
 
     id: str
     token: str

@@ -1,6 +1,6 @@
 """Splitting a share over devices of which no single one need be able to hold it.
 
-All amounts are milli-GPU. Devices are told apart by their position: what comes back is parallel to what was given.
+All amounts are milli-GPU. Devices are identified by their position: the result is parallel to the input.
 """
 
 from collections.abc import Iterator, Sequence

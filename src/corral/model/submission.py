@@ -23,7 +23,7 @@ class Submission:
         after: what must have become of other jobs first: "17" succeeded, "any:17" ended, "notok:17" did not end well,
             "start:17" started, "corr:17" the same element of that array succeeded, "singleton" no earlier job of this
             name and user is left; alternatives as "17?any:18".
-        begin_at: not to be started before (Unix seconds); None, or a moment that is past, is at once.
+        begin_at: not to be started before (Unix seconds); None or a time in the past means at once.
         output, error: patterns of files for standard output and error in place of the log, as `corral.model.output`
             has them, seen from `workdir`; error goes with output unless it has its own.
         script: the command runs a script: of a gang at rank 0 alone, where `srun` starts work on all members. A command

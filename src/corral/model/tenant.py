@@ -1,4 +1,4 @@
-"""A job on one device, beside whoever else is there."""
+"""A job on one device, which it may share with others."""
 
 from dataclasses import dataclass
 

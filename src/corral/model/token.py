@@ -1,4 +1,4 @@
-"""A token: leave for whoever holds its secret to act as one user, up to a scope and until a moment."""
+"""A token: who has its secret may act as one user, within a scope and until a time."""
 
 from dataclasses import dataclass
 from enum import StrEnum

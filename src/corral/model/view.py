@@ -75,7 +75,7 @@ class View:
         return draft.freeze()
 
     def remembering(self, runs: Iterable[PastRun], given: Iterable[Placement] = ()) -> "View":
-        """The view with a past: `runs` in the order in which they ended, `given` the last placements made, in order."""
+        """The view with its history: `runs` in the order of their ends, `given` the last placements, in order."""
         draft = ViewDraft(self)
         for placement in given:
             draft.gave(placement)
@@ -272,7 +272,7 @@ class ViewDraft:
             given[member.node] = tuple(grant.uuid for grant in member.grants) or before
 
     def remember(self, run: PastRun) -> None:
-        """Take a run that is over into the past: who used how much, and how long it took."""
+        """Add a run that is over to the history: who used how much, and how long it took."""
         if run.gpu_s:
             usage = self._view.usage.get((run.project, run.user), DecayedUsage())
             used = usage.plus(run.gpu_s, run.ended_at, self._view.usage_half_life_s)
