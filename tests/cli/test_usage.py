@@ -1,8 +1,12 @@
 """GPU-hours as a person reads them."""
 
+import csv
+import io
 from dataclasses import replace
 
-from corral.cli.usage import usage_lines
+import pytest
+
+from corral.cli.usage import months_lines, usage_lines, write_csv
 from corral.client import Usage, UsageRow
 
 ALICE = UsageRow(
@@ -45,3 +49,30 @@ def test_one_alone_needs_no_total_and_nobody_is_said_to_be() -> None:
     assert len(usage_lines(Usage("queue", 0.0, 1.0, (BOB,), BOB))) == 2
     (nobody,) = usage_lines(Usage("queue", 0.0, 1.0))
     assert nobody.startswith("no GPU was used since ")
+
+
+def test_months_stand_in_a_column_of_their_own() -> None:
+    told = [("2026-09", Usage("user", 0.0, 1.0, (BOB,), BOB)), ("2026-10", Usage("user", 1.0, 2.0, (ALICE,), TOTAL))]
+    title, september, october = months_lines(told)[:3]
+    assert title.split() == ["MONTH", "USER", "GPU-HOURS", "COMPUTE", "MEMORY"]
+    assert september.split()[:3] == ["2026-09", "bob", "3.00"]
+    assert october.split()[:3] == ["2026-10", "alice", "12.00"]
+
+
+def test_csv_has_every_figure_of_every_row(capsys: pytest.CaptureFixture[str]) -> None:
+    write_csv([("2026-10", Usage("user", 0.0, 86400.0, (ALICE, BOB), TOTAL))])
+    alice, bob = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert (alice["month"], alice["user"], alice["gpu_hours"], alice["slice_hours"]) == (
+        "2026-10",
+        "alice",
+        "12",
+        "1g.10gb=2.5",
+    )
+    assert (bob["user"], bob["compute_advisory_hours"], bob["lost_hours"]) == ("bob", "3", "0")
+
+
+@pytest.mark.parametrize("name", ["=cmd|' /C calc'!A0", "+1", "-1", "@SUM(A1)"])
+def test_a_name_is_no_formula_to_a_spreadsheet(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    write_csv([(None, Usage("project", 0.0, 1.0, (replace(BOB, name=name),), BOB))])
+    (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert row["project"] == f"'{name}"

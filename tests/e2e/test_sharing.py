@@ -357,6 +357,13 @@ def test_hours_say_whether_anything_held_the_job_to_its_share(pair: Box) -> None
     (line,) = pair.ok("usage", "--by", "queue").splitlines()[1:]
     assert "% enforced" in line
     assert "% advisory" in line
+    (header, october) = pair.ok("usage", "--from", "1h", "--by", "month,queue", "--format", "csv").splitlines()[:2]
+    assert header.startswith("month,queue,from,until,gpu_hours,")
+    assert october.split(",")[1] == "default"
+    (month,) = pair.json("usage", "--by", "month", "--from", "1h", "--json")["months"][-1:]
+    assert month["total"]["gpu_hours"] > 0
+    for wrong in (["--by", "user,queue"], ["--since", "1h", "--from", "1h"], ["--from", "1h", "--until", "2h"]):
+        assert pair.run("usage", *wrong).returncode == 2
     assert pair.run("usage", "--by", "team").returncode == 2
     assert pair.run("usage", "--since", "soon").returncode == 2
 

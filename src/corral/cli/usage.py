@@ -1,60 +1,184 @@
-"""`corral usage`: GPU-hours by user, project or queue, split by how well the shares were enforced."""
+"""`corral usage`: GPU-hours by user, project or queue and by month, split by how well the shares were enforced."""
 
+import csv
+import sys
 import time
-from collections.abc import Iterator
-from typing import Annotated
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any
 
 import typer
 
+from corral.cli.periods import Period, months_of, parse_past
 from corral.cli.screen import TextTable, clock_time, command_group, example, print_json, write_painted
 from corral.client import Client, Usage, UsageRow
+from corral.model.errors import Refused
+from corral.model.printable import printable
 from corral.model.run_history import UsageBy
 from corral.model.units import parse_duration_s
 
 NAME_COLUMNS = 14
+MONTH = "month"
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What a spreadsheet takes for a formula. Names of projects are anybody's to choose."""
 
 app = command_group()
 
 
-@app.command(epilog=example("corral usage --by project --since 30d"))
+class UsageFormat(StrEnum):
+    """How it is written."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+
+
+@app.command(
+    epilog=example("corral usage --by project --since 30d", "corral usage --from 2026-01 --by month,user --format csv")
+)
 def usage(
-    by: Annotated[UsageBy, typer.Option("--by", help="Add up by user, project or queue.")] = UsageBy.USER,
-    since: Annotated[str, typer.Option("--since", metavar="TIME", help="How far back: 7d, 12h.")] = "7d",
+    *,
+    by: Annotated[
+        str, typer.Option("--by", metavar="KEYS", help="Add up by user, project or queue, by month, or by month,user.")
+    ] = "user",
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="TIME", help="How far back: 12h.  [default: 7d]")
+    ] = None,
+    begin: Annotated[
+        str | None, typer.Option("--from", metavar="WHEN", help="From then on: 2026-10, 2026-10-01, 2026-10-01T08:00.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="WHEN", help="Up to then, not included.  [default: now]")
+    ] = None,
+    form: Annotated[UsageFormat, typer.Option("--format", help="table, json or csv.")] = UsageFormat.TABLE,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Show GPU-hours used, and how well the shares were enforced.
 
     Half a GPU for two hours is one GPU-hour. "enforced": jobs could not use more than their share. "guarded" memory:
     jobs that used more were stopped. "advisory": nothing kept jobs to their share. LOST are hours of jobs that were
-    stopped to make room for others.
+    stopped to make room for others. Months are those of this machine's time zone.
     """
+    monthly, key = _keys(by)
+    period = _period(since, begin, until)
     with Client() as client:
-        used = client.usage(by.value, since=time.time() - parse_duration_s(since, field="--since"))
-    if json:
-        print_json(used)
+        periods = list(months_of(period)) if monthly else [period]
+        told = [
+            (one.month, client.usage((key or UsageBy.USER).value, since=one.since, until=one.until)) for one in periods
+        ]
+    if key is None:
+        told = [(month, replace(used, by=MONTH, rows=(used.total,))) for month, used in told]
+    if json or form is UsageFormat.JSON:
+        print_json(_as_json(by, period, told) if monthly else told[0][1])
+    elif form is UsageFormat.CSV:
+        write_csv(told)
     else:
-        write_painted(*usage_lines(used))
+        write_painted(*(months_lines(told) if monthly else usage_lines(told[0][1])))
+
+
+def _keys(by: str) -> tuple[bool, UsageBy | None]:
+    """Whether it is by month, and by what else. Raises Refused."""
+    names = [name.strip() for name in by.split(",")]
+    others = [name for name in names if name != MONTH]
+    if len(set(names)) < len(names) or len(others) > 1 or not set(others) <= {one.value for one in UsageBy}:
+        allowed = ", ".join(one.value for one in UsageBy)
+        raise Refused(
+            f"--by: {by!r:.60} is none of {allowed}, month, or month and one of these: month,user", field="--by"
+        )
+    return MONTH in names, UsageBy(others[0]) if others else None
+
+
+def _period(since: str | None, begin: str | None, until: str | None) -> Period:
+    now = time.time()
+    end = now if until is None else min(now, parse_past(until, now, field="--until"))
+    if begin is not None and since is not None:
+        raise Refused("--since and --from both say where to begin; give one of them", field="--since")
+    if begin is not None:
+        start = parse_past(begin, now, field="--from")
+    else:
+        start = (end if until else now) - parse_duration_s(since or "7d", field="--since")
+    if start >= end:
+        raise Refused(
+            f"--from: the period from {clock_time(start)} to {clock_time(end)} has no length; begin before it ends",
+            field="--from",
+        )
+    return Period(start, end)
+
+
+def _as_json(by: str, period: Period, told: Sequence[tuple[str | None, Usage]]) -> Mapping[str, Any]:
+    months = [{MONTH: month, **asdict(used)} for month, used in told]
+    return {"by": by, "since": period.since, "until": period.until, "months": months}
+
+
+def write_csv(told: Sequence[tuple[str | None, Usage]]) -> None:
+    """A line for each row of each period, with all its figures; hours of slices are written 1g.10gb=2.5."""
+    monthly, by = told[0][0] is not None, told[0][1].by
+    out = csv.writer(sys.stdout, lineterminator="\n")
+    figures = [name for name in UsageRow.__dataclass_fields__ if name not in ("name", "slice_hours")]
+    names = [*([MONTH] if monthly else []), *([by] if by != MONTH else [])]
+    out.writerow([*names, "from", "until", *figures, "slice_hours"])
+    for month, used in told:
+        for row in used.rows:
+            named = [*([month] if monthly else []), *([_plain(row.name)] if by != MONTH else [])]
+            values = [_number(getattr(row, figure)) for figure in figures]
+            slices = " ".join(f"{profile}={_number(hours)}" for profile, hours in sorted(row.slice_hours.items()))
+            out.writerow([*named, _moment(used.since), _moment(used.until), *values, slices])
+
+
+def _plain(name: str) -> str:
+    """The name so that no spreadsheet calculates it and no terminal obeys it."""
+    return printable(f"'{name}" if name.startswith(_FORMULA) else name)
+
+
+def _number(value: float) -> str:
+    return f"{value:.6f}".rstrip("0").rstrip(".")
+
+
+def _moment(at: float) -> str:
+    return datetime.fromtimestamp(at).astimezone().isoformat(timespec="seconds")
+
+
+def months_lines(told: Sequence[tuple[str | None, Usage]]) -> list[str]:
+    """A table with the rows of each month in turn, and what else there is to say of them."""
+    if not any(row.gpu_hours or row.slice_hours for _, used in told for row in used.rows):
+        return [f"no GPU was used since {clock_time(told[0][1].since)}"]
+    return _table([(month, row) for month, used in told for row in used.rows], told[0][1].by)
 
 
 def usage_lines(used: Usage) -> list[str]:
     """A table with a row for each and one for all, then what else there is to say of them."""
     if not used.rows:
         return [f"no GPU was used since {clock_time(used.since)}"]
-    title = used.by.upper()
-    lost = any(row.lost_hours for row in used.rows)
-    titles = [title, "GPU-HOURS", *(["LOST"] if lost else []), "COMPUTE", "MEMORY"]
-    table = TextTable(titles, limits={title: NAME_COLUMNS}, numeric=["GPU-HOURS", *(["LOST"] if lost else [])])
-    for row in [*used.rows, used.total] if len(used.rows) > 1 else used.rows:
-        hours = row.gpu_hours
-        compute = _parts(hours, enforced=row.compute_enforced_hours, advisory=row.compute_advisory_hours)
-        memory = _parts(
-            hours,
-            enforced=row.memory_enforced_hours,
-            guarded=row.memory_guarded_hours,
-            advisory=row.memory_advisory_hours,
-        )
-        table.add(row.name, f"{hours:.2f}", *([f"{row.lost_hours:.2f}"] if lost else []), compute, memory)
-    return [*table.lines(), *(line for row in used.rows for line in _asides(row))]
+    rows = [*used.rows, used.total] if len(used.rows) > 1 else used.rows
+    return [*_table([(None, row) for row in rows], used.by, asides=used.rows)]
+
+
+def _table(rows: Sequence[tuple[str | None, UsageRow]], by: str, asides: Sequence[UsageRow] | None = None) -> list[str]:
+    title = [] if by == MONTH else [by.upper()]
+    monthly = [MONTH.upper()] if rows[0][0] is not None else []
+    lost = ["LOST"] if any(row.lost_hours for _, row in rows) else []
+    table = TextTable(
+        [*monthly, *title, "GPU-HOURS", *lost, "COMPUTE", "MEMORY"],
+        limits=dict.fromkeys(title, NAME_COLUMNS),
+        numeric=["GPU-HOURS", *lost],
+    )
+    for month, row in rows:
+        names = [*([month or ""] if monthly else []), *([row.name] if title else [])]
+        table.add(*names, f"{row.gpu_hours:.2f}", *([f"{row.lost_hours:.2f}"] if lost else []), *_behind(row))
+    told = [row for _, row in rows] if asides is None else asides
+    return [*table.lines(), *(line for row in told for line in _asides(row))]
+
+
+def _behind(row: UsageRow) -> tuple[str, str]:
+    hours = row.gpu_hours
+    compute = _parts(hours, enforced=row.compute_enforced_hours, advisory=row.compute_advisory_hours)
+    memory = _parts(
+        hours, enforced=row.memory_enforced_hours, guarded=row.memory_guarded_hours, advisory=row.memory_advisory_hours
+    )
+    return compute, memory
 
 
 def _parts(whole: float, **hours: float) -> str:

@@ -1,0 +1,58 @@
+"""Periods of the past as people name them, from day to day and month by month, in this machine's time zone."""
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from typing import NamedTuple
+
+from corral.model.errors import Refused
+from corral.model.units import parse_duration_s
+
+_MONTH = re.compile(r"\d{4}-\d{2}")
+_FORMS = ("%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S")
+MOST_MONTHS = 600
+
+
+class Period(NamedTuple):
+    """From a moment up to another, in Unix seconds; `month` is the one that it is of, such as 2026-10."""
+
+    since: float
+    until: float
+    month: str | None = None
+
+
+def parse_past(text: str, now: float, *, field: str) -> float:
+    """Unix seconds of a moment of the past: 2026-10, 2026-10-01, 2026-10-01T08:00, now, or 30d for so long ago.
+
+    A month or a day begins at its midnight. Raises Refused.
+    """
+    given = text.strip()
+    if given == "now":
+        return now
+    if _MONTH.fullmatch(given):
+        given += "-01"
+    for form in _FORMS:
+        try:
+            return datetime.strptime(given, form).astimezone().timestamp()
+        except (ValueError, OverflowError, OSError):
+            continue
+    try:
+        return now - parse_duration_s(given, field=field)
+    except Refused:
+        raise Refused(
+            f"{field}: {text!r:.60} is no moment; write one such as 2026-10, 2026-10-01, 2026-10-01T08:00, or 30d",
+            field=field,
+        ) from None
+
+
+def months_of(period: Period) -> Iterator[Period]:
+    """The period in pieces of at most a month, each of one month. Raises Refused where they are too many."""
+    at, number = period.since, 0
+    while at < period.until:
+        first = datetime.fromtimestamp(at).astimezone()
+        year, month = divmod(first.year * 12 + first.month, 12)
+        end = datetime(year, month + 1, 1).astimezone().timestamp()
+        yield Period(at, min(end, period.until), f"{first:%Y-%m}")
+        at, number = end, number + 1
+        if number > MOST_MONTHS:
+            raise Refused(f"--from: more than {MOST_MONTHS} months are too many; begin later", field="--from")
