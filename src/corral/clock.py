@@ -1,4 +1,4 @@
-"""Time is a port: the server gets the system's clock, simulators and tests one that is set by hand."""
+"""Clocks: the system's clock for the server, and one that is set by hand for simulators and tests."""
 
 import contextlib
 import json
@@ -13,39 +13,39 @@ from typing import Protocol
 from corral.files import read_start, write_anew
 
 LATEST = 1e11
-"""Unix seconds beyond any that a machine's clock is set to by mistake: the year 5138."""
+"""The latest Unix time that is accepted as a time: the year 5138."""
 
 _ANCHOR_BYTES = 1024
 
 
 class Clock(Protocol):
-    """Time for records, monotonic time for waiting, and what the wall clock makes of the former."""
+    """Time for records, monotonic time for waiting, and conversion between the former and the wall clock."""
 
     def now(self) -> float:
-        """Unix seconds with fractions, which never jump within a boot: their differences are durations.
+        """Unix seconds with fractions that never jump within a boot, so that differences are durations.
 
-        Off the wall clock by as much as that was set since.
+        It differs from the wall clock by as much as the wall clock was set since it was first read.
         """
         ...
 
     def monotonic(self) -> float:
-        """Seconds that only grow, from an unknown start."""
+        """Seconds that only increase, from an arbitrary start."""
         ...
 
     def shown(self, at: float) -> float:
-        """A moment of `now` as the wall clock has it: what people and programs outside are told."""
+        """Convert a time of `now` to wall-clock time, for people and programs outside."""
         ...
 
     def taken(self, wall: float) -> float:
-        """A moment of the wall clock, as people name it, as `now` has it."""
+        """Convert a wall-clock time, as people give it, to a time of `now`."""
         ...
 
 
 class SystemClock:
-    """The host's clocks. `now` is when this boot began by the wall clock, as it first was read, and the time since.
+    """The host's clocks. `now` is the start of this boot, by the wall clock when first read, plus the time since.
 
-    `kept_in` is a file that keeps that over restarts of a server, for the same boot alone; `anew` reads the wall clock
-    again, which is right where nothing is being measured.
+    `kept_in` is a file that keeps the start over restarts of the server within one boot. `anew` ignores the file and
+    reads the wall clock again, which is right where no durations are being measured.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class SystemClock:
         self._wall = wall
         kept = None if kept_in is None or anew else _read_anchor(kept_in)
         self.boot_at = self._wall() - uptime_s() if kept is None else kept
-        """When this boot began, in the seconds of `now`."""
+        """The start of this boot, as a time of `now`."""
         if kept_in is not None and kept is None:
             _write_anchor(kept_in, self.boot_at)
 
@@ -71,21 +71,21 @@ class SystemClock:
         return time.monotonic()
 
     def shown(self, at: float) -> float:
-        """Moments of this boot move with the wall clock; those of earlier ones are as they were."""
+        """Times within this boot are shifted as the wall clock was set; times before it are unchanged."""
         return at if at < self.boot_at else at + self._ahead_s()
 
     def taken(self, wall: float) -> float:
-        """The other way round."""
+        """The inverse of `wall`."""
         at = wall - self._ahead_s()
         return wall if at < self.boot_at else at
 
     def _ahead_s(self) -> float:
-        """By how much the wall clock was set, in whole seconds: less than that is the reading of two clocks."""
+        """By how much the wall clock was set, in whole seconds; smaller differences come from reading two clocks."""
         return float(round(self._wall() - self.now()))
 
 
 class ManualClock:
-    """A clock that stands still until it is told otherwise; safe between threads."""
+    """A clock that stands still until it is advanced; thread-safe."""
 
     def __init__(self, now: float = 0.0) -> None:
         self._lock = threading.Lock()
@@ -104,29 +104,29 @@ class ManualClock:
             return self._monotonic
 
     def shown(self, at: float) -> float:
-        """With all steps of the wall clock."""
+        """The time plus all steps of the wall clock."""
         with self._lock:
             return at + self._ahead_s
 
     def taken(self, wall: float) -> float:
-        """Without them."""
+        """The time without the steps of the wall clock."""
         with self._lock:
             return wall - self._ahead_s
 
     def advance(self, seconds: float) -> None:
-        """Let time pass: `seconds` on every clock."""
+        """Advance all clocks by `seconds`."""
         with self._lock:
             self._now += seconds
             self._monotonic += seconds
 
     def step(self, seconds: float) -> None:
-        """Set the wall clock forward, or back (below 0); no time passes."""
+        """Set the wall clock forward, or back (negative seconds); no time passes."""
         with self._lock:
             self._ahead_s += seconds
 
 
 def uptime_s() -> float:
-    """Seconds since the boot, suspends included; a wall clock that is set does not touch it."""
+    """Seconds since the boot, including suspends; setting the wall clock does not change it."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -135,7 +135,7 @@ def _boot_id() -> str:
 
 
 def _read_anchor(path: Path) -> float | None:
-    """When this boot began, None where the file tells of none, of another boot, or nothing that could be."""
+    """The start of this boot from the file; None where it has none, has that of another boot, or is invalid."""
     try:
         kept = json.loads(read_start(path, _ANCHOR_BYTES, follow=False))
         boot_at = float(kept["boot_at"])
@@ -146,7 +146,7 @@ def _read_anchor(path: Path) -> float | None:
 
 
 def _write_anchor(path: Path, boot_at: float) -> None:
-    """Keep the beginning of this boot. A disk that takes nothing costs only that the next server reads it anew."""
+    """Write the start of this boot. If the disk is full, the next server reads the wall clock anew, and no more."""
     fresh = path.with_name(f"{path.name}.{os.getpid()}")
     with contextlib.suppress(OSError):
         write_anew(fresh, json.dumps({"boot_id": _boot_id(), "boot_at": boot_at}))

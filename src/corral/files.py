@@ -1,4 +1,4 @@
-"""Files that others may change at any moment: regular ones only, read up to a bound, never waiting for a pipe."""
+"""Reading files that other users may change at any time: only regular files, up to a size, and never blocking."""
 
 import contextlib
 import errno
@@ -10,19 +10,19 @@ from itertools import islice
 from pathlib import Path
 
 MOST_NAMES = 20_000
-"""A directory with more entries is none that packages or models lie in."""
+"""Directories with more entries are not read: those of packages and models have fewer."""
 
 
 def read_start(path: Path, most_bytes: int, *, follow: bool = True) -> bytes:
-    """The first bytes of a file, all of them where it has no more.
+    """The first bytes of a file, or all of it if it is shorter.
 
-    Raises OSError, also for what is no regular file, and without `follow` for a symbolic link.
+    Raises OSError, also if it is not a regular file, or without `follow` a symbolic link.
     """
     return b"".join(chunks(path, most_bytes, most_bytes, follow=follow))
 
 
 def read_whole(path: Path, most_bytes: int) -> bytes:
-    """All of a file. Raises OSError, also for what is no regular file, and for one that is larger."""
+    """The whole file. Raises OSError, also if it is not a regular file, or larger than the limit."""
     content = read_start(path, most_bytes + 1)
     if len(content) > most_bytes:
         raise OSError(errno.EFBIG, f"it has more than {most_bytes} bytes", str(path))
@@ -41,7 +41,7 @@ def chunks(path: Path, most_bytes: int, chunk_bytes: int, *, follow: bool = True
 def read_own_end(path: Path, most_bytes: int) -> bytes:
     """The last bytes of a file of this process's user, in a directory that others may write to.
 
-    Raises OSError, also for a symbolic link, what is no regular file, and another's file.
+    Raises OSError, also for a symbolic link, for what is not a regular file, and for a file of another user.
     """
     with _opened(path, os.O_NOFOLLOW) as fd:
         found = os.fstat(fd)
@@ -51,7 +51,7 @@ def read_own_end(path: Path, most_bytes: int) -> bytes:
 
 
 def write_anew(path: Path, text: str) -> None:
-    """Write a file for this user alone, in the place of whatever is there. Raises OSError, as for a directory."""
+    """Write a file that only this user can read, replacing what is there. Raises OSError, as for a directory."""
     with contextlib.suppress(FileNotFoundError):
         path.unlink()
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -61,7 +61,7 @@ def write_anew(path: Path, text: str) -> None:
 
 @contextlib.contextmanager
 def _opened(path: Path, flags: int = 0) -> Iterator[int]:
-    # To open some devices is to do something with them, so it is looked before and, as it may change, after.
+    # Opening some devices has effects: the type is checked before and, as it may have changed, after.
     _must_be_regular(os.stat(path, follow_symlinks=not flags & os.O_NOFOLLOW), path)
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | flags)
     try:

@@ -73,7 +73,7 @@ def test_only_time_slices_leave_memory_to_the_guard() -> None:
 
 def test_an_exclusive_device_is_not_given_in_part(device: Device, node: Node) -> None:
     refusal = Exclusive().refusal(node, device, [], tenant("1", 500))
-    assert refusal == "GPU-a is given whole, 0.5 of it is not to be had; ask for --gpus 1"
+    assert refusal == "GPU-a is allocated only as a whole, not 0.5 of it; ask for --gpus 1"
 
 
 def test_process_mode_is_set_before_and_taken_back_after(device: Device, tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_process_mode_is_set_before_and_taken_back_after(device: Device, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("share", "words"), [(500, None), (510, "GPU-a has 0.5 of itself left and 0.51 was asked for")]
+    ("share", "words"), [(500, None), (510, "GPU-a has 0.5 of a GPU left, and 0.51 was asked for")]
 )
 def test_time_slices_fill_a_device_and_not_more(device: Device, node: Node, share: int, words: str | None) -> None:
     assert Timeslice().refusal(node, device, [tenant("1", 500)], tenant("2", share)) == words

@@ -1,1 +1,4 @@
-"""What was used: GPU-seconds by whom, and what stood behind them."""
+"""GPU-hours used by users, projects and queues, split by how their limits were enforced. Pure.
+
+Start with `gpu_hours`.
+"""

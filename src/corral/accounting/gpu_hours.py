@@ -1,4 +1,4 @@
-"""GPU-hours of users, projects or queues, split by what stood behind them. Pure: a ledger's sums in, rows out."""
+"""GPU-hours by user, project or queue, split by how limits were enforced. Pure: sums of the ledger in, rows out."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -11,10 +11,10 @@ TOTAL = "total"
 
 
 def usage(held: Iterable[AllocatedTime], by: UsageBy) -> tuple[UsageRow, ...]:
-    """A row for each user, project or queue, who had most first.
+    """A row for each user, project or queue, the largest use first.
 
-    A GPU-hour is a whole device for an hour, or half of one for two. Hours of MIG slices are counted apart, by profile:
-    how much of a device a slice is differs from model to model.
+    A GPU-hour is a whole device for one hour, or half of one for two. Hours of MIG slices are counted separately, by
+    profile, since which part of a device a profile is depends on the model.
     """
     named: dict[str, list[AllocatedTime]] = defaultdict(list)
     for time in held:
@@ -24,7 +24,7 @@ def usage(held: Iterable[AllocatedTime], by: UsageBy) -> tuple[UsageRow, ...]:
 
 
 def total(held: Iterable[AllocatedTime]) -> UsageRow:
-    """The row of everybody together."""
+    """The row for the sum over all."""
     return _row(TOTAL, list(held))
 
 

@@ -1,1 +1,5 @@
-"""Sharing one device: asking for a part, splitting it over devices, the means that hold jobs to it, and the map."""
+"""Sharing devices between jobs: by MIG, MPS, time slices, or not at all, and how each limits a job to its share.
+
+Start with `driver`, what every means of sharing must do; `guard` watches memory, `resources` reads the resource names
+of other systems, and `alloc_map` tells which part of each device is allocated.
+"""

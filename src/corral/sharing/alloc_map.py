@@ -1,4 +1,4 @@
-"""The allocation map: how much of each device is handed out, by the ledger or by the files of running jobs."""
+"""The allocation map: how much of each device is allocated, by the ledger or by the files of running jobs."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class HeldDevice:
-    """A device with the jobs on it, in the order they came."""
+    """A device and the jobs on it, in the order in which they were allocated."""
 
     uuid: str
     jobs: tuple[Share, ...]
@@ -32,7 +32,7 @@ class HeldDevice:
 
 
 def held_device(view: View, uuid: str) -> HeldDevice:
-    """A device with the jobs on it."""
+    """A device and the jobs on it, from a view."""
     holders = (view.allocations[allocation_id] for allocation_id in view.holders.get(uuid, ()))
     shares = (
         Share(holder.job_id, holder.user, grant.share_milli, grant.memory_mib)
@@ -44,7 +44,7 @@ def held_device(view: View, uuid: str) -> HeldDevice:
 
 
 def alloc_map(view: View, node: str | None = None) -> dict[str, str]:
-    """Two-digit amounts by device, {"GPU-...": "0.80"}; devices with nothing on them are absent."""
+    """Allocated parts by device with two decimals, {"GPU-...": "0.80"}; devices without jobs are left out."""
     held: dict[str, int] = {}
     for allocation in view.allocations.values():
         for member in allocation.placement.members:
@@ -69,9 +69,9 @@ def gpu_alloc_map(amounts: Mapping[str, str]) -> str:
 
 
 def disagreements(ledger: Mapping[str, Mapping[str, int]], files: Mapping[str, ResourceFile]) -> tuple[str, ...]:
-    """Where ledger and resource files differ, a sentence each, in order of job id; () when they agree.
+    """Where ledger and resource files differ, one sentence each, in order of job id; () when they agree.
 
-    Both are by job id; of the ledger it is the milli-GPU that the job holds of each device.
+    Both arguments are by job id; `ledger` has the milli-GPU of each device that is allocated to the job.
     """
     found = []
     for job_id in sorted({*ledger, *files}):

@@ -1,4 +1,4 @@
-"""How the site shares its devices: the means of each, and slices that are handed out like devices of their own."""
+"""How a site shares its devices: the means of each, and MIG slices that are allocated like devices of their own."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -14,7 +14,7 @@ from corral.sharing.mps import mps_unfit
 T = TypeVar("T")
 
 ANY = "*"
-"""The rule for every device that no other names."""
+"""The rule for every device that no other rule names."""
 
 _COMPUTE_SLICES = re.compile(r"(\d+)g\.")
 
@@ -37,16 +37,16 @@ class Arrangement:
     unfit: Callable[[Node, Device], str | None] = mps_unfit
 
     def node(self, node: Node) -> Node:
-        """The node with each device's means, and each slice as a device after those that it is cut from.
+        """The node with the means of each device set, and each slice added as a device.
 
-        A device that MPS is asked for and cannot run on is exclusive instead: nobody is put together unprotected
-        who was promised protection (`refusals` says why).
+        A device on which MPS cannot run, although the site asks for it, is exclusive instead, so that no jobs share it
+        without the protection that the site expects (`refusals` says why).
         """
         devices = [self._device(node, device) for device in node.devices]
         return replace(node, devices=(*devices, *_slices(devices)))
 
     def refusals(self, node: Node) -> tuple[str, ...]:
-        """Why devices are not shared as the site asks, and how instead: a sentence for each reason, in index order."""
+        """Why devices are not shared as the site asks, and how they are instead: one sentence for each reason."""
         alike: dict[tuple[str, bool], list[str]] = {}
         for device in node.devices:
             if device.parent_uuid is None and self.means_asked(device) is Means.MPS:
@@ -59,7 +59,7 @@ class Arrangement:
         )
 
     def means_asked(self, device: Device) -> Means:
-        """What the rules say of a device."""
+        """What the rules say of a device; None where none names it."""
         return _rule_of(self.rules, device) or Means.TIMESLICE
 
     def _device(self, node: Node, device: Device) -> Device:
@@ -73,7 +73,7 @@ class Arrangement:
 
 
 def idle_rules(names: Iterable[str], devices: Sequence[Device]) -> tuple[str, ...]:
-    """Of what rules name, in their order, what none of these devices is; slices follow the device they are of."""
+    """The names in rules that match none of these devices, in order; slices follow the rule of their device."""
     whole = [device for device in devices if device.parent_uuid is None]
     known = {ANY, *(name for device in whole for name in (device.uuid, str(device.index)))}
     return tuple(
@@ -92,7 +92,7 @@ def _rule_of(rules: Sequence[tuple[str, T]], device: Device) -> T | None:
 
 
 def _instead(count: int, *, sliced: bool) -> str:
-    """What becomes of devices that MPS cannot run on."""
+    """How devices on which MPS cannot run are shared instead."""
     if sliced:
         return "only slices are handed out"
     return "it is given whole" if count == 1 else "they are given whole"
@@ -103,10 +103,10 @@ def _is_model(which: str, device: Device) -> bool:
 
 
 def slice_milli(profile: str, memory_mib: int | None, device_mib: int | None) -> int:
-    """What a slice counts as of its device: of compute, in sevenths, or memory, in eighths, the larger part.
+    """What a slice counts as, in milli-GPU: the larger of its parts of compute (sevenths) and memory (eighths).
 
-    NVIDIA cuts all its devices so, but for some with four slices, whose memory is in quarters. What tells neither is
-    taken for all of the device.
+    This is how NVIDIA divides its devices, except some with four slices, whose memory is in quarters. A profile that
+    tells neither counts as the whole device.
     """
     compute, memory_eighths = _COMPUTE_SLICES.match(profile), 0
     if memory_mib is not None and device_mib:
@@ -117,7 +117,7 @@ def slice_milli(profile: str, memory_mib: int | None, device_mib: int | None) ->
 
 
 def _slices(devices: Sequence[Device]) -> list[Device]:
-    """The partitions of sliced devices as devices, numbered after the last index."""
+    """The partitions of MIG devices as devices, with indices after the last one."""
     index = max((device.index for device in devices), default=-1)
     slices = []
     for device in devices:

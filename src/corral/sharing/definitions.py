@@ -1,4 +1,4 @@
-"""Resource names as data: each definition says what a neighbour's key is called and what one unit of it comes to."""
+"""Resource names of other systems as data: each definition has the name of a key, and what one unit of it means."""
 
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ class Quantity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What one unit is to Corral. Keys as in `resources.toml`, where each is explained."""
+    """What one unit means in Corral. The fields are explained in `resources.toml`."""
 
     quantity: Quantity
     unit: int
@@ -42,7 +42,7 @@ class Meaning:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One neighbour's key. `limits` and `requests` say where a workload may, or must, name it."""
+    """One key of another system. `limits` and `requests` say where a workload may, or must, name it."""
 
     key: str
     data_type: str
@@ -55,7 +55,7 @@ class Resource:
     grants: Meaning
 
     def match(self, key: str) -> str | None:
-        """What the star of the definition stands for in `key` ("" without a star); None when it is another key."""
+        """What the star of the definition matches in `key` ("" without a star); None when the key does not match."""
         prefix, star, suffix = self.key.partition("*")
         if not star:
             return "" if key == self.key else None
@@ -66,13 +66,13 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """The definitions by key, and the keys that say nothing about GPUs and are passed over."""
+    """The definitions by key, and the keys that are not about GPUs and are ignored."""
 
     resources: Mapping[str, Resource]
     ignored: frozenset[str]
 
     def find(self, key: str) -> tuple[Resource, str]:
-        """The definition of a key, and what its star stands for. Raises Refused with the nearest known key."""
+        """The definition of a key, and what its star matches. Raises Refused, which names the most similar key."""
         for resource in self.resources.values():
             matched = resource.match(key)
             if matched is not None:
@@ -113,8 +113,7 @@ _MEANING_TYPES: dict[str, type] = {
 
 
 def load_catalogue(site_files: Sequence[Path] = ()) -> Catalogue:
-    """The definitions that come with Corral, then those of the site's files, which replace by key.
-
+    """The definitions that come with Corral, with those of the site's files added or replacing them by key.
     Raises Refused, naming the file, the definition and the field, for anything that is not understood.
     """
     sources = [("resources.toml", files("corral.sharing").joinpath("resources.toml").read_bytes())]

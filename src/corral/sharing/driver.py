@@ -1,4 +1,4 @@
-"""What every means of sharing a device must answer, and do."""
+"""The Protocol of a means of sharing a device."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,23 +10,23 @@ from corral.model.units import MILLI_PER_DEVICE, format_share
 
 
 class SharingDriver(Protocol):
-    """One means of sharing. The first three answers are pure; `prepare` and `release` act on the machine.
+    """One means of sharing. `prepare` and `release` act on the machine; the other methods are pure.
 
-    Where they wait for programs of NVIDIA's, each bounded in time, `slow` says so.
+    `slow` says whether they wait for NVIDIA's programs, each of which has a time limit.
     """
 
     means: Means
     slow: bool
 
     def refusal(self, node: Node, device: Device, tenants: Sequence[Tenant], newcomer: Tenant) -> str | None:
-        """Why the newcomer may not join those on the device, for a person; None when it may.
+        """Why the newcomer may not join the tenants of the device, as a sentence; None when it may.
 
-        What the driver would not tell (compute capability, CUDA version, MIG mode) counts against it.
+        What the driver does not report (compute capability, CUDA version, MIG mode) counts as not sufficient.
         """
         ...
 
     def enforcement(self) -> Enforcement:
-        """What holds a job to its grant."""
+        """What limits a job to its grant."""
         ...
 
     def environment(self, device: Device, tenant: Tenant) -> tuple[tuple[str, str], ...]:
@@ -34,18 +34,18 @@ class SharingDriver(Protocol):
         ...
 
     def prepare(self, device: Device) -> None:
-        """Make the device ready before its first tenant starts; harmless when it is. Raises BackendFailed."""
+        """Prepare the device before its first tenant starts; may be repeated. Raises BackendFailed."""
         ...
 
     def release(self, device: Device) -> None:
-        """Undo `prepare` after the last tenant has gone; harmless when that is done. Raises BackendFailed."""
+        """Undo `prepare` after the last tenant has ended; may be repeated. Raises BackendFailed."""
         ...
 
 
 def share_refusal(device: Device, tenants: Sequence[Tenant], newcomer: Tenant) -> str | None:
-    """Why the newcomer's share does not fit beside the others', None when it does."""
+    """Why the newcomer's share does not fit beside those of the tenants, None when it does."""
     held_milli = sum(tenant.grant.share_milli for tenant in tenants)
     if held_milli + newcomer.grant.share_milli <= MILLI_PER_DEVICE:
         return None
     wanted, free = format_share(newcomer.grant.share_milli), format_share(MILLI_PER_DEVICE - held_milli)
-    return f"{device.uuid} has {free} of itself left and {wanted} was asked for"
+    return f"{device.uuid} has {free} of a GPU left, and {wanted} was asked for"

@@ -1,4 +1,4 @@
-"""The means of sharing as a site has set them. A further means is a file of its own and a line here."""
+"""The drivers of all means of sharing, with a site's settings. A new means is a module and a line here."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def make_mps(home: Path, settings: Settings) -> Mps:
 
 
 def mps_warning(settings: Settings) -> str | None:
-    """Why users take turns on MPS devices although the site lets them meet, None where they do not."""
+    """Why MPS devices serve one user at a time although the site allows several; None where they serve several."""
     if not settings.mps_multi_user or all(means is not Means.MPS for _, means in settings.sharing):
         return None
     missing = multi_user_missing(settings.mps_control)
@@ -27,7 +27,7 @@ def mps_warning(settings: Settings) -> str | None:
 
 
 def process_mode_warning(settings: Settings, *, described: bool, by_root: bool) -> str | None:
-    """Why whole devices are given without the process mode that the site asks for, None where they are not."""
+    """Why whole devices are allocated without the process mode that the site asks for; None where it is set."""
     if not settings.exclusive_process_mode:
         return None
     missing = process_mode_missing(described=described, by_root=by_root)
@@ -37,7 +37,7 @@ def process_mode_warning(settings: Settings, *, described: bool, by_root: bool) 
 
 
 def make_drivers(settings: Settings, mps: Mps, *, described: bool, by_root: bool) -> dict[Means, SharingDriver]:
-    """A driver for each means. What `process_mode_warning` warns of would fail every job, and is left out."""
+    """A driver for each means. The process mode is left out where `process_mode_warning` says it cannot be set."""
     warned = process_mode_warning(settings, described=described, by_root=by_root) is not None
     process_mode = settings.exclusive_process_mode and not warned
     return {

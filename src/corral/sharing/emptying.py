@@ -1,7 +1,7 @@
-"""Emptying the directory that a job leaves, by processes of its own user.
+"""Emptying the directory that a job leaves behind, by processes of the job's user.
 
-Whatever that user does to it meanwhile, nothing is removed that the user could not have; and a file system that never
-answers holds up nobody else.
+Whatever that user does to the directory meanwhile, only what the user may remove is removed. A file system that does
+not answer delays nobody else.
 """
 
 import os
@@ -11,24 +11,24 @@ import subprocess
 from corral.model.errors import BackendFailed
 
 LIMIT_S = 120.0
-"""So long each command may take; what it has not removed by then is left to the next server."""
+"""The time limit of each command in seconds; what it has not removed by then is left to the next server."""
 _ESCAPED = re.compile(rb"\\([0-3][0-7]{2})")
 _REMOVE = ("nice", "find", ".", "-xdev", "-mindepth", "1", "-delete")
 _OPEN_UP = ("nice", "chmod", "-R", "u+rwX", ".")
 
 
 def is_mounted_below(path: str) -> bool:
-    """Whether a file system is, which need not answer anybody. One that comes later costs the time limit."""
+    """Whether a file system, which may never answer, is mounted below the path. A later one costs the time limit."""
     below = os.fsencode(path) + b"/"
     with open("/proc/self/mountinfo", "rb") as mounts:
         return any(_ESCAPED.sub(_unescaped, line.split(b" ")[4]).startswith(below) for line in mounts)
 
 
 def empty(directory: int) -> None:
-    """Remove all that is in the directory of this descriptor. Raises BackendFailed when something stays."""
+    """Remove everything in the directory of this descriptor. Raises BackendFailed when something is left."""
     if is_mounted_below(os.readlink(f"/proc/self/fd/{directory}")):
         raise BackendFailed("another file system is mounted in it")
-    # At first as it is: hardly anybody leaves a directory that may not be written.
+    # First without changing modes: directories without write permission are rare.
     if _run(directory, _REMOVE):
         _run(directory, _OPEN_UP)
         failed = _run(directory, _REMOVE)
@@ -41,7 +41,7 @@ def _unescaped(found: re.Match[bytes]) -> bytes:
 
 
 def _run(directory: int, command: tuple[str, ...]) -> str:
-    """Run a command there as the directory's owner; what went wrong, "" when nothing did."""
+    """Run a command in the directory as its owner; returns what went wrong, "" if nothing did."""
     owner = os.fstat(directory)
     other = owner.st_uid != os.geteuid()
     try:

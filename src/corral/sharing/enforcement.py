@@ -1,4 +1,4 @@
-"""What holds a job to what it was granted. Pure: nodes say in their inventory what they hold jobs to."""
+"""What limits a job to what it was granted. Pure: nodes report in their inventory what they enforce."""
 
 from collections.abc import Iterable, Mapping
 
@@ -15,24 +15,24 @@ _OF_MEANS: Mapping[Means, tuple[Level, Level]] = {
     Means.EXCLUSIVE: (Level.ENFORCED, Level.ENFORCED),
     Means.MIG: (Level.ENFORCED, Level.ENFORCED),
     Means.MPS: (Level.ENFORCED, Level.ENFORCED),
-    # The driver holds those who take turns to nothing; the memory guard watches what they take.
+    # With time slices the driver enforces nothing; the memory guard watches what jobs use.
     Means.TIMESLICE: (Level.GUARDED, Level.ADVISORY),
 }
-"""Who holds a job to its memory and to its compute, by the means of sharing."""
+"""How a job's memory and compute are limited, by the means of sharing."""
 
 
 def means_of(device: Device, share_milli: int) -> Means:
-    """By what means a job has its share of the device: one that has it whole has it exclusively, whatever its means."""
+    """The means by which a job has its share of the device: a whole device is exclusive, however it is shared else."""
     if device.mig_profile is None and share_milli == MILLI_PER_DEVICE:
         return Means.EXCLUSIVE
     return device.means
 
 
 def enforcement(job: Job, placement: Placement, view: View) -> Enforcement | None:
-    """What holds a job to this placement: the weakest that any of its devices and nodes offers.
+    """How this placement is enforced: the weakest level among its devices and nodes.
 
-    None where it has neither devices nor a part of a host. Work that Corral does not start is held to nothing of the
-    host.
+    None where it has neither devices nor a part of a host. For work that Corral does not start, the host enforces
+    nothing.
     """
     devices = {device.uuid: device for node in view.nodes.values() for device in node.devices}
     levels = [

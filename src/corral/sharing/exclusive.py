@@ -1,4 +1,4 @@
-"""Whole devices: nobody else is on it, so what was granted is had."""
+"""Whole devices: no other job is on the device, so the job has all of it."""
 
 from collections.abc import Sequence
 
@@ -11,13 +11,13 @@ from corral.sharing.mps_daemon import program_missing
 from corral.sharing.nvidia_tools import run_tool
 
 NVIDIA_SMI = "nvidia-smi"
-"""The program that sets a device's compute mode."""
+"""The program that sets the compute mode of a device."""
 
 
 def process_mode_missing(*, described: bool, by_root: bool) -> str | None:
-    """Why no device's compute mode can be set here, None when it can.
+    """Why the compute mode of devices cannot be set here, None when it can.
 
-    `described` devices have no driver to tell, and a driver heeds nobody but root.
+    Devices `described` in a mock file have no driver, and a driver accepts it from root only.
     """
     if described:
         return "described devices have no compute mode"
@@ -30,9 +30,9 @@ def process_mode_missing(*, described: bool, by_root: bool) -> str | None:
 
 
 class Exclusive:
-    """One tenant with the whole device. With `process_mode` the driver lets a single process onto it besides.
+    """One tenant with the whole device. With `process_mode`, the driver also admits only one process to it.
 
-    Exclusive-process mode breaks jobs that open the device from several processes, so a site asks for it by name.
+    Exclusive-process mode breaks jobs that open the device from several processes, so it is off by default.
     """
 
     means = Means.EXCLUSIVE
@@ -46,9 +46,9 @@ class Exclusive:
     def refusal(self, node: Node, device: Device, tenants: Sequence[Tenant], newcomer: Tenant) -> str | None:
         if newcomer.grant.share_milli < MILLI_PER_DEVICE:
             share = format_share(newcomer.grant.share_milli)
-            return f"{device.uuid} is given whole, {share} of it is not to be had; ask for --gpus 1"
+            return f"{device.uuid} is allocated only as a whole, not {share} of it; ask for --gpus 1"
         if tenants:
-            return f"{device.uuid} is exclusive and job {tenants[0].job_id} has it"
+            return f"{device.uuid} is exclusive, and job {tenants[0].job_id} has it"
         return None
 
     def enforcement(self) -> Enforcement:

@@ -1,6 +1,6 @@
-"""The memory guard: keeps a job on a shared device to its memory, by warning first and stopping it then.
+"""The memory guard: limits a job on a shared device to its memory, by warning it first and stopping it then.
 
-Pure: samples in, verdicts out. The time is the caller's, monotonic, so that a clock that jumps ends no job.
+Pure: samples in, verdicts out. Times are the caller's monotonic seconds, so that setting a clock stops no job.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ from corral.model.units import format_memory
 
 @dataclass(frozen=True, slots=True)
 class GuardPolicy:
-    """How long a job may be over its grant, and how much of the device must stay free for that grace to last."""
+    """How long a job may exceed its grant (seconds), and how much of the device must stay free during that time."""
 
     grace_s: float = 10.0
     reserve_mib: int = 512
@@ -24,7 +24,7 @@ class GuardPolicy:
 class Bound:
     """The memory that a job was granted on a device.
 
-    `allocation_id` tells a second attempt from the first, `name` is what people call the device (None: its UUID).
+    `allocation_id` distinguishes attempts of a job; `name` is shown for the device (None: its UUID).
     """
 
     job_id: str
@@ -35,7 +35,7 @@ class Bound:
 
     @property
     def device(self) -> str:
-        """The device in a sentence."""
+        """What the device is called in a sentence."""
         return self.name or self.uuid
 
 
@@ -48,7 +48,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What to do about a job that is over its grant: `why`, for its record, and `message`, for its log."""
+    """What to do about a job that exceeds its grant; `why` is for its record, `message` for its log."""
 
     action: Action
     job_id: str
@@ -61,7 +61,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A job on a device as last seen. `over_since_s` is monotonic, None while the job keeps to its grant."""
+    """A job on a device at the last sample; `over_since_s` is monotonic, None while the job is within its grant."""
 
     used_mib: int
     taken_at: float
@@ -71,7 +71,7 @@ class Watched:
 
 @dataclass(frozen=True, slots=True)
 class GuardState:
-    """What is remembered from round to round, by (job id, device UUID, allocation id)."""
+    """The state kept between rounds, by (job id, device UUID, allocation id)."""
 
     watched: Mapping[tuple[str, str, str], Watched] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -85,10 +85,9 @@ def judge(
 ) -> tuple[tuple[Verdict, ...], GuardState]:
     """Verdicts on one round of samples (by device UUID), and the state for the next; in order of job and device.
 
-    A job is judged by its own processes only. The first sample that finds it over its grant warns it; a later one stops
-    it when the grace is up, or when the device is about to run out. When it grows so fast that the device would run
-    out before the next sample, it is stopped at once. A sample that is old, or could not be read, neither accuses a
-    job nor clears it.
+    A job is judged by its own processes only. The first sample above its grant warns it; a later one stops it when the
+    grace is over, or when the device is about to run out of memory. If it grows so fast that the device would run out
+    before the next sample, it is stopped at once. A sample that is old or could not be read changes nothing.
     """
     verdicts: list[Verdict] = []
     watched: dict[tuple[str, str, str], Watched] = {}
@@ -134,7 +133,7 @@ def _judge_one(
 
 
 def _used_mib(sample: DeviceSample, bound: Bound) -> int | None:
-    """What the job's processes use: as far as it is known when that is over the grant already, None when not known."""
+    """The MiB that the job's processes use; None when not known. A partial sum counts if it exceeds the grant."""
     if sample.processes is None:
         return None
     own = [process.memory_mib for process in sample.processes if process.job_id == bound.job_id]

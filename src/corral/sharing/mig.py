@@ -9,7 +9,7 @@ from corral.model.units import MILLI_PER_DEVICE, format_share
 
 
 class Mig:
-    """One tenant per slice, whole. A tenant's grant names the slice, and `device` is the one that it is cut from."""
+    """One tenant per slice. A tenant's grant names the slice; `device` is the device that it is part of."""
 
     means = Means.MIG
     slow = False
@@ -24,7 +24,7 @@ class Mig:
             return f"{device.uuid} has no slice {uuid}; it offers {offered}"
         if newcomer.grant.share_milli < MILLI_PER_DEVICE:
             share = format_share(newcomer.grant.share_milli)
-            return f"slice {uuid} is given whole, {share} of it is not to be had; ask for a smaller profile"
+            return f"slice {uuid} is allocated only as a whole, not {share} of it; ask for a smaller profile"
         holder = next((tenant for tenant in tenants if tenant.grant.uuid == uuid), None)
         return None if holder is None else f"job {holder.job_id} has slice {uuid}"
 
@@ -35,7 +35,7 @@ class Mig:
         return ()
 
     def prepare(self, device: Device) -> None:
-        """Nothing to do: slices are made by a plan that an administrator has seen (see `mig_plan`)."""
+        """Nothing to do: slices are made by plans that an administrator has seen (see `mig_plan`)."""
 
     def release(self, device: Device) -> None:
         """Nothing to undo: slices stay for the next tenant."""

@@ -1,4 +1,4 @@
-"""Cutting a device into slices, and giving slices up: first a plan that is shown, then the commands of that plan."""
+"""Creating and destroying MIG slices: first a plan that is shown, then its commands."""
 
 import re
 import shlex
@@ -43,7 +43,7 @@ class MigPlan:
     commands: tuple[tuple[str, ...], ...]
 
     def lines(self) -> tuple[str, ...]:
-        """The plan as it is shown: what for, then each command as it could be typed."""
+        """The plan to show: its purpose, then each command as it could be typed."""
         return (self.purpose, *(shlex.join(command) for command in self.commands))
 
 
@@ -60,7 +60,7 @@ def parse_instances(text: str) -> tuple[MigInstance, ...]:
 
 
 def plan_create(device: Device, profile: str, count: int, offers: Sequence[MigOffer]) -> MigPlan:
-    """How to cut `count` more slices of `profile`. Raises Refused, saying what would be possible."""
+    """The plan to create `count` more slices of `profile`. Raises Refused, saying what would be possible."""
     if not device.mig_enabled:
         raise Refused(
             f"--mig: {device.uuid} is not in MIG mode; when it is idle, an administrator turns it on "
@@ -86,7 +86,7 @@ def plan_create(device: Device, profile: str, count: int, offers: Sequence[MigOf
 
 
 def plan_destroy(device: Device, instances: Sequence[MigInstance], busy: Collection[int]) -> MigPlan:
-    """How to give up these slices of a device; `busy` are the instance ids that a job holds.
+    """The plan to destroy these slices of a device; `busy` are the ids of instances that are allocated to jobs.
 
     Raises Refused when one of them is in use: a slice is never taken from a job.
     """

@@ -1,6 +1,6 @@
 """The MPS control daemon of one device: started, watched, restarted and stopped.
 
-It belongs to the machine rather than to the server: one that a former server left is found by its pipe directory.
+It belongs to the machine, not to the server: one that an earlier server left is found by its pipe directory.
 """
 
 import contextlib
@@ -58,8 +58,8 @@ def program_missing(control: str) -> str | None:
 def multi_user_missing(control: str) -> str | None:
     """Why the control program is not known to serve several users at a time, None when it is.
 
-    NVIDIA's program neither lists its options nor says since which version it has this one, so its own text is looked
-    through for the option: an older program would be started in vain.
+    NVIDIA's program neither lists its options nor documents since which version it has this one, so the program file
+    is searched for the option's name.
     """
     path = shutil.which(control)
     if path is None:
@@ -75,7 +75,7 @@ def multi_user_missing(control: str) -> str | None:
 
 
 class MpsState(StrEnum):
-    """What a daemon is fit for. Only RUNNING takes new clients."""
+    """The state of a daemon. Only RUNNING accepts new clients."""
 
     RUNNING = "running"
     DOWN = "down"
@@ -85,7 +85,7 @@ class MpsState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MpsHealth:
-    """The daemon's state, its pid while it has one, and the driver's own words. A new pid means clients were lost."""
+    """The daemon's state, its pid if it runs, and the driver's message. A new pid means that clients were lost."""
 
     state: MpsState
     pid: int | None
@@ -93,9 +93,9 @@ class MpsHealth:
 
 
 class MpsDaemon:
-    """`nvidia-cuda-mps-control` for one device. Calls are bounded, and may be repeated, by any thread.
+    """`nvidia-cuda-mps-control` for one device. Calls may be repeated, from any thread, and have a time limit.
 
-    The program may take `timeout_s` for each answer.
+    `timeout_s` is the limit for each answer of the program.
     """
 
     def __init__(
@@ -115,9 +115,9 @@ class MpsDaemon:
         self._changing = threading.RLock()
 
     def start(self) -> None:
-        """Have it running and well: at once when it is, else afresh, and then every client it had is lost.
+        """Make sure that it runs and is healthy. If it must be restarted, all its clients are lost.
 
-        Raises BackendFailed with the last line of its log when it won't.
+        Raises BackendFailed with the last line of its log when it does not start.
         """
         with self._changing:
             self._start()
@@ -159,7 +159,7 @@ class MpsDaemon:
         return MpsHealth(MpsState.RUNNING, pid)
 
     def serves_many(self) -> bool:
-        """Whether clients of several users may meet in it: as it was started where it runs, else as it would be."""
+        """Whether it serves clients of several users: as it was started if it runs, else as it would be started."""
         pid = self.pid()
         if pid is None or not self._multi_user:
             return self._multi_user
@@ -169,7 +169,7 @@ class MpsDaemon:
             return False
 
     def stop(self) -> None:
-        """Ask it to quit; kill it and its servers when it does not. Raises BackendFailed when even that fails."""
+        """Ask it to quit; if it does not, kill it and its servers. Raises BackendFailed when that fails."""
         with self._changing:
             self._stop()
 
@@ -216,10 +216,10 @@ class MpsDaemon:
     def _is_ours(self, pid: int) -> bool:
         """Whether this server's user started the process for this pipe directory.
 
-        A pid alone may be another's by now, and clients, who may write beside the pid file, have the directory too.
+        A pid alone may have been reused, and clients can write next to the pid file and name the same directory.
         """
         try:
-            # Another's environment may be made such that reading it never ends.
+            # The environment of another user's process may be made so that reading it never ends.
             if os.stat(f"/proc/{pid}").st_uid != os.geteuid():
                 return False
             environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")

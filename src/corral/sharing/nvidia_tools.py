@@ -1,4 +1,4 @@
-"""Running NVIDIA's own tools: bounded in time, and failing in words."""
+"""Running NVIDIA's command-line tools, with a time limit and readable errors."""
 
 import subprocess
 import tempfile
@@ -16,9 +16,9 @@ def run_tool(
     env: Mapping[str, str] | None = None,
     umask: int = -1,
 ) -> str:
-    """What the tool printed; `umask` -1 leaves it this process's.
+    """Run a tool and return what it printed; with `umask` -1 it inherits this process's.
 
-    Raises BackendFailed when it is missing, exits other than 0, or takes too long.
+    Raises BackendFailed when it is missing or exits with another code than 0, ToolHung when it takes too long.
     """
     # Files rather than pipes: a daemon that keeps its parent's output open must not keep the caller waiting.
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
