@@ -47,6 +47,8 @@ def hung_up(connection: socket.socket) -> bool:
 def stopped(pid: int) -> Iterator[None]:
     """A process that does nothing meanwhile."""
     os.kill(pid, signal.SIGSTOP)
+    # It may run on for a moment on another processor.
+    until(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T", "it is stopped")
     try:
         yield
     finally:

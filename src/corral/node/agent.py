@@ -16,16 +16,17 @@ import struct
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from corral.clock import SystemClock
-from corral.config import load_settings
+from corral.config import OnIsolation, Settings, load_settings
 from corral.event_log import log_to_stderr
 from corral.model.errors import BackendFailed, CorralError, Forbidden, Refused
 from corral.model.home import SOCKET_PATH_BYTES, Home
+from corral.node.isolation import IsolationWatch
 from corral.node.local import LocalNode
 from corral.node.mock_faults import MockFaults
 from corral.node.protocol import GREETING, METHODS, VERSION, BadFrame, Closed, plain_error, receive, send
@@ -75,16 +76,27 @@ class AgentOptions:
     parent_pid: int | None = None
 
 
+def _nothing() -> None:
+    """What is called where there is nothing to do."""
+
+
 class AgentServer:
     """Answers the calls of a node's server, each connection on a thread of its own.
 
-    Before a call is done, and before it is answered, `may_answer` returns.
+    Before a call is done, and before it is answered, `may_answer` returns. `called` is called after each.
     """
 
     def __init__(
-        self, node: NodeAgent, name: str, path: Path, *, may_answer: Callable[[], None] = lambda: None
+        self,
+        node: NodeAgent,
+        name: str,
+        path: Path,
+        *,
+        may_answer: Callable[[], None] = _nothing,
+        called: Callable[[], None] = _nothing,
     ) -> None:
         self._may_answer = may_answer
+        self._called = called
         self._node = node
         self._greeting = {GREETING: VERSION, "node": name}
         self._path = path
@@ -145,6 +157,7 @@ class AgentServer:
                 self._may_answer()
                 answer = self._answer(message)
                 self._may_answer()
+                self._called()
                 try:
                     send(connection, answer)
                 except BadFrame as error:
@@ -214,31 +227,36 @@ def run(options: AgentOptions) -> int:
                 server_home=None if options.server_home is None else Path(options.server_home),
                 address=options.address,
             )
-            name, path = options.node or os.uname().nodename, Path(options.socket)
-            if options.mock is None:
-                _serve(AgentServer(node, name, path))
-            else:
-                _serve_mock(node, name, path, Path(options.mock))
+            _serve_node(node, options, settings)
     except (CorralError, OSError) as error:
         log.error("%s", error)
         return 1
     return 0
 
 
-def _serve_mock(node: LocalNode, name: str, path: Path, mock: Path) -> None:
-    """Serve a node of a mock file, with the faults that it describes."""
+def _serve_node(node: LocalNode, options: AgentOptions, settings: Settings) -> None:
+    """Serve the node; with what a mock file says is wrong with it, and what is to become of it without a server."""
 
     def switch_off() -> None:
         node.power_off()
         server.stop()
 
-    faults = MockFaults(mock, name, switch_off)
-    server = AgentServer(node, name, path, may_answer=faults.wait_while_silent)
-    faults.start()
-    try:
+    with ExitStack() as stack:
+        may_answer = called = _nothing
+        faults = None if options.mock is None else MockFaults(Path(options.mock), options.node, switch_off)
+        if faults is not None:
+            may_answer = faults.wait_while_silent
+            stack.callback(faults.close)
+        if settings.on_isolation is OnIsolation.STOP:
+            isolation = IsolationWatch(settings.node_gone_after_s, node.end_all)
+            called = isolation.called
+            stack.callback(isolation.close)
+            isolation.start()
+        name = options.node or os.uname().nodename
+        server = AgentServer(node, name, Path(options.socket), may_answer=may_answer, called=called)
+        if faults is not None:
+            faults.start()
         _serve(server)
-    finally:
-        faults.close()
 
 
 def _serve(server: AgentServer) -> None:

@@ -188,6 +188,14 @@ class NodeLaunches:
         """Those of these launches that run."""
         return tuple(name for name in launch_ids if self.report(name).phase is LaunchPhase.RUNNING)
 
+    def stop_all(self) -> tuple[str, ...]:
+        """Have everything end that has not; the ids of those launches."""
+        names = {*self._known, *(name for runtime in self._runtimes.values() for name in runtime.launches())}
+        live = tuple(name for name in sorted(names) if self.report(name).phase not in _OVER)
+        for name in live:
+            _attempt(partial(self.stop, name))
+        return live
+
     def kill_all(self, alive: Callable[[ProcessIdentity], bool]) -> None:
         """Kill every process of what Corral started here, supervisors first, as a host does that loses its power."""
         runtime = self._runtimes[DEFAULT_RUNTIME]

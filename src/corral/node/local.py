@@ -9,13 +9,14 @@ import logging
 import os
 import resource
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from corral.clock import SystemClock
 from corral.config import Settings
-from corral.model.errors import BackendFailed, Forbidden
+from corral.model.errors import BackendFailed, CorralError, Forbidden
 from corral.model.home import Home
 from corral.model.launch import Launch, Lineage, Origin, job_of
 from corral.model.means import Level, Means
@@ -145,6 +146,12 @@ class LocalNode:
         self._launches.close()
         self._sampler.stop()
         self._source.close()
+
+    def end_all(self, reason: str) -> None:
+        """Have everything that runs here end, and tell it in the logs of the jobs."""
+        for launch_id in self._launches.stop_all():
+            with suppress(CorralError):
+                self.note(job_of(launch_id), reason)
 
     def power_off(self) -> None:
         """Kill all that runs here, and let it leave no word of how it ended: what a mock host does that is gone."""
