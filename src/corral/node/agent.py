@@ -277,7 +277,7 @@ def _die_with(parent_pid: int | None) -> None:
 
 
 def _crash(failure: threading.ExceptHookArgs) -> None:
-    """A thread broke on something nobody foresaw. Half an agent would lie: end, and let the next one reconcile."""
+    """A thread failed in a way that nobody foresaw. End at once: the next agent reconciles."""
     thread = failure.thread.name if failure.thread is not None else "unknown"
     log.critical("the %s thread broke; the agent ends, its jobs run on", thread, exc_info=failure.exc_value)
     os._exit(BROKEN)

@@ -148,7 +148,7 @@ class _Worker:
             os.close(mine)
 
     def _send(self, order: bytes, pipe: int, until: float) -> bool:
-        """Whether the order is on its way."""
+        """Whether the order was sent."""
         room = select.poll()
         try:
             room.register(self._socket, select.POLLOUT)
@@ -201,7 +201,7 @@ def _orders(queries: Sequence[FileQuery] | dict[FileQuery, None]) -> Iterator[li
 
 
 def _facts(line: bytes) -> FileFacts | None:
-    """What an answer says; None where it is no answer: whose rights the child has may have had a hand in it."""
+    """What an answer says; None where it is not valid: the user as whom the child runs may have changed it."""
     try:
         plain = json.loads(line)
         return None if plain is None else from_plain(FileFacts, plain)

@@ -114,7 +114,7 @@ class _Children:
 
 
 def _answer(order: dict[str, Any], pipe: int, parent: int) -> NoReturn:
-    """The child's life: with no rights but the user's, no file but the pipe, and little of anything."""
+    """What the child does: with the user's rights alone, no open file but the pipe, and low limits."""
     try:
         os.dup2(pipe, _ANSWER_FD)
         os.closerange(_ANSWER_FD + 1, _MOST_DESCRIPTORS)

@@ -17,7 +17,7 @@ from corral.ports.runtime import Runtime
 log = logging.getLogger(__name__)
 
 DEFAULT_RUNTIME = "process"
-"""It keeps records on disk: a launch that nobody knows any more is one of its."""
+"""The runtime that keeps records on disk: a launch that is not known here is one of its."""
 
 _OVER = (LaunchPhase.EXITED, LaunchPhase.DEAD, LaunchPhase.DECLARED_LOST)
 
@@ -145,7 +145,7 @@ class NodeLaunches:
                 runtime.forget(launch_id)
 
     def restore(self, held: Collection[Launch]) -> dict[str, Runtime]:
-        """Go by these launches alone; those on record that are not among them, with their runtimes, to be ended.
+        """Replace what is known by these launches; those on record that are not among them, with their runtimes.
 
         A held one that was never claimed is declared lost; watches, which are kept in memory, are begun again.
         """
@@ -206,7 +206,7 @@ class NodeLaunches:
                     os.kill(pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """Let go; the work runs on."""
+        """Stop watching. The work runs on."""
         for runtime in self._runtimes.values():
             runtime.close()
 

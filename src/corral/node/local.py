@@ -68,7 +68,7 @@ MIG_LOOKS = frozenset({"-lgip", "-lgi", "-i"})
 
 
 class LocalNode:
-    """Implements `corral.ports.node.NodeAgent` on this host. `close` lets go; what runs here runs on.
+    """Implements `corral.ports.node.NodeAgent` on this host. After `close` the jobs run on.
 
     `name` is what the node is called, None being as the host or the mock file says. `server_home` is where jobs find
     their server, `home` unless it is another. `address` is where the members of a gang reach this host. Raises
@@ -136,7 +136,7 @@ class LocalNode:
             self._mps_watch.start()
 
     def close(self) -> None:
-        """Let go of the host, and answer whoever waits for news."""
+        """Stop everything but the jobs, and answer whoever waits for news."""
         self._news.close()
         self._mps_watch.close()
         self._unknown.close()
@@ -279,7 +279,7 @@ def _allow_many_files() -> None:
 
 
 def _allowed(arguments: tuple[str, ...], settings: Settings) -> tuple[str, ...]:
-    """Raises Forbidden for what is no look at MIG slices, nor a change of them that the site allows."""
+    """Raises Forbidden for all but listing MIG slices, and changing them where the site allows that."""
     if arguments[:1] != ("mig",):
         raise Forbidden(f"nvidia-smi is run for MIG slices alone, not with {' '.join(arguments)!r:.60}")
     options = {argument for argument in arguments if argument.startswith("-")}

@@ -40,11 +40,11 @@ class MpsWatch:
         self._thread = threading.Thread(target=self._run, name="mps-watch", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Begin to watch."""
         self._thread.start()
 
     def close(self) -> None:
-        """End after the round in hand."""
+        """End after the current round."""
         self._closing.set()
         if self._thread.is_alive():
             self._thread.join(timeout=5)

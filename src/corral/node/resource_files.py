@@ -56,7 +56,7 @@ class ResourceFiles:
             remove(self._scratch, aside)
 
     def restore(self, launches: Collection[Launch]) -> tuple[str, ...]:
-        """Go by these launches alone, and mend the files: what was amiss, a sentence each."""
+        """Replace what is known by these launches, and mend the files: what was amiss, a sentence each."""
         with self._placing:
             self._held = {}
         return self.compare(launches)

@@ -211,7 +211,7 @@ def serve_forks(server: socket.socket) -> None:
 
 
 def _become(options: AgentOptions) -> NoReturn:
-    """Be the agent that was asked for, with a log in its home."""
+    """Run as the agent that was asked for, with a log in its home."""
     status = 1
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -80,7 +80,7 @@ class UnknownLaunches:
 
 
 def _runs(launch_id: str, runtime: Runtime) -> bool:
-    """Whether anything of it runs, or may: it is made sure of one that nobody has claimed that it never does."""
+    """Whether anything of it runs, or may. One that nobody has claimed is declared lost, so that it never does."""
     try:
         phase = runtime.report(launch_id).phase
         return phase in _AT_WORK or (phase is LaunchPhase.UNKNOWN and not runtime.declare_lost(launch_id))

@@ -1,4 +1,4 @@
-"""Work that only seems to run: for simulations through the real control loop, and for tests of it."""
+"""Simulated work: nothing is executed. For simulations through the real control loop, and for tests of it."""
 
 import threading
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from corral.model.launch import Launch, LaunchPhase, LaunchReport, Lineage
 
 
 class SimulatedRuntime:
-    """Launches run until `finish` or `stop` ends them, whatever becomes of the server on top of it."""
+    """Launches run until `finish` or `stop` ends them, also across restarts of the server that uses it."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -64,7 +64,7 @@ class SimulatedRuntime:
             return self._reports.get(launch_id, LaunchReport(launch_id, LaunchPhase.UNKNOWN))
 
     def declare_lost(self, launch_id: str, *, ran: bool = False) -> bool:
-        """See to it that this launch never runs. False when it runs or ran."""
+        """Make sure that this launch never runs. False when it runs or ran."""
         phase = LaunchPhase.DEAD if ran else LaunchPhase.DECLARED_LOST
         with self._lock:
             known = self._reports.setdefault(launch_id, LaunchReport(launch_id, phase))
@@ -89,4 +89,4 @@ class SimulatedRuntime:
         return Lineage()
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing is held open."""

@@ -19,7 +19,7 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _COMMAND_CHARS = 256
 _CACHED_PROCESSES = 1024
 _MAX_ANCESTORS = 1024
-"""So long a line of descent is followed: longer than any but one made to lose the follower."""
+"""So many ancestors are followed; a longer line was made to hide something."""
 _CONTAINER_ID = re.compile(r"[0-9a-f]{64}")
 
 

@@ -1,4 +1,4 @@
-"""Which source to ask: the first whose driver answers, and none is an answer too."""
+"""Choosing the source of devices: the first whose driver answers. A host may have none."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -87,7 +87,7 @@ class AnyDriver:
         return () if self._found is None else self._found.sample(uuids)
 
     def close(self) -> None:
-        """Let the driver go."""
+        """Close the session with the driver."""
         if self._found is not None:
             self._found.close()
 

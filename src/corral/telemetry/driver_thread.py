@@ -1,4 +1,4 @@
-"""Calling what may never come back: a driver call can hang in the kernel, where nothing can end it."""
+"""Calls that may never return: a driver call can hang in the kernel, where nothing can end it."""
 
 import queue
 import threading

@@ -1,4 +1,4 @@
-"""What the host itself brings: a name, CPU and memory, and where its devices sit."""
+"""What the host itself has: a name, CPUs and memory, and the NUMA nodes of its devices."""
 
 import os
 import platform

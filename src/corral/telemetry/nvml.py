@@ -174,7 +174,7 @@ class NvmlSource:
 
 
 def _with_lost(present: Mapping[str, Device], known: Mapping[str, Device]) -> dict[str, Device]:
-    """The devices that are there and those that were, by index; a lost one yields its index to another that has it."""
+    """Devices present and lost ones, by index; a lost one loses its index to a device that has it now."""
     taken = {device.index for device in present.values()}
     devices = list(present.values())
     for device in known.values():

@@ -1,4 +1,4 @@
-"""Calling NVML: what it will not tell is None, and a device or session that is gone is an error of its own."""
+"""Calling NVML: values that it does not give are None; a lost device and a lost session are errors of their own."""
 
 from collections.abc import Callable
 from typing import Any
@@ -46,7 +46,7 @@ def ask(function: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def open_session() -> None:
-    """Start a session, ending the one before. Raises BackendFailed when the driver does not let us in."""
+    """Start a session, ending the one before. Raises BackendFailed when the driver refuses."""
     close_session()
     try:
         pynvml.nvmlInit()

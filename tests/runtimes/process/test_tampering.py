@@ -160,7 +160,7 @@ def test_a_roll_that_was_replaced_costs_no_other_job_its_launch(
     path = Path(records.directory).parent.parent / "claims"
     thing(path)
     claimed_list.names(str(path))
-    records.enter_roll()
+    records.list_as_claimed()
     assert claimed_list.names(str(path))[-1:] == ["mine"]
 
 

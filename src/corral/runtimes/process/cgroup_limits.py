@@ -13,7 +13,7 @@ from . import cgroup
 from .procfs import read_file
 
 PERIOD_US = 100_000
-"""CPU time is dealt out anew so often, as the kernel does by itself."""
+"""The period of the CPU limit; the kernel's own default."""
 
 LEAST_QUOTA_US = 1_000
 """The kernel refuses less in one period."""
@@ -54,7 +54,7 @@ class _Keeper:
 
 
 class CgroupLimits:
-    """What this machine offers for holding jobs to their CPUs and their memory of the host."""
+    """The cgroup controllers of this machine that can limit the CPUs and the memory of jobs."""
 
     def __init__(self, name: str, unified_base: str | None, root: str = "") -> None:
         self._cpu = _keeper(_CPU, name, unified_base, root)

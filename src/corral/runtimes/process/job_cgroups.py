@@ -11,7 +11,7 @@ from .cgroup_limits import CgroupLimits
 
 
 class JobCgroups:
-    """A group a job below a group of the server's, wherever this machine lets it have one; before `start`, nowhere.
+    """One cgroup per job, below one of the server's own, as far as this machine allows that; none before `start`.
 
     Attributes:
         base: the directory of the groups that jobs are killed by, None where there can be none.
@@ -25,7 +25,7 @@ class JobCgroups:
         self.limits: CgroupLimits | None = None
 
     def start(self, kept: Sequence[str]) -> None:
-        """Find out what can be had, and remove the groups of all launches but those that are `kept`."""
+        """Find out which cgroups this machine allows, and remove those of all launches except `kept`."""
         self.base = cgroup.make_base(self._name, self._root)
         self._shown = self.base and cgroup.shown(self.base)
         self.limits = CgroupLimits(self._name, self.base, self._root)
@@ -50,7 +50,7 @@ class JobCgroups:
         return HostMeans(levels[self.limits.holds_cpus], levels[self.limits.holds_memory])
 
     def prepare(self, launch_id: str, cpu_milli: int, memory_mib: int) -> list[str]:
-        """Make the groups that hold a job to its part of the host, 0 being no part; theirs. Raises OSError."""
+        """Make the cgroups that limit a job to its CPUs and memory (0: no limit); their paths. Raises OSError."""
         if self.limits is None or not (cpu_milli or memory_mib):
             return []
         return self.limits.prepare(launch_id, cpu_milli, memory_mib)

@@ -77,7 +77,7 @@ def kill_descendants(root: int) -> None:
 
 
 def kill_with_supervisor(supervisor: LocalProcess) -> None:
-    """Kill a supervisor that does not do its work, and before it every process of its job."""
+    """Kill a supervisor that does not end its job, after every process of that job."""
     _signal_exactly(supervisor, signal.SIGSTOP)
     if supervisor.is_alive():
         kill_descendants(supervisor.pid)

@@ -11,7 +11,7 @@ LAUNCH_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 
 class LaunchError(Exception):
-    """A launch could not be handed over, or what was asked of it makes no sense. The message says what to do next."""
+    """A launch could not be started or changed. The message says what to do next."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from .watcher import Watcher
 log = logging.getLogger(__name__)
 
 OVERDUE_S = 10.0
-"""So long after the grace a job that was to end must have; else its supervisor is no longer relied on."""
+"""A job that has not ended so long after its grace is killed together with its supervisor."""
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _KILLED = "its supervisor was killed or the machine went down"
 _RECORD_GONE = "the record of its launch was removed, and with it how it ended"
@@ -129,7 +129,7 @@ class ProcessLaunches:
             self._watcher.watch(launch_id, claim.holder)
 
     def close(self) -> None:
-        """Let go: no more events, the jobs run on."""
+        """Stop watching. The jobs run on."""
         self._sweeper.close()
         self._watcher.close()
         self._cgroups.close()
@@ -207,7 +207,7 @@ class ProcessLaunches:
             raise LaunchError(f"cannot ask launch {launch_id} to stop: {error}") from error
 
     def _force(self, launch_id: str) -> None:
-        """End a job whose supervisor does not, and the supervisor; what is left then is swept up."""
+        """Kill a supervisor that does not end its job, and the job; the sweeper kills what is left."""
         claim = self._verifier.claim(launch_id)
         if claim is None or claim.holder is None or not self._is_supervised(launch_id, claim):
             return

@@ -1,4 +1,4 @@
-"""The server's end of the zygote: starts it, hands it launches, hears what became of them."""
+"""The server's side of the zygote: starts it, asks it for supervisors, reads its answers."""
 
 import os
 import socket

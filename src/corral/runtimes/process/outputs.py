@@ -35,7 +35,7 @@ def close_outputs(first: int, second: int, pipe: int) -> None:
 
 
 def _open(path: str, append: bool) -> int:
-    """The file, emptied unless it is to be appended to. What is no file could block the job, or whoever opens it."""
+    """Open the file, emptied unless it is appended to. Anything but a regular file is refused: it could block."""
     try:
         fd = os.open(path, _FLAGS, 0o666)
     except OSError as error:

@@ -128,8 +128,8 @@ class LaunchRecords:
         text = data.decode()
         return decode_orders(text), decode_command(text)
 
-    def enter_roll(self) -> None:
-        """Say outside of this directory, too, that the launch was claimed."""
+    def list_as_claimed(self) -> None:
+        """Write down outside of this directory, too, that the launch was claimed."""
         home, name = os.path.dirname(os.path.dirname(self.directory)), os.path.basename(self.directory)
         claimed_list.enter(f"{home}/{CLAIMED_LIST}", name)
 
@@ -148,7 +148,7 @@ class LaunchRecords:
             return None
 
     def reserve_exit(self) -> None:
-        """Take the room for the exit record now, while a full disk can still refuse the launch."""
+        """Reserve disk space for the exit record now, while a full disk can still fail the launch."""
         write_new(self._path(_EXIT_ROOM), _BLANK)
 
     def write_exit(self, exit_: Exit) -> None:

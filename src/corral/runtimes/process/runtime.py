@@ -138,7 +138,7 @@ class ProcessRuntime:
         return Lineage(root, adopts=True, cgroup=self._processes.cgroup_of(launch_id))
 
     def close(self) -> None:
-        """Let go; the jobs run on under their supervisors."""
+        """Stop watching. The jobs run on under their supervisors."""
         self._processes.close()
 
 

@@ -20,7 +20,7 @@ _SHOWN_CHARACTERS = 400
 
 
 class StartFailed(Exception):
-    """The program was not executed; `exit_code` is what a shell would give, None when it is the machine's failure."""
+    """The program was not executed; `exit_code` is what a shell would return, None where the machine failed."""
 
     def __init__(self, exit_code: int | None, message: str) -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ def start(command: Command, output: int, cgroup_path: str | None, groups: list[s
 
     The pid, once it surely runs. Raises StartFailed.
 
-    A job of the server's own user is spawned, at a third of what a fork costs: the supervisor wears the job's
+    A job of the server's own user is spawned, at a third of what a fork costs: the supervisor takes on the job's
     directory, umask, limits and cgroup for a moment, and the new process inherits them. To become another user it takes
     a process that gives up its rights for good, so then one is forked; and so it is to enter `groups`, cgroups that the
     job must not run outside of.
@@ -142,7 +142,7 @@ def _fork(command: Command, output: int, cgroup_path: str | None, groups: list[s
 
 
 def _become(command: Command, output: int, report: int, cgroup_path: str | None, groups: list[str]) -> NoReturn:
-    """Turn a forked supervisor into the job, or say on `report` why not."""
+    """Turn a forked supervisor into the job, or write to `report` why that failed."""
     step = "cgroup"
     try:
         signal.set_wakeup_fd(-1)

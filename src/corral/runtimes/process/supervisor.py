@@ -175,7 +175,7 @@ class Supervision:
         _become_subreaper()
         orders = self._orders
         try:
-            self._records.enter_roll()
+            self._records.list_as_claimed()
             self._records.reserve_exit()
             self._make_scratch()
             self._output, output_writer = os.pipe2(os.O_CLOEXEC)
@@ -230,7 +230,7 @@ class Supervision:
     # The loop
 
     def watch(self) -> None:
-        """Serve the job until nothing of it is left, then record the end."""
+        """Supervise the job until none of its processes is left, then record the end."""
         poll = select.poll()
         poll.register(self._wake, select.POLLIN)
         poll.register(self._output, select.POLLIN)
@@ -249,7 +249,7 @@ class Supervision:
             self._stop(self._records.stop_reason() or "cancelled")
 
     def _notify(self) -> None:
-        """Wake the server, if there is one. The files are the truth; this only saves it from looking."""
+        """Notify the server, if there is one. The files count; the notice only saves a wait."""
         if not self._orders.notify_path:
             return
         try:

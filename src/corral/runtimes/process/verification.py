@@ -1,4 +1,4 @@
-"""What is known of a launch once its records are held against the processes that live.
+"""What is known of a launch once its records are compared with the processes that live.
 
 Where the server is not root's a job may have written the records itself.
 """
@@ -20,7 +20,7 @@ _MARK_NAME = "CORRAL_LAUNCH"
 
 
 class LaunchVerifier:
-    """Tells whose a launch is, and which processes are its. Safe from any thread; the disk may raise OSError.
+    """Tells which supervisor has a launch, and which processes belong to it. For any thread; OSError is the disk's.
 
     `tag` tells the launches of this home from those of others. `watches` says whether the supervisor that was forked
     for a launch is known to live.

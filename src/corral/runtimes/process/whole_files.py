@@ -25,7 +25,7 @@ _MACHINES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE)
 
 
 class Unreadable(ValueError):
-    """What stands in a record's place is none. The message begins with its path and says what is wrong with it."""
+    """The file is not a valid record. The message begins with its path and says what is wrong."""
 
 
 def temporary_beside(path: str) -> str:
@@ -125,7 +125,7 @@ def a_flag(value: Any) -> bool:
 
 
 def sync_directory(path: str) -> None:
-    """Have the names in a directory on disk."""
+    """Flush the names in a directory to disk."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
