@@ -133,6 +133,8 @@ class Step:
                     continue
                 if not fds:
                     raise BadUsage("the job is ending")
+                # The tasks here must not have it: its end tells the member that srun is gone.
+                os.set_inheritable(fds[0], False)
                 reached[channel.RANK.unpack(said)[0]] = socket.socket(fileno=fds[0])
         return reached
 
