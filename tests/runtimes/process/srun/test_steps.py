@@ -221,9 +221,9 @@ def test_what_is_sent_to_all_of_a_job_is_for_its_tasks_whose_end_is_told_all_the
     )
     pid = gang.directory / "pid.2"
     until(lambda: pid.exists() and pid.read_text())
-    for told in (script, *gang.members):
+    for told in (script.pid, *(member.pid for member in gang.members)):
         for signum in (signal.SIGUSR1, signal.SIGHUP):
-            told.send_signal(signum)
+            os.kill(told, signum)
     gang.members[1].terminate()
     os.kill(int(pid.read_text()), signal.SIGTERM)
     assert gang.members[1].wait(PATIENCE_S) == 128 + signal.SIGTERM
