@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from corral.model.errors import Refused
+from corral.sim.history import History
 from corral.sim.kueue import read_generator, simulate
 
 SMALL = """
@@ -39,10 +40,13 @@ def test_quotas_are_in_gpus_of_what_the_largest_ask_for(config: Path) -> None:
 
 
 def test_every_workload_is_admitted_and_ends(config: Path) -> None:
-    report = simulate(read_generator(config), patience_s=60)
+    history = History()
+    report = simulate(read_generator(config), patience_s=60, history=history)
     assert (report["workloads"], report["admitted"], report["ended"]) == (60, 60, 60)
     assert report["admitted_by_class"] == {"large": 12, "small": 48}
     assert set(report["time_to_admission_s"]) == {"large", "small"}
+    assert {name: len(waits) for name, waits in history.waits.items()} == {"large": 12, "small": 48}
+    assert len(history.runs) == 60
 
 
 @pytest.mark.parametrize(

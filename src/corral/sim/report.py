@@ -15,7 +15,7 @@ BARS = 4_000
 
 NAME_LENGTH = 8
 
-SLICES = 200
+SLICES = 50
 """Decisions a second are drawn in so many steps."""
 
 SHOWN = 0.999
@@ -43,14 +43,22 @@ def packing_page(reports: Mapping[str, Mapping[str, Any]], curves: Mapping[str, 
     return page(f"openb under {', '.join(reports)}", beside(reports), plots)
 
 
-def queue_page(title: str, report: Mapping[str, Any], histories: Mapping[str, History], *, units: str = "GPUs") -> str:
+def queue_page(
+    title: str,
+    report: Mapping[str, Any],
+    histories: Mapping[str, History],
+    *,
+    units: str = "GPUs",
+    waiters: str = "user",
+) -> str:
     """What is in use and who waits over time, a Gantt chart, and how waits are spread; of one run or of several, named.
 
-    `units` is what the cluster's capacity is counted in.
+    `units` is what the cluster's capacity is counted in, `waiters` whose waits a history has.
     """
     several = len(histories) > 1
-    runs = [run for history in histories.values() for run in history.runs]
-    start, end = min((run.start for run in runs), default=0.0), max((run.end for run in runs), default=0.0)
+    moments = [at for history in histories.values() for at in history.times]
+    moments += [at for history in histories.values() for run in history.runs for at in (run.start, run.end)]
+    start, end = min(moments, default=0.0), max(moments, default=0.0)
     unit_s, unit = next((size, name) for size, name in UNITS_S if end - start >= 2 * size or size == 1.0)
 
     def over_time(what: str, short: str, values: Callable[[History], Sequence[float]]) -> str:
@@ -72,7 +80,7 @@ def queue_page(title: str, report: Mapping[str, Any], histories: Mapping[str, Hi
             )
             for name, history in histories.items()
         ),
-        _waits(histories, unit_s, unit),
+        _waits(histories, unit_s, unit, waiters),
     ]
     return page(title, report, plots)
 
@@ -105,7 +113,7 @@ def beside(reports: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
     return reports if len(reports) > 1 else next(iter(reports.values()))
 
 
-def _waits(histories: Mapping[str, History], unit_s: float, unit: str) -> str:
+def _waits(histories: Mapping[str, History], unit_s: float, unit: str, waiters: str) -> str:
     """The waits of each user of a single run, or of all users of each of several."""
     if len(histories) > 1:
         series = [
@@ -115,9 +123,9 @@ def _waits(histories: Mapping[str, History], unit_s: float, unit: str) -> str:
         return lines(f"Waits, shortest to longest, {unit}", series, x_label="percent of the jobs")
     waits = [(user, some) for history in histories.values() for user, some in sorted(history.waits.items())[:8]]
     return lines(
-        f"Fairness: waits of each user, shortest to longest, {unit}",
+        f"Fairness: waits of each {waiters}, shortest to longest, {unit}",
         [_spread(user, some, unit_s) for user, some in waits],
-        x_label="percent of the user's jobs",
+        x_label=f"percent of the {waiters}'s jobs",
     )
 
 

@@ -241,7 +241,7 @@ def kueue(
 
     history = History()
     report = simulate(read_generator(config), history=None if html is None else history)
-    _write_queue(f"{config.name} on the server's loop", report, {"corral": history}, html, json_to)
+    _write_queue(f"{config.name} on the server's loop", report, {"corral": history}, html, json_to, waiters="class")
 
 
 @app.command(epilog=example("corral simulate faults --jobs 500 --seed 7"))
@@ -341,12 +341,13 @@ def _write_queue(
     json_to: str | None,
     *,
     units: str = "GPUs",
+    waiters: str = "user",
 ) -> None:
     """Write the report, and its HTML page if one is wanted."""
     if html is not None:
         from corral.sim.report import queue_page
 
-        _save(html, queue_page(title, report, histories, units=units))
+        _save(html, queue_page(title, report, histories, units=units, waiters=waiters))
     _write(report, json_to)
 
 
