@@ -1,6 +1,6 @@
-"""Discrete events over the production planner: jobs come, run for as long as they take where they were put, and end.
+"""Discrete-event simulation over the production planner: jobs arrive, run for as long as they take, and end.
 
-Time is set by hand, from event to event. What the planner is told are the same facts that the ledger would write.
+Time goes from event to event. The planner is given the same facts that the ledger would write.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -32,14 +32,14 @@ from corral.sim.history import History, Run
 Speed = Callable[[Placement], float]
 
 ROUNDS = 1_000
-"""A planner that has not come to rest after so many plans for one moment never will."""
+"""A planner that still starts or evicts jobs after so many plans for one time will never stop doing so."""
 
 
 @dataclass(slots=True)
 class SimulatedWork:
-    """A job with what only the simulator knows: how much there is to do, and how fast it goes where.
+    """A job with what only the simulator knows: how much work it is, and how fast it runs on which devices.
 
-    `amount` is in seconds at speed 1. The simulator keeps `done`, and the times in Unix seconds.
+    `amount` is in seconds at speed 1. The simulator updates `done`, and the times in Unix seconds.
     """
 
     job: Job
@@ -53,14 +53,14 @@ class SimulatedWork:
 
     @property
     def wait_s(self) -> float:
-        """From submission to the end, less the time that it ran."""
+        """The time from submission to the end, minus the time that it ran."""
         assert self.ended_at is not None, "the job has not ended"
         return self.ended_at - self.job.submitted_at - self.served_s
 
 
 @dataclass(slots=True)
 class _Run:
-    """One attempt: since when, on what, how fast."""
+    """One attempt: its start, its allocation and its speed."""
 
     allocation: Allocation
     since: float
@@ -68,7 +68,7 @@ class _Run:
 
 
 def inventory(nodes: Iterable[Node]) -> list[Delta]:
-    """Nodes whose devices are all read, well and idle."""
+    """The facts for nodes whose devices are all readable, healthy and idle."""
     deltas: list[Delta] = []
     for node in nodes:
         deltas.append(NodeObserved(node))
@@ -81,7 +81,7 @@ def inventory(nodes: Iterable[Node]) -> list[Delta]:
 
 @dataclass(slots=True)
 class Engine:
-    """One simulated cluster. `tick_s` plans at its multiples too while anybody waits, for policies that share time."""
+    """One simulated cluster. While jobs wait, it also plans at multiples of `tick_s`, for policies with time slices."""
 
     planner: Planner
     watches: Sequence[Callable[[float, Plan], None]] = ()
@@ -95,7 +95,7 @@ class Engine:
     _waiting: int = 0
 
     def run(self, works: Sequence[SimulatedWork], *, until_ended: Iterable[str] | None = None) -> None:
-        """Run all of these jobs, in order of submission, to their end; or until those named have ended."""
+        """Run these jobs, in order of submission, until all have ended, or until those named have."""
         arrivals = sorted(works, key=lambda work: (work.job.submitted_at, work.job.sequence))
         self._works = {work.job.id: work for work in arrivals}
         left = set(self._works if until_ended is None else until_ended)
@@ -138,7 +138,7 @@ class Engine:
         return max(now, min(times))
 
     def _break_and_repair(self, now: float) -> list[Delta]:
-        """Devices fall sick or get well; whoever runs on a sick one loses what it has done and waits again."""
+        """Devices fail or are repaired; a job on a failed device loses what it has done and waits again."""
         deltas: list[Delta] = []
         while self._troubles and self._troubles[0].at <= now:
             trouble = heappop(self._troubles)
@@ -151,7 +151,7 @@ class Engine:
         return deltas
 
     def _decide(self, now: float) -> None:
-        """Plan and act until the plan has nothing more to do at this moment."""
+        """Plan and act until there is nothing more to do at this time."""
         for _ in range(ROUNDS):
             if not self._waiting:
                 return
@@ -168,7 +168,7 @@ class Engine:
             self.planner.advance(deltas)
             if not plan.evictions and (plan.complete or not plan.starts):
                 return
-        raise AssertionError(f"the planner does not come to rest at {now}: {plan}")
+        raise AssertionError(f"the planner does not stop planning changes at {now}: {plan}")
 
     def _start(self, start: Start, now: float) -> list[Fact]:
         work = self._works[start.job_id]
@@ -204,7 +204,7 @@ class Engine:
         return run
 
     def _put_back(self, job_id: str, now: float, eviction: Evict | None = None) -> list[Fact]:
-        """The job stops, for another or because its device fell sick, keeps what it has done, and waits again."""
+        """Stop a job, for another or because its device failed; it keeps what it has done, and waits again."""
         work, run = self._works[job_id], self._leave(job_id, now)
         work.done += (now - run.since) * run.speed
         work.served_s += now - run.since

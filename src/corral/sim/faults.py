@@ -1,4 +1,4 @@
-"""Devices that fall sick and are repaired, at random times that a seed fixes."""
+"""Devices that fail and are repaired, at random times drawn from a seed."""
 
 import random
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from corral.model.device import Node
 
 
 class Trouble(NamedTuple):
-    """At this time (Unix seconds) the device falls sick, or is well again."""
+    """A failure or repair of a device at a time in Unix seconds."""
 
     at: float
     uuid: str
@@ -17,7 +17,7 @@ class Trouble(NamedTuple):
 
     @property
     def words(self) -> str | None:
-        """What the device's condition says of it."""
+        """The reason in the device's condition."""
         return "it failed in the simulation" if self.sick else None
 
 
@@ -30,7 +30,7 @@ class Breakdown:
     until: float
 
     def troubles(self) -> tuple[Trouble, Trouble]:
-        """Its begin and its end."""
+        """The failure and the repair."""
         return Trouble(self.at, self.uuid, True), Trouble(self.until, self.uuid, False)
 
 

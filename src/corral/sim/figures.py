@@ -1,4 +1,4 @@
-"""The figures of a report for people: what each is called, and in which unit."""
+"""The figures of a report as text: the name, value and unit of each."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -32,7 +32,7 @@ _UNITS: Mapping[str, Callable[[Any], str]] = {
 
 
 def rows(report: Mapping[str, Any]) -> Iterator[Row]:
-    """A row for each figure. Groups that have the same figures stand side by side, below a row with their names."""
+    """A row for each figure. Groups with the same figures are shown side by side, below a row with their names."""
     alike = [key for key, value in report.items() if isinstance(value, Mapping) and _same(report, value)]
     for key, value in report.items():
         if key not in alike:
@@ -77,7 +77,7 @@ def _rows_of(key: str, value: Any, within: str | None = None) -> Iterator[tuple[
 
 
 def _unit_of(key: str) -> tuple[str, Callable[[Any], str]]:
-    """The key as words without its unit, and how a value in that unit is shown."""
+    """The key as words without its unit, and the function that formats a value in that unit."""
     words = key.split("_")
     unit = next((word for word in words[1:] if word in _UNITS), None)
     if unit is None or "per" in words:
@@ -103,7 +103,7 @@ def _plain(value: Any) -> str:
 
 
 def _wrapped(line: str, width: int) -> list[str]:
-    """The line in pieces of at most that many characters, broken after commas."""
+    """The text in lines of at most so many characters, broken after commas."""
     pieces = [""]
     for part in line.split(", ") if len(line) > width else [line]:
         joined = f"{pieces[-1]}, {part}" if pieces[-1] else part

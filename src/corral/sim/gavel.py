@@ -23,12 +23,12 @@ from corral.sim.engine import Engine, SimulatedWork, Speed, inventory
 from corral.sim.history import History
 
 ROUND_S = 360.0
-"""The length of a round in the published runs."""
+"""The length of a scheduling round in the published runs, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Discipline:
-    """A policy of this simulator; `speeds` says whether it is told how fast a job runs on which model."""
+    """A policy of this simulator; `speeds` says whether it knows how fast a job runs on each model."""
 
     policy: Policy
     speeds: bool = False
@@ -47,7 +47,7 @@ COLUMNS = ("unit_exp_gap_after", "num_gpus", "total_steps")
 
 @dataclass(frozen=True, slots=True)
 class GavelJob:
-    """One line of the trace: the gap after it in mean gaps, GPUs, steps to do, steps a second by model."""
+    """One line of the trace: the time to the next arrival in mean gaps, GPUs, steps, and steps per second by model."""
 
     gap: float
     gpus: int
@@ -95,9 +95,9 @@ def simulate(
     measure: tuple[int, int],
     history: History | None = None,
 ) -> dict[str, Any]:
-    """Mean completion time in hours of the jobs from `measure[0]` to `measure[1]`, both included, counted from 0.
+    """The mean completion time in hours of the jobs from `measure[0]` to `measure[1]`, both included, counted from 0.
 
-    `rate` is in jobs an hour; `cluster` says how many devices there are of each model, the preferred model first.
+    `rate` is in jobs per hour; `cluster` has the number of devices of each model, the preferred model first.
     """
     began = time.perf_counter()
     if policy not in DISCIPLINES:
@@ -131,7 +131,7 @@ def simulate(
 
 
 def _check_cluster(trace: Sequence[GavelJob], cluster: Mapping[str, int]) -> None:
-    """Raises Refused for a model of which the trace says nothing, and where a job could never run."""
+    """Raises Refused for a model for which the trace has no speeds, and where a job could never run."""
     for model in cluster:
         if model not in trace[0].throughput:
             hint = nearest(model, trace[0].throughput)

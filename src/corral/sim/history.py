@@ -1,4 +1,4 @@
-"""What a simulation looked like over time."""
+"""The course of a simulation over time, for plots."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from corral.model.device import Node
 
 
 class Run(NamedTuple):
-    """One attempt of a job: what it held, from when until when (Unix seconds)."""
+    """One attempt of a job: its allocation, start and end (Unix seconds)."""
 
     allocation: Allocation
     start: float
@@ -18,8 +18,7 @@ class Run(NamedTuple):
 
 @dataclass(slots=True)
 class History:
-    """What is in use and who waits at each moment at which either changed, every run, and the waits by user (s).
-
+    """What is in use and how many wait, at each time at which either changed; every run; waits by user in seconds.
     `in_use` counts GPUs, or the CPUs of what runs without any. `names` is what to call devices, by UUID.
     """
 
@@ -31,7 +30,7 @@ class History:
     names: dict[str, str] = field(default_factory=dict)
 
     def name(self, nodes: Sequence[Node]) -> None:
-        """Call the devices of these nodes by their index, and by their node where there are several."""
+        """Name the devices of these nodes by index, and by node where there are several."""
         for node in nodes:
             for device in node.devices:
                 self.names[device.uuid] = f"GPU {device.index}" if len(nodes) == 1 else f"{node.name}:{device.index}"

@@ -1,7 +1,7 @@
-"""What if: the work that a server's journal has on record, run again under another policy or on more GPUs.
+"""What if: the jobs recorded in a server's journal, run again under another policy or with more GPUs.
 
-The journal knows no inventory. The cluster is that of the devices it saw handed out, and conditions on a device that it
-cannot judge (memory, compute capability, driver, labels) count as met; models it knows from the records of choices.
+The journal has no inventory. The simulated cluster has the devices that were ever allocated, with their models from the
+records of allocations. Conditions that cannot be checked (memory, compute capability, driver, labels) count as met.
 """
 
 import time
@@ -23,10 +23,10 @@ from corral.sim.faults import breakdowns
 from corral.sim.history import History
 
 MEMORY_MIB = 1 << 24
-"""Memory of a device of which the journal does not know it: more than anybody asks for."""
+"""The memory of a device whose memory is not recorded: more than any job asks for."""
 
 HOST = 1 << 40
-"""CPU and memory of a host, likewise."""
+"""The CPU and memory of a host, likewise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Faults:
 
 @dataclass(slots=True)
 class Recorded:
-    """One job as it went: `ran_s` is how long its last attempt ran."""
+    """One recorded job; `ran_s` is how long its last attempt ran."""
 
     job: Job
     started_at: float | None = None
@@ -72,7 +72,7 @@ def simulate(
     faults: Faults | None = None,
     history: History | None = None,
 ) -> dict[str, Any]:
-    """The recorded jobs under `policy`, on the recorded GPUs and `add_gpus` more, beside how it really went."""
+    """The recorded jobs under `policy`, on the recorded GPUs and `add_gpus` more, beside what really happened."""
     began = time.perf_counter()
     chosen = replace(policy_named(policy), backfill=backfill_named(backfill))
     jobs = recorded_jobs(facts)
@@ -112,7 +112,7 @@ def simulate_each(
     faults: Faults | None = None,
     histories: Mapping[str, History],
 ) -> dict[str, Any]:
-    """As `simulate`; under several policies the figures of each under its name, beside how it really went."""
+    """As `simulate`; for several policies the figures of each under its name, beside what really happened."""
     reports = {
         policy: simulate(
             facts, policy=policy, backfill=backfill, add_gpus=add_gpus, faults=faults, history=histories.get(policy)
@@ -128,9 +128,9 @@ def simulate_each(
 
 
 def recorded_jobs(facts: Iterable[Fact]) -> list[Recorded]:
-    """The jobs that have started, by submission; one that still runs ends with the journal.
+    """The jobs that have started, in order of submission; one that still runs ends with the journal.
 
-    One with a begin time counts as submitted then: until then it asked for nothing.
+    A job with a begin time counts as submitted at that time.
     """
     jobs: dict[str, Recorded] = {}
     last = 0.0
@@ -157,7 +157,7 @@ def recorded_jobs(facts: Iterable[Fact]) -> list[Recorded]:
 
 
 def recorded_nodes(facts: Iterable[Fact], add_gpus: int = 0) -> list[Node]:
-    """The devices that were ever handed out, node by node; `add_gpus` of the commonest model on a node of their own."""
+    """Nodes with the devices that were ever allocated, and one with `add_gpus` more of the most common model."""
     models: dict[str, dict[str, tuple[int, str]]] = {}
     for fact in facts:
         if not isinstance(fact, AllocationMade):
@@ -185,7 +185,7 @@ def _node(name: str, known: dict[str, tuple[int, str]]) -> Node:
 
 
 def _again(job: Job) -> Job:
-    """The job as it was submitted, asking only for what the journal can judge."""
+    """The job as it was submitted, without conditions that the journal cannot check."""
     wish = replace(
         job.spec.request,
         min_memory_mib=None,

@@ -1,9 +1,9 @@
-"""Kueue's own scheduling benchmark against Corral's live loop: real ledger, controller and dispatcher, in real time.
+"""Kueue's scheduling benchmark on Corral's real ledger, controller and dispatcher, in real time.
 
-The generator's files say who creates what when (kubernetes-sigs/kueue, test/performance/scheduler). Kueue's unit is a
-number against a quota. Here twenty of them, what the largest workloads ask for, are one GPU: a large workload takes a
-whole device, a medium one a quarter of one, a small one a twentieth, and all of them have to be placed. Nothing really
-runs; a launch ends by itself when its time is up.
+The generator files say which workloads are created when (kubernetes-sigs/kueue, test/performance/scheduler). Kueue's
+unit is a number that counts to a quota. Here twenty units, what the largest workloads ask for, are one GPU: a large
+workload takes a whole device, a medium one a quarter, a small one a twentieth, and all have to be placed. No process
+runs: a simulated launch ends when its time is over.
 """
 
 import tempfile
@@ -36,15 +36,15 @@ from corral.sim.life import LiveServer
 from corral.sim.past import record
 
 SPARED_S = 10.0
-"""No workload is ended to make room: all are shorter than this, and what they have done would be lost."""
+"""No workload is evicted: all are shorter than this, and their work would be lost."""
 
 TICK_S = 0.02
-"""The generator hands in what has come due, so often."""
+"""How often the generator submits the workloads that are due, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """Workloads of one class that one queue gets: `count` of them, one each `interval_s`."""
+    """The workloads of one class that one queue gets: `count` of them, one every `interval_s`."""
 
     queue: str
     name: str
@@ -57,7 +57,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Generator:
-    """What a generator file asks for: queues with their quotas in units, by cohort, and what they are sent."""
+    """What a generator file asks for: queues with their quotas in units, by cohort, and their workloads."""
 
     queues: tuple[Queue, ...]
     streams: tuple[Stream, ...]
@@ -110,7 +110,7 @@ def _generator(data: Mapping[str, Any]) -> Generator:
 
 
 def _refuse_unsound(data: Mapping[str, Any]) -> None:
-    """Raises Refused for amounts that are none, for a workload that could never have what it asks for, and for none."""
+    """Raises Refused for invalid amounts, for a workload that could never start, and if there are no workloads."""
     workloads = 0
     for cohort in data["cohorts"]:
         copies = _whole(cohort, "count", cohort["className"])
@@ -174,7 +174,7 @@ def _streams(queue: str, sets: Sequence[Mapping[str, Any]], urgency: Sequence[in
 
 
 class TimedRuntime(SimulatedRuntime):
-    """Ends each launch when the time of its job is up."""
+    """A simulated runtime that ends each launch when the time of its job is over."""
 
     def __init__(self, clock: SystemClock, runtimes: Mapping[str, float]) -> None:
         super().__init__(clock)
@@ -186,14 +186,14 @@ class TimedRuntime(SimulatedRuntime):
         self._thread.start()
 
     def launch(self, launch: Launch) -> None:
-        """The work runs at once, for as long as its job takes."""
+        """Start at once, and end after the run time of the job."""
         super().launch(launch)
         with self._changed:
             heappush(self._due, (time.monotonic() + self._runtimes[launch.job.id], launch.id))
             self._changed.notify()
 
     def close(self) -> None:
-        """Stop ending things."""
+        """Stop the thread that ends launches."""
         with self._changed:
             self._closing = True
             self._changed.notify()
@@ -277,7 +277,7 @@ def _arrivals(generator: Generator) -> list[tuple[float, int, Stream]]:
 
 
 def _site(generator: Generator) -> list[Observation]:
-    """As many devices as all quotas come to, a node for each cohort."""
+    """As many devices as all quotas add up to, one node for each cohort."""
     gpus = generator.units // generator.units_per_gpu
     cohorts = [queue.name for queue in generator.queues if queue.parent is None]
     observations: list[Observation] = [SiteArranged(queues=generator.queues)]
@@ -299,7 +299,7 @@ def _generate(
     jobs: dict[str, tuple[Job, Stream]],
     runtimes: dict[str, float],
 ) -> None:
-    """Submit every workload when it is due, those of one moment together."""
+    """Submit every workload when it is due; those of one time together."""
     began, next_one = time.monotonic(), 0
     units_per_gpu = max(stream.units for _, _, stream in arrivals)
     while next_one < len(arrivals):
@@ -321,7 +321,7 @@ def _generate(
 
 
 def _nobody(_job_id: str) -> tuple[Job, ...]:
-    """No workload follows another."""
+    """No workload depends on another."""
     return ()
 
 

@@ -1,7 +1,7 @@
-"""A server's life with faults: the real ledger, controller and dispatcher over work that only seems to run.
+"""A server under random faults: the real ledger, controller and dispatcher over simulated work.
 
-What happens next is drawn by a seed: jobs come and end, devices fall sick and get well, launches die without a word,
-the server goes away and another takes over. After each event the server's promises are looked at.
+Events are drawn from a seed: jobs arrive and end, devices fail and recover, launches vanish without a report, a server
+is killed and another takes over. After each event it is checked that the server has kept its guarantees.
 """
 
 import random
@@ -39,10 +39,10 @@ from corral.sim.past import record
 from corral.telemetry.processes import HostProcesses
 
 DEEDS = (("come", 8), ("end", 8), ("fail", 2), ("die", 1), ("sicken", 2), ("recover", 2), ("restart", 1))
-"""What may happen, each so often."""
+"""The possible events, each as often as it is drawn."""
 
 AT_ONCE = 4
-"""At most so many jobs come together."""
+"""The most jobs that arrive together."""
 
 PATIENCE_S = 30.0
 MEMORY_MIB = 81_920
@@ -51,19 +51,19 @@ SOMEBODY = Caller("somebody", 1000, 1000, (1000,), admin=True)
 
 
 class QuietDevices:
-    """Devices that nobody else ever uses."""
+    """Telemetry of devices that only Corral's jobs use."""
 
     def latest(self) -> dict[str, DeviceSample]:
-        """No samples are needed."""
+        """Does nothing: no samples are needed."""
         return {}
 
     def refresh(self, uuids: Sequence[str], timeout_s: float) -> tuple[Observation, ...]:
-        """They are as they were."""
+        """Does nothing: their conditions do not change."""
         return ()
 
 
 class LiveServer:
-    """One server on one node, over a ledger file and a runtime that outlive it."""
+    """One server over a ledger file and a runtime that outlive it."""
 
     def __init__(self, home: Home, runtime: SimulatedRuntime, observations: Sequence[Observation]) -> None:
         clock = SystemClock()
@@ -89,10 +89,10 @@ class LiveServer:
         self.settle()
 
     def settle(self) -> None:
-        """Wait until nothing moves: the last plan is of this view and starts nothing, and nobody is on the way."""
+        """Wait until nothing changes: the last plan is of this view and starts nothing, and no job is in transition."""
         deadline = time.monotonic() + PATIENCE_S
         while self._moves():
-            assert time.monotonic() < deadline, "the server does not come to rest"
+            assert time.monotonic() < deadline, "the server does not stop making changes"
             time.sleep(0.001)
 
     def _moves(self) -> bool:
@@ -105,15 +105,15 @@ class LiveServer:
         )
 
     def close(self) -> None:
-        """Go away; what runs, runs on."""
+        """Stop the server; what runs continues to run."""
         self.core.close()
         self.ledger.close()
 
 
 def simulate(*, gpus: int, jobs: int, seed: int, history: History | None = None) -> dict[str, Any]:
-    """Live until so many jobs came, then until the last of them has ended.
+    """Run until so many jobs have arrived, then until the last of them has ended.
 
-    `broken` has a sentence for each promise that was not kept; there should be none. `history` is given how it went.
+    `broken` has a sentence for each guarantee that was broken; there should be none. `history` receives the course.
     """
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="corral-life-") as directory:
@@ -160,7 +160,7 @@ class _Life:
         self.server = LiveServer(self.home, self.runtime, self._observed())
 
     def head_started(self) -> None:
-        """Let one thing happen, and look at the promises."""
+        """Let one event happen, and check the guarantees."""
         names, weights = zip(*DEEDS, strict=True)
         # Each with draws of its own: what it finds is up to a server's threads, and moves nothing that comes after it.
         self.drawn += 1
@@ -172,7 +172,7 @@ class _Life:
             self._look()
 
     def run_out(self) -> None:
-        """Everything is well again, and all work ends."""
+        """Repair everything, and let all work end."""
         self.sick.clear()
         self.server.ledger.observe(self._observed())
         deadline = time.monotonic() + PATIENCE_S
@@ -189,7 +189,7 @@ class _Life:
         return Counter(phase.value for phase in self.phases.values())
 
     def lost(self) -> list[str]:
-        """Jobs that were acknowledged and of which the ledger knows nothing."""
+        """Jobs that were acknowledged and that the ledger does not have."""
         return [f"job {one} was acknowledged and is not there" for one in self.acknowledged if one not in self.phases]
 
     def _look(self) -> None:
@@ -242,7 +242,7 @@ class _Life:
         return allocation_id is not None
 
     def _die(self) -> bool:
-        """A launch is gone, and nobody can say how it ended."""
+        """A launch vanishes without a report."""
         allocation_id = self._somebody()
         if allocation_id is not None:
             self.runtime.die(allocation_id)
@@ -250,7 +250,7 @@ class _Life:
         return allocation_id is not None
 
     def _sicken(self) -> bool:
-        """A device falls sick, and what runs on it fails."""
+        """A device fails, and so does what runs on it."""
         well = sorted({f"GPU-{index}" for index in range(self.gpus)} - self.sick)
         if not well:
             return False
@@ -271,7 +271,7 @@ class _Life:
         return True
 
     def _restart(self) -> bool:
-        """The server goes away, some work ends meanwhile, and another server comes."""
+        """The server stops, some work ends meanwhile, and another server starts."""
         self.server.close()
         self.runtime.on_event = lambda _: None
         for allocation_id in sorted(self.server.ledger.view().allocations):

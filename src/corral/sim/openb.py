@@ -1,6 +1,6 @@
-"""Replays the openb traces (Weng et al., "Beware of Fragmentation", USENIX ATC'23): pods arrive, none departs.
+"""Replays the openb traces (Weng et al., "Beware of Fragmentation", USENIX ATC'23): pods arrive, and none ends.
 
-The nodes, the pods and the order of arrival are files; every decision is the production planner's.
+The nodes, the pods and the order of arrival are read from files; the production planner makes every decision.
 """
 
 import csv
@@ -34,7 +34,7 @@ from corral.sim.placement_policies import scores_for
 from corral.sim.trace_files import text_of
 
 SHIPPED = files("corral.sim") / "data"
-"""The default trace and the order of seed 42; SOURCE.md beside them says whose they are."""
+"""The default trace and the order of seed 42; SOURCE.md beside them says where they come from."""
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ COVERED = 0.95
 
 
 class Point(NamedTuple):
-    """Allocation and fragmentation when so much has arrived, each in percent of capacity."""
+    """Allocation and fragmentation after a given amount has arrived, all in percent of capacity."""
 
     arrived_pct: int
     allocated_pct: float
@@ -149,7 +149,7 @@ def replay(trace: Trace, policy: str, seed: int = 42, *, curve: list[Point] | No
 
 
 class _Run:
-    """One replay: the planner, what it handed out in columns of our own, and the sums that the report is made of."""
+    """One replay: the planner, columns of its own to measure fragmentation, and the sums for the report."""
 
     def __init__(self, trace: Trace, policy: str, seed: int) -> None:
         mix = target_mix(trace.pods)
@@ -197,11 +197,11 @@ class _Run:
 
     @property
     def arrived_pct(self) -> int:
-        """How much has been asked for so far, in whole percent of capacity, failures included."""
+        """How much has been asked for so far, in whole percent of capacity, including pods that did not fit."""
         return round(100 * self._arrived / self._capacity)
 
     def point(self) -> Point:
-        """Where the replay stands."""
+        """The current point of the curve."""
         lost = self._fragmentation.fragmentation_milli()
         return Point(self.arrived_pct, 100 * self._allocated / self._capacity, 100 * lost / self._capacity)
 
@@ -220,7 +220,7 @@ class _Run:
         }
 
     def _fits_somewhere(self, request: Request) -> bool:
-        """Asks of every row afresh, whatever the policy remembers."""
+        """Whether the pod fits on any row, computed without the policy's caches."""
         shape = self._shapes.get(request)
         if shape is None:
             shape = self._shapes[request] = Shape(request, self._columns)

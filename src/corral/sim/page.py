@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 from corral.sim.figures import rows
 
 WIDTH, HEIGHT, LEFT, BOTTOM = 860, 250, 64, 38
-"""Of a plot, in pixels; LEFT and BOTTOM are for the axes."""
+"""The size of a plot in pixels; LEFT and BOTTOM are margins for the axes."""
 
 CAPTION_HEIGHT = 10
 
 POINTS = 1_500
-"""A line is drawn through no more points than this."""
+"""The most points of a line."""
 
 COLOURS = ("#2563eb", "#d97706", "#059669", "#dc2626", "#7c3aed", "#0891b2", "#be185d", "#4d7c0f")
 

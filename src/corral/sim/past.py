@@ -1,4 +1,4 @@
-"""What a journal has on record, as it went: the same plots as of what is simulated."""
+"""The recorded course of a journal, for the same plots as a simulation."""
 
 from collections.abc import Callable, Sequence
 
@@ -10,9 +10,9 @@ from corral.sim.journal import recorded_jobs, recorded_nodes
 
 
 def record(facts: Sequence[Fact], history: History, *, group: Callable[[Job], str] = lambda job: job.spec.user) -> None:
-    """Add what ran and waited by a journal's facts, in order. What had not ended is shown to the last of them.
+    """Add runs and waits from a journal's facts, in order; what has not ended is shown until the last fact.
 
-    `group` says whose wait a job's is, its user's if nothing else.
+    `group` gives the name under which a job's wait is shown, by default its user's.
     """
     history.name(recorded_nodes(facts))
     held: dict[str, tuple[Allocation, float]] = {}

@@ -1,7 +1,7 @@
-"""A real queue: the jobs of Microsoft's Philly clusters (Jeon et al., USENIX ATC'19), on a cluster that lets them wait.
+"""The jobs of Microsoft's Philly clusters (Jeon et al., USENIX ATC'19), on a cluster small enough that they wait.
 
-The trace names no limits and no users: what is known of a job's run time is what its virtual cluster's jobs of that
-many GPUs took before. GPUs are counted, not placed.
+The trace has no time limits and no users: a job's run time is estimated from earlier jobs of its virtual cluster with
+as many GPUs. GPUs are counted, not placed.
 """
 
 import csv
@@ -54,7 +54,7 @@ def read_trace(path: Path) -> list[PhillyJob]:
 
 
 class Foretold:
-    """Asks of every so many-th job, when it has come and waits, when it will start; and compares."""
+    """Asks for a forecast of the start of every n-th job when it arrives, and compares it with its real start."""
 
     def __init__(self, planner: Planner, works: Sequence[SimulatedWork], every: int) -> None:
         self._planner = planner
@@ -64,7 +64,7 @@ class Foretold:
         self._told: dict[str, ExpectedStart] = {}
 
     def watch(self, now: float, plan: Plan) -> None:
-        """Only jobs that have just come are asked about."""
+        """Takes a forecast for each sampled job that has just arrived."""
         started = {start.job_id for start in plan.starts}
         while self._arrived < len(self._works) and self._works[self._arrived].job.submitted_at <= now:
             job_id = self._works[self._arrived].job.id
@@ -74,10 +74,9 @@ class Foretold:
                 self._told[job_id] = expected[job_id]
 
     def report(self) -> dict[str, Any]:
-        """Of how many it was asked and told, and the median and mean of what it was off by, in seconds.
+        """How many forecasts were asked for and given, and their median and mean error in seconds.
 
-        Nothing can be told of who waits for jobs that are the first of their kind and have no end in sight, nor of who
-        is too far back to be reached.
+        There is no forecast for a job that waits for jobs without an estimate, or that is too far back in the queue.
         """
         starts = {work.job.id: work.started_at or 0.0 for work in self._works}
         told = [(job_id, one.start_at) for job_id, one in self._told.items() if one.start_at is not None]

@@ -1,4 +1,4 @@
-"""Placement policies for simulators: what a planner ranks nodes by, and a placer that is driven without a planner."""
+"""Placement policies for simulators: scores for a planner to rank nodes by, or a placer to use without a planner."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,35 +16,35 @@ from corral.scheduling.placing.worth.values import Prices, WorthScore
 from corral.scheduling.state.columns import Columns, RowGrant
 
 RequestMix = Sequence[tuple[Request, int]]
-"""The workload to be expected, which FGD must be told and `corral` learns: requests, each with how often it comes."""
+"""The expected workload, which FGD is given and `corral` learns: requests, each with how often it arrives."""
 
 
 def scores_for(policy: str, mix: RequestMix, seed: int) -> Mapping[str, ScoreMaker]:
-    """What a planner is to rank nodes by under a placement policy. Raises Refused for a name that is none."""
+    """The scores by which a planner ranks nodes under a placement policy. Raises Refused for an unknown name."""
     plain = _plain_scores(mix, seed)
     _refuse_unknown(policy, plain)
     return {"corral": SCORES["corral"], **{name: _with_scoring_state(make) for name, make in plain.items()}}
 
 
 def chooser(policy: str, columns: Columns, mix: RequestMix, seed: int) -> "Chooser":
-    """The placement policy of this name over the columns. Raises Refused for a name that is none."""
+    """The placement policy of this name over the columns. Raises Refused for an unknown name."""
     plain = _plain_scores(mix, seed)
     _refuse_unknown(policy, plain)
     return _Learning(columns) if policy == "corral" else Chooser(columns, plain[policy](columns))
 
 
 class Chooser:
-    """A policy without memory: the best score wins."""
+    """A policy that learns nothing: the best score wins."""
 
     def __init__(self, columns: Columns, score: Score) -> None:
         self._placer = Placer(columns, score)
 
     def choose(self, request: Request) -> RowGrant | None:
-        """The place for one member, None when it fits nowhere."""
+        """The placement of one member, None when it fits nowhere."""
         return self._placer.best(request)
 
     def learn(self, request: Request) -> None:
-        """What the policy does with an arrival between two decisions."""
+        """Learn from an arrival, between two decisions."""
 
 
 class _Learning(Chooser):
@@ -65,7 +65,7 @@ class _Learning(Chooser):
 
 @dataclass(slots=True)
 class Random:
-    """Any node that fits, each as likely."""
+    """A random node among those that fit."""
 
     seed: int
     version: int = 0

@@ -1,4 +1,4 @@
-"""The pages of the simulators: which plots tell what a run was like."""
+"""The report pages of the simulators, and which plots each has."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -8,10 +8,10 @@ from corral.sim.openb import Point
 from corral.sim.page import Bar, Series, gantt, lines, page
 
 UNITS_S = ((86400.0, "days"), (3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds"))
-"""What a time axis counts in: the largest of which there are two."""
+"""The units of a time axis: the largest of which the axis has at least two."""
 
 BARS = 4_000
-"""A Gantt chart shows so many bars, the first."""
+"""The most bars of a Gantt chart, the first ones."""
 
 NAME_LENGTH = 8
 
@@ -145,7 +145,7 @@ def _bars(history: History, unit_s: float) -> list[Bar]:
 
 
 def _lane(ends: list[float], run: Run) -> int:
-    """The first lane that is free when the run begins; it is taken until its end."""
+    """The first lane that is free when the run begins; the run takes it until its end."""
     lane = next((index for index, end in enumerate(ends) if end <= run.start), len(ends))
     ends[lane : lane + 1] = [run.end]
     return lane

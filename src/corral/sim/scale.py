@@ -1,4 +1,4 @@
-"""A fleet kept nearly full: placements a second with departures and learning, and how long each decision takes."""
+"""Placements per second on a nearly full fleet, with departures and learning, and the time of each decision."""
 
 import resource
 from time import perf_counter
@@ -14,13 +14,13 @@ from corral.sim.openb import shipped_trace, target_mix
 from corral.sim.placement_policies import chooser
 
 NODE_CPU_MILLI, NODE_MEMORY_MIB = 128_000, 786_432
-"""A node of openb's largest model, G3."""
+"""A node of openb's largest kind, G3."""
 
 FILLED = 0.9
-"""The part of what the fleet can hold that is handed out while it is measured."""
+"""The part of the fleet's capacity that is allocated during the measurement."""
 
 FRUITLESS = 200
-"""A fleet holds no more when so many requests in a row, or as many as it has nodes, fit nowhere."""
+"""The fleet counts as full when so many requests in a row, or as many as it has nodes, do not fit."""
 
 SEED = 20_240_229
 
@@ -82,11 +82,11 @@ class _Fleet:
         self._chooser = chooser(policy, self._columns, target_mix(pods), SEED)
 
     def draw(self) -> Request:
-        """The next request, as likely as it is in the trace."""
+        """The next request, drawn with its frequency in the trace."""
         return self._pods[self._pick(len(self._pods))]
 
     def fill(self) -> None:
-        """Place requests until FILLED of the fleet is handed out, or of what it can hold of them."""
+        """Place requests until FILLED of the fleet, or of what it can hold of them, is allocated."""
         failed, fruitless = 0, max(FRUITLESS, len(self._columns))
         while self.allocated_milli < self.kept_milli and failed < fruitless:
             request = self.draw()
@@ -96,7 +96,7 @@ class _Fleet:
             self.kept_milli = FILLED * self.allocated_milli
 
     def place(self, request: Request) -> bool:
-        """Decide and hand out; False when it fits nowhere."""
+        """Place a request; False when it fits nowhere."""
         found = self._chooser.choose(request)
         if found is None:
             return False
@@ -110,7 +110,7 @@ class _Fleet:
         self._chooser.learn(request)
 
     def depart(self) -> None:
-        """End jobs, each as likely, until no more is handed out than is to be kept."""
+        """End random jobs until no more is allocated than should be."""
         while self.allocated_milli > self.kept_milli:
             at = self._pick(len(self._running))
             self._running[at], self._running[-1] = self._running[-1], self._running[at]

@@ -1,6 +1,6 @@
 """Queue order and backfill on traces in the Standard Workload Format (Chapin et al., JSSPP 1999).
 
-The cluster is one host of so many processors and every job asks for processors of it; the estimate is the run time.
+The cluster is one host with a number of processors, jobs ask for processors, and estimates are the exact run times.
 """
 
 import math
@@ -23,7 +23,7 @@ from corral.sim.history import History
 from corral.sim.trace_files import text_of
 
 PUNCTUAL_S = 1e-3
-"""Starts so close to what was told are exact: floating point leaves less."""
+"""Starts this close to the forecast count as exact, to allow for rounding."""
 
 SUBMIT, RUN, USED, ASKED = 1, 3, 4, 7
 """Columns of the format, from 0: submit time, run time, processors used and asked for."""
@@ -54,7 +54,7 @@ def read_trace(path: Path) -> list[SwfJob]:
 
 
 class CommittedHead:
-    """An order that, once a job has come to the head and found no place, keeps it there until it starts."""
+    """An order that keeps a job at the head from when it first did not fit until it starts."""
 
     def __init__(self, order: Order) -> None:
         self._rank = order.rank
@@ -66,7 +66,7 @@ class CommittedHead:
         return (0.0 if job.id == self._head else 1.0, *self._rank(job, context))
 
     def watch(self, _now: float, plan: Plan) -> None:
-        """Whoever was first to find no place is the head."""
+        """Note the first job that did not fit as the head."""
         self._head = plan.holds[0].job_id if plan.holds else None
 
 
@@ -86,8 +86,8 @@ def simulate(
 ) -> dict[str, Any]:
     """Mean bounded slowdown, mean over windows of `jobs` jobs from each 0-based start on, each on an empty cluster.
 
-    A job's time limit, by which it is scheduled, is its run time times something between 1 and `limit_factor`.
-    `history` is given what the first window was like.
+    A job's time limit, by which it is scheduled, is its run time times a factor between 1 and `limit_factor`.
+    `history` receives the course of the first window.
     """
     began = time.perf_counter()
     if not 1 <= limit_factor < math.inf:
@@ -140,26 +140,26 @@ def bounded_slowdown(wait_s: float, run_s: float) -> float:
 
 
 class Told:
-    """What jobs were told of their start when they came, and what became of it."""
+    """Compares the start that jobs were promised on arrival with their real start."""
 
     def __init__(self) -> None:
         self._starts: dict[str, float] = {}
         self._late_s: list[float] = []
 
     def watch(self, _now: float, plan: Plan) -> None:
-        """Only the first word counts."""
+        """Record the promise of a job, if it is its first."""
         for reserve in plan.future_starts:
             self._starts.setdefault(reserve.job_id, reserve.start_at)
 
     def compare(self, works: Sequence[SimulatedWork]) -> None:
-        """All jobs of a window have run."""
+        """Compare, once all jobs of a window have run."""
         for work in works:
             if work.job.id in self._starts and work.started_at is not None:
                 self._late_s.append(work.started_at - self._starts[work.job.id])
         self._starts.clear()
 
     def report(self) -> dict[str, Any]:
-        """How many were told, how many started then to the second, how many later; the greatest delay in seconds."""
+        """How many jobs had a promise, how many started exactly then, how many later; the greatest delay in seconds."""
         late = [late_s for late_s in self._late_s if late_s > PUNCTUAL_S]
         punctual = sum(abs(late_s) <= PUNCTUAL_S for late_s in self._late_s)
         return {

@@ -1,4 +1,4 @@
-"""Reads the files of traces, which their publishers pack or not."""
+"""Reading trace files, which may be gzipped."""
 
 import gzip
 import zlib
@@ -10,7 +10,7 @@ _GZIP = b"\x1f\x8b"
 
 
 def text_of(option: str, path: Traversable, *, encoding: str = "utf-8-sig") -> str:
-    """What the file says, gzipped or not. Raises Refused, naming the option and the file, when it cannot be read."""
+    """The text of a file, gzipped or not. Raises Refused, naming the option and the file, when it cannot be read."""
     try:
         data = path.read_bytes()
         return (gzip.decompress(data) if data.startswith(_GZIP) else data).decode(encoding)
