@@ -163,6 +163,11 @@ def test_why_tells_after_the_end_how_the_wait_was_spent() -> None:
     assert explained(told) == ["it ran", "waited 3m 40s: Resources 3m 20s, Held 20s"]
 
 
+def test_why_says_what_the_log_of_a_failed_job_says() -> None:
+    told = Explanation("7", Phase.FAILED, "job 7 failed with exit code 1", diagnosis="out of host memory; ask for more")
+    assert explained(told) == ["job 7 failed with exit code 1", "out of host memory; ask for more"]
+
+
 def test_an_ending_is_one_sentence() -> None:
     assert ending_of(job(phase="TIMED_OUT", exit_code=143, reason="its limit of 2h")) == (
         "job 17 (sft) timed out with exit code 143: its limit of 2h"

@@ -61,7 +61,8 @@ def wait(
 def why(job_id: JobId, json: AsJson = False) -> None:
     """Explain why a job waits, and what would start it now.
 
-    Also shows its place in the queue, and for a job that has started, how long it waited for which reason.
+    Also shows its place in the queue, and for a job that has started, how long it waited for which reason. For one that
+    failed, what the end of its log says about it and how to fix it.
     """
     with Client() as client:
         told = client.jobs.why(job_id)
@@ -118,7 +119,7 @@ def requeue(ids: JobIds) -> None:
 
 def explained(told: Explanation) -> list[str]:
     """The lines that `why` prints."""
-    lines = [told.reason, *([told.holds] if told.holds else [])]
+    lines = [told.reason, *(line for line in (told.diagnosis, told.holds) if line)]
     if told.position is not None:
         lines.append(f"place in the queue: {told.position}")
     if told.phase == "PENDING":

@@ -110,7 +110,15 @@ class Follower:
         unheard = row.reason is not None and row.reason.encode(errors="replace") not in self._shown
         if unheard or (row.phase != "SUCCEEDED" and (row.exit_code is None or row.phase in ("TIMED_OUT", "LOST"))):
             say(ending_of(row))
+        if row.phase == "FAILED":
+            self._say_why(job_id)
         return exit_code_for(row, self._signalled)
+
+    def _say_why(self, job_id: str) -> None:
+        """Why the job failed, where that is known and was not the last line of its output."""
+        told = self._client.jobs.why(job_id).diagnosis
+        if told is not None and told.encode(errors="replace") not in self._shown:
+            say(told)
 
     def _follow_to_end(self, job_id: str) -> JobRow | None:
         """How the job ended; None if nobody reads our output any more, so that the job was cancelled."""

@@ -230,6 +230,8 @@ class Explanation:
         evictions, lost_s: how often it made room for others and went back to its queue, and the run time lost by that.
         makes_room: ids of the jobs that are being stopped for it.
         obstacle: why nothing at all starts now (a full disk), None unless the job waits and that is so.
+        diagnosis: why it failed and what to do, read from the end of its log; None unless it failed, that is known, and
+            whoever asks may read the log.
     """
 
     id: str
@@ -247,6 +249,7 @@ class Explanation:
     lost_s: float = 0.0
     makes_room: tuple[str, ...] = ()
     obstacle: str | None = None
+    diagnosis: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
