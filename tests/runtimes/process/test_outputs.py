@@ -23,12 +23,9 @@ def user(request: pytest.FixtureRequest) -> dict[str, object]:
 
 
 @pytest.fixture
-def place(tmp_path: Path, user: dict[str, object]) -> Path:
+def place(open_directory: Path, user: dict[str, object]) -> Path:
     """A directory of that user's."""
-    for directory in (tmp_path, *tmp_path.parents):
-        if directory.stat().st_uid == os.geteuid() and directory != Path("/"):
-            directory.chmod(directory.stat().st_mode | 0o055)
-    own = tmp_path / "own"
+    own = open_directory / "own"
     own.mkdir()
     if user:
         os.chown(own, int(str(user["uid"])), -1)
@@ -93,14 +90,12 @@ def test_what_is_no_file_fails_the_job_with_words_and_is_left_as_it_was(
     assert (place / "target").read_text() == "precious"
 
 
-def test_a_file_that_only_root_may_write_is_not_the_jobs_to_write(machine: Machine, tmp_path: Path) -> None:
+def test_a_file_that_only_root_may_write_is_not_the_jobs_to_write(machine: Machine, open_directory: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can become another user")
-    for directory in (tmp_path, *tmp_path.parents):
-        if directory.stat().st_uid == 0 and directory != Path("/"):
-            directory.chmod(directory.stat().st_mode | 0o055)
-    kept = tmp_path / "kept"
+    kept = open_directory / "kept"
     kept.write_text("root's")
+    kept.chmod(0o644)
     nobody = pwd.getpwnam("nobody")
     state = machine.run("true", output=str(kept), uid=nobody.pw_uid, gid=nobody.pw_gid, groups=(nobody.pw_gid,))
     assert state.exit is not None
