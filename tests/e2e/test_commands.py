@@ -224,7 +224,7 @@ def test_what_has_to_become_of_a_job_before_another_starts_can_be_said(box: Box,
     assert box.ended(hopeless)["phase"] == "CANCELLED"
     late = box.submit("--after", f"notok:{ended}", "--", "true")
     assert box.ended(late)["reason"] == f"job {ended}, whose failure it was to follow, succeeded"
-    assert "'sometime' is no condition" in box.run("submit", "--after", f"sometime:{ended}", "--", "true").stderr
+    assert "'sometime' is not a condition" in box.run("submit", "--after", f"sometime:{ended}", "--", "true").stderr
 
 
 def test_a_failed_job_can_be_queued_again(box: Box, tmp_path: Path) -> None:

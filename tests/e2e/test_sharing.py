@@ -176,7 +176,7 @@ def _sliced() -> Iterator[Box]:
 
 @pytest.fixture
 def sliced(_sliced: Box) -> Iterator[Box]:
-    """A server on a device that is given whole and one that is cut into three slices."""
+    """A server on a device that is allocated whole and one that is cut into three slices."""
     yield _sliced
     _sliced.clear()
 
@@ -211,7 +211,7 @@ def test_a_slice_is_counted_by_its_profile_whatever_it_was_called(sliced: Box) -
     [
         (["--mig", "2g.20gb"], "no device has a slice 2g.20gb; they offer 1g.10gb, 3g.40gb"),
         (["--mig", "1g.10gb", "--gpus", "3"], "the most you can ask for is 2"),
-        (["--gpus", "0.5"], "every GPU here is given whole; ask for --gpus 1 or more"),
+        (["--gpus", "0.5"], "every GPU here is allocated whole; ask for --gpus 1 or more"),
         (["--gpus", "0.5", "--share", "mps"], "no GPU here is shared by mps; they are: exclusive, mig"),
         (["--mig", "1g.10gb", "--gpu-mem", "5G"], "--gpu-mem: the profile 1g.10gb fixes memory and cores"),
         (["--resource", "cuda.device:10g-mig=1", "--resource", "cuda.shares=0.5"], "cannot be asked for together"),
@@ -229,7 +229,7 @@ def test_what_the_devices_do_not_offer_is_refused_with_what_they_do(sliced: Box,
         (["--gpus", "-0.5"], "not above zero"),
         (["--gpus", "2.5"], "the most you can ask for is 2"),
         (["--gpu-mem", "3G"], "the most you can ask for is 2G"),
-        (["--gpus", "1", "--gpu-mem", "1G"], "a whole GPU is granted with all it has"),
+        (["--gpus", "1", "--gpu-mem", "1G"], "a whole GPU has all its memory and compute"),
         (["--gpus", "1", "--resource", "cuda.shares=0.5"], "leave one of them out"),
         (["--resource", "cuda.shares=0"], "not above zero"),
         (["--resource", "cuda.shares=0.5", "--resource", "cuda.device=1"], "cannot be asked for together"),

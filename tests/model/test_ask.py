@@ -38,15 +38,15 @@ def test_flags_are_understood(flags: dict[str, str], asked: Ask) -> None:
 @pytest.mark.parametrize(
     ("flags", "field", "words"),
     [
-        ({"gpus": "0.005"}, "--gpus", "hundredths of a GPU, 0.005 is none; ask for 0.01"),
+        ({"gpus": "0.005"}, "--gpus", "multiples of 0.01 GPU; ask for 0.01"),
         ({"gpus": "0.333"}, "--gpus", "ask for 0.33 or 0.34"),
         ({"gpus": "-1"}, "--gpus", "not above zero"),
         ({"gpus": "-0.5"}, "--gpus", "not above zero"),
         ({"gpus": "half"}, "--gpus", "is not a number"),
         ({"gpus": "1", "memory": "20G"}, "--gpu-mem", "use --min-memory"),
         ({"gpus": "2", "cores": "50"}, "--gpu-cores", "ask for a fraction"),
-        ({"cores": "100", "memory": "20G"}, "--gpu-mem", "a whole GPU is granted with all it has"),
-        ({"profile": " "}, "--mig", "names no profile"),
+        ({"cores": "100", "memory": "20G"}, "--gpu-mem", "a whole GPU has all its memory and compute"),
+        ({"profile": " "}, "--mig", "the profile is missing"),
         ({"memory": "20"}, "--gpu-mem", "write a number and a unit"),
         ({"cores": "101"}, "--gpu-cores", "ask for 1 to 100"),
         ({"cores": "0"}, "--gpu-cores", "not above zero"),
@@ -57,7 +57,7 @@ def test_flags_are_understood(flags: dict[str, str], asked: Ask) -> None:
         ({"profile": "1g.10gb", "share": "mps"}, "--share", "shared in hardware"),
         ({"profile": "1g.10gb", "gpus": "0.5"}, "--gpus", "counts slices"),
         ({"profile": "1g.10gb", "gpus": "0"}, "--gpus", "counts slices"),
-        ({"profile": "1g.10gb", "memory": "5G"}, "--gpu-mem", "fixes memory and cores"),
+        ({"profile": "1g.10gb", "memory": "5G"}, "--gpu-mem", "fixes memory and compute"),
     ],
     ids=str,
 )

@@ -113,7 +113,7 @@ def test_a_long_poll_holds_up_no_other_call(remote: RemoteHost) -> None:
 
 
 def test_an_error_has_the_class_and_the_field_that_it_was_raised_with(remote: RemoteHost) -> None:
-    with pytest.raises(Refused, match="is no signal") as refused:
+    with pytest.raises(Refused, match="is not a signal") as refused:
         remote.node.signal("1.1", "NONSENSE")
     assert refused.value.field == "name"
     with pytest.raises(Forbidden, match="for MIG slices alone"):

@@ -132,7 +132,7 @@ def test_a_part_brings_the_variables_of_its_means(devices: DeviceSetup) -> None:
 
 def test_a_device_that_went_away_fails_the_launch(devices: DeviceSetup, driver: Recording) -> None:
     failure = enter(devices, launch(1, use(SHARED), use(replace(SHARED, uuid="GPU-x"))))
-    assert str(failure) == "GPU-x is gone; another device is looked for"
+    assert str(failure) == "GPU-x is gone; the job will be placed on another device"
     assert driver.done.empty()
 
 

@@ -62,7 +62,7 @@ def test_a_launch_on_a_device_that_is_gone_is_declared_lost_for_that_reason(host
     host.node.launch(a_launch(1, "true", uuid="GPU-7"))
     report = host.wait("1.1", *OVER)
     assert report.phase is LaunchPhase.DECLARED_LOST
-    assert report.reason == "GPU-7 is gone; another device is looked for"
+    assert report.reason == "GPU-7 is gone; the job will be placed on another device"
 
 
 def test_what_is_forgotten_leaves_nothing_but_its_log(host: Host) -> None:

@@ -35,7 +35,7 @@ def test_a_device_that_mps_cannot_run_on_is_given_whole_and_that_is_said(node: N
     (why,) = arranged.refusals(old)
     assert "Volta" in why
     assert why.startswith("GPU 0: ")
-    assert why.endswith("it is given whole")
+    assert why.endswith("it is allocated whole")
     assert arranged.refusals(replace(node, devices=(device,))) == ()
 
 
@@ -86,7 +86,7 @@ def test_seven_of_the_smallest_slices_are_no_more_than_their_device() -> None:
 def test_what_the_machine_lacks_for_mps_counts_like_what_the_device_lacks(node: Node) -> None:
     arranged = Arrangement((("0", Means.MPS),), unfit=lambda _, device: f"{device.uuid} has no control program")
     assert arranged.node(node).devices[0].means is Means.EXCLUSIVE
-    assert arranged.refusals(node) == ("GPU 0: GPU-a has no control program; it is given whole",)
+    assert arranged.refusals(node) == ("GPU 0: GPU-a has no control program; it is allocated whole",)
 
 
 def test_what_several_devices_lack_is_said_once_and_of_a_sliced_one_that_its_slices_are_handed_out(
@@ -95,7 +95,7 @@ def test_what_several_devices_lack_is_said_once_and_of_a_sliced_one_that_its_sli
     several = replace(node, devices=(*node.devices, replace(device, uuid="GPU-b", index=2)))
     arranged = Arrangement((("*", Means.MPS),), unfit=lambda _, __: "there is no program")
     assert arranged.refusals(several) == (
-        "GPU 0, 2: there is no program; they are given whole",
+        "GPU 0, 2: there is no program; they are allocated whole",
         "GPU 1: there is no program; only slices are handed out",
     )
 

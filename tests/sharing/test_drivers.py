@@ -65,7 +65,7 @@ def test_a_mode_that_the_driver_refuses_fails_the_launch_with_what_to_do(device:
 def test_described_devices_are_nothing_to_tell_a_driver_of(device: Device, calls: Path) -> None:
     assert process_mode_warning(ASKED, described=True, by_root=True) == (
         "exclusive_process_mode: described devices have no compute mode; "
-        "devices are given whole without it, to one job and all its processes"
+        "devices are allocated whole without it, to one job and all its processes"
     )
     prepare(device, ASKED, described=True)
     assert calls.read_text() == ""

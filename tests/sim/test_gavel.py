@@ -66,7 +66,7 @@ def test_an_unknown_policy_is_refused_with_the_nearest() -> None:
         (b"unit_exp_gap_after,num_gpus,total_steps,thr_v100\n0.1,1,nan,2\n", "line 2 .*finite numbers from 0"),
         (b"unit_exp_gap_after,num_gpus,total_steps,thr_v100\n0.1,1,3,2,9\n", "line 2 .*as many fields"),
         (b"unit_exp_gap_after,num_gpus,total_steps,thr_v100\n0.1\n", "line 2 .*as many fields"),
-        (b"\x1f\x8b\x08\xff", "no CSV file"),
+        (b"\x1f\x8b\x08\xff", "not a CSV file"),
     ],
 )
 def test_what_is_no_trace_is_refused_with_the_line_and_what_is_wrong(

@@ -54,11 +54,11 @@ def test_every_workload_is_admitted_and_ends(config: Path) -> None:
     [
         ("borrowingLimit: 100", "borrowingLimit: 5", "cohort, cq, large: a request of 30 would wait .* at most 25"),
         ("nominalQuota: 20", "nominalQuota: 12", "cohort, cq, large: a request of 30 would wait .* at most 24"),
-        ("request: 1}", "request: 0.5}", "cohort, cq, small: request 0.5 is no whole number"),
-        ("request: 1}", "request: 0}", "cohort, cq, small: request 0 is no whole number from 1"),
-        ("count: 12,", "count: ten,", "cohort, cq: count 'ten' is no whole number from 0"),
-        ("nominalQuota: 20", "nominalQuota: 20.5", "cohort, cq: nominalQuota 20.5 is no whole number from 0"),
-        ("runtimeMs: 5,", "runtimeMs: -5,", "cohort, cq, small: runtimeMs -5 is no whole number from 0"),
+        ("request: 1}", "request: 0.5}", "cohort, cq, small: request 0.5 is not a whole number"),
+        ("request: 1}", "request: 0}", "cohort, cq, small: request 0 is not a whole number of at least 1"),
+        ("count: 12,", "count: ten,", "cohort, cq: count 'ten' is not a whole number of at least 0"),
+        ("nominalQuota: 20", "nominalQuota: 20.5", "cohort, cq: nominalQuota 20.5 is not a whole number of at least 0"),
+        ("runtimeMs: 5,", "runtimeMs: -5,", "cohort, cq, small: runtimeMs -5 is not a whole number of at least 0"),
         ("  count: 2\n    queuesSets", "  count: 0\n    queuesSets", "it asks for no workload at all"),
     ],
 )
@@ -77,5 +77,5 @@ def test_a_workload_that_could_never_be_admitted_is_refused_by_name(
 def test_what_is_no_generator_is_refused_by_name(tmp_path: Path, text: str) -> None:
     path = tmp_path / "bad.yaml"
     path.write_text(text)
-    with pytest.raises(Refused, match="no generator file of Kueue"):
+    with pytest.raises(Refused, match="not a generator file of Kueue"):
         read_generator(path)

@@ -119,7 +119,7 @@ def test_a_file_as_spreadsheets_write_it_is_read(tmp_path: Path) -> None:
         ({"pods": PODS.replace("500", "half")}, "--pods: line 2 of .*half"),
         ({"pods": PODS.replace(",1,500", ",-1,500")}, "num_gpu is -1; it cannot be less than 0"),
         ({"pods": PODS.replace(",1,500", ",0,0"), "arrivals": "file"}, "no pod of .* asks for a GPU"),
-        ({"pods": PODS.replace("1000,", "1000.0,")}, "--pods: line 2 of .*cpu_milli is '1000.0', which is no whole"),
+        ({"pods": PODS.replace("1000,", "1000.0,")}, "--pods: line 2 of .*cpu_milli is '1000.0', which is not a whole"),
         ({"nodes": NODES.replace(",2,P100", ",0,")}, "--nodes: there is no GPU on the 1 nodes of .* in this order"),
         ({"order": ORDER.replace("[0]", "[]")}, "--nodes: there is no GPU on the 0 nodes of .* in this order"),
         ({"order": "sn,cpu"}, "--order: .* does not hold orders by seed"),

@@ -50,5 +50,5 @@ def test_jobs_that_are_too_large_for_the_cluster_are_left_out() -> None:
 def test_a_packed_file_is_refused_as_no_csv(tmp_path: Path) -> None:
     path = tmp_path / "jobs.csv"
     path.write_bytes(b"\x1f\x8b\x08\xff")
-    with pytest.raises(Refused, match="no CSV file"):
+    with pytest.raises(Refused, match="not a CSV file"):
         read_trace(path)

@@ -107,7 +107,7 @@ def test_a_source_takes_over_an_edit_of_its_node(path: Path) -> None:
         (('name = "gpu-02"', 'name = "../x"'), "line 17: nodes[1]: name must be a name of letters"),
         (('name = "gpu-02"\n', ""), "line 16: nodes[1]: name is missing"),
         (('mother_uuid = "b"', 'mother_uuid = "a"'), "line 19: node gpu-02.devices[0]: a is a device of node gpu-01"),
-        (('zone = "a"', "zone = 1"), "line 9: node gpu-01: 'zone' = 1 is no label"),
+        (('zone = "a"', "zone = 1"), "line 9: node gpu-01: 'zone' = 1 is not a label"),
         (('zone = "a"', 'driver-version = "1"'), "line 9: node gpu-01: label driver-version is what the driver says"),
         (("silent = true", 'silent = "yes"'), "line 18: node gpu-02: silent must be true or false"),
         (("[attributes]", "devices = []\n[attributes]"), "line 1: devices belong to a node where there are nodes"),

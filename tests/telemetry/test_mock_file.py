@@ -114,7 +114,7 @@ def test_a_link_one_way_is_a_link_both_ways(tmp_path: Path) -> None:
         (row('memory_used = "20"'), r"line 5: devices\[0\]: memory_used must be a size with a unit.*not '20'"),
         (row('memory_used = "9G"'), r"line 5: .*9216 MiB are in use on a device of 8192 MiB"),
         (row("") + row(""), r"line 7: devices\[1\]: a is there already"),
-        (row('unreadable = ["power"]'), r"line 5: .*'power' is no reading; did you mean 'power_w'"),
+        (row('unreadable = ["power"]'), r"line 5: .*'power' is not a reading; did you mean 'power_w'"),
         (row('load = "busy"'), r"load must be one of idle, random, follow-jobs, not 'busy'"),
         (row('processes = [{ pid = 0 }]'), r"line 5: devices\[0\].processes\[0\]: pid must be a process id"),
         (row('processes = [{ pid = 1, usr = "x" }]'), r"processes\[0\]: usr is not a known key; did you mean 'user'"),

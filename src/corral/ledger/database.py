@@ -140,7 +140,9 @@ def _checked(url: str) -> URL:
     try:
         parsed = make_url(url)
     except ArgumentError:
-        raise LedgerFailed(f"{url!r} is no database URL; write it like sqlite:////var/lib/corral/ledger.db") from None
+        raise LedgerFailed(
+            f"{url!r} is not a database URL; write one such as sqlite:////var/lib/corral/ledger.db"
+        ) from None
     if parsed.get_backend_name() != "sqlite" or parsed.database in (None, "", ":memory:"):
         raise LedgerFailed(
             f"the ledger cannot be kept at {parsed.render_as_string()}: it needs an SQLite file, "

@@ -79,7 +79,7 @@ def host_amounts(resources: Mapping[str, str]) -> tuple[int, int]:
         number = parse_amount(text.removesuffix("m"), field="cpu")
         cpu_milli = max(1, int(number if text.endswith("m") else 1000 * number))
     if "mem" in resources and "memory" in resources:
-        raise Refused("mem and memory both say how much of the host's memory; leave one of them out", field="memory")
+        raise Refused("mem and memory both set the host memory; remove one of them", field="memory")
     for name in ("mem", "memory"):
         if name in resources:
             host_memory_mib = parse_memory_mib(resources[name], field=name)
@@ -115,7 +115,7 @@ def ask(
         return Ask(devices=devices, share_milli=MILLI_PER_DEVICE, means=means)
     if means is Means.EXCLUSIVE:
         raise Refused(
-            "--share exclusive: an exclusive device is given whole; ask for --gpus 1 or more", field="--share"
+            "--share exclusive: an exclusive GPU is allocated whole; ask for --gpus 1 or more", field="--share"
         )
     if total_milli is None:
         share_milli = None if cores_percent is None else cores_percent * MILLI_PER_DEVICE // 100
@@ -134,7 +134,7 @@ def _means(text: str) -> Means:
         return Means(text)
     except ValueError:
         hint = nearest(text, [means.value for means in Means])
-        raise Refused(f"--share: no such way to share a device: {text!r}; {hint}", field="--share") from None
+        raise Refused(f"--share: {text!r} is not a way to share a GPU; {hint}", field="--share") from None
 
 
 def _percent(text: str) -> int:
@@ -146,17 +146,18 @@ def _percent(text: str) -> int:
 
 def _instances(gpus: str | None, memory: str | None, cores: str | None, profile: str, means: Means | None) -> Ask:
     if means not in (None, Means.MIG):
-        raise Refused(
-            f"--share {means}: a MIG slice is shared in hardware; leave out --share or --mig", field="--share"
-        )
+        raise Refused(f"--share {means}: a MIG slice is shared in hardware; remove --share or --mig", field="--share")
     for flag, value in (("--gpu-mem", memory), ("--gpu-cores", cores)):
         if value is not None:
-            raise Refused(f"{flag}: the profile {profile} fixes memory and cores; leave {flag} out", field=flag)
+            raise Refused(f"{flag}: the profile {profile} fixes memory and compute; remove {flag}", field=flag)
     if not profile.strip():
-        raise Refused("--mig: it names no profile; write such as 1g.10gb", field="--mig")
+        raise Refused("--mig: the profile is missing; write one such as 1g.10gb", field="--mig")
     total_milli = MILLI_PER_DEVICE if gpus is None else parse_share_milli(gpus)
     if total_milli == 0 or total_milli % MILLI_PER_DEVICE:
-        raise Refused(f"--gpus: with --mig it counts slices, and {gpus} is no count; ask for 1 or more", field="--gpus")
+        raise Refused(
+            f"--gpus: with --mig it counts slices, and {gpus} is not a number of slices; ask for 1 or more",
+            field="--gpus",
+        )
     return Ask(total_milli // MILLI_PER_DEVICE, MILLI_PER_DEVICE, profile=profile, means=Means.MIG)
 
 
@@ -166,4 +167,4 @@ def _refuse_limits_on_whole(memory: str | None, cores: str | None) -> None:
         ("--gpu-cores", cores, "to share a device ask for a fraction such as --gpus 0.5"),
     ):
         if value is not None:
-            raise Refused(f"{flag} {value}: a whole GPU is granted with all it has; {instead}", field=flag)
+            raise Refused(f"{flag} {value}: a whole GPU has all its memory and compute; {instead}", field=flag)

@@ -59,7 +59,7 @@ def _dependency(text: str) -> Dependency:
     condition, job_id = (word, job_id) if colon else (Condition.OK.value, word)
     named = [one.value for one in Condition if one is not Condition.SINGLETON]
     if condition not in named:
-        raise Refused(f"--after {text}: {condition!r} is no condition; {nearest(condition, named)}", field="after")
+        raise Refused(f"--after {text}: {condition!r} is not a condition; {nearest(condition, named)}", field="after")
     if not job_id or ":" in job_id or "," in job_id:
         wrong = "names several jobs in one" if job_id else "names no job"
         raise Refused(

@@ -18,11 +18,11 @@ _KNOWN = "%jJxAauNnt"
 def check_pattern(pattern: str, field: str) -> None:
     """Raises Refused for a pattern that names no file, or has placeholders that mean nothing here."""
     if not pattern or len(pattern) > 4096 or not pattern.isprintable():
-        raise Refused(f"{field}: {pattern!r:.60} is no path of a file", field=field)
+        raise Refused(f"{field}: {pattern!r:.60} is not a file path", field=field)
     for width, letter in _PLACEHOLDER.findall(pattern):
         if not letter or letter not in _KNOWN or (letter == "%" and width):
             raise Refused(
-                f"{field}: %{width}{letter} means nothing; %j is the job's id, %x its name, %u its user, %A the "
+                f"{field}: %{width}{letter} is not a placeholder; %j is the job's id, %x its name, %u its user, %A the "
                 "array's id, %a the element's index, %t the rank, %n the number of the node, %N its name, %% a "
                 "percent sign",
                 field=field,

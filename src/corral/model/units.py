@@ -81,7 +81,7 @@ def parse_duration_s(text: str, *, field: str = "time") -> float:
         )
     seconds = sum(float(number) * _SECONDS_PER_UNIT[unit] for number, unit in parts)
     if seconds <= 0:
-        raise Refused(f"{field}: {text!r:.60} is no time at all; the least is a moment above 0s", field=field)
+        raise Refused(f"{field}: {text!r:.60} is too short; write a time above 0s", field=field)
     return seconds
 
 
@@ -106,7 +106,7 @@ def parse_slurm_time_s(text: str, *, field: str = "--time") -> float:
         hours, minutes, seconds = [0] * (3 - len(values)) + values
         total = hours * 3600 + minutes * 60 + seconds
     if total <= 0:
-        raise Refused(f"{field}: {text!r:.60} is no time at all; the least is 00:01", field=field)
+        raise Refused(f"{field}: {text!r:.60} is too short; write at least 00:01", field=field)
     return float(total)
 
 
@@ -138,7 +138,7 @@ def parse_amount(text: str, *, field: str) -> Fraction:
         raise Refused(f"{field}: {text!r:.60} is not a number; write one such as 2 or 0.5", field=field)
     amount = Fraction(text.strip())
     if amount <= 0:
-        raise Refused(f"{field}: {text} is not above zero; ask for more, or leave {field} out", field=field)
+        raise Refused(f"{field}: {text} is not above zero; ask for more, or remove {field}", field=field)
     return amount
 
 
@@ -153,7 +153,7 @@ def parse_share_milli(text: str, *, field: str = "--gpus") -> int:
     if milli % SHARE_QUANTUM_MILLI:
         below = int(milli // SHARE_QUANTUM_MILLI * SHARE_QUANTUM_MILLI)
         near = " or ".join(format_share(n) for n in (below, below + SHARE_QUANTUM_MILLI) if n)
-        raise Refused(f"{field}: shares come in hundredths of a GPU, {text} is none; ask for {near}", field=field)
+        raise Refused(f"{field}: {text} is not a share; shares are multiples of 0.01 GPU; ask for {near}", field=field)
     return int(milli)
 
 

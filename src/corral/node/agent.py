@@ -177,7 +177,7 @@ class AgentServer:
         try:
             method = METHODS.get(name)
             if method is None:
-                raise Refused(f"{name!r:.60} is no call of an agent", field="call")
+                raise Refused(f"{name!r:.60} is not a call of an agent", field="call")
             arguments = method.read_arguments(message.get("arguments"))
             return {"result": to_plain(getattr(self._node, name)(**arguments))}
         except CorralError as error:

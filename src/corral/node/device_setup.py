@@ -63,7 +63,7 @@ class DeviceSetup:
         known = {} if node is None else {device.uuid for device in node.devices}
         for use in uses:
             if node is None or use.device.uuid not in known:
-                return BackendFailed(f"{use.device.uuid} is gone; another device is looked for")
+                return BackendFailed(f"{use.device.uuid} is gone; the job will be placed on another device")
             refused = self._driver(use).refusal(node, use.whole or use.device, use.tenants, use.newcomer)
             if refused is not None:
                 return BackendFailed(f"{refused}; another device is looked for")

@@ -104,7 +104,7 @@ class NodeLaunches:
         try:
             number = signal.Signals[f"SIG{name}"]
         except KeyError:
-            raise Refused(f"{name!r:.20} is no signal", field="name") from None
+            raise Refused(f"{name!r:.20} is not a signal", field="name") from None
         for pid in self._runtime_of(launch_id).pids(launch_id):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)

@@ -39,7 +39,7 @@ def find_model(name: str, env: Mapping[str, str], workdir: Path) -> LocalModel |
         path = cached
     config = _read_json(path / "config.json", _MOST_CONFIG_BYTES)
     if config is None:
-        raise Refused(f"{path} has no config.json, so it is no model directory; name one that has", field="model")
+        raise Refused(f"{path} is not a model directory: it has no config.json", field="model")
     shape = shape_of(config)
     if isinstance(shape, str):
         raise Refused(f"{path / 'config.json'}: {shape}", field="model")

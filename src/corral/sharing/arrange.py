@@ -95,7 +95,7 @@ def _instead(count: int, *, sliced: bool) -> str:
     """How devices on which MPS cannot run are shared instead."""
     if sliced:
         return "only slices are handed out"
-    return "it is given whole" if count == 1 else "they are given whole"
+    return "it is allocated whole" if count == 1 else "they are allocated whole"
 
 
 def _is_model(which: str, device: Device) -> bool:

@@ -78,7 +78,7 @@ class Catalogue:
             if matched is not None:
                 return resource, matched
         raise Refused(
-            f"{key}: no such resource is defined here; {nearest(key, [*HOST_RESOURCES, *self.resources])}",
+            f"{key}: this resource name is not defined here; {nearest(key, [*HOST_RESOURCES, *self.resources])}",
             field=key,
         )
 

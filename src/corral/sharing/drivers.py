@@ -33,7 +33,9 @@ def process_mode_warning(settings: Settings, *, described: bool, by_root: bool) 
     missing = process_mode_missing(described=described, by_root=by_root)
     if missing is None:
         return None
-    return f"exclusive_process_mode: {missing}; devices are given whole without it, to one job and all its processes"
+    return (
+        f"exclusive_process_mode: {missing}; devices are allocated whole without it, to one job and all its processes"
+    )
 
 
 def make_drivers(settings: Settings, mps: Mps, *, described: bool, by_root: bool) -> dict[Means, SharingDriver]:

@@ -82,7 +82,7 @@ def _stated(limits: Mapping[str, str], requests: Mapping[str, str], known: Catal
     for resource in known.resources.values():
         if resource.group in groups and resource.limits == "required" and resource.key not in stated:
             if not resource.default_value:
-                raise Refused(f"{resource.key}: is required beside {', '.join(stated)}", field=resource.key)
+                raise Refused(f"{resource.key}: is required together with {', '.join(stated)}", field=resource.key)
             stated[resource.key] = resource.default_value
     return stated
 
@@ -116,11 +116,11 @@ def _refuse_contradictions(amounts: Mapping[str, _Amount]) -> None:
         meaning = amount.resource.grants
         for other in amounts:
             if other != key and any(fnmatchcase(other, pattern) for pattern in meaning.excludes):
-                raise Refused(f"{key}: cannot be asked for together with {other}; leave one of them out", field=key)
+                raise Refused(f"{key}: cannot be used together with {other}; remove one of them", field=key)
         below_whole = meaning.with_part if meaning.whole_at and amount.whole_devices is None else None
         for needed in (meaning.needs, below_whole):
             if needed is not None and needed not in amounts:
-                raise Refused(f"{key}: needs {needed} beside it; state both", field=needed)
+                raise Refused(f"{key}: needs {needed}, too; give both", field=needed)
 
 
 def _combine(amounts: Mapping[Quantity, _Amount]) -> Ask:
@@ -176,7 +176,9 @@ def _whole_units(amount: _Amount | None, notes: list[str]) -> int | None:
         return None
     units = int(amount.in_units)
     if units == 0:
-        raise Refused(f"{amount.key}: {float(amount.number):g} comes to nothing; ask for more", field=amount.key)
+        raise Refused(
+            f"{amount.key}: {float(amount.number):g} is rounded down to nothing; ask for more", field=amount.key
+        )
     if units != amount.in_units:
         notes.append(f"{amount.key}: {float(amount.number):g} is rounded down to {units}")
     return units

@@ -62,12 +62,12 @@ def read_trace(path: Path) -> list[GavelJob]:
             rows = csv.DictReader(file)
             missing = [column for column in COLUMNS if column not in (rows.fieldnames or ())]
             if missing:
-                raise Refused(f"--jobs: {path} is no Gavel trace: it has no column {missing[0]}", field="--jobs")
+                raise Refused(f"--jobs: {path} is not a Gavel trace: it has no column {missing[0]}", field="--jobs")
             return [_trace_job(row, number, path) for number, row in enumerate(rows, start=2)]
     except OSError as error:
         raise Refused(f"--jobs: {path} cannot be read: {error.strerror}", field="--jobs") from error
     except (UnicodeDecodeError, csv.Error) as error:
-        raise Refused(f"--jobs: {path} is no CSV file: {error}", field="--jobs") from error
+        raise Refused(f"--jobs: {path} is not a CSV file: {error}", field="--jobs") from error
 
 
 def _trace_job(row: Mapping[str, str], number: int, path: Path) -> GavelJob:
@@ -107,7 +107,7 @@ def simulate(
     if not 0 <= first <= last < len(trace):
         raise Refused(f"--measure: {first}-{last} is beyond the trace, which has {len(trace)} jobs", field="--measure")
     if not 0 < rate < math.inf:
-        raise Refused(f"--rate: {rate:g} is no rate; write jobs an hour, such as 1.0", field="--rate")
+        raise Refused(f"--rate: {rate:g} is not a rate; write jobs per hour, such as 1.0", field="--rate")
     _check_cluster(trace, cluster)
     nodes = [_node(rank, model, count) for rank, (model, count) in enumerate(cluster.items())]
     works = _works(trace, rate, tuple(cluster), discipline.speeds)

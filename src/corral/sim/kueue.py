@@ -75,13 +75,13 @@ def read_generator(path: Path) -> Generator:
         raise Refused(f"--config: {path} cannot be read: {error.strerror}", field="--config") from error
     except KeyError as error:
         raise Refused(
-            f"--config: {path} is no generator file of Kueue: {error} is missing", field="--config"
+            f"--config: {path} is not a generator file of Kueue: {error} is missing", field="--config"
         ) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise Refused(f"--config: {path} is no generator file of Kueue, nor YAML at all", field="--config") from error
+        raise Refused(f"--config: {path} is not a generator file of Kueue: it is not YAML", field="--config") from error
     except (TypeError, ValueError, AttributeError) as error:
         raise Refused(
-            f"--config: {path} is no generator file of Kueue; such a file has cohorts of queuesSets",
+            f"--config: {path} is not a generator file of Kueue; such a file has cohorts of queuesSets",
             field="--config",
         ) from error
 
@@ -143,7 +143,7 @@ def _refuse_unsound_workload(one: Mapping[str, Any], who: str, most: int) -> Non
 def _whole(group: Mapping[str, Any], key: str, who: str, least: int = 0) -> int:
     value = group[key]
     if type(value) is not int or value < least:
-        raise Refused(f"--config: {who}: {key} {value!r} is no whole number from {least}", field="--config")
+        raise Refused(f"--config: {who}: {key} {value!r} is not a whole number of at least {least}", field="--config")
     return value
 
 

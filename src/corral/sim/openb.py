@@ -307,7 +307,7 @@ def _amount(row: dict[str, str], column: str) -> int:
     try:
         amount = int(row[column])
     except ValueError as error:
-        raise ValueError(f"{column} is {row[column]!r}, which is no whole number") from error
+        raise ValueError(f"{column} is {row[column]!r}, which is not a whole number") from error
     if amount < 0:
         raise ValueError(f"{column} is {amount}; it cannot be less than 0")
     return amount

@@ -48,7 +48,7 @@ def read_trace(path: Path) -> list[PhillyJob]:
     except OSError as error:
         raise Refused(f"--jobs: {path} cannot be read: {error.strerror}", field="--jobs") from error
     except (UnicodeDecodeError, csv.Error) as error:
-        raise Refused(f"--jobs: {path} is no CSV file: {error}", field="--jobs") from error
+        raise Refused(f"--jobs: {path} is not a CSV file: {error}", field="--jobs") from error
     jobs.sort()
     return [one._replace(submitted_at=one.submitted_at - jobs[0].submitted_at) for one in jobs]
 

@@ -92,7 +92,7 @@ def simulate(
     began = time.perf_counter()
     if not 1 <= limit_factor < math.inf:
         raise Refused(
-            f"--limit-factor: {limit_factor:g} is no factor; write a number from 1 up", field="--limit-factor"
+            f"--limit-factor: {limit_factor:g} is not a factor; write a number of 1 or more", field="--limit-factor"
         )
     policy = replace(
         policy_named(order),

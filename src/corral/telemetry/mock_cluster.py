@@ -126,7 +126,7 @@ def _read_labels(row: Table) -> tuple[tuple[str, str], ...]:
         if key in VERSION_LABELS:
             raise row.refuse("labels", f"label {key} is what the driver says; give it another name")
         if not _are_words((key, value)) or "=" in key:
-            raise row.refuse("labels", f'{key!r:.60} = {value!r:.60} is no label; write {{ zone = "a" }}')
+            raise row.refuse("labels", f'{key!r:.60} = {value!r:.60} is not a label; write {{ zone = "a" }}')
     return tuple(sorted(labels.items()))
 
 

@@ -158,7 +158,7 @@ def _read_unreadable(row: Table) -> frozenset[str]:
     names: list[Any] = row.get("unreadable", [], a_list, "a list of readings")
     for name in names:
         if name not in _READINGS:
-            raise row.refuse("unreadable", f"{name!r} is no reading; {nearest(str(name), _READINGS)}")
+            raise row.refuse("unreadable", f"{name!r} is not a reading; {nearest(str(name), _READINGS)}")
     return frozenset(names)
 
 

@@ -70,8 +70,8 @@ def test_nothing_may_be_thrown_away(machine: Machine, place: Path, user: dict[st
 
 @pytest.mark.parametrize(
     ("name", "why"),
-    [("pipe", "it is no file"), ("link", "it is a symbolic link"), ("no/such/file", "No such file or directory"),
-     (".", "Is a directory"), ("/dev/zero", "it is no file")],
+    [("pipe", "it is not a file"), ("link", "it is a symbolic link"), ("no/such/file", "No such file or directory"),
+     (".", "Is a directory"), ("/dev/zero", "it is not a file")],
 )  # fmt: skip
 def test_what_is_no_file_fails_the_job_with_words_and_is_left_as_it_was(
     machine: Machine, place: Path, user: dict[str, object], name: str, why: str

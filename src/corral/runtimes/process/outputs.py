@@ -41,14 +41,14 @@ def _open(path: str, append: bool) -> int:
     except OSError as error:
         why = "it is a symbolic link, and none is followed" if error.errno == errno.ELOOP else error.strerror
         if error.errno == errno.ENXIO:
-            why = "it is no file"
+            why = "it is not a file"
         raise OutputFailed(f"cannot write the output to {path}: {why}") from error
     try:
         found = os.fstat(fd)
         if stat.S_ISREG(found.st_mode) and not append:
             os.ftruncate(fd, 0)
         elif not stat.S_ISREG(found.st_mode) and found.st_rdev != _NULL:
-            raise OutputFailed(f"cannot write the output to {path}: it is no file")
+            raise OutputFailed(f"cannot write the output to {path}: it is not a file")
         os.set_blocking(fd, True)
     except BaseException:
         os.close(fd)

@@ -40,7 +40,7 @@ def open_regular(path: str, flags: int, mode: int = 0o600) -> int:
     if stat.S_ISREG(os.fstat(fd).st_mode):
         return fd
     os.close(fd)
-    raise OSError(errno.EINVAL, "it is no regular file", path)
+    raise OSError(errno.EINVAL, "it is not a regular file", path)
 
 
 def write_all(fd: int, data: bytes) -> None:
