@@ -61,7 +61,7 @@ def test_a_limited_listing_has_what_is_under_way_then_the_newest_and_says_that_t
     box.until_phase(running, "RUNNING")
     told = box.run("ps", "--limit", "2")
     assert [line.split()[0] for line in told.stdout.splitlines()] == ["ID", running, waiting[-1]]
-    assert "there are more than these 2" in told.stderr
+    assert "only the newest 2 jobs are listed" in told.stderr
     assert box.run("ps", "--limit", "4").stderr == ""
 
 
@@ -157,7 +157,7 @@ def test_a_file_for_output_that_cannot_be_written_fails_the_job_and_says_so(box:
     why = f"cannot write the output to {tmp_path}/no/such/{job_id}.out: No such file or directory"
     assert row["reason"] == why
     assert why in box.ok("logs", job_id)
-    assert "--output: %q means nothing" in box.run("submit", "--output", "%q", "--", "true").stderr
+    assert "--output: %q is not a placeholder" in box.run("submit", "--output", "%q", "--", "true").stderr
 
 
 def test_logs_follow_a_job_to_its_end(box: Box) -> None:
@@ -281,7 +281,7 @@ def test_a_reservation_prints_what_a_shell_evaluates_and_holds_its_gpus(box: Box
     reserved = [device["uuid"] for device in box.json("status", "--json") if device["state"] == "reserved"]
     assert visible.split(",") == reserved
     assert len(reserved) == 2
-    assert f"to end that: corral release {job_id}; " in done.stderr
+    assert f"to end it: corral release {job_id}; " in done.stderr
     assert box.ok("release", job_id) == f"released {job_id}\n"
     assert box.job(job_id)["phase"] == "SUCCEEDED"
     box.until(lambda: states(box).count("free") == 4)
@@ -341,8 +341,8 @@ def test_what_would_take_the_server_or_its_user_along_is_not_adopted(box: Box) -
     server = (box.home / "corral.pid").read_text().split()[0]
     for pid, what in (
         (server, "this Corral server"),
-        ("1", "this command was typed in"),
-        (str(os.getpid()), "typed in"),
+        ("1", "your shell or a parent of it"),
+        (str(os.getpid()), "your shell or a parent of it"),
     ):
         done = box.run("adopt", pid)
         assert (done.returncode, what in done.stderr) == (2, True), done.stderr
@@ -351,7 +351,7 @@ def test_what_would_take_the_server_or_its_user_along_is_not_adopted(box: Box) -
 def test_a_server_without_a_gpu_says_so_when_it_comes_up(new_box: Callable[[str], Box]) -> None:
     box = new_box(described(0))
     done = box.run("up", "--detach", "--mock", str(box.mock))
-    assert (done.returncode, "it has no GPU" in done.stderr, "mock-8gpu.toml" in done.stderr) == (0, True, True)
+    assert (done.returncode, "it has found no GPU" in done.stderr, "mock-8gpu.toml" in done.stderr) == (0, True, True)
     assert box.run("run", "--gpus", "0", "--", "true").returncode == 0
 
 
@@ -408,7 +408,7 @@ def test_over_tcp_the_token_opens_and_its_lack_does_not(new_box: Callable[[str],
 def test_doctor_is_content_with_a_running_server(box: Box) -> None:
     told = box.ok("doctor")
     assert re.search(r"ok +server +pid \d+ of \w+ answers", told)
-    assert "4 GPUs, described to the server by --mock" in told
+    assert "4 GPUs, mock devices (--mock)" in told
     assert re.search(r"ok +ledger", told)
 
 

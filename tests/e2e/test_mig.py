@@ -54,7 +54,7 @@ def test_a_plan_is_shown_and_nothing_is_done_until_it_is_asked_for(sliced: Calla
     purpose, command, end = box.ok("mig", "cut", "0", "1g.10gb", "--count", "2").splitlines()
     assert purpose == "cut GPU-s into 2 more slices of 1g.10gb"
     assert command == "nvidia-smi mig -i GPU-s -cgi 19,19 -C"
-    assert end == "nothing was done; --apply does it"
+    assert end == "nothing was done; add --apply to do it"
     assert asked(box) == []
     assert box.ok("mig", "cut", "0", "1g.10gb", "--count", "2", "--apply").endswith("done\n")
     assert asked(box) == ["mig -i GPU-s -cgi 19,19 -C"]

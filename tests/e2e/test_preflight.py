@@ -31,7 +31,7 @@ def test_a_job_that_no_device_here_can_run_is_refused_with_the_fix(box: Box, too
     assert done.returncode == 2
     assert "CUDA 13.0" in done.stderr
     assert "->" in done.stderr
-    assert "--force submits it all the same" in done.stderr
+    assert "--force submits it anyway" in done.stderr
 
 
 def test_a_job_without_gpus_is_not_inspected(box: Box, too_new: str) -> None:
@@ -95,9 +95,9 @@ def test_a_site_hands_out_no_gpu_that_is_too_old_for_it() -> None:
         done = box.run("submit", "--", "true")
         assert done.returncode == 2
         assert "no GPU here has compute capability 9.0 or higher; the highest is 8.0" in done.stderr
-        assert "this site hands out no GPU below compute capability 9.0" in " ".join(done.stderr.split())
+        assert "this site uses no GPU below compute capability 9.0" in " ".join(done.stderr.split())
         tried = " ".join(box.run("submit", "--dry-run", "--", "true").stdout.split())
-        assert "this site hands out no GPU below compute capability 9.0" in tried
+        assert "this site uses no GPU below compute capability 9.0" in tried
         assert "starts now" not in tried
         hungry = box.run("submit", "--gpus", "0", "--cpus", "9999", "--", "true")
         assert (hungry.returncode, "this site" in hungry.stderr) == (2, False)

@@ -137,7 +137,7 @@ def test_whoever_leaves_before_the_server_has_answered_is_told_that_the_job_may_
     finally:
         os.kill(server, signal.SIGCONT)
     assert command.returncode == 130
-    assert "`corral ps` shows whether it took the job" in told
+    assert "`corral ps` shows whether the job was queued" in told
 
 
 def test_while_it_waits_run_says_why(box: Box) -> None:
@@ -206,7 +206,7 @@ def test_run_outlasts_a_restart_of_the_server(new_box: Callable[[str], Box]) -> 
     with box.start("run", "--", "sh", "-c", f"echo 1; {until_there(gate)}; echo 2; exit 5") as command:
         assert line_of(command.stdout) == "1\n"
         box.down()
-        line_of(command.stderr, "went away")
+        line_of(command.stderr, "lost the server")
         box.up()
         gate.touch()
         out, _ = command.communicate(timeout=PATIENCE_S)

@@ -213,8 +213,8 @@ def test_a_slice_is_counted_by_its_profile_whatever_it_was_called(sliced: Box) -
         (["--mig", "1g.10gb", "--gpus", "3"], "the most you can ask for is 2"),
         (["--gpus", "0.5"], "every GPU here is allocated whole; ask for --gpus 1 or more"),
         (["--gpus", "0.5", "--share", "mps"], "no GPU here is shared by mps; they are: exclusive, mig"),
-        (["--mig", "1g.10gb", "--gpu-mem", "5G"], "--gpu-mem: the profile 1g.10gb fixes memory and cores"),
-        (["--resource", "cuda.device:10g-mig=1", "--resource", "cuda.shares=0.5"], "cannot be asked for together"),
+        (["--mig", "1g.10gb", "--gpu-mem", "5G"], "--gpu-mem: the profile 1g.10gb fixes memory and compute"),
+        (["--resource", "cuda.device:10g-mig=1", "--resource", "cuda.shares=0.5"], "cannot be used together"),
     ],
 )
 def test_what_the_devices_do_not_offer_is_refused_with_what_they_do(sliced: Box, words: list[str], told: str) -> None:
@@ -232,7 +232,7 @@ def test_what_the_devices_do_not_offer_is_refused_with_what_they_do(sliced: Box,
         (["--gpus", "1", "--gpu-mem", "1G"], "a whole GPU has all its memory and compute"),
         (["--gpus", "1", "--resource", "cuda.shares=0.5"], "leave one of them out"),
         (["--resource", "cuda.shares=0"], "not above zero"),
-        (["--resource", "cuda.shares=0.5", "--resource", "cuda.device=1"], "cannot be asked for together"),
+        (["--resource", "cuda.shares=0.5", "--resource", "cuda.device=1"], "cannot be used together"),
         (
             ["--resource", "tencent.com/vcuda-core=150", "--resource", "tencent.com/vcuda-memory=8"],
             "ask for 100 or 200",

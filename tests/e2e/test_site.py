@@ -73,7 +73,7 @@ def test_what_the_site_rules_out_is_refused_with_what_it_allows(site: Box) -> No
     too_long = site.run("submit", "--time", "3h", "--", "true")
     assert (too_wide.returncode, too_long.returncode) == (2, 2)
     assert "may use at most 3 GPUs at a time, but this job asks for 4" in too_wide.stderr
-    assert "a time limit of 3h is more than the 2h that the site allows a job" in too_long.stderr
+    assert "a time limit of 3h is more than the 2h that this site allows" in too_long.stderr
 
 
 def test_a_failed_job_is_tried_again_as_often_as_the_site_says(site: Box) -> None:

@@ -68,5 +68,5 @@ class Exclusive:
             try:
                 run_tool([self._nvidia_smi, "-i", device.uuid, "-c", mode], timeout_s=self._timeout_s)
             except BackendFailed as failure:
-                advice = "without exclusive_process_mode in config.yaml devices are given whole all the same"
+                advice = "without exclusive_process_mode in config.yaml devices are allocated whole all the same"
                 raise BackendFailed(f"{failure}; {advice}") from failure
