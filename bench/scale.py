@@ -17,7 +17,7 @@ from corral.scheduling.placing.worth.values import WorthScore
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import Policy
 from corral.scheduling.queueing.order import FCFS
-from corral.scheduling.state.columns import Columns, NodeRow
+from corral.scheduling.state.columns import Columns, NodeCapacity
 from corral.sim.engine import inventory
 from corral.sim.openb import shipped_trace
 from corral.sim.scale import run_scale
@@ -49,7 +49,7 @@ def gangs_per_s() -> float:
     slot = Slot("G3", None, None, 1000, None)
     state = NodeState((slot,) * GPUS_PER_NODE, 128_000, 786_432)
     columns = Columns(
-        [NodeRow(f"n{i:05}", tuple(f"g{i}-{j}" for j in range(GPUS_PER_NODE)), state) for i in range(GANG_NODES)]
+        [NodeCapacity(f"n{i:05}", tuple(f"g{i}-{j}" for j in range(GPUS_PER_NODE)), state) for i in range(GANG_NODES)]
     )
     placer = Placer(columns, WorthScore(columns, Learner(columns).settle()))
     sizes = np.random.default_rng(7).integers(2, 33, GANGS).tolist()

@@ -24,7 +24,7 @@ from corral.ports.ledger import Ledger
 from corral.scheduling.placing.ranking import Placer
 from corral.scheduling.placing.worth.learner import Learner
 from corral.scheduling.placing.worth.values import WorthScore
-from corral.scheduling.state.columns import Columns, NodeRow
+from corral.scheduling.state.columns import Columns, NodeCapacity
 from corral.sharing.alloc_map import alloc_map, gpu_alloc_map, held_device
 from corral.sharing.guard import Bound, GuardPolicy, GuardState, judge
 
@@ -102,7 +102,7 @@ def the_graph() -> None:
 def the_rate() -> None:
     columns = Columns(
         [
-            NodeRow(f"n{n:05d}", tuple(f"GPU-{n}-{i}" for i in range(8)), NodeState((H100,) * 8, 128_000, 786_432))
+            NodeCapacity(f"n{n:05d}", tuple(f"GPU-{n}-{i}" for i in range(8)), NodeState((H100,) * 8, 128_000, 786_432))
             for n in range(12_500)
         ]
     )

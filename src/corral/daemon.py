@@ -25,7 +25,7 @@ from corral.config import Settings, load_settings
 from corral.control.core import ControlCore
 from corral.control.device_setup import DeviceSetup
 from corral.control.site.reloading import SiteSettings
-from corral.control.tokens import TokenIssuer
+from corral.control.token_issuer import TokenIssuer
 from corral.control.watching.draining import DrainWatch
 from corral.control.watching.guards import DaemonWatch, MemoryGuard, Patrol, Stopper
 from corral.control.watching.idle_gpus import IdleWatch

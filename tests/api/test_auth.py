@@ -15,7 +15,7 @@ from corral.api.auth import Authenticator, ensure_token, find_account, look_up
 from corral.api.errors import Unauthenticated
 from corral.api.peer import Peer
 from corral.clock import ManualClock
-from corral.control.tokens import digest_of
+from corral.control.token_issuer import digest_of
 from corral.model.errors import Forbidden, Refused
 from corral.model.token import Token, TokenScope
 

@@ -12,7 +12,7 @@ import pytest
 from corral.api.server import ApiServer, tcp_socket, unix_socket
 from corral.api.waiting import LONGEST_WAIT_S
 from corral.clock import ManualClock
-from corral.control.tokens import TokenIssuer
+from corral.control.token_issuer import TokenIssuer
 from corral.model.errors import Conflict, Refused
 from tests.api.world import PATIENCE_S, TOKEN, Served, World
 

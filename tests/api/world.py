@@ -22,7 +22,7 @@ from corral.clock import ManualClock, SystemClock
 from corral.config import Settings
 from corral.control.core import ControlCore
 from corral.control.device_setup import DeviceSetup
-from corral.control.tokens import TokenIssuer
+from corral.control.token_issuer import TokenIssuer
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.device import Device, DeviceCondition, DeviceSample, Node
 from corral.model.fact import ConditionObserved, NodeObserved, Observation

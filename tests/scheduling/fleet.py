@@ -8,7 +8,7 @@ from corral.model.device import DeviceState
 from corral.model.fit import NodeState, Slot
 from corral.model.job import Request
 from corral.model.means import Means
-from corral.scheduling.state.columns import NodeRow
+from corral.scheduling.state.columns import NodeCapacity
 
 A, B = "NVIDIA A100-SXM4-80GB", "Tesla T4"
 MEMORY_MIB = {A: 81_920, B: 15_360}
@@ -86,10 +86,10 @@ requests = st.builds(
 """Some may be split over devices; columns are asked where they need not be."""
 
 
-def rows(*node_states: NodeState) -> list[NodeRow]:
+def rows(*node_states: NodeState) -> list[NodeCapacity]:
     """Nodes n0, n1, ... in these states."""
     return [
-        NodeRow(f"n{i}", tuple(f"GPU-{i}-{slot}" for slot in range(len(state.slots))), state)
+        NodeCapacity(f"n{i}", tuple(f"GPU-{i}-{slot}" for slot in range(len(state.slots))), state)
         for i, state in enumerate(node_states)
     ]
 

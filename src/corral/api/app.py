@@ -12,7 +12,7 @@ from corral.api.routing import AppState, Context, answer, json_response
 from corral.api.submitting import Submitter
 from corral.api.waiting import EndSignal
 from corral.control.service import Service
-from corral.control.tokens import TokenIssuer
+from corral.control.token_issuer import TokenIssuer
 
 PREFIX = "/api/v1"
 

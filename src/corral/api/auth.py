@@ -19,7 +19,7 @@ from corral.access.caller import Caller
 from corral.api.errors import Unauthenticated
 from corral.api.peer import Peer
 from corral.clock import Clock, SystemClock
-from corral.control.tokens import digest_of
+from corral.control.token_issuer import digest_of
 from corral.files import read_whole
 from corral.model.errors import Forbidden, Refused
 from corral.model.token import Token, TokenScope

@@ -16,7 +16,7 @@ from corral.control.cordoning import LONGEST_DEADLINE_S
 from corral.control.mig_changes import MAX_SLICES
 from corral.control.submitting import checks
 from corral.control.submitting.bounds import BOUNDS, MAX_ARRAY_ELEMENTS, MAX_PID
-from corral.control.tokens import LONGEST_S
+from corral.control.token_issuer import LONGEST_S
 from corral.model import rows
 from corral.model.job import Request
 from corral.model.submission import ArraySpec, Submission

@@ -18,7 +18,7 @@ from corral.api.bodies import MAX_BODY_BYTES, InFlight, Intake
 from corral.api.submitting import Submitter
 from corral.api.waiting import EndSignal
 from corral.control.service import Service
-from corral.control.tokens import TokenIssuer
+from corral.control.token_issuer import TokenIssuer
 from corral.model.token import TokenScope
 from corral.wire import to_plain
 

@@ -1,1 +1,5 @@
-"""Use cases, the deciding loop and the acting hand. Knows ports and pure rooms, never a concrete edge."""
+"""What the server does: use cases, the scheduling loop, launching and recovery. Knows ports, and touches no host.
+
+Start with `core`, which puts the parts together; `controller` is the loop, `dispatcher` launches and stops.
+`submitting/`, `querying/`, `watching/` and `site/` are the use cases.
+"""

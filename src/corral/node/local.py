@@ -25,10 +25,10 @@ from corral.node.device_setup import DeviceSetup, Then
 from corral.node.file_inspector import HostFileInspector
 from corral.node.inventory import Inventory
 from corral.node.job_logs import JobLogs
-from corral.node.launches import NodeLaunches
 from corral.node.meeting_places import MeetingPlaces
 from corral.node.mps_watch import MpsWatch
 from corral.node.news import NewsBuffer
+from corral.node.node_launches import NodeLaunches
 from corral.node.resource_files import ResourceFiles
 from corral.node.unknown_launches import UnknownLaunches
 from corral.ports.host import Credentials, FileQuery

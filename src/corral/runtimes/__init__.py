@@ -1,1 +1,5 @@
-"""Where work runs: each runtime launches, stops, reports and lists launches, and knows nothing of queues."""
+"""Runtimes: each launches, stops, reports and lists launches of one kind, and knows nothing of queues.
+
+`process/` runs jobs as supervised processes, `watch` follows processes that Corral did not start, and `simulated` runs
+nothing, for tests and simulations.
+"""

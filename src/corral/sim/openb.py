@@ -28,7 +28,7 @@ from corral.scheduling.placing.fragmentation import Fragmentation
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import Backfill, Policy
 from corral.scheduling.queueing.order import FCFS
-from corral.scheduling.state.columns import Columns, NodeRow, RowGrant, Rows, Shape
+from corral.scheduling.state.columns import Columns, NodeCapacity, RowGrant, Rows, Shape
 from corral.sim.engine import inventory
 from corral.sim.placement_policies import scores_for
 from corral.sim.trace_files import text_of
@@ -236,13 +236,13 @@ class _Run:
         return round(100 * sum(milli) / len(milli) / self._capacity, 4) if milli else None
 
 
-def _row_of(node: Node) -> NodeRow:
+def _row_of(node: Node) -> NodeCapacity:
     slot = {
         device.model: Slot(device.model, device.memory_mib, None, MILLI_PER_DEVICE, device.memory_mib)
         for device in node.devices
     }
     state = NodeState(tuple(slot[device.model] for device in node.devices), node.cpu_milli, node.memory_mib)
-    return NodeRow(node.name, tuple(device.uuid for device in node.devices), state)
+    return NodeCapacity(node.name, tuple(device.uuid for device in node.devices), state)
 
 
 def _until(pods: Sequence[Request], milli: int) -> Iterator[Request]:

@@ -9,7 +9,7 @@ import numpy as np
 from corral.model.fit import NodeState, Slot
 from corral.model.job import Request
 from corral.model.units import MILLI_PER_DEVICE
-from corral.scheduling.state.columns import Columns, NodeRow, RowGrant
+from corral.scheduling.state.columns import Columns, NodeCapacity, RowGrant
 from corral.sim.openb import shipped_trace, target_mix
 from corral.sim.placement_policies import chooser
 
@@ -124,7 +124,7 @@ class _Fleet:
         return self._drawn.pop() % size
 
 
-def _node(number: int, gpus: int) -> NodeRow:
+def _node(number: int, gpus: int) -> NodeCapacity:
     slot = Slot(model="G3", memory_mib=None, compute=None, free_milli=MILLI_PER_DEVICE, free_mib=None)
     uuids = tuple(f"GPU-{number:06d}-{index}" for index in range(gpus))
-    return NodeRow(f"node-{number:06d}", uuids, NodeState((slot,) * gpus, NODE_CPU_MILLI, NODE_MEMORY_MIB))
+    return NodeCapacity(f"node-{number:06d}", uuids, NodeState((slot,) * gpus, NODE_CPU_MILLI, NODE_MEMORY_MIB))

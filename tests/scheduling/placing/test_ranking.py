@@ -14,7 +14,7 @@ from corral.scheduling.placing.ranking import Placer
 from corral.scheduling.placing.scores import BestFit, Pack, Score, spread
 from corral.scheduling.placing.worth.learner import Learner
 from corral.scheduling.placing.worth.values import Prices, WorthScore
-from corral.scheduling.state.columns import Columns, NodeRow, RowGrant
+from corral.scheduling.state.columns import Columns, NodeCapacity, RowGrant
 from tests.scheduling.fleet import fleets, free, requests, rows, shares
 
 MIX = [(Request(share_milli=190, cpu_milli=500), 3), (Request(cpu_milli=8000), 2), (Request(devices=2), 1)]
@@ -43,14 +43,14 @@ def score(name: str, columns: Columns) -> Score:
 @pytest.mark.parametrize("name", SCORES)
 @given(fleet=fleets, wishes=st.lists(st.tuples(requests, st.booleans()), max_size=8))
 def test_a_warm_placer_answers_as_a_cold_one(
-    name: str, fleet: list[NodeRow], wishes: list[tuple[Request, bool]]
+    name: str, fleet: list[NodeCapacity], wishes: list[tuple[Request, bool]]
 ) -> None:
     columns = Columns(fleet)
     warm = Placer(columns, score(name, columns))
     held: list[RowGrant] = []
     for request, ends in wishes:
         found = warm.best(request)
-        cold = Columns([NodeRow(n.name, n.uuids, columns.state(row)) for row, n in enumerate(fleet)])
+        cold = Columns([NodeCapacity(n.name, n.uuids, columns.state(row)) for row, n in enumerate(fleet)])
         assert Placer(cold, score(name, cold)).best(request) == found
         if found is not None:
             columns.take(found)
@@ -61,7 +61,7 @@ def test_a_warm_placer_answers_as_a_cold_one(
 
 @given(fleet=fleets, wishes=st.lists(requests, max_size=10))
 def test_a_request_is_placed_if_and_only_if_it_fits_somewhere_and_nothing_is_handed_out_twice(
-    fleet: list[NodeRow], wishes: list[Request]
+    fleet: list[NodeCapacity], wishes: list[Request]
 ) -> None:
     columns = Columns(fleet)
     placer = Placer(columns, Pack())
@@ -83,7 +83,7 @@ def test_a_request_is_placed_if_and_only_if_it_fits_somewhere_and_nothing_is_han
 
 @given(fleet=fleets, request=requests, size=st.integers(2, 5), one_node=st.booleans(), apart=st.booleans())
 def test_a_gang_has_a_place_for_every_member_or_none(
-    fleet: list[NodeRow], request: Request, size: int, one_node: bool, apart: bool
+    fleet: list[NodeCapacity], request: Request, size: int, one_node: bool, apart: bool
 ) -> None:
     gang = Request(
         devices=request.devices,

@@ -5,7 +5,7 @@ from corral.model.job import Request
 from corral.scheduling.placing.ranking import Placer
 from corral.scheduling.placing.scores import EarlierFirst, weighted
 from corral.scheduling.placing.topology import Layout, Topology, best_set, layout, set_score
-from corral.scheduling.state.columns import Columns, NodeRow
+from corral.scheduling.state.columns import Columns, NodeCapacity
 from tests.scheduling.fleet import free
 
 
@@ -76,8 +76,8 @@ def test_a_job_goes_to_the_node_where_its_devices_are_close_and_gets_that_set() 
     sockets = layout(node())
     columns = Columns(
         [
-            NodeRow("far", tuple(f"far-{uuid}" for uuid in uuids), free(), sockets),
-            NodeRow("near", uuids, free(), QUADS),
+            NodeCapacity("far", tuple(f"far-{uuid}" for uuid in uuids), free(), sockets),
+            NodeCapacity("near", uuids, free(), QUADS),
         ]
     )
     placer = Placer(columns, weighted([(1.0, Topology()), (0.1, EarlierFirst())]))

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from corral.model.fit import Fit, NodeState, fit
 from corral.model.job import Request
-from corral.scheduling.state.columns import Columns, NodeRow, RowChanges, RowGrant, Shape
+from corral.scheduling.state.columns import Columns, NodeCapacity, RowChanges, RowGrant, Shape
 from tests.scheduling.fleet import fleets, free, requests, rows, states
 
 
@@ -23,7 +23,7 @@ def plainly(columns: Columns, request: Request) -> list[tuple[int, ...] | None]:
 
 
 @given(fleets, requests)
-def test_columns_fit_exactly_what_the_model_fits(fleet: list[NodeRow], request: Request) -> None:
+def test_columns_fit_exactly_what_the_model_fits(fleet: list[NodeCapacity], request: Request) -> None:
     columns = Columns(fleet)
     found = fitting(columns, request)
     if not request.devices:
@@ -32,13 +32,15 @@ def test_columns_fit_exactly_what_the_model_fits(fleet: list[NodeRow], request: 
 
 
 @given(fleets)
-def test_a_row_gives_back_the_state_it_was_made_of(fleet: list[NodeRow]) -> None:
+def test_a_row_gives_back_the_state_it_was_made_of(fleet: list[NodeCapacity]) -> None:
     columns = Columns(fleet)
     assert [columns.state(row) for row in range(len(columns))] == [node.state._replace(disk_mib=0) for node in fleet]
 
 
 @given(fleets, states, requests)
-def test_a_shape_learns_the_kinds_that_came_after_it(fleet: list[NodeRow], state: NodeState, request: Request) -> None:
+def test_a_shape_learns_the_kinds_that_came_after_it(
+    fleet: list[NodeCapacity], state: NodeState, request: Request
+) -> None:
     columns = Columns(fleet)
     shape = Shape(request, columns)
     everywhere = np.arange(len(columns), dtype=np.intp)

@@ -34,7 +34,7 @@ from corral.scheduling.placing.worth.learner import Learner
 from corral.scheduling.placing.worth.values import Prices, WorthScore
 from corral.scheduling.policy import Prefer
 from corral.scheduling.state.capacity import Capacity
-from corral.scheduling.state.columns import CPU, Columns, NodeRow, RowGrant, columnar
+from corral.scheduling.state.columns import CPU, Columns, NodeCapacity, RowGrant, columnar
 from corral.scheduling.state.draft import Draft, PlacementRequest
 
 CORRAL: tuple[tuple[str, float], ...] = (("corral", 1.0),)
@@ -53,7 +53,7 @@ class ScoringState:
         nodes = [capacity.node(name) for name in self.names]
         self.columns = Columns(
             [
-                NodeRow(
+                NodeCapacity(
                     node.name,
                     tuple(device.uuid for device in node.devices),
                     state,

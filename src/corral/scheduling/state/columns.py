@@ -28,7 +28,7 @@ _BOUNDLESS = 1 << 50
 
 
 @dataclass(frozen=True, slots=True)
-class NodeRow:
+class NodeCapacity:
     """What the columns need of a node: its name, the UUIDs of its slots in order, and its state.
 
     `layout` is that of `corral.scheduling.placing.topology.layout`; None where no set of slots is better than another.
@@ -101,7 +101,7 @@ class Columns:
         touched: rows in the order they changed.
     """
 
-    def __init__(self, nodes: Sequence[NodeRow]) -> None:
+    def __init__(self, nodes: Sequence[NodeCapacity]) -> None:
         width = max((len(node.state.slots) for node in nodes), default=0)
         self.names = tuple(node.name for node in nodes)
         self.uuids = tuple(node.uuids for node in nodes)

@@ -8,7 +8,7 @@ from corral.clock import SystemClock
 from corral.model.errors import BackendFailed, CorralError, Refused
 from corral.model.job import Job, JobSpec
 from corral.model.launch import Launch, LaunchPhase
-from corral.node.launches import NodeLaunches
+from corral.node.node_launches import NodeLaunches
 from corral.runtimes.simulated import SimulatedRuntime
 
 Then = Callable[[CorralError | None], None]

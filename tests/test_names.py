@@ -1,0 +1,85 @@
+"""A name means one thing: modules, public classes, rooms and the words of the glossary."""
+
+import ast
+import importlib
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import corral
+
+ROOT = Path(corral.__file__).parent
+GLOSSARY = (ROOT.parent.parent / "ARCHITECTURE.md").read_text()
+
+NAMED_AFTER_WHAT_THEY_SHOW = {"api", "cli", "client", "gpu"}
+"""Modules of these rooms may have the name of what they show."""
+
+NAMED_IN = {"model", "ports"}
+"""What has a module here may have one of the same name in any room: how that room stores, runs or answers it."""
+
+OLD_ADDRESSES = {"corral.scheduling.order"}
+"""These only forward to the new one, and go with the next release."""
+
+ON_THE_WAY_FROM_CONTROL_TO_NODE = {"device_setup", "worker_queues", "Cleaner", "DeviceSetup", "WorkerQueues"}
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = path.relative_to(ROOT.parent).with_suffix("").parts
+        name = ".".join(parts).removesuffix(".__init__")
+        if name not in OLD_ADDRESSES:
+            yield name, path
+
+
+def room_of(module: str) -> str:
+    return module.split(".")[1]
+
+
+def test_no_two_modules_have_one_name_but_where_the_room_tells_them_apart() -> None:
+    named = defaultdict(list)
+    for module, path in modules():
+        if path.name not in ("__init__.py", "__main__.py") and "migrations" not in path.parts:
+            named[path.stem].append(module)
+    unclear = []
+    for name, found in named.items():
+        inner = [module for module in found if room_of(module) not in NAMED_AFTER_WHAT_THEY_SHOW]
+        rooms = [room_of(module) for module in found]
+        one_thing = len(inner) <= 1 or not NAMED_IN.isdisjoint(rooms)
+        if (len(set(rooms)) < len(rooms) or not one_thing) and name not in ON_THE_WAY_FROM_CONTROL_TO_NODE:
+            unclear.append(found)
+    assert not unclear
+
+
+def test_no_two_public_classes_have_one_name() -> None:
+    named = defaultdict(list)
+    for module, path in modules():
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                named[node.name].append(module)
+    twice = [found for name, found in named.items() if len(found) > 1 and name not in ON_THE_WAY_FROM_CONTROL_TO_NODE]
+    assert not twice
+
+
+@pytest.mark.parametrize("package", [name for name, path in modules() if path.name == "__init__.py"])
+def test_each_package_says_what_is_in_it_and_where_to_start(package: str) -> None:
+    path = ROOT.parent / Path(*package.split(".")) / "__init__.py"
+    told = ast.get_docstring(ast.parse(path.read_text())) or ""
+    lines = [line for line in told.splitlines() if line.strip()]
+    assert len(lines) >= 2 or "migrations" in package
+    assert len(lines) <= 12
+
+
+def test_every_folder_of_modules_is_a_package() -> None:
+    bare = {path.parent for path in ROOT.rglob("*.py") if not (path.parent / "__init__.py").exists()}
+    assert not bare
+
+
+@pytest.mark.parametrize(
+    "name", sorted(set(re.findall(r"^\| [^|]+ \| [^|]+ \| `([\w.]+)` \|", GLOSSARY, re.MULTILINE)))
+)
+def test_the_glossary_names_what_is_there(name: str) -> None:
+    module, _, attribute = name.rpartition(".")
+    assert hasattr(importlib.import_module(f"corral.{module}"), attribute)
