@@ -17,9 +17,9 @@ from corral.cli.local.doctor import (
     check_ledger,
     check_settings,
 )
-from corral.cli.local.doctor_devices import devices_finding
+from corral.cli.local.doctor_devices import devices_finding, nodes_finding
 from corral.cli.screen import clock_time
-from corral.client import DeviceRow
+from corral.client import DeviceRow, NodeRow
 from corral.ledger.store import open_ledger
 from corral.model.home import Home
 from tests.nvml_stub import NvmlStub, nvml_library, nvml_stub, stubbed_nvml
@@ -133,3 +133,16 @@ def test_what_only_warns_says_what_to_do_when_it_does(check: doctor.Check, home:
     found = check(home)
     assert found.state in ("ok", "warning")
     assert bool(found.advice) == (found.state == "warning")
+
+
+def test_nodes_that_take_no_jobs_are_named_with_what_to_do() -> None:
+    ready = NodeRow("gpu-01")
+    assert (nodes_finding([ready]).state, nodes_finding([ready]).found) == ("ok", "1 node, ready")
+    closed = [NodeRow("gpu-02", "silent", "it has not answered"), NodeRow("gpu-03", "cordoned", "cordoned by root")]
+    found = nodes_finding([ready, *closed])
+    assert (found.state, found.found) == (
+        "warning",
+        "3 nodes; gpu-02 is silent: it has not answered; gpu-03 is cordoned: cordoned by root",
+    )
+    assert "corral agent" in found.advice
+    assert "corral uncordon NODE" in found.advice

@@ -132,6 +132,15 @@ def check_server(home: Home) -> CheckResult:
     return CheckResult("server", OK, f"pid {server.pid} of {server.user} answers, devices from {server.source}")
 
 
+def check_nodes(home: Home) -> CheckResult:
+    """Jobs may start on every node of the server."""
+    from corral.cli.local.doctor_devices import nodes_finding
+
+    with suppress(CorralError), Client(home.root) as client:
+        return nodes_finding(client.nodes.list())
+    return CheckResult("nodes", OK, "only a running server knows them")
+
+
 def check_ledger(home: Home) -> CheckResult:
     """The database can be opened, has its tables, and is of a format that this version serves."""
     path = home.root / "ledger.db"
@@ -340,6 +349,7 @@ CHECKS = tuple(
         check_settings,
         check_server,
         check_ledger,
+        check_nodes,
         check_devices,
         check_killing,
         check_disk,

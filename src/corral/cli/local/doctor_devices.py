@@ -1,10 +1,10 @@
-"""What `corral doctor` says of the GPUs themselves: whether they are all there, and well."""
+"""What `corral doctor` says of the GPUs and the nodes themselves: whether they are all there, and well."""
 
 from collections.abc import Sequence
 
-from corral.cli.listing import amiss, ill
+from corral.cli.listing import amiss, device_called, ill, several_nodes
 from corral.cli.local.check_result import OK, WARNING, CheckResult
-from corral.client import DeviceRow
+from corral.client import DeviceRow, NodeRow
 from corral.model.units import count_of
 
 
@@ -17,11 +17,12 @@ def devices_finding(
     """
     whole = [row for row in rows if row.parent is None]
     sick = [row for row in whole if ill(row)]
+    several = several_nodes(whole)
     found = f"{count_of(len(whole), 'GPU')}{told}"
     if not sick and not unopened:
         apart = [row for row in whole if row.state == "cordoned"]
-        return CheckResult("GPUs", OK, found + (f"; cordoned: GPU {_indices(apart)}" if apart else ""))
-    named = [f"GPU {row.index} ({row.name}) is {amiss(row)}" for row in sick]
+        return CheckResult("GPUs", OK, found + (f"; cordoned: GPU {_called(apart, several)}" if apart else ""))
+    named = [f"GPU {device_called(row, several)} ({row.name}) is {amiss(row)}" for row in sick]
     return CheckResult("GPUs", WARNING, "; ".join([found, *named, *unopened]), _advice(sick, unopened, described))
 
 
@@ -39,5 +40,18 @@ def _advice(sick: Sequence[DeviceRow], unopened: Sequence[str], described: bool)
     return "; ".join([*parts, "nothing starts there until they recover, which is noticed automatically"])
 
 
-def _indices(rows: Sequence[DeviceRow]) -> str:
-    return ", ".join(str(row.index) for row in rows)
+def _called(rows: Sequence[DeviceRow], several: bool) -> str:
+    return ", ".join(device_called(row, several) for row in rows)
+
+
+def nodes_finding(rows: Sequence[NodeRow]) -> CheckResult:
+    """Whether jobs may start on every node; on which they may not, and what to do."""
+    found = count_of(len(rows), "node")
+    closed = [row for row in rows if row.state != "ready"]
+    if not closed:
+        return CheckResult("nodes", OK, f"{found}, all ready" if len(rows) > 1 else f"{found}, ready")
+    named = [f"{row.name} is {row.state}" + (f": {row.reason}" if row.reason else "") for row in closed]
+    lost = any(row.state in ("silent", "gone") for row in closed)
+    advice = "see that `corral agent` runs on silent nodes, and that they can be reached" if lost else ""
+    given = "give nodes back with `corral uncordon NODE`" if any(row.state == "cordoned" for row in closed) else ""
+    return CheckResult("nodes", WARNING, "; ".join([found, *named]), "; ".join(filter(None, (advice, given))))
