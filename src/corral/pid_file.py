@@ -32,14 +32,23 @@ def write_pid(path: Path) -> None:
     write_anew(path, f"{os.getpid()}\n")
 
 
+def make_home(root: Path) -> None:
+    """Make the directory of a home, unless it is there. Users reach their jobs' files in one of root's."""
+    try:
+        root.mkdir(parents=True)
+    except FileExistsError:
+        return
+    # Whatever this process's umask left of the mode.
+    root.chmod(_mode())
+
+
 @contextlib.contextmanager
 def only_process_of(home: Home, *, patience_s: float = 0.0) -> Iterator[None]:
     """Hold the home's lock, keep its pid file, and have the directories of its jobs.
 
     Raises Conflict when another server or agent has it for longer than `patience_s`.
     """
-    mode = 0o755 if os.geteuid() == 0 else 0o700
-    home.root.mkdir(parents=True, exist_ok=True, mode=mode)
+    make_home(home.root)
     deadline = time.monotonic() + patience_s
     with home.lock_file.open("a+") as lock:
         while not _locked(lock.fileno()):
@@ -54,11 +63,15 @@ def only_process_of(home: Home, *, patience_s: float = 0.0) -> Iterator[None]:
         write_pid(home.pid_file)
         for directory in (home.logs, home.scratch):
             directory.mkdir(exist_ok=True)
-            directory.chmod(mode)
+            directory.chmod(_mode())
         try:
             yield
         finally:
             home.pid_file.unlink(missing_ok=True)
+
+
+def _mode() -> int:
+    return 0o755 if os.geteuid() == 0 else 0o700
 
 
 def _locked(fd: int) -> bool:

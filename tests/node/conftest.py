@@ -43,14 +43,14 @@ def until(true: Callable[[], object], what: str) -> None:
         time.sleep(0.01)
 
 
-def a_launch(number: int, *command: str, attempt: int = 1, rank: int = 0, uuid: str | None = None) -> Launch:
+def a_launch(number: int, *command: str, rank: int = 0, uuid: str | None = None) -> Launch:
     """A launch of a job with this number, with the whole of a device where one is named."""
     job = Job(str(number), number, JobSpec("alice", command, env=(("PATH", "/usr/bin:/bin"),)), 0.0)
     uses: tuple[DeviceUse, ...] = ()
     if uuid is not None:
-        device = Device(uuid, int(uuid.rpartition("-")[2]), "Mock A100", 81920)
+        device = Device(uuid, 0, "Mock A100", 81920)
         uses = (DeviceUse(device, None, (), Tenant(job.id, "alice", Grant(uuid, 1000))),)
-    return Launch(f"{number}.{attempt}", job, job.spec.env, rank=rank, members=rank + 1, uses=uses)
+    return Launch(f"{number}.1", job, job.spec.env, rank=rank, members=rank + 1, uses=uses)
 
 
 class Host:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -14,7 +15,9 @@ from corral.model.home import Home
 from corral.model.launch import LaunchPhase
 from corral.node.remote import RemoteNode
 from corral.node.spawn import AgentSpawner
-from tests.node.conftest import CONFIG, EVENT_S, a_launch, until
+from tests.node.conftest import CONFIG, EVENT_S, OVER, a_launch, until
+
+NOBODY = 65534
 
 CLUSTER = """
 [[nodes]]
@@ -34,7 +37,9 @@ devices = []
 def spawner(home: Home) -> Iterator[AgentSpawner]:
     (home.root / "mock.toml").write_text(CLUSTER)
     home.config_file.write_text(CONFIG)
+    umask = os.umask(0o077)
     spawner = AgentSpawner(home, mock=home.root / "mock.toml", config=home.config_file)
+    os.umask(umask)
     yield spawner
     spawner.close()
 
@@ -80,6 +85,20 @@ def test_jobs_find_their_server_and_outlive_their_agent(spawner: AgentSpawner, h
     assert node.reports(("1.1",)).reports[0].phase is LaunchPhase.RUNNING
     assert node.reconcile((), ()).unknown == ("1.1",)
     until(lambda: not any((log.parent.parent / "launches").iterdir()), "the job is ended")
+    node.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs jobs as others")
+def test_a_job_of_another_user_has_its_scratch_whatever_the_umask_of_the_server(
+    spawner: AgentSpawner, home: Home
+) -> None:
+    home.root.chmod(0o755)
+    node = RemoteNode(spawner.start(["a"])["a"])
+    launch = a_launch(1, "sh", "-c", 'touch "$CORRAL_SCRATCH/mine"', uuid="GPU-a")
+    spec = replace(launch.job.spec, uid=NOBODY, gid=NOBODY)
+    node.launch(replace(launch, job=replace(launch.job, spec=spec)))
+    until(lambda: node.reports(("1.1",)).reports[0].phase in OVER, "the job ends")
+    assert node.reports(("1.1",)).reports[0].exit_code == 0
     node.close()
 
 

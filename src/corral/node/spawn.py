@@ -26,6 +26,7 @@ from corral.model.errors import BackendFailed, Refused
 from corral.model.home import Home
 from corral.node.agent import AgentOptions, run
 from corral.node.protocol import BadFrame, Closed, receive
+from corral.pid_file import make_home
 from corral.wire import from_plain, to_plain
 
 START_S = 60.0
@@ -216,7 +217,9 @@ def _become(options: AgentOptions) -> NoReturn:
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         os.setsid()
-        os.makedirs(options.home, mode=0o755 if os.geteuid() == 0 else 0o700, exist_ok=True)
+        home = Path(options.home)
+        for directory in (home.parent, home):
+            make_home(directory)
         log = os.open(f"{options.home}/agent.log", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
         os.dup2(log, 1)
         os.dup2(log, 2)
