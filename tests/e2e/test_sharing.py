@@ -230,7 +230,7 @@ def test_what_the_devices_do_not_offer_is_refused_with_what_they_do(sliced: Box,
         (["--gpus", "2.5"], "the most you can ask for is 2"),
         (["--gpu-mem", "3G"], "the most you can ask for is 2G"),
         (["--gpus", "1", "--gpu-mem", "1G"], "a whole GPU has all its memory and compute"),
-        (["--gpus", "1", "--resource", "cuda.shares=0.5"], "leave one of them out"),
+        (["--gpus", "1", "--resource", "cuda.shares=0.5"], "remove one of them"),
         (["--resource", "cuda.shares=0"], "not above zero"),
         (["--resource", "cuda.shares=0.5", "--resource", "cuda.device=1"], "cannot be used together"),
         (

@@ -1,12 +1,13 @@
-"""GPUs for scripts and notebooks: look at them, record what they do, size a task, and take some for oneself.
+"""GPUs for scripts and notebooks: look at them, record them, estimate a task's need, and lease some.
 
 >>> from corral import gpu
 >>> snapshot = gpu.get_gpu_monitor().query_gpus()                     # doctest: +SKIP
 >>> with gpu.lease(gpus=1) as held:                                   # doctest: +SKIP
 ...     held.apply()
 
-It works with and without a Corral server on this host; with one, what the server has handed out is not available here.
-Only `lease` takes: every other function looks, and what it found free may be taken by the next caller.
+It works with and without a Corral server on this host; GPUs that a server has allocated are not available here. Only
+`lease` takes GPUs: every other function looks, and a GPU that it found free may be taken by the next caller.
+Start reading at `monitor` and `leasing`.
 """
 
 from corral.gpu.availability import check_gpu_availability, select_gpus_for_task, wait_for_gpu_availability

@@ -30,7 +30,7 @@ def sharing_lack(nodes: Sequence[Sequence[Device]], request: Request) -> str | N
     if request.whole:
         return None
     if all(device.means in (Means.EXCLUSIVE, Means.MIG) for device in plain):
-        return f"every {such} is given whole; ask for --gpus 1 or more"
+        return f"every {such} is allocated whole; ask for --gpus 1 or more"
     too_small = not request.share_of_memory and request.share_milli < LEAST_MPS_MILLI
     if too_small and all(device.means is Means.MPS for device in plain if request.means in (None, device.means)):
         return f"a share of a GPU on MPS is at least {format_share(LEAST_MPS_MILLI)}; ask for that"
