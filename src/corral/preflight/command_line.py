@@ -1,4 +1,4 @@
-"""What a command line says of a program: the flags of vLLM, SGLang and torchrun that decide where it can run."""
+"""What a command line tells about a program: the flags of vLLM, SGLang and torchrun that decide where it can run."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -57,7 +57,7 @@ _FLAGS: dict[str, dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """What is read off a command line. Absent and unreadable flags are None.
+    """What a command line says. Flags that are absent or cannot be parsed are None.
 
     Attributes:
         program: the words of the command itself, without a shell around it or assignments before it.
@@ -80,14 +80,14 @@ class CommandLine:
 
     @property
     def world_size(self) -> int | None:
-        """Devices that the program uses on a node; a server that is told nothing uses one. None is not known."""
+        """The devices that the program uses on a node; one for a server without a flag for it. None: not known."""
         if self.framework in ("vllm", "sglang"):
             return (self.tensor or 1) * (self.pipeline or 1) * (self.data or 1)
         return self.ranks
 
     @property
     def load(self) -> InferenceSetup:
-        """How the model is to be run; one replica, whatever the number of replicas."""
+        """How one replica of the model is run."""
         return InferenceSetup(
             tensor_parallel=self.tensor or 1,
             pipeline_parallel=self.pipeline or 1,

@@ -13,7 +13,7 @@ Version = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """A generation of devices. Toolkits from `cuda_from` and before `cuda_until` (None: all since) compile for it."""
+    """A generation of devices; toolkits from `cuda_from` up to, but not including, `cuda_until` support it."""
 
     name: str
     compute: tuple[Version, ...]
@@ -30,7 +30,7 @@ class _Tables:
 
 
 def version_of(text: str) -> Version | None:
-    """(12, 4) of "12.4" or "12.4.127"; (12, 0) of "12"; None of anything else."""
+    """(12, 4) for "12.4" or "12.4.127", (12, 0) for "12", None for anything else."""
     numbers = version_tuple(text)
     return None if numbers is None else (numbers[0], numbers[1] if len(numbers) > 1 else 0)
 
@@ -46,7 +46,7 @@ def driver_text(driver: tuple[int, ...]) -> str:
 
 
 def cuda_of_driver(driver: str) -> Version | None:
-    """The CUDA version of a driver: the newest whose own driver is no newer. None for one older than the table."""
+    """The newest CUDA version that a driver supports, by the table; None for a driver older than the table."""
     numbers = version_tuple(driver)
     if numbers is None:
         return None
@@ -54,12 +54,12 @@ def cuda_of_driver(driver: str) -> Version | None:
 
 
 def driver_of_cuda(cuda: Version) -> tuple[int, ...] | None:
-    """The driver that came with a CUDA version, None for one that the table does not have."""
+    """The driver that was released with a CUDA version, None for one that the table does not have."""
     return _tables().drivers.get(cuda)
 
 
 def least_family_driver(major: int) -> tuple[int, ...] | None:
-    """The least driver for every minor version of a major one; None where NVIDIA promises no such thing."""
+    """The oldest driver that runs all minor versions of a major version; None where NVIDIA does not guarantee that."""
     return _tables().families.get(major)
 
 
@@ -69,7 +69,7 @@ def architecture_of(compute: Version) -> Architecture | None:
 
 
 def compute_of_model(name: str) -> Version | None:
-    """The compute capability of a device by its name: all words of the table's entry are in it, the most words win."""
+    """The compute capability of a device by its name: that of the table's entry with the most words in the name."""
     matching = [words for words in _tables().models if model_matches((words,), name)]
     return _tables().models[max(matching, key=lambda words: (len(words.split()), words))] if matching else None
 

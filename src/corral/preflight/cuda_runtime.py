@@ -1,6 +1,6 @@
 """Which CUDA runtime a program will load: from its Python environment, the library path, or what it is linked to.
 
-Only names of files and a few words in them are read; nothing is executed.
+Only names of files and a few strings in them are read; nothing is executed.
 """
 
 import os
@@ -54,7 +54,7 @@ class PythonEnvironment:
 
 
 def python_environment(program: Sequence[str], env: Mapping[str, str], workdir: Path) -> PythonEnvironment | None:
-    """The environment of a Python program: of its interpreter, or of the one its script names; None for another."""
+    """The environment of a Python program: that of its interpreter, or of the one its script names; None for others."""
     if not program:
         return None
     path = _which(program[0], env, workdir)
@@ -72,14 +72,14 @@ def python_environment(program: Sequence[str], env: Mapping[str, str], workdir: 
 
 
 def runtime_of_python(python: PythonEnvironment, env: Mapping[str, str]) -> FoundRuntime | None:
-    """The runtime that would be loaded first: the framework's own, then the environment's, then the library path's."""
+    """The runtime that is loaded first: the framework's own, then the environment's, then that on the library path."""
     return next(_in_environment(python), None) or _on_library_path(env)
 
 
 def runtime_of_binary(program: Sequence[str], env: Mapping[str, str], workdir: Path) -> FoundRuntime | None:
-    """The runtime that the program's file is linked to; None for a script, and for a binary that does without.
+    """The runtime that the program's file is linked to; None for a script or a binary that is linked to none.
 
-    What lies on the library path or in the machine's toolkit says nothing of a program: a shell has them too.
+    The library path and the machine's toolkit are not considered: every program on the machine has them.
     """
     path = _which(program[0], env, workdir) if program else None
     version = None if path is None else _linked(path)
@@ -87,7 +87,7 @@ def runtime_of_binary(program: Sequence[str], env: Mapping[str, str], workdir: P
 
 
 def _linked(path: Path) -> Version | None:
-    """The version in the name of the runtime's library that an ELF file states."""
+    """The version in the name of the runtime library that an ELF file is linked to."""
     before = b""
     try:
         for chunk in chunks(path, _LINKED_BYTES, _CHUNK_BYTES):
@@ -103,7 +103,7 @@ def _linked(path: Path) -> Version | None:
 
 
 def runtime_of_machine(env: Mapping[str, str], toolkit: Path = Path("/usr/local/cuda")) -> FoundRuntime | None:
-    """The first on the library path, else the one of the machine's toolkit: what programs are likely built with."""
+    """The first on the library path, else that of the machine's toolkit: the one programs are probably built with."""
     return _on_library_path(env) or next(_libraries(toolkit / "lib64"), None)
 
 
@@ -141,7 +141,7 @@ def _torch(site: Path) -> Iterator[FoundRuntime]:
 
 
 def _libraries(directory: Path, *, major: bool = False) -> Iterator[FoundRuntime]:
-    """The runtimes in a directory; `major`: then those whose library states a major version alone, as its first."""
+    """The runtimes in a directory; with `major` also those whose library names only a major version, taken as x.0."""
     names = names_in(directory, "libcudart.so.*")
     for pattern in (_LIBRARY, _MAJOR_LIBRARY) if major else (_LIBRARY,):
         for name in names:

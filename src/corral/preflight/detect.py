@@ -1,4 +1,4 @@
-"""What can be found out about a job before it runs: from its command, its environment, and the model that it names."""
+"""What is known about a job before it runs: from its command, its environment, and the model that it names."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from corral.preflight.subject import Place, Workload
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """What the user says of the job; it beats what is found."""
+    """What the user says about the job; it overrides what is found."""
 
     cuda: Version | None = None
     dtype: str | None = None
@@ -24,7 +24,7 @@ class Stated:
 
 @dataclass(frozen=True, slots=True)
 class Detection:
-    """What was found, and from where (`sources`, a line each for the user)."""
+    """What was found, and where: `sources` has one line each for the user."""
 
     work: Workload
     estimate: Estimate | None = None
@@ -44,13 +44,13 @@ class Detection:
 
 
 def detect(command: Sequence[str], env: Mapping[str, str], workdir: Path, stated: Stated | None = None) -> Detection:
-    """Everything that the command, its environment and its model tell. Files that cannot be read tell nothing."""
+    """What the command, its environment and its model tell. Files that cannot be read are ignored."""
     line = read_command(command)
     return detection(line, env, read_facts(file_query(line, env, str(workdir))), stated)
 
 
 def detection(line: CommandLine, env: Mapping[str, str], files: FileFacts, stated: Stated | None = None) -> Detection:
-    """What the command and its environment tell, together with what its files do."""
+    """What the command and its environment tell, combined with what was read from files."""
     said = stated or Stated()
     sources = []
     runtime = said.cuda
@@ -88,7 +88,7 @@ def _estimate(line: CommandLine, model: LocalModel | None) -> Estimate | None:
 
 
 def _dtype(asked: str | None, framework: str | None, model: LocalModel | None) -> str | None:
-    """What is asked for, else what a server makes of "auto": the model's own, with float32 lowered to float16."""
+    """The precision that is asked for, else that of the model, with float32 lowered to float16, as servers do."""
     named = canonical(asked)
     if named is not None or model is None or framework not in ("vllm", "sglang"):
         return named

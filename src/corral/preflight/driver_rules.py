@@ -1,4 +1,4 @@
-"""Driver, runtime and device must know one another. Source: NVIDIA's CUDA Compatibility guide and release notes."""
+"""Rules: driver, runtime and device must support each other (NVIDIA's CUDA Compatibility guide and release notes)."""
 
 from collections.abc import Iterator
 
@@ -20,12 +20,12 @@ _MANAGER_LIMIT: Version = (12, 4)
 
 
 def driver_cuda(place: Place) -> Version | None:
-    """The CUDA version of the driver, as it says or as its own version tells."""
+    """The CUDA version of the driver, as reported, or derived from the driver's version."""
     return place.cuda or (cuda_of_driver(place.driver) if place.driver else None)
 
 
 def driver_against_runtime(work: Workload, place: Place, *, strict: bool) -> Iterator[Finding]:
-    """The runtime must not be newer than the driver: never by a major version; by a minor one it is borne since 11."""
+    """The runtime must not be of a newer major version than the driver; a newer minor version works since CUDA 11."""
     cuda = driver_cuda(place)
     if work.runtime is None or cuda is None:
         return
@@ -61,7 +61,7 @@ def _driver_for(runtime: Version) -> str:
 
 
 def virtual_layer(work: Workload, place: Place) -> Iterator[Finding]:
-    """On a virtual GPU the layer in between must know the runtime too. A whole device does without the layer."""
+    """On a virtual GPU the layer that makes it must support the runtime too; a whole device does not use the layer."""
     layer, runtime, cuda = place.virtual, work.runtime, driver_cuda(place)
     if layer is None or not place.shared:
         return
@@ -86,7 +86,7 @@ def virtual_layer(work: Workload, place: Place) -> Iterator[Finding]:
 
 
 def runtime_against_device(work: Workload, place: Place) -> Iterator[Finding]:
-    """The runtime's libraries must have code for the device: not all newer than it, nor all older."""
+    """The libraries of the runtime must contain code for the device's generation."""
     if work.runtime is None or place.compute is None:
         return
     architecture = architecture_of(place.compute)

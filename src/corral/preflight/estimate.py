@@ -20,15 +20,15 @@ CONTEXT_OVERHEAD_MIB = 1024
 COMMUNICATION_OVERHEAD_MIB = 512
 """NCCL's buffers on each device, where there are several."""
 PREFILL_TOKENS = 8192
-"""Most tokens that a server computes at once; longer prompts are cut into such chunks."""
+"""The most tokens that a server computes at once; longer prompts are split into chunks."""
 UNKNOWN_MODEL_MIB = 8000
-"""Per device for a model of which nothing is known."""
+"""MiB per device for a model about which nothing is known."""
 _DEFAULT_CONTEXT = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class InferenceSetup:
-    """How the model is to be run. `context` None is the model's own most; `dtype` None is that of its weights."""
+    """How a model is run. `context` None is the model's maximum, `dtype` None that of its weights."""
 
     tensor_parallel: int = 1
     pipeline_parallel: int = 1
@@ -40,7 +40,7 @@ class InferenceSetup:
 
     @property
     def world_size(self) -> int:
-        """Devices in all."""
+        """The total number of devices."""
         return self.tensor_parallel * self.pipeline_parallel
 
 
@@ -62,16 +62,16 @@ class Estimate:
 
     @property
     def need_mib(self) -> int:
-        """Without which it does not start: everything but the cache."""
+        """The MiB that it needs to start: everything but the cache."""
         return self.weights_mib + self.activations_mib + self.overhead_mib
 
     @property
     def total_mib(self) -> int:
-        """For all the context and batch asked for."""
+        """The MiB for the whole context and batch that are asked for."""
         return self.need_mib + self.cache_mib
 
     def fitting_context(self, granted_mib: int) -> int | None:
-        """The longest context, in whole 1024 tokens, that fits for the same batch; None when not even that."""
+        """The longest context, in multiples of 1024 tokens, that fits with the same batch; None if none does."""
         if not self.cache_per_token_mib or granted_mib <= self.need_mib:
             return None
         tokens = int((granted_mib - self.need_mib) / (self.cache_per_token_mib * self.batch))
@@ -79,7 +79,7 @@ class Estimate:
 
 
 def estimate_local(model: LocalModel, load: InferenceSetup) -> Estimate:
-    """The estimate for a model that lies here."""
+    """The estimate for a model whose files are on this machine."""
     shape = model.shape
     stored = shape.quantization or shape.dtype or "float16"
     asked = _quantization(load, shape.quantization) or canonical(load.dtype) or stored
@@ -93,7 +93,7 @@ def estimate_local(model: LocalModel, load: InferenceSetup) -> Estimate:
 
 
 def estimate_named(name: str, load: InferenceSetup) -> Estimate:
-    """The estimate by a name alone: from the parameters that it states, or the least of all where it states none."""
+    """The estimate by name: from the number of parameters in it, or that of a small model where it has none."""
     billions = billions_in(name)
     if not billions:
         source = f"nothing: {name} is not here and its name states no size, so a small model is assumed"
@@ -125,7 +125,7 @@ def _same_width(one: str, other: str) -> bool:
 
 
 def _weight_bytes(shape: ModelShape, asked: str, load: InferenceSetup) -> float:
-    """On the fullest device: its part of the layers, and of the embeddings, which quantisation leaves at 16 bits."""
+    """Bytes on the fullest device: its part of the layers, and of the embeddings, which stay at 16 bits or more."""
     stage = -(-shape.layers // load.pipeline_parallel) / shape.layers
     per_weight = BYTES_PER_WEIGHT[asked]
     embeddings = embedding_weights(shape) * max(2.0, per_weight)

@@ -1,7 +1,7 @@
-"""What the files of a job tell, apart from what its command says: the runtime and the model that its program loads.
+"""What the files of a job tell: the CUDA runtime and the model that its program loads.
 
-`read_facts` alone reads files. It does so with the rights and at the risk of whoever calls it: a server has it done in
-a process of its own.
+Only `read_facts` reads files, as the user who calls it. Those of a user may be made to harm the reader, so a server
+calls it in a separate process.
 """
 
 import os
@@ -21,7 +21,7 @@ _FOR_MODELS = ("HF_HOME", "HF_HUB_CACHE", "HOME")
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """What a query found; None is not there, or was not asked for.
+    """What a query found; None is absent, or was not asked for.
 
     Attributes:
         enterable: whether the directory is one that can be worked in.
@@ -37,7 +37,7 @@ class FileFacts:
 
 
 def file_query(line: CommandLine, env: Mapping[str, str], workdir: str) -> FileQuery:
-    """What is to be looked for to know what this command brings: the same for commands whose files are the same."""
+    """Which files have to be read for this command; equal for commands with the same files."""
     program = line.program[0] if line.program else None
     if program is not None and "/" in program:
         program = os.path.join(workdir, program)
@@ -48,7 +48,7 @@ def file_query(line: CommandLine, env: Mapping[str, str], workdir: str) -> FileQ
 
 
 def read_facts(query: FileQuery) -> FileFacts:
-    """Read the files. What cannot be read is not there."""
+    """Read the files; those that cannot be read count as absent."""
     if query.directory is not None:
         return FileFacts(enterable=_is_enterable(query.directory))
     env, workdir = dict(query.variables), Path(query.workdir)

@@ -1,4 +1,4 @@
-"""The program must fit into the memory it is granted, and keep to it."""
+"""Rules: the program must fit into the memory it is granted, and must not take more."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from corral.model.units import format_memory
 from corral.preflight.subject import Finding, Place, Severity, Workload
 
 DEFAULT_FRACTION = {"vllm": 0.9, "sglang": 0.88}
-"""Of the device's memory that each server takes when it is not told; SGLang's varies with the device around this."""
+"""The fraction of device memory that each server takes by default; that of SGLang varies a little with the device."""
 _FRACTION_FLAG = {"vllm": "--gpu-memory-utilization", "sglang": "--mem-fraction-static"}
 _CONTEXT_FLAG = {"vllm": "--max-model-len", "sglang": "--context-length"}
 
@@ -18,7 +18,7 @@ def granted_mib(place: Place) -> int | None:
 
 
 def memory_fit(work: Workload, place: Place) -> Iterator[Finding]:
-    """Weights and working space must fit; the cache for all the context that is asked for should."""
+    """Weights and working space must fit; the cache for the whole context that is asked for should fit."""
     granted = granted_mib(place)
     if granted is None or work.need_mib is None:
         return
@@ -38,7 +38,7 @@ def memory_fit(work: Workload, place: Place) -> Iterator[Finding]:
 
 
 def _more_memory(work: Workload, place: Place, need_mib: int) -> str:
-    """How to come by `need_mib` of each device."""
+    """How to get `need_mib` on each device."""
     filtered = f"--min-memory {format_memory(need_mib)}"
     if place.means is Means.MIG:
         return f"ask for a larger slice; or for whole devices, without --mig: {filtered}"
@@ -49,7 +49,7 @@ def _more_memory(work: Workload, place: Place, need_mib: int) -> str:
 
 
 def memory_fraction(work: Workload, place: Place) -> Iterator[Finding]:
-    """A server that takes a fraction of the device takes that of its neighbours too, unless it is told its part."""
+    """A server that takes a fraction of the whole device takes its neighbours' memory too, unless told its share."""
     framework = work.framework or ""
     fraction = work.memory_fraction or DEFAULT_FRACTION.get(framework)
     flag = _FRACTION_FLAG.get(framework)

@@ -28,7 +28,7 @@ _TIED = frozenset({"bloom", "falcon", "gemma", "gemma2", "gemma3_text", "gpt2", 
 
 
 _LARGEST = 10**9
-"""No number of a model is larger; one that is has been made up, and what is computed of it would overflow."""
+"""The largest number that is accepted in a config; larger ones are not real, and would overflow."""
 
 
 @dataclass(frozen=True, slots=True)

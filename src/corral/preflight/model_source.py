@@ -19,7 +19,7 @@ _MOST_INDEX_BYTES = 32 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class LocalModel:
-    """A model that lies here: its shape, and the bytes of its weights where the files tell them."""
+    """A model on this machine: its shape, and the size of its weights in bytes where the files tell it."""
 
     path: str
     shape: ModelShape

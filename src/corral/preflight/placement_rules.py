@@ -1,4 +1,4 @@
-"""What the means of sharing and the number of devices ask of a program."""
+"""Rules on the number of devices and on how they are shared."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ _MPS_CUDA = (11, 5)
 _PADDLE_ALLOCATOR = "naive_best_fit"
 
 MAX_RANKS = 4096
-"""Nobody splits a layer over more GPUs, and no better size is looked for above."""
+"""The largest tensor parallel size that is suggested."""
 
 
 def device_count(work: Workload, place: Place) -> Iterator[Finding]:
@@ -73,7 +73,7 @@ def mig_rules(work: Workload, place: Place) -> Iterator[Finding]:
 
 
 def paddle_allocator(work: Workload, place: Place) -> Iterator[Finding]:
-    """Paddle's growing allocator and a virtual or shared device get into each other's way."""
+    """Paddle's growing allocator does not work well on a virtual or shared device."""
     if work.framework != "paddle" or not place.shared or work.allocator == _PADDLE_ALLOCATOR:
         return
     strategy = work.allocator or "auto_growth, its default"

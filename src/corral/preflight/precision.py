@@ -67,7 +67,7 @@ SUPPORT = {
 
 
 def canonical(name: str | None) -> str | None:
-    """The one name of a format ("half" and "torch.float16" are "float16"); None for "auto" and what is not known."""
+    """The canonical name of a format ("half" and "torch.float16" are "float16"); None for "auto" and unknown ones."""
     if name is None:
         return None
     return _CANONICAL.get(name.strip().lower().removeprefix("torch.").replace("-", "_"))

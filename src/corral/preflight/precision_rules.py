@@ -1,4 +1,4 @@
-"""The device must compute in the format that the program asks for."""
+"""Rules: the device must support the number format that the program asks for."""
 
 from collections.abc import Iterator
 
@@ -7,11 +7,11 @@ from corral.preflight.precision import SUPPORT, canonical
 from corral.preflight.subject import Finding, Place, Severity, Workload
 
 _FRAMEWORK_NEEDS = {"vllm": (7, 0), "sglang": (7, 5)}
-"""The least compute capability that each framework's own installation page names."""
+"""The lowest compute capability that each framework supports, by its installation page."""
 
 
 def precision_against_device(work: Workload, place: Place) -> Iterator[Finding]:
-    """Formats that the device lacks block, those it only keeps and does not compute in warn."""
+    """A format that the device does not support blocks; one that it stores but does not compute in warns."""
     compute = place.compute
     if compute is None:
         return
@@ -31,7 +31,7 @@ def precision_against_device(work: Workload, place: Place) -> Iterator[Finding]:
 
 
 def framework_against_device(work: Workload, place: Place) -> Iterator[Finding]:
-    """Some frameworks have a least device of their own."""
+    """Some frameworks support only devices from some compute capability on."""
     least = _FRAMEWORK_NEEDS.get(work.framework or "")
     if least is None or place.compute is None or place.compute >= least:
         return

@@ -1,4 +1,4 @@
-"""Will this work run in this place? Every rule looks at both and yields what it finds."""
+"""Will this workload run in this place? Every rule looks at both and yields its findings."""
 
 from collections.abc import Callable, Iterator
 
@@ -28,7 +28,7 @@ RULES: tuple[Rule, ...] = (
 def check(work: Workload, place: Place, *, strict: bool = False) -> tuple[Finding, ...]:
     """All findings, blocking ones first, each group in the order of the rules.
 
-    `strict` blocks a runtime newer than the driver's CUDA version even where minor-version compatibility would bear it.
+    `strict` blocks a runtime newer than the driver's CUDA version even where minor-version compatibility allows it.
     """
     found = [*driver_against_runtime(work, place, strict=strict)]
     for rule in RULES:
@@ -37,5 +37,5 @@ def check(work: Workload, place: Place, *, strict: bool = False) -> tuple[Findin
 
 
 def blocking(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Those that refuse the job."""
+    """The findings that refuse the job."""
     return tuple(finding for finding in findings if finding.severity is Severity.BLOCK)

@@ -1,4 +1,4 @@
-"""What is checked: the work a job brings, the place it would run in, and what is found about the two."""
+"""What is checked: the workload of a job, the place where it would run, and the findings about the two."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,7 +10,7 @@ from corral.preflight.compatibility import Version
 
 
 class Severity(StrEnum):
-    """BLOCK refuses the job unless its owner insists; WARN is for the job's log."""
+    """BLOCK refuses the job unless its user overrides it; WARN is written to the job's log."""
 
     BLOCK = "block"
     WARN = "warn"
@@ -18,7 +18,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong: what, why it is so, and the fix to paste. `rule` names the rule that found it."""
+    """One problem: what it is, why, and the fix, which can be copied. `rule` is the name of the rule that found it."""
 
     severity: Severity
     rule: str
@@ -29,7 +29,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What is known of a job's program; None is not known, and a rule that needs it says nothing.
+    """What is known about a job's program. None is not known: rules that need it find nothing.
 
     Attributes:
         runtime: CUDA version of the runtime that the program brings.
@@ -64,7 +64,7 @@ class Place:
     """Where a job would run; None is not known.
 
     Attributes:
-        cuda: version that the driver supports; worked out of `driver` when only that is known.
+        cuda: version that the driver supports; derived from `driver` when only that is known.
         devices: granted on one node.
         share_milli, memory_mib: granted on each device; memory None is not limited.
         device_memory_mib: of each device in all.
@@ -84,5 +84,5 @@ class Place:
 
     @property
     def shared(self) -> bool:
-        """Whether others may be on the device too."""
+        """Whether other jobs may be on the device too."""
         return self.share_milli < MILLI_PER_DEVICE
