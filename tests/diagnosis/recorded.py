@@ -569,8 +569,8 @@ HOST = [
     Recorded(
         "bash 5.2",
         "bash: ./train.sh: /bin/bash^M: bad interpreter: No such file or directory",
-        "the first line of ./train.sh names /bin/bash, which is not there; name an interpreter of this node; a file "
-        "from Windows needs its line ends changed (dos2unix)",
+        "the first line of ./train.sh names an interpreter that is not there; name an interpreter of this node; a "
+        "file from Windows needs its line ends changed (dos2unix)",
         {"exit_code": 126},
     ),
     Recorded(
@@ -583,6 +583,19 @@ HOST = [
         "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. "
         "port: 29500, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use",
         "its port is taken by another program; torchrun --standalone picks a free one; or set another port",
+    ),
+    Recorded(
+        "bash 5.2, exit code 127",
+        "bash: ./train.sh: cannot execute: required file not found",
+        "the first line of ./train.sh names an interpreter that is not there; name an interpreter of this node; a "
+        "file from Windows needs its line ends changed (dos2unix)",
+        {"exit_code": 127},
+    ),
+    Recorded(
+        "bash 5.2, exit code 127",
+        "bash: ./train.sh: No such file or directory",
+        "there is no program ./train.sh in /home/u; name it by its full path, or give --workdir DIR",
+        {"exit_code": 127, "workdir": "/home/u"},
     ),
 ]
 

@@ -108,9 +108,14 @@ def _not_executable(match: re.Match[str], _case: Case) -> Diagnosis:
     )
 
 
+def _missing_program(match: re.Match[str], case: Case) -> Diagnosis:
+    where = "" if match[1].startswith("/") or case.failure.workdir is None else f" in {case.failure.workdir}"
+    return Diagnosis(f"there is no program {match[1]}{where}", "name it by its full path, or give --workdir DIR")
+
+
 def _interpreter(match: re.Match[str], _case: Case) -> Diagnosis:
     return Diagnosis(
-        f"the first line of {match[1]} names {match[2].rstrip('^M')}, which is not there",
+        f"the first line of {match[1]} names an interpreter that is not there",
         "name an interpreter of this node; a file from Windows needs its line ends changed (dos2unix)",
     )
 
@@ -153,7 +158,13 @@ RULES: tuple[Rule, ...] = (
     rule(rf"{_SHELL}{_WORD}: (?:command )?not found$", _command, bare=True, exit_codes=(NOT_FOUND,)),
     rule(rf"{_SHELL}{_WORD}: Permission denied$", _not_executable, bare=True, exit_codes=(CANNOT_RUN,)),
     rule(
-        rf"{_SHELL}{_WORD}: ([\w./+^-]{{1,100}}): bad interpreter: ",
+        rf"{_SHELL}{_WORD}: No such file or directory$",
+        _missing_program,
+        bare=True,
+        exit_codes=(NOT_FOUND,),
+    ),
+    rule(
+        rf"{_SHELL}{_WORD}: (?:[\w./+^-]{{1,100}}: bad interpreter: |cannot execute: required file not found$)",
         _interpreter,
         bare=True,
         exit_codes=(CANNOT_RUN, NOT_FOUND),
