@@ -1,7 +1,7 @@
 """Submitting waits for files on threads, of which nobody gets all."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,45 +9,48 @@ import pytest
 from corral.access.caller import Caller
 from corral.api import submitting
 from corral.api.submitting import Submitter
+from corral.clock import SystemClock
 from corral.control.submitting import file_findings
-from corral.node.file_inspector import InProcessFileInspector
+from corral.node.simulated import SimulatedNode
 from corral.ports.host import Credentials, FileQuery
-from corral.preflight.file_facts import FileFacts
+from corral.ports.node import FileFinding
+from corral.runtimes.simulated import SimulatedRuntime
 from tests.api.world import PATIENCE_S, Served, World
 
 HUNG = "/hung/file/server"
 
 
-class HungInspector(InProcessFileInspector):
+class HungNode(SimulatedNode):
     """Reads a directory whose file server does not answer until `answers` is set; `begun` counts who waits."""
 
     def __init__(self) -> None:
+        super().__init__(SimulatedRuntime(SystemClock()), SystemClock())
         self.answers = threading.Event()
         self.begun = threading.Semaphore(0)
 
-    def inspect(self, queries: Sequence[FileQuery], who: Credentials | None) -> dict[FileQuery, FileFacts]:
+    def inspect(self, queries: tuple[FileQuery, ...], who: Credentials | None) -> tuple[FileFinding, ...]:
         if FileQuery(directory=HUNG) not in queries:
             return super().inspect(queries, who)
         self.begun.release()
         self.answers.wait(PATIENCE_S)
-        return {}
+        return ()
 
 
 @pytest.fixture
-def hung() -> Iterator[HungInspector]:
-    hung = HungInspector()
+def hung() -> Iterator[HungNode]:
+    hung = HungNode()
     yield hung
     hung.answers.set()
 
 
 @pytest.fixture
-def world(home: Path, hung: HungInspector) -> Iterator[World]:
+def world(home: Path, hung: HungNode) -> Iterator[World]:
     world = World(home, hung)
     yield world
     world.close()
 
 
-def test_a_directory_that_hangs_holds_up_nobody_else(served: Served, hung: HungInspector) -> None:
+def test_a_directory_that_hangs_holds_up_nobody_else(served: Served, hung: HungNode) -> None:
     held_up = [threading.Thread(target=served.submit, kwargs={"workdir": HUNG}) for _ in range(30)]
     for thread in held_up:
         thread.start()

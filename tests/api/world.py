@@ -7,7 +7,7 @@ import pwd
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,21 +21,21 @@ from corral.api.waiting import EndSignal
 from corral.clock import ManualClock, SystemClock
 from corral.config import Settings
 from corral.control.core import ControlCore
-from corral.control.device_setup import DeviceSetup
+from corral.control.nodes import Nodes
+from corral.control.submitting.device_request import RequestRules
 from corral.control.token_issuer import TokenIssuer
 from corral.ledger.store import SqlLedger, open_ledger
-from corral.model.device import Device, DeviceCondition, DeviceSample, Node
-from corral.model.fact import ConditionObserved, NodeObserved, Observation
+from corral.model.device import Device, DeviceCondition, Node
+from corral.model.fact import ConditionObserved, NodeObserved
 from corral.model.home import Home
 from corral.model.job import ProcessIdentity
-from corral.model.means import Means
 from corral.model.rows import ServerInfo
-from corral.node.file_inspector import InProcessFileInspector
-from corral.ports.host import FileInspector
+from corral.node.job_logs import JobLogs
+from corral.node.simulated import SimulatedNode
 from corral.ports.ledger import Decided
-from corral.preflight.file_facts import FileFacts
-from corral.sharing.exclusive import Exclusive
-from corral.sharing.timeslice import Timeslice
+from corral.ports.node import LogChunk, ProcessFound
+from corral.runtimes.simulated import SimulatedRuntime
+from corral.sim.live_server import QuietHub
 
 PATIENCE_S = 60.0
 """What has not come about after so long hangs: no machine is that slow."""
@@ -44,40 +44,30 @@ TOKEN = "a-token-of-sufficient-length"
 UUIDS = ("GPU-00000000-0000-0000-0000-000000000000", "GPU-11111111-1111-1111-1111-111111111111")
 
 
-class StillTelemetry:
-    """Devices of which no sample is taken."""
+class NodeOfThisHost(SimulatedNode):
+    """Runs nothing, and has the processes and the job logs of this host, as far as routes ask about them."""
 
-    def latest(self) -> dict[str, DeviceSample]:
-        return {}
+    def __init__(self, home: Home) -> None:
+        super().__init__(SimulatedRuntime(SystemClock()), SystemClock())
+        self._logs = JobLogs(home.logs)
 
-    def refresh(self, uuids: Sequence[str], timeout_s: float) -> tuple[Observation, ...]:
-        return ()
+    def process(self, pid: int) -> ProcessFound | None:
+        if not Path(f"/proc/{pid}").exists():
+            return None
+        return ProcessFound(ProcessIdentity(pid, 1, "boot"), os.stat(f"/proc/{pid}").st_uid, (pid,))
 
-
-class OwnProcesses:
-    """The processes of this host, as far as routes ask about them."""
-
-    def alive(self, process: ProcessIdentity) -> bool:
-        return Path(f"/proc/{process.pid}").exists()
-
-    def identify(self, pid: int) -> ProcessIdentity | None:
-        return ProcessIdentity(pid, 1, "boot") if Path(f"/proc/{pid}").exists() else None
-
-    def uid(self, process: ProcessIdentity) -> int | None:
-        return os.stat(f"/proc/{process.pid}").st_uid
-
-    def family(self, pid: int) -> frozenset[int]:
-        return frozenset({pid})
+    def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int) -> LogChunk:
+        return self._logs.read(job_id, rank, offset, max_bytes)
 
 
 class World:
     """One home with its ledger and service; nothing decides, so jobs wait until they are cancelled."""
 
-    def __init__(self, root: Path, inspector: FileInspector[FileFacts] | None = None) -> None:
+    def __init__(self, root: Path, node: SimulatedNode | None = None) -> None:
         self.home = Home(root)
         self.home.logs.mkdir(exist_ok=True)
         self.home.scratch.mkdir(exist_ok=True)
-        self.device_setup = DeviceSetup({Means.EXCLUSIVE: Exclusive(), Means.TIMESLICE: Timeslice()}, self.home.scratch)
+        self.node = NodeOfThisHost(self.home) if node is None else node
         self.ends = EndSignal()
         self.ledger: SqlLedger = open_ledger(self.home.ledger_url)
         self.ledger.subscribe(self.ends.on_change)
@@ -87,16 +77,14 @@ class World:
         )
         # Operations are published in order: after this one the devices are there.
         self.ledger.commit(lambda _: Decided((), None)).result()
+        nodes = {"here": self.node}
         self.service = ControlCore(
             self.ledger,
-            {},
-            StillTelemetry(),
-            OwnProcesses(),
+            Nodes(nodes),
+            QuietHub(nodes),
             SystemClock(),
-            inspector=InProcessFileInspector() if inspector is None else inspector,
-            home=self.home,
             settings=Settings(),
-            device_setup=self.device_setup,
+            rules=RequestRules(),
             about=self._about,
         ).service
 

@@ -1,7 +1,9 @@
 """A small cluster and jobs for the tests of this room."""
 
+from corral.lifecycle import starting
+from corral.model.allocation import Grant, Member, Placement
 from corral.model.device import Device, DeviceCondition, Node
-from corral.model.fact import ConditionObserved, JobSubmitted, NodeObserved
+from corral.model.fact import ConditionObserved, Fact, JobSubmitted, NodeObserved
 from corral.model.job import Job, JobSpec, Request
 from corral.model.view import View
 
@@ -23,3 +25,17 @@ def job(number: int, *, gpus: int = 1, user: str = "alice", after: tuple[str, ..
 def with_jobs(view: View, *jobs: Job) -> View:
     """The view after these jobs were submitted."""
     return view.advance([JobSubmitted(each, at=100.0, by="alice") for each in jobs])
+
+
+def running(view: View, *numbers: int) -> list[Fact]:
+    """What makes jobs of these numbers run in a view, each on the GPU of its number less one."""
+    facts: list[Fact] = []
+    for number in numbers:
+        waiting = job(number)
+        placement = Placement((Member("box", (Grant(f"GPU-{number - 1}", 1000),)),))
+        submitted: list[Fact] = [JobSubmitted(waiting, at=100.0, by="alice")]
+        view = view.advance(submitted)
+        start = starting.start(waiting, placement, by="alice", at=101.0)
+        view = view.advance(start)
+        facts += [*submitted, *start, *starting.running(view, view.jobs[str(number)], 102.0, by="alice", at=102.0)]
+    return facts

@@ -1,5 +1,4 @@
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -7,42 +6,45 @@ import pytest
 from corral.access.caller import Caller
 from corral.clock import SystemClock
 from corral.control.adoption import UNHELD, Adoption
+from corral.control.nodes import Nodes
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.device import DeviceProcess, DeviceSample
 from corral.model.errors import Conflict, Forbidden, Refused
-from corral.model.fact import ConditionObserved, NodeObserved, Observation
+from corral.model.fact import ConditionObserved, NodeObserved
 from corral.model.job import JobKind, Phase, ProcessIdentity
 from corral.model.submission import Submission
+from corral.node.simulated import SimulatedNode
 from corral.ports.ledger import Decided
+from corral.ports.node import ProcessFound
+from corral.runtimes.simulated import SimulatedRuntime
 from tests.control.strategies import box
 
 ALICE, BOB, ROOT = Caller("alice", 1000), Caller("bob", 1001), Caller("root", 0, admin=True)
 # Above PID_MAX_LIMIT of Linux, 2**22: no process has such a pid, not even the one that runs these tests.
-TRAINING, CHILD, IDLE, NOBODY = range(2**22 + 1, 2**22 + 5)
+TRAINING, CHILD, IDLE, NOBODY, PARENT, OWN = range(2**22 + 1, 2**22 + 7)
+SERVER = ProcessIdentity(OWN, 1, "boot")
 ASKED = Submission(kind=JobKind.ADOPT, name="old")
 
 
-class OneTraining:
-    """A process of alice, whose child works on GPU-1 and GPU-2; and one that uses nothing."""
+def found(pid: int, *family: int) -> ProcessFound:
+    return ProcessFound(ProcessIdentity(pid, 1, "boot"), ALICE.uid or 0, (pid, *family))
 
-    def alive(self, process: ProcessIdentity) -> bool:
-        return True
 
-    def identify(self, pid: int) -> ProcessIdentity | None:
-        return ProcessIdentity(pid, 1, "boot") if pid in (TRAINING, IDLE, os.getpid()) else None
+def one_training() -> SimulatedNode:
+    """A process of alice, whose child works on GPU-1 and GPU-2; one that uses nothing; and the server's parent."""
+    node = SimulatedNode(SimulatedRuntime(SystemClock()), SystemClock())
+    node.processes = {
+        TRAINING: found(TRAINING, CHILD), IDLE: found(IDLE), PARENT: found(PARENT, SERVER.pid),
+    }  # fmt: skip
+    return node
 
-    def uid(self, process: ProcessIdentity) -> int | None:
-        return ALICE.uid
 
-    def family(self, pid: int) -> frozenset[int]:
-        return frozenset({TRAINING, CHILD} if pid == TRAINING else {pid})
+class AtWork:
+    """Samples in which the child of the training uses two devices."""
 
     def latest(self) -> dict[str, DeviceSample]:
         at_work = (DeviceProcess(CHILD),)
         return {uuid: DeviceSample(uuid, 0.0, processes=at_work) for uuid in ("GPU-2", "GPU-1")}
-
-    def refresh(self, uuids: Sequence[str], timeout_s: float) -> tuple[Observation, ...]:
-        return ()
 
 
 @pytest.fixture
@@ -63,8 +65,8 @@ def watched() -> list[str]:
 
 @pytest.fixture
 def adopting(ledger: SqlLedger, watched: list[str]) -> Adoption:
-    here = OneTraining()
-    return Adoption(ledger, here, here, SystemClock(), watch=watched.append)
+    nodes = Nodes({"box": one_training()})
+    return Adoption(ledger, nodes, AtWork(), SystemClock(), server=SERVER, watch=watched.append)
 
 
 def test_an_adopted_process_is_a_job_on_the_whole_devices_that_its_family_uses(
@@ -97,7 +99,7 @@ def test_another_users_process_is_for_administrators(adopting: Adoption) -> None
 
 @pytest.mark.parametrize(
     ("pid", "why"),
-    [(NOBODY, f"there is no process {NOBODY}"), (IDLE, "uses no GPU"), (os.getpid(), "is this Corral server")],
+    [(NOBODY, f"there is no process {NOBODY}"), (IDLE, "uses no GPU"), (PARENT, "is this Corral server")],
     ids=["nobody", "idle", "the server itself"],
 )
 def test_what_cannot_be_adopted_is_refused_with_the_reason(

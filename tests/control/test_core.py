@@ -19,9 +19,10 @@ from corral.model.home import Home
 from corral.model.job import Phase, Request
 from corral.model.submission import Submission
 from corral.model.units import MILLI_PER_DEVICE
+from corral.node.simulated import SimulatedNode
 from corral.ports.ledger import JobQuery
 from corral.runtimes.simulated import SimulatedRuntime
-from corral.sim.life import LiveServer
+from corral.sim.live_server import LiveServer
 from tests.control.strategies import box
 
 GPUS = 3
@@ -32,7 +33,8 @@ BOX = box(GPUS)
 
 
 def server_of(home: Home, runtime: SimulatedRuntime) -> LiveServer:
-    return LiveServer(home, runtime, [NodeObserved(BOX.nodes["box"]), *map(ConditionObserved, BOX.conditions.values())])
+    nodes = {"box": SimulatedNode(runtime, SystemClock())}
+    return LiveServer(home, nodes, [NodeObserved(BOX.nodes["box"]), *map(ConditionObserved, BOX.conditions.values())])
 
 
 class LifeOfAServer(RuleBasedStateMachine):

@@ -14,8 +14,9 @@ from corral.model.home import Home
 from corral.model.job import Job, Phase, Request
 from corral.model.launch import Launch, LaunchPhase, LaunchReport
 from corral.model.submission import Submission
+from corral.node.simulated import SimulatedNode
 from corral.runtimes.simulated import SimulatedRuntime
-from corral.sim.life import LiveServer
+from corral.sim.live_server import LiveServer
 from tests.control.strategies import box
 
 ALICE = Caller("alice", 1000, 1000, (1000,), admin=True)
@@ -56,7 +57,7 @@ def disk() -> FullDisk:
 @pytest.fixture
 def server(disk: FullDisk, tmp_path: Path) -> Iterator[LiveServer]:
     observed: list[Observation] = [NodeObserved(BOX.nodes["box"]), *map(ConditionObserved, BOX.conditions.values())]
-    server = LiveServer(Home(tmp_path), disk, observed)
+    server = LiveServer(Home(tmp_path), {"box": SimulatedNode(disk, SystemClock())}, observed)
     yield server
     server.close()
 

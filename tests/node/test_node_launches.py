@@ -8,7 +8,7 @@ from corral.clock import SystemClock
 from corral.model.errors import BackendFailed, CorralError, Refused
 from corral.model.job import Job, JobSpec
 from corral.model.launch import Launch, LaunchPhase
-from corral.node.node_launches import NodeLaunches
+from corral.node.node_launches import HeardLaunches, NodeLaunches
 from corral.runtimes.simulated import SimulatedRuntime
 
 Then = Callable[[CorralError | None], None]
@@ -21,11 +21,14 @@ class Waiting:
         self.runtime = SimulatedRuntime(SystemClock())
         self.ready: dict[str, Then] = {}
         self.told: list[str] = []
+        heard = HeardLaunches(self.told.append)
+        self.runtime.on_event = heard.add
         self.launches = NodeLaunches(
             {"process": self.runtime},
             make_ready=lambda launch, then: self.ready.update({launch.id: then}),
             complete=lambda launch: launch,
             told=self.told.append,
+            heard=heard,
         )
 
     def phase(self, launch_id: str) -> LaunchPhase:

@@ -1,7 +1,6 @@
 """Slices are cut and given up by a plan that is shown first and carried out only where that is allowed."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -100,28 +99,32 @@ def test_a_slice_that_a_job_holds_is_not_given_up(sliced: Device) -> None:
         plan_destroy(sliced, parse_instances(INSTANCES), busy={2})
 
 
-def fake_smi(tmp_path: Path, *, fails_at: str = "-") -> tuple[str, Path]:
-    calls = tmp_path / "calls"
-    smi = tmp_path / "nvidia-smi"
-    smi.write_text(
-        f'#!/bin/sh\necho "$@" >> {calls}\ncase "$*" in *"{fails_at}"*) echo In use by client; exit 19;; esac\n'
-    )
-    smi.chmod(0o755)
-    return str(smi), calls
+class Tool:
+    """nvidia-smi, which notes what it was asked for and fails at some of it."""
+
+    def __init__(self, fails_at: str = "-") -> None:
+        self.calls: list[str] = []
+        self._fails_at = fails_at
+
+    def __call__(self, arguments: tuple[str, ...]) -> str:
+        self.calls.append(" ".join(arguments))
+        if self._fails_at in arguments:
+            raise BackendFailed("In use by client")
+        return ""
 
 
-def test_a_plan_runs_only_where_the_administrator_allows_it(sliced: Device, tmp_path: Path) -> None:
-    smi, calls = fake_smi(tmp_path, fails_at="never")
+def test_a_plan_runs_only_where_the_administrator_allows_it(sliced: Device) -> None:
+    tool = Tool()
     plan = plan_create(sliced, "1g.10gb", 1, parse_offers(OFFERS))
     with pytest.raises(Forbidden, match="nvidia-smi mig -i GPU-m -cgi 19 -C"):
-        carry_out(plan, allowed=False, nvidia_smi=smi)
-    assert not calls.exists()
-    carry_out(plan, allowed=True, nvidia_smi=smi)
-    assert calls.read_text() == "mig -i GPU-m -cgi 19 -C\n"
+        carry_out(plan, allowed=False, run=tool)
+    assert tool.calls == []
+    carry_out(plan, allowed=True, run=tool)
+    assert tool.calls == ["mig -i GPU-m -cgi 19 -C"]
 
 
-def test_a_plan_stops_at_the_first_command_that_fails(sliced: Device, tmp_path: Path) -> None:
-    smi, calls = fake_smi(tmp_path, fails_at="-dgi")
-    with pytest.raises(BackendFailed, match="exited with 19: In use by client"):
-        carry_out(plan_destroy(sliced, parse_instances(INSTANCES), busy=()), allowed=True, nvidia_smi=smi)
-    assert len(calls.read_text().splitlines()) == 2
+def test_a_plan_stops_at_the_first_command_that_fails(sliced: Device) -> None:
+    tool = Tool(fails_at="-dgi")
+    with pytest.raises(BackendFailed, match="In use by client"):
+        carry_out(plan_destroy(sliced, parse_instances(INSTANCES), busy=()), allowed=True, run=tool)
+    assert len(tool.calls) == 2

@@ -12,7 +12,7 @@ from starlette.responses import Response, StreamingResponse
 
 from corral.api import shapes
 from corral.api.bodies import MAX_BATCH_BYTES, MAX_SUBMIT_BYTES
-from corral.api.logs import LogResponse, check_log, follow_log, read_log
+from corral.api.logs import LogResponse, follow_log, read_log
 from corral.api.openapi import gives, takes, takes_query
 from corral.api.reading import read_body, read_query
 from corral.api.routing import Context, ContextRoute, RequestContext, answer, json_response, read_only, to_json
@@ -144,16 +144,20 @@ async def logs(request: Request, context: Context, job_id: str) -> Response:
     asked_for = read_query(request, shapes.LogQuery)
     if asked_for.offset < 0:
         raise Refused(f"offset must be 0 or more, not {asked_for.offset}", field="offset")
-    path, _ = await to_thread.run_sync(context.service.log_path, job_id, context.caller)
-    check_log(path)
+    log = await to_thread.run_sync(context.service.log, job_id, context.caller)
+
+    async def read(offset: int) -> bytes:
+        return await to_thread.run_sync(log.read, offset)
 
     async def has_ended() -> bool:
-        return (await to_thread.run_sync(context.service.log_path, job_id, context.caller))[1]
+        return await to_thread.run_sync(log.has_ended)
 
+    # What is in the way is told now: once an answer has begun it is too late.
+    first = await read(asked_for.offset)
     if asked_for.follow:
-        chunks = follow_log(path, asked_for.offset, job_id, has_ended, context.ends)
+        chunks = follow_log(read, asked_for.offset, job_id, has_ended, context.ends)
     else:
-        chunks = read_log(path, asked_for.offset)
+        chunks = read_log(first, read, asked_for.offset)
     return LogResponse(chunks, media_type="application/octet-stream")
 
 

@@ -1,16 +1,16 @@
 """Making a job of a process that runs already, on the whole devices that it uses."""
 
-import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from corral.access.caller import Caller
 from corral.clock import Clock
+from corral.control.nodes import Nodes
 from corral.control.submitting import new_jobs
 from corral.control.submitting.priorities import refuse_priority
 from corral.lifecycle import starting
 from corral.model.allocation import Grant, Member, Placement
-from corral.model.errors import Conflict, Forbidden, Refused
+from corral.model.errors import BackendFailed, Conflict, Forbidden, Refused
 from corral.model.fact import AllocationMade, JobSubmitted
 from corral.model.job import Job, ProcessIdentity, Request
 from corral.model.means import Enforcement, Level
@@ -18,9 +18,9 @@ from corral.model.plan import Start
 from corral.model.submission import Submission
 from corral.model.units import MILLI_PER_DEVICE
 from corral.model.view import View
-from corral.ports.host import Processes
 from corral.ports.ledger import Decided, Ledger
-from corral.ports.telemetry import Telemetry
+from corral.ports.node import ProcessFound
+from corral.ports.telemetry import Samples
 from corral.scheduling.placing.gpu_info import gpu_info
 
 UNHELD = Enforcement(Level.ADVISORY, Level.ADVISORY)
@@ -31,12 +31,21 @@ class Adoption:
     """Nothing is launched for such a job: `watch` is told its allocation, and looks after the process."""
 
     def __init__(
-        self, ledger: Ledger, telemetry: Telemetry, processes: Processes, clock: Clock, *, watch: Callable[[str], None]
+        self,
+        ledger: Ledger,
+        nodes: Nodes,
+        telemetry: Samples,
+        clock: Clock,
+        *,
+        server: ProcessIdentity | None,
+        watch: Callable[[str], None],
     ) -> None:
+        """`server` is this server's own process, which nobody may adopt."""
         self._ledger = ledger
+        self._nodes = nodes
         self._telemetry = telemetry
-        self._processes = processes
         self._clock = clock
+        self._server = server
         self._watch = watch
 
     def adopt(self, pid: int, caller: Caller, submission: Submission) -> str:
@@ -47,17 +56,8 @@ class Adoption:
         it uses.
         """
         refuse_priority(self._ledger.view().limits, submission.priority, caller)
-        identity = self._identity(pid, caller)
-        family = self._processes.family(pid)
-        if os.getpid() in family:
-            raise Refused(
-                f"process {pid} is this Corral server or one that it came from, and cancelling the job would end "
-                "them all; adopt the process that works on the GPU",
-                field="pid",
-            )
-        placement = self._placement_of(family)
-        if placement is None:
-            raise Refused(f"process {pid} uses no GPU that this server can see; start its GPU work first", field="pid")
+        process, placement = self._at_work(self._found(pid, caller))
+        identity = process.identity
         found = replace(submission, request=Request(devices=len(placement.uuids)))
         spec = new_jobs.spec_of(found, caller, self._ledger.view().limits, identity)
         job_id = self._ledger.next_ids(1)[0]
@@ -74,30 +74,62 @@ class Adoption:
         self._watch(self._ledger.commit(decide).result())
         return job_id
 
-    def _identity(self, pid: int, caller: Caller) -> ProcessIdentity:
-        identity = self._processes.identify(pid)
-        if identity is None:
+    def _found(self, pid: int, caller: Caller) -> list[ProcessFound]:
+        """The processes of that number, a node each, that the caller may adopt."""
+        found = find_process(self._nodes, pid)
+        if not found:
             raise Refused(f"there is no process {pid} on this machine", field="pid")
-        owner_uid = self._processes.uid(identity)
-        if not caller.admin and owner_uid != caller.uid:
+        own = [process for process in found if caller.admin or process.uid == caller.uid]
+        if not own:
             raise Forbidden(
-                f"process {pid} runs as user id {owner_uid}; only that user or an administrator may adopt it"
+                f"process {pid} runs as user id {found[0].uid}; only that user or an administrator may adopt it"
             )
-        return identity
+        return own
 
-    def _placement_of(self, pids: Collection[int]) -> Placement | None:
-        """The whole devices that these processes use, by the last samples; None when they use none."""
+    def _at_work(self, processes: Sequence[ProcessFound]) -> tuple[ProcessFound, Placement]:
+        """The process that uses devices, with the whole of those."""
+        for process in processes:
+            if self._server is not None and _is_in(self._server, process):
+                raise Refused(
+                    f"process {process.identity.pid} is this Corral server or one that it came from, and cancelling "
+                    "the job would end them all; adopt the process that works on the GPU",
+                    field="pid",
+                )
+            member = self._member(process)
+            if member is not None:
+                return process, Placement((member,))
+        pid = processes[0].identity.pid
+        raise Refused(f"process {pid} uses no GPU that this server can see; start its GPU work first", field="pid")
+
+    def _member(self, process: ProcessFound) -> Member | None:
+        """The whole devices of its node that a process uses, by the last samples; None when it uses none."""
+        node = self._ledger.view().nodes.get(process.identity.node)
+        latest = self._telemetry.latest()
         used = {
             uuid
-            for uuid, sample in self._telemetry.latest().items()
-            if any(process.pid in pids for process in sample.processes or ())
+            for uuid, sample in latest.items()
+            if any(user.pid in process.family for user in sample.processes or ())
         }
-        members = []
-        for name, node in sorted(self._ledger.view().nodes.items()):
-            grants = tuple(Grant(d.uuid, MILLI_PER_DEVICE) for d in node.devices if d.uuid in used)
-            if grants:
-                members.append(Member(name, grants))
-        return Placement(tuple(members)) if members else None
+        devices = () if node is None else node.devices
+        grants = tuple(Grant(device.uuid, MILLI_PER_DEVICE) for device in devices if device.uuid in used)
+        return Member(process.identity.node, grants) if grants else None
+
+
+def find_process(nodes: Nodes, pid: int) -> list[ProcessFound]:
+    """The running processes of that number, at most one a node; a node that does not answer is left out."""
+    found = []
+    for name, agent in nodes.items():
+        try:
+            process = agent.process(pid)
+        except BackendFailed:
+            continue
+        if process is not None:
+            found.append(replace(process, identity=replace(process.identity, node=name)))
+    return found
+
+
+def _is_in(server: ProcessIdentity, process: ProcessFound) -> bool:
+    return process.identity.boot_id == server.boot_id and server.pid in process.family
 
 
 def _refuse_held(view: View, placement: Placement, process: ProcessIdentity) -> None:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from corral.clock import Clock
-from corral.control.commit import Enforce, commit_evictions, commit_starts
+from corral.control.commit import commit_evictions, commit_starts
+from corral.control.nodes import Nodes
+from corral.control.readiness import ReadinessChecks
 from corral.control.wait_times import WaitBook
 from corral.model.errors import CorralError, LedgerFailed
 from corral.model.fact import Delta, JobChanged, JobRequeued, JobSubmitted, StartsPromised
@@ -14,11 +16,12 @@ from corral.model.job import Job, Phase
 from corral.model.plan import Plan, Start
 from corral.model.view import View
 from corral.ports.ledger import Ledger
-from corral.ports.telemetry import Telemetry
+from corral.ports.telemetry import NodeTelemetry
 from corral.scheduling.placing.feasibility import verify
 from corral.scheduling.placing.gpu_info import gpu_info
 from corral.scheduling.promising.backfill import promises_changed
 from corral.scheduling.queueing.admission import ineligible
+from corral.sharing.enforcement import enforcement
 
 if TYPE_CHECKING:
     from corral.scheduling.placing.worth.values import Prices
@@ -28,8 +31,8 @@ log = logging.getLogger(__name__)
 TICK_S = 1.0
 """The longest the loop sleeps: jobs also become eligible by time alone."""
 
-REFRESH_TIMEOUT_S = 2.0
-"""A driver that has not answered by then is not waited for: the job looks for another device."""
+LEDGER = ""
+"""In the place of a node's name, where it is the ledger that keeps everything from starting."""
 
 
 class CyclePlanner(Protocol):
@@ -60,27 +63,25 @@ class Controller:
         self,
         ledger: Ledger,
         make_planner: Callable[[View], CyclePlanner],
-        telemetry: Telemetry,
+        nodes: Nodes,
+        telemetry: NodeTelemetry,
         clock: Clock,
         *,
-        enforce: Enforce,
         launch: Callable[[str], None],
         stop: Callable[[str], None],
-        disk_trouble: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._ledger = ledger
         self._make_planner = make_planner
-        self._telemetry = telemetry
+        self._nodes = nodes
         self._clock = clock
-        self._enforce = enforce
         self._launch = launch
         self._stop = stop
-        self._disk_trouble = disk_trouble
-        self._obstacle: str | None = None
+        self._obstacles: Mapping[str, str] = {}
         self._waits = WaitBook()
         self._lock = threading.Lock()
         self._batches: list[tuple[int, Sequence[Delta]]] = []
         self._wake = threading.Event()
+        self._checks = ReadinessChecks(nodes, telemetry, clock, self._wake.set)
         self._closing = False
         self._plan = Plan(version=0)
         self._planner: CyclePlanner | None = None
@@ -105,8 +106,11 @@ class Controller:
 
     @property
     def obstacle(self) -> str | None:
-        """Why nothing at all can start now although there may be devices, None while nothing is in the way."""
-        return self._obstacle
+        """Why nothing at all can start now although there may be devices, None while something can."""
+        obstacles = self._obstacles
+        if LEDGER in obstacles:
+            return obstacles[LEDGER]
+        return next(iter(obstacles.values())) if obstacles and len(obstacles) >= len(self._nodes) else None
 
     @property
     def prices(self) -> "Prices | None":
@@ -155,8 +159,8 @@ class Controller:
             self._ledger.observe([StartsPromised(plan.promises)])
         if plan.evictions:
             self._evict(plan)
-        if plan.starts or self._obstacle is not None:
-            self._start_unless_obstructed(plan.starts)
+        if plan.starts or self._obstacles:
+            self._start(plan.starts)
 
     def _book(self, deltas: Sequence[Delta], jobs: Mapping[str, Job], plan: Plan, now: float) -> None:
         """Keep the book of how jobs spend their wait."""
@@ -181,33 +185,36 @@ class Controller:
         for allocation_id in self._ledger.commit(lambda view: commit_evictions(view, plan.evictions, at)).result():
             self._stop(allocation_id)
 
-    def _start_unless_obstructed(self, starts: Sequence[Start]) -> None:
-        """Start them if what that writes can be written: a full disk is no failure of a job's."""
-        obstacle = self._disk_trouble()
-        if starts and obstacle is None:
-            try:
-                self._start(starts)
-            except LedgerFailed as error:
-                obstacle = str(error)
-        if obstacle != self._obstacle:
-            log.error("nothing starts: %s", obstacle) if obstacle else log.info("jobs start again")
-        self._obstacle = obstacle
-
     def _start(self, starts: Sequence[Start]) -> None:
-        """Sample the chosen devices afresh, commit what still fits, and launch it."""
-        uuids = list(dict.fromkeys(uuid for start in starts for uuid in start.placement.uuids))
-        if uuids:
-            self._ledger.observe(self._telemetry.refresh(uuids, REFRESH_TIMEOUT_S))
+        """Have the nodes look whether these can start, commit what still fits, and launch it.
+
+        A full disk is no failure of a job's: what that keeps from starting waits.
+        """
+        checked = self._checks.check(starts, self._ledger.view(), self._obstacles)
+        obstacles = {node: why for node, why in self._obstacles.items() if node in checked.awaited}
+        obstacles |= checked.obstacles
+        if checked.observations:
+            self._ledger.observe(checked.observations)
+        if checked.starts:
+            try:
+                self._commit(checked.starts)
+            except LedgerFailed as error:
+                obstacles[LEDGER] = str(error)
+        self._tell_of(obstacles)
+        self._obstacles = obstacles
+
+    def _tell_of(self, obstacles: Mapping[str, str]) -> None:
+        for node, obstacle in obstacles.items():
+            if self._obstacles.get(node) != obstacle:
+                log.error("nothing starts%s: %s", f" on node {node}" if node and len(self._nodes) > 1 else "", obstacle)
+        for node in self._obstacles.keys() - obstacles.keys():
+            log.info("jobs start again%s", f" on node {node}" if node and len(self._nodes) > 1 else "")
+
+    def _commit(self, starts: Sequence[Start]) -> None:
         at = self._clock.now()
         future = self._ledger.commit(
             lambda view: commit_starts(
-                view,
-                starts,
-                at,
-                verify=verify,
-                describe=gpu_info,
-                enforce=self._enforce,
-                waited=self.waited,
+                view, starts, at, verify=verify, describe=gpu_info, enforce=enforcement, waited=self.waited
             )
         )
         for allocation_id in future.result():

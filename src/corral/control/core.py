@@ -1,129 +1,120 @@
-"""One server's core: what decides, what acts and what answers, wired over a ledger."""
+"""One server's core: what decides, what acts and what answers, wired over a ledger and the agents of its nodes."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from corral.clock import Clock
 from corral.config import Settings
 from corral.control.adoption import Adoption
 from corral.control.controller import Controller
 from corral.control.cordoning import NodeCordons
-from corral.control.device_setup import DeviceSetup
 from corral.control.dispatcher import Dispatcher
-from corral.control.environment import launch_of, stale_notes
+from corral.control.environment import launches_of
+from corral.control.job_notes import JobNotes
 from corral.control.mig_changes import MigChanges
+from corral.control.node_events import NodeEvents
+from corral.control.nodes import Nodes
+from corral.control.planning import Planners
 from corral.control.querying.allocation_map import AllocationMap
 from corral.control.querying.queries import Queries
+from corral.control.recovery import Recovery
 from corral.control.service import Service
 from corral.control.submitting.device_request import RequestRules
 from corral.control.submitting.file_findings import FileFindingsCache
+from corral.control.submitting.node_files import NodeFiles
 from corral.control.submitting.preflight import SubmissionPreflight
-from corral.control.watching.guards import Tell
+from corral.control.watching.guards import Stopper
+from corral.control.watching.lost_services import LostServices
 from corral.lifecycle.step import Backoff
-from corral.model.home import Home
-from corral.model.job import Job, JobKind
+from corral.model.allocation import Allocation
+from corral.model.job import Job, ProcessIdentity
 from corral.model.launch import Launch
 from corral.model.rows import ServerInfo
 from corral.model.view import View
-from corral.ports.host import FileInspector, Processes
-from corral.ports.ledger import JobQuery, Ledger
-from corral.ports.runtime import Runtime
-from corral.ports.telemetry import Telemetry
+from corral.ports.ledger import Ledger
+from corral.ports.telemetry import NodeTelemetry
 from corral.scheduling.explaining.eviction_notices import goes_on
-from corral.scheduling.planner import Planner
-from corral.scheduling.policy import DEFAULT, POLICIES, Policy
-from corral.sharing.definitions import load_catalogue
+from corral.scheduling.policy import POLICIES, Policy
 
-if TYPE_CHECKING:
-    from corral.preflight.file_facts import FileFacts
-
-RECALLED_JOBS = 1_000
-"""So many of the newest jobs tell a new server what to expect; reading them takes some 50 ms."""
+RECONCILED_WITHIN_S = 30.0
+"""A server waits so long at its start for nodes that have come and are not reconciled yet."""
 
 
 class ControlCore:
     """The parts of a server that need no more of the world than its ports.
 
     Attributes:
-        dispatcher: acts; runtimes tell it their news.
+        dispatcher: acts on nodes.
         controller: decides.
+        recovery: brings nodes that come together with the ledger.
+        listener: what the hub tells what happens on nodes.
+        notes: lines for the logs of jobs.
+        stopper: ends jobs that broke a rule.
         service: what a caller can have done, and ask.
     """
 
     def __init__(
         self,
         ledger: Ledger,
-        runtimes: Mapping[JobKind, Runtime],
-        telemetry: Telemetry,
-        processes: Processes,
+        nodes: Nodes,
+        telemetry: NodeTelemetry,
         clock: Clock,
         *,
-        inspector: "FileInspector[FileFacts]",
-        home: Home,
         settings: Settings,
-        device_setup: DeviceSetup,
+        rules: RequestRules,
         about: Callable[[], ServerInfo],
-        disk_trouble: Callable[[], str | None] = lambda: None,
         policies: Mapping[str, Policy] = POLICIES,
-        tell: Tell = lambda job_id, line: None,
+        server: ProcessIdentity | None = None,
     ) -> None:
-        """`tell` writes lines into the logs of jobs; left out, none is written."""
-        self._home = home
-        self._ledger = ledger
-        self._policies = policies
-        self._device_setup = device_setup
+        """`server` is this server's own process, where it can be adopted."""
+        self._nodes = nodes
+        planners = Planners(ledger, policies)
         backoff = Backoff(settings.retry_backoff_s, settings.retry_backoff_max_s)
-        self.dispatcher = Dispatcher(
-            ledger,
-            runtimes,
-            clock,
-            self._launch_of,
-            backoff,
-            device_setup=device_setup,
-            tell=tell,
-            kill_grace_s=settings.kill_grace_s,
+        self.dispatcher = dispatcher = Dispatcher(
+            ledger, nodes, clock, _launches_of, backoff, kill_grace_s=settings.kill_grace_s
         )
         self.controller = Controller(
             ledger,
-            self._experienced_planner,
+            planners.deciding,
+            nodes,
             telemetry,
             clock,
-            enforce=device_setup.enforcement,
-            launch=self.dispatcher.launch,
-            stop=self.dispatcher.stop,
-            disk_trouble=disk_trouble,
+            launch=dispatcher.launch,
+            stop=dispatcher.stop,
         )
-        asking = _asking(home, settings)
+        self.recovery = Recovery(ledger, nodes, dispatcher, telemetry)
+        self.notes = JobNotes(dispatcher.attempts, nodes)
+        self.stopper = Stopper(ledger, clock, dispatcher.stop)
+        lost_services = LostServices(dispatcher.attempts, self.notes.tell, self.stopper)
+        self.listener = NodeEvents(nodes, dispatcher, self.recovery, lost_services)
         queries = Queries(
             ledger,
             self.controller,
             telemetry,
             clock,
-            asking=asking,
-            planner=self._planner_of,
-            log_path=home.log_of,
+            asking=rules,
+            planner=planners.alike,
             about=about,
-            trouble=self.dispatcher.trouble,
+            trouble=dispatcher.trouble,
         )
         self.service = Service(
             ledger,
             queries,
-            processes,
+            nodes,
             clock,
-            holdings=AllocationMap(ledger, device_setup),
-            slicing=MigChanges(ledger, queries, allowed=settings.mig_changes),
-            adopting=Adoption(ledger, telemetry, processes, clock, watch=self.dispatcher.launch),
-            node_cordons=NodeCordons(ledger, clock, getattr(telemetry, "contacts", tuple)),
-            asking=asking,
+            holdings=AllocationMap(ledger, nodes, dispatcher.attempts),
+            slicing=MigChanges(ledger, nodes, queries, allowed=settings.mig_changes),
+            node_cordons=NodeCordons(ledger, clock, telemetry.contacts),
+            adopting=Adoption(ledger, nodes, telemetry, clock, server=server, watch=dispatcher.launch),
+            asking=rules,
             inspection=SubmissionPreflight(strict=settings.strict_cuda),
-            file_findings=FileFindingsCache(inspector, clock),
-            stop=self.dispatcher.stop,
+            file_findings=FileFindingsCache(NodeFiles(nodes), clock),
+            stop=dispatcher.stop,
         )
 
     def start(self) -> None:
-        """Bring ledger and runtimes together, then decide and act."""
-        self.dispatcher.recover()
+        """Decide and act, once the nodes that have come so far are reconciled with the ledger."""
+        self.recovery.wait(RECONCILED_WITHIN_S)
         self.dispatcher.start()
         self.controller.start()
 
@@ -131,32 +122,13 @@ class ControlCore:
         """Finish what is in hand and stop; the jobs run on."""
         self.controller.close()
         self.dispatcher.close()
-
-    def _experienced_planner(self, view: View) -> Planner:
-        """The planner that decides. It expects the like of what has come: prices are learned again from the ledger."""
-        planner = self._planner_of(view)
-        recent = self._ledger.jobs(JobQuery(limit=RECALLED_JOBS))
-        planner.observe_requests(job.spec.request for job in reversed(recent) if job.spec.kind is JobKind.RUN)
-        return planner
-
-    def _planner_of(self, view: View) -> Planner:
-        """A planner that plans as the one that decides does, by what that one has learned so far."""
-        default = self._policies[DEFAULT.order.name]
-        return Planner(view, policy=default, policies=self._policies, prices=self.controller.prices)
-
-    def _launch_of(self, job: Job, view: View) -> Launch:
-        allocation = view.allocations[job.allocation_id or ""]
-        devices = {device.uuid: device for node in view.nodes.values() for device in node.devices}
-        launch = launch_of(job, allocation, devices, str(self._home.root), str(self._home.scratch_of(job.id)))
-        notes = [*launch.notes, *stale_notes(view, allocation)]
-        if (eviction := job.evicted_before) is not None:
-            notes.append(goes_on(eviction))
-        launch = replace(launch, notes=tuple(notes))
-        added = self._device_setup.environment(allocation, view)
-        return replace(launch, env=tuple(sorted({**dict(launch.env), **dict(added)}.items()))) if added else launch
+        self._nodes.close()
 
 
-def _asking(home: Home, settings: Settings) -> RequestRules:
-    names = settings.resource_names
-    catalogue = None if names is None else load_catalogue([home.root / names])
-    return RequestRules(catalogue, settings.split, settings.split_fragments, settings.min_compute)
+def _launches_of(job: Job, allocation: Allocation, view: View) -> tuple[Launch, ...]:
+    """What is launched of a job. What Corral did not start is watched where it runs, whichever devices it has."""
+    again, owner = job.evicted_before, job.spec.owner
+    launches = launches_of(job, allocation, view, () if again is None else (goes_on(again),))
+    if owner is None or not owner.node:
+        return launches
+    return tuple(one if one.node == owner.node else replace(one, node=owner.node, uses=()) for one in launches)

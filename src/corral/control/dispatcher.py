@@ -1,32 +1,29 @@
-"""The acting hand: launches what was committed, stops what is to stop, and brings back what became of it.
+"""Launches what was committed, stops what is to stop, and brings back what became of it, on whichever node it is.
 
-Commit precedes action. Whatever happens to a launch comes back as its runtime's report, read from what is on disk;
-a notice only says where to look. So a notice may be lost, doubled or late: the sweep looks at every live launch again.
+Commit precedes action. Whatever happens to a launch comes back as its node's report; a notice only says where to look.
+So a notice may be lost, doubled or late: the sweep looks at every live launch again. What is done on a node is done on
+a thread of that node's own.
 """
 
 import logging
-import os
-import queue
 import threading
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
-from typing import Any
 
 from corral.clock import Clock
+from corral.control.attempts import Attempt, Attempts, LaunchesOf, shifted
 from corral.control.checkpointing import Checkpoints
-from corral.control.cleaning import PAUSE_S, Cleaner
-from corral.control.device_setup import DeviceSetup
-from corral.control.watching.guards import Tell
-from corral.lifecycle import ending, starting, stopping
+from corral.control.environment import with_rendezvous
+from corral.control.launch_news import LaunchNews
+from corral.control.nodes import Nodes
+from corral.control.outcomes import Outcomes
 from corral.lifecycle.step import Backoff
-from corral.model.errors import BackendFailed, CorralError, Refused
-from corral.model.fact import Fact, ServerPart
-from corral.model.job import Job, JobKind, Phase
-from corral.model.launch import Launch, LaunchPhase, LaunchReport, Origin
-from corral.model.view import View
-from corral.ports.ledger import Decided, Ledger
-from corral.ports.runtime import Runtime
+from corral.model.errors import BackendFailed, CorralError, NodeUnreachable, Refused
+from corral.model.job import Job, Phase
+from corral.model.launch import Launch, LaunchPhase, LaunchReport
+from corral.ports.ledger import Ledger
+from corral.ports.node import NodeAgent, Rendezvous
 from corral.scheduling.explaining.eviction_notices import goes_on, told_to_stop
 
 log = logging.getLogger(__name__)
@@ -34,338 +31,297 @@ log = logging.getLogger(__name__)
 SWEEP_INTERVAL_S = 5.0
 LAUNCH_DOUBT_S = 30.0
 """A launch that nobody claimed for so long is taken back."""
-
-_OVER = (LaunchPhase.EXITED, LaunchPhase.DEAD, LaunchPhase.DECLARED_LOST)
+HALF_BEGUN_S = 10.0
+"""A gang of which only a part has begun is given so long, or the kill grace where that is more."""
 
 
 class Dispatcher:
-    """Acts on what the ledger says, on a thread of its own."""
+    """Acts on what the ledger says. Every method returns at once; safe from any thread."""
 
     def __init__(
         self,
         ledger: Ledger,
-        runtimes: Mapping[JobKind, Runtime],
+        nodes: Nodes,
         clock: Clock,
-        launch_of: Callable[[Job, View], Launch],
+        launches_of: LaunchesOf,
         backoff: Backoff,
         *,
-        device_setup: DeviceSetup,
-        tell: Tell,
         kill_grace_s: float,
     ) -> None:
         self._ledger = ledger
-        self._runtimes = runtimes
+        self._nodes = nodes
         self._clock = clock
-        self._launch_of = launch_of
-        self._backoff = backoff
-        self._device_setup = device_setup
-        self._tell = tell
-        self._told: set[str] = set()
         self._kill_grace_s = kill_grace_s
-        self._todo: queue.SimpleQueue[tuple[str, str] | None] = queue.SimpleQueue()
-        self._started_at: dict[str, float] = {}
-        self._failed: dict[str, str] = {}
-        self._troubles: dict[str, str] = {}
+        self.attempts = Attempts(ledger, launches_of)
+        self.outcomes = Outcomes(
+            ledger,
+            self.attempts,
+            clock,
+            backoff,
+            kill_grace_s=kill_grace_s,
+            stop=self.stop,
+            stop_members=self._stop_members,
+            forget=self._forget,
+        )
         self._checkpoints = Checkpoints(clock, self.stop)
-        self._acted_at = 0.0
-        self._cleaner = Cleaner(self._busy)
+        self._news = LaunchNews(nodes, self._read_news)
+        self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dispatcher", daemon=True)
 
     def start(self) -> None:
-        """Begin to act; call `recover` first."""
+        """Begin to sweep."""
         self._thread.start()
-        self._cleaner.start()
 
     def close(self) -> None:
         """Finish what is in hand and stop; the jobs run on."""
-        self._todo.put(None)
+        self._closing.set()
         if self._thread.is_alive():
             self._thread.join(timeout=10)
-        self._device_setup.close()
-        self._cleaner.close()
 
     def launch(self, allocation_id: str) -> None:
-        """Launch a committed allocation; returns at once."""
-        self._todo.put(("launch", allocation_id))
+        """Launch a committed allocation; its members all at once, as soon as rank 0's node has said where they meet."""
+        attempt = self.attempts.of(allocation_id)
+        if attempt is None:
+            return
+        first = attempt.launches[0]
+        self._put(attempt, first.node, partial(self._launch_first, attempt), f"launch of {allocation_id}")
 
     def stop(self, allocation_id: str) -> None:
-        """End the work of an allocation whose job is STOPPING, or the watch over one given back; returns at once."""
-        self._todo.put(("stop", allocation_id))
+        """End the work of an allocation whose job is STOPPING, or the watch over one that was given back."""
+        attempt = self.attempts.of(allocation_id)
+        for launch in () if attempt is None else attempt.launches:
+            assert attempt is not None
+            self._put(attempt, launch.node, partial(self._stop, attempt, launch), f"stop of launch {launch.id}")
 
-    def look(self, allocation_id: str) -> None:
-        """Something happened to this launch: read its report. For runtimes to call, from any thread."""
-        self._todo.put(("read_report", allocation_id))
+    def look(self, node: str, launch_ids: Iterable[str]) -> None:
+        """The reports of these launches on a node are new: read them."""
+        self._news.add(node, launch_ids)
 
-    def origins(self) -> tuple[Origin, ...]:
-        """By what the processes of each live job are known, the job that came first first."""
-        view = self._ledger.view()
-        return tuple(
-            Origin(job.id, self._runtimes[job.spec.kind].lineage(allocation.id), _uid_of(job))
-            for allocation in view.allocations.values()
-            if (job := view.jobs.get(allocation.job_id)) is not None
-        )
+    def read(self, node: str, launches: Collection[tuple[Attempt, Launch]]) -> list[Attempt]:
+        """Take in the node's reports of these launches; the attempts that they belong to. For the node's own thread.
+
+        A launch that ran and has no record has lost it, and is given up as LOST.
+        Raises BackendFailed.
+        """
+        if not launches:
+            return []
+        agent = self._nodes.agent(node)
+        for (attempt, launch), report in zip(launches, self._reports(agent, launches), strict=True):
+            self._take(agent, attempt, launch, report)
+        return list({attempt.allocation_id: attempt for attempt, _ in launches}.values())
 
     def trouble(self, allocation_id: str) -> str | None:
         """What stands in the way of the next step of a launch, and is tried again; None when nothing does."""
-        return self._troubles.get(allocation_id)
+        return self.attempts.trouble(allocation_id)
 
-    def recover(self) -> None:
-        """Compare what runs with what the ledger says, after a boot, and bring both together.
+    def _put(self, attempt: Attempt, node: str, act: Callable[[], None], what: str) -> None:
+        """Have something done for an attempt on a node, and its failure noted as the attempt's trouble."""
 
-        Launches that match are adopted, ones that nobody claimed are taken back, ends that were missed are recorded,
-        and work that carries Corral's mark but is not in the ledger is ended.
-        """
-        view = self._ledger.view()
-        for sentence in self._device_setup.recover(view):
-            log.warning("%s", sentence)
-        for job in stopping.live(view):
-            assert job.allocation_id is not None
-            self._attempt(self._readopt, job, job.allocation_id)
-        for kind, runtime in self._runtimes.items():
-            for allocation_id in runtime.launches():
-                if allocation_id not in view.allocations:
-                    self._attempt(self._end_stranger, kind, allocation_id)
-        for deed in self._device_setup.leftovers(self._ledger.view):
-            self._cleaner.add(deed)
-
-    def _attempt(self, deed: Callable[[Any, str], None], what: Any, allocation_id: str) -> None:
-        try:
-            deed(what, allocation_id)
-        except CorralError as error:
-            self._note_trouble(allocation_id, f"launch {allocation_id} cannot be looked at", error)
-
-    def _readopt(self, job: Job, allocation_id: str) -> None:
-        runtime = self._runtimes[job.spec.kind]
-        if job.spec.kind is not JobKind.RUN:
-            runtime.launch(self._launch_of(job, self._ledger.view()))
-        elif runtime.report(allocation_id).phase is LaunchPhase.UNKNOWN:
-            runtime.declare_lost(allocation_id, ran=job.started_at is not None)
-        future = self._settle(allocation_id, by=ServerPart.RECOVERY)
-        if future is not None:
-            future.result()
-        if job.phase is Phase.STOPPING:
-            self.stop(allocation_id)
-
-    def _end_stranger(self, kind: JobKind, allocation_id: str) -> None:
-        runtime = self._runtimes[kind]
-        phase = runtime.report(allocation_id).phase
-        if phase in (LaunchPhase.CLAIMED, LaunchPhase.RUNNING):
-            log.warning("launch %s runs but is not in the ledger: ending it", allocation_id)
-            runtime.stop(allocation_id)
-        elif phase is not LaunchPhase.UNKNOWN or runtime.declare_lost(allocation_id):
-            self._cleaner.add(partial(runtime.forget, allocation_id))
-
-    def _run(self) -> None:
-        deeds = {"launch": self._launch, "stop": self._stop, "read_report": self._read_report, "forget": self._forget}
-        next_sweep = self._clock.monotonic() + SWEEP_INTERVAL_S
-        while True:
+        def guarded() -> None:
             try:
-                todo = self._todo.get(timeout=max(0.01, next_sweep - self._clock.monotonic()))
-            except queue.Empty:
-                todo = ("sweep", "")
-            if todo is None:
-                return
-            deed, allocation_id = todo
-            if deed != "sweep":
-                self._acted_at = self._clock.monotonic()
-                try:
-                    deeds[deed](allocation_id)
-                except CorralError as error:
-                    self._note_trouble(allocation_id, f"{deed} of launch {allocation_id} failed", error)
-            if self._clock.monotonic() >= next_sweep:
-                next_sweep = self._clock.monotonic() + SWEEP_INTERVAL_S
-                self._sweep()
+                act()
+            except CorralError as error:
+                self.outcomes.note_trouble(attempt, f"{what} failed", error)
 
-    def _live_job(self, allocation_id: str) -> Job | None:
-        view = self._ledger.view()
-        allocation = view.allocations.get(allocation_id)
-        return None if allocation is None else view.jobs.get(allocation.job_id)
+        self._nodes.worker(node).put(guarded)
 
-    def _launch(self, allocation_id: str) -> None:
-        job = self._live_job(allocation_id)
-        if job is None or job.phase is not Phase.STARTING or allocation_id in self._started_at:
+    def _launch_first(self, attempt: Attempt) -> None:
+        meet = None
+        if len(attempt.launches) > 1:
+            first = attempt.launches[0]
+            meet = self._nodes.agent(first.node).rendezvous(first.id)
+            self._look_at_halves_later(attempt)
+        for launch in attempt.launches[1:]:
+            act = partial(self._launch, attempt, launch, meet)
+            self._put(attempt, launch.node, act, f"launch {launch.id}")
+        self._launch(attempt, attempt.launches[0], meet)
+
+    def _launch(self, attempt: Attempt, launch: Launch, meet: Rendezvous | None) -> None:
+        job = self.attempts.job_of(attempt)
+        if job is None or job.phase is not Phase.STARTING:
             return
-        view = self._ledger.view()
+        if not attempt.begin(launch.rank, self._clock.monotonic()):
+            return
+        if launch.rank == 0 and job.evicted_before is not None:
+            log.info("job %s: %s", job.id, goes_on(job.evicted_before))
+        agent = self._nodes.agent(launch.node)
         try:
-            ready = self._device_setup.enter(
-                job, view.allocations[allocation_id], view, lambda: self.launch(allocation_id)
-            )
-            if not ready:
-                return
-            self._started_at[allocation_id] = self._clock.monotonic()
-            if job.evicted_before is not None:
-                log.info("job %s: %s", job.id, goes_on(job.evicted_before))
-            self._runtimes[job.spec.kind].launch(self._launch_of(job, view))
+            agent.launch(launch if meet is None else with_rendezvous([launch], meet)[0])
+        except NodeUnreachable:
+            # It may have been launched: the sweep finds out, and takes it back if nobody claims it.
+            raise
         except (BackendFailed, Refused) as failure:
-            self._started_at[allocation_id] = self._clock.monotonic()
-            try:
-                given_back = self._runtimes[job.spec.kind].declare_lost(allocation_id)
-            except BackendFailed:
-                # Nobody was asked to run it, so that nobody can claim it either: the ledger's word is enough.
-                given_back = True
-            if given_back:
-                self._failed[allocation_id] = str(failure)
-                self._record_failure(allocation_id)
+            self._give_up(agent, attempt, launch, str(failure))
 
-    def _record_failure(self, allocation_id: str) -> None:
-        why = self._failed[allocation_id]
-        self._record(
-            allocation_id,
-            lambda view, j, at: starting.launch_failed(
-                view, j, why, by=ServerPart.DISPATCHER, at=at, backoff=self._backoff
-            ),
-        )
+    def _give_up(self, agent: NodeAgent, attempt: Attempt, launch: Launch, why: str) -> None:
+        """The launch failed: see to it that it never runs, and record that."""
+        try:
+            given_up = agent.declare_lost(launch.id, ran=False)
+        except NodeUnreachable:
+            raise
+        except BackendFailed:
+            # Nobody was asked to run it, so that nobody can claim it either: the ledger's word is enough.
+            given_up = True
+        if given_up:
+            attempt.take(launch.rank, LaunchReport(launch.id, LaunchPhase.DECLARED_LOST, reason=why))
+            self.outcomes.settle(attempt)
 
-    def _stop(self, allocation_id: str) -> None:
-        job = self._live_job(allocation_id)
-        if allocation_id in self._failed:
-            self._record_failure(allocation_id)
-        elif job is None and JobKind.RESERVE in self._runtimes:
-            self._runtimes[JobKind.RESERVE].stop(allocation_id)
-        elif job is not None and job.phase is Phase.STOPPING:
-            self._tell_of_eviction(job, allocation_id)
-            self._end(self._runtimes[job.spec.kind], job, allocation_id)
-            self._settle(allocation_id)
+    def _look_at_halves_later(self, attempt: Attempt) -> None:
+        """No gang runs half for longer than the grace: after that, who has not begun is given up, and so are all."""
+        timer = threading.Timer(max(HALF_BEGUN_S, self._kill_grace_s), self._take_back_halves, [attempt])
+        timer.daemon = True
+        timer.start()
 
-    def _tell_of_eviction(self, job: Job, allocation_id: str) -> None:
+    def _take_back_halves(self, attempt: Attempt) -> None:
+        missing = attempt.half_begun()
+        job = self.attempts.job_of(attempt)
+        if not missing or job is None or job.phase is not Phase.STARTING:
+            return
+        names = ", ".join(f"rank {rank} on {attempt.launches[rank].node}" for rank in missing)
+        log.warning("launch %s is taken back: %s has not begun in time", attempt.allocation_id, names)
+        self._stop_members(attempt, [launch.rank for launch in attempt.launches])
+
+    def _stop(self, attempt: Attempt, launch: Launch) -> None:
+        job = self.attempts.job_of(attempt)
+        agent = self._nodes.agent(launch.node)
+        if job is None:
+            agent.stop(launch.id)
+        elif job.phase is Phase.STOPPING and not attempt.is_over(launch.rank):
+            if launch.rank == 0:
+                self._tell_of_eviction(agent, job, attempt)
+            self._end(agent, job, attempt, launch)
+            self.read(launch.node, [(attempt, launch)])
+        self.outcomes.settle(attempt)
+
+    def _stop_members(self, attempt: Attempt, ranks: Collection[int]) -> None:
+        """Stop these members of a gang that cannot go on, or see to it that they never run."""
+        for launch in attempt.launches:
+            if launch.rank in ranks:
+                act = partial(self._stop_member, attempt, launch)
+                self._put(attempt, launch.node, act, f"stop of launch {launch.id}")
+
+    def _stop_member(self, attempt: Attempt, launch: Launch) -> None:
+        job = self.attempts.job_of(attempt)
+        if job is not None and not attempt.is_over(launch.rank):
+            agent = self._nodes.agent(launch.node)
+            self._stop_or_keep_from_running(agent, job, launch)
+            self.read(launch.node, [(attempt, launch)])
+            if attempt.is_over(launch.rank):
+                self.outcomes.settle(attempt)
+
+    @staticmethod
+    def _tell_of_eviction(agent: NodeAgent, job: Job, attempt: Attempt) -> None:
         """Say for whom the job is stopped, in its log and the server's, once."""
         eviction = job.evicted
-        if eviction is not None and job.stop_reason is Phase.PENDING and allocation_id not in self._told:
-            self._told.add(allocation_id)
-            log.info("job %s: %s", job.id, told_to_stop(eviction))
-            self._tell(job.id, told_to_stop(eviction))
-
-    def _end(self, runtime: Runtime, job: Job, allocation_id: str) -> None:
-        """Stop a launch once the job has had time for its checkpoint, or see to it that it never runs."""
-        if not self._checkpoints.may_end(job, allocation_id, lambda: runtime.pids(allocation_id)):
+        if eviction is None or job.stop_reason is not Phase.PENDING or attempt.eviction_told:
             return
-        known = runtime.report(allocation_id).phase is not LaunchPhase.UNKNOWN
-        if known or not runtime.declare_lost(allocation_id, ran=job.started_at is not None):
-            runtime.stop(allocation_id)
+        attempt.eviction_told = True
+        log.info("job %s: %s", job.id, told_to_stop(eviction))
+        try:
+            agent.note(job.id, told_to_stop(eviction))
+        except BackendFailed as error:
+            log.warning("job %s could not be told in its log: %s", job.id, error)
 
-    def _read_report(self, allocation_id: str) -> None:
-        """A supervisor had this launch, or there would be no news of it: one without a record has lost that."""
-        self._settle(allocation_id, ran=True)
+    def _end(self, agent: NodeAgent, job: Job, attempt: Attempt, launch: Launch) -> None:
+        """Stop a launch once the job has had time for its checkpoint."""
+        if self._checkpoints.may_end(job, attempt, launch.rank, partial(agent.signal, launch.id)):
+            self._stop_or_keep_from_running(agent, job, launch)
 
-    def _settle(
-        self, allocation_id: str, *, ran: bool = False, by: ServerPart = ServerPart.DISPATCHER
-    ) -> "Future[bool] | None":
-        """Read a launch's report and write what it means for its job."""
-        job = self._live_job(allocation_id)
-        if job is None:
-            self._todo.put(("forget", allocation_id))
-            return None
-        runtime = self._runtimes[job.spec.kind]
-        report = runtime.report(allocation_id)
+    @staticmethod
+    def _stop_or_keep_from_running(agent: NodeAgent, job: Job, launch: Launch) -> None:
+        (report,) = agent.reports((launch.id,)).reports
+        known = report.phase is not LaunchPhase.UNKNOWN
+        if known or not agent.declare_lost(launch.id, ran=job.started_at is not None):
+            agent.stop(launch.id)
+
+    def _read_news(self, node: str, launch_ids: tuple[str, ...]) -> None:
+        found = [self.attempts.of_launch(launch_id) for launch_id in launch_ids]
+        launches = [one for one in found if one is not None and not one[0].is_over(one[1].rank)]
+        try:
+            attempts = self.read(node, launches)
+        except CorralError as error:
+            for attempt, launch in launches:
+                self.outcomes.note_trouble(attempt, f"launch {launch.id} cannot be looked at", error)
+            return
+        for attempt in attempts:
+            self.outcomes.settle(attempt)
+
+    def _reports(self, agent: NodeAgent, launches: Iterable[tuple[Attempt, Launch]]) -> tuple[LaunchReport, ...]:
+        """The node's reports, with their times by the server's clock."""
+        answer = agent.reports(tuple(launch.id for _, launch in launches))
+        return shifted(answer.reports, self._clock.now() - answer.now)
+
+    def _take(self, agent: NodeAgent, attempt: Attempt, launch: Launch, report: LaunchReport) -> None:
         if report.phase is LaunchPhase.UNKNOWN and report.reason is not None:
-            self._troubles[allocation_id] = report.reason
-        elif report.phase is LaunchPhase.UNKNOWN and (ran or job.started_at is not None):
-            runtime.declare_lost(allocation_id, ran=True)
-            report = runtime.report(allocation_id)
-        match report.phase:
-            case LaunchPhase.RUNNING if job.phase is Phase.STARTING:
-                return self._record(
-                    allocation_id, lambda view, j, at: starting.running(view, j, report.started_at, by=by, at=at)
-                )
-            case LaunchPhase.CLAIMED | LaunchPhase.RUNNING if self._overdue(job, report, by, self._clock.now()):
-                ending = self._record(allocation_id, lambda _, j, at: self._overdue(j, report, by, at))
-                ending.add_done_callback(lambda _: self.stop(allocation_id))
-                return ending
-            case LaunchPhase.EXITED | LaunchPhase.DEAD | LaunchPhase.DECLARED_LOST:
-                return self._record(allocation_id, lambda view, j, at: self._outcome(view, j, report, by, at))
-        return None
-
-    def _record(self, allocation_id: str, facts: Callable[[View, Job, float], list[Fact]]) -> "Future[bool]":
-        """Commit what `facts` makes of the allocation's job; afterwards forget a launch that is over."""
-
-        def decide(view: View) -> Decided[bool]:
-            allocation = view.allocations.get(allocation_id)
-            if allocation is None:
-                return Decided((), True)
-            found = tuple(facts(view, view.jobs[allocation.job_id], self._clock.now()))
-            return Decided(found, any(getattr(fact, "allocation_id", None) == allocation_id for fact in found))
-
-        future = self._ledger.commit(decide)
-        future.add_done_callback(lambda done: self._recorded(allocation_id, done))
-        return future
-
-    def _recorded(self, allocation_id: str, done: "Future[Any]") -> None:
-        if done.exception() is not None:
-            what = f"what became of launch {allocation_id} is not recorded"
-            self._note_trouble(allocation_id, what, done.exception())
-            return
-        self._troubles.pop(allocation_id, None)
-        if done.result():
-            self._todo.put(("forget", allocation_id))
+            attempt.trouble = report.reason
+        elif report.phase is LaunchPhase.UNKNOWN and not attempt.is_over(launch.rank):
+            job = self.attempts.job_of(attempt)
+            if job is not None and job.started_at is not None:
+                agent.declare_lost(launch.id, ran=True)
+                (report,) = self._reports(agent, [(attempt, launch)])
+        attempt.take(launch.rank, report)
 
     def _forget(self, allocation_id: str) -> None:
-        for known in (self._started_at, self._failed, self._troubles):
-            known.pop(allocation_id, None)
-        self._checkpoints.forget(allocation_id)
-        self._told.discard(allocation_id)
-        view = self._ledger.view()
-        if allocation_id in view.allocations:
+        """The allocation is over, and that is in the ledger: have its nodes clean up."""
+        if allocation_id in self._ledger.view().allocations:
             return
-        self._device_setup.leave(allocation_id, _job_id_of(allocation_id), view)
-        self._cleaner.add(partial(self._clean, allocation_id))
+        attempt = self.attempts.drop(allocation_id)
+        for launch in () if attempt is None else attempt.launches:
+            self._nodes.worker(launch.node).put(partial(self._forget_on_node, launch))
 
-    def _busy(self) -> bool:
-        return self._clock.monotonic() - self._acted_at < PAUSE_S
+    def _forget_on_node(self, launch: Launch) -> None:
+        try:
+            self._nodes.agent(launch.node).forget(launch.id, launch.job.id in self._ledger.view().jobs)
+        except CorralError as error:
+            # Whatever is left is unknown to the ledger, and goes when the node is reconciled.
+            log.warning("what launch %s left on node %s is not cleaned up: %s", launch.id, launch.node, error)
 
-    def _clean(self, allocation_id: str) -> None:
-        self._device_setup.tidy(_job_id_of(allocation_id), self._ledger.view)
-        for runtime in self._runtimes.values():
-            if runtime.report(allocation_id).phase in _OVER:
-                runtime.forget(allocation_id)
+    def _run(self) -> None:
+        while not self._closing.wait(SWEEP_INTERVAL_S):
+            self.sweep()
 
-    def _sweep(self) -> None:
-        """Look at every live launch again, take back the ones that nobody claimed in time, and repeat what failed."""
-        for job in stopping.live(self._ledger.view()):
-            assert job.allocation_id is not None
-            self._attempt(self._look_again, job, job.allocation_id)
+    def sweep(self) -> None:
+        """Have every live launch looked at again, with one question a node, and what failed repeated."""
+        by_node: dict[str, list[tuple[Attempt, Launch]]] = defaultdict(list)
+        for attempt in self.attempts.live():
+            for launch in attempt.launches:
+                by_node[launch.node].append((attempt, launch))
+        for node, launches in by_node.items():
+            self._nodes.worker(node).sweep(partial(self._sweep_node, node, launches))
+        live = self._ledger.view().allocations
+        for attempt in self.attempts.known():
+            if attempt.allocation_id not in live:
+                self._forget(attempt.allocation_id)
 
-    def _look_again(self, job: Job, allocation_id: str) -> None:
-        runtime = self._runtimes[job.spec.kind]
-        if allocation_id in self._failed:
-            self._record_failure(allocation_id)
+    def _sweep_node(self, node: str, launches: list[tuple[Attempt, Launch]]) -> None:
+        try:
+            open_ones = [(attempt, launch) for attempt, launch in launches if not attempt.is_over(launch.rank)]
+            self.read(node, open_ones)
+        except CorralError as error:
+            for attempt, _ in launches:
+                self.outcomes.note_trouble(attempt, f"node {node} cannot be asked for its launches", error)
             return
-        if job.phase is Phase.STARTING and runtime.report(allocation_id).phase is LaunchPhase.UNKNOWN:
-            since = self._started_at.get(allocation_id)
-            if since is None:
-                self._launch(allocation_id)
-            elif self._clock.monotonic() - since > LAUNCH_DOUBT_S:
-                runtime.declare_lost(allocation_id)
+        for attempt, launch in launches:
+            try:
+                self._look_again(attempt, launch)
+            except CorralError as error:
+                self.outcomes.note_trouble(attempt, f"launch {launch.id} cannot be looked at", error)
+
+    def _look_again(self, attempt: Attempt, launch: Launch) -> None:
+        """Take back a launch that nobody claimed in time, and repeat what failed."""
+        job = self.attempts.job_of(attempt)
+        agent = self._nodes.agent(launch.node)
+        if job is None or attempt.is_over(launch.rank):
+            self.outcomes.settle(attempt)
+            return
+        if job.phase is Phase.STARTING and attempt.report(launch.rank).phase is LaunchPhase.UNKNOWN:
+            asked_at = attempt.asked_at.get(launch.rank)
+            if asked_at is None:
+                self.launch(attempt.allocation_id)
+            elif self._clock.monotonic() - asked_at > LAUNCH_DOUBT_S:
+                agent.declare_lost(launch.id, ran=False)
+                self.read(launch.node, [(attempt, launch)])
         elif job.phase is Phase.STOPPING:
-            self._end(runtime, job, allocation_id)
-        self._settle(allocation_id)
-
-    def _overdue(self, job: Job, report: LaunchReport, by: str, at: float) -> list[Fact]:
-        return stopping.overdue(job, report, self._kill_grace_s, by=by, at=at)
-
-    def _note_trouble(self, allocation_id: str, what: str, error: BaseException | None) -> None:
-        if self._troubles.get(allocation_id) != str(error):
-            log.error("%s, and is tried again: %s", what, error)
-        self._troubles[allocation_id] = str(error)
-
-    def _outcome(self, view: View, job: Job, report: LaunchReport, by: str, at: float) -> list[Fact]:
-        if report.phase is LaunchPhase.DECLARED_LOST:
-            if report.reason is None:
-                return starting.never_ran(view, job, by=by, at=at)
-            return starting.launch_failed(view, job, report.reason, by=by, at=at, backoff=self._backoff)
-        return ending.ended(view, job, report, by=by, at=at, backoff=self._backoff)
-
-
-def _uid_of(job: Job) -> int | None:
-    """Whose the job's processes are that Corral starts, or that a session starts; None for an adopted one."""
-    match job.spec.kind:
-        case JobKind.ADOPT:
-            return None
-        case JobKind.RESERVE:
-            return os.geteuid() if job.spec.uid is None else job.spec.uid
-        case JobKind.RUN:
-            # Only root can run a job as another user.
-            return os.geteuid() or job.spec.uid or 0
-
-
-def _job_id_of(allocation_id: str) -> str:
-    return allocation_id.rpartition(".")[0]
+            self._end(agent, job, attempt, launch)
+            self.read(launch.node, [(attempt, launch)])
+        self.outcomes.settle(attempt)

@@ -5,14 +5,15 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 
 from corral.access.caller import Caller, may_change, may_read_log, must_be_admin
 from corral.clock import Clock
-from corral.control.adoption import Adoption
+from corral.control.adoption import Adoption, find_process
 from corral.control.cordoning import NodeCordons
 from corral.control.mig_changes import MigChanges
+from corral.control.nodes import Nodes
 from corral.control.querying.allocation_map import AllocationMap
+from corral.control.querying.job_logs import JobLog, JobLogs
 from corral.control.querying.queries import Queries
 from corral.control.querying.usage import Accounts
 from corral.control.submitting import new_jobs
@@ -31,7 +32,6 @@ from corral.model.queue import Pool
 from corral.model.rows import DeviceRow, DryRun
 from corral.model.submission import Submission
 from corral.model.view import View, ViewDraft
-from corral.ports.host import Processes
 from corral.ports.ledger import Decided, Ledger
 from corral.scheduling.explaining.impossible import refuse_impossible
 from corral.scheduling.queueing.pools import closed_pools_of
@@ -57,7 +57,7 @@ class Service:
         self,
         ledger: Ledger,
         queries: Queries,
-        processes: Processes,
+        nodes: Nodes,
         clock: Clock,
         *,
         holdings: AllocationMap,
@@ -76,7 +76,8 @@ class Service:
         self.node_cordons = node_cordons
         self.accounts = Accounts(ledger, clock)
         self._ledger = ledger
-        self._processes = processes
+        self._nodes = nodes
+        self._logs = JobLogs(ledger, nodes)
         self._clock = clock
         self._asking = asking
         self.file_findings = file_findings
@@ -164,10 +165,10 @@ class Service:
     def _owner(self, submission: Submission) -> ProcessIdentity | None:
         if submission.kind is JobKind.RUN or submission.owner_pid is None:
             return None
-        owner = self._processes.identify(submission.owner_pid)
-        if owner is None:
+        found = find_process(self._nodes, submission.owner_pid)
+        if not found:
             raise Refused(f"there is no process {submission.owner_pid} on this machine", field="owner_pid")
-        return owner
+        return found[0].identity
 
     def cancel(self, job_id: str, caller: Caller) -> tuple[str, ...]:
         """End a job, or every element of an array that has not ended; the ids it touched."""
@@ -220,11 +221,11 @@ class Service:
         log.info("GPU %s: given back by %s", uuid, caller.user)
         return self._device_facts(lambda _, at: DeviceUncordoned(uuid, by=caller.user, at=at), uuid)
 
-    def log_path(self, job_id: str, caller: Caller) -> tuple[Path, bool]:
-        """Where the job's log is, and whether the job has ended. Raises Forbidden for another user's."""
+    def log(self, job_id: str, caller: Caller, rank: int = 0) -> JobLog:
+        """The log of a job's member. Raises NotFound, and Forbidden for another user's."""
         job = self.queries.find(job_id)
         may_read_log(caller, job)
-        return self.queries.log_path(job.id), job.phase.terminal
+        return self._logs.of(job, rank)
 
     def _device_facts(self, fact: Callable[[View, float], Fact], uuid: str) -> tuple[DeviceRow, ...]:
         at = self._clock.now()

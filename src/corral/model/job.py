@@ -63,12 +63,13 @@ class JobKind(StrEnum):
 class ProcessIdentity:
     """A process that cannot be mistaken for a later one with the same pid: pid, start time and boot id.
 
-    `start_ticks` is field 22 of /proc/PID/stat.
+    `start_ticks` is field 22 of /proc/PID/stat. `node` is where it was found; "" where nobody asked a node.
     """
 
     pid: int
     start_ticks: int
     boot_id: str
+    node: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from corral.node.job_logs import JobLogs
 from corral.node.meeting_places import MeetingPlaces
 from corral.node.mps_watch import MpsWatch
 from corral.node.news import NewsBuffer
-from corral.node.node_launches import NodeLaunches
+from corral.node.node_launches import HeardLaunches, NodeLaunches
 from corral.node.resource_files import ResourceFiles
 from corral.node.unknown_launches import UnknownLaunches
 from corral.ports.host import Credentials, FileQuery
@@ -99,8 +99,9 @@ class LocalNode:
         self._inspector = HostFileInspector()
         self._cleaner = Cleaner()
         self._unknown = UnknownLaunches(self._cleaner.add)
-        processes = _started(home, settings, clock, self._news.launch_changed)
-        watch = WatchRuntime(self._processes, clock, self._news.launch_changed, kill_grace_s=settings.kill_grace_s)
+        heard = HeardLaunches(self._news.launch_changed)
+        processes = _started(home, settings, clock, heard.add)
+        watch = WatchRuntime(self._processes, clock, heard.add, kill_grace_s=settings.kill_grace_s)
         self._mps = make_mps(home.root, settings)
         by_root, described = os.geteuid() == 0, mock is not None
         drivers = make_drivers(settings, self._mps, described=described, by_root=by_root)
@@ -110,6 +111,7 @@ class LocalNode:
             make_ready=self._make_ready,
             complete=self._completed,
             told=self._news.launch_changed,
+            heard=heard,
         )
         labels = dict(settings.labels)
         self._source = discover(clock, mock=mock, held=self._devices.held_milli, labels=labels, node=name)
@@ -134,6 +136,11 @@ class LocalNode:
         self._sampler.start()
         if any(means is Means.MPS for _, means in settings.sharing):
             self._mps_watch.start()
+
+    @property
+    def source(self) -> str:
+        """What reads the devices: nvml, nvidia-smi or mock."""
+        return self._source.name
 
     def close(self) -> None:
         """Stop everything but the jobs, and answer whoever waits for news."""

@@ -28,6 +28,26 @@ Complete = Callable[[Launch], Launch]
 """Writes down what the launch holds and adds what only its node knows. Raises BackendFailed, Refused."""
 
 
+class HeardLaunches:
+    """Launches that a runtime had something to tell of: each had a record then, which it may have lost since."""
+
+    def __init__(self, told: Callable[[str], None]) -> None:
+        self._told = told
+        self._launch_ids: set[str] = set()
+
+    def add(self, launch_id: str) -> None:
+        """A runtime has something to tell of this launch."""
+        self._launch_ids.add(launch_id)
+        self._told(launch_id)
+
+    def discard(self, launch_id: str) -> None:
+        """The launch is over."""
+        self._launch_ids.discard(launch_id)
+
+    def __contains__(self, launch_id: str) -> bool:
+        return launch_id in self._launch_ids
+
+
 class NodeLaunches:
     """The launches of one host, by the names of their runtimes. Safe from any thread.
 
@@ -42,6 +62,7 @@ class NodeLaunches:
         make_ready: MakeReady,
         complete: Complete,
         told: Callable[[str], None],
+        heard: "HeardLaunches",
     ) -> None:
         self._runtimes = runtimes
         self._make_ready = make_ready
@@ -55,6 +76,7 @@ class NodeLaunches:
         self._failed: dict[str, str] = {}
         self._claimed: set[str] = set()
         """Launches that a supervisor is known to have had: one of them without a record has lost it."""
+        self._heard = heard
 
     def launch(self, launch: Launch) -> None:
         """Start it, unless that was asked before. Raises Refused for a runtime that is not here."""
@@ -81,7 +103,8 @@ class NodeLaunches:
             self._fail(launch, str(error))
         with self._lock:
             self._preparing.discard(launch.id)
-        self._told(launch.id)
+        if launch.id in self._failed:
+            self._told(launch.id)
 
     def _fail(self, launch: Launch, reason: str) -> None:
         never_runs = True
@@ -114,7 +137,7 @@ class NodeLaunches:
         if launch_id in self._failed:
             return LaunchReport(launch_id, LaunchPhase.DECLARED_LOST, reason=self._failed[launch_id])
         try:
-            report = self._runtime_of(launch_id).report(launch_id)
+            report = self._of_runtime(launch_id)
         except BackendFailed as error:
             return LaunchReport(launch_id, LaunchPhase.UNKNOWN, reason=str(error))
         if report.phase is LaunchPhase.UNKNOWN and launch_id in self._preparing:
@@ -122,6 +145,16 @@ class NodeLaunches:
         if report.phase in (LaunchPhase.CLAIMED, LaunchPhase.RUNNING):
             self._claimed.add(launch_id)
         return report
+
+    def _of_runtime(self, launch_id: str) -> LaunchReport:
+        """The runtime's report; a launch that something was heard of and that has no record ran, and lost it."""
+        runtime = self._runtime_of(launch_id)
+        report = runtime.report(launch_id)
+        lost = report.phase is LaunchPhase.UNKNOWN and report.reason is None and launch_id in self._heard
+        if not lost or launch_id not in self._known:
+            return report
+        runtime.declare_lost(launch_id, ran=True)
+        return runtime.report(launch_id)
 
     def declare_lost(self, launch_id: str, *, ran: bool) -> bool:
         """As `corral.ports.runtime.Runtime.declare_lost`."""
@@ -137,6 +170,7 @@ class NodeLaunches:
             self._preparing.discard(launch_id)
             self._claimed.discard(launch_id)
             self._failed.pop(launch_id, None)
+            self._heard.discard(launch_id)
 
     def remove_records(self, launch_id: str) -> None:
         """Remove what the runtimes keep of a launch that is over. Raises BackendFailed."""

@@ -70,24 +70,16 @@ class NodeContact:
     last_seen_at: float | None
 
 
-class Telemetry(Protocol):
-    """What control needs of the samples of one host."""
-
-    def latest(self) -> dict[str, DeviceSample]:
-        """The last sample of each device by UUID, however old."""
-        ...
-
-    def refresh(self, uuids: Sequence[str], timeout_s: float) -> tuple[Observation, ...]:
-        """Sample these devices now; a device that does not answer in time comes back unreadable."""
-        ...
-
-
-class NodeTelemetry(Protocol):
-    """What control needs of the hub, which hears all nodes."""
+class Samples(Protocol):
+    """The newest measurements of devices."""
 
     def latest(self) -> dict[str, DeviceSample]:
         """The last sample of each device by UUID, without those of nodes that do not answer."""
         ...
+
+
+class NodeTelemetry(Samples, Protocol):
+    """What control needs of the hub, which hears all nodes."""
 
     def judged(self, samples: Sequence[DeviceSample], before: View) -> tuple[Observation, ...]:
         """What samples that were asked for mean, for the ledger; `before` is the view as they were asked for.

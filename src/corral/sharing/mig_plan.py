@@ -2,13 +2,12 @@
 
 import re
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from corral.model.device import Device
 from corral.model.errors import Forbidden, Refused
 from corral.model.units import count_of
-from corral.sharing.nvidia_tools import run_tool
 
 _OFFER = re.compile(r"^\|\s*\d+\s+MIG\s+(\S+)\s+(\d+)\s+(\d+)/(\d+)\s+([\d.]+)\s")
 _INSTANCE = re.compile(r"^\|\s*\d+\s+MIG\s+(\S+)\s+(\d+)\s+(\d+)\s+(\d+):(\d+)\s*\|")
@@ -103,8 +102,8 @@ def plan_destroy(device: Device, instances: Sequence[MigInstance], busy: Collect
     return MigPlan(device.uuid, f"give up {count_of(len(instances), 'idle slice')} of {device.uuid}", tuple(commands))
 
 
-def carry_out(plan: MigPlan, *, allowed: bool, nvidia_smi: str = "nvidia-smi", timeout_s: float = 60.0) -> None:
-    """Run the plan, stopping at the first command that fails.
+def carry_out(plan: MigPlan, *, allowed: bool, run: Callable[[tuple[str, ...]], str]) -> None:
+    """Carry out the plan, stopping at the first command that fails; `run` takes the arguments of nvidia-smi.
 
     Raises Forbidden unless the administrator allows it (`allowed`), BackendFailed when a command fails.
     """
@@ -113,4 +112,4 @@ def carry_out(plan: MigPlan, *, allowed: bool, nvidia_smi: str = "nvidia-smi", t
             f"this site does not let jobs change MIG slices; an administrator may run: {'; '.join(plan.lines()[1:])}"
         )
     for command in plan.commands:
-        run_tool([nvidia_smi, *command[1:]], timeout_s=timeout_s)
+        run(tuple(command[1:]))

@@ -28,11 +28,12 @@ from corral.model.launch import Launch
 from corral.model.queue import Queue, Quota
 from corral.model.units import MILLI_PER_DEVICE
 from corral.model.view import View
+from corral.node.simulated import SimulatedNode
 from corral.ports.ledger import Ledger
 from corral.runtimes.simulated import SimulatedRuntime
 from corral.sim.history import History
 from corral.sim.journal import read_journal
-from corral.sim.life import LiveServer
+from corral.sim.live_server import LiveServer
 from corral.sim.past import record
 
 SPARED_S = 10.0
@@ -252,8 +253,10 @@ def _run(generator: Generator, home: Path, patience_s: float) -> dict[str, Any]:
     admissions = Admissions(expected=len(arrivals))
     jobs: dict[str, tuple[Job, Stream]] = {}
     runtimes: dict[str, float] = {}
-    runtime = TimedRuntime(clock, runtimes)
-    server = LiveServer(Home(home), runtime, _site(generator))
+    observations = _site(generator)
+    names = [one.node.name for one in observations if isinstance(one, NodeObserved)]
+    nodes = {name: SimulatedNode(TimedRuntime(clock, runtimes), clock) for name in names}
+    server = LiveServer(Home(home), nodes, observations)
     server.ledger.subscribe(admissions.follow)
     began = time.monotonic()
     try:
@@ -262,7 +265,8 @@ def _run(generator: Generator, home: Path, patience_s: float) -> dict[str, Any]:
         wall_s = time.monotonic() - began
     finally:
         server.close()
-        runtime.close()
+        for node in nodes.values():
+            node.runtime.close()
     return _report(jobs, admissions, wall_s)
 
 

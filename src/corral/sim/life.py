@@ -8,35 +8,27 @@ import random
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from corral.access.caller import Caller
 from corral.clock import SystemClock
-from corral.config import Settings
-from corral.control.core import ControlCore
-from corral.control.device_setup import DeviceSetup
 from corral.ledger.fold import check
-from corral.ledger.store import open_ledger
-from corral.model.device import Device, DeviceCondition, DeviceSample, Node
+from corral.model.device import Device, DeviceCondition, Node
 from corral.model.fact import ConditionObserved, NodeObserved, Observation
 from corral.model.home import Home
-from corral.model.job import JobKind, Phase, Request
-from corral.model.means import Means
-from corral.model.rows import ServerInfo
+from corral.model.job import Phase, Request
 from corral.model.submission import Submission
 from corral.model.units import MILLI_PER_DEVICE
-from corral.node.file_inspector import InProcessFileInspector
-from corral.ports.ledger import Decided, JobQuery, Ledger
+from corral.node.simulated import SimulatedNode
+from corral.ports.ledger import JobQuery
 from corral.runtimes.simulated import SimulatedRuntime
-from corral.sharing.exclusive import Exclusive
-from corral.sharing.timeslice import Timeslice
 from corral.sim.history import History
 from corral.sim.journal import read_journal
+from corral.sim.live_server import PATIENCE_S, LiveServer
 from corral.sim.past import record
-from corral.telemetry.processes import HostProcesses
 
 DEEDS = (("come", 8), ("end", 8), ("fail", 2), ("die", 1), ("sicken", 2), ("recover", 2), ("restart", 1))
 """The possible events, each as often as it is drawn."""
@@ -44,70 +36,10 @@ DEEDS = (("come", 8), ("end", 8), ("fail", 2), ("die", 1), ("sicken", 2), ("reco
 AT_ONCE = 4
 """The most jobs that arrive together."""
 
-PATIENCE_S = 30.0
 MEMORY_MIB = 81_920
+NODE = "simulated"
 
 SOMEBODY = Caller("somebody", 1000, 1000, (1000,), admin=True)
-
-
-class QuietDevices:
-    """Telemetry of devices that only Corral's jobs use."""
-
-    def latest(self) -> dict[str, DeviceSample]:
-        """Does nothing: no samples are needed."""
-        return {}
-
-    def refresh(self, uuids: Sequence[str], timeout_s: float) -> tuple[Observation, ...]:
-        """Does nothing: their conditions do not change."""
-        return ()
-
-
-class LiveServer:
-    """One server over a ledger file and a runtime that outlive it."""
-
-    def __init__(self, home: Home, runtime: SimulatedRuntime, observations: Sequence[Observation]) -> None:
-        clock = SystemClock()
-        self.ledger: Ledger = open_ledger(home.ledger_url)
-        self.ledger.observe(observations)
-        self.ledger.commit(lambda _: Decided((), None)).result()
-        home.scratch.mkdir(exist_ok=True)
-        self.core = ControlCore(
-            self.ledger,
-            {JobKind.RUN: runtime},
-            QuietDevices(),
-            HostProcesses(),
-            clock,
-            inspector=InProcessFileInspector(),
-            home=home,
-            settings=Settings(retry_backoff_s=0.001, retry_backoff_max_s=0.002),
-            device_setup=DeviceSetup({Means.EXCLUSIVE: Exclusive(), Means.TIMESLICE: Timeslice()}, home.scratch),
-            about=ServerInfo,
-        )
-        self.service = self.core.service
-        runtime.on_event = self.core.dispatcher.look
-        self.core.start()
-        self.settle()
-
-    def settle(self) -> None:
-        """Wait until nothing changes: the last plan is of this view and starts nothing, and no job is in transition."""
-        deadline = time.monotonic() + PATIENCE_S
-        while self._moves():
-            assert time.monotonic() < deadline, "the server does not stop making changes"
-            time.sleep(0.001)
-
-    def _moves(self) -> bool:
-        view, plan = self.ledger.view(), self.core.controller.plan
-        on_the_way = (Phase.STARTING, Phase.STOPPING)
-        return (
-            plan.version != view.version
-            or bool(plan.starts)
-            or any(job.phase in on_the_way for job in view.jobs.values())
-        )
-
-    def close(self) -> None:
-        """Stop the server; what runs continues to run."""
-        self.core.close()
-        self.ledger.close()
 
 
 def simulate(*, gpus: int, jobs: int, seed: int, history: History | None = None) -> dict[str, Any]:
@@ -153,11 +85,13 @@ class _Life:
     events: Counter[str] = field(default_factory=Counter)
     sick: set[str] = field(default_factory=set)
     runtime: SimulatedRuntime = field(default_factory=lambda: SimulatedRuntime(SystemClock()))
+    nodes: Mapping[str, SimulatedNode] = field(init=False)
     phases: Mapping[str, Phase] = field(default_factory=dict)
     server: LiveServer = field(init=False)
 
     def __post_init__(self) -> None:
-        self.server = LiveServer(self.home, self.runtime, self._observed())
+        self.nodes = {NODE: SimulatedNode(self.runtime, SystemClock())}
+        self.server = LiveServer(self.home, self.nodes, self._observed())
 
     def head_started(self) -> None:
         """Let one event happen, and check the guarantees."""
@@ -205,7 +139,7 @@ class _Life:
     def _observed(self) -> list[Observation]:
         devices = tuple(Device(f"GPU-{index}", index, "Simulated", MEMORY_MIB) for index in range(self.gpus))
         conditions = [ConditionObserved(self._condition(device.uuid)) for device in devices]
-        return [NodeObserved(Node("simulated", devices, 64_000, 512 * 1024)), *conditions]
+        return [NodeObserved(Node(NODE, devices, 64_000, 512 * 1024)), *conditions]
 
     def _condition(self, uuid: str) -> DeviceCondition:
         if uuid in self.sick:
@@ -277,7 +211,7 @@ class _Life:
         for allocation_id in sorted(self.server.ledger.view().allocations):
             if self.chance.random() < 0.3:
                 self.runtime.finish(allocation_id)
-        self.server = LiveServer(self.home, self.runtime, self._observed())
+        self.server = LiveServer(self.home, self.nodes, self._observed())
         return True
 
     def _somebody(self) -> str | None:

@@ -9,7 +9,6 @@ from corral.control.watching.guards import Stopper
 from corral.control.watching.idle_gpus import IdleWatch
 from corral.ledger.store import open_ledger
 from corral.model.device import DeviceSample
-from corral.model.fact import Observation
 from corral.model.job import Phase
 from corral.ports.ledger import Decided
 from corral.scheduling.evicting.idle_reclaim import IdlePolicy
@@ -17,8 +16,8 @@ from corral.scheduling.planner import Planner
 from tests.scheduling.lab import T0, box, job, observed, started, submitted
 
 
-class Samples:
-    """A sampler that saw what it is told."""
+class Seen:
+    """Samples as the test says."""
 
     def __init__(self, *utilization: int) -> None:
         self.seen = {
@@ -27,9 +26,6 @@ class Samples:
 
     def latest(self) -> dict[str, DeviceSample]:
         return self.seen
-
-    def refresh(self, uuids: object, timeout_s: float) -> tuple[Observation, ...]:
-        return ()
 
 
 @pytest.mark.parametrize(("utilization", "ends"), [(0, True), (7, False)])
@@ -44,7 +40,7 @@ def test_a_job_that_leaves_its_gpus_unused_is_told_and_then_stopped(
     clock, told, stopped = ManualClock(T0), list[tuple[str, str]](), list[str]()
     watch = IdleWatch(
         ledger,
-        Samples(utilization),
+        Seen(utilization),
         clock,
         policy=IdlePolicy(after_s=600, grace_s=60),
         tell=lambda job_id, line: told.append((job_id, line)),

@@ -1,7 +1,8 @@
 """The allocation map: how much of each device is allocated to which jobs, and whether resource files agree."""
 
 from corral.access.caller import Caller, must_be_admin
-from corral.control.device_setup import DeviceSetup
+from corral.control.attempts import Attempts
+from corral.control.nodes import Nodes
 from corral.model.device import Device
 from corral.model.errors import NotFound, nearest
 from corral.model.rows import HolderRow, MappedDevice
@@ -12,9 +13,10 @@ from corral.sharing.alloc_map import HeldDevice, alloc_map, held_device
 class AllocationMap:
     """What is allocated, node by node. A node is what Backend.ai calls an agent."""
 
-    def __init__(self, ledger: Ledger, device_setup: DeviceSetup) -> None:
+    def __init__(self, ledger: Ledger, nodes: Nodes, attempts: Attempts) -> None:
         self._ledger = ledger
-        self._device_setup = device_setup
+        self._nodes = nodes
+        self._attempts = attempts
 
     def nodes(self) -> tuple[str, ...]:
         """The nodes by name."""
@@ -52,10 +54,14 @@ class AllocationMap:
         ]
 
     def rescan(self, node: str, caller: Caller) -> tuple[str, ...]:
-        """Correct resource files that differ from the ledger. For administrators. Raises NotFound, Forbidden."""
+        """Correct resource files that differ from the ledger. For administrators.
+
+        Raises NotFound, Forbidden, and BackendFailed when the node does not do it.
+        """
         must_be_admin(caller, "scanning the resource files again")
         self._known(node)
-        return self._device_setup.rescan(self._ledger.view())
+        held = tuple(launch for _, launch in self._attempts.on(node))
+        return self._nodes.agent(node).rescan(held)
 
     def _known(self, node: str) -> None:
         names = self.nodes()

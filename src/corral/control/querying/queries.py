@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from corral.clock import Clock
 from corral.control.controller import Controller
@@ -32,7 +31,7 @@ from corral.model.submission import Submission
 from corral.model.units import count_of
 from corral.model.view import View
 from corral.ports.ledger import JobQuery, Ledger
-from corral.ports.telemetry import Telemetry
+from corral.ports.telemetry import Samples
 from corral.scheduling.explaining.submission_forecast import forecast_submission
 from corral.scheduling.explaining.why import HoldIndex, ended_sentence, explain, wait_reason
 from corral.scheduling.forecast import ExpectedStart, MakePlanner, expected_starts
@@ -49,12 +48,11 @@ class Queries:
         self,
         ledger: Ledger,
         controller: Controller,
-        telemetry: Telemetry,
+        telemetry: Samples,
         clock: Clock,
         *,
         asking: RequestRules,
         planner: MakePlanner = Planner,
-        log_path: Callable[[str], Path],
         about: Callable[[], ServerInfo],
         trouble: Callable[[str], str | None],
     ) -> None:
@@ -66,7 +64,6 @@ class Queries:
         self._trouble = trouble
         self._asking = asking
         self._planner = planner
-        self.log_path = log_path
         self._index: tuple[Plan, HoldIndex] | None = None
 
     def find(self, job_id: str) -> Job:

@@ -1,6 +1,6 @@
 """Turns a checked submission into jobs: completed with the site's defaults, and numbered."""
 
-import os
+import posixpath
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -81,14 +81,14 @@ def completed(submission: Submission, limits: Limits) -> Submission:
 
 def program_of(command: Sequence[str]) -> str:
     """A name for a command: its program, or the script or module that an interpreter runs."""
-    program = os.path.basename(command[0])
+    program = posixpath.basename(command[0])
     if _INTERPRETER.fullmatch(program) is None:
         return program
     for at, word in enumerate(command[1:], start=1):
         if word in ("-c", "-e"):
             break
         if word == "-m" or not word.startswith("-"):
-            named = command[at + 1 : at + 2] if word == "-m" else [os.path.basename(word)]
+            named = command[at + 1 : at + 2] if word == "-m" else [posixpath.basename(word)]
             return "".join(named) or program
     return program
 

@@ -1,28 +1,23 @@
-"""The watch over shared devices: the memory of jobs against their grants, and the daemons that they meet in.
+"""The watch over the memory of shared devices: jobs against their grants.
 
-Both tell the job in its log what they found and have it stopped: as FAILED for what it did itself, as LOST for what
-became of its device. Either follows its retry policy.
+It tells a job in its log what it found, and has it stopped as FAILED, so that it follows its retry policy.
 """
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from corral.clock import Clock
 from corral.lifecycle import stopping
-from corral.model.device import Device
 from corral.model.errors import CorralError
 from corral.model.eviction import EvictionRule
 from corral.model.fact import Fact, ServerPart
-from corral.model.job import Job, Phase
-from corral.model.means import Level, Means
-from corral.model.units import MILLI_PER_DEVICE
+from corral.model.job import Phase
+from corral.model.means import Level
 from corral.model.view import View
 from corral.ports.ledger import Decided, Ledger
-from corral.ports.telemetry import Telemetry
+from corral.ports.telemetry import Samples
 from corral.sharing.guard import Action, Bound, GuardPolicy, GuardState, judge
-from corral.sharing.mps import Mps
-from corral.sharing.mps_daemon import MpsState
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +67,7 @@ class MemoryGuard:
     def __init__(
         self,
         ledger: Ledger,
-        telemetry: Telemetry,
+        telemetry: Samples,
         clock: Clock,
         *,
         policy: GuardPolicy,
@@ -120,63 +115,6 @@ def guarded(view: View) -> list[Bound]:
         for grant in allocation.placement.grants
         if grant.memory_mib is not None
     ]
-
-
-class DaemonWatch:
-    """Looks after the MPS daemons of devices that have tenants. One that went down took its clients with it."""
-
-    def __init__(self, ledger: Ledger, mps: Mps, tell: Tell, stopper: Stopper) -> None:
-        self._ledger = ledger
-        self._mps = mps
-        self._tell = tell
-        self._stopper = stopper
-        self._pids: dict[str, int] = {}
-
-    def look(self) -> None:
-        """One round: a daemon that is down, hung or at fault is started afresh, after its jobs were told and ended."""
-        view = self._ledger.view()
-        tenants = _mps_tenants(view)
-        self._pids = {uuid: pid for uuid, pid in self._pids.items() if uuid in tenants}
-        for uuid in tenants:
-            found = view.device(uuid)
-            if found is not None:
-                self._look_at(found[1])
-
-    def _look_at(self, device: Device) -> None:
-        health = self._mps.health(device)
-        before = self._pids.get(device.uuid)
-        if health.state is MpsState.RUNNING and before in (None, health.pid):
-            self._pids[device.uuid] = health.pid or 0
-            return
-        # Asked again: when the last tenant has just gone, its daemon was stopped on purpose.
-        jobs = _mps_tenants(self._ledger.view()).get(device.uuid, [])
-        if not jobs:
-            return
-        what = health.detail or ("another daemon is in its place" if health.pid else "it is gone")
-        reason = f"the MPS daemon of {device.uuid} failed: {what}; every job that was a client of it is lost"
-        log.error("%s", reason)
-        for job in jobs:
-            self._tell(job.id, reason)
-            self._stopper.end(job.id, Phase.LOST, reason, ServerPart.MPS_WATCH)
-        self._pids.pop(device.uuid, None)
-        if health.state is not MpsState.RUNNING:
-            self._mps.prepare(device)
-
-
-def _mps_tenants(view: View) -> Mapping[str, list[Job]]:
-    """Jobs that run as clients of MPS, by device."""
-    tenants: dict[str, list[Job]] = {}
-    for job in stopping.live(view):
-        for grant in view.allocations[job.allocation_id or ""].placement.grants:
-            if job.phase is Phase.RUNNING and _is_mps_client(view, grant.uuid, grant.share_milli):
-                tenants.setdefault(grant.uuid, []).append(job)
-    return tenants
-
-
-def _is_mps_client(view: View, uuid: str, share_milli: int) -> bool:
-    """Whether who has so much of the device is a client of its MPS daemon."""
-    found = view.device(uuid)
-    return found is not None and found[1].means is Means.MPS and share_milli < MILLI_PER_DEVICE
 
 
 class Patrol:

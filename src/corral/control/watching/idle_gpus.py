@@ -8,7 +8,7 @@ from corral.model.eviction import EvictionRule
 from corral.model.fact import ServerPart
 from corral.model.job import Phase
 from corral.ports.ledger import Ledger
-from corral.ports.telemetry import Telemetry
+from corral.ports.telemetry import Samples
 from corral.scheduling.evicting.idle_reclaim import Idle, IdlePolicy, judge_idle
 
 log = logging.getLogger(__name__)
@@ -18,7 +18,14 @@ class IdleWatch:
     """Warns the holders of idle GPUs in their logs, and releases what stays idle."""
 
     def __init__(
-        self, ledger: Ledger, telemetry: Telemetry, clock: Clock, *, policy: IdlePolicy, tell: Tell, stopper: Stopper
+        self,
+        ledger: Ledger,
+        telemetry: Samples,
+        clock: Clock,
+        *,
+        policy: IdlePolicy,
+        tell: Tell,
+        stopper: Stopper,
     ) -> None:
         self._ledger = ledger
         self._telemetry = telemetry

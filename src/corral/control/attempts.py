@@ -1,0 +1,171 @@
+"""What is known of each allocation that is live: its launches, and how far each of them is.
+
+One record an allocation. It is in memory only: after a boot it is made again from the ledger and what the nodes report.
+"""
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from corral.lifecycle import stopping
+from corral.lifecycle.members import Gang, fold
+from corral.model.allocation import Allocation
+from corral.model.job import Job
+from corral.model.launch import Launch, LaunchPhase, LaunchReport, member_of
+from corral.model.view import View
+from corral.ports.ledger import Ledger
+
+OVER = frozenset({LaunchPhase.EXITED, LaunchPhase.DEAD, LaunchPhase.DECLARED_LOST})
+CLOCKS_AGREE_S = 1.0
+"""Clocks that differ by less are taken to be the same: asking takes time, too."""
+
+_BEGUN = frozenset({LaunchPhase.CLAIMED, LaunchPhase.RUNNING})
+
+LaunchesOf = Callable[[Job, Allocation, View], tuple[Launch, ...]]
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One attempt to run a job: what its allocation's launches have come to.
+
+    Attributes:
+        launches: in order of rank.
+        asked_at: when the node of a rank was asked to launch it, by the monotonic clock.
+        reports: the newest of each rank; one that is over stays as it is.
+        checkpoint_until: how long the job has to save its state before it is stopped, by the monotonic clock.
+        signalled: ranks that were told to save their state.
+        eviction_told: the job was told in its log for whom it is stopped.
+        trouble: what stands in the way of the next step, which is tried again.
+    """
+
+    allocation_id: str
+    job_id: str
+    launches: tuple[Launch, ...]
+    asked_at: dict[int, float] = field(default_factory=dict)
+    reports: dict[int, LaunchReport] = field(default_factory=dict)
+    checkpoint_until: float | None = None
+    signalled: set[int] = field(default_factory=set)
+    eviction_told: bool = False
+    trouble: str | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def report(self, rank: int) -> LaunchReport:
+        """The newest report of a rank."""
+        return self.reports.get(rank) or LaunchReport(self.launches[rank].id, LaunchPhase.UNKNOWN)
+
+    def is_over(self, rank: int) -> bool:
+        """Whether this member has ended, or will never run."""
+        return self.report(rank).phase in OVER
+
+    def take(self, rank: int, report: LaunchReport) -> None:
+        """Take in what a node reports of a rank. An end is believed once: the node may have forgotten it since."""
+        with self._lock:
+            if not self.is_over(rank):
+                self.reports[rank] = report
+
+    def begin(self, rank: int, now: float) -> bool:
+        """Note that the rank is being launched; False when it was before, or is over already."""
+        with self._lock:
+            if rank in self.asked_at or self.is_over(rank):
+                return False
+            self.asked_at[rank] = now
+            return True
+
+    def gang(self) -> Gang:
+        """What the reports of all members come to."""
+        reports = [self.report(launch.rank) for launch in self.launches]
+        nodes = [launch.node for launch in self.launches]
+        return fold(reports, nodes, script=self.launches[0].job.spec.script)
+
+    def half_begun(self) -> tuple[int, ...]:
+        """Ranks of which nothing is known while others of the gang have begun; () when there are none."""
+        phases = [self.report(launch.rank).phase for launch in self.launches]
+        if not any(phase in _BEGUN for phase in phases):
+            return ()
+        return tuple(rank for rank, phase in enumerate(phases) if phase is LaunchPhase.UNKNOWN)
+
+    def on(self, node: str) -> tuple[Launch, ...]:
+        """Its launches on a node."""
+        return tuple(launch for launch in self.launches if launch.node == node)
+
+
+class Attempts:
+    """The records of all live allocations. Safe from any thread."""
+
+    def __init__(self, ledger: Ledger, launches_of: LaunchesOf) -> None:
+        self._ledger = ledger
+        self._launches_of = launches_of
+        self._lock = threading.Lock()
+        self._attempts: dict[str, Attempt] = {}
+        self.left_behind: dict[str, tuple[str, str]] = {}
+        """By job: the node that was given up with an attempt of it, and what its user should know of that."""
+
+    def job_of(self, attempt: Attempt) -> Job | None:
+        """The job as the ledger has it, None when it no longer holds this allocation."""
+        view = self._ledger.view()
+        return view.jobs.get(attempt.job_id) if attempt.allocation_id in view.allocations else None
+
+    def of(self, allocation_id: str) -> Attempt | None:
+        """The record of an allocation, made anew for a live one that has none; None when there is no such."""
+        known = self._attempts.get(allocation_id)
+        if known is not None:
+            return known
+        view = self._ledger.view()
+        allocation = view.allocations.get(allocation_id)
+        job = None if allocation is None else view.jobs.get(allocation.job_id)
+        if allocation is None or job is None:
+            return None
+        made = Attempt(allocation_id, job.id, self._launches_of(job, allocation, view))
+        with self._lock:
+            return self._attempts.setdefault(allocation_id, made)
+
+    def of_job(self, job_id: str) -> Attempt | None:
+        """The record of what a job holds, None when it holds nothing."""
+        job = self._ledger.view().jobs.get(job_id)
+        return None if job is None or job.allocation_id is None else self.of(job.allocation_id)
+
+    def of_launch(self, launch_id: str) -> tuple[Attempt, Launch] | None:
+        """The record that a launch belongs to, and the launch; None when its allocation is over."""
+        allocation_id, rank = member_of(launch_id)
+        attempt = self.of(allocation_id)
+        if attempt is None or rank >= len(attempt.launches):
+            return None
+        return attempt, attempt.launches[rank]
+
+    def live(self) -> list[Attempt]:
+        """The records of all live allocations, in order of submission."""
+        found = (self.of(job.allocation_id or "") for job in stopping.live(self._ledger.view()))
+        return [attempt for attempt in found if attempt is not None]
+
+    def on(self, node: str) -> list[tuple[Attempt, Launch]]:
+        """Every launch of a live allocation on a node."""
+        return [(attempt, launch) for attempt in self.live() for launch in attempt.on(node)]
+
+    def known(self) -> tuple[Attempt, ...]:
+        """The records there are, those of allocations that ended a moment ago too."""
+        with self._lock:
+            return tuple(self._attempts.values())
+
+    def trouble(self, allocation_id: str) -> str | None:
+        """What stands in the way of the next step of an allocation, and is tried again; None when nothing does."""
+        attempt = self._attempts.get(allocation_id)
+        return None if attempt is None else attempt.trouble
+
+    def drop(self, allocation_id: str) -> Attempt | None:
+        """Forget a record; the first who asks for that gets it."""
+        with self._lock:
+            return self._attempts.pop(allocation_id, None)
+
+
+def shifted(reports: Iterable[LaunchReport], by_s: float) -> tuple[LaunchReport, ...]:
+    """The reports of a node whose clock is behind the server's by so much, with their times by the server's."""
+    if abs(by_s) <= CLOCKS_AGREE_S:
+        return tuple(reports)
+    return tuple(
+        replace(report, started_at=_later(report.started_at, by_s), ended_at=_later(report.ended_at, by_s))
+        for report in reports
+    )
+
+
+def _later(at: float | None, by_s: float) -> float | None:
+    return None if at is None else at + by_s

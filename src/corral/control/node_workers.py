@@ -1,0 +1,121 @@
+"""Threads of each node's own, so that a node that hangs delays no other.
+
+A node has two, started when they are first needed: one acts on it, the other asks what a decision waits for.
+"""
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeVar
+
+from corral.model.errors import CorralError, NodeUnreachable
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+Task = Callable[[], None]
+
+MAX_WAITING = 20_000
+"""More than so many tasks wait for no node: what else is to be done there is found again by the dispatcher's sweep."""
+
+
+class TaskQueue:
+    """Does one task after the other on a thread of its own. A CorralError of a task is logged, any other ends the
+    server.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._waiting: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self.closing = False
+        """Whether what waits is left undone."""
+
+    def put(self, task: Task) -> bool:
+        """Have it done after what was put before; False, and nothing is done, where too much waits already."""
+        if self._waiting.qsize() >= MAX_WAITING:
+            return False
+        self._waiting.put(task)
+        if self._thread is None:
+            self._start()
+        return True
+
+    def stop(self, *, leaving: bool = False) -> None:
+        """Do what was put so far and no more; nothing of that either, when `leaving` it."""
+        self.closing = leaving
+        self._waiting.put(None)
+
+    def join(self, timeout_s: float) -> None:
+        """Wait for the task in hand, but no longer than that."""
+        if self._thread is not None:
+            self._thread.join(timeout=max(0.0, timeout_s))
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while (task := self._waiting.get()) is not None and not self.closing:
+            try:
+                task()
+            except CorralError as error:
+                log.error("%s: %s", self._name, error)
+
+
+class NodeWorker:
+    """What is done on one node, and asked of it."""
+
+    def __init__(self, node: str) -> None:
+        self._node = node
+        self._acts = TaskQueue(f"node-{node}")
+        self._questions = TaskQueue(f"ask-{node}")
+        self._sweeping = False
+
+    def put(self, task: Task) -> bool:
+        """Have it done on the node, in order; False where too much waits for the node already."""
+        return self._acts.put(task)
+
+    def sweep(self, task: Task) -> None:
+        """Have it done unless the last sweep of the node still waits: of a node that hangs there is one and no more."""
+        if not self._sweeping:
+            self._sweeping = True
+
+            def act() -> None:
+                self._sweeping = False
+                task()
+
+            if not self._acts.put(act):
+                self._sweeping = False
+
+    def ask(self, question: Callable[[], T]) -> "Future[T]":
+        """Ask beside what is being done there. The future holds the CorralError where there is no answer."""
+        answer: Future[T] = Future()
+
+        def put_question() -> None:
+            try:
+                value = question()
+            except CorralError as error:
+                answer.set_exception(error)
+            else:
+                answer.set_result(value)
+
+        if not self._questions.put(put_question):
+            answer.set_exception(NodeUnreachable(f"node {self._node} has not answered {MAX_WAITING} questions"))
+        return answer
+
+    def stop(self) -> None:
+        """Take on nothing more, and leave questions."""
+        self._acts.stop()
+        self._questions.stop(leaving=True)
+
+    def join(self, timeout_s: float) -> None:
+        """Wait for what is being done, but no longer than that."""
+        deadline = time.monotonic() + timeout_s
+        for tasks in (self._acts, self._questions):
+            tasks.join(deadline - time.monotonic())

@@ -1,0 +1,62 @@
+"""Logs of jobs, read from the node where they are."""
+
+import base64
+from collections.abc import Callable
+
+from corral.control.nodes import Nodes
+from corral.model.errors import Refused
+from corral.model.job import Job
+from corral.ports.ledger import Ledger
+
+PIECE_BYTES = 256 * 1024
+"""So much of a log is read at once."""
+
+
+class JobLog:
+    """The log of one member. Its calls may take as long as a node's answer may."""
+
+    def __init__(self, job: Job, rank: int, nodes: Nodes, find: Callable[[], tuple[Job, str | None]]) -> None:
+        """`find` says how the job is now, and on which node its log is."""
+        self._job_id = job.id
+        self._rank = rank
+        self._nodes = nodes
+        self._find = find
+
+    def has_ended(self) -> bool:
+        """Whether the job has ended: nothing is added then."""
+        return self._find()[0].phase.terminal
+
+    def read(self, offset: int) -> bytes:
+        """The next piece from a byte on, b"" where there is none (yet). Raises BackendFailed."""
+        _, node = self._find()
+        if node is None:
+            return b""
+        chunk = self._nodes.agent(node).read_log(self._job_id, self._rank, offset, PIECE_BYTES)
+        return base64.b64decode(chunk.data)
+
+
+class JobLogs:
+    """Finds the node that has a job's log: where the job runs, or ran last."""
+
+    def __init__(self, ledger: Ledger, nodes: Nodes) -> None:
+        self._ledger = ledger
+        self._nodes = nodes
+
+    def of(self, job: Job, rank: int) -> JobLog:
+        """The log of a member of the job. Raises Refused for a rank that it has not."""
+        members = job.spec.request.gang_size
+        if not 0 <= rank < members:
+            raise Refused(f"rank: job {job.id} has ranks 0 to {members - 1}, not {rank}", field="rank")
+        return JobLog(job, rank, self._nodes, lambda: self._newest(job, rank))
+
+    def _newest(self, job: Job, rank: int) -> tuple[Job, str | None]:
+        newest = self._ledger.view().jobs.get(job.id) or self._ledger.find_job(job.id) or job
+        return newest, self._node_of(newest, rank)
+
+    def _node_of(self, job: Job, rank: int) -> str | None:
+        if len(self._nodes) == 1:
+            return next(iter(self._nodes))
+        if not job.launches:
+            return None
+        allocation = self._ledger.view().allocations.get(job.allocation_id or "") or self._ledger.last_allocation(job)
+        return None if allocation is None else allocation.placement.members[rank].node

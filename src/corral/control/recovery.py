@@ -1,0 +1,119 @@
+"""Bringing a node together with the ledger: after a boot, when it comes or returns, and when it is given up.
+
+Nothing starts on a node before it was reconciled: what the ledger no longer knows is ended there first. Reports are
+known by the id of their launch, so that none of an old attempt is ever taken for one of a newer.
+"""
+
+import logging
+import threading
+from functools import partial
+
+from corral.control.attempts import Attempt
+from corral.control.dispatcher import Dispatcher
+from corral.control.nodes import Nodes
+from corral.model.errors import CorralError
+from corral.model.fact import ServerPart
+from corral.model.job import Phase
+from corral.model.launch import Launch, LaunchPhase, LaunchReport
+from corral.ports.ledger import Ledger
+from corral.ports.telemetry import NodeTelemetry
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 2.0
+
+
+class Recovery:
+    """What control does as nodes come, return and go. `node_returned` and `node_gone` return at once."""
+
+    def __init__(self, ledger: Ledger, nodes: Nodes, dispatcher: Dispatcher, telemetry: NodeTelemetry) -> None:
+        self._ledger = ledger
+        self._nodes = nodes
+        self._dispatcher = dispatcher
+        self._attempts = dispatcher.attempts
+        self._telemetry = telemetry
+        self._changed = threading.Condition()
+        self._visits: dict[str, int] = {}
+        self._waiting: set[str] = set()
+
+    def node_returned(self, node: str, visit: int) -> None:
+        """The node is there: reconcile it, take over what runs there, then let things start on it."""
+        with self._changed:
+            self._visits[node] = visit
+            self._waiting.add(node)
+        self._nodes.worker(node).put(partial(self._visit, node, visit))
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until every node that returned so far was reconciled, or could not be; False when the time is up."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._waiting, timeout_s)
+
+    def node_gone(self, node: str) -> None:
+        """Nobody will hear of the node: its launches are lost, and retried as their jobs ask.
+
+        The old attempts may still run there; when the node returns they are ended before anything starts on it.
+        """
+        for attempt, launch in self._attempts.on(node):
+            if attempt.is_over(launch.rank):
+                continue
+            report = LaunchReport(launch.id, LaunchPhase.DECLARED_LOST)
+            if self._may_run(attempt, launch):
+                why = f"node {node} does not answer any more, and attempt {launch.id} may still run there"
+                log.warning("job %s: %s", attempt.job_id, why)
+                self._attempts.left_behind[attempt.job_id] = (node, why)
+                report = LaunchReport(launch.id, LaunchPhase.DEAD, reason=why)
+            attempt.take(launch.rank, report)
+            self._dispatcher.outcomes.settle(attempt, by=ServerPart.HUB)
+
+    def _may_run(self, attempt: Attempt, launch: Launch) -> bool:
+        """Whether the node was asked to launch this, by this server or, it may be, by an earlier one."""
+        job = self._attempts.job_of(attempt)
+        return launch.rank in attempt.asked_at or not attempt.asked_at or job is None or job.started_at is not None
+
+    def _visit(self, node: str, visit: int) -> None:
+        try:
+            self._reconcile(node)
+            self._telemetry.readmit(node, visit)
+        except CorralError as error:
+            log.error("node %s cannot be reconciled with the ledger, and nothing starts on it: %s", node, error)
+            timer = threading.Timer(RETRY_S, self._visit_again, [node, visit])
+            timer.daemon = True
+            timer.start()
+        with self._changed:
+            self._waiting.discard(node)
+            self._changed.notify_all()
+
+    def _visit_again(self, node: str, visit: int) -> None:
+        if self._visits[node] == visit:
+            self.node_returned(node, visit)
+
+    def _reconcile(self, node: str) -> None:
+        launches = self._attempts.on(node)
+        waiting = [job.id for job in self._ledger.view().jobs.values() if job.phase is Phase.PENDING and job.launches]
+        answer = self._nodes.agent(node).reconcile(tuple(launch for _, launch in launches), tuple(waiting))
+        for sentence in answer.remarks:
+            log.warning("node %s: %s", node, sentence)
+        for launch_id in answer.unknown:
+            log.warning("node %s: launch %s is there but not in the ledger: it is ended", node, launch_id)
+        left = [job_id for job_id, (where, _) in self._attempts.left_behind.items() if where == node]
+        for job_id in left:
+            del self._attempts.left_behind[job_id]
+        self._take_over(node, launches)
+
+    def _take_over(self, node: str, launches: list[tuple[Attempt, Launch]]) -> None:
+        """Adopt what runs, take back what nobody claimed, and record the ends that were missed."""
+        agent = self._nodes.agent(node)
+        attempts = self._dispatcher.read(node, launches)
+        for attempt, launch in launches:
+            job = self._attempts.job_of(attempt)
+            if job is not None and attempt.report(launch.rank).phase is LaunchPhase.UNKNOWN:
+                agent.declare_lost(launch.id, job.started_at is not None)
+                self._dispatcher.read(node, [(attempt, launch)])
+        settled = [self._dispatcher.outcomes.settle(attempt, by=ServerPart.RECOVERY) for attempt in attempts]
+        for future in settled:
+            if future is not None:
+                future.result()
+        for attempt in attempts:
+            job = self._attempts.job_of(attempt)
+            if job is not None and job.phase is Phase.STOPPING:
+                self._dispatcher.stop(attempt.allocation_id)

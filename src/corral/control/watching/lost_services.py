@@ -1,0 +1,30 @@
+"""What becomes of jobs whose device lost the service through which they shared it (an MPS daemon)."""
+
+import logging
+
+from corral.control.attempts import Attempts
+from corral.control.watching.guards import Stopper, Tell
+from corral.model.fact import ServerPart
+from corral.model.job import Phase
+from corral.ports.node import ServiceLost
+
+log = logging.getLogger(__name__)
+
+
+class LostServices:
+    """The node starts such a service afresh; what ran through the old one has failed, and its jobs are LOST."""
+
+    def __init__(self, attempts: Attempts, tell: Tell, stopper: Stopper) -> None:
+        self._attempts = attempts
+        self._tell = tell
+        self._stopper = stopper
+
+    def end_tenants(self, lost: ServiceLost) -> None:
+        """Tell the jobs and have them stopped. Waits for the ledger."""
+        log.error("%s", lost.reason)
+        for launch_id in lost.launches:
+            found = self._attempts.of_launch(launch_id)
+            if found is not None:
+                job_id = found[0].job_id
+                self._tell(job_id, lost.reason)
+                self._stopper.end(job_id, Phase.LOST, lost.reason, ServerPart.MPS_WATCH)

@@ -1,0 +1,159 @@
+"""A node on which work only seems to run, and which can fail in the ways that nodes do."""
+
+import threading
+
+from corral.clock import Clock
+from corral.model.device import DeviceSample, Node
+from corral.model.errors import NodeUnreachable
+from corral.model.launch import Launch, LaunchPhase
+from corral.node.file_inspector import InProcessFileInspector
+from corral.node.news import NewsBuffer
+from corral.ports.host import Credentials, FileQuery
+from corral.ports.node import (
+    FileFinding,
+    LogChunk,
+    News,
+    ProcessFound,
+    Readiness,
+    Reconciled,
+    Rendezvous,
+    Reports,
+)
+from corral.runtimes.simulated import SimulatedRuntime
+from corral.wire import to_plain
+
+ANSWER_WITHIN_S = 5.0
+"""The deadline of a call to a node that is silent."""
+
+_AT_WORK = (LaunchPhase.CLAIMED, LaunchPhase.RUNNING)
+
+
+class SimulatedNode:
+    """Implements `corral.ports.node.NodeAgent` over a simulated runtime, which outlives it.
+
+    Attributes:
+        obstacle: what keeps anything from being started, such as a full disk.
+        delay_s: how long each call takes.
+        notes: lines that were written into logs, with their job.
+        signals: what was sent to which launch.
+        processes: the process table, as far as anybody asks for it.
+        samples: of devices, by UUID, as they are asked for before a start.
+    """
+
+    def __init__(self, runtime: SimulatedRuntime, clock: Clock, *, answer_within_s: float = ANSWER_WITHIN_S) -> None:
+        self.runtime = runtime
+        self.obstacle: str | None = None
+        self.delay_s = 0.0
+        self.notes: list[tuple[str, str]] = []
+        self.signals: list[tuple[str, str]] = []
+        self.processes: dict[int, ProcessFound] = {}
+        self.samples: dict[str, DeviceSample] = {}
+        self._clock = clock
+        self._answer_within_s = answer_within_s
+        self._answers = threading.Event()
+        self._answers.set()
+        self._news = NewsBuffer(clock)
+
+    def fall_silent(self) -> None:
+        """Answer no call any more; what runs here runs on."""
+        self._answers.clear()
+
+    def answer_again(self) -> None:
+        """Answer; who waits is answered, too."""
+        self._answers.set()
+
+    def restart(self) -> None:
+        """The agent ends and another comes: what was in its memory is gone."""
+        self._news = NewsBuffer(self._clock)
+        self._answers.set()
+
+    def show(self, node: Node, samples: tuple[DeviceSample, ...]) -> None:
+        """Its inventory and its devices are like this from now on."""
+        self._news.sampled(node, samples)
+
+    def launch_changed(self, launch_id: str) -> None:
+        """The report of a launch is new."""
+        self._news.launch_changed(launch_id)
+
+    def news(self, after: int, timeout_s: float) -> News:
+        self._called()
+        return self._news.since(after, timeout_s)
+
+    def ready(self, uuids: tuple[str, ...]) -> Readiness:
+        self._called()
+        return Readiness(tuple(self.samples[uuid] for uuid in uuids if uuid in self.samples), self.obstacle)
+
+    def reconcile(self, held: tuple[Launch, ...], waiting: tuple[str, ...]) -> Reconciled:
+        self._called()
+        known = {launch.id for launch in held}
+        unknown = [launch_id for launch_id in self.runtime.launches() if launch_id not in known]
+        running = tuple(one for one in unknown if self.runtime.report(one).phase in _AT_WORK)
+        for launch_id in unknown:
+            self.runtime.stop(launch_id)
+            self.runtime.forget(launch_id)
+        for launch in held:
+            if self.runtime.report(launch.id).phase is LaunchPhase.UNKNOWN:
+                self.runtime.declare_lost(launch.id, ran=launch.job.started_at is not None)
+        return Reconciled((), running)
+
+    def rendezvous(self, launch_id: str) -> Rendezvous:
+        self._called()
+        return Rendezvous("127.0.0.1", 29_500, 29_501, "secret")
+
+    def launch(self, launch: Launch) -> None:
+        self._called()
+        self.runtime.launch(launch)
+
+    def stop(self, launch_id: str) -> None:
+        self._called()
+        self.runtime.stop(launch_id)
+
+    def signal(self, launch_id: str, name: str) -> None:
+        self._called()
+        self.signals.append((launch_id, name))
+
+    def reports(self, launch_ids: tuple[str, ...]) -> Reports:
+        self._called()
+        return Reports(self._clock.now(), tuple(self.runtime.report(launch_id) for launch_id in launch_ids))
+
+    def declare_lost(self, launch_id: str, ran: bool) -> bool:
+        self._called()
+        return self.runtime.declare_lost(launch_id, ran=ran)
+
+    def forget(self, launch_id: str, keep_scratch: bool) -> None:
+        self._called()
+        self.runtime.forget(launch_id)
+
+    def rescan(self, held: tuple[Launch, ...]) -> tuple[str, ...]:
+        self._called()
+        return ()
+
+    def process(self, pid: int) -> ProcessFound | None:
+        self._called()
+        return self.processes.get(pid)
+
+    def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int) -> LogChunk:
+        self._called()
+        return LogChunk("", None)
+
+    def note(self, job_id: str, line: str) -> None:
+        self._called()
+        self.notes.append((job_id, line))
+
+    def inspect(self, queries: tuple[FileQuery, ...], who: Credentials | None) -> tuple[FileFinding, ...]:
+        self._called()
+        found = InProcessFileInspector().inspect(queries, who)
+        return tuple(FileFinding(query, to_plain(facts)) for query, facts in found.items())
+
+    def nvidia_smi(self, arguments: tuple[str, ...]) -> str:
+        self._called()
+        return ""
+
+    def close(self) -> None:
+        self._news.close()
+
+    def _called(self) -> None:
+        if self.delay_s:
+            threading.Event().wait(self.delay_s)
+        if not self._answers.wait(self._answer_within_s):
+            raise NodeUnreachable(f"the node did not answer within {self._answer_within_s:g} s")

@@ -1,0 +1,208 @@
+"""The composition root: one server, put together from its rooms."""
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import corral
+from corral.api.app import create_app
+from corral.api.auth import Authenticator, ensure_token, find_account, user_name
+from corral.api.listening import Listening, TcpListener
+from corral.api.server import ApiServer, unix_socket
+from corral.api.tls import TlsAcceptor
+from corral.api.waiting import EndSignal
+from corral.clock import SystemClock
+from corral.config import Settings, load_settings
+from corral.control.core import ControlCore
+from corral.control.nodes import Nodes
+from corral.control.site.reloading import SiteSettings
+from corral.control.submitting.device_request import RequestRules
+from corral.control.token_issuer import TokenIssuer
+from corral.control.watching.draining import DrainWatch
+from corral.control.watching.guards import MemoryGuard, Patrol
+from corral.control.watching.idle_gpus import IdleWatch
+from corral.ledger.store import SqlLedger, open_ledger
+from corral.model.home import Home
+from corral.model.rows import ServerInfo
+from corral.model.view import View
+from corral.node.local import LocalNode
+from corral.plugins.queue_orders import load_policies
+from corral.ports.ledger import Decided
+from corral.scheduling.evicting.idle_reclaim import IdlePolicy
+from corral.scheduling.policy import placed_by
+from corral.sharing.definitions import load_catalogue
+from corral.sharing.guard import GuardPolicy
+from corral.telemetry.host import host_node
+from corral.telemetry.hub import Hub
+from corral.telemetry.processes import HostProcesses
+
+log = logging.getLogger("corral")
+
+TOKEN_USES_INTERVAL_S = 60.0
+"""When tokens were used last is brought to disk so often."""
+
+IDLE_INTERVAL_S = 5.0
+"""How often it is looked whether held GPUs are used: often enough that none is missed that works now and then."""
+
+
+DRAIN_INTERVAL_S = 1.0
+"""How often it is looked whether the deadline of a node that is drained has passed."""
+
+
+class Server:
+    """Every part of a running server, wired. `run` serves until `stop`; the jobs outlive it."""
+
+    def __init__(
+        self,
+        home: Home,
+        settings: Settings,
+        *,
+        mock: Path | None,
+        listen: Listening | None,
+        on_ready: Callable[["Server"], None],
+    ) -> None:
+        self._home = home
+        self._settings = settings
+        policies = placed_by(settings.placement, load_policies())
+        self._ledger: SqlLedger = open_ledger(home.ledger_url, _first_view(settings))
+        # Where there are no jobs nothing is measured, and a wall clock that was set since the boot can be believed.
+        self._clock = SystemClock(home.clock_file, anew=not self._ledger.view().jobs)
+        self._started_at = self._clock.now()
+        self._node = LocalNode(home, settings, self._clock, mock=mock)
+        nodes = Nodes({_name(self._node): self._node})
+        self._hub = Hub(nodes, self._clock, settings, view=self._ledger.view, observe=self._ledger.observe)
+        self._core = ControlCore(
+            self._ledger,
+            nodes,
+            self._hub,
+            self._clock,
+            settings=settings,
+            rules=_request_rules(home, settings),
+            about=self._about,
+            policies=policies,
+            server=HostProcesses().identify(os.getpid()),
+        )
+        self._site = SiteSettings(self._ledger, settings, lambda: load_settings(home.config_file), policies)
+        self._patrols = self._make_patrols()
+        self._ends = EndSignal()
+        self._ledger.subscribe(self._ends.on_change)
+        self._unix = unix_socket(home.socket, for_everyone=_by_root())
+        self._tcp = None if listen is None else TcpListener(listen)
+        self._api = self._make_api(on_ready)
+
+    def run(self) -> None:
+        """Bring ledger and nodes together, then decide, act and answer until `stop` is called."""
+        try:
+            self._hub.start(self._core.listener)
+            # Behind the first observations in the ledger's queue: nobody is answered before the devices are known.
+            self._ledger.commit(lambda _: Decided((), None)).result()
+            self._site.begin()
+            self._core.start()
+            for patrol in self._patrols:
+                patrol.start()
+            self._api.run()
+        finally:
+            self._close()
+
+    def stop(self) -> None:
+        """Answer no more and let `run` return. Safe from a signal handler, and before `run`."""
+        self._api.stop()
+
+    def reload(self) -> None:
+        """Read settings and certificate again, as far as a running server takes them on. Safe from a signal handler."""
+        self._site.reload_soon()
+        if self._tcp is not None:
+            threading.Thread(target=self._tcp.renew_certificate, name="renew-certificate", daemon=True).start()
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """Where the server answers, for a person."""
+        return (str(self._home.socket), *([] if self._tcp is None else [self._tcp.url]))
+
+    def _close(self) -> None:
+        for patrol in self._patrols:
+            patrol.close()
+        self._core.close()
+        self._hub.stop()
+        self._node.close()
+        self._ledger.close()
+        self._home.socket.unlink(missing_ok=True)
+
+    def _make_api(self, on_ready: Callable[["Server"], None]) -> ApiServer:
+        token = ensure_token(self._home.token_file)
+        authenticator = Authenticator(token=token, tokens=self._ledger.tokens, clock=self._clock)
+        token_issuer = TokenIssuer(
+            self._ledger.tokens,
+            self._clock,
+            account=find_account,
+            is_admin=authenticator.is_admin,
+            only_user=None if _by_root() else user_name(os.geteuid()),
+        )
+        app = create_app(self._core.service, authenticator, token_issuer, self._ends)
+        plain, tls = [self._unix], None
+        if self._tcp is not None and self._tcp.certificate is not None:
+            tls = TlsAcceptor(self._tcp.socket, self._tcp.certificate)
+        elif self._tcp is not None:
+            plain.append(self._tcp.socket)
+        return ApiServer(app, plain, self._ends, on_ready=lambda: on_ready(self), tls=tls)
+
+    def _make_patrols(self) -> tuple[Patrol, ...]:
+        settings, ledger, core = self._settings, self._ledger, self._core
+        tell, stopper = core.notes.tell, core.stopper
+        policy = GuardPolicy(settings.guard_grace_s, settings.guard_reserve_mib)
+        guard = MemoryGuard(ledger, self._hub, self._clock, policy=policy, tell=tell, stopper=stopper)
+        # Twice as often as samples are taken, so that none waits for long to be judged.
+        patrols = [
+            Patrol("memory-guard", guard.look, settings.sample_interval_s / 2),
+            Patrol("node-drain", DrainWatch(ledger, self._clock, core.dispatcher.stop).look, DRAIN_INTERVAL_S),
+            Patrol("token-uses", ledger.tokens.write_uses, TOKEN_USES_INTERVAL_S),
+        ]
+        if settings.reclaim_idle_after_s is not None:
+            idle = IdlePolicy(settings.reclaim_idle_after_s, settings.reclaim_idle_grace_s)
+            watch = IdleWatch(ledger, self._hub, self._clock, policy=idle, tell=tell, stopper=stopper)
+            patrols.append(Patrol("idle-watch", watch.look, IDLE_INTERVAL_S))
+        return tuple(patrols)
+
+    def _about(self) -> ServerInfo:
+        nodes = tuple(self._ledger.view().nodes.values())
+        cuda = nodes[0].cuda_version if nodes else None
+        return ServerInfo(
+            version=corral.__version__,
+            pid=os.getpid(),
+            home=str(self._home.root),
+            user=user_name(os.geteuid()),
+            node=nodes[0].name if nodes else None,
+            source=self._node.source,
+            driver_version=nodes[0].driver_version if nodes else None,
+            cuda_version=f"{cuda[0]}.{cuda[1]}" if cuda else None,
+            started_at=self._clock.shown(self._started_at),
+            mock=self._node.source == "mock",
+            uptime_s=self._clock.now() - self._started_at,
+        )
+
+
+def _name(node: LocalNode) -> str:
+    """What the node is called, as it says itself."""
+    inventory = node.news(0, 0.0).node
+    return host_node().name if inventory is None else inventory.name
+
+
+def _request_rules(home: Home, settings: Settings) -> RequestRules:
+    names = settings.resource_names
+    catalogue = None if names is None else load_catalogue([home.root / names])
+    return RequestRules(catalogue, settings.split, settings.split_fragments, settings.min_compute)
+
+
+def _first_view(settings: Settings) -> View:
+    """An empty cluster, with what the site says of how it is counted."""
+    return View(
+        usage_half_life_s=settings.fair_share_half_life_s,
+        availability_memory_weight=settings.availability_memory_weight,
+    )
+
+
+def _by_root() -> bool:
+    """Whether this server is root's, and runs jobs as whoever submits them."""
+    return os.geteuid() == 0
