@@ -11,7 +11,8 @@ from typing import Any, cast
 
 from corral.access.caller import Caller
 from corral.api.graphql import execute
-from corral.control.device_setup import DeviceSetup
+from corral.control.attempts import Attempts
+from corral.control.node_registry import Nodes
 from corral.control.querying.allocation_map import AllocationMap
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.device import Device, DeviceProcess, DeviceSample, Node
@@ -89,7 +90,7 @@ def the_split() -> None:
 def the_graph() -> None:
     view = crowded()
     ledger = SimpleNamespace(view=lambda: view)
-    service: Any = SimpleNamespace(holdings=AllocationMap(cast(Ledger, ledger), cast(DeviceSetup, None)))
+    service: Any = SimpleNamespace(holdings=AllocationMap(cast(Ledger, ledger), Nodes(), cast(Attempts, None)))
     whole = '{ agent(agent_id: "n1") { gpu_alloc_map } }'
     page = (
         '{ agent(agent_id: "n1") { devices(offset: 500, limit: 100) { uuid allocated_milli jobs { job_id user } } } }'

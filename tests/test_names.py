@@ -25,8 +25,6 @@ NAMED_IN = {"model", "ports"}
 OLD_ADDRESSES = {"corral.scheduling.order"}
 """These only forward to the new one, and go with the next release."""
 
-ON_THE_WAY_FROM_CONTROL_TO_NODE = {"device_setup", "worker_queues", "Cleaner", "DeviceSetup", "WorkerQueues"}
-
 
 def modules() -> Iterator[tuple[str, Path]]:
     for path in sorted(ROOT.rglob("*.py")):
@@ -46,11 +44,11 @@ def test_no_two_modules_have_one_name_but_where_the_room_tells_them_apart() -> N
         if path.name not in ("__init__.py", "__main__.py") and "migrations" not in path.parts:
             named[path.stem].append(module)
     unclear = []
-    for name, found in named.items():
+    for found in named.values():
         inner = [module for module in found if room_of(module) not in NAMED_AFTER_WHAT_THEY_SHOW]
         rooms = [room_of(module) for module in found]
         one_thing = len(inner) <= 1 or not NAMED_IN.isdisjoint(rooms)
-        if (len(set(rooms)) < len(rooms) or not one_thing) and name not in ON_THE_WAY_FROM_CONTROL_TO_NODE:
+        if len(set(rooms)) < len(rooms) or not one_thing:
             unclear.append(found)
     assert not unclear
 
@@ -61,7 +59,7 @@ def test_no_two_public_classes_have_one_name() -> None:
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 named[node.name].append(module)
-    twice = [found for name, found in named.items() if len(found) > 1 and name not in ON_THE_WAY_FROM_CONTROL_TO_NODE]
+    twice = [found for found in named.values() if len(found) > 1]
     assert not twice
 
 

@@ -16,7 +16,7 @@ from corral.api.waiting import EndSignal
 from corral.clock import SystemClock
 from corral.config import Settings, load_settings
 from corral.control.core import ControlCore
-from corral.control.nodes import Nodes
+from corral.control.node_registry import Nodes
 from corral.control.site.reloading import SiteSettings
 from corral.control.submitting.device_request import RequestRules
 from corral.control.token_issuer import TokenIssuer

@@ -11,7 +11,7 @@ from corral.api import submitting
 from corral.api.submitting import Submitter
 from corral.clock import SystemClock
 from corral.control.submitting import file_findings
-from corral.node.simulated import SimulatedNode
+from corral.node.simulated_node import SimulatedNode
 from corral.ports.host import Credentials, FileQuery
 from corral.ports.node import FileFinding
 from corral.runtimes.simulated import SimulatedRuntime

@@ -21,7 +21,7 @@ from corral.api.waiting import EndSignal
 from corral.clock import ManualClock, SystemClock
 from corral.config import Settings
 from corral.control.core import ControlCore
-from corral.control.nodes import Nodes
+from corral.control.node_registry import Nodes
 from corral.control.submitting.device_request import RequestRules
 from corral.control.token_issuer import TokenIssuer
 from corral.ledger.store import SqlLedger, open_ledger
@@ -31,7 +31,7 @@ from corral.model.home import Home
 from corral.model.job import ProcessIdentity
 from corral.model.rows import ServerInfo
 from corral.node.job_logs import JobLogs
-from corral.node.simulated import SimulatedNode
+from corral.node.simulated_node import SimulatedNode
 from corral.ports.ledger import Decided
 from corral.ports.node import LogChunk, ProcessFound
 from corral.runtimes.simulated import SimulatedRuntime

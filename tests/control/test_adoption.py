@@ -6,14 +6,14 @@ import pytest
 from corral.access.caller import Caller
 from corral.clock import SystemClock
 from corral.control.adoption import UNHELD, Adoption
-from corral.control.nodes import Nodes
+from corral.control.node_registry import Nodes
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.device import DeviceProcess, DeviceSample
 from corral.model.errors import Conflict, Forbidden, Refused
 from corral.model.fact import ConditionObserved, NodeObserved
 from corral.model.job import JobKind, Phase, ProcessIdentity
 from corral.model.submission import Submission
-from corral.node.simulated import SimulatedNode
+from corral.node.simulated_node import SimulatedNode
 from corral.ports.ledger import Decided
 from corral.ports.node import ProcessFound
 from corral.runtimes.simulated import SimulatedRuntime

@@ -14,7 +14,7 @@ from corral.model.home import Home
 from corral.model.job import Job, Phase, Request
 from corral.model.launch import Launch, LaunchPhase, LaunchReport
 from corral.model.submission import Submission
-from corral.node.simulated import SimulatedNode
+from corral.node.simulated_node import SimulatedNode
 from corral.runtimes.simulated import SimulatedRuntime
 from corral.sim.live_server import LiveServer
 from tests.control.strategies import box

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from corral.access.caller import Caller
 from corral.clock import Clock
-from corral.control.nodes import Nodes
+from corral.control.node_registry import Nodes
 from corral.control.submitting import new_jobs
 from corral.control.submitting.priorities import refuse_priority
 from corral.lifecycle import starting

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from corral.clock import Clock
 from corral.control.commit import commit_evictions, commit_starts
-from corral.control.nodes import Nodes
+from corral.control.node_registry import Nodes
 from corral.control.readiness import ReadinessChecks
 from corral.control.wait_times import WaitBook
 from corral.model.errors import CorralError, LedgerFailed

@@ -13,7 +13,7 @@ from corral.control.environment import launches_of
 from corral.control.job_notes import JobNotes
 from corral.control.mig_changes import MigChanges
 from corral.control.node_events import NodeEvents
-from corral.control.nodes import Nodes
+from corral.control.node_registry import Nodes
 from corral.control.planning import Planners
 from corral.control.querying.allocation_map import AllocationMap
 from corral.control.querying.queries import Queries

@@ -16,7 +16,7 @@ from corral.control.attempts import Attempt, Attempts, LaunchesOf, shifted
 from corral.control.checkpointing import Checkpoints
 from corral.control.environment import with_rendezvous
 from corral.control.launch_news import LaunchNews
-from corral.control.nodes import Nodes
+from corral.control.node_registry import Nodes
 from corral.control.outcomes import Outcomes
 from corral.lifecycle.step import Backoff
 from corral.model.errors import BackendFailed, CorralError, NodeUnreachable, Refused

@@ -4,7 +4,7 @@ import logging
 from functools import partial
 
 from corral.control.attempts import Attempts
-from corral.control.nodes import Nodes
+from corral.control.node_registry import Nodes
 from corral.model.errors import CorralError
 
 log = logging.getLogger(__name__)

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from corral.control.nodes import Nodes
+from corral.control.node_registry import Nodes
 
 
 class LaunchNews:

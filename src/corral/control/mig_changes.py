@@ -1,7 +1,7 @@
 """Cutting devices into MIG slices and giving slices up: a plan that is shown, carried out where the site allows it."""
 
 from corral.access.caller import Caller, must_be_admin
-from corral.control.nodes import Nodes
+from corral.control.node_registry import Nodes
 from corral.control.querying.queries import Queries
 from corral.model.device import Device
 from corral.model.errors import NotFound, Refused

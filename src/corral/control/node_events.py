@@ -3,7 +3,7 @@
 from functools import partial
 
 from corral.control.dispatcher import Dispatcher
-from corral.control.nodes import Nodes
+from corral.control.node_registry import Nodes
 from corral.control.recovery import Recovery
 from corral.control.watching.lost_services import LostServices
 from corral.ports.node import ServiceLost

@@ -9,7 +9,7 @@ from concurrent.futures import Future, wait
 from dataclasses import dataclass
 
 from corral.clock import Clock
-from corral.control.nodes import Nodes
+from corral.control.node_registry import Nodes
 from corral.model.device import DeviceSample
 from corral.model.errors import CorralError
 from corral.model.fact import Observation

@@ -10,7 +10,7 @@ from functools import partial
 
 from corral.control.attempts import Attempt
 from corral.control.dispatcher import Dispatcher
-from corral.control.nodes import Nodes
+from corral.control.node_registry import Nodes
 from corral.model.errors import CorralError
 from corral.model.fact import ServerPart
 from corral.model.job import Phase

@@ -11,9 +11,9 @@ from corral.clock import Clock
 from corral.control.adoption import Adoption, find_process
 from corral.control.cordoning import NodeCordons
 from corral.control.mig_changes import MigChanges
-from corral.control.nodes import Nodes
+from corral.control.node_registry import Nodes
 from corral.control.querying.allocation_map import AllocationMap
-from corral.control.querying.job_logs import JobLog, JobLogs
+from corral.control.querying.member_logs import MemberLog, MemberLogs
 from corral.control.querying.queries import Queries
 from corral.control.querying.usage import Accounts
 from corral.control.submitting import new_jobs
@@ -77,7 +77,7 @@ class Service:
         self.accounts = Accounts(ledger, clock)
         self._ledger = ledger
         self._nodes = nodes
-        self._logs = JobLogs(ledger, nodes)
+        self._logs = MemberLogs(ledger, nodes)
         self._clock = clock
         self._asking = asking
         self.file_findings = file_findings
@@ -221,7 +221,7 @@ class Service:
         log.info("GPU %s: given back by %s", uuid, caller.user)
         return self._device_facts(lambda _, at: DeviceUncordoned(uuid, by=caller.user, at=at), uuid)
 
-    def log(self, job_id: str, caller: Caller, rank: int = 0) -> JobLog:
+    def log(self, job_id: str, caller: Caller, rank: int = 0) -> MemberLog:
         """The log of a job's member. Raises NotFound, and Forbidden for another user's."""
         job = self.queries.find(job_id)
         may_read_log(caller, job)

@@ -28,7 +28,7 @@ from corral.model.launch import Launch
 from corral.model.queue import Queue, Quota
 from corral.model.units import MILLI_PER_DEVICE
 from corral.model.view import View
-from corral.node.simulated import SimulatedNode
+from corral.node.simulated_node import SimulatedNode
 from corral.ports.ledger import Ledger
 from corral.runtimes.simulated import SimulatedRuntime
 from corral.sim.history import History

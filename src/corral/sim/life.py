@@ -22,7 +22,7 @@ from corral.model.home import Home
 from corral.model.job import Phase, Request
 from corral.model.submission import Submission
 from corral.model.units import MILLI_PER_DEVICE
-from corral.node.simulated import SimulatedNode
+from corral.node.simulated_node import SimulatedNode
 from corral.ports.ledger import JobQuery
 from corral.runtimes.simulated import SimulatedRuntime
 from corral.sim.history import History

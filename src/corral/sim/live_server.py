@@ -7,7 +7,7 @@ from functools import partial
 from corral.clock import SystemClock
 from corral.config import Settings
 from corral.control.core import ControlCore
-from corral.control.nodes import Nodes
+from corral.control.node_registry import Nodes
 from corral.control.submitting.device_request import RequestRules
 from corral.ledger.store import open_ledger
 from corral.model.device import DeviceSample
@@ -16,7 +16,7 @@ from corral.model.home import Home
 from corral.model.job import Phase
 from corral.model.rows import ServerInfo
 from corral.model.view import View
-from corral.node.simulated import SimulatedNode
+from corral.node.simulated_node import SimulatedNode
 from corral.ports.ledger import Decided, Ledger
 from corral.ports.telemetry import Contact, NodeContact, NodeListener
 

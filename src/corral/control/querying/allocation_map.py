@@ -2,7 +2,7 @@
 
 from corral.access.caller import Caller, must_be_admin
 from corral.control.attempts import Attempts
-from corral.control.nodes import Nodes
+from corral.control.node_registry import Nodes
 from corral.model.device import Device
 from corral.model.errors import NotFound, nearest
 from corral.model.rows import HolderRow, MappedDevice

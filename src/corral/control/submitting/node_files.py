@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from corral.control.nodes import Nodes
+from corral.control.node_registry import Nodes
 from corral.model.errors import CorralError
 from corral.ports.host import Credentials, FileQuery
 from corral.wire import from_plain

@@ -3,7 +3,7 @@
 import base64
 from collections.abc import Callable
 
-from corral.control.nodes import Nodes
+from corral.control.node_registry import Nodes
 from corral.model.errors import Refused
 from corral.model.job import Job
 from corral.ports.ledger import Ledger
@@ -12,7 +12,7 @@ PIECE_BYTES = 256 * 1024
 """So much of a log is read at once."""
 
 
-class JobLog:
+class MemberLog:
     """The log of one member. Its calls may take as long as a node's answer may."""
 
     def __init__(self, job: Job, rank: int, nodes: Nodes, find: Callable[[], tuple[Job, str | None]]) -> None:
@@ -35,19 +35,19 @@ class JobLog:
         return base64.b64decode(chunk.data)
 
 
-class JobLogs:
+class MemberLogs:
     """Finds the node that has a job's log: where the job runs, or ran last."""
 
     def __init__(self, ledger: Ledger, nodes: Nodes) -> None:
         self._ledger = ledger
         self._nodes = nodes
 
-    def of(self, job: Job, rank: int) -> JobLog:
+    def of(self, job: Job, rank: int) -> MemberLog:
         """The log of a member of the job. Raises Refused for a rank that it has not."""
         members = job.spec.request.gang_size
         if not 0 <= rank < members:
             raise Refused(f"rank: job {job.id} has ranks 0 to {members - 1}, not {rank}", field="rank")
-        return JobLog(job, rank, self._nodes, lambda: self._newest(job, rank))
+        return MemberLog(job, rank, self._nodes, lambda: self._newest(job, rank))
 
     def _newest(self, job: Job, rank: int) -> tuple[Job, str | None]:
         newest = self._ledger.view().jobs.get(job.id) or self._ledger.find_job(job.id) or job
