@@ -48,6 +48,8 @@ def test_the_page_on_described_devices_has_every_key_and_a_box_that_can_be_read(
     path = tmp_path / "box.toml"
     path.write_text(page.partition("```toml\n")[2].partition("```")[0])
     idle, used = read_mock_cluster(path).nodes[0].box.devices
+    path.write_text(page.split("```toml\n")[2].partition("```")[0])
+    assert [(node.name, node.silent) for node in read_mock_cluster(path).nodes] == [("gpu-01", False), ("gpu-02", True)]
     assert (idle.device.links[0].peer_uuid, used.processes[0].memory_mib) == (used.device.uuid, 20 * 1024)
 
 

@@ -27,14 +27,14 @@ from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.home import Home
 from corral.model.rows import ServerInfo
 from corral.model.view import View
-from corral.node.local import LocalNode
+from corral.node.hosts import find_hosts
 from corral.plugins.queue_orders import load_policies
 from corral.ports.ledger import Decided
+from corral.ports.node import NodeAgent
 from corral.scheduling.evicting.idle_reclaim import IdlePolicy
 from corral.scheduling.policy import placed_by
 from corral.sharing.definitions import load_catalogue
 from corral.sharing.guard import GuardPolicy
-from corral.telemetry.host import host_node
 from corral.telemetry.hub import Hub
 from corral.telemetry.processes import HostProcesses
 
@@ -70,8 +70,8 @@ class Server:
         # Where there are no jobs nothing is measured, and a wall clock that was set since the boot can be believed.
         self._clock = SystemClock(home.clock_file, anew=not self._ledger.view().jobs)
         self._started_at = self._clock.now()
-        self._node = LocalNode(home, settings, self._clock, mock=mock)
-        nodes = Nodes({_name(self._node): self._node})
+        self._hosts = find_hosts(home, settings, self._clock, mock)
+        self._nodes = nodes = Nodes(self._hosts.start())
         self._hub = Hub(nodes, self._clock, settings, view=self._ledger.view, observe=self._ledger.observe)
         self._core = ControlCore(
             self._ledger,
@@ -100,6 +100,7 @@ class Server:
             self._ledger.commit(lambda _: Decided((), None)).result()
             self._site.begin()
             self._core.start()
+            self._hosts.watch(self._node_joined, self._node_left)
             for patrol in self._patrols:
                 patrol.start()
             self._api.run()
@@ -126,9 +127,19 @@ class Server:
             patrol.close()
         self._core.close()
         self._hub.stop()
-        self._node.close()
+        self._hosts.close()
         self._ledger.close()
         self._home.socket.unlink(missing_ok=True)
+
+    def _node_joined(self, name: str, agent: NodeAgent) -> None:
+        log.info("node %s has joined", name)
+        self._nodes.add(name, agent)
+        self._hub.add(name, agent)
+
+    def _node_left(self, name: str) -> None:
+        log.info("node %s has left", name)
+        self._hub.remove(name)
+        self._nodes.remove(name)
 
     def _make_api(self, on_ready: Callable[["Server"], None]) -> ApiServer:
         token = ensure_token(self._home.token_file)
@@ -174,19 +185,13 @@ class Server:
             home=str(self._home.root),
             user=user_name(os.geteuid()),
             node=nodes[0].name if nodes else None,
-            source=self._node.source,
+            source=self._hosts.source,
             driver_version=nodes[0].driver_version if nodes else None,
             cuda_version=f"{cuda[0]}.{cuda[1]}" if cuda else None,
             started_at=self._clock.shown(self._started_at),
-            mock=self._node.source == "mock",
+            mock=self._hosts.source == "mock",
             uptime_s=self._clock.now() - self._started_at,
         )
-
-
-def _name(node: LocalNode) -> str:
-    """What the node is called, as it says itself."""
-    inventory = node.news(0, 0.0).node
-    return host_node().name if inventory is None else inventory.name
 
 
 def _request_rules(home: Home, settings: Settings) -> RequestRules:

@@ -70,7 +70,7 @@ def test_a_file_without_nodes_is_one_node_of_this_host(path: Path) -> None:
 def test_a_source_is_one_node_of_the_file(path: Path) -> None:
     path.write_text(TWO)
     node = discover(ManualClock(), mock=path, node="gpu-01", labels={"rack": "7"}).node()
-    assert (node.name, node.cpu_milli, node.memory_mib) == ("gpu-01", 16_000, 131_072)
+    assert (node.name, node.cpu_milli, node.memory_mib, node.disk_mib) == ("gpu-01", 16_000, 131_072, 1_048_576)
     assert dict(node.labels) == {"zone": "a", "rack": "7", "driver-version": "550.1"}
     assert [device.uuid for device in node.devices] == ["a"]
 

@@ -33,6 +33,11 @@ class MockNodes:
         self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
+    @property
+    def source(self) -> str:
+        """What reads their devices."""
+        return "mock"
+
     def start(self) -> dict[str, NodeAgent]:
         """The agents of all nodes; those that are not gone answer. Raises BackendFailed when one does not come up."""
         self._spawner.start(self._wanted())

@@ -87,6 +87,7 @@ class MockSource:
             name=described.name or host.name,
             cpu_milli=host.cpu_milli if described.cpu_milli is None else described.cpu_milli,
             memory_mib=host.memory_mib if described.memory_mib is None else described.memory_mib,
+            disk_mib=described.disk_mib or 0,
         )
 
     def _read_again_if_changed(self) -> None:
