@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.api.logs import BrokenOff, Read, follow_log, read_log
+from corral.api.logs import AllLogs, BrokenOff, OneLog, Read, follow_log, read_log
 from corral.api.waiting import EndSignal
 from corral.model.fact import JobChanged
 from corral.model.job import Phase
@@ -35,8 +35,8 @@ def read_from(path: Path, offset: int) -> bytes:
     """All of the log from a byte on."""
 
     async def whole() -> bytes:
-        read = reader(path)
-        return await collect(read_log(await read(offset), read, offset))
+        log = OneLog(reader(path), offset)
+        return await collect(read_log(await log.next(), log))
 
     return asyncio.run(whole())
 
@@ -62,7 +62,7 @@ class FollowedJob:
         self.signal.on_change(View(), [JobChanged("7", {"phase": Phase.SUCCEEDED}, at=1.0, by="test")])
 
     def follow(self, offset: int = 0) -> AsyncIterator[bytes]:
-        return follow_log(reader(self.path), offset, "7", self.has_ended, self.signal)
+        return follow_log(b"", OneLog(reader(self.path), offset), "7", self.has_ended, self.signal)
 
     def followed_while(self, happen: Callable[[], Awaitable[None]], offset: int = 0) -> bytes:
         async def both() -> bytes:
@@ -159,3 +159,24 @@ def test_a_hundred_can_follow_at_once(path: Path) -> None:
         return await asyncio.wait_for(asyncio.gather(*followers), PATIENCE_S)
 
     assert set(asyncio.run(crowd())) == {b"for all\n"}
+
+
+def all_of(*logs: bytes, piece_bytes: int = 3) -> AllLogs:
+    def of_rank(data: bytes) -> Read:
+        async def read(offset: int) -> bytes:
+            return data[offset : offset + piece_bytes]
+
+        return read
+
+    return AllLogs([of_rank(data) for data in logs])
+
+
+def test_all_logs_together_are_whole_lines_with_the_rank_before_each() -> None:
+    async def whole() -> bytes:
+        logs = all_of(b"one\ntwo\n", b"", b"a\n\nlast")
+        return await collect(read_log(await logs.next(), logs))
+
+    lines = asyncio.run(whole()).splitlines()
+    assert [line for line in lines if line.startswith(b"[0]")] == [b"[0] one", b"[0] two"]
+    assert [line for line in lines if line.startswith(b"[2]")] == [b"[2] a", b"[2] ", b"[2] last"]
+    assert len(lines) == 5

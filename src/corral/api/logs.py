@@ -1,7 +1,8 @@
 """Sends a job's log from any byte on, also while it grows."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Protocol
 
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -11,24 +12,73 @@ from corral.api.waiting import LOOK_AGAIN_S, EndSignal
 _SOONEST_S = 0.02
 _LATEST_S = 0.05
 
-
 Read = Callable[[int], Awaitable[bytes]]
-"""Reads a piece of the log from a byte on, b"" where there is nothing (yet)."""
+"""Reads a piece of a log from a byte on, b"" where there is nothing (yet)."""
 
 
-async def read_log(first: bytes, read: Read, offset: int) -> AsyncIterator[bytes]:
-    """The bytes of the log from `offset` on that are there now, `first` being what was read already."""
-    chunk = first
-    while chunk:
-        yield chunk
-        offset += len(chunk)
-        chunk = await read(offset)
+class Pieces(Protocol):
+    """What is sent, piece by piece."""
+
+    async def next(self) -> bytes:
+        """The next piece, b"" where there is none (yet)."""
+        ...
+
+    def rest(self) -> bytes:
+        """What is left to send once nothing comes any more."""
+        ...
+
+
+class OneLog:
+    """A log from byte `offset` on, as it is."""
+
+    def __init__(self, read: Read, offset: int) -> None:
+        self._read = read
+        self._offset = offset
+
+    async def next(self) -> bytes:
+        piece = await self._read(self._offset)
+        self._offset += len(piece)
+        return piece
+
+    def rest(self) -> bytes:
+        return b""
+
+
+class AllLogs:
+    """The logs of all members of a gang as one: whole lines as they come, with the rank before each, "[2] line"."""
+
+    def __init__(self, reads: Sequence[Read]) -> None:
+        self._logs = [OneLog(read, 0) for read in reads]
+        self._rests = [b""] * len(reads)
+
+    async def next(self) -> bytes:
+        while any(pieces := await asyncio.gather(*(log.next() for log in self._logs))):
+            if lines := b"".join(self._take(rank, piece) for rank, piece in enumerate(pieces)):
+                return lines
+        return b""
+
+    def _take(self, rank: int, piece: bytes) -> bytes:
+        *whole, self._rests[rank] = (self._rests[rank] + piece).split(b"\n")
+        return b"".join(b"[%d] %b\n" % (rank, line) for line in whole)
+
+    def rest(self) -> bytes:
+        return b"".join(b"[%d] %b\n" % (rank, rest) for rank, rest in enumerate(self._rests) if rest)
+
+
+async def read_log(first: bytes, pieces: Pieces) -> AsyncIterator[bytes]:
+    """What is there now, `first` being what was read already."""
+    piece = first
+    while piece:
+        yield piece
+        piece = await pieces.next()
+    if rest := pieces.rest():
+        yield rest
 
 
 async def follow_log(
-    read: Read, offset: int, job_id: str, has_ended: Callable[[], Awaitable[bool]], signal: EndSignal
+    first: bytes, pieces: Pieces, job_id: str, has_ended: Callable[[], Awaitable[bool]], signal: EndSignal
 ) -> AsyncIterator[bytes]:
-    """As `read_log`, and then what is added, until the job has ended and everything was sent.
+    """What is there now, `first` being what was read already, and what is added until the job has ended.
 
     Raises BrokenOff if the server stops before that.
     """
@@ -36,14 +86,17 @@ async def follow_log(
     with signal.waiter([job_id]) as waiter:
         ended = await has_ended()
         looked_at, pause_s = loop.time(), _SOONEST_S
+        if first:
+            yield first
         while True:
             # `ended` was learnt before this read, so that nothing written before the end is missed.
             grew = False
-            while chunk := await read(offset):
+            while piece := await pieces.next():
                 grew = True
-                offset += len(chunk)
-                yield chunk
+                yield piece
             if ended:
+                if rest := pieces.rest():
+                    yield rest
                 return
             if signal.closed:
                 raise BrokenOff

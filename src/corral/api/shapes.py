@@ -130,10 +130,14 @@ class UsageQuery:
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """Which part of a log: from byte `offset` on; with `follow`, also what is written from now on."""
+    """Which part of a log: from byte `offset` on; with `follow`, also what is written from now on.
+
+    `rank` is a member of a gang, or "all": then whole lines of all members, with the rank before each.
+    """
 
     follow: bool = False
     offset: int = 0
+    rank: str = "0"
 
 
 @dataclass(frozen=True, slots=True)

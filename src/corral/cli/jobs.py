@@ -20,7 +20,7 @@ from corral.cli.screen import (
 )
 from corral.client import Client, Explanation, Jobs, WaitTimedOut
 from corral.model.errors import Conflict, Refused
-from corral.model.units import format_duration, parse_duration_s
+from corral.model.units import format_duration, is_whole, parse_duration_s
 
 TIMED_OUT = 124
 
@@ -79,13 +79,18 @@ def why(job_id: JobId, json: AsJson = False) -> None:
 def logs(
     job_id: JobId,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing until the job has ended.")] = False,
+    rank: Annotated[
+        str, typer.Option("--rank", metavar="N|all", help="Which member of a gang; all puts its rank before each line.")
+    ] = "0",
 ) -> None:
     """Print the output of a job.
 
     Standard output and standard error are in one log, in the order in which they were written.
     """
+    if rank != "all" and not is_whole(rank):
+        raise Refused(f"--rank: {rank!r:.60} is no rank; write a number from 0, or all", field="rank")
     with Client() as client:
-        for block in client.jobs.logs(job_id, follow=follow):
+        for block in client.jobs.logs(job_id, follow=follow, rank="all" if rank == "all" else int(rank)):
             sys.stdout.buffer.write(block)
             sys.stdout.buffer.flush()
 

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 from urllib.parse import quote
 
 from corral.client.transport import NoServer, ServerWentAway, Transport, find_address
@@ -213,12 +213,15 @@ class Jobs:
         """Why it waits, its place in the queue, and what would start it now; later, how long it waited for what."""
         return from_answer(Explanation, self._transport.get(_job(job_id, "why")))
 
-    def logs(self, job_id: str, *, follow: bool = False, offset: int = 0) -> Iterator[bytes]:
+    def logs(
+        self, job_id: str, *, follow: bool = False, offset: int = 0, rank: int | Literal["all"] = 0
+    ) -> Iterator[bytes]:
         """What the job has written, standard output and error together, in blocks from byte `offset` on.
 
+        Of a gang it is the member of this rank; "all" gives whole lines of all members, with the rank before each.
         With `follow` it goes on until the job has ended and all is read. Raises NoServer if it breaks off before.
         """
-        return self._transport.stream(_job(job_id, "logs"), follow=follow, offset=offset)
+        return self._transport.stream(_job(job_id, "logs"), follow=follow, offset=offset, rank=rank or None)
 
     def cancel(self, job_id: str) -> tuple[str, ...]:
         """Stop it, or remove it from the queue. Returns the ids of the changed jobs, as the next three do."""

@@ -221,11 +221,11 @@ class Service:
         log.info("GPU %s: given back by %s", uuid, caller.user)
         return self._device_facts(lambda _, at: DeviceUncordoned(uuid, by=caller.user, at=at), uuid)
 
-    def log(self, job_id: str, caller: Caller, rank: int = 0) -> MemberLog:
-        """The log of a job's member. Raises NotFound, and Forbidden for another user's."""
+    def logs(self, job_id: str, caller: Caller) -> tuple[MemberLog, ...]:
+        """The logs of a job's members, by rank. Raises NotFound, and Forbidden for another user's."""
         job = self.queries.find(job_id)
         may_read_log(caller, job)
-        return self._logs.of(job, rank)
+        return self._logs.of(job)
 
     def _device_facts(self, fact: Callable[[View, float], Fact], uuid: str) -> tuple[DeviceRow, ...]:
         at = self._clock.now()

@@ -2,9 +2,9 @@
 
 import base64
 from collections.abc import Callable
+from functools import partial
 
 from corral.control.node_registry import Nodes
-from corral.model.errors import Refused
 from corral.model.job import Job
 from corral.ports.ledger import Ledger
 
@@ -42,12 +42,10 @@ class MemberLogs:
         self._ledger = ledger
         self._nodes = nodes
 
-    def of(self, job: Job, rank: int) -> MemberLog:
-        """The log of a member of the job. Raises Refused for a rank that it has not."""
-        members = job.spec.request.gang_size
-        if not 0 <= rank < members:
-            raise Refused(f"rank: job {job.id} has ranks 0 to {members - 1}, not {rank}", field="rank")
-        return MemberLog(job, rank, self._nodes, lambda: self._newest(job, rank))
+    def of(self, job: Job) -> tuple[MemberLog, ...]:
+        """The logs of the job's members, in the order of their ranks."""
+        members = range(job.spec.request.gang_size)
+        return tuple(MemberLog(job, rank, self._nodes, partial(self._newest, job, rank)) for rank in members)
 
     def _newest(self, job: Job, rank: int) -> tuple[Job, str | None]:
         newest = self._ledger.view().jobs.get(job.id) or self._ledger.find_job(job.id) or job
