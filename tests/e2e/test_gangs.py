@@ -1,8 +1,12 @@
 """Gangs as users see them: a process a member, one end for all, and scripts whose srun reaches every member."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
-from tests.e2e.box import Box, until_there, uuid
+import pytest
+
+from tests.e2e.box import Box, serving, until_there, uuid
+from tests.e2e.test_clusters import cluster
 
 SHOW = 'echo "$RANK of $WORLD_SIZE, $LOCAL_RANK here: $CUDA_VISIBLE_DEVICES"'
 
@@ -101,3 +105,38 @@ def test_a_rank_that_a_job_does_not_have_is_refused(box: Box) -> None:
     assert done.returncode == 2
     assert f"job {job_id} has ranks 0 to 1, not 2" in done.stderr
     assert box.run("logs", "--rank", "last", job_id).returncode == 2
+
+
+@pytest.fixture(scope="module")
+def two_nodes() -> Iterator[Box]:
+    """A cluster of the nodes a and b, with two GPUs each."""
+    with serving(cluster(a="", b="")) as box:
+        yield box
+
+
+def test_a_gang_over_two_nodes_has_its_ranks_by_node_and_its_logs_there(two_nodes: Box) -> None:
+    words = (
+        "--gang",
+        "2",
+        "--spread",
+        "--",
+        "sh",
+        "-c",
+        "echo $RANK $LOCAL_RANK $NODE_RANK $CORRAL_NODE $CORRAL_NODES",
+    )
+    job_id = two_nodes.submit(*words)
+    assert two_nodes.ended(job_id)["phase"] == "SUCCEEDED"
+    assert sorted(written(two_nodes, job_id)) == ["[0] 0 0 0 a a,b", "[1] 1 0 1 b a,b"]
+
+
+def test_a_member_that_fails_on_one_node_ends_the_gang_on_the_other(two_nodes: Box) -> None:
+    job_id = two_nodes.submit("--gang", "2", "--spread", "--", "sh", "-c", "[ $RANK = 1 ] && exit 7; exec sleep 1000")
+    row = two_nodes.ended(job_id)
+    assert (row["exit_code"], row["reason"]) == (7, "rank 1 on b exited with 7")
+
+
+def test_a_script_for_slurm_reaches_the_other_node(two_nodes: Box, tmp_path: Path) -> None:
+    text = "#SBATCH --nodes=2 --ntasks-per-node=2 --gpus-per-node=2\nsrun sh -c 'echo $SLURM_PROCID $SLURM_NODEID'\n"
+    job_id = two_nodes.submit(script(tmp_path, text))
+    assert two_nodes.ended(job_id)["phase"] == "SUCCEEDED"
+    assert sorted(two_nodes.ok("logs", job_id).splitlines()) == ["0 0", "1 0", "2 1", "3 1"]
