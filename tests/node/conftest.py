@@ -134,6 +134,7 @@ def ended(host: Host) -> None:
     """End the agent once everything that it launched is ended."""
     host.node.reconcile((), ())
     until(lambda: not any(host.home.launches.iterdir()), "every launch is ended")
+    until(lambda: not any(host.home.scratch.iterdir()), "all scratch is removed")
     host.end()
 
 

@@ -1,6 +1,6 @@
 """The node agent in this process: `LocalNode` puts together what is done on this host.
 
-launches           what runs here              unknown_launches   what the ledger does not know of it
+node_launches      what runs here              unknown_launches   what the ledger does not know of it
 device_setup       devices made ready          resource_files     scratch directories
 sampler, news      what is told of the host    mps_watch          the daemons that jobs share devices through
 """

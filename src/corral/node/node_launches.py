@@ -188,6 +188,7 @@ class NodeLaunches:
             self._asked &= self._known.keys()
             self._preparing &= self._known.keys()
             self._claimed &= self._known.keys()
+            self._failed = {name: why for name, why in self._failed.items() if name in self._known}
             self._claimed |= {launch.id for launch in held if launch.job.started_at is not None}
         for launch in held:
             _attempt(partial(self._take_over, launch))
