@@ -60,7 +60,7 @@ def test_a_job_submitted_over_https_runs_as_the_user_of_the_token_also_after_a_r
     (row,) = json.loads(box.ok("token", "list", "--json", **environ))
     assert (row["id"], row["user"], row["scope"], row["state"]) == (made["id"], NOBODY.pw_name, "submit", "good")
     assert row["last_used_at"] is not None
-    assert box.ok("token", "revoke", made["id"]) == f"token {made['id']} is revoked\n"
+    assert box.ok("token", "revoke", made["id"]) == f"token {made['id']} was revoked\n"
     refused = box.run("ps", cwd=None, **environ)
     assert refused.returncode == 1
     assert f"token {made['id']} was revoked" in refused.stderr
