@@ -87,7 +87,7 @@ def live(home: Path) -> list[Phase]:
         return job_id
 
     gang = start(Request(devices=2, gang_size=2))
-    server.service.log(gang, ALICE, rank=1).read(0)
+    server.service.logs(gang, ALICE)[1].read(0)
     for name, launch_id in (("a", f"{gang}.1"), ("b", f"{gang}.1-1")):
         nodes[name].runtime.finish(launch_id)
     until(lambda: phase(gang).terminal)

@@ -124,11 +124,14 @@ class Attempts:
         job = self._ledger.view().jobs.get(job_id)
         return None if job is None or job.allocation_id is None else self.of(job.allocation_id)
 
-    def of_launch(self, launch_id: str) -> tuple[Attempt, Launch] | None:
-        """The record that a launch belongs to, and the launch; None when its allocation is over."""
+    def of_launch(self, node: str, launch_id: str) -> tuple[Attempt, Launch] | None:
+        """The record that a launch on a node belongs to, and the launch.
+
+        None when its allocation is over, or it is another node's: no node tells of what it was not given.
+        """
         allocation_id, rank = member_of(launch_id)
         attempt = self.of(allocation_id)
-        if attempt is None or rank >= len(attempt.launches):
+        if attempt is None or rank >= len(attempt.launches) or attempt.launches[rank].node != node:
             return None
         return attempt, attempt.launches[rank]
 

@@ -235,7 +235,7 @@ class Dispatcher:
             agent.stop(launch.id)
 
     def _read_news(self, node: str, launch_ids: tuple[str, ...]) -> None:
-        found = [self.attempts.of_launch(launch_id) for launch_id in launch_ids]
+        found = [self.attempts.of_launch(node, launch_id) for launch_id in launch_ids]
         launches = [one for one in found if one is not None and not one[0].is_over(one[1].rank)]
         try:
             attempts = self.read(node, launches)

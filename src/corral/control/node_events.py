@@ -23,7 +23,7 @@ class NodeEvents:
 
     def on_services_lost(self, node: str, lost: tuple[ServiceLost, ...]) -> None:
         for one in lost:
-            self._nodes.worker(node).put(partial(self._lost_services.end_tenants, one))
+            self._nodes.worker(node).put(partial(self._lost_services.end_tenants, node, one))
 
     def on_return(self, node: str, visit: int) -> None:
         self._recovery.node_returned(node, visit)

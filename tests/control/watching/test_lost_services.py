@@ -31,7 +31,9 @@ def test_those_who_used_it_are_told_and_stopped_as_lost_and_others_run_on(ledger
     told: list[tuple[str, str]] = []
     stopped: list[str] = []
     stopper = Stopper(ledger, SystemClock(), stopped.append)
-    LostServices(Attempts(ledger, launches_of), lambda job, line: told.append((job, line)), stopper).end_tenants(LOST)
+    LostServices(Attempts(ledger, launches_of), lambda job, line: told.append((job, line)), stopper).end_tenants(
+        "box", LOST
+    )
     assert told == [("1", LOST.reason), ("2", LOST.reason)]
     assert stopped == ["1.1", "2.1"]
     jobs = ledger.view().jobs

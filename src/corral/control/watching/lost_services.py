@@ -19,11 +19,11 @@ class LostServices:
         self._tell = tell
         self._stopper = stopper
 
-    def end_tenants(self, lost: ServiceLost) -> None:
-        """Tell the jobs and have them stopped. Waits for the ledger."""
+    def end_tenants(self, node: str, lost: ServiceLost) -> None:
+        """Tell the jobs that used it on the node, and have them stopped. Waits for the ledger."""
         log.error("%s", lost.reason)
         for launch_id in lost.launches:
-            found = self._attempts.of_launch(launch_id)
+            found = self._attempts.of_launch(node, launch_id)
             if found is not None:
                 job_id = found[0].job_id
                 self._tell(job_id, lost.reason)

@@ -1,0 +1,128 @@
+"""A node that comes is brought together with the ledger, and nothing runs twice."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from corral.model.job import Phase
+from corral.model.launch import LaunchPhase
+from corral.ports.node import Reports
+from tests.control.cluster import Cluster, on, until
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path, "a", "b")
+    yield cluster
+    cluster.close()
+
+
+def come(cluster: Cluster, node: str) -> None:
+    """The node comes, and is reconciled."""
+    cluster.recovery.node_returned(node, 1)
+    assert cluster.recovery.wait(60.0)
+
+
+def test_what_runs_is_adopted_and_what_ended_meanwhile_is_recorded(cluster: Cluster) -> None:
+    cluster.run(1, on("a", 0))
+    cluster.run(2, on("a", 1))
+    cluster.stop()
+    cluster.nodes["a"].runtime.finish("2.1", 3)
+    cluster.start()
+    come(cluster, "a")
+    assert (cluster.phase(1), cluster.phase(2)) == (Phase.RUNNING, Phase.FAILED)
+    cluster.nodes["a"].runtime.finish("1.1")
+    until(lambda: cluster.phase(1) is Phase.SUCCEEDED)
+
+
+def test_what_a_former_server_committed_and_nobody_launched_waits_again(cluster: Cluster) -> None:
+    cluster.commit(1, on("a", 0))
+    come(cluster, "a")
+    assert (cluster.phase(1), cluster.job(1).attempts) == (Phase.PENDING, 0)
+    assert cluster.nodes["a"].runtime.ran == []
+
+
+def test_a_gang_that_was_half_launched_is_stopped_and_waits_again(cluster: Cluster) -> None:
+    allocation_id = cluster.commit(1, on("a", 0), on("b", 0))
+    attempt = cluster.dispatcher.attempts.of(allocation_id)
+    assert attempt is not None
+    cluster.nodes["a"].runtime.launch(attempt.launches[0])
+    cluster.stop()
+    cluster.start()
+    come(cluster, "a")
+    come(cluster, "b")
+    until(lambda: cluster.phase(1) is Phase.PENDING)
+    until(lambda: cluster.nodes["a"].runtime.report("1.1").phase is LaunchPhase.UNKNOWN)
+
+
+def test_what_the_ledger_does_not_know_is_ended(cluster: Cluster) -> None:
+    cluster.run(1, on("a", 0))
+    attempt = cluster.dispatcher.attempts.of("1.1")
+    assert attempt is not None
+    cluster.nodes["b"].runtime.launch(attempt.launches[0])
+    come(cluster, "b")
+    assert cluster.nodes["b"].runtime.launches() == ()
+    assert cluster.phase(1) is Phase.RUNNING
+
+
+def test_the_jobs_of_a_node_that_is_gone_are_lost_and_say_that_they_may_still_run(cluster: Cluster) -> None:
+    cluster.run(1, on("a", 0))
+    cluster.run(2, on("b", 0))
+    cluster.nodes["a"].fall_silent()
+    cluster.recovery.node_gone("a")
+    until(lambda: cluster.phase(1) is Phase.LOST)
+    assert "node a does not answer any more, and attempt 1.1 may still run there" in str(cluster.job(1).reason)
+    assert cluster.phase(2) is Phase.RUNNING
+
+
+def test_a_job_of_a_node_that_is_gone_is_retried_and_the_old_attempt_ends_when_the_node_returns(
+    cluster: Cluster,
+) -> None:
+    cluster.run(1, on("a", 0), retries=1)
+    cluster.nodes["a"].fall_silent()
+    cluster.recovery.node_gone("a")
+    until(lambda: cluster.phase(1) is Phase.PENDING)
+    assert cluster.nodes["a"].runtime.report("1.1").phase is LaunchPhase.RUNNING
+    cluster.nodes["a"].answer_again()
+    come(cluster, "a")
+    assert cluster.nodes["a"].runtime.launches() == ()
+    assert cluster.phase(1) is Phase.PENDING
+
+
+def test_when_one_node_of_a_gang_is_gone_its_other_members_are_stopped(cluster: Cluster) -> None:
+    cluster.run(1, on("a", 0), on("b", 0))
+    cluster.nodes["b"].fall_silent()
+    cluster.recovery.node_gone("b")
+    until(lambda: cluster.phase(1) is Phase.LOST)
+    until(lambda: cluster.nodes["a"].runtime.report("1.1").phase is LaunchPhase.UNKNOWN)
+
+
+def test_a_launch_that_a_silent_node_was_never_asked_for_did_not_run(cluster: Cluster) -> None:
+    cluster.run(1, on("b", 0))
+    allocation_id = cluster.commit(2, on("a", 0), on("b", 1))
+    attempt = cluster.dispatcher.attempts.of(allocation_id)
+    assert attempt is not None
+    attempt.asked_at[1] = 0.0
+    attempt.take(1, replace(attempt.report(1), phase=LaunchPhase.DECLARED_LOST))
+    cluster.recovery.node_gone("a")
+    until(lambda: cluster.phase(2) is Phase.PENDING)
+    assert cluster.job(2).attempts == 0
+
+
+def test_times_of_a_node_whose_clock_differs_are_the_servers(cluster: Cluster) -> None:
+    node = cluster.nodes["a"]
+
+    class Behind(type(node)):  # type: ignore[misc]
+        def reports(self, launch_ids: tuple[str, ...]) -> Reports:
+            told = super().reports(launch_ids)
+            behind = tuple(replace(one, started_at=(one.started_at or 0.0) - 500.0) for one in told.reports)
+            return Reports(told.now - 500.0, behind)
+
+    node.__class__ = Behind
+    before = cluster.clock.now()
+    cluster.run(1, on("a", 0))
+    started_at = cluster.job(1).started_at
+    assert started_at is not None
+    assert abs(started_at - before) < 60
