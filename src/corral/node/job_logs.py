@@ -8,6 +8,7 @@ import stat
 from pathlib import Path
 
 from corral.model.errors import BackendFailed, Refused
+from corral.model.home import log_name
 from corral.ports.node import LogChunk
 from corral.runtimes.process.joblog import append_note
 
@@ -19,13 +20,6 @@ MOST_BYTES = 1024 * 1024
 _JOB_ID = re.compile(r"\d{1,20}(_\d{1,20})?")
 
 
-def log_name(job_id: str, rank: int) -> str:
-    """The file of a member's log: `<id>.log` of rank 0, and `<id>.<rank>.log`. Raises Refused for no such job."""
-    if not _JOB_ID.fullmatch(job_id) or rank < 0:
-        raise Refused(f"{job_id!r:.60} with rank {rank} names no log", field="job_id")
-    return f"{job_id}.{rank}.log" if rank else f"{job_id}.log"
-
-
 class JobLogs:
     """The directory of logs. What a job may have put in its log's place is neither followed nor waited for."""
 
@@ -34,7 +28,7 @@ class JobLogs:
 
     def read(self, job_id: str, rank: int, offset: int, max_bytes: int) -> LogChunk:
         """A piece of at most `max_bytes`, and of no more than MOST_BYTES. Raises BackendFailed, Refused."""
-        path = self._directory / log_name(job_id, rank)
+        path = self._path(job_id, rank)
         if offset < 0:
             raise Refused(f"a log has no byte {offset}; from 0 on there are some", field="offset")
         try:
@@ -56,8 +50,13 @@ class JobLogs:
 
     def note(self, job_id: str, line: str) -> None:
         """Write a line to the end of rank 0's log, where there is one; what fails is logged alone."""
-        path = self._directory / log_name(job_id, 0)
+        path = self._path(job_id, 0)
         try:
             append_note(str(path), line)
         except OSError as error:
             log.warning("job %s could not be told in its log: %s", job_id, error.strerror)
+
+    def _path(self, job_id: str, rank: int) -> Path:
+        if not _JOB_ID.fullmatch(job_id) or rank < 0:
+            raise Refused(f"{job_id!r:.60} with rank {rank} names no log", field="job_id")
+        return self._directory / log_name(job_id, rank)
