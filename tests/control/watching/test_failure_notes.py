@@ -55,7 +55,12 @@ class Site:
 
     def restarted(self) -> FailureNotes:
         agent = cast(NodeAgent, self.host)
-        return FailureNotes(self.ledger, lambda job, rank: agent, lambda job, task: self.waiting.append(task))
+        return FailureNotes(
+            self.ledger,
+            lambda job, rank: agent,
+            later=self.waiting.append,
+            on_node=lambda job, task: self.waiting.append(task),
+        )
 
     def run(self, job_id: str, log: str, *more: str, spec: Any = None, patch: JobPatch | None = None) -> None:
         """Have a job run, write these logs (one of each member), and fail."""

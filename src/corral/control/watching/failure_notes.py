@@ -29,27 +29,35 @@ MOST_RANKS = 8
 AgentOf = Callable[[Job, int], NodeAgent | None]
 """The agent of the node that has the log of a job's member; None where none is known."""
 
-Later = Callable[[Job, Callable[[], None]], None]
-"""Has something done for a job on a thread that a hung node may hold up, and returns at once."""
+Task = Callable[[], None]
 
 
 class FailureNotes:
     """Reads the ends of logs of jobs that failed, and says what they mean."""
 
-    def __init__(self, ledger: Ledger, agent_of: AgentOf, later: Later) -> None:
+    def __init__(
+        self, ledger: Ledger, agent_of: AgentOf, *, later: Callable[[Task], None], on_node: Callable[[Job, Task], None]
+    ) -> None:
+        """Both have something done and return at once: `later` on a thread that may wait for the disk, `on_node` on one
+        that the job's node may hold up.
+        """
         self._ledger = ledger
         self._agent_of = agent_of
         self._later = later
+        self._on_node = on_node
 
     def on_change(self, view: View, deltas: Sequence[Delta]) -> None:
         """A listener for `Ledger.subscribe`: has each failure among the deltas noted in its job's log."""
         for delta in deltas:
             if isinstance(delta, JobChanged) and delta.changes.get("phase") is Phase.FAILED:
-                job = view.jobs.get(delta.job_id) or self._ledger.find_job(delta.job_id)
-                if job is not None and job.spec.kind is JobKind.RUN:
-                    # A job that is tried again is PENDING by now.
-                    failed = patched(job, delta.changes)
-                    self._later(failed, partial(self._note, failed))
+                self._later(partial(self._hand_over, delta))
+
+    def _hand_over(self, failure: JobChanged) -> None:
+        job = self._ledger.find_job(failure.job_id)
+        if job is not None and job.spec.kind is JobKind.RUN:
+            # A job that is tried again is PENDING by now.
+            failed = patched(job, failure.changes)
+            self._on_node(failed, partial(self._note, failed))
 
     def of(self, job: Job) -> Diagnosis | None:
         """Why a job failed, None where that is not known or its nodes do not tell now; it takes as long as they do."""
