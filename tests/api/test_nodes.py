@@ -1,7 +1,9 @@
+import json
+
 import pytest
 
-from corral.model.device import Device, Node
-from corral.model.fact import NodeObserved
+from corral.model.device import Device, Node, Silence
+from corral.model.fact import NodeObserved, SilenceObserved
 from corral.model.rows import NodeRow
 from corral.ports.ledger import Decided
 from tests.api.world import UUIDS, Served
@@ -78,3 +80,14 @@ def test_a_node_stays_set_apart_for_a_server_that_starts_anew(two_nodes: Served)
     assert type(journal[-1].fact).__name__ == "NodeDraining"
     assert (cordon.reason, cordon.draining) == ("kernel", True)
     assert cordon.deadline == cordon.at + 60
+
+
+def test_a_node_that_does_not_answer_is_lost_for_neighbours(two_nodes: Served) -> None:
+    silence = Silence(1.0, "node there has not answered since 14:20:31")
+    two_nodes.world.ledger.observe([SilenceObserved("there", silence)])
+    two_nodes.world.ledger.commit(lambda _: Decided((), None)).result()
+    assert states(two_nodes) == {"here": "ready", "there": "silent"}
+    with two_nodes.connection() as connection:
+        connection.request("POST", "/graphql", json.dumps({"query": "{ agents { id status } }"}))
+        told = json.loads(connection.getresponse().read())["data"]
+    assert told == {"agents": [{"id": "here", "status": "ALIVE"}, {"id": "there", "status": "LOST"}]}

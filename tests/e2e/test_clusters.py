@@ -211,6 +211,22 @@ def test_a_server_that_is_killed_finds_its_nodes_and_their_jobs_again(two: Box) 
     assert runs(pid)
 
 
+def test_a_server_that_starts_while_a_node_is_silent_keeps_its_jobs_until_it_is_heard(two: Box) -> None:
+    job, pid = running_pid(two, "stays", "--node", "b")
+    two.describe(cluster(a="", b="silent = true"))
+    two.until(lambda: states(two)["b"] == "silent")
+    two.down()
+    two.up()
+    assert states(two) == {"a": "ready", "b": "silent"}
+    assert two.job(job)["phase"] == "RUNNING"
+    assert "on GPU-a-" in two.ok("run", "--", "sh", "-c", "echo on $CUDA_VISIBLE_DEVICES")
+    waits = two.submit("--node", "b", "--", "true")
+    two.describe(cluster(a="", b=""))
+    two.until(lambda: two.job(waits)["phase"] == "SUCCEEDED")
+    assert (two.job(job)["phase"], two.job(job)["attempts"]) == ("RUNNING", 1)
+    assert runs(pid)
+
+
 def test_the_page_on_clusters_runs_as_it_is_written(new_box: Callable[[str], Box]) -> None:
     page = (REPOSITORY / "docs" / "clusters.md").read_text()
     lines = re.findall(r"^\$ (corral .*)$", page, re.MULTILINE)

@@ -22,7 +22,7 @@ MOST_DEVICES = 1000
 MOST_TOKENS = 1000
 """The most tokens in a query, so that none can ask for the map a million times."""
 
-ALIVE = "ALIVE"
+ALIVE, LOST = "ALIVE", "LOST"
 
 Context = dict[str, Any]
 """`service` and `caller` of the request."""
@@ -49,10 +49,14 @@ class AgentDevice:
 
 @strawberry.type
 class Agent:
-    """A node; its id is its name."""
+    """A node; its id is its name, and it is LOST while it does not answer."""
 
     id: str
-    status: str = ALIVE
+
+    @strawberry.field
+    def status(self, info: Info[Context, None]) -> str:
+        """ALIVE or LOST."""
+        return LOST if self.id in _service(info).node_cordons.unheard() else ALIVE
 
     @strawberry.field
     def gpu_alloc_map(self, info: Info[Context, None]) -> str:

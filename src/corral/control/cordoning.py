@@ -32,6 +32,10 @@ class NodeCordons:
         """Every node, by name."""
         return in_wall_time(node_rows(self._ledger.view(), self._contacts()), self._clock)
 
+    def unheard(self) -> frozenset[str]:
+        """The nodes that do not answer, or are not yet taken back since."""
+        return frozenset(self._ledger.view().silences)
+
     def cordon(self, node: str, reason: str, caller: Caller) -> NodeRow:
         """Nothing new starts on the node; what runs there goes on. Also ends a drain without giving the node back.
 

@@ -1,6 +1,7 @@
 """Idle GPUs are counted as users of cluster-wide discovery expect, and the best node is told from them."""
 
-from corral.model.fact import Delta, DeviceCordoned, NodeObserved
+from corral.model.device import Silence
+from corral.model.fact import Delta, DeviceCordoned, NodeObserved, SilenceObserved
 from corral.model.view import View
 from corral.scheduling.placing.idle_nodes import find_best_node_for_deployment, get_node_gpu_summaries
 from tests.scheduling.lab import T0, box, idle, observed, view_of
@@ -65,3 +66,9 @@ def test_no_node_is_told_when_nothing_is_idle_or_none_is_large_enough() -> None:
     assert find_best_node_for_deployment(cluster(a=(90, 80))) is None
     assert find_best_node_for_deployment(view_of(observed(box("a", 2))), 3) is None
     assert find_best_node_for_deployment(View()) is None
+
+
+def test_a_node_on_which_nothing_starts_has_nothing_to_offer() -> None:
+    view = view_of([*observed(box("a"), box("b")), SilenceObserved("a", Silence(T0, "it has not answered"))])
+    assert get_node_gpu_summaries(view)["a"].allocatable_gpus == 0
+    assert find_best_node_for_deployment(view) == "b"

@@ -8,7 +8,7 @@ may be used and is not allocated counts as idle.
 from dataclasses import dataclass
 from statistics import mean
 
-from corral.model.device import Device, Node
+from corral.model.device import Device, Node, NodeStatus
 from corral.model.view import View
 
 UTILIZATION_THRESHOLD = 30.0
@@ -76,7 +76,8 @@ def find_best_node_for_deployment(
 
 
 def _summary(view: View, node: Node, utilization_threshold: float, memory_threshold: float) -> NodeSummary:
-    allocatable = [device for device in node.devices if _allocatable(view, device)]
+    ready = view.status(node.name) is NodeStatus.READY
+    allocatable = [device for device in node.devices if ready and _allocatable(view, device)]
     utilizations, memories, idle = [], [], []
     for device in allocatable:
         metrics = _metrics(view, device)
