@@ -73,6 +73,18 @@ def test_an_agent_that_hangs_fails_a_call_at_its_deadline_and_answers_the_next_w
     impatient.close()
 
 
+def test_a_call_that_was_given_up_while_the_agent_hung_is_never_done(remote: RemoteHost) -> None:
+    impatient = RemoteNode(remote.socket, patience_s=0.2)
+    impatient.reports(())
+    with stopped(remote.agent.pid), pytest.raises(NodeUnreachable):
+        impatient.launch(a_launch(1, "sleep", "600"))
+    until(lambda: _answers(impatient), "the agent answers again")
+    remote.node.launch(a_launch(2, "sleep", "600"))
+    remote.wait("2.1", LaunchPhase.RUNNING)
+    assert remote.phase("1.1") is LaunchPhase.UNKNOWN
+    impatient.close()
+
+
 def _answers(node: NodeAgent) -> bool:
     try:
         node.reports(())

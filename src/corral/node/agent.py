@@ -155,6 +155,8 @@ class AgentServer:
             while True:
                 message = receive(connection)
                 self._may_answer()
+                if _hung_up(connection):
+                    return
                 answer = self._answer(message)
                 self._may_answer()
                 self._called()
@@ -185,6 +187,14 @@ class AgentServer:
         except Exception as error:
             log.exception("%s failed", name)
             return plain_error(BackendFailed(f"the agent failed at {name}: {error!r:.200}"))
+
+
+def _hung_up(connection: socket.socket) -> bool:
+    """Whether who called waits no longer: what they have given up by now, perhaps to try it elsewhere, is not done."""
+    try:
+        return not connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
 
 
 def _listener(path: Path) -> socket.socket:
