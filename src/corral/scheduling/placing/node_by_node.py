@@ -81,7 +81,7 @@ def _member(
             speed, slots = _fastest(draft, wanted, name, answer.slots)
             if len(slots) >= wanted.request.devices:
                 lent_devices = lent_devices_taken(draft, wanted, name, slots)
-                liked = preferred(wanted.request, draft.capacity.state(name))
+                liked = preferred(wanted.request, draft.capacity.state(name)) if wanted.request.prefers else 0
                 rank = (-speed, lent_devices, -liked, 0 if prefer is Prefer.FIRST else len(slots))
                 if best is None or rank < best[0]:
                     best = (rank, name, slots)
