@@ -76,6 +76,9 @@ class WatchedNode:
                 observations.append(NodeObserved(node))
             if visit is not None:
                 observations.append(SilenceObserved(self.name, self._silence))
+            if not news.samples and not observations:
+                # News of launches come many times a second under load, and say nothing of devices.
+                return None
             view = self._view()
             samples = self._by_own_clock(news.samples, news.now)
             self._standings.record(samples, (self._view_before, view), self._heard_s)
