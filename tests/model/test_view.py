@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from corral.model.allocation import Allocation, Grant, Member, Placement
-from corral.model.device import DeviceCondition, DeviceProcess, DeviceState
+from corral.model.device import Device, DeviceCondition, DeviceProcess, DeviceState, Node
 from corral.model.fact import (
     AllocationEnded,
     AllocationMade,
@@ -10,6 +10,7 @@ from corral.model.fact import (
     DeviceUncordoned,
     JobChanged,
     JobSubmitted,
+    NodeObserved,
     NodeRemoved,
 )
 from corral.model.job import Job, JobSpec, Phase
@@ -137,3 +138,10 @@ def test_a_draft_costs_one_copy_however_many_deltas() -> None:
     jobs = draft.view.jobs
     draft.apply([JobSubmitted(Job("1", 1, JobSpec("al"), 0.0), at=0.0, by="alice")])
     assert draft.view.jobs is jobs
+
+
+def test_a_device_is_called_by_its_node_where_there_are_several() -> None:
+    one = View().advance([NodeObserved(Node("a", (Device("GPU-a", 3, "A100", 81_920),), 1000, 1024))])
+    assert one.device_names() == {"GPU-a": "GPU 3"}
+    two = one.advance([NodeObserved(Node("b", (Device("GPU-b", 3, "A100", 81_920),), 1000, 1024))])
+    assert two.device_names() == {"GPU-a": "GPU a:3", "GPU-b": "GPU b:3"}

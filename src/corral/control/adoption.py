@@ -135,12 +135,12 @@ def _is_in(server: ProcessIdentity, process: ProcessFound) -> bool:
 def _refuse_held(view: View, placement: Placement, process: ProcessIdentity) -> None:
     """Raise Conflict when a job holds a device that the process uses."""
     for uuid in placement.uuids:
-        found = view.device(uuid)
+        name = view.device_names().get(uuid, f"GPU {uuid}")
         for allocation_id in view.holders.get(uuid, ()):
             holder = view.jobs[view.allocations[allocation_id].job_id]
             if holder.spec.owner == process:
                 raise Conflict(f"process {process.pid} is job {holder.id} already")
             raise Conflict(
-                f"process {process.pid} uses GPU {found[1].index if found else uuid}, which job {holder.id} holds; "
+                f"process {process.pid} uses {name}, which job {holder.id} holds; "
                 "if the process belongs to that job there is nothing to adopt, else end one of the two first"
             )

@@ -91,6 +91,15 @@ class View:
                     return node, device
         return None
 
+    def device_names(self) -> dict[str, str]:
+        """What to call each device in a sentence, by UUID: "GPU 3", or with several nodes "GPU gpu-07:3"."""
+        several = len(self.nodes) > 1
+        return {
+            device.uuid: f"GPU {name}:{device.index}" if several else f"GPU {device.index}"
+            for name, node in self.nodes.items()
+            for device in node.devices
+        }
+
     def status(self, node: str) -> NodeStatus:
         """Whether anything may start on this node, and if not, what is with it."""
         silence = self.silences.get(node)

@@ -153,7 +153,10 @@ def holding(view: View, allocation: Allocation) -> str | None:
     if allocation.enforcement is None:
         return None
     known = {device.uuid: device for node in view.nodes.values() for device in node.devices}
-    parts = [_part(known.get(grant.uuid), grant) for grant in allocation.placement.grants]
+    names = view.device_names()
+    parts = [
+        _part(known.get(grant.uuid), names.get(grant.uuid, grant.uuid), grant) for grant in allocation.placement.grants
+    ]
     members, behind = allocation.placement.members, allocation.enforcement
     cpu_milli, memory_mib = sum(m.cpu_milli for m in members), sum(m.host_memory_mib for m in members)
     if cpu_milli:
@@ -168,8 +171,7 @@ def holding(view: View, allocation: Allocation) -> str | None:
     return f"holds {', '.join(parts)}; {told}"
 
 
-def _part(device: Device | None, grant: Grant) -> str:
-    name = grant.uuid if device is None else f"GPU {device.index}"
+def _part(device: Device | None, name: str, grant: Grant) -> str:
     if device is not None and device.mig_profile is not None:
         return f"{name}, a slice {device.mig_profile}"
     if grant.share_milli == MILLI_PER_DEVICE:

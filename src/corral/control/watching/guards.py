@@ -106,9 +106,7 @@ def guarded(view: View) -> list[Bound]:
         for allocation in view.allocations.values()
         if allocation.enforcement is not None and allocation.enforcement.memory is Level.GUARDED
     ]
-    names: dict[str, str] = {}
-    if held:
-        names = {device.uuid: f"GPU {device.index}" for node in view.nodes.values() for device in node.devices}
+    names = view.device_names() if held else {}
     return [
         Bound(allocation.job_id, grant.uuid, grant.memory_mib, allocation.id, names.get(grant.uuid))
         for allocation in held
