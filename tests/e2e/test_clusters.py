@@ -40,23 +40,43 @@ def two_nodes(gone_after: str) -> Iterator[Box]:
     box = Box(cluster(a="", b=""), SETTINGS.format(gone_after=gone_after))
     box.up()
     yield box
-    box.describe(cluster(a="", b=""))
-    box.until(lambda: set(states(box).values()) == {"ready"})
     box.discard()
 
 
-@pytest.fixture
-def two() -> Iterator[Box]:
-    """Two nodes that are not soon given up."""
+def restored(box: Box) -> None:
+    """All nodes there again, and no job on them."""
+    box.describe(cluster(a="", b=""))
+    box.until(lambda: set(states(box).values()) == {"ready"})
+    box.clear()
+    for left in (*box.home.glob("*.pid"), box.home / "gate"):
+        if left.name != "corral.pid":
+            left.unlink(missing_ok=True)
+
+
+@pytest.fixture(scope="module")
+def _shared_two() -> Iterator[Box]:
     with two_nodes("10m") as box:
         yield box
 
 
 @pytest.fixture
-def hasty() -> Iterator[Box]:
-    """Two nodes that are given up after a few seconds."""
+def two(_shared_two: Box) -> Iterator[Box]:
+    """Two nodes that are not soon given up, with no job on them."""
+    yield _shared_two
+    restored(_shared_two)
+
+
+@pytest.fixture(scope="module")
+def _shared_hasty() -> Iterator[Box]:
     with two_nodes("5s") as box:
         yield box
+
+
+@pytest.fixture
+def hasty(_shared_hasty: Box) -> Iterator[Box]:
+    """Two nodes that are given up after a few seconds."""
+    yield _shared_hasty
+    restored(_shared_hasty)
 
 
 def states(box: Box) -> dict[str, str]:
