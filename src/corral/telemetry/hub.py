@@ -19,9 +19,6 @@ logger = logging.getLogger(__name__)
 ASK_AGAIN_S = 1.0
 """The pause after an agent did not answer."""
 
-_FIRST_NEWS_S = 10.0
-"""A server waits so long at its start for the nodes' first news: without them there are no devices to ask for."""
-
 _LOOKS_PER_SILENCE = 20
 """How often a node's silence is looked at, within the time after which it counts."""
 
@@ -54,13 +51,13 @@ class Hub:
         self._watch = threading.Thread(target=self._watch_silence, name="node-silence", daemon=True)
 
     def start(self, listener: NodeListener) -> None:
-        """Begin to listen. Returns when every node was heard, at the latest after some seconds."""
+        """Begin to listen. Returns when every node was heard, or has become silent: then its devices are not known."""
         self._listener = listener
         lines = self._all()
         for line in lines:
             line.start(listener)
         self._watch.start()
-        deadline = self._clock.monotonic() + _FIRST_NEWS_S
+        deadline = self._clock.monotonic() + self._settings.node_silent_after_s
         for line in lines:
             line.heard.wait(max(0.0, deadline - self._clock.monotonic()))
 
