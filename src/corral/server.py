@@ -17,6 +17,7 @@ from corral.clock import SystemClock
 from corral.config import Settings, load_settings
 from corral.control.core import ControlCore
 from corral.control.node_registry import Nodes
+from corral.control.recovery import RETRY_S
 from corral.control.site.reloading import SiteSettings
 from corral.control.submitting.device_request import RequestRules
 from corral.control.token_issuer import TokenIssuer
@@ -167,6 +168,7 @@ class Server:
         # Twice as often as samples are taken, so that none waits for long to be judged.
         patrols = [
             Patrol("memory-guard", guard.look, settings.sample_interval_s / 2),
+            Patrol("node-return", core.recovery.try_again, RETRY_S),
             Patrol("node-drain", DrainWatch(ledger, self._clock, core.dispatcher.stop).look, DRAIN_INTERVAL_S),
             Patrol("token-uses", ledger.tokens.write_uses, TOKEN_USES_INTERVAL_S),
         ]

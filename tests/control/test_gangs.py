@@ -1,6 +1,6 @@
 """A gang runs, ends and is stopped as one, on however many nodes it is."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -52,6 +52,16 @@ def test_when_a_member_fails_the_others_are_stopped_and_its_exit_code_is_the_job
     assert cluster.ledger.view().allocations == {}
 
 
+def swept_until(cluster: Cluster, true: Callable[[], object]) -> None:
+    """Sweep until it has come about."""
+
+    def swept() -> object:
+        cluster.dispatcher.sweep()
+        return true()
+
+    until(swept)
+
+
 def test_when_a_member_dies_the_gang_is_lost(cluster: Cluster) -> None:
     cluster.run(1, on("a", 0), on("b", 0))
     runtime(cluster, "b").die("1.1-1")
@@ -75,9 +85,24 @@ def test_a_gang_of_which_only_a_part_begins_is_taken_back(cluster: Cluster, monk
     monkeypatch.setattr("corral.control.dispatcher.HALF_BEGUN_S", 0.05)
     cluster.nodes["b"].runtime.launch = lambda launch: None  # type: ignore[method-assign]
     cluster.dispatcher.launch(cluster.commit(1, on("a", 0), on("b", 0)))
-    until(lambda: cluster.phase(1) is Phase.PENDING)
+    swept_until(cluster, lambda: cluster.phase(1) is Phase.PENDING)
     assert cluster.job(1).attempts == 0
     until(lambda: runtime(cluster, "a").report("1.1").phase is LaunchPhase.UNKNOWN)
+
+
+def test_a_gang_that_a_former_server_launched_in_part_is_taken_back_while_its_other_node_is_silent(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("corral.control.dispatcher.HALF_BEGUN_S", 0.05)
+    attempt = cluster.dispatcher.attempts.of(cluster.commit(1, on("a", 0), on("b", 0)))
+    assert attempt is not None
+    runtime(cluster, "a").launch(attempt.launches[0])
+    cluster.stop()
+    cluster.nodes["b"].fall_silent()
+    cluster.start()
+    cluster.recovery.node_returned("a", 1)
+    swept_until(cluster, lambda: runtime(cluster, "a").report("1.1").phase is LaunchPhase.EXITED)
+    assert cluster.phase(1) is Phase.STARTING, "nobody knows whether it began on b"
 
 
 def test_a_gang_that_is_cancelled_is_stopped_everywhere(cluster: Cluster) -> None:

@@ -32,6 +32,7 @@ class Attempt:
         launches: in order of rank.
         asked_at: when the node of a rank was asked to launch it, by the monotonic clock.
         reports: the newest of each rank; one that is over stays as it is.
+        half_since: since when only a part of the gang has begun, as far as is known, by the monotonic clock.
         checkpoint_until: how long the job has to save its state before it is stopped, by the monotonic clock.
         signalled: ranks that were told to save their state.
         eviction_told: the job was told in its log for whom it is stopped.
@@ -43,6 +44,7 @@ class Attempt:
     launches: tuple[Launch, ...]
     asked_at: dict[int, float] = field(default_factory=dict)
     reports: dict[int, LaunchReport] = field(default_factory=dict)
+    half_since: float | None = None
     checkpoint_until: float | None = None
     signalled: set[int] = field(default_factory=set)
     eviction_told: bool = False

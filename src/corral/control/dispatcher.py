@@ -32,7 +32,7 @@ SWEEP_INTERVAL_S = 5.0
 LAUNCH_DOUBT_S = 30.0
 """A launch that nobody claimed for so long is taken back."""
 HALF_BEGUN_S = 10.0
-"""A gang of which only a part has begun is given so long, or the kill grace where that is more."""
+"""A gang of which only a part has begun is given so long, or the kill grace where that is more; then a sweep ends it."""
 
 
 class Dispatcher:
@@ -130,7 +130,6 @@ class Dispatcher:
         if len(attempt.launches) > 1:
             first = attempt.launches[0]
             meet = self._nodes.agent(first.node).rendezvous(first.id)
-            self._look_at_halves_later(attempt)
         for launch in attempt.launches[1:]:
             act = partial(self._launch, attempt, launch, meet)
             self._put(attempt, launch.node, act, f"launch {launch.id}")
@@ -166,20 +165,20 @@ class Dispatcher:
             attempt.take(launch.rank, LaunchReport(launch.id, LaunchPhase.DECLARED_LOST, reason=why))
             self.outcomes.settle(attempt)
 
-    def _look_at_halves_later(self, attempt: Attempt) -> None:
+    def _take_back_half(self, attempt: Attempt) -> None:
         """No gang runs half for longer than the grace: after that, who has not begun is given up, and so are all."""
-        timer = threading.Timer(max(HALF_BEGUN_S, self._kill_grace_s), self._take_back_halves, [attempt])
-        timer.daemon = True
-        timer.start()
-
-    def _take_back_halves(self, attempt: Attempt) -> None:
-        missing = attempt.half_begun()
         job = self.attempts.job_of(attempt)
-        if not missing or job is None or job.phase is not Phase.STARTING:
+        missing = attempt.half_begun() if job is not None and job.phase is Phase.STARTING else ()
+        if not missing:
+            attempt.half_since = None
             return
-        names = ", ".join(f"rank {rank} on {attempt.launches[rank].node}" for rank in missing)
-        log.warning("launch %s is taken back: %s has not begun in time", attempt.allocation_id, names)
-        self._stop_members(attempt, [launch.rank for launch in attempt.launches])
+        now = self._clock.monotonic()
+        if attempt.half_since is None:
+            attempt.half_since = min(attempt.asked_at.values(), default=now)
+        if now - attempt.half_since >= max(HALF_BEGUN_S, self._kill_grace_s):
+            names = ", ".join(f"rank {rank} on {attempt.launches[rank].node}" for rank in missing)
+            log.warning("launch %s is taken back: %s has not begun in time", attempt.allocation_id, names)
+            self._stop_members(attempt, [launch.rank for launch in attempt.launches])
 
     def _stop(self, attempt: Attempt, launch: Launch) -> None:
         job = self.attempts.job_of(attempt)
@@ -284,6 +283,7 @@ class Dispatcher:
         """Have every live launch looked at again, with one question a node, and what failed repeated."""
         by_node: dict[str, list[tuple[Attempt, Launch]]] = defaultdict(list)
         for attempt in self.attempts.live():
+            self._take_back_half(attempt)
             for launch in attempt.launches:
                 by_node[launch.node].append((attempt, launch))
         for node, launches in by_node.items():

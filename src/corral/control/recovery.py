@@ -21,10 +21,11 @@ from corral.ports.telemetry import NodeTelemetry
 log = logging.getLogger(__name__)
 
 RETRY_S = 2.0
+"""So often it is tried again to reconcile a node that could not be."""
 
 
 class Recovery:
-    """What control does as nodes come, return and go. `node_returned` and `node_gone` return at once."""
+    """What control does as nodes come, return and go. Every method but `wait` returns at once."""
 
     def __init__(self, ledger: Ledger, nodes: Nodes, dispatcher: Dispatcher, telemetry: NodeTelemetry) -> None:
         self._ledger = ledger
@@ -35,6 +36,8 @@ class Recovery:
         self._changed = threading.Condition()
         self._visits: dict[str, int] = {}
         self._waiting: set[str] = set()
+        self._failed: dict[str, int] = {}
+        """Nodes that could not be reconciled, with the visit in which that was tried."""
 
     def node_returned(self, node: str, visit: int) -> None:
         """The node is there: reconcile it, take over what runs there, then let things start on it."""
@@ -42,6 +45,14 @@ class Recovery:
             self._visits[node] = visit
             self._waiting.add(node)
         self._nodes.worker(node).put(partial(self._visit, node, visit))
+
+    def try_again(self) -> None:
+        """Reconcile the nodes that could not be, unless they have left or come anew since."""
+        with self._changed:
+            failed, self._failed = self._failed, {}
+            again = [(node, visit) for node, visit in failed.items() if self._visits[node] == visit]
+        for node, visit in again:
+            self.node_returned(node, visit)
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until every node that returned so far was reconciled, or could not be; False when the time is up."""
@@ -76,16 +87,11 @@ class Recovery:
             self._telemetry.readmit(node, visit)
         except CorralError as error:
             log.error("node %s cannot be reconciled with the ledger, and nothing starts on it: %s", node, error)
-            timer = threading.Timer(RETRY_S, self._visit_again, [node, visit])
-            timer.daemon = True
-            timer.start()
+            with self._changed:
+                self._failed[node] = visit
         with self._changed:
             self._waiting.discard(node)
             self._changed.notify_all()
-
-    def _visit_again(self, node: str, visit: int) -> None:
-        if self._visits[node] == visit:
-            self.node_returned(node, visit)
 
     def _reconcile(self, node: str) -> None:
         launches = self._attempts.on(node)

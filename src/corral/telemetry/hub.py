@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 from corral.clock import Clock
 from corral.config import Settings
@@ -50,9 +51,15 @@ class Hub:
         self._closing = threading.Event()
         self._watch = threading.Thread(target=self._watch_silence, name="node-silence", daemon=True)
 
+    def expect(self, listener: NodeListener) -> None:
+        """Let the ledger know which nodes there should be. Whoever calls this and not `start` calls `round`, too."""
+        self._listener = listener
+        for line in self._all():
+            line.node.expect()
+
     def start(self, listener: NodeListener) -> None:
         """Begin to listen. Returns when every node was heard, or has become silent: then its devices are not known."""
-        self._listener = listener
+        self.expect(listener)
         lines = self._all()
         for line in lines:
             line.start(listener)
@@ -60,6 +67,14 @@ class Hub:
         deadline = self._clock.monotonic() + self._settings.node_silent_after_s
         for line in lines:
             line.heard.wait(max(0.0, deadline - self._clock.monotonic()))
+
+    def round(self) -> None:
+        """Ask every agent once for what is new, without waiting, and look who is silent: for who has no threads."""
+        assert self._listener is not None
+        for line in self._all():
+            with suppress(CorralError):
+                line.ask(self._listener, 0.0)
+        self._look()
 
     def stop(self) -> None:
         """End the listening; a call to an agent that hangs is left behind."""
@@ -73,6 +88,7 @@ class Hub:
         with self._lock:
             self._lines[name] = line
         if self._listener is not None:
+            line.node.expect()
             line.start(self._listener)
 
     def remove(self, name: str) -> None:
@@ -123,15 +139,18 @@ class Hub:
             return list(self._lines.values())
 
     def _watch_silence(self) -> None:
-        assert self._listener is not None
         while not self._closing.wait(self._settings.node_silent_after_s / _LOOKS_PER_SILENCE):
-            for line in self._all():
-                if line.node.look():
-                    self._listener.on_gone(line.node.name)
+            self._look()
+
+    def _look(self) -> None:
+        assert self._listener is not None
+        for line in self._all():
+            if line.node.look():
+                self._listener.on_gone(line.node.name)
 
 
 class _Line:
-    """The thread that asks one agent for news."""
+    """Asks one agent for news, again and again on a thread once that is started."""
 
     def __init__(self, node: WatchedNode, agent: NodeAgent, *, poll_s: float) -> None:
         self.node = node
@@ -139,35 +158,38 @@ class _Line:
         self.closing = threading.Event()
         self._agent = agent
         self._poll_s = poll_s
+        self._after = 0
+        self._epoch = ""
 
     def start(self, listener: NodeListener) -> None:
         """Begin to ask."""
-        self.node.expect()
         name = f"news-{self.node.name}"
         threading.Thread(target=self._listen, args=(listener,), name=name, daemon=True).start()
 
+    def ask(self, listener: NodeListener, timeout_s: float) -> None:
+        """Ask once, and tell the listener what it concerns. Raises CorralError where there is no answer."""
+        news = self._agent.news(self._after, timeout_s)
+        if self.closing.is_set():
+            return
+        restarted, self._epoch = news.epoch != self._epoch, news.epoch
+        if restarted and self._after:
+            # These are the news since a number that the agent gave in an earlier life.
+            self._after = 0
+            return
+        self._after = news.sequence
+        visit = self.node.hear(news)
+        self.heard.set()
+        if visit is not None:
+            listener.on_return(self.node.name, visit)
+        if news.launches:
+            listener.on_launches(self.node.name, news.launches)
+        if news.services_lost:
+            listener.on_services_lost(self.node.name, news.services_lost)
+
     def _listen(self, listener: NodeListener) -> None:
-        after, epoch = 0, ""
         while not self.closing.is_set():
             try:
-                news = self._agent.news(after, self._poll_s)
+                self.ask(listener, self._poll_s)
             except CorralError as error:
                 logger.debug("node %s: %s", self.node.name, error)
                 self.closing.wait(ASK_AGAIN_S)
-                continue
-            if self.closing.is_set():
-                return
-            restarted, epoch = news.epoch != epoch, news.epoch
-            if restarted and after:
-                # These are the news since a number that the agent gave in an earlier life.
-                after = 0
-                continue
-            after = news.sequence
-            visit = self.node.hear(news)
-            self.heard.set()
-            if visit is not None:
-                listener.on_return(self.node.name, visit)
-            if news.launches:
-                listener.on_launches(self.node.name, news.launches)
-            if news.services_lost:
-                listener.on_services_lost(self.node.name, news.services_lost)
