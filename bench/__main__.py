@@ -7,7 +7,7 @@ from bench import probe
 
 BENCHMARKS = (
     *("server", "jobs", "launch", "telemetry", "ledger", "api", "crowded", "cluster"),
-    *("openb", "scale", "queues", "sharing"),
+    *("openb", "scale", "queues", "sharing", "faults"),
 )
 
 

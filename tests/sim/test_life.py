@@ -1,25 +1,43 @@
-"""A server keeps its promises through faults, and a promise that it breaks is told."""
+"""A server over nodes keeps its promises through faults, and a promise that it breaks is told."""
 
 import pytest
 
 from corral.model.launch import Launch
 from corral.runtimes.simulated import SimulatedRuntime
-from corral.sim import life
+from corral.sim import faulty_node
+from corral.sim.faulty_node import WitnessedRuntime
 from corral.sim.life import simulate
 
 
 def test_a_life_with_faults_ends_with_every_job_accounted_for() -> None:
-    found = simulate(gpus=3, jobs=40, seed=1)
+    found = simulate(nodes=2, gpus=3, jobs=40, seed=1)
     assert found["broken"] == []
     assert sum(found["ended"].values()) == found["jobs"] >= 40
-    assert {"come", "end", "restart", "sicken"} <= set(found["events"])
+    assert {"come", "end", "give_up", "mishap", "return", "kill"} <= set(found["events"])
+
+
+@pytest.mark.parametrize("tens", range(5))
+def test_fifty_lives_break_no_promise(tens: int) -> None:
+    broken = {}
+    for seed in range(10 * tens, 10 * tens + 10):
+        broken[seed] = simulate(nodes=3, gpus=2, jobs=12, seed=seed)["broken"]
+    assert {seed: told for seed, told in broken.items() if told} == {}
 
 
 def test_work_that_runs_twice_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Twice(SimulatedRuntime):
+    class Twice(WitnessedRuntime):
         def launch(self, launch: Launch) -> None:
-            self.ran.append(launch.job.id)
+            super().launch(launch)
+            SimulatedRuntime.forget(self, launch.id)
             super().launch(launch)
 
-    monkeypatch.setattr(life, "SimulatedRuntime", Twice)
-    assert any("ran 2 times and was launched 1 times" in told for told in simulate(gpus=2, jobs=10, seed=7)["broken"])
+    monkeypatch.setattr(faulty_node, "WitnessedRuntime", Twice)
+    assert any("ran 2 times" in told for told in simulate(gpus=2, jobs=10, seed=7)["broken"])
+
+
+def test_work_that_a_returning_node_does_not_end_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WitnessedRuntime, "stop", lambda *_: None)
+    monkeypatch.setattr(WitnessedRuntime, "forget", lambda *_: None)
+    told = [sentence for seed in (1, 5) for sentence in simulate(nodes=2, gpus=1, jobs=12, seed=seed)["broken"]]
+    assert any("the ledger has given it up" in sentence for sentence in told)
+    assert any("are used at once" in sentence for sentence in told)

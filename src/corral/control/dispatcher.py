@@ -32,7 +32,7 @@ SWEEP_INTERVAL_S = 5.0
 LAUNCH_DOUBT_S = 30.0
 """A launch that nobody claimed for so long is taken back."""
 HALF_BEGUN_S = 10.0
-"""A gang of which only a part has begun is given so long, or the kill grace where that is more; then a sweep ends it."""
+"""A gang of which only a part has begun has so long, or the kill grace where that is more; a sweep then ends it."""
 
 
 class Dispatcher:

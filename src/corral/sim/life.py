@@ -1,71 +1,89 @@
-"""A server under random faults: the real ledger, controller and dispatcher over simulated work.
+"""A server under random faults: real ledger, hub, controller and dispatcher over nodes with simulated work.
 
-Events are drawn from a seed: jobs arrive and end, devices fail and recover, launches vanish without a report, a server
-is killed and another takes over. After each event it is checked that the server has kept its guarantees.
+Events are drawn from a seed: jobs and gangs come and end, devices fail and recover, launches vanish without a report,
+nodes fall silent, are given up and come back, their agents restart, gangs are launched by half, nodes are drained, a
+server stops or is killed and another takes over. After each event it is checked that all promises were kept.
 """
 
 import random
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from corral.access.caller import Caller
-from corral.clock import SystemClock
+from corral.clock import ManualClock
+from corral.config import Settings
 from corral.ledger.fold import check
-from corral.model.device import Device, DeviceCondition, Node
-from corral.model.fact import ConditionObserved, NodeObserved, Observation
+from corral.model.device import Device, Node
+from corral.model.errors import Conflict
 from corral.model.home import Home
-from corral.model.job import Phase, Request
+from corral.model.job import Request
 from corral.model.submission import Submission
 from corral.model.units import MILLI_PER_DEVICE
-from corral.node.simulated_node import SimulatedNode
 from corral.ports.ledger import JobQuery
-from corral.runtimes.simulated import SimulatedRuntime
+from corral.sim.faulty_node import FaultyNode
+from corral.sim.faulty_server import FaultyServer
 from corral.sim.history import History
 from corral.sim.journal import read_journal
-from corral.sim.live_server import PATIENCE_S, LiveServer
 from corral.sim.past import record
+from corral.sim.promises import Promises
+from corral.sim.witness import Witness
 
-DEEDS = (("come", 8), ("end", 8), ("fail", 2), ("die", 1), ("sicken", 2), ("recover", 2), ("restart", 1))
+EVENTS = (
+    *(("come", 8), ("end", 8), ("fail", 2), ("die", 1), ("cancel", 1), ("requeue", 1), ("sicken", 2), ("recover", 2)),
+    *(("pass", 5), ("give_up", 2), ("silence", 2), ("mishap", 4), ("return", 4), ("restart_agent", 1)),
+    *(("lose_power", 1), ("cordon", 1), ("drain", 1), ("uncordon", 2), ("restart", 1), ("kill", 2)),
+)
 """The possible events, each as often as it is drawn."""
 
 AT_ONCE = 4
 """The most jobs that arrive together."""
 
-MEMORY_MIB = 81_920
-NODE = "simulated"
+GANGS = 0.4
+"""The part of jobs that are gangs, where there are two devices or more."""
 
+MEMORY_MIB = 81_920
+STARTED_AT = 1_700_000_000.0
+STEP_S = 5.0
+"""Time passes in such steps; all that a server does again and again it does in each."""
+
+SETTINGS = Settings(
+    node_silent_after_s=10.0, node_gone_after_s=40.0, kill_grace_s=10.0, retry_backoff_s=0.5, retry_backoff_max_s=4.0
+)
+STEPS_TO_THE_END = 200
 SOMEBODY = Caller("somebody", 1000, 1000, (1000,), admin=True)
 
 
-def simulate(*, gpus: int, jobs: int, seed: int, history: History | None = None) -> dict[str, Any]:
-    """Run until so many jobs have arrived, then until the last of them has ended.
+def simulate(*, nodes: int = 3, gpus: int, jobs: int, seed: int, history: History | None = None) -> dict[str, Any]:
+    """Run until so many jobs have arrived, then until the last of them has ended. `gpus` are those of each node.
 
-    `broken` has a sentence for each guarantee that was broken; there should be none. `history` receives the course.
+    `broken` has a sentence for each promise that was broken; there should be none. `history` receives the course.
     """
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="corral-life-") as directory:
-        life = _Life(Home(Path(directory)), gpus, seed)
+        life = _Life(Home(Path(directory)), nodes, gpus, seed)
         try:
             while len(life.acknowledged) < jobs:
-                life.head_started()
+                life.go_on()
             life.run_out()
+            ended = life.server.ledger.jobs(JobQuery())
         finally:
             life.server.close()
-        broken = [*life.broken, *life.lost(), *check(life.home.ledger_url)]
+        life.promises.look_at_ends(ended, life.acknowledged)
+        broken = [*life.promises.broken, *check(life.home.ledger_url)]
         if history is not None:
             record(read_journal(life.home.ledger_url), history)
     return {
         "seed": seed,
+        "nodes": nodes,
         "gpus": gpus,
         "jobs": len(life.acknowledged),
         "events": dict(sorted(life.events.items())),
-        "launches": len(life.runtime.ran),
-        "ended": dict(sorted(life.ended().items())),
+        "launches": life.witness.launches,
+        "ended": dict(sorted(Counter(job.phase.value for job in ended).items())),
         "broken": broken,
         "wall_s": round(time.perf_counter() - began, 3),
     }
@@ -76,75 +94,66 @@ class _Life:
     """What goes on, and what was promised."""
 
     home: Home
+    node_count: int
     gpus: int
     seed: int
     chance: random.Random = field(init=False)
     drawn: int = 0
     acknowledged: list[str] = field(default_factory=list)
-    broken: list[str] = field(default_factory=list)
     events: Counter[str] = field(default_factory=Counter)
-    sick: set[str] = field(default_factory=set)
-    runtime: SimulatedRuntime = field(default_factory=lambda: SimulatedRuntime(SystemClock()))
-    nodes: Mapping[str, SimulatedNode] = field(init=False)
-    phases: Mapping[str, Phase] = field(default_factory=dict)
-    server: LiveServer = field(init=False)
+    clock: ManualClock = field(default_factory=lambda: ManualClock(STARTED_AT))
+    witness: Witness = field(default_factory=Witness)
+    nodes: dict[str, FaultyNode] = field(init=False)
+    promises: Promises = field(init=False)
+    server: FaultyServer = field(init=False)
 
     def __post_init__(self) -> None:
-        self.nodes = {NODE: SimulatedNode(self.runtime, SystemClock())}
-        self.server = LiveServer(self.home, self.nodes, self._observed())
+        names = [f"node{number}" for number in range(self.node_count)]
+        self.nodes = {name: FaultyNode(_inventory(name, self.gpus), self.clock, self.witness) for name in names}
+        self.promises = Promises(self.witness, self.nodes, self.clock, SETTINGS)
+        self._start_server()
 
-    def head_started(self) -> None:
-        """Let one event happen, and check the guarantees."""
-        names, weights = zip(*DEEDS, strict=True)
+    def go_on(self) -> None:
+        """Let one event happen, and check the promises."""
+        names, weights = zip(*EVENTS, strict=True)
         # Each with draws of its own: what it finds is up to a server's threads, and moves nothing that comes after it.
         self.drawn += 1
         self.chance = random.Random(f"{self.seed}/{self.drawn}")
-        (deed,) = self.chance.choices(names, weights)
-        if getattr(self, f"_{deed}")():
-            self.events[deed] += 1
-            self.server.settle()
-            self._look()
+        (event,) = self.chance.choices(names, weights)
+        if getattr(self, f"_{event}")():
+            self.events[event] += 1
+            self.server.hear()
+            self.promises.look(self.server)
 
     def run_out(self) -> None:
         """Repair everything, and let all work end."""
-        self.sick.clear()
-        self.server.ledger.observe(self._observed())
-        deadline = time.monotonic() + PATIENCE_S
-        while self.server.ledger.view().jobs:
-            assert time.monotonic() < deadline, f"jobs never end: {sorted(self.server.ledger.view().jobs)}"
-            for allocation_id in sorted(self.server.ledger.view().allocations):
-                self.runtime.finish(allocation_id)
-            self.server.settle()
-            self._look()
-        self.phases = {job.id: job.phase for job in self.server.ledger.jobs(JobQuery())}
+        for name, node in self.nodes.items():
+            node.speak()
+            node.sick.clear()
+            self.server.service.node_cordons.uncordon(name, SOMEBODY)
+        for _ in range(STEPS_TO_THE_END):
+            if not self.server.ledger.view().jobs:
+                return
+            self._let_pass(1)
+            for launch in sorted(self.witness.running):
+                self._node_of(launch).runtime.finish(launch)
+            self.server.hear()
+        self.promises.broken.append(f"jobs never end: {sorted(self.server.ledger.view().jobs)}")
 
-    def ended(self) -> Counter[str]:
-        """How many jobs ended in which phase."""
-        return Counter(phase.value for phase in self.phases.values())
+    def _start_server(self) -> None:
+        self.server = FaultyServer(self.home, self.nodes, self.clock, SETTINGS)
+        self.witness.view = self.server.ledger.view
 
-    def lost(self) -> list[str]:
-        """Jobs that were acknowledged and that the ledger does not have."""
-        return [f"job {one} was acknowledged and is not there" for one in self.acknowledged if one not in self.phases]
+    def _let_pass(self, steps: int) -> None:
+        for _ in range(steps):
+            self.clock.advance(STEP_S)
+            for node in self.nodes.values():
+                node.runtime.kill_lingering()
+                node.sample_all()
+            self.server.round()
+            self.promises.look(self.server)
 
-    def _look(self) -> None:
-        ran = Counter(self.runtime.ran)  # before the view, which may be of a moment later
-        view = self.server.ledger.view()
-        for uuid in view.holders:
-            if view.allocated_milli(uuid) > MILLI_PER_DEVICE or view.allocated_mib(uuid) > MEMORY_MIB:
-                self.broken.append(f"{uuid} is handed out more than once: {view.allocated_milli(uuid)} milli")
-        for job in view.jobs.values():
-            if ran[job.id] > job.launches:
-                self.broken.append(f"job {job.id} ran {ran[job.id]} times and was launched {job.launches} times")
-
-    def _observed(self) -> list[Observation]:
-        devices = tuple(Device(f"GPU-{index}", index, "Simulated", MEMORY_MIB) for index in range(self.gpus))
-        conditions = [ConditionObserved(self._condition(device.uuid)) for device in devices]
-        return [NodeObserved(Node(NODE, devices, 64_000, 512 * 1024)), *conditions]
-
-    def _condition(self, uuid: str) -> DeviceCondition:
-        if uuid in self.sick:
-            return DeviceCondition(uuid, unhealthy="it failed in the simulation")
-        return DeviceCondition(uuid, memory_free_mib=MEMORY_MIB, utilization_pct=0)
+    # Jobs
 
     def _come(self) -> bool:
         work = [self._submission() for _ in range(self.chance.randint(1, AT_ONCE))]
@@ -152,74 +161,167 @@ class _Life:
         return True
 
     def _submission(self) -> Submission:
-        share_milli = self.chance.choice([1000, 1000, 750, 500, 300])
-        devices = self.chance.randint(0, min(4, self.gpus)) if share_milli == MILLI_PER_DEVICE else 1
-        return Submission(
-            ("true",),
-            request=Request(devices=devices, share_milli=share_milli),
-            priority=self.chance.randint(1, 9),
-            retries=self.chance.choice([0, 0, 1, 3]),
-            time_limit_s=self.chance.choice([None, 60.0, 3600.0]),
-        )
+        retries = self.chance.choice([0, 0, 1, 3])
+        if self.node_count * self.gpus > 1 and self.chance.random() < GANGS:
+            members = self.chance.randint(2, min(3, self.node_count * self.gpus))
+            spread = members <= self.node_count and self.chance.random() < 0.7
+            request = Request(devices=1, gang_size=members, spread=spread)
+        else:
+            share_milli = self.chance.choice([1000, 1000, 750, 500, 300])
+            devices = self.chance.randint(0, min(2, self.gpus)) if share_milli == MILLI_PER_DEVICE else 1
+            request = Request(devices=devices, share_milli=share_milli)
+        return Submission(("true",), request=request, priority=self.chance.randint(1, 9), retries=retries)
 
     def _end(self) -> bool:
         return self._finish(0)
 
     def _fail(self) -> bool:
-        return self._finish(1)
+        return self._finish(self.chance.randint(1, 99))
 
     def _finish(self, exit_code: int) -> bool:
-        allocation_id = self._somebody()
-        if allocation_id is not None:
-            self.runtime.finish(allocation_id, exit_code)
-            self._wait_for_the_end_of(allocation_id)
-        return allocation_id is not None
+        launch = self._some_launch()
+        if launch is not None:
+            self._node_of(launch).runtime.finish(launch, exit_code)
+        return launch is not None
 
     def _die(self) -> bool:
         """A launch vanishes without a report."""
-        allocation_id = self._somebody()
-        if allocation_id is not None:
-            self.runtime.die(allocation_id)
-            self._wait_for_the_end_of(allocation_id)
-        return allocation_id is not None
+        launch = self._some_launch()
+        if launch is not None:
+            self._node_of(launch).runtime.die(launch)
+        return launch is not None
+
+    def _cancel(self) -> bool:
+        return self._ask(self.server.service.cancel)
+
+    def _requeue(self) -> bool:
+        return self._ask(self.server.service.requeue)
+
+    def _ask(self, order: Any) -> bool:
+        jobs = sorted(self.server.ledger.view().jobs)
+        if not jobs:
+            return False
+        try:
+            order(self.chance.choice(jobs), SOMEBODY)
+        except Conflict:
+            return False
+        return True
+
+    # Devices and nodes
 
     def _sicken(self) -> bool:
         """A device fails, and so does what runs on it."""
-        well = sorted({f"GPU-{index}" for index in range(self.gpus)} - self.sick)
+        node = self._some_node()
+        well = sorted({device.uuid for device in node.inventory.devices} - node.sick)
         if not well:
             return False
         uuid = self.chance.choice(well)
-        self.sick.add(uuid)
-        self.server.ledger.observe([ConditionObserved(self._condition(uuid))])
-        for allocation_id in self.server.ledger.view().holders.get(uuid, ()):
-            self.runtime.finish(allocation_id, 1)
-            self._wait_for_the_end_of(allocation_id)
+        node.sick.add(uuid)
+        node.sample_all()
+        for name, one in sorted(self.witness.running.items()):
+            if any(use.device.uuid == uuid for use in one.launch.uses):
+                node.runtime.finish(name, 1)
         return True
 
     def _recover(self) -> bool:
-        if not self.sick:
+        sick = [node for node in self.nodes.values() if node.sick]
+        if not sick:
             return False
-        uuid = self.chance.choice(sorted(self.sick))
-        self.sick.remove(uuid)
-        self.server.ledger.observe([ConditionObserved(self._condition(uuid))])
+        node = self.chance.choice(sick)
+        node.sick.remove(self.chance.choice(sorted(node.sick)))
+        node.sample_all()
         return True
+
+    def _pass(self) -> bool:
+        self._let_pass(self.chance.randint(1, 3))
+        return True
+
+    def _give_up(self) -> bool:
+        """So much time passes that nodes that are silent are given up, and that is one at least."""
+        if not any(node.silent for node in self.nodes.values()):
+            self._silence()
+        self._let_pass(int(SETTINGS.node_gone_after_s / STEP_S) + 1)
+        return True
+
+    def _silence(self) -> bool:
+        return self._go_silent(self._some_node())
+
+    def _mishap(self) -> bool:
+        """A node is to fall silent in the middle of a call, so that gangs are launched by half."""
+        call = self.chance.choice(["launch", "launch", "launch", "stop", "reports", "reconcile", "ready", "rendezvous"])
+        self._some_node().go_silent_at(call, self.chance.choice(["before", "after", "late"]))
+        return self._come()
+
+    def _return(self) -> bool:
+        silent = [node for node in self.nodes.values() if node.silent]
+        if not silent:
+            return False
+        self.chance.choice(silent).speak()
+        return True
+
+    def _restart_agent(self) -> bool:
+        self._some_node().restart_agent()
+        return True
+
+    def _lose_power(self) -> bool:
+        self._some_node().lose_power()
+        return True
+
+    def _go_silent(self, node: FaultyNode) -> bool:
+        was, node.silent = node.silent, True
+        return not was
+
+    def _cordon(self) -> bool:
+        self.server.service.node_cordons.cordon(self._some_node().inventory.name, "a test", SOMEBODY)
+        return True
+
+    def _drain(self) -> bool:
+        deadline_s = self.chance.choice([None, 0.0, STEP_S, 4 * STEP_S])
+        self.server.service.node_cordons.drain(self._some_node().inventory.name, "a test", deadline_s, SOMEBODY)
+        return True
+
+    def _uncordon(self) -> bool:
+        cordoned = sorted(self.server.ledger.view().node_cordons)
+        if cordoned:
+            self.server.service.node_cordons.uncordon(self.chance.choice(cordoned), SOMEBODY)
+        return bool(cordoned)
+
+    # Servers
 
     def _restart(self) -> bool:
         """The server stops, some work ends meanwhile, and another server starts."""
         self.server.close()
-        self.runtime.on_event = lambda _: None
-        for allocation_id in sorted(self.server.ledger.view().allocations):
-            if self.chance.random() < 0.3:
-                self.runtime.finish(allocation_id)
-        self.server = LiveServer(self.home, self.nodes, self._observed())
+        return self._replace_server()
+
+    def _kill(self) -> bool:
+        """The server is killed in the middle of what it does for jobs that have just come."""
+        self.server.cable.cut_after(self.chance.randint(0, 12))
+        self._come()
+        self.server.hear()
+        self.server.kill()
+        return self._replace_server()
+
+    def _replace_server(self) -> bool:
+        self.witness.view = None
+        for launch in sorted(self.witness.running):
+            if self.chance.random() < 0.2:
+                self._node_of(launch).runtime.finish(launch, self.chance.choice([0, 7]))
+        self._start_server()
         return True
 
-    def _somebody(self) -> str | None:
-        live = sorted(self.server.ledger.view().allocations)
-        return self.chance.choice(live) if live else None
+    # Choices
 
-    def _wait_for_the_end_of(self, allocation_id: str) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while allocation_id in self.server.ledger.view().allocations:
-            assert time.monotonic() < deadline, f"the end of {allocation_id} is not noticed"
-            time.sleep(0.001)
+    def _some_launch(self) -> str | None:
+        running = sorted(self.witness.running)
+        return self.chance.choice(running) if running else None
+
+    def _some_node(self) -> FaultyNode:
+        return self.chance.choice(list(self.nodes.values()))
+
+    def _node_of(self, launch: str) -> FaultyNode:
+        return self.nodes[self.witness.running[launch].node]
+
+
+def _inventory(name: str, gpus: int) -> Node:
+    devices = tuple(Device(f"GPU-{name}-{index}", index, "Simulated", MEMORY_MIB) for index in range(gpus))
+    return Node(name, devices, 64_000, 512 * 1024)

@@ -61,7 +61,7 @@ def test_faults_have_a_page(tmp_path: Path) -> None:
     simulated("faults", "--jobs", "5", "--gpus", "2", "--html", str(page))
     text = page.read_text()
     assert "What ran when" in text
-    assert ">GPU 0</text>" in text
+    assert ">node2:0</text>" in text
 
 
 def test_scale_has_a_page_of_how_long_decisions_take(tmp_path: Path) -> None:

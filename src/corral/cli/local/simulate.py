@@ -244,16 +244,17 @@ def kueue(
     _write_queue(f"{config.name} on the server's loop", report, {"corral": history}, html, json_to, waiters="class")
 
 
-@app.command(epilog=example("corral simulate faults --jobs 500 --seed 7"))
+@app.command(epilog=example("corral simulate faults --nodes 4 --jobs 500 --seed 7"))
 def faults(
     *,
-    gpus: Annotated[int, typer.Option(help="GPUs of the machine.", min=1, max=64)] = 4,
+    nodes: Annotated[int, typer.Option(help="Nodes of the cluster.", min=1, max=64)] = 3,
+    gpus: Annotated[int, typer.Option(help="GPUs of each node.", min=1, max=64)] = 4,
     jobs: Annotated[int, typer.Option(help="Number of jobs.", min=1)] = 200,
     seed: Annotated[int, typer.Option(help="Seed of all random events.")] = 42,
     html: HtmlTo = None,
     json_to: JsonTo = None,
 ) -> None:
-    """Faults: failing GPUs, lost launches and restarts on the real ledger and control loop, with simulated jobs.
+    """Faults on the real ledger and control loop, with simulated jobs: failing GPUs, silent nodes, killed servers.
 
     Exits with 1 if a guarantee was broken.
     """
@@ -261,8 +262,8 @@ def faults(
     from corral.sim.life import simulate
 
     history = History()
-    report = simulate(gpus=gpus, jobs=jobs, seed=seed, history=None if html is None else history)
-    title = f"{jobs} jobs among faults on {gpus} GPUs, seed {seed}"
+    report = simulate(nodes=nodes, gpus=gpus, jobs=jobs, seed=seed, history=None if html is None else history)
+    title = f"{jobs} jobs among faults on {nodes} nodes with {gpus} GPUs each, seed {seed}"
     _write_queue(title, report, {"corral": history}, html, json_to)
     if report["broken"]:
         raise typer.Exit(1)

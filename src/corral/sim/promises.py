@@ -1,0 +1,103 @@
+"""What a server has promised, held against what truly happens on its nodes."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from corral.clock import Clock
+from corral.config import Settings
+from corral.control.dispatcher import HALF_BEGUN_S, SWEEP_INTERVAL_S
+from corral.model.allocation import Allocation
+from corral.model.job import Job, Phase
+from corral.model.launch import launch_id, member_of
+from corral.model.units import MILLI_PER_DEVICE
+from corral.model.view import View
+from corral.ports.telemetry import Contact
+from corral.sim.faulty_node import FaultyNode
+from corral.sim.faulty_server import FaultyServer
+from corral.sim.witness import Witness
+
+
+class Promises:
+    """Looks after each event, while nothing moves, and at the end.
+
+    Attributes:
+        broken: a sentence for each promise that was broken.
+    """
+
+    def __init__(self, witness: Witness, nodes: Mapping[str, FaultyNode], clock: Clock, settings: Settings) -> None:
+        self._witness = witness
+        self._nodes = nodes
+        self._clock = clock
+        # A sweep finds it first, and another one that the time is over; what is told to stop may take the grace.
+        self._half_for_s = max(HALF_BEGUN_S, settings.kill_grace_s) + settings.kill_grace_s + 2 * SWEEP_INTERVAL_S
+        self._half_since: dict[str, float] = {}
+
+    @property
+    def broken(self) -> list[str]:
+        """Sentences, of what the witness saw too."""
+        return self._witness.broken
+
+    def look(self, server: FaultyServer) -> None:
+        """Check all that must hold at any moment."""
+        view = server.ledger.view()
+        reached = {each.node for each in server.hub.contacts() if each.contact is Contact.READY}
+        reached -= {name for name, node in self._nodes.items() if node.silent}
+        self._look_at_devices(view)
+        self._look_for_unknown(view, reached)
+        self._look_at_gangs(view, reached)
+
+    def look_at_ends(self, ended: Sequence[Job], acknowledged: Iterable[str]) -> None:
+        """Check what became of every job, after all have ended."""
+        jobs = {job.id: job for job in ended}
+        for job_id in acknowledged:
+            if job_id not in jobs:
+                self.broken.append(f"job {job_id} was acknowledged and is not there")
+        for job in jobs.values():
+            self._look_at_end(job)
+
+    def _look_at_devices(self, view: View) -> None:
+        for uuid in view.holders:
+            if view.allocated_milli(uuid) > MILLI_PER_DEVICE:
+                self.broken.append(f"{uuid} is handed out more than once: {view.allocated_milli(uuid)} milli")
+
+    def _look_for_unknown(self, view: View, reached: set[str]) -> None:
+        """On a node that was reconciled nothing runs that the ledger has given up."""
+        for name, one in list(self._witness.running.items()):
+            if one.node in reached and member_of(name)[0] not in view.allocations:
+                self.broken.append(f"{name} runs on {one.node}, and the ledger has given it up")
+
+    def _look_at_gangs(self, view: View, reached: set[str]) -> None:
+        now = self._clock.now()
+        half = {one.id for one in view.allocations.values() if self._runs_half(one, view, reached)}
+        self._half_since = {one: self._half_since.get(one, now) for one in sorted(half)}
+        for one, since in self._half_since.items():
+            if now - since > self._half_for_s:
+                self.broken.append(f"gang {one} has run half for {now - since:g} s")
+
+    def _runs_half(self, allocation: Allocation, view: View, reached: set[str]) -> bool:
+        """Whether a member runs that can be reached although another does not run, which the server can know of."""
+        members = {launch_id(allocation.id, rank): one.node for rank, one in enumerate(allocation.placement.members)}
+        if not any(name in self._witness.running and node in reached for name, node in members.items()):
+            return False
+        was_running = view.jobs[allocation.job_id].started_at is not None
+        return any(
+            name not in self._witness.running
+            and self._witness.ends.get(name) != 0
+            and (node in reached or not was_running)
+            for name, node in members.items()
+        )
+
+    def _look_at_end(self, job: Job) -> None:
+        members = range(job.spec.request.gang_size)
+        last = [launch_id(f"{job.id}.{job.launches}", rank) for rank in members]
+        codes = [self._witness.ends.get(name) for name in last]
+        match job.phase:
+            case Phase.SUCCEEDED if any(code != 0 for code in codes):
+                self.broken.append(f"job {job.id} has SUCCEEDED, and its members ended with {codes}")
+            case Phase.FAILED if job.exit_code and job.exit_code not in codes and job.signal is None:
+                self.broken.append(f"job {job.id} FAILED with {job.exit_code}, and its members ended with {codes}")
+            case Phase.FAILED if not job.exit_code and not job.reason:
+                self.broken.append(f"job {job.id} FAILED without a reason")
+            case Phase.LOST | Phase.CANCELLED | Phase.TIMED_OUT if not job.reason:
+                self.broken.append(f"job {job.id} is {job.phase} without a reason")
+            case phase if not phase.terminal:
+                self.broken.append(f"job {job.id} never ended: it is {phase}")

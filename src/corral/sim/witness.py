@@ -1,0 +1,80 @@
+"""What truly happens on simulated nodes, whatever servers and ledgers think of it."""
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from corral.model.launch import Launch, member_of
+from corral.model.units import MILLI_PER_DEVICE
+from corral.model.view import View
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A launch that runs, and where."""
+
+    node: str
+    launch: Launch
+
+
+class Witness:
+    """Told of every beginning and end of work, it notes at once what must never happen. Safe from any thread.
+
+    Attributes:
+        view: the ledger of the server that is there, None between two servers.
+        running: what runs, by launch id.
+        ends: how launches ended: the exit code, None for what was stopped or died.
+        broken: a sentence for each promise that was broken.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._begun: Counter[str] = Counter()
+        self.view: Callable[[], View] | None = None
+        self.running: dict[str, Running] = {}
+        self.ends: dict[str, int | None] = {}
+        self.broken: list[str] = []
+
+    @property
+    def launches(self) -> int:
+        """How many launches have begun."""
+        return len(self._begun)
+
+    def has_begun(self, launch_id: str) -> bool:
+        """Whether this launch ever ran."""
+        return launch_id in self._begun
+
+    def began(self, node: str, launch: Launch, *, is_late: bool = False) -> None:
+        """A launch begins to run on a node; `is_late` where its node was asked before it fell silent."""
+        with self._lock:
+            self._begun[launch.id] += 1
+            self.running[launch.id] = Running(node, launch)
+            if self._begun[launch.id] > 1:
+                self.broken.append(f"launch {launch.id} ran {self._begun[launch.id]} times")
+            beside = [one.launch for one in self.running.values() if one.node == node and one.launch.id != launch.id]
+            self._look_at_devices(launch, beside)
+            if not is_late:
+                self._look_for_leftovers(node, launch, beside)
+
+    def ended(self, launch_id: str, exit_code: int | None) -> None:
+        """A launch has ended."""
+        with self._lock:
+            self.running.pop(launch_id, None)
+            self.ends[launch_id] = exit_code
+
+    def _look_at_devices(self, launch: Launch, beside: list[Launch]) -> None:
+        for use in launch.uses:
+            uuid = use.device.uuid
+            sharers = [(one.id, its) for one in (*beside, launch) for its in one.uses if its.device.uuid == uuid]
+            used = sum(its.newcomer.grant.share_milli for _, its in sharers)
+            if used > MILLI_PER_DEVICE:
+                names = ", ".join(name for name, _ in sharers)
+                self.broken.append(f"{used} milli of {uuid} are used at once, by {names}")
+
+    def _look_for_leftovers(self, node: str, launch: Launch, beside: list[Launch]) -> None:
+        """What the ledger has given up must have ended on a node before anything new begins there."""
+        live = self.view().allocations if self.view is not None else None
+        for one in beside:
+            if live is not None and member_of(one.id)[0] not in live:
+                self.broken.append(f"launch {launch.id} began on {node} while {one.id}, long given up, ran there")
