@@ -187,7 +187,7 @@ class Cable:
                     raise NodeUnreachable("the server was killed")
 
 
-class Link:
+class NodeLink:
     """Implements `corral.ports.node.NodeAgent`: one server's way to one node."""
 
     def __init__(self, node: FaultyNode, cable: Cable) -> None:

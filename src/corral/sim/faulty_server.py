@@ -17,7 +17,7 @@ from corral.model.home import Home
 from corral.model.rows import ServerInfo
 from corral.ports.ledger import Decided, Ledger
 from corral.ports.node import NodeAgent
-from corral.sim.faulty_node import Cable, FaultyNode, Link
+from corral.sim.faulty_node import Cable, FaultyNode, NodeLink
 from corral.telemetry.hub import Hub
 
 PATIENCE_S = 30.0
@@ -30,7 +30,7 @@ class FaultyServer:
 
     def __init__(self, home: Home, nodes: Mapping[str, FaultyNode], clock: ManualClock, settings: Settings) -> None:
         self.cable = Cable()
-        agents = {name: cast(NodeAgent, Link(node, self.cable)) for name, node in nodes.items()}
+        agents = {name: cast(NodeAgent, NodeLink(node, self.cable)) for name, node in nodes.items()}
         self.ledger: Ledger = open_ledger(home.ledger_url)
         self.hub = Hub(agents, clock, settings, view=self.ledger.view, observe=self.ledger.observe)
         self._nodes = Nodes(agents)

@@ -11,7 +11,7 @@ from corral.model.view import View
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningLaunch:
     """A launch that runs, and where."""
 
     node: str
@@ -32,7 +32,7 @@ class Witness:
         self._lock = threading.Lock()
         self._begun: Counter[str] = Counter()
         self.view: Callable[[], View] | None = None
-        self.running: dict[str, Running] = {}
+        self.running: dict[str, RunningLaunch] = {}
         self.ends: dict[str, int | None] = {}
         self.broken: list[str] = []
 
@@ -49,7 +49,7 @@ class Witness:
         """A launch begins to run on a node; `is_late` where its node was asked before it fell silent."""
         with self._lock:
             self._begun[launch.id] += 1
-            self.running[launch.id] = Running(node, launch)
+            self.running[launch.id] = RunningLaunch(node, launch)
             if self._begun[launch.id] > 1:
                 self.broken.append(f"launch {launch.id} ran {self._begun[launch.id]} times")
             beside = [one.launch for one in self.running.values() if one.node == node and one.launch.id != launch.id]
