@@ -18,8 +18,8 @@ from typing import NoReturn
 
 from . import cgroup
 from .claim import MESSAGE_LIMIT, Claim, Started
+from .escalation import KILL_RETRY_S, Escalation, uptime_s
 from .joblog import JobLog
-from .killing import kill_descendants, tell_descendants, terminate_descendants
 from .orders import Command, Orders
 from .procfs import LocalProcess
 from .records import Exit, LaunchRecords
@@ -31,8 +31,6 @@ NAME = b"corral-job"
 _PR_SET_CHILD_SUBREAPER = 36
 
 _NOTIFY_TIMEOUT_S = 0.05
-_KILL_RETRY_S = 0.05
-_KILL_RETRY_LIMIT_S = 1.0
 _DISK_RETRY_S = 1.0
 _DISK_TROUBLES = (
     *(errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.ESTALE),
@@ -47,11 +45,6 @@ _STOP_SIGNALS = (int(signal.SIGTERM), int(signal.SIGINT), int(signal.SIGHUP))
 
 # Looked up once, in the zygote, for the same reason.
 _prctl = ctypes.CDLL(None).prctl
-
-
-def _now() -> float:
-    """Seconds since boot: never jumps as the wall clock does, and counts while the machine is suspended."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def name_process(name: bytes) -> None:
@@ -136,19 +129,14 @@ class Supervision:
     __slots__ = (
         "_began_at",
         "_children_left",
-        "_deadline",
-        "_kill_retry_s",
-        "_killing",
+        "_escalation",
         "_log",
         "_main_pid",
         "_main_status",
         "_orders",
         "_output",
-        "_own_pid",
         "_records",
         "_started_at",
-        "_stop_reason",
-        "_to_be_told",
         "_wake",
     )  # fmt: skip
 
@@ -156,17 +144,12 @@ class Supervision:
         self._records = records
         self._orders = orders
         self._wake = wake
-        self._own_pid = os.getpid()
-        self._began_at = _now()
-        self._deadline: float | None = None
+        self._escalation = Escalation(orders)
+        self._began_at = uptime_s()
         self._started_at: float | None = None
         self._main_pid = 0
         self._main_status: int | None = None
         self._children_left = True
-        self._stop_reason: str | None = None
-        self._killing = False
-        self._kill_retry_s = _KILL_RETRY_S
-        self._to_be_told = False
 
     # Beginning
 
@@ -201,13 +184,9 @@ class Supervision:
         self._on_started()
 
     def _on_started(self) -> None:
-        self._began_at = _now()
+        self._began_at = uptime_s()
         self._started_at = self._moment(self._began_at)
-        limit_s, orders = self._orders.time_limit_s, self._orders
-        if limit_s is not None:
-            self._to_be_told = bool(orders.checkpoint_signal) and orders.checkpoint_grace_s < limit_s
-            told_before_s = orders.checkpoint_grace_s if self._to_be_told else 0.0
-            self._deadline = self._began_at + limit_s - told_before_s
+        self._escalation.started(self._began_at)
         # On a full disk the exit record alone will have the start time.
         with suppress(OSError):
             self._records.claim.write_started(Started(LocalProcess.of(self._main_pid), self._started_at))
@@ -235,18 +214,19 @@ class Supervision:
         poll.register(self._wake, select.POLLIN)
         poll.register(self._output, select.POLLIN)
         while not self._is_over():
-            for fd, _ in poll.poll(self._poll_timeout_ms()):
+            for fd, _ in poll.poll(self._escalation.wait_ms()):
                 if fd == self._wake:
                     self._on_signals(os.read(fd, _WAKE_BYTES))
                 elif not self._log.drain(fd):
                     poll.unregister(fd)
             self._reap()
-            self._escalate()
+            if not self._is_over():
+                self._escalation.go_on(main_ended=self._main_status is not None)
         self._finish()
 
     def _on_signals(self, signums: bytes) -> None:
-        if any(signum in _STOP_SIGNALS for signum in signums):
-            self._stop(self._records.stop_reason() or "cancelled")
+        if self._main_status is None and any(signum in _STOP_SIGNALS for signum in signums):
+            self._escalation.stop(self._records.stop_reason() or "cancelled")
 
     def _notify(self) -> None:
         """Notify the server, if there is one. The files count; the notice only saves a wait."""
@@ -273,57 +253,12 @@ class Supervision:
     def _is_over(self) -> bool:
         return not self._children_left and self._main_status is not None
 
-    def _poll_timeout_ms(self) -> float | None:
-        if self._deadline is None:
-            return None
-        # Rounded up, so that the loop does not spin during the last millisecond.
-        return max(0.0, self._deadline - _now()) * 1000 + 1
-
-    def _escalate(self) -> None:
-        """What time and deaths ask for: the time limit, the end of the grace, what the main process left behind."""
-        if self._is_over():
-            return
-        left_behind = self._main_status is not None and self._stop_reason is None
-        due = self._deadline is not None and _now() >= self._deadline
-        if self._killing:
-            if due:
-                self._kill()
-        elif left_behind or (due and self._stop_reason is not None):
-            self._kill()
-        elif due and self._to_be_told:
-            self._tell()
-        elif due:
-            self._stop("timed_out")
-
-    def _tell(self) -> None:
-        """Its time limit is near: let the job save what it has."""
-        self._to_be_told = False
-        self._deadline = _now() + self._orders.checkpoint_grace_s
-        tell_descendants(self._own_pid, self._orders.checkpoint_signal)
-
-    def _stop(self, reason: str) -> None:
-        if self._stop_reason is not None or self._main_status is not None:
-            return
-        self._stop_reason = reason
-        self._deadline = _now() + self._orders.kill_grace_s
-        terminate_descendants(self._own_pid)
-
-    def _kill(self) -> None:
-        again, self._killing = self._killing, True
-        if self._orders.cgroup:
-            cgroup.kill(self._orders.cgroup)
-        if again or not self._orders.cgroup:
-            # After the cgroup only what left it remains, and that is met on the next round.
-            kill_descendants(self._own_pid)
-        self._deadline = _now() + self._kill_retry_s
-        self._kill_retry_s = min(self._kill_retry_s * 2, _KILL_RETRY_LIMIT_S)
-
     def kill_all(self) -> None:
         """Kill everything and wait for it, whatever state the loop was left in."""
         while self._children_left:
-            self._kill()
+            self._escalation.kill()
             self._reap()
-            time.sleep(_KILL_RETRY_S)
+            time.sleep(KILL_RETRY_S)
 
     def _finish(self) -> None:
         # The job is gone, so what is in the pipe now is its all; but its user may have opened the pipe from elsewhere.
@@ -339,7 +274,7 @@ class Supervision:
         messages = [killed] if killed and code else []
         if self._log.error:
             messages.append(f"{self._log.error}; {self._log.dropped_bytes} bytes of output were dropped")
-        self.record(code, signum, self._stop_reason, "; ".join(messages))
+        self.record(code, signum, self._escalation.stop_reason, "; ".join(messages))
 
     def _killed_for_memory(self) -> str:
         for path in self._orders.limits:
@@ -351,9 +286,9 @@ class Supervision:
 
     def record(self, code: int | None, signum: int | None, reason: str | None, message: str) -> None:
         """Write the exit record; waits for room on the disk as long as it takes, for nobody else knows how it ended."""
-        ended_at = self._moment(_now())
+        ended_at = self._moment(uptime_s())
         if self._started_at is not None:
-            ended_at = self._started_at + _now() - self._began_at
+            ended_at = self._started_at + uptime_s() - self._began_at
         if self._orders.cgroup:
             cgroup.remove(self._orders.cgroup)
         for path in self._orders.limits:
