@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from corral.model.launch import LaunchPhase
-from corral.runtimes.process.launch import LaunchSpec
-from corral.runtimes.process.launches import LaunchState, ProcessLaunches
+from corral.runtimes.process.launch_spec import LaunchSpec
+from corral.runtimes.process.process_launches import LaunchState, ProcessLaunches
 
 LAUNCHES = 200
 JOBS = 1_000

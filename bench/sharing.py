@@ -27,7 +27,7 @@ from corral.scheduling.placing.worth.learner import Learner
 from corral.scheduling.placing.worth.values import WorthScore
 from corral.scheduling.state.columns import Columns, NodeCapacity
 from corral.sharing.alloc_map import alloc_map, gpu_alloc_map, held_device
-from corral.sharing.guard import Bound, GuardPolicy, GuardState, judge
+from corral.sharing.memory_overuse import Bound, GuardPolicy, GuardState, judge
 
 DEVICES, JOBS = 1_000, 10_000
 WATCHED_DEVICES, WATCHED_JOBS = 8, 400

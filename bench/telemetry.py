@@ -20,9 +20,9 @@ from corral.model.device import DeviceSample, Node
 from corral.model.view import View
 from corral.ports.node import News
 from corral.telemetry.discover import discover
+from corral.telemetry.node_silence import WatchedNode
 from corral.telemetry.nvml import open_nvml
 from corral.telemetry.sampler import Sampler
-from corral.telemetry.watched_node import WatchedNode
 from tests.nvml_stub import build_stub
 
 SAMPLES = 2_000

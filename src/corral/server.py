@@ -22,11 +22,11 @@ from corral.control.site.reloading import SiteSettings
 from corral.control.submitting.device_request import RequestRules
 from corral.control.token_issuer import TokenIssuer
 from corral.control.watching.draining import DrainWatch
-from corral.control.watching.guards import MemoryGuard, Patrol
 from corral.control.watching.idle_gpus import IdleWatch
+from corral.control.watching.memory_guard import MemoryGuard, Patrol
 from corral.ledger.store import SqlLedger, open_ledger
+from corral.model.answers import ServerInfo
 from corral.model.home import Home
-from corral.model.rows import ServerInfo
 from corral.model.view import View
 from corral.node.hosts import find_hosts
 from corral.plugins.queue_orders import load_policies
@@ -35,7 +35,7 @@ from corral.ports.node import NodeAgent
 from corral.scheduling.evicting.idle_reclaim import IdlePolicy
 from corral.scheduling.policy import placed_by
 from corral.sharing.definitions import load_catalogue
-from corral.sharing.guard import GuardPolicy
+from corral.sharing.memory_overuse import GuardPolicy
 from corral.telemetry.hub import Hub
 from corral.telemetry.processes import HostProcesses
 

@@ -56,7 +56,7 @@ def from_plain(cls: type[T], data: Plain, *, field: str = "") -> T:
 
 
 def from_answer(cls: type[T], data: Plain) -> T:
-    """The row of class `cls` (`corral.model.rows`) in a server's answer, which may be older or newer than the reader.
+    """The row of class `cls` (`corral.model.answers`) in an answer of a server, which may be of another version.
 
     Keys that are not known are passed over, missing ones have their defaults, and an enumeration's value that is not
     known stays text.

@@ -2,7 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from corral.access.caller import Caller, may_change, may_read_log, must_be_admin, must_reach
+from corral.access.caller import Caller
+from corral.access.permissions import may_change, may_read_log, must_be_admin, must_reach
 from corral.model.errors import Forbidden
 from corral.model.job import Job, JobSpec
 from corral.model.token import Token, TokenScope

@@ -9,11 +9,11 @@ import pytest
 from corral.access.caller import Caller
 from corral.api import jobs
 from corral.api.waiting import LONGEST_WAIT_S
+from corral.model.answers import JobRow
 from corral.model.errors import Refused
 from corral.model.fact import SiteArranged
 from corral.model.job import Job, JobKind, Request
 from corral.model.queue import Limits, Queue
-from corral.model.rows import JobRow
 from corral.model.submission import Submission
 from corral.ports.ledger import Decided
 from tests.api.world import Answer, Served, World

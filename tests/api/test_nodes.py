@@ -2,9 +2,9 @@ import json
 
 import pytest
 
+from corral.model.answers import NodeRow
 from corral.model.device import Device, Node, Silence
 from corral.model.fact import NodeObserved, SilenceObserved
-from corral.model.rows import NodeRow
 from corral.ports.ledger import Decided
 from tests.api.world import UUIDS, Served
 

@@ -25,11 +25,11 @@ from corral.control.node_registry import Nodes
 from corral.control.submitting.device_request import RequestRules
 from corral.control.token_issuer import TokenIssuer
 from corral.ledger.store import SqlLedger, open_ledger
+from corral.model.answers import ServerInfo
 from corral.model.device import Device, DeviceCondition, Node
 from corral.model.fact import ConditionObserved, NodeObserved
 from corral.model.home import Home
 from corral.model.job import ProcessIdentity
-from corral.model.rows import ServerInfo
 from corral.node.job_logs import JobLogs
 from corral.node.simulated_node import SimulatedNode
 from corral.ports.ledger import Decided

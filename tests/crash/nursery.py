@@ -16,7 +16,7 @@ from typing import Any
 
 from corral import daemon
 from corral.ledger.database import Database
-from corral.runtimes.process.launches import ProcessLaunches
+from corral.runtimes.process.process_launches import ProcessLaunches
 
 
 def arm(step: str, number: int, when: str) -> None:

@@ -17,9 +17,9 @@ from sqlalchemy import select
 from corral.ledger import tables
 from corral.ledger.database import Database
 from corral.ledger.fold import check
-from corral.ledger.rows import allocation_of
 from corral.ledger.schema import MIGRATIONS, migrate, prepare, revision
 from corral.ledger.store import open_ledger
+from corral.ledger.table_rows import allocation_of
 from corral.model.allocation import Allocation, Placement
 from corral.model.errors import LedgerFailed
 from corral.model.run_history import AllocatedTime

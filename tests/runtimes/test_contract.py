@@ -14,7 +14,7 @@ from corral.clock import SystemClock
 from corral.model.home import Home
 from corral.model.job import JobKind, JobSpec
 from corral.model.launch import Launch
-from corral.runtimes.process.launches import ProcessLaunches
+from corral.runtimes.process.process_launches import ProcessLaunches
 from corral.runtimes.process.runtime import ProcessRuntime
 from corral.runtimes.simulated import SimulatedRuntime
 from corral.runtimes.watch import WatchRuntime

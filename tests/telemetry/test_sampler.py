@@ -21,8 +21,8 @@ from corral.ports.telemetry import Source
 from corral.telemetry.discover import discover
 from corral.telemetry.host import host_node
 from corral.telemetry.mock import MockSource
+from corral.telemetry.node_silence import WatchedNode
 from corral.telemetry.sampler import Sampler
-from corral.telemetry.watched_node import WatchedNode
 from tests.nvml_stub import NvmlStub, stub_uuid
 
 ROW = '[[devices]]\nmother_uuid = "{uuid}"\nmodel_name = "GPU"\nmemory_size = "8G"\n{extra}\n'

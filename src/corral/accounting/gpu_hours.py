@@ -3,8 +3,8 @@
 from collections import defaultdict
 from collections.abc import Iterable
 
+from corral.model.answers import UsageRow
 from corral.model.means import Level
-from corral.model.rows import UsageRow
 from corral.model.run_history import HOUR_S, AllocatedTime, UsageBy
 
 TOTAL = "total"

@@ -18,9 +18,9 @@ from corral.api.reading import read_body, read_query
 from corral.api.routing import Context, ContextRoute, RequestContext, answer, json_response, read_only, to_json
 from corral.api.waiting import LONGEST_WAIT_S, EndedJobs, wait_until
 from corral.control.querying.member_logs import MemberLog
+from corral.model.answers import DryRun, Explanation, JobDetail
 from corral.model.errors import Refused
 from corral.model.job import JobKind
-from corral.model.rows import DryRun, Explanation, JobDetail
 from corral.model.submission import Submission
 from corral.model.units import is_whole
 from corral.ports.ledger import JobQuery

@@ -14,10 +14,9 @@ from corral.api.bodies import MAX_BODY_BYTES
 from corral.api.routing import MOST_BYTES
 from corral.control.cordoning import LONGEST_DEADLINE_S
 from corral.control.mig_changes import MAX_SLICES
-from corral.control.submitting import checks
+from corral.control.submitting import submission_checks
 from corral.control.submitting.bounds import BOUNDS, MAX_ARRAY_ELEMENTS, MAX_PID
 from corral.control.token_issuer import LONGEST_S
-from corral.model import rows
 from corral.model.job import Request
 from corral.model.submission import ArraySpec, Submission
 
@@ -80,7 +79,7 @@ def describer(app: FastAPI) -> Callable[[], dict[str, Any]]:
 def _schemas() -> dict[str, Any]:
     from pydantic import TypeAdapter
 
-    told = _defined_in(rows)
+    told = _defined_in(answers)
     classes: list[type[Any]] = [Submission, *_defined_in(shapes), *told]
     inputs = (TypeAdapter[Any](cls) for cls in classes)
     _, described = TypeAdapter.json_schemas(
@@ -108,18 +107,18 @@ def _limits() -> dict[type[Any], dict[str, dict[str, Any]]]:
     }
     priority = limits[Submission]["priority"]
     limits[Submission] |= {
-        **{name: {"maxLength": checks.MAX_NAME_LENGTH} for name in ("name", "queue", "project")},
-        "time_limit_s": {"exclusiveMinimum": 0, "exclusiveMaximum": checks.MAX_TIME_LIMIT_S},
-        "begin_at": {"minimum": 0, "maximum": checks.MAX_BEGIN_AT},
-        "checkpoint_grace_s": {"exclusiveMinimum": 0, "maximum": checks.MAX_CHECKPOINT_GRACE_S},
-        "checkpoint_signal": {"enum": list(checks.CHECKPOINT_SIGNALS)},
-        "speeds": {"maxItems": checks.MAX_SPEEDS},
+        **{name: {"maxLength": submission_checks.MAX_NAME_LENGTH} for name in ("name", "queue", "project")},
+        "time_limit_s": {"exclusiveMinimum": 0, "exclusiveMaximum": submission_checks.MAX_TIME_LIMIT_S},
+        "begin_at": {"minimum": 0, "maximum": submission_checks.MAX_BEGIN_AT},
+        "checkpoint_grace_s": {"exclusiveMinimum": 0, "maximum": submission_checks.MAX_CHECKPOINT_GRACE_S},
+        "checkpoint_signal": {"enum": list(submission_checks.CHECKPOINT_SIGNALS)},
+        "speeds": {"maxItems": submission_checks.MAX_SPEEDS},
     }
-    limits[Request]["labels"] = limits[Request]["prefers"] = {"maxItems": checks.MAX_LABELS}
+    limits[Request]["labels"] = limits[Request]["prefers"] = {"maxItems": submission_checks.MAX_LABELS}
     limits[ArraySpec]["indices"] = {
         "minItems": 1,
         "maxItems": MAX_ARRAY_ELEMENTS,
-        "items": {"type": "integer", "minimum": 0, "maximum": checks.MAX_INDEX},
+        "items": {"type": "integer", "minimum": 0, "maximum": submission_checks.MAX_INDEX},
     }
     limits[shapes.JobBatch] = {"jobs": {"minItems": 1, "maxItems": shapes.MAX_BATCH}}
     limits[shapes.WaitFor] = {"ids": {"maxItems": shapes.MAX_WAITED_FOR}, "timeout_s": {"minimum": 0}}

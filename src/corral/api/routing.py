@@ -12,7 +12,8 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 
-from corral.access.caller import Caller, must_reach
+from corral.access.caller import Caller
+from corral.access.permissions import must_reach
 from corral.api.auth import Authenticator
 from corral.api.bodies import MAX_BODY_BYTES, InFlight, Intake
 from corral.api.submitting import Submitter

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from corral.model.answers import DeviceRow, JobRow, MappedDevice, NodeRow, TokenRow
 from corral.model.job import Phase
-from corral.model.rows import DeviceRow, JobRow, MappedDevice, NodeRow, TokenRow
 from corral.model.run_history import UsageBy
 from corral.model.submission import Submission
 from corral.model.token import TokenScope

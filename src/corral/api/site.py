@@ -12,8 +12,8 @@ from corral.api.errors import TooLarge
 from corral.api.openapi import gives, takes, takes_query
 from corral.api.reading import read_body, read_query
 from corral.api.routing import Context, ContextRoute, answer, json_response, read_only
+from corral.model.answers import ServerInfo, SlicePlan, Usage
 from corral.model.errors import Refused
-from corral.model.rows import ServerInfo, SlicePlan, Usage
 
 router = APIRouter(tags=["devices and server"], route_class=ContextRoute)
 graph_router = APIRouter(route_class=ContextRoute)

@@ -7,7 +7,7 @@ import typer
 
 from corral.cli.screen import TextTable, clock_time, example, print_json, say, write_lines, write_painted
 from corral.client import Client
-from corral.model.rows import TokenRow
+from corral.model.answers import TokenRow
 from corral.model.token import TokenScope
 from corral.model.units import parse_duration_s
 

@@ -13,7 +13,7 @@ client keeps one connection and belongs to one thread.
 
 from corral.client.client import Client, ClusterNodes, Devices, JobHandle, Jobs, Tokens, WaitTimedOut
 from corral.client.transport import Address, NoServer, UntrustedServer, find_address
-from corral.model.rows import (
+from corral.model.answers import (
     DeviceChoice,
     DeviceRow,
     DryRun,

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 from urllib.parse import quote
 
 from corral.client.transport import NoServer, ServerWentAway, Transport, find_address
-from corral.model.errors import CorralError, NotFound
-from corral.model.rows import (
+from corral.model.answers import (
     DeviceRow,
     DryRun,
     Explanation,
@@ -21,6 +20,7 @@ from corral.model.rows import (
     TokenRow,
     Usage,
 )
+from corral.model.errors import CorralError, NotFound
 from corral.model.token import TokenScope
 from corral.wire import from_answer, to_plain
 

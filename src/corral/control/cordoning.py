@@ -3,13 +3,14 @@
 import logging
 from collections.abc import Callable, Sequence
 
-from corral.access.caller import Caller, must_be_admin
+from corral.access.caller import Caller
+from corral.access.permissions import must_be_admin
 from corral.clock import Clock
 from corral.control.querying.nodes import node_rows
 from corral.control.querying.wall_times import in_wall_time
+from corral.model.answers import NodeRow
 from corral.model.errors import NotFound, Refused, nearest
 from corral.model.fact import Fact, NodeCordoned, NodeDraining, NodeUncordoned
-from corral.model.rows import NodeRow
 from corral.model.units import format_duration
 from corral.model.view import View
 from corral.ports.ledger import Decided, Ledger

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from corral.clock import Clock
 from corral.config import Settings
-from corral.control.adoption import Adoption
+from corral.control.adopted_processes import Adoption
 from corral.control.controller import Controller
 from corral.control.cordoning import NodeCordons
 from corral.control.dispatcher import Dispatcher
@@ -23,13 +23,13 @@ from corral.control.submitting.device_request import RequestRules
 from corral.control.submitting.file_findings import FileFindingsCache
 from corral.control.submitting.node_files import NodeFiles
 from corral.control.submitting.preflight import SubmissionPreflight
-from corral.control.watching.guards import Stopper
 from corral.control.watching.lost_services import LostServices
+from corral.control.watching.memory_guard import Stopper
 from corral.lifecycle.step import Backoff
 from corral.model.allocation import Allocation
+from corral.model.answers import ServerInfo
 from corral.model.job import Job, ProcessIdentity
 from corral.model.launch import Launch
-from corral.model.rows import ServerInfo
 from corral.model.view import View
 from corral.ports.ledger import Ledger
 from corral.ports.telemetry import NodeTelemetry

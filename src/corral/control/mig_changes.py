@@ -1,11 +1,12 @@
 """Cutting devices into MIG slices and giving slices up: a plan that is shown, carried out where the site allows it."""
 
-from corral.access.caller import Caller, must_be_admin
+from corral.access.caller import Caller
+from corral.access.permissions import must_be_admin
 from corral.control.node_registry import Nodes
 from corral.control.querying.queries import Queries
+from corral.model.answers import SlicePlan
 from corral.model.device import Device
 from corral.model.errors import NotFound, Refused
-from corral.model.rows import SlicePlan
 from corral.ports.ledger import Ledger
 from corral.ports.node import NodeAgent
 from corral.sharing.mig_plan import (

@@ -6,9 +6,10 @@ from concurrent.futures import Future
 from dataclasses import replace
 from itertools import islice
 
-from corral.access.caller import Caller, may_change, may_read_log, must_be_admin
+from corral.access.caller import Caller
+from corral.access.permissions import may_change, may_read_log, must_be_admin
 from corral.clock import Clock
-from corral.control.adoption import Adoption, find_process
+from corral.control.adopted_processes import Adoption, find_process
 from corral.control.cordoning import NodeCordons
 from corral.control.mig_changes import MigChanges
 from corral.control.node_registry import Nodes
@@ -17,19 +18,19 @@ from corral.control.querying.member_logs import MemberLog, MemberLogs
 from corral.control.querying.queries import Queries
 from corral.control.querying.usage import Accounts
 from corral.control.submitting import new_jobs
-from corral.control.submitting.checks import check
 from corral.control.submitting.device_request import RequestRules, with_profile_named, with_whole_node
 from corral.control.submitting.file_findings import FileFindings, FileFindingsCache
 from corral.control.submitting.preflight import SubmissionPreflight
 from corral.control.submitting.priorities import refuse_priority, settle_priority
 from corral.control.submitting.site_rules import LeastUse, obey
+from corral.control.submitting.submission_checks import check
 from corral.lifecycle import commands
+from corral.model.answers import DeviceRow, DryRun
 from corral.model.device import Node
 from corral.model.errors import Conflict, NotFound, Refused
 from corral.model.fact import AllocationEnded, DeviceCordoned, DeviceUncordoned, Fact
 from corral.model.job import Job, JobKind, JobSpec, Phase, ProcessIdentity, Request
 from corral.model.queue import Pool
-from corral.model.rows import DeviceRow, DryRun
 from corral.model.submission import Submission
 from corral.model.view import View, ViewDraft
 from corral.ports.ledger import Decided, Ledger

@@ -14,7 +14,7 @@ from corral.gpu.availability import check_gpu_availability, select_gpus_for_task
 from corral.gpu.leasing import Lease, LeaseTimedOut, lease
 from corral.gpu.monitor import GPUMonitor, GPUSnapshot, get_gpu_monitor
 from corral.gpu.requirements import estimate_gpu_requirements
-from corral.gpu.sight import GPUInfo
+from corral.gpu.visible_gpus import GPUInfo
 
 __all__ = [
     "GPUInfo",

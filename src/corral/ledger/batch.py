@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from corral.ledger.changes import write_changes
-from corral.ledger.rows import Row, journal_row
+from corral.ledger.table_rows import Row, journal_row
 from corral.model.fact import Delta, Fact, Observation
 from corral.model.view import View, ViewDraft
 from corral.ports.ledger import Decided

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, bindparam, insert, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from corral.ledger import tables
-from corral.ledger.rows import Row, allocation_row, environment_of, job_row, job_state
+from corral.ledger.table_rows import Row, allocation_row, environment_of, job_row, job_state
 from corral.model.errors import LedgerFailed
 from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobRequeued, JobSubmitted
 from corral.model.view import View

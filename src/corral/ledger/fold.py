@@ -10,8 +10,8 @@ from corral.ledger import tables
 from corral.ledger.changes import Changes
 from corral.ledger.database import Database
 from corral.ledger.reader import Reader
-from corral.ledger.rows import Row, job_row, spec_row
 from corral.ledger.schema import revision
+from corral.ledger.table_rows import Row, job_row, spec_row
 from corral.model.errors import LedgerFailed
 from corral.model.view import View, ViewDraft
 from corral.ports.ledger import JournalEntry

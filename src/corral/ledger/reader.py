@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Select, and_, case, func, or_, select
 
 from corral.ledger import tables
 from corral.ledger.database import Database
-from corral.ledger.rows import (
+from corral.ledger.table_rows import (
     Variables,
     allocated_time_of,
     allocation_of,

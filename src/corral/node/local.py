@@ -43,8 +43,8 @@ from corral.ports.node import (
     Reports,
 )
 from corral.runtimes.disk import Disks
-from corral.runtimes.process.launch import LaunchError
-from corral.runtimes.process.launches import ProcessLaunches
+from corral.runtimes.process.launch_spec import LaunchError
+from corral.runtimes.process.process_launches import ProcessLaunches
 from corral.runtimes.process.runtime import ProcessRuntime
 from corral.runtimes.watch import WatchRuntime
 from corral.sharing.drivers import make_drivers, make_mps, mps_warning, process_mode_warning

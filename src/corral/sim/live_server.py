@@ -10,11 +10,11 @@ from corral.control.core import ControlCore
 from corral.control.node_registry import Nodes
 from corral.control.submitting.device_request import RequestRules
 from corral.ledger.store import open_ledger
+from corral.model.answers import ServerInfo
 from corral.model.device import DeviceSample
 from corral.model.fact import Observation
 from corral.model.home import Home
 from corral.model.job import Phase
-from corral.model.rows import ServerInfo
 from corral.model.view import View
 from corral.node.simulated_node import SimulatedNode
 from corral.ports.ledger import Decided, Ledger

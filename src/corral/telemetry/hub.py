@@ -13,7 +13,7 @@ from corral.model.fact import ConditionObserved, NodeRemoved, Observation
 from corral.model.view import View
 from corral.ports.node import NodeAgent
 from corral.ports.telemetry import NodeContact, NodeListener
-from corral.telemetry.watched_node import WatchedNode
+from corral.telemetry.node_silence import WatchedNode
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ from corral.model.device import Device, DeviceCondition, DeviceSample, Node, Sil
 from corral.model.fact import ConditionObserved
 from corral.model.view import View
 from corral.telemetry.attribution import SERVICE
-from corral.telemetry.condition import Standing, is_news, judge
+from corral.telemetry.device_condition import Standing, is_news, judge
 
 
 class Standings:

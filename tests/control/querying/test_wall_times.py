@@ -6,8 +6,8 @@ import pytest
 
 from corral.clock import ManualClock, SystemClock
 from corral.control.querying.wall_times import in_wall_time
+from corral.model.answers import DeviceRow, JobRow, Usage, UsageRow
 from corral.model.job import Phase
-from corral.model.rows import DeviceRow, JobRow, Usage, UsageRow
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from corral.clock import ManualClock
-from corral.control.watching.guards import Stopper
 from corral.control.watching.idle_gpus import IdleWatch
+from corral.control.watching.memory_guard import Stopper
 from corral.ledger.store import open_ledger
 from corral.model.device import DeviceSample
 from corral.model.job import Phase

@@ -8,8 +8,8 @@ import pytest
 from corral.clock import SystemClock
 from corral.control.attempts import Attempts
 from corral.control.environment import launches_of
-from corral.control.watching.guards import Stopper
 from corral.control.watching.lost_services import LostServices
+from corral.control.watching.memory_guard import Stopper
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.job import Phase
 from corral.ports.ledger import Decided

@@ -15,8 +15,8 @@ import pytest
 
 from corral.model.launch import LaunchPhase
 from corral.runtimes.process import killing, procfs
-from corral.runtimes.process.launch import LaunchSpec
-from corral.runtimes.process.launches import LaunchState, ProcessLaunches
+from corral.runtimes.process.launch_spec import LaunchSpec
+from corral.runtimes.process.process_launches import LaunchState, ProcessLaunches
 
 OVER = (LaunchPhase.EXITED, LaunchPhase.DEAD, LaunchPhase.DECLARED_LOST)
 PATH = {"PATH": "/usr/local/bin:/usr/bin:/bin"}

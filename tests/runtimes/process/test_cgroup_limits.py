@@ -11,8 +11,8 @@ from corral.model.launch import LaunchPhase
 from corral.model.means import HostMeans, Level
 from corral.runtimes.process import cgroup
 from corral.runtimes.process.cgroup_limits import CgroupLimits
-from corral.runtimes.process.launch import LaunchError
-from corral.runtimes.process.launches import LaunchState, ProcessLaunches
+from corral.runtimes.process.launch_spec import LaunchError
+from corral.runtimes.process.process_launches import LaunchState, ProcessLaunches
 from tests.runtimes.process.conftest import Machine, until
 
 ENFORCED = HostMeans(Level.ENFORCED, Level.ENFORCED)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.runtimes.process.joblog import TAIL_BYTES, JobLog, append_note
-from corral.runtimes.process.launch import LaunchError
+from corral.runtimes.process.launch_spec import LaunchError
 from tests.runtimes.process.conftest import Machine, root_only
 
 

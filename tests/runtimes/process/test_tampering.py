@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from corral.model.launch import LaunchPhase
 from corral.runtimes.process import claimed_list
 from corral.runtimes.process.claim import Claim
+from corral.runtimes.process.launch_records import Exit, LaunchRecords
 from corral.runtimes.process.procfs import LocalProcess
-from corral.runtimes.process.records import Exit, LaunchRecords
 from tests.runtimes.process.conftest import Machine, alive, stopped, until
 
 RECORDS = ("claim", "exit", "stop", "spec.jsonl", "exit.room")

@@ -243,7 +243,7 @@ def check_devices(home: Home) -> CheckResult:
 
 def _judged(home: Home, node: Node, samples: Sequence[DeviceSample]) -> list[DeviceRow]:
     """The devices as a server would take them that looked now."""
-    from corral.telemetry.condition import judge
+    from corral.telemetry.device_condition import judge
 
     settings = Settings()
     with suppress(CorralError):  # what is wrong with those of the home is another check's business

@@ -1,11 +1,12 @@
 """The allocation map: how much of each device is allocated to which jobs, and whether resource files agree."""
 
-from corral.access.caller import Caller, must_be_admin
+from corral.access.caller import Caller
+from corral.access.permissions import must_be_admin
 from corral.control.attempts import Attempts
 from corral.control.node_registry import Nodes
+from corral.model.answers import HolderRow, MappedDevice
 from corral.model.device import Device
 from corral.model.errors import NotFound, nearest
-from corral.model.rows import HolderRow, MappedDevice
 from corral.ports.ledger import Ledger
 from corral.sharing.alloc_map import HeldDevice, alloc_map, held_device
 

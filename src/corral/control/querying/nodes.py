@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
+from corral.model.answers import NodeRow
 from corral.model.device import NodeCordon, NodeStatus
-from corral.model.rows import NodeRow
 from corral.model.units import count_of
 from corral.model.view import View
 from corral.ports.telemetry import NodeContact

@@ -6,17 +6,14 @@ from dataclasses import replace
 
 from corral.clock import Clock
 from corral.control.controller import Controller
-from corral.control.querying.rows import device_rows, grant_rows, holding, job_row
+from corral.control.querying.listing_rows import device_rows, grant_rows, holding, job_row
 from corral.control.querying.wall_times import in_wall_time
-from corral.control.submitting.checks import check
 from corral.control.submitting.device_request import RequestRules
 from corral.control.submitting.new_jobs import completed, program_of, still_to_follow
 from corral.control.submitting.site_rules import LeastUse, obey
+from corral.control.submitting.submission_checks import check
 from corral.lifecycle.following import follows_no_more
-from corral.model.errors import NotFound, Refused
-from corral.model.job import Job, JobSpec, Phase
-from corral.model.plan import Plan, WaitReason
-from corral.model.rows import (
+from corral.model.answers import (
     DeviceChoice,
     DeviceRow,
     DryRun,
@@ -27,6 +24,9 @@ from corral.model.rows import (
     ServerInfo,
     WaitPart,
 )
+from corral.model.errors import NotFound, Refused
+from corral.model.job import Job, JobSpec, Phase
+from corral.model.plan import Plan, WaitReason
 from corral.model.submission import Submission
 from corral.model.units import count_of
 from corral.model.view import View

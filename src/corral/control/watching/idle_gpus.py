@@ -3,7 +3,7 @@
 import logging
 
 from corral.clock import Clock
-from corral.control.watching.guards import Stopper, Tell
+from corral.control.watching.memory_guard import Stopper, Tell
 from corral.model.eviction import EvictionRule
 from corral.model.fact import ServerPart
 from corral.model.job import Phase

@@ -3,7 +3,7 @@
 import logging
 
 from corral.control.attempts import Attempts
-from corral.control.watching.guards import Stopper, Tell
+from corral.control.watching.memory_guard import Stopper, Tell
 from corral.model.fact import ServerPart
 from corral.model.job import Phase
 from corral.ports.node import ServiceLost

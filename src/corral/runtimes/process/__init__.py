@@ -3,9 +3,10 @@
 Nothing is imported here: the zygote, which every supervisor is forked from, loads modules of this package without the
 rest of Corral, and each module it loads makes every fork slower.
 
-- `launches` is what the server holds: launch, stop, status, recovery. `link` and `watcher` tell it what happens,
+- `process_launches` is what a node holds: launch, stop, status, recovery. `zygote_link` and `watcher` tell it what
+  happens,
   `verification` holds records against living processes, `leftovers` kills what dead supervisors leave,
   and `job_cgroups` has the cgroups.
-- `zygote`, `supervisor`, `start` and `joblog` run outside the server and use the standard library only.
-- `orders`, `records` and `claimed_list` are what the two sides say to each other, on disk.
+- `zygote`, `supervisor`, `start_program` and `joblog` run outside the server and use the standard library only.
+- `supervisor_orders`, `launch_records` and `claimed_list` are what the two sides say to each other, on disk.
 """

@@ -5,7 +5,7 @@ import time
 
 from . import cgroup
 from .killing import kill_descendants, tell_descendants, terminate_descendants
-from .orders import Orders
+from .supervisor_orders import Orders
 
 KILL_RETRY_S = 0.05
 _KILL_RETRY_LIMIT_S = 1.0

@@ -9,8 +9,8 @@ from corral.model.errors import BackendFailed
 from corral.model.home import Home
 from corral.model.job import Phase, ProcessIdentity
 from corral.model.launch import Launch, LaunchPhase, LaunchReport, Lineage
-from corral.runtimes.process.launch import LaunchError, LaunchSpec
-from corral.runtimes.process.launches import LaunchState, ProcessLaunches
+from corral.runtimes.process.launch_spec import LaunchError, LaunchSpec
+from corral.runtimes.process.process_launches import LaunchState, ProcessLaunches
 from corral.runtimes.process.srun.programs import install, member_program, script_program
 
 _ENDING_BY_REASON = {"timed_out": Phase.TIMED_OUT, "cancelled": Phase.CANCELLED}

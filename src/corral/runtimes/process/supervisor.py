@@ -20,10 +20,10 @@ from . import cgroup
 from .claim import MESSAGE_LIMIT, Claim, Started
 from .escalation import KILL_RETRY_S, Escalation, uptime_s
 from .joblog import JobLog
-from .orders import Command, Orders
+from .launch_records import Exit, LaunchRecords
 from .procfs import LocalProcess
-from .records import Exit, LaunchRecords
-from .start import StartFailed, start
+from .start_program import StartFailed, start
+from .supervisor_orders import Command, Orders
 
 NAME = b"corral-job"
 """What every supervisor calls itself."""

@@ -12,9 +12,9 @@ from .claim import Claim, torn
 from .evidence import is_another, supervisors
 from .job_cgroups import JobCgroups
 from .killing import Left, kill_with_supervisor, orphans
-from .launch import LAUNCH_ID, LaunchError
+from .launch_records import CLAIMED_LIST, LaunchRecords
+from .launch_spec import LAUNCH_ID, LaunchError
 from .procfs import LocalProcess, boot_id
-from .records import CLAIMED_LIST, LaunchRecords
 
 _MARK_NAME = "CORRAL_LAUNCH"
 

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from .evidence import is_another
-from .launch import LAUNCH_ID, LaunchError
-from .link import ZygoteLink
+from .launch_records import LaunchRecords
+from .launch_spec import LAUNCH_ID, LaunchError
 from .procfs import LocalProcess
-from .records import LaunchRecords
+from .zygote_link import ZygoteLink
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from .orders import decode
+from .supervisor_orders import decode
 
 T = TypeVar("T")
 

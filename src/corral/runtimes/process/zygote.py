@@ -11,9 +11,9 @@ import socket
 import sys
 
 from . import cgroup
-from .orders import Command, Orders
-from .records import LaunchRecords
+from .launch_records import LaunchRecords
 from .supervisor import name_process, run_launch, supervise
+from .supervisor_orders import Command, Orders
 
 # The interpreter adapts a function to its arguments on the eighth call.
 _REHEARSALS = 10

@@ -17,11 +17,11 @@ from .claim import Claim
 from .evidence import supervisors
 from .job_cgroups import JobCgroups
 from .killing import kill_with_supervisor
-from .launch import LAUNCH_ID, LaunchError, LaunchSpec
+from .launch_records import CLAIMED_LIST, Exit
+from .launch_spec import LAUNCH_ID, LaunchError, LaunchSpec
 from .leftovers import LeftoverKiller
 from .limits import lowered
 from .procfs import LocalProcess, descendants
-from .records import CLAIMED_LIST, Exit
 from .removal import remove_tree
 from .verification import LaunchVerifier
 from .watcher import Watcher

@@ -5,7 +5,7 @@ import socket
 import subprocess
 from dataclasses import dataclass
 
-from .launch import LaunchError
+from .launch_spec import LaunchError
 from .whole_files import open_regular
 from .zygote import command
 

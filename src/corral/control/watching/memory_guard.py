@@ -17,7 +17,7 @@ from corral.model.means import Level
 from corral.model.view import View
 from corral.ports.ledger import Decided, Ledger
 from corral.ports.telemetry import Samples
-from corral.sharing.guard import Action, Bound, GuardPolicy, GuardState, judge
+from corral.sharing.memory_overuse import Action, Bound, GuardPolicy, GuardState, judge
 
 log = logging.getLogger(__name__)
 

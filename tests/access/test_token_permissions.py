@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from corral.access.caller import Caller
-from corral.access.grant import last_moment, may_make, may_revoke, visible
+from corral.access.token_permissions import last_moment, may_make, may_revoke, visible
 from corral.model.errors import Forbidden, NotFound
 from corral.model.token import Token, TokenScope
 

@@ -1,6 +1,6 @@
 """Which memory is guarded: what nothing else holds a job to."""
 
-from corral.control.watching.guards import guarded
+from corral.control.watching.memory_guard import guarded
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.fact import AllocationMade
 from corral.model.means import Enforcement, Level

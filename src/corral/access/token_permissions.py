@@ -1,6 +1,7 @@
 """Who may create, see and revoke which tokens."""
 
-from corral.access.caller import Caller, must_reach
+from corral.access.caller import Caller
+from corral.access.permissions import must_reach
 from corral.model.errors import Forbidden, NotFound
 from corral.model.token import Token, TokenScope
 

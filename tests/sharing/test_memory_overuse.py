@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.model.device import DeviceProcess, DeviceSample
-from corral.sharing.guard import Action, Bound, GuardPolicy, GuardState, Verdict, judge
+from corral.sharing.memory_overuse import Action, Bound, GuardPolicy, GuardState, Verdict, judge
 
 TOTAL_MIB = 81920
 POLICY = GuardPolicy(grace_s=10, reserve_mib=512)

@@ -14,7 +14,7 @@ from corral.model.fact import AllocationEnded, AllocationMade, Observation
 from corral.model.view import View
 from corral.ports.node import News
 from corral.ports.telemetry import Contact
-from corral.telemetry.watched_node import WatchedNode
+from corral.telemetry.node_silence import WatchedNode
 
 SETTINGS = Settings(node_silent_after_s=10.0, node_gone_after_s=300.0)
 NODE = Node("as-it-calls-itself", (Device("a", 0, "A100", 81920), Device("b", 1, "A100", 81920)), 8000, 1024)

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from . import cgroup
-from .orders import Command
 from .outputs import OutputFailed, close_outputs, open_outputs
+from .supervisor_orders import Command
 
 NOT_FOUND = 127
 CANNOT_RUN = 126

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.runtimes.process import limits, orders
-from corral.runtimes.process.launch import LaunchSpec
+from corral.runtimes.process import limits, supervisor_orders
+from corral.runtimes.process.launch_spec import LaunchSpec
 
 WORDS = st.binary(max_size=30).map(os.fsdecode).filter(lambda text: "\0" not in text)
 NAMES = WORDS.filter(lambda text: text and "=" not in text)
@@ -24,9 +24,9 @@ def test_command_and_orders_survive_the_disk_byte_for_byte(arguments: list[str],
     order = spec.orders(
         kill_grace_s=1.5, log_max_bytes=10, notes=("more",), limits=[], cgroup=None, notify_path="/n", boot_at=7.5
     )
-    text = orders.encode(order, command).encode().decode()
-    assert orders.decode_orders(text) == order
-    assert orders.decode_command(text) == command
+    text = supervisor_orders.encode(order, command).encode().decode()
+    assert supervisor_orders.decode_orders(text) == order
+    assert supervisor_orders.decode_command(text) == command
     assert command.env == {**env, "MARK": "x"}
     assert order.notes == ["hello", "more"]
 

@@ -1,9 +1,9 @@
 """What listings show of devices."""
 
-from corral.control.querying.rows import device_rows
+from corral.control.querying.listing_rows import device_rows
+from corral.model.answers import DeviceRow
 from corral.model.device import DeviceCondition, DeviceProcess, DeviceSample
 from corral.model.fact import ConditionObserved, DeviceCordoned
-from corral.model.rows import DeviceRow
 from tests.control.strategies import box
 
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from corral.model.allocation import Allocation, Grant
+from corral.model.answers import DeviceRow, GrantRow, HolderRow, JobRow, LinkRow, ProcessRow
 from corral.model.certainty import Certainty
 from corral.model.device import Device, DeviceCondition, DeviceSample, availability_score
 from corral.model.job import Job, Request
 from corral.model.plan import WaitReason
-from corral.model.rows import DeviceRow, GrantRow, HolderRow, JobRow, LinkRow, ProcessRow
 from corral.model.units import MILLI_PER_DEVICE, format_memory, format_share
 from corral.model.view import View
 from corral.scheduling.explaining.phrases import count_of_cpus

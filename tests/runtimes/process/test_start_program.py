@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.runtimes.process.launches import LaunchState
+from corral.runtimes.process.process_launches import LaunchState
 from tests.runtimes.process.conftest import PATH, Machine, alive, root_only, until
 
 USERS = ("nobody", "daemon")

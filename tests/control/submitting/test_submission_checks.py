@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from corral.control.submitting.bounds import MAX_DEVICES
-from corral.control.submitting.checks import MAX_INDEX, check
+from corral.control.submitting.submission_checks import MAX_INDEX, check
 from corral.model.errors import Refused
 from corral.model.job import JobKind, Request
 from corral.model.means import Means

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from . import claimed_list
 from .claim import MESSAGE_LIMIT, ClaimFile
-from .orders import Command, Orders, decode_command, decode_orders, encode
+from .supervisor_orders import Command, Orders, decode_command, decode_orders, encode
 from .whole_files import (
     Unreadable,
     a_count,

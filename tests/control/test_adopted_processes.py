@@ -5,7 +5,7 @@ import pytest
 
 from corral.access.caller import Caller
 from corral.clock import SystemClock
-from corral.control.adoption import UNHELD, Adoption
+from corral.control.adopted_processes import UNHELD, Adoption
 from corral.control.node_registry import Nodes
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.device import DeviceProcess, DeviceSample

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from corral.runtimes.process.claim import Claim, Started
+from corral.runtimes.process.launch_records import Exit, LaunchRecords
 from corral.runtimes.process.procfs import LocalProcess
-from corral.runtimes.process.records import Exit, LaunchRecords
 from tests.runtimes.process.conftest import room_for
 
 HOLDER = LocalProcess(12, 34, "boot")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from corral.config import Settings
 from corral.model.device import Device, DeviceProcess, DeviceSample, DeviceState
-from corral.telemetry.condition import Standing, is_news, judge
+from corral.telemetry.device_condition import Standing, is_news, judge
 
 SETTINGS = Settings(stale_after_s=100.0, max_temperature_c=90)
 DEVICE = Device("a", 0, "GPU", 1000)

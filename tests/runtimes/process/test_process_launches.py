@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from corral.model.launch import LaunchPhase
-from corral.runtimes.process import launches, procfs, watcher
-from corral.runtimes.process.launch import LaunchError
-from corral.runtimes.process.launches import ProcessLaunches
+from corral.runtimes.process import process_launches, procfs, watcher
+from corral.runtimes.process.launch_spec import LaunchError
+from corral.runtimes.process.process_launches import ProcessLaunches
 from tests.runtimes.process.conftest import EVENT_S, PATH, Machine, alive, stopped, until
 
 
@@ -212,7 +212,7 @@ def test_a_supervisor_that_ends_nothing_when_told_is_killed_with_its_job(
     machine_of_each_kind: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     machine = machine_of_each_kind
-    monkeypatch.setattr(launches, "OVERDUE_S", 0.2)
+    monkeypatch.setattr(process_launches, "OVERDUE_S", 0.2)
     monkeypatch.setattr(watcher, "_end", lambda _: True)
     name = machine.launch("sh", "-c", "env -i setsid sleep 61 & echo up; sleep 60")
     machine.wait_for_log(name, "up")
@@ -380,8 +380,8 @@ def test_a_job_outlives_a_server_that_is_killed(machine: Machine, tmp_path: Path
     script = f"""
 import sys, time
 from pathlib import Path
-from corral.runtimes.process.launches import ProcessLaunches
-from corral.runtimes.process.launch import LaunchSpec
+from corral.runtimes.process.process_launches import ProcessLaunches
+from corral.runtimes.process.launch_spec import LaunchSpec
 runtime = ProcessLaunches(
     Path(sys.argv[1]), log_max_bytes=9, kill_grace_s=1,
     on_event=lambda name: print(runtime.status(name).phase, flush=True),
@@ -413,8 +413,8 @@ def test_whatever_a_server_was_doing_when_it_was_killed_no_job_runs_twice(machin
     script = f"""
 import sys
 from pathlib import Path
-from corral.runtimes.process.launches import ProcessLaunches
-from corral.runtimes.process.launch import LaunchSpec
+from corral.runtimes.process.process_launches import ProcessLaunches
+from corral.runtimes.process.launch_spec import LaunchSpec
 home = Path(sys.argv[1])
 runtime = ProcessLaunches(home, log_max_bytes=9, kill_grace_s=1, on_event=lambda name: None)
 runtime.start()

@@ -1,0 +1,43 @@
+"""What callers may do: change a job, read its log, act as an administrator; and the scope of a token."""
+
+from corral.access.caller import Caller
+from corral.model.errors import Forbidden
+from corral.model.job import Job
+from corral.model.token import TokenScope
+
+
+def must_reach(caller: Caller, scope: TokenScope) -> None:
+    """Raises Forbidden if the caller's token does not have this scope."""
+    if caller.token is not None and not caller.scope.covers(scope):
+        raise Forbidden(
+            f"this needs a token of scope {scope}, and token {caller.token.id} has scope {caller.scope}; "
+            f"create one on the server's machine: corral token create --scope {scope}"
+        )
+
+
+def may_change(caller: Caller, job: Job) -> None:
+    """Raises Forbidden unless the job is the caller's own or the caller is an administrator."""
+    if not caller.admin and caller.user != job.spec.user:
+        _explain_scope(caller)
+        raise Forbidden(
+            f"job {job.id} belongs to {job.spec.user}; only {job.spec.user} or an administrator may change it"
+        )
+
+
+def may_read_log(caller: Caller, job: Job) -> None:
+    """Raises Forbidden unless the job is the caller's own or the caller sees everything."""
+    if not (caller.admin or caller.overseer or caller.user == job.spec.user):
+        raise Forbidden(f"only {job.spec.user} or an administrator may read the log of job {job.id}")
+
+
+def must_be_admin(caller: Caller, action: str) -> None:
+    """Raises Forbidden unless the caller is an administrator."""
+    if not caller.admin:
+        _explain_scope(caller)
+        raise Forbidden(f"{action} is for administrators (root or the user who runs the server); you are {caller.user}")
+
+
+def _explain_scope(caller: Caller) -> None:
+    """Raises Forbidden for an administrator whose token has a smaller scope, saying so."""
+    if caller.overseer:
+        must_reach(caller, TokenScope.ADMIN)
