@@ -17,6 +17,7 @@ from corral.control.mig_changes import MAX_SLICES
 from corral.control.submitting import submission_checks
 from corral.control.submitting.bounds import BOUNDS, MAX_ARRAY_ELEMENTS, MAX_PID
 from corral.control.token_issuer import LONGEST_S
+from corral.model import answers
 from corral.model.job import Request
 from corral.model.submission import ArraySpec, Submission
 
