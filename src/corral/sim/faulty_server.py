@@ -12,9 +12,9 @@ from corral.control.node_registry import Nodes
 from corral.control.submitting.device_request import RequestRules
 from corral.control.watching.draining import DrainWatch
 from corral.ledger.store import open_ledger
+from corral.model.answers import ServerInfo
 from corral.model.fact import NodeObserved
 from corral.model.home import Home
-from corral.model.rows import ServerInfo
 from corral.ports.ledger import Decided, Ledger
 from corral.ports.node import NodeAgent
 from corral.sim.faulty_node import Cable, FaultyNode, NodeLink
