@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from corral.access.caller import Caller
-from corral.access.permissions import may_change, may_read_log, must_be_admin, must_reach
+from corral.access.permissions import can_read_log, may_change, may_read_log, must_be_admin, must_reach
 from corral.model.errors import Forbidden
 from corral.model.job import Job, JobSpec
 from corral.model.token import Token, TokenScope
@@ -34,8 +34,10 @@ def test_an_administrator_whose_token_is_too_small_is_told_that() -> None:
 def test_an_administrator_sees_every_log_with_any_token_and_others_only_theirs() -> None:
     for caller in (ALICE, ROOT, READER):
         may_read_log(caller, OF_ALICE)
+        assert can_read_log(caller, OF_ALICE)
     with pytest.raises(Forbidden, match="only alice or an administrator may read the log of job 1"):
         may_read_log(BOB, OF_ALICE)
+    assert not can_read_log(BOB, OF_ALICE)
 
 
 def test_who_needs_no_token_reaches_every_scope() -> None:

@@ -77,7 +77,9 @@ def test_every_route_that_changes_something_is_shut_to_a_token_that_may_only_loo
     described = served.call("GET", "/openapi.json").data["paths"]
     posts = [path.removeprefix("/api/v1") for path, methods in described.items() if "post" in methods]
     answers = {
-        path: served.call_tcp("POST", path.format(job_id="1", device="0", token_id="1"), {}, token=token).status
+        path: served.call_tcp(
+            "POST", path.format(job_id="1", device="0", node="a", token_id="1"), {}, token=token
+        ).status
         for path in posts
     }
     assert {path for path, status in answers.items() if status != 403} == {"/jobs/dry-run", "/jobs/wait"}

@@ -69,7 +69,7 @@ def until(true: Callable[[], bool]) -> None:
 
 
 def live(home: Path) -> list[Phase]:
-    """A gang that ends well, a job that is cancelled, one whose node goes, one over a restart, and one that runs."""
+    """A gang ends well; of single jobs one fails, is cancelled, loses its node, outlives a server, and runs still."""
     clock = SystemClock()
     nodes = {name: SimulatedNode(SimulatedRuntime(clock), clock) for name in ("a", "b")}
     server = LiveServer(Home(home), nodes, cluster())
@@ -86,18 +86,24 @@ def live(home: Path) -> list[Phase]:
         until(lambda: phase(job_id) is Phase.RUNNING)
         return job_id
 
+    def node_of(job_id: str) -> str:
+        return server.ledger.view().allocations[f"{job_id}.1"].placement.members[0].node
+
     gang = start(Request(devices=2, gang_size=2))
     server.service.logs(gang, ALICE)[1].read(0)
     for name, launch_id in (("a", f"{gang}.1"), ("b", f"{gang}.1-1")):
         nodes[name].runtime.finish(launch_id)
     until(lambda: phase(gang).terminal)
+    failed = start(Request(devices=2))
+    nodes[node_of(failed)].runtime.finish(f"{failed}.1", exit_code=1)
+    until(lambda: phase(failed).terminal)
     cancelled = start(Request(devices=1), checkpoint_signal="USR1", checkpoint_grace_s=0.01)
     server.service.requeue(cancelled, ALICE)
     until(lambda: phase(cancelled) is Phase.RUNNING and server.ledger.view().jobs[cancelled].launches == 2)
     server.service.cancel(cancelled, ALICE)
     until(lambda: phase(cancelled).terminal)
     lost = start(Request(devices=2))
-    where = server.ledger.view().allocations[f"{lost}.1"].placement.members[0].node
+    where = node_of(lost)
     server.core.listener.on_gone(where)
     until(lambda: phase(lost).terminal)
     server.hub.visit(where, server.core.listener)
@@ -108,9 +114,9 @@ def live(home: Path) -> list[Phase]:
         node.runtime.on_event = lambda _: None
         node.runtime.finish(f"{over}.1")
     server = LiveServer(Home(home), nodes, cluster())
-    for each in (gang, cancelled):
-        server.service.queries.why(each)
-    ended = [phase(job_id) for job_id in (gang, cancelled, lost, over, runs)]
+    for each in (gang, failed, cancelled):
+        server.service.why(each, ALICE)
+    ended = [phase(job_id) for job_id in (gang, failed, cancelled, lost, over, runs)]
     server.close()
     return ended
 

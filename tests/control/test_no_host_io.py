@@ -17,7 +17,7 @@ def lived(home: Path, *options: str) -> "subprocess.CompletedProcess[str]":
 def test_the_lives_of_jobs_need_no_io_of_control(tmp_path: Path) -> None:
     lives = lived(tmp_path)
     assert lives.returncode == 0, lives.stderr
-    assert lives.stdout.split() == ["SUCCEEDED", "CANCELLED", "LOST", "SUCCEEDED", "RUNNING"]
+    assert lives.stdout.split() == ["SUCCEEDED", "FAILED", "CANCELLED", "LOST", "SUCCEEDED", "RUNNING"]
 
 
 def test_a_file_that_control_opened_would_be_seen(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from tests.e2e.box import PATIENCE_S, Box, described, uuid
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may act as two other users")
 
 # Commands import when they run, and who they run as below may not be able to read where these tests lie.
-for _name in ("app", "config", "doctor", "doctor_gpu", "listing", "server"):
+for _name in ("app", "listing", "local.config", "local.doctor", "local.doctor_gpu", "local.server"):
     importlib.import_module(f"corral.cli.{_name}")
 importlib.import_module("corral.telemetry.discover")
 
@@ -148,6 +148,27 @@ def test_a_user_may_neither_end_nor_read_nor_hold_what_is_anothers(shared: Box) 
     assert (shared.ended(job)["user"], shared.job(job)["phase"]) == (ONE.pw_name, "CANCELLED")
 
 
+def test_why_a_job_failed_is_told_to_who_may_read_its_log(shared: Box) -> None:
+    def fail(client: Client) -> str:
+        job = client.submit(
+            ["/bin/sh", "-c", "echo 'OSError: [Errno 28] No space left on device: /secret/model'; exit 2"]
+        )
+        job.wait(timeout_s=PATIENCE_S)
+        return job.id
+
+    job_id = as_user(ONE, shared, fail)
+
+    def told(client: Client) -> list[str | None]:
+        answer = client.jobs.why(job_id)
+        return [answer.phase, answer.diagnosis]
+
+    phase, diagnosis = as_user(ONE, shared, told)
+    assert (phase, "is full" in diagnosis) == ("FAILED", True)
+    assert as_user(OTHER, shared, told) == ["FAILED", None]
+    with Client(shared.home) as root:
+        assert root.jobs.why(job_id).diagnosis == diagnosis
+
+
 def test_a_job_reads_what_it_holds_and_opens_its_own_output(shared: Box) -> None:
     script = "cat $CORRAL_SCRATCH/config/resource.txt > /dev/stderr && echo read > /dev/stdout"
     said = as_user(ONE, shared, lambda client: output_of(client, script, gpus=0.5))
@@ -170,18 +191,18 @@ def test_doctor_tells_a_user_of_anothers_server_that_nothing_is_amiss_with_its_f
     (shared.home / "config.yaml").chmod(0o600)
     code, said = type_as(ONE, shared, "doctor")
     assert (code, "failure" in said) == (0, False)
-    assert f"{shared.home} is root's, whose server you may use" in said
-    assert f"ledger {shared.home}/ledger.db is for the server's owner to read" in said
+    assert f"{shared.home} belongs to root; you may use its server" in said
+    assert f"ledger only the server's owner may read {shared.home}/ledger.db" in said
     assert "move the file away" not in said
 
 
 def test_down_and_up_tell_a_user_of_anothers_server_whose_it_is(shared: Box) -> None:
     pid = (shared.home / "corral.pid").read_text().strip()
     code, said = type_as(ONE, shared, "down")
-    assert (code, f"server {pid} in {shared.home} is root's, and only root can stop it" in said) == (1, True)
+    assert (code, f"server {pid} in {shared.home} belongs to root; only root can stop it" in said) == (1, True)
     for words in (["up"], ["up", "--detach"]):
         code, said = type_as(ONE, shared, *words)
-        assert (code, f"{shared.home} is root's, and its server (pid {pid}) answers" in said) == (1, True)
+        assert (code, f"{shared.home} belongs to root, and its server (pid {pid}) is running" in said) == (1, True)
     assert "free" in type_as(ONE, shared, "status")[1]
 
 
@@ -189,11 +210,11 @@ def test_without_an_answer_a_user_is_not_told_that_no_server_runs_in_anothers_ho
     shared.down()
     shared.home.chmod(0o700)
     code, said = type_as(ONE, shared, "down")
-    assert (code, "is root's, and no server there answers you" in said) == (1, True)
+    assert (code, "belongs to root, and no server there answers you" in said) == (1, True)
     code, said = type_as(ONE, shared, "doctor")
-    assert (code, "a fault of Corral itself" in said, "move the file away" in said) == (1, False, False)
+    assert (code, "a bug in Corral" in said, "move the file away" in said) == (1, False, False)
     code, said = type_as(ONE, shared, "config", "check")
-    assert (code, "config.yaml is not for this user to read" in said) == (1, True)
+    assert (code, f"you may not read or write {shared.home}/config.yaml" in said) == (1, True)
 
 
 def test_a_home_below_a_directory_that_a_user_may_not_enter_is_taken_for_its_owners(shared: Box) -> None:
@@ -201,9 +222,9 @@ def test_a_home_below_a_directory_that_a_user_may_not_enter_is_taken_for_its_own
     hidden = copy(shared)
     hidden.home = shared.home / "kept" / "home"
     code, said = type_as(ONE, hidden, "down")
-    assert (code, f"{hidden.home} is root's, and no server there answers you" in said) == (1, True)
+    assert (code, f"{hidden.home} belongs to root, and no server there answers you" in said) == (1, True)
     code, said = type_as(ONE, hidden, "doctor")
-    assert (code, f"{hidden.home} is root's, and no server there answers you" in said) == (1, True)
+    assert (code, f"{hidden.home} belongs to root, and no server there answers you" in said) == (1, True)
 
 
 def test_its_owner_stops_a_server_whose_pid_file_is_gone(shared: Box) -> None:
@@ -215,7 +236,7 @@ def test_its_owner_stops_a_server_whose_pid_file_is_gone(shared: Box) -> None:
 def test_a_user_makes_tokens_for_nobody_else_and_sees_and_revokes_no_others(shared: Box) -> None:
     mine = as_user(ONE, shared, lambda client: to_plain(client.tokens.create()))
     assert (mine["user"], mine["scope"]) == (ONE.pw_name, "submit")
-    assert f"makes tokens for {ONE.pw_name}" in as_user(
+    assert f"only an administrator may create tokens for {ONE.pw_name}" in as_user(
         OTHER, shared, lambda client: client.tokens.create(ONE.pw_name).token
     )
     assert "scope admin is for administrators" in as_user(

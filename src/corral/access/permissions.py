@@ -24,9 +24,14 @@ def may_change(caller: Caller, job: Job) -> None:
         )
 
 
+def can_read_log(caller: Caller, job: Job) -> bool:
+    """Whether the job is the caller's own or the caller sees everything."""
+    return caller.admin or caller.overseer or caller.user == job.spec.user
+
+
 def may_read_log(caller: Caller, job: Job) -> None:
-    """Raises Forbidden unless the job is the caller's own or the caller sees everything."""
-    if not (caller.admin or caller.overseer or caller.user == job.spec.user):
+    """Raises Forbidden unless `can_read_log`."""
+    if not can_read_log(caller, job):
         raise Forbidden(f"only {job.spec.user} or an administrator may read the log of job {job.id}")
 
 

@@ -136,8 +136,8 @@ async def job(request: Request, context: Context, job_id: str) -> Response:
 
 @router.get("/jobs/{job_id}/why", responses=gives(Explanation))
 async def why(request: Request, context: Context, job_id: str) -> Response:
-    """Explain why a job waits, and when it is expected to start."""
-    return await answer(context.service.queries.why, job_id)
+    """Explain why a job waits, and when it is expected to start; of one that failed, why, to who may read its log."""
+    return await answer(context.service.why, job_id, context.caller)
 
 
 @router.get("/jobs/{job_id}/logs", openapi_extra=takes_query(shapes.LogQuery), responses=gives(None))

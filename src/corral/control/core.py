@@ -14,8 +14,10 @@ from corral.control.job_notes import JobNotes
 from corral.control.mig_changes import MigChanges
 from corral.control.node_events import NodeEvents
 from corral.control.node_registry import Nodes
+from corral.control.node_workers import TaskQueue
 from corral.control.planning import Planners
 from corral.control.querying.allocation_map import AllocationMap
+from corral.control.querying.member_logs import MemberLogs
 from corral.control.querying.queries import Queries
 from corral.control.recovery import Recovery
 from corral.control.service import Service
@@ -23,6 +25,7 @@ from corral.control.submitting.device_request import RequestRules
 from corral.control.submitting.file_findings import FileFindingsCache
 from corral.control.submitting.node_files import NodeFiles
 from corral.control.submitting.preflight import SubmissionPreflight
+from corral.control.watching.failure_notes import FailureNotes
 from corral.control.watching.lost_services import LostServices
 from corral.control.watching.memory_guard import Stopper
 from corral.lifecycle.step import Backoff
@@ -38,6 +41,9 @@ from corral.scheduling.policy import POLICIES, Policy
 
 RECONCILED_WITHIN_S = 30.0
 """A server waits so long at its start for nodes that have come and are not reconciled yet."""
+
+CLOSE_S = 5.0
+"""A server that ends waits so long for the note on a failure that is being written."""
 
 
 class ControlCore:
@@ -87,6 +93,10 @@ class ControlCore:
         self.stopper = Stopper(ledger, clock, dispatcher.stop)
         lost_services = LostServices(dispatcher.attempts, self.notes.tell, self.stopper)
         self.listener = NodeEvents(nodes, dispatcher, self.recovery, lost_services)
+        logs = MemberLogs(ledger, nodes)
+        self._noting = TaskQueue("failure-notes")
+        failures = FailureNotes(ledger, logs.agent_of, later=self._noting.put, on_node=logs.on_node)
+        ledger.subscribe(failures.on_change)
         queries = Queries(
             ledger,
             self.controller,
@@ -102,6 +112,8 @@ class ControlCore:
             queries,
             nodes,
             clock,
+            logs=logs,
+            failures=failures,
             holdings=AllocationMap(ledger, nodes, dispatcher.attempts),
             slicing=MigChanges(ledger, nodes, queries, allowed=settings.mig_changes),
             node_cordons=NodeCordons(ledger, clock, telemetry.contacts),
@@ -122,7 +134,9 @@ class ControlCore:
         """Finish what is in hand and stop; the jobs run on."""
         self.controller.close()
         self.dispatcher.close()
+        self._noting.stop(leaving=True)
         self._nodes.close()
+        self._noting.join(CLOSE_S)
 
 
 def _launches_of(job: Job, allocation: Allocation, view: View) -> tuple[Launch, ...]:

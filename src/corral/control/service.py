@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice
 
 from corral.access.caller import Caller
-from corral.access.permissions import may_change, may_read_log, must_be_admin
+from corral.access.permissions import can_read_log, may_change, may_read_log, must_be_admin
 from corral.clock import Clock
 from corral.control.adopted_processes import Adoption, find_process
 from corral.control.cordoning import NodeCordons
@@ -24,8 +24,9 @@ from corral.control.submitting.preflight import SubmissionPreflight
 from corral.control.submitting.priorities import refuse_priority, settle_priority
 from corral.control.submitting.site_rules import LeastUse, obey
 from corral.control.submitting.submission_checks import check
+from corral.control.watching.failure_notes import FailureNotes
 from corral.lifecycle import commands
-from corral.model.answers import DeviceRow, DryRun
+from corral.model.answers import DeviceRow, DryRun, Explanation
 from corral.model.device import Node
 from corral.model.errors import Conflict, NotFound, Refused
 from corral.model.fact import AllocationEnded, DeviceCordoned, DeviceUncordoned, Fact
@@ -61,6 +62,8 @@ class Service:
         nodes: Nodes,
         clock: Clock,
         *,
+        logs: MemberLogs,
+        failures: FailureNotes,
         holdings: AllocationMap,
         slicing: MigChanges,
         adopting: Adoption,
@@ -78,7 +81,8 @@ class Service:
         self.accounts = Accounts(ledger, clock)
         self._ledger = ledger
         self._nodes = nodes
-        self._logs = MemberLogs(ledger, nodes)
+        self._logs = logs
+        self._failures = failures
         self._clock = clock
         self._asking = asking
         self.file_findings = file_findings
@@ -221,6 +225,18 @@ class Service:
         uuid = self.queries.uuid_of(device)
         log.info("GPU %s: given back by %s", uuid, caller.user)
         return self._device_facts(lambda _, at: DeviceUncordoned(uuid, by=caller.user, at=at), uuid)
+
+    def why(self, job_id: str, caller: Caller) -> Explanation:
+        """Why a job waits, as `Queries.why`; and why it failed, for those who may read its log. Raises NotFound.
+
+        It may take as long as the job's node does to read the end of the log.
+        """
+        told = self.queries.why(job_id)
+        if told.phase is not Phase.FAILED:
+            return told
+        job = self._ledger.find_job(job_id)
+        found = self._failures.of(job) if job is not None and can_read_log(caller, job) else None
+        return told if found is None else replace(told, diagnosis=found.line)
 
     def logs(self, job_id: str, caller: Caller) -> tuple[MemberLog, ...]:
         """The logs of a job's members, by rank. Raises NotFound, and Forbidden for another user's."""

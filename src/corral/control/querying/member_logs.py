@@ -7,6 +7,7 @@ from functools import partial
 from corral.control.node_registry import Nodes
 from corral.model.job import Job
 from corral.ports.ledger import Ledger
+from corral.ports.node import NodeAgent
 
 PIECE_BYTES = 256 * 1024
 """So much of a log is read at once."""
@@ -47,14 +48,33 @@ class MemberLogs:
         members = range(job.spec.request.gang_size)
         return tuple(MemberLog(job, rank, self._nodes, partial(self._newest, job, rank)) for rank in members)
 
+    def agent_of(self, job: Job, rank: int) -> NodeAgent | None:
+        """The agent of the node that has the log of a member; None where the cluster has no such node (any more)."""
+        return self._nodes.get(self._node_of(job, rank) or "")
+
+    def on_node(self, job: Job, task: Callable[[], None]) -> None:
+        """Have something done with a job's logs on the thread of their node; here and now where several nodes have
+        them, for none of these may be held up by another.
+        """
+        nodes = set(self._nodes_of(job))
+        if len(nodes) == 1:
+            self._nodes.worker(nodes.pop()).put(task)
+        else:
+            task()
+
     def _newest(self, job: Job, rank: int) -> tuple[Job, str | None]:
         newest = self._ledger.view().jobs.get(job.id) or self._ledger.find_job(job.id) or job
         return newest, self._node_of(newest, rank)
 
     def _node_of(self, job: Job, rank: int) -> str | None:
+        nodes = self._nodes_of(job)
+        return nodes[rank] if nodes else None
+
+    def _nodes_of(self, job: Job) -> tuple[str, ...]:
+        """The node that has each member's log, by rank; () where none was launched, or that is not known any more."""
         if len(self._nodes) == 1:
-            return next(iter(self._nodes))
+            return (*self._nodes,) * job.spec.request.gang_size
         if not job.launches:
-            return None
+            return ()
         allocation = self._ledger.view().allocations.get(job.allocation_id or "") or self._ledger.last_allocation(job)
-        return None if allocation is None else allocation.placement.members[rank].node
+        return () if allocation is None else tuple(member.node for member in allocation.placement.members)

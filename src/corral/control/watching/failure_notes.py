@@ -36,10 +36,15 @@ class FailureNotes:
     """Reads the ends of logs of jobs that failed, and says what they mean."""
 
     def __init__(
-        self, ledger: Ledger, agent_of: AgentOf, *, later: Callable[[Task], None], on_node: Callable[[Job, Task], None]
+        self,
+        ledger: Ledger,
+        agent_of: AgentOf,
+        *,
+        later: Callable[[Task], object],
+        on_node: Callable[[Job, Task], object],
     ) -> None:
-        """Both have something done and return at once: `later` on a thread that may wait for the disk, `on_node` on one
-        that the job's node may hold up.
+        """`later` returns at once, and has something done on a thread that may wait for the disk and for nodes. There
+        `on_node` is called, to have it done on a thread that the job's node may hold up.
         """
         self._ledger = ledger
         self._agent_of = agent_of
