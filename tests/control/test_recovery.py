@@ -1,14 +1,17 @@
 """A node that comes is brought together with the ledger, and nothing runs twice."""
 
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from corral.model.fact import NodeObserved, NodeRemoved
 from corral.model.job import Phase
-from corral.model.launch import LaunchPhase
-from corral.ports.node import Reports
+from corral.model.launch import Launch, LaunchPhase
+from corral.ports.ledger import Decided
+from corral.ports.node import Reconciled, Reports
 from tests.control.cluster import Cluster, on, until
 
 
@@ -42,6 +45,34 @@ def test_what_a_former_server_committed_and_nobody_launched_waits_again(cluster:
     come(cluster, "a")
     assert (cluster.phase(1), cluster.job(1).attempts) == (Phase.PENDING, 0)
     assert cluster.nodes["a"].runtime.ran == []
+
+
+def test_a_node_is_told_which_devices_are_held_though_its_inventory_has_come_only_just_now(cluster: Cluster) -> None:
+    cluster.run(1, on("a", 0))
+    inventory = cluster.ledger.view().nodes["a"]
+    cluster.stop()
+    cluster.ledger.observe([NodeRemoved("a")])
+    cluster.ledger.commit(lambda _: Decided((), None)).result()
+    cluster.start()
+    early = cluster.dispatcher.attempts.of("1.1")
+    assert early is not None
+    assert early.launches[0].uses == ()
+
+    held: list[Launch] = []
+    reconcile = cluster.nodes["a"].reconcile
+
+    def told(launches: tuple[Launch, ...], waiting: tuple[str, ...]) -> Reconciled:
+        held.extend(launches)
+        return reconcile(launches, waiting)
+
+    cluster.nodes["a"].reconcile = told  # type: ignore[method-assign]
+    busy = threading.Event()
+    cluster.ledger.commit(lambda _: (busy.wait(60.0), Decided((), None))[1])
+    cluster.ledger.observe([NodeObserved(inventory)])
+    cluster.recovery.node_returned("a", 1)
+    threading.Timer(0.1, busy.set).start()
+    assert cluster.recovery.wait(60.0)
+    assert [use.device.uuid for launch in held for use in launch.uses] == ["a-0"]
 
 
 def test_a_gang_that_was_half_launched_is_stopped_and_waits_again(cluster: Cluster) -> None:

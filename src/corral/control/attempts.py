@@ -146,6 +146,17 @@ class Attempts:
         """Every launch of a live allocation on a node."""
         return [(attempt, launch) for attempt in self.live() for launch in attempt.on(node)]
 
+    def renew(self, node: str) -> None:
+        """Make the launches on a node anew: its devices may not have been known when their records were made."""
+        view = self._ledger.view()
+        for attempt in self.live():
+            job, allocation = view.jobs.get(attempt.job_id), view.allocations.get(attempt.allocation_id)
+            if job is not None and allocation is not None and attempt.on(node):
+                fresh = self._launches_of(job, allocation, view)
+                attempt.launches = tuple(
+                    new if new.node == node else old for old, new in zip(attempt.launches, fresh, strict=True)
+                )
+
     def known(self) -> tuple[Attempt, ...]:
         """The records there are, those of allocations that ended a moment ago too."""
         with self._lock:

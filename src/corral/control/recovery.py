@@ -15,7 +15,7 @@ from corral.model.errors import CorralError
 from corral.model.fact import ServerPart
 from corral.model.job import Phase
 from corral.model.launch import Launch, LaunchPhase, LaunchReport
-from corral.ports.ledger import Ledger
+from corral.ports.ledger import Decided, Ledger
 from corral.ports.telemetry import NodeTelemetry
 
 log = logging.getLogger(__name__)
@@ -94,6 +94,9 @@ class Recovery:
             self._changed.notify_all()
 
     def _reconcile(self, node: str) -> None:
+        # The hub has told the ledger of the node's devices just now: what its launches hold is known after that.
+        self._ledger.commit(lambda _: Decided((), None)).result()
+        self._attempts.renew(node)
         launches = self._attempts.on(node)
         waiting = [job.id for job in self._ledger.view().jobs.values() if job.phase is Phase.PENDING and job.launches]
         answer = self._nodes.agent(node).reconcile(tuple(launch for _, launch in launches), tuple(waiting))
