@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 
 from corral.clock import SystemClock
@@ -76,6 +77,10 @@ class Cluster:
 
     def commit(self, number: int, *members: Member, retries: int = 0) -> str:
         """A job of this number gets these members; the id of its allocation."""
+        return self.commit_soon(number, *members, retries=retries).result()
+
+    def commit_soon(self, number: int, *members: Member, retries: int = 0) -> "Future[str]":
+        """As `commit`, without waiting for the ledger."""
         request = Request(devices=len(members[0].grants), gang_size=len(members))
         waiting = Job(str(number), number, JobSpec("alice", ("true",), request=request, retries=retries), 0.0)
 
@@ -85,7 +90,7 @@ class Cluster:
             made = next(fact for fact in step if isinstance(fact, AllocationMade))
             return Decided((JobSubmitted(waiting, at=now, by="alice"), *step), made.allocation.id)
 
-        return self.ledger.commit(decide).result()
+        return self.ledger.commit(decide)
 
     def run(self, number: int, *members: Member, retries: int = 0) -> str:
         """As `commit`, and the job runs."""

@@ -1,7 +1,9 @@
 """A node that comes is brought together with the ledger, and nothing runs twice."""
 
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,6 +28,15 @@ def come(cluster: Cluster, node: str) -> None:
     """The node comes, and is reconciled."""
     cluster.recovery.node_returned(node, 1)
     assert cluster.recovery.wait(60.0)
+
+
+@contextmanager
+def busy_ledger(cluster: Cluster) -> Iterator[None]:
+    """Nothing that is put to the ledger meanwhile is seen by anybody before the end."""
+    go_on = threading.Event()
+    cluster.ledger.commit(lambda _: Decided((), go_on.wait(60.0)))
+    yield
+    go_on.set()
 
 
 def test_what_runs_is_adopted_and_what_ended_meanwhile_is_recorded(cluster: Cluster) -> None:
@@ -65,12 +76,11 @@ def test_a_node_is_told_which_devices_are_held_though_its_inventory_has_come_onl
         held.extend(launches)
         return reconcile(launches, waiting)
 
-    cluster.nodes["a"].reconcile = told  # type: ignore[method-assign]
-    busy = threading.Event()
-    cluster.ledger.commit(lambda _: (busy.wait(60.0), Decided((), None))[1])
-    cluster.ledger.observe([NodeObserved(inventory)])
-    cluster.recovery.node_returned("a", 1)
-    threading.Timer(0.1, busy.set).start()
+    cluster.nodes["a"].reconcile = told  # type: ignore[method-assign, assignment]
+    with busy_ledger(cluster):
+        cluster.ledger.observe([NodeObserved(inventory)])
+        cluster.recovery.node_returned("a", 1)
+        time.sleep(0.1)
     assert cluster.recovery.wait(60.0)
     assert [use.device.uuid for launch in held for use in launch.uses] == ["a-0"]
 
@@ -116,10 +126,55 @@ def test_a_job_of_a_node_that_is_gone_is_retried_and_the_old_attempt_ends_when_t
     cluster.recovery.node_gone("a")
     until(lambda: cluster.phase(1) is Phase.PENDING)
     assert cluster.nodes["a"].runtime.report("1.1").phase is LaunchPhase.RUNNING
+    assert "attempt 1.1 may still run there" in str(cluster.recovery.left_behind.warning("1"))
     cluster.nodes["a"].answer_again()
     come(cluster, "a")
+    assert cluster.recovery.left_behind.warning("1") is None
     assert cluster.nodes["a"].runtime.launches() == ()
     assert cluster.phase(1) is Phase.PENDING
+
+
+def test_what_was_committed_as_its_node_was_found_to_be_gone_is_not_left_there(cluster: Cluster) -> None:
+    with busy_ledger(cluster):
+        committed = cluster.commit_soon(1, on("a", 0))
+        cluster.recovery.node_gone("a")
+    committed.result()
+    until(lambda: cluster.phase(1) is Phase.LOST)
+
+
+def test_what_is_given_up_as_its_node_returns_is_ended_there(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.run(1, on("a", 0))
+    monkeypatch.setattr(cluster.dispatcher.outcomes, "settle", lambda attempt, by: None)  # which takes its time
+    with busy_ledger(cluster):
+        cluster.recovery.node_gone("a")
+        cluster.recovery.node_returned("a", 2)
+    assert cluster.recovery.wait(60.0)
+    assert cluster.nodes["a"].runtime.launches() == ()
+
+
+def test_what_ran_on_a_node_that_a_new_server_does_not_have_is_lost(cluster: Cluster) -> None:
+    cluster.run(1, on("a", 0))
+    cluster.run(2, on("b", 0))
+    cluster.stop()
+    gone = cluster.nodes.pop("a")
+    cluster.start()
+    cluster.recovery.give_up_absent_nodes()
+    until(lambda: cluster.phase(1) is Phase.LOST)
+    reason = "node a is not part of this cluster any more, and attempt 1.1 may still run there"
+    assert (cluster.job(1).reason, cluster.phase(2)) == (reason, Phase.RUNNING)
+    gone.close()
+
+
+def test_a_node_that_has_left_is_not_reconciled_over_and_over(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    cluster.registry.remove("a")
+    for _ in range(2):
+        cluster.recovery.node_returned("a", 1)
+        assert cluster.recovery.wait(60.0)
+        cluster.recovery.try_again()
+        assert cluster.recovery.wait(60.0)
+    assert caplog.text.count("node a cannot be reconciled") == 2
 
 
 def test_when_one_node_of_a_gang_is_gone_its_other_members_are_stopped(cluster: Cluster) -> None:

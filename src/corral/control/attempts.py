@@ -33,6 +33,7 @@ class Attempt:
         asked_at: when the node of a rank was asked to launch it, by the monotonic clock.
         reports: the newest of each rank; one that is over stays as it is.
         half_since: since when only a part of the gang has begun, as far as is known, by the monotonic clock.
+        given_up: ranks that were given up with their nodes, where they may still run.
         checkpoint_until: how long the job has to save its state before it is stopped, by the monotonic clock.
         signalled: ranks that were told to save their state.
         eviction_told: the job was told in its log for whom it is stopped.
@@ -45,6 +46,7 @@ class Attempt:
     asked_at: dict[int, float] = field(default_factory=dict)
     reports: dict[int, LaunchReport] = field(default_factory=dict)
     half_since: float | None = None
+    given_up: set[int] = field(default_factory=set)
     checkpoint_until: float | None = None
     signalled: set[int] = field(default_factory=set)
     eviction_told: bool = False
@@ -99,8 +101,6 @@ class Attempts:
         self._launches_of = launches_of
         self._lock = threading.Lock()
         self._attempts: dict[str, Attempt] = {}
-        self.left_behind: dict[str, tuple[str, str]] = {}
-        """By job: the node that was given up with an attempt of it, and what its user should know of that."""
 
     def job_of(self, attempt: Attempt) -> Job | None:
         """The job as the ledger has it, None when it no longer holds this allocation."""

@@ -106,6 +106,7 @@ class ControlCore:
             planner=planners.alike,
             about=about,
             trouble=dispatcher.trouble,
+            may_still_run=self.recovery.left_behind.warning,
         )
         self.service = Service(
             ledger,
@@ -126,6 +127,7 @@ class ControlCore:
 
     def start(self) -> None:
         """Decide and act, once the nodes that have come so far are reconciled with the ledger."""
+        self.recovery.give_up_absent_nodes()
         self.recovery.wait(RECONCILED_WITHIN_S)
         self.dispatcher.start()
         self.controller.start()

@@ -57,8 +57,10 @@ class TaskQueue:
     def _start(self) -> None:
         with self._lock:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                thread.start()
+                # Only now, because whoever sees it may join it.
+                self._thread = thread
 
     def _run(self) -> None:
         while (task := self._waiting.get()) is not None and not self.closing:

@@ -10,6 +10,7 @@ from functools import partial
 
 from corral.control.attempts import Attempt
 from corral.control.dispatcher import Dispatcher
+from corral.control.left_behind import LeftBehind
 from corral.control.node_registry import Nodes
 from corral.model.errors import CorralError
 from corral.model.fact import ServerPart
@@ -25,7 +26,11 @@ RETRY_S = 2.0
 
 
 class Recovery:
-    """What control does as nodes come, return and go. Every method but `wait` returns at once."""
+    """What control does as nodes come, return and go. Every method but `wait` returns at once.
+
+    Attributes:
+        left_behind: attempts that were given up and may still run.
+    """
 
     def __init__(self, ledger: Ledger, nodes: Nodes, dispatcher: Dispatcher, telemetry: NodeTelemetry) -> None:
         self._ledger = ledger
@@ -33,6 +38,7 @@ class Recovery:
         self._dispatcher = dispatcher
         self._attempts = dispatcher.attempts
         self._telemetry = telemetry
+        self.left_behind = LeftBehind()
         self._changed = threading.Condition()
         self._visits: dict[str, int] = {}
         self._waiting: set[str] = set()
@@ -50,7 +56,9 @@ class Recovery:
         """Reconcile the nodes that could not be, unless they have left or come anew since."""
         with self._changed:
             failed, self._failed = self._failed, {}
-            again = [(node, visit) for node, visit in failed.items() if self._visits[node] == visit]
+            again = [
+                (node, visit) for node, visit in failed.items() if self._visits[node] == visit and node in self._nodes
+            ]
         for node, visit in again:
             self.node_returned(node, visit)
 
@@ -64,16 +72,29 @@ class Recovery:
 
         The old attempts may still run there; when the node returns they are ended before anything starts on it.
         """
+        # What was committed before the ledger knew that the node is gone is in the view then, and nothing comes after.
+        known = self._ledger.commit(lambda _: Decided((), None))
+        known.add_done_callback(lambda done: None if done.exception() else self._give_up(node))
+
+    def give_up_absent_nodes(self) -> None:
+        """Give up what a former server had started on nodes that are not part of the cluster any more."""
+        nodes = {launch.node for attempt in self._attempts.live() for launch in attempt.launches}
+        for node in sorted(nodes - self._nodes.keys()):
+            self.node_gone(node)
+
+    def _give_up(self, node: str) -> None:
+        what = "does not answer any more" if node in self._nodes else "is not part of this cluster any more"
         for attempt, launch in self._attempts.on(node):
             if attempt.is_over(launch.rank):
                 continue
             report = LaunchReport(launch.id, LaunchPhase.DECLARED_LOST)
             if self._may_run(attempt, launch):
-                why = f"node {node} does not answer any more, and attempt {launch.id} may still run there"
+                why = f"node {node} {what}, and attempt {launch.id} may still run there"
                 log.warning("job %s: %s", attempt.job_id, why)
-                self._attempts.left_behind[attempt.job_id] = (node, why)
+                self.left_behind.add(attempt.job_id, node, why)
                 report = LaunchReport(launch.id, LaunchPhase.DEAD, reason=why)
             attempt.take(launch.rank, report)
+            attempt.given_up.add(launch.rank)
             self._dispatcher.outcomes.settle(attempt, by=ServerPart.HUB)
 
     def _may_run(self, attempt: Attempt, launch: Launch) -> bool:
@@ -97,16 +118,15 @@ class Recovery:
         # The hub has told the ledger of the node's devices just now: what its launches hold is known after that.
         self._ledger.commit(lambda _: Decided((), None)).result()
         self._attempts.renew(node)
-        launches = self._attempts.on(node)
+        # What was given up with the node is ended there, also where that is not in the view yet.
+        launches = [one for one in self._attempts.on(node) if one[1].rank not in one[0].given_up]
         waiting = [job.id for job in self._ledger.view().jobs.values() if job.phase is Phase.PENDING and job.launches]
         answer = self._nodes.agent(node).reconcile(tuple(launch for _, launch in launches), tuple(waiting))
         for sentence in answer.remarks:
             log.warning("node %s: %s", node, sentence)
         for launch_id in answer.unknown:
             log.warning("node %s: launch %s is there but not in the ledger: it is ended", node, launch_id)
-        left = [job_id for job_id, (where, _) in self._attempts.left_behind.items() if where == node]
-        for job_id in left:
-            del self._attempts.left_behind[job_id]
+        self.left_behind.ended_on(node)
         self._take_over(node, launches)
 
     def _take_over(self, node: str, launches: list[tuple[Attempt, Launch]]) -> None:

@@ -55,6 +55,7 @@ class Queries:
         planner: MakePlanner = Planner,
         about: Callable[[], ServerInfo],
         trouble: Callable[[str], str | None],
+        may_still_run: Callable[[str], str | None],
     ) -> None:
         self._ledger = ledger
         self._controller = controller
@@ -62,6 +63,7 @@ class Queries:
         self._clock = clock
         self._about = about
         self._trouble = trouble
+        self._may_still_run = may_still_run
         self._asking = asking
         self._planner = planner
         self._index: tuple[Plan, HoldIndex] | None = None
@@ -150,6 +152,9 @@ class Queries:
         if obstacle is not None:
             first = f"{job.title} waits because nothing can start now: {obstacle}."
             sentence = first if told.reason is WaitReason.NOT_REACHED else f"{first} After that: {sentence}"
+        left_behind = self._may_still_run(job.id)
+        if left_behind is not None:
+            sentence += f" {left_behind[0].upper()}{left_behind[1:]}."
         answer = Explanation(
             job.id,
             job.phase,
@@ -170,14 +175,14 @@ class Queries:
     def _why_not_waiting(self, view: View, job: Job, now: float, waited: tuple[WaitPart, ...]) -> Explanation:
         """The state of a job that does not wait; for one being stopped to make room, when it will continue."""
         allocation = view.allocations.get(job.allocation_id or "")
-        trouble = self._trouble(job.allocation_id or "")
+        remarks = () if job.phase.terminal else (self._trouble(job.allocation_id or ""), self._may_still_run(job.id))
         again = ExpectedStart()
         if job.phase is Phase.STOPPING and job.stop_reason is Phase.PENDING:
             again = expected_starts(view, now, [job.id], planner=self._planner)[job.id]
         return Explanation(
             job.id,
             job.phase,
-            ended_sentence(job, now) + (f"; {trouble}" if trouble else ""),
+            "; ".join([ended_sentence(job, now), *(remark for remark in remarks if remark)]),
             expected_start=again.start_at,
             expected_start_is=again.certainty,
             holds=None if allocation is None else holding(view, allocation),
