@@ -30,6 +30,7 @@ __all__ = [
     "fit",
     "grant_memory_mib",
     "grants_on",
+    "labels_preferred",
     "model_matches",
     "node_state",
     "profile_matches",
@@ -283,6 +284,11 @@ def _may_be_client(request: Request, slot: Slot) -> bool:
     """Whether a part of the device may be a client's of its daemon: of one device alone, and not too small."""
     alone = request.devices == 1 and (request.split_milli or 0) <= MILLI_PER_DEVICE
     return alone and share_milli_of(request, slot) >= LEAST_MPS_MILLI
+
+
+def labels_preferred(request: Request, state: NodeState) -> int:
+    """How many of the labels that the request prefers the node carries."""
+    return sum(label in state.labels for label in request.prefers)
 
 
 def profile_matches(wanted: str, profile: str) -> bool:

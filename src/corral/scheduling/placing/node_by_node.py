@@ -5,10 +5,9 @@ from dataclasses import replace
 from functools import lru_cache
 
 from corral.model.allocation import Member, Placement
-from corral.model.fit import Cause, Fit, Misfit, NodeState, grants_on, model_matches
+from corral.model.fit import Cause, Fit, Misfit, NodeState, grants_on, labels_preferred, model_matches
 from corral.model.job import Request
 from corral.scheduling.policy import Prefer
-from corral.scheduling.state.columns import preferred
 from corral.scheduling.state.draft import Draft, PlacementRequest
 
 DeviceOrder = Callable[[str, Sequence[int]], Sequence[int]]
@@ -31,7 +30,7 @@ def choose(
         return _gang(draft, wanted, names, prefer, order)
     misfits = []
     if request.prefers:
-        names = tuple(sorted(names, key=lambda name: -preferred(request, draft.capacity.state(name))))
+        names = tuple(sorted(names, key=lambda name: -labels_preferred(request, draft.capacity.state(name))))
     for name in names:
         placed = _gang(draft, wanted, (name,), prefer, order)
         if isinstance(placed, Placement):
@@ -81,7 +80,7 @@ def _member(
             speed, slots = _fastest(draft, wanted, name, answer.slots)
             if len(slots) >= wanted.request.devices:
                 lent_devices = lent_devices_taken(draft, wanted, name, slots)
-                liked = preferred(wanted.request, draft.capacity.state(name)) if wanted.request.prefers else 0
+                liked = labels_preferred(wanted.request, draft.capacity.state(name)) if wanted.request.prefers else 0
                 rank = (-speed, lent_devices, -liked, 0 if prefer is Prefer.FIRST else len(slots))
                 if best is None or rank < best[0]:
                     best = (rank, name, slots)

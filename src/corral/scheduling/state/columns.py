@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from corral.model.fit import Fit, NodeState, Slot, fit, grant_memory_mib
+from corral.model.fit import Fit, NodeState, Slot, fit, grant_memory_mib, labels_preferred
 from corral.model.job import Request
 from corral.model.units import MILLI_PER_DEVICE
 
@@ -222,11 +222,6 @@ def columnar(request: Request) -> bool:
     return unsplit and not named and not request.share_of_memory and not request.disk_mib
 
 
-def preferred(request: Request, state: NodeState) -> int:
-    """How many of the labels that the request prefers the node carries."""
-    return sum(label in state.labels for label in request.prefers)
-
-
 def member_of(request: Request) -> Request:
     """One member of a columnar request, with only the fields that its fit on a node depends on; never split."""
     return replace(request, gang_size=1, one_node=False, spread=False, avoid_jobs=(), cores_percent=None)
@@ -303,7 +298,7 @@ class Shape:
         self.able = np.concatenate([self.able, able], axis=1)
         self.grants_mib = np.concatenate([self.grants_mib, grants], axis=1)
         self._hosts = np.concatenate([self._hosts, hosts])
-        self.preferred = np.concatenate([self.preferred, [preferred(self.request, kind) for kind in new]])
+        self.preferred = np.concatenate([self.preferred, [labels_preferred(self.request, kind) for kind in new]])
         self.known = len(columns.kinds)
         self._any_kind = all(self._serves_everywhere(columns))
         self._any_memory = bool(self.grants_mib.any())
