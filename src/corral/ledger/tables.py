@@ -84,7 +84,6 @@ Index(
     allocations.c.id,
     unique=True,
     sqlite_where=allocations.c.ended_at.is_(None),
-    postgresql_where=allocations.c.ended_at.is_(None),
 )
 
 latest_facts = Table(

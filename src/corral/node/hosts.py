@@ -2,16 +2,18 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from corral.clock import SystemClock
 from corral.config import Settings
 from corral.model.home import Home
 from corral.node.local import LocalNode
-from corral.node.mock_nodes import Joined, Left, MockNodes
 from corral.ports.node import NodeAgent
 from corral.telemetry.host import host_node
 from corral.telemetry.mock_cluster import read_mock_cluster
+
+if TYPE_CHECKING:
+    from corral.node.mock_nodes import Joined, Left
 
 
 class Hosts(Protocol):
@@ -26,7 +28,7 @@ class Hosts(Protocol):
         """The agent of each node, by name. Raises BackendFailed."""
         ...
 
-    def watch(self, joined: Joined, left: Left) -> None:
+    def watch(self, joined: "Joined", left: "Left") -> None:
         """Tell of nodes that come and go from now on."""
         ...
 
@@ -38,6 +40,9 @@ class Hosts(Protocol):
 def find_hosts(home: Home, settings: Settings, clock: SystemClock, mock: Path | None) -> Hosts:
     """This host, with its devices or those of a mock file, or the nodes of that file. Raises Refused for a bad file."""
     if mock is not None and read_mock_cluster(mock).named:
+        # A server of one host needs nothing of what spawns agents and speaks to them.
+        from corral.node.mock_nodes import MockNodes
+
         return MockNodes(home, mock)
     return _ThisHost(home, settings, clock, mock)
 
@@ -56,7 +61,7 @@ class _ThisHost:
         found = self._node.news(0, 0.0).node
         return {host_node().name if found is None else found.name: self._node}
 
-    def watch(self, joined: Joined, left: Left) -> None:
+    def watch(self, joined: "Joined", left: "Left") -> None:
         """It neither comes nor goes."""
 
     def close(self) -> None:
