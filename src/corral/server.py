@@ -139,8 +139,8 @@ class Server:
 
     def _node_left(self, name: str) -> None:
         log.info("node %s has left", name)
-        self._hub.remove(name)
         self._nodes.remove(name)
+        self._hub.remove(name)
 
     def _make_api(self, on_ready: Callable[["Server"], None]) -> ApiServer:
         token = ensure_token(self._home.token_file)

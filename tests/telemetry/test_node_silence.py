@@ -74,6 +74,17 @@ def test_a_node_that_was_never_heard_is_known_to_be_silent(rig: Rig) -> None:
     assert rig.node.contact().last_seen_at is None
 
 
+def test_of_a_node_that_has_left_nothing_is_told_any_more(rig: Rig) -> None:
+    rig.come()
+    visit = rig.hear(epoch="second")
+    assert visit is not None
+    rig.node.leave()
+    rig.node.readmit(visit)
+    assert rig.hear(epoch="third") is None
+    assert rig.pass_s(1000.0) is False
+    assert (dict(rig.ledger.seen.nodes), dict(rig.ledger.seen.silences)) == ({}, {})
+
+
 def test_a_node_has_the_name_that_the_server_knows_it_by(rig: Rig) -> None:
     rig.come()
     assert list(rig.ledger.seen.nodes) == ["gpu-07"]

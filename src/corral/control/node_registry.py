@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, Mapping
 
 from corral.control.node_workers import NodeWorker
 from corral.model.errors import NodeUnreachable
@@ -28,6 +28,10 @@ class Nodes(Mapping[str, NodeAgent]):
 
     def __len__(self) -> int:
         return len(self._agents)
+
+    def items(self) -> ItemsView[str, NodeAgent]:
+        """All of them as they are now: one that leaves meanwhile is still there."""
+        return self._agents.items()
 
     def agent(self, name: str) -> NodeAgent:
         """The agent of a node. Raises NodeUnreachable when the cluster has no such node (any more)."""

@@ -32,35 +32,34 @@ class TaskQueue:
         self._waiting: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
+        self._stopped = False
         self.closing = False
         """Whether what waits is left undone."""
 
     def put(self, task: Task) -> bool:
-        """Have it done after what was put before; False, and nothing is done, where too much waits already."""
-        if self._waiting.qsize() >= MAX_WAITING:
-            return False
-        self._waiting.put(task)
-        if self._thread is None:
-            self._start()
+        """Have it done after what was put before; False, and nothing is done, where too much waits, or after `stop`."""
+        with self._lock:
+            if self._stopped or self._waiting.qsize() >= MAX_WAITING:
+                return False
+            self._waiting.put(task)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._thread.start()
         return True
 
     def stop(self, *, leaving: bool = False) -> None:
         """Do what was put so far and no more; nothing of that either, when `leaving` it."""
-        self.closing = leaving
-        self._waiting.put(None)
+        with self._lock:
+            self._stopped = True
+            self.closing = leaving
+            self._waiting.put(None)
 
     def join(self, timeout_s: float) -> None:
         """Wait for the task in hand, but no longer than that."""
-        if self._thread is not None:
-            self._thread.join(timeout=max(0.0, timeout_s))
-
-    def _start(self) -> None:
         with self._lock:
-            if self._thread is None:
-                thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                thread.start()
-                # Only now, because whoever sees it may join it.
-                self._thread = thread
+            thread = self._thread
+        if thread is not None:
+            thread.join(timeout=max(0.0, timeout_s))
 
     def _run(self) -> None:
         while (task := self._waiting.get()) is not None and not self.closing:
@@ -108,7 +107,9 @@ class NodeWorker:
                 answer.set_result(value)
 
         if not self._questions.put(put_question):
-            answer.set_exception(NodeUnreachable(f"node {self._node} has not answered {MAX_WAITING} questions"))
+            answer.set_exception(
+                NodeUnreachable(f"node {self._node} is not asked: it has left, or too much waits for it")
+            )
         return answer
 
     def stop(self) -> None:

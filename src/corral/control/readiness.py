@@ -120,10 +120,8 @@ class ReadinessChecks:
         return self._clock.monotonic() - question.answer.result()[1] < FRESH_S
 
     def _ask(self, node: str, uuids: tuple[str, ...], view: View) -> None:
-        agent = self._nodes[node]
-
         def ready() -> tuple[Readiness, float]:
-            return agent.ready(uuids), self._clock.monotonic()
+            return self._nodes.agent(node).ready(uuids), self._clock.monotonic()
 
         self._open[node] = _Question(uuids, self._clock.monotonic(), view, self._nodes.worker(node).ask(ready))
 

@@ -9,7 +9,7 @@ from corral.clock import Clock
 from corral.config import Settings
 from corral.model.device import DeviceCondition, DeviceSample
 from corral.model.errors import CorralError
-from corral.model.fact import ConditionObserved, NodeRemoved, Observation
+from corral.model.fact import ConditionObserved, Observation
 from corral.model.view import View
 from corral.ports.node import NodeAgent
 from corral.ports.telemetry import NodeContact, NodeListener
@@ -96,9 +96,9 @@ class Hub:
         with self._lock:
             line = self._lines.pop(name)
         line.closing.set()
+        line.node.leave()
         if self._listener is not None:
             self._listener.on_gone(name)
-        self._observe([NodeRemoved(name)])
 
     def latest(self) -> dict[str, DeviceSample]:
         """The last sample of each device by UUID, without those of nodes that do not answer."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from corral.clock import Clock
 from corral.config import Settings
 from corral.model.device import DeviceProcess, DeviceSample, Silence
-from corral.model.fact import ConditionObserved, NodeObserved, Observation, SilenceObserved
+from corral.model.fact import ConditionObserved, NodeObserved, NodeRemoved, Observation, SilenceObserved
 from corral.model.units import format_duration
 from corral.model.view import View
 from corral.ports.node import News
@@ -58,15 +58,24 @@ class WatchedNode:
         self._heard_at: float | None = None
         self._heard_s = clock.monotonic()
         self._clock_difference_s = 0.0
+        self._left = False
 
     def expect(self) -> None:
         """Let the ledger know that the node should be there, and that nothing was heard of it yet."""
         with self._lock:
             self._tell([SilenceObserved(self.name, self._silence)])
 
+    def leave(self) -> None:
+        """The node is not part of the cluster any more; whatever else comes of it is not told."""
+        with self._lock:
+            self._left = True
+            self._observe([NodeRemoved(self.name)])
+
     def hear(self, news: News) -> int | None:
         """Take in what the node told. The number of its visit where it has come, or come back; None otherwise."""
         with self._lock:
+            if self._left:
+                return None
             self._heard_s, self._heard_at = self._clock.monotonic(), self._clock.now()
             visit = self._come(news.epoch)
             observations: list[Observation] = []
@@ -89,6 +98,8 @@ class WatchedNode:
     def look(self) -> bool:
         """Whether the node has just been found to be gone. Tells of one that has become silent, too."""
         with self._lock:
+            if self._left:
+                return False
             quiet_s = self._clock.monotonic() - self._heard_s
             if quiet_s >= self._gone_after_s and self._contact is not Contact.GONE:
                 self._lose(Contact.GONE)
@@ -100,7 +111,7 @@ class WatchedNode:
     def readmit(self, visit: int) -> None:
         """The node was reconciled since this visit began; an older visit than the last one changes nothing."""
         with self._lock:
-            if visit == self._visit and self._contact is Contact.RETURNING:
+            if visit == self._visit and self._contact is Contact.RETURNING and not self._left:
                 self._contact, self._silence = Contact.READY, None
                 self._tell([SilenceObserved(self.name, None)])
 
