@@ -36,13 +36,6 @@ def test_more_than_the_machine_has_is_refused_with_what_it_has(box: Box) -> None
     assert "this machine has 4; the most you can ask for is 4" in box.run("run", "--gpus", "10000", "true").stderr
 
 
-def test_a_gang_on_one_machine_is_one_process_that_sees_the_gpus_of_all_members(box: Box) -> None:
-    told = box.ok("run", "--gpus", "1", "--gang", "2", "--", "sh", "-c", "echo $CORRAL_GANG_SIZE $CUDA_VISIBLE_DEVICES")
-    size, _, devices = told.strip().partition(" ")
-    assert size == "2"
-    assert len(set(devices.split(","))) == 2
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [

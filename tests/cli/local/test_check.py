@@ -85,7 +85,7 @@ def test_without_a_server_it_says_what_it_does_not_know(home: Path) -> None:
     [
         (["check", "--dtype", "bf17"], "did you mean 'bf16'?"),
         (["check", "--cuda", "new"], "--cuda: 'new' is not a version"),
-        (["check", "--gpus", "0.005"], "hundredths of a GPU"),
+        (["check", "--gpus", "0.005"], "shares are multiples of 0.01 GPU"),
         (["check", "--gpu-mem", "20"], "write a number and a unit"),
         (["check", "--share", "mpss"], "did you mean 'mps'?"),
         (["estimate", "m-7b", "--context", "long"], "8192 or 32k"),
