@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from corral.control.wait_times import WaitBook
-from corral.model.plan import Hold, WaitReason
+from corral.model.plan import Wait, WaitReason
 from tests.control.strategies import job
 
 FIRST, SECOND = job(1), job(2)
@@ -11,13 +11,13 @@ FIRST, SECOND = job(1), job(2)
 def book(*holds: tuple[float, WaitReason]) -> WaitBook:
     waits = WaitBook()
     for now, reason in holds:
-        waits.note([(FIRST, Hold("1", reason, position=1))], now)
+        waits.note([(FIRST, Wait("1", reason, position=1))], now)
     return waits
 
 
 def test_a_wait_is_spent_by_reason_in_the_order_the_reasons_came() -> None:
     waits = book((100.0, WaitReason.PRIORITY), (110.0, WaitReason.RESOURCES), (120.0, WaitReason.RESOURCES))
-    waits.note([(FIRST, Hold("1", WaitReason.PRIORITY, position=1))], 130.0)
+    waits.note([(FIRST, Wait("1", WaitReason.PRIORITY, position=1))], 130.0)
     assert waits.spent(FIRST, 135.0) == (("Priority", 15.0), ("Resources", 20.0))
 
 
@@ -65,7 +65,7 @@ def test_a_job_that_waits_again_keeps_its_earlier_waits_and_not_the_time_it_ran(
     waits.reopen("1", 3710.0)
     waits.park("1", WaitReason.BACKOFF, 3710.0)
     waits.park("1", None, 3712.0)
-    waits.note([(FIRST, Hold("1", WaitReason.RESOURCES, position=1))], 3712.0)
+    waits.note([(FIRST, Wait("1", WaitReason.RESOURCES, position=1))], 3712.0)
     assert waits.spent(again, 3715.0) == (("Resources", 13.0), ("Backoff", 2.0))
 
 

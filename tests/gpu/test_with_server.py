@@ -51,7 +51,7 @@ def test_what_a_job_holds_is_not_available(box: Box) -> None:
     box.until(lambda: 1 not in GPUMonitor().get_available_gpus(max_utilization=100))
     available, message = check_gpu_availability(3)
     assert not available
-    assert f"GPU 1: held by job {job} of " in message
+    assert f"GPU 1: allocated to job {job} of " in message
 
 
 def test_a_job_may_use_what_it_holds_itself(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from corral.model.device import Device, Node
 from corral.model.errors import BackendFailed, CorralError
 from corral.model.job import Job, JobSpec
 from corral.model.launch import DeviceUse, Launch
-from corral.model.means import Enforcement, Level, Means
+from corral.model.means import Means
 from corral.model.tenant import Tenant
 from corral.node.device_setup import DeviceSetup
 from corral.sharing.driver import SharingDriver
@@ -41,9 +41,6 @@ class Recording:
     def refusal(self, node: Node, device: Device, tenants: Sequence[Tenant], newcomer: Tenant) -> str | None:
         other = next((tenant for tenant in tenants if tenant.grant.memory_mib is None), None)
         return None if other is None else f"{device.uuid} has job {other.job_id}, which says not how much it takes"
-
-    def enforcement(self) -> Enforcement:
-        return Enforcement(Level.ENFORCED, Level.ENFORCED)
 
     def environment(self, device: Device, tenant: Tenant) -> tuple[tuple[str, str], ...]:
         return (("PART_OF", f"{device.uuid} {tenant.grant.share_milli}"),)
@@ -178,7 +175,7 @@ def test_a_new_agent_takes_over_what_was_prepared_and_releases_what_nobody_has(
 ) -> None:
     devices.restore((launch(1, use(SHARED)),))
     assert driver.heard(1) == ["release GPU-n"]
-    assert devices.held_milli() == {"GPU-m": 500}
+    assert devices.allocated_milli() == {"GPU-m": 500}
     devices.leave("1.1")
     assert driver.heard(1) == ["release GPU-m"]
 

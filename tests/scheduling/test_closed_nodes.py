@@ -9,7 +9,7 @@ from corral.model.fact import Delta, NodeObserved, SilenceObserved
 from corral.model.fit import node_state
 from corral.model.view import View, ViewDraft
 from corral.scheduling.explaining.impossible import impossible
-from corral.scheduling.explaining.why import HoldIndex, explain
+from corral.scheduling.explaining.why import WaitIndex, explain
 from corral.scheduling.planner import Planner
 from corral.scheduling.state.capacity import Capacity
 from tests.scheduling.lab import T0, box, job, observed, started, started_ids, submitted, view_of
@@ -75,15 +75,15 @@ def test_why_names_the_best_node_and_those_that_take_nothing() -> None:
     view = view_of([*observed(box("a"), box("b")), *silent("a"), *submitted(job(1, 6), job(2, 4))])
     view = view.advance(started(Planner(view).plan(T0).starts[0]))
     plan = Planner(view).plan(T0)
-    told = explain(view, view.jobs["2"], HoldIndex(plan, view).of(view.jobs["2"]), T0, plan=plan)
-    assert "best is b, which has 2 free, 6 held by job 1 (alice)" in told.sentence
+    told = explain(view, view.jobs["2"], WaitIndex(plan, view).of(view.jobs["2"]), T0, plan=plan)
+    assert "best is b, which has 2 free, 6 allocated to job 1 (alice)" in told.sentence
     assert "nothing starts on a (silent)" in told.sentence
 
 
 def test_why_says_so_when_no_node_takes_anything() -> None:
     view = view_of([*observed(box("a")), *silent("a"), *submitted(job(1, 0, cpu_milli=1000))])
     plan = Planner(view).plan(T0)
-    told = explain(view, view.jobs["1"], HoldIndex(plan, view).of(view.jobs["1"]), T0, plan=plan)
+    told = explain(view, view.jobs["1"], WaitIndex(plan, view).of(view.jobs["1"]), T0, plan=plan)
     assert "it needs 1 CPU; nothing starts on a (silent)" in told.sentence
 
 

@@ -39,7 +39,7 @@ def test_the_head_is_promised_the_moment_at_which_enough_comes_back() -> None:
     view = busy(job(1, 3, time_limit_s=100)).advance(submitted(job(2, 4, time_limit_s=10)))
     plan = plan_of(view)
     assert [(one.job_id, one.start_at) for one in plan.future_starts] == [("2", T0 + 100)]
-    assert plan.holds[0].expected_start == T0 + 100
+    assert plan.waits[0].expected_start == T0 + 100
 
 
 def test_a_job_that_ends_before_the_heads_start_fills_the_gap() -> None:
@@ -51,8 +51,8 @@ def test_a_job_that_ends_before_the_heads_start_fills_the_gap() -> None:
 
 def test_one_that_would_delay_the_head_waits_and_is_told_for_whom() -> None:
     view = busy(job(1, 3, time_limit_s=100)).advance(submitted(job(2, 4, time_limit_s=10), job(3, 1, time_limit_s=101)))
-    hold = plan_of(view).holds[1]
-    assert (hold.reason, hold.behind) == (WaitReason.RESERVATION, "2")
+    wait = plan_of(view).waits[1]
+    assert (wait.reason, wait.behind) == (WaitReason.RESERVATION, "2")
 
 
 def test_a_long_job_may_start_on_what_the_head_leaves_over() -> None:
@@ -84,8 +84,8 @@ def test_without_a_known_end_the_best_node_is_kept_and_others_are_open() -> None
     view = view.advance(taken).advance(submitted(job(4, 2), job(5, 1)))
     plan = plan_of(view)
     assert plan.future_starts == ()
-    assert plan.holds[0].reason is WaitReason.RESOURCES
-    assert plan.holds[0].expected_start is None
+    assert plan.waits[0].reason is WaitReason.RESOURCES
+    assert plan.waits[0].expected_start is None
 
 
 def test_a_gang_gets_its_promise_over_several_nodes() -> None:
@@ -198,13 +198,13 @@ def test_easy_backfill_has_nothing_for_later_plans_to_keep() -> None:
 def test_nothing_is_foretold_of_what_is_kept_for_a_job_without_an_end_in_sight() -> None:
     view = busy(job(1, 1), job(2, 3, time_limit_s=10)).advance(submitted(job(3, 4), job(4, 1, time_limit_s=5)))
     plan = plan_of(view, CONSERVATIVE, T0 + 1)
-    assert [(hold.job_id, hold.expected_start) for hold in plan.holds] == [("3", None), ("4", None)]
+    assert [(wait.job_id, wait.expected_start) for wait in plan.waits] == [("3", None), ("4", None)]
 
 
 def test_nothing_is_foretold_of_a_node_with_a_job_to_be_avoided() -> None:
     view = busy(job(1, 1, name="noisy", time_limit_s=100)).advance(submitted(job(2, 1, avoid_jobs=("noisy",))))
-    (hold,) = plan_of(view).holds
-    assert (hold.reason, hold.expected_start) == (WaitReason.RESOURCES, None)
+    (wait,) = plan_of(view).waits
+    assert (wait.reason, wait.expected_start) == (WaitReason.RESOURCES, None)
 
 
 def test_a_job_whose_estimate_is_over_still_has_its_devices() -> None:

@@ -164,9 +164,9 @@ def gpus_in(view: View, plan: Plan, queue: str) -> bool:
 
 def nobody_waits_for_nothing(view: View, plan: Plan, now: float) -> None:
     """Where nobody is promised or kept anything, nor limited, whoever fits has started."""
-    policies = [policy_of(view.queues[view.jobs[hold.job_id].spec.queue], SITE_POLICIES) for hold in plan.holds]
+    policies = [policy_of(view.queues[view.jobs[wait.job_id].spec.queue], SITE_POLICIES) for wait in plan.waits]
     keeping = any(policy.strict or policy.backfill is not Backfill.ANY for policy in policies)
-    limited = any(hold.reason is not WaitReason.RESOURCES for hold in plan.holds)
+    limited = any(wait.reason is not WaitReason.RESOURCES for wait in plan.waits)
     if view.promises or plan.future_starts or keeping or limited:
         return
     waiting = [one for one in view.jobs.values() if one.phase is Phase.PENDING]
@@ -192,7 +192,7 @@ class Demands:
         gangs_start_whole(view, plan)
         quotas_hold_but_for_loans(then, plan)
         assert self._planner.with_view(view).plan(now) == plan, "a cold planner plans the same"
-        held = [one.job_id for one in plan.holds if one.reason is WaitReason.RESOURCES]
+        held = [one.job_id for one in plan.waits if one.reason is WaitReason.RESOURCES]
         before = [*(start.job_id for start in plan.starts), *(one for one in held if one not in self._ended_for)]
         urgent = min((view.jobs[one].spec.priority for one in before), default=inf)
         for job_id, priority in self._ended_for.items():

@@ -17,7 +17,7 @@ from corral.model.job_patch import JobPatch
 from corral.model.plan import WaitReason
 from corral.model.queue import Limits, Project, Queue, Quota
 from corral.model.view import View
-from corral.scheduling.explaining.why import HoldIndex
+from corral.scheduling.explaining.why import WaitIndex
 from corral.scheduling.forecast import ExpectedStart, expected_starts
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import policy_named
@@ -32,7 +32,7 @@ def starts(view: View, *ids: str) -> dict[str, tuple[float | None, str | None]]:
 
 def listed(view: View, job_id: str) -> Certainty | None:
     """What a listing says that the job's start is, which looks at one plan alone."""
-    return HoldIndex(Planner(view).plan(T0), view).certainty(job_id, T0)
+    return WaitIndex(Planner(view).plan(T0), view).certainty(job_id, T0)
 
 
 def busy(*limits: float | None, gpus: int = 2) -> View:
@@ -111,7 +111,7 @@ def test_with_exact_limits_and_no_newcomers_everybody_starts_as_foreseen(shapes:
 def test_the_plan_says_why_and_foresight_says_when() -> None:
     view = busy(100, 100).advance(submitted(job(3, 2, time_limit_s=10), job(4, 1, time_limit_s=200)))
     plan = Planner(view).plan(T0)
-    assert [(hold.job_id, hold.reason, hold.expected_start) for hold in plan.holds] == [
+    assert [(wait.job_id, wait.reason, wait.expected_start) for wait in plan.waits] == [
         ("3", WaitReason.RESOURCES, T0 + 100),
         ("4", WaitReason.RESOURCES, None),
     ]

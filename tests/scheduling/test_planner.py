@@ -29,8 +29,8 @@ def planner_of(*deltas: list[Delta], limits: Limits | None = None) -> Planner:
 
 
 def hold_of(plan: Plan, number: int) -> tuple[WaitReason, int, str | None]:
-    hold = next(hold for hold in plan.holds if hold.job_id == str(number))
-    return hold.reason, hold.position, hold.behind
+    wait = next(wait for wait in plan.waits if wait.job_id == str(number))
+    return wait.reason, wait.position, wait.behind
 
 
 def test_jobs_start_in_the_order_they_came() -> None:
@@ -99,7 +99,7 @@ def test_a_device_that_was_never_read_is_not_handed_out() -> None:
     planner = planner_of(observed(box(gpus=1))[:1], submitted(job(1)))
     plan = planner.plan(T0)
     assert started_ids(plan) == []
-    misfit = plan.holds[0].misfit
+    misfit = plan.waits[0].misfit
     assert misfit is not None
     assert misfit.cause is Cause.UNREADABLE
 
@@ -117,7 +117,7 @@ def test_before_its_begin_time_a_job_neither_starts_nor_has_anything_kept_for_it
     planner = planner_of(observed(box(gpus=2)), submitted(begins, job(2, time_limit_s=3600), job(3)))
     plan = planner.plan(T0)
     assert started_ids(plan) == ["2", "3"]
-    assert (plan.future_starts, plan.holds) == ((), ())
+    assert (plan.future_starts, plan.waits) == ((), ())
     assert started_ids(planner.plan(T0 + 60)) == ["1"]
 
 
@@ -137,8 +137,8 @@ def test_the_sites_limit_on_running_jobs_counts_no_reservations() -> None:
     jobs = [job(1), job(2), job(3), job(4, kind=JobKind.RESERVE)]
     plan = planner_of(observed(box()), submitted(*jobs), limits=Limits(max_running_jobs=2)).plan(T0)
     assert started_ids(plan) == ["1", "2", "4"]
-    hold = next(hold for hold in plan.holds if hold.job_id == "3")
-    assert (hold.reason, hold.detail) == (WaitReason.LIMIT, "2 of at most 2 jobs run")
+    wait = next(wait for wait in plan.waits if wait.job_id == "3")
+    assert (wait.reason, wait.detail) == (WaitReason.LIMIT, "2 of at most 2 jobs run")
 
 
 def test_shares_meet_on_a_device_before_a_fresh_one_is_opened() -> None:
@@ -188,7 +188,7 @@ def timelines() -> int:
 def test_ten_thousand_waiting_jobs_of_one_shape_cost_one_look() -> None:
     planner = planner_of(observed(box(gpus=1)), submitted(*(job(n) for n in range(1, 10_001))))
     planner.advance(started(planner.plan(T0).starts[0]))
-    assert [hold.job_id for hold in planner.plan(T0).holds] == ["2"]
+    assert [wait.job_id for wait in planner.plan(T0).waits] == ["2"]
 
 
 @dataclass
@@ -284,18 +284,18 @@ def assert_not_overcommitted(view: View) -> None:
 
 
 def assert_nobody_waits_without_reason(after: View, plan: Plan) -> None:
-    blocked = {hold.job_id for hold in plan.holds}
+    blocked = {wait.job_id for wait in plan.waits}
     waiting = [one for one in after.jobs.values() if one.phase is Phase.PENDING and not one.held]
     for position, one in enumerate(sorted(waiting, key=lambda j: (j.spec.priority, j.sequence)), start=1):
-        hold = next((hold for hold in plan.holds if hold.job_id == one.id), None)
-        if hold is not None:
-            assert hold.position == position
-        if hold is not None and hold.reason is WaitReason.RESOURCES and one.spec.request.gang_size == 1:
+        wait = next((wait for wait in plan.waits if wait.job_id == one.id), None)
+        if wait is not None:
+            assert wait.position == position
+        if wait is not None and wait.reason is WaitReason.RESOURCES and one.spec.request.gang_size == 1:
             request = one.spec.request
             assert all(isinstance(fit(request, node_state(after, name)), Misfit) for name in after.nodes)
-        if hold is not None and hold.reason is WaitReason.PRIORITY:
-            assert hold.behind in blocked
-            assert after.jobs[hold.behind].sequence != one.sequence
+        if wait is not None and wait.reason is WaitReason.PRIORITY:
+            assert wait.behind in blocked
+            assert after.jobs[wait.behind].sequence != one.sequence
 
 
 @settings(max_examples=60)
@@ -325,7 +325,7 @@ def test_a_planner_that_hears_of_new_queues_plans_as_one_that_begins_with_them()
     warm.advance([arranged])
     cold = Planner(view.advance([arranged]))
     assert warm.plan(T0) == cold.plan(T0)
-    assert {hold.job_id: hold.detail for hold in warm.plan(T0).holds} == {
+    assert {wait.job_id: wait.detail for wait in warm.plan(T0).waits} == {
         "2": "user alice uses 3 of at most 3 GPUs, and this job asks for 4 more",
         "3": "user alice uses 3 of at most 3 GPUs, and this job asks for 1 more",
     }

@@ -7,13 +7,13 @@ from corral.model.fact import AllocationMade
 from corral.model.split import split
 from corral.model.view import View
 from corral.sharing.alloc_map import (
-    HeldDevice,
+    AllocatedDevice,
     Share,
     alloc_map,
     alloc_map_of_files,
+    allocated_device,
     disagreements,
     gpu_alloc_map,
-    held_device,
 )
 from corral.sharing.resource_txt import resource_file
 
@@ -49,9 +49,11 @@ def test_free_devices_and_other_nodes_are_absent() -> None:
 
 def test_each_device_knows_its_jobs_and_their_owners() -> None:
     held = view(allocation("1", Grant("a", 250, 2048)), allocation("2", Grant("a", 500), user="bob"))
-    assert held_device(held, "a") == HeldDevice("a", (Share("1", "ada", 250, 2048), Share("2", "bob", 500, None)))
-    assert held_device(held, "a").allocated_milli == 750
-    assert held_device(held, "z") == HeldDevice("z", ())
+    assert allocated_device(held, "a") == AllocatedDevice(
+        "a", (Share("1", "ada", 250, 2048), Share("2", "bob", 500, None))
+    )
+    assert allocated_device(held, "a").allocated_milli == 750
+    assert allocated_device(held, "z") == AllocatedDevice("z", ())
 
 
 def test_files_give_the_same_map_as_the_ledger() -> None:

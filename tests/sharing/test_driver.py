@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from corral.model.device import Device, Node
-from corral.model.means import Level, Means
+from corral.model.means import Means
 from corral.model.tenant import Tenant
 from corral.sharing.driver import SharingDriver
 from corral.sharing.exclusive import Exclusive
@@ -59,16 +59,6 @@ def test_the_environment_is_sorted_and_names_no_device(case: Case) -> None:
     names = [name for name, _ in case.driver.environment(case.device, case.fitting)]
     assert names == sorted(names)
     assert "CUDA_VISIBLE_DEVICES" not in names
-
-
-def test_compute_is_enforced_or_advisory_but_never_guarded(case: Case) -> None:
-    assert case.driver.enforcement().compute is not Level.GUARDED
-
-
-def test_only_time_slices_leave_memory_to_the_guard() -> None:
-    assert Timeslice().enforcement().memory is Level.GUARDED
-    assert Timeslice(guarded=False).enforcement().memory is Level.ADVISORY
-    assert {driver.enforcement().memory for driver in (Exclusive(), Mig())} == {Level.ENFORCED}
 
 
 def test_an_exclusive_device_is_not_given_in_part(device: Device, node: Node) -> None:

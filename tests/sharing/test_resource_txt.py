@@ -20,7 +20,7 @@ MEM_SHARES=root:2g
 def test_a_file_is_read() -> None:
     file = parse(TEXT)
     assert isinstance(file, ResourceFile)
-    assert file.held_milli() == {"c593-01": 600, "c593-02": 600}
+    assert file.allocated_milli() == {"c593-01": 600, "c593-02": 600}
     assert file.mounts == ("/data", "/home")
     assert dict(file.slots) == {"cuda.shares": "1.2", "cpu": "1"}
 
@@ -39,7 +39,7 @@ def test_a_file_is_read() -> None:
 def test_what_may_differ_does_not_matter(text: str) -> None:
     file = parse(text)
     assert isinstance(file, ResourceFile)
-    assert file.held_milli() == {"c593-01": 600, "c593-02": 600}
+    assert file.allocated_milli() == {"c593-01": 600, "c593-02": 600}
 
 
 def test_whole_devices_and_shares_are_summed_and_slices_are_not() -> None:
@@ -47,7 +47,7 @@ def test_whole_devices_and_shares_are_summed_and_slices_are_not() -> None:
     lines = "CUDA.SHARES_SHARES=a:0.5\nCUDA.DEVICE_SHARES=b:1\nCUDA.DEVICE:10G-MIG_SHARES=c:1\n"
     file = parse(f"SCRATCH_SIZE=0m\nMOUNTS=\nSLOTS={slots}\n{lines}")
     assert isinstance(file, ResourceFile)
-    assert file.held_milli() == {"a": 500, "b": 1000}
+    assert file.allocated_milli() == {"a": 500, "b": 1000}
 
 
 @pytest.mark.parametrize(
@@ -105,8 +105,8 @@ def test_slices_are_written_by_the_memory_of_their_profile_and_counted_where_the
     assert "CUDA.DEVICE:10G-MIG_SHARES=MIG-a/3/0:1,MIG-a/4/0:1" in text.splitlines()
     file = parse(text)
     assert isinstance(file, ResourceFile)
-    assert file.held_milli(with_slices=True) == {"MIG-a/3/0": 1000, "MIG-a/4/0": 1000}
-    assert file.held_milli() == {}
+    assert file.allocated_milli(with_slices=True) == {"MIG-a/3/0": 1000, "MIG-a/4/0": 1000}
+    assert file.allocated_milli() == {}
 
 
 def test_cpu_and_memory_of_the_host_are_written_too() -> None:
@@ -127,7 +127,7 @@ grants = st.lists(
 def test_what_is_written_is_what_is_read(grants: list[Grant]) -> None:
     file = parse(render(resource_file(grants, cpu_milli=1000)))
     assert isinstance(file, ResourceFile)
-    assert file.held_milli() == {grant.uuid: grant.share_milli for grant in grants}
+    assert file.allocated_milli() == {grant.uuid: grant.share_milli for grant in grants}
 
 
 @given(st.text())

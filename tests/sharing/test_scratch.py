@@ -61,7 +61,7 @@ def test_a_file_is_put_whole_replaced_and_dropped_and_its_directories_go_when_no
 ) -> None:
     for share in (600, 250):
         put(tmp_path, "7", resource_file([Grant("a", share)]))
-        assert scan(tmp_path).files["7"].held_milli() == {"a": share}
+        assert scan(tmp_path).files["7"].allocated_milli() == {"a": share}
     assert [path.name for path in (tmp_path / "7" / "config").iterdir()] == ["resource.txt"]
     drop(tmp_path, "7")
     drop(tmp_path, "7")
@@ -108,7 +108,7 @@ def test_a_pipe_in_the_place_of_the_file_is_named_and_not_waited_for(tmp_path: P
     (bad,) = scan(tmp_path).bad
     assert bad.reason == "is not a regular file"
     put(tmp_path, "7", resource_file([Grant("a", 600)]))
-    assert scan(tmp_path).files["7"].held_milli() == {"a": 600}
+    assert scan(tmp_path).files["7"].allocated_milli() == {"a": 600}
 
 
 def test_a_directory_that_is_a_link_is_not_gone_through_to_read(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_a_random_load_depends_on_the_time_alone_and_moves_with_it(path: Path) -
 def test_a_device_that_follows_jobs_is_busy_as_far_as_jobs_hold_it(path: Path) -> None:
     path.write_text("".join(ROW.format(uuid=uuid, extra='load = "follow-jobs"') for uuid in "abc"))
     held = {"a": 1000, "b": 500}
-    whole, half, none = MockSource(path, ManualClock(), held=lambda: held).sample()
+    whole, half, none = MockSource(path, ManualClock(), allocated=lambda: held).sample()
     assert whole.utilization_pct is not None
     assert half.utilization_pct is not None
     assert whole.memory_used_mib is not None

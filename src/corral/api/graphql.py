@@ -14,7 +14,7 @@ from strawberry.types import Info
 from corral.access.caller import Caller
 from corral.control.service import Service
 from corral.model.errors import CorralError, Refused
-from corral.sharing.alloc_map import HeldDevice, gpu_alloc_map
+from corral.sharing.alloc_map import AllocatedDevice, gpu_alloc_map
 
 MOST_DEVICES = 1000
 """The most devices in a page."""
@@ -67,7 +67,7 @@ class Agent:
     def devices(self, info: Info[Context, None], offset: int = 0, limit: int = 100) -> list[AgentDevice]:
         """A page of the devices in index order, free ones included."""
         _check_page(offset, limit)
-        return [_device(held) for held in _service(info).holdings.devices(self.id, offset=offset, limit=limit)]
+        return [_device(one) for one in _service(info).holdings.devices(self.id, offset=offset, limit=limit)]
 
 
 @strawberry.type
@@ -97,7 +97,7 @@ class Query:
         for node, count in holdings.counts():
             if offset < count and len(page) < limit:
                 found = holdings.devices(node, offset=offset, limit=limit - len(page))
-                page += [_device(held) for held in found]
+                page += [_device(one) for one in found]
             offset = max(0, offset - count)
         return page
 
@@ -173,12 +173,12 @@ def _refused(message: str) -> dict[str, Any]:
     return {"data": None, "errors": [{"message": message, "path": None, "extensions": {"kind": "Refused"}}]}
 
 
-def _device(held: HeldDevice) -> AgentDevice:
+def _device(device: AllocatedDevice) -> AgentDevice:
     jobs = [
         DeviceJob(job_id=job.job_id, user=job.user, share_milli=job.share_milli, memory_mib=job.memory_mib)
-        for job in held.jobs
+        for job in device.jobs
     ]
-    return AgentDevice(uuid=held.uuid, allocated_milli=held.allocated_milli, jobs=jobs)
+    return AgentDevice(uuid=device.uuid, allocated_milli=device.allocated_milli, jobs=jobs)
 
 
 def _check_page(offset: int, limit: int) -> None:

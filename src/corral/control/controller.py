@@ -178,7 +178,7 @@ class Controller:
                 barrier = ineligible(job, now)
                 reason, until = (None, None) if barrier is None else (barrier.reason, barrier.until)
                 self._waits.park(job_id, reason, now, until)
-        self._waits.note([(jobs[hold.job_id], hold) for hold in plan.holds if hold.job_id in jobs], now)
+        self._waits.note([(jobs[wait.job_id], wait) for wait in plan.waits if wait.job_id in jobs], now)
 
     def _evict(self, plan: Plan) -> None:
         at = self._clock.now()

@@ -1,14 +1,14 @@
 """How waiting jobs spend their wait: seconds by reason.
 
-Jobs alike wait for the same reason, so a plan's holds are booked by group; what parks a single job (its hold, a job it
-follows, a pause) is booked by job. In memory: the start of a job writes its account to the ledger.
+Jobs alike wait for the same reason, so what a plan says of them is booked by group; what parks a single job (its hold,
+a job it follows, a pause) is booked by job. In memory: the start of a job writes its account to the ledger.
 """
 
 import itertools
 from collections.abc import Iterable
 
 from corral.model.job import Job
-from corral.model.plan import Group, Hold, WaitReason, group_of
+from corral.model.plan import Group, Wait, WaitReason, group_of
 
 Stretch = tuple[float, str]
 """From this moment (Unix seconds) on, this reason; "" is none."""
@@ -21,19 +21,19 @@ class WaitBook:
 
     def __init__(self) -> None:
         self._groups: dict[Group, list[Stretch]] = {}
-        self._held: frozenset[Group] = frozenset()
+        self._noted: frozenset[Group] = frozenset()
         self._parked: dict[str, list[Stretch]] = {}
         self._again_since: dict[str, float] = {}
 
-    def note(self, holds: Iterable[tuple[Job, Hold]], now: float) -> None:
-        """Take down the holds of a plan made at `now`. A group that two plans do not hold is struck off."""
-        held = {group_of(job): hold.reason for job, hold in holds}
-        for group, reason in held.items():
+    def note(self, waits: Iterable[tuple[Job, Wait]], now: float) -> None:
+        """Take down why jobs wait by a plan made at `now`. A group that is in neither of two plans is struck off."""
+        reasons = {group_of(job): wait.reason for job, wait in waits}
+        for group, reason in reasons.items():
             _turn(self._groups.setdefault(group, []), now, reason.value)
-        gone = [group for group in self._groups if group not in held and group not in self._held]
+        gone = [group for group in self._groups if group not in reasons and group not in self._noted]
         for group in gone:
             del self._groups[group]
-        self._held = frozenset(held)
+        self._noted = frozenset(reasons)
 
     def park(self, job_id: str, reason: WaitReason | None, now: float, until: float | None = None) -> None:
         """The job is parked for `reason` from now on, till `until` if that is known, or parked no longer (None)."""

@@ -150,7 +150,7 @@ def _why_taken(row: DeviceRow) -> str | None:
     """A device of the job that this process belongs to is not taken: it is the job's to use."""
     holders = [holder for holder in row.holders if holder.job != own_job()]
     if holders:
-        return "held by " + ", ".join(f"job {holder.job} of {holder.user}" for holder in holders)
+        return "allocated to " + ", ".join(f"job {holder.job} of {holder.user}" for holder in holders)
     if row.holders or row.state not in _TAKEN:
         return None
     return f"{row.state}: {row.state_reason}" if row.state_reason else row.state

@@ -83,7 +83,7 @@ class Evict:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class Wait:
     """The job waits, and those of its group behind it do for the same reason.
 
     Attributes:
@@ -114,7 +114,7 @@ class Plan:
 
     `future_starts` are of waiting jobs for which devices are kept free. `promises` are those of them that later plans
     are to keep; they do once the view has them.
-    `holds` has one entry for each group of alike jobs that was looked at: the first of them that could not start.
+    `waits` has one entry for each group of alike jobs that was looked at: the first of them that could not start.
     `faults` are policies that failed and what is done instead, for a person.
     `complete` is False when the cycle reached its bound: more may start once these starts are committed.
     """
@@ -122,7 +122,7 @@ class Plan:
     version: int
     starts: tuple[Start, ...] = ()
     evictions: tuple[Evict, ...] = ()
-    holds: tuple[Hold, ...] = ()
+    waits: tuple[Wait, ...] = ()
     future_starts: tuple[Promise, ...] = ()
     promises: tuple[Promise, ...] = ()
     faults: tuple[str, ...] = ()

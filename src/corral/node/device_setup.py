@@ -83,9 +83,9 @@ class DeviceSetup:
         """A launch is over: its devices without a tenant are released."""
         with self._lock:
             uses = self._tenants.pop(launch_id, {})
-            held = self._held()
+            in_use = self._in_use()
             for uuid, use in uses.items():
-                if uuid not in held:
+                if uuid not in in_use:
                     self._release(use.device, self._driver(use))
 
     def restore(self, launches: Collection[Launch]) -> None:
@@ -93,13 +93,13 @@ class DeviceSetup:
         with self._lock:
             before = {uuid: use for uses in self._tenants.values() for uuid, use in uses.items()}
             self._tenants = {launch.id: {use.device.uuid: use for use in launch.uses} for launch in launches}
-            held = self._held()
+            in_use = self._in_use()
             for uuid, use in before.items():
-                if uuid not in held:
+                if uuid not in in_use:
                     self._release(use.device, self._driver(use))
             node = self._inventory()
             for device in () if node is None else node.devices:
-                if device.uuid not in held and device.uuid not in before and device.means is Means.MPS:
+                if device.uuid not in in_use and device.uuid not in before and device.means is Means.MPS:
                     self._release(device, self._drivers[Means.MPS])
 
     def clients(self, means: Means) -> dict[str, tuple[Device, tuple[str, ...]]]:
@@ -112,16 +112,16 @@ class DeviceSetup:
                         found[uuid] = use.device, (*found.get(uuid, (None, ()))[1], launch_id)
         return found
 
-    def held_milli(self) -> dict[str, int]:
+    def allocated_milli(self) -> dict[str, int]:
         """Milli-GPU that launches have of each device, by UUID."""
-        held: dict[str, int] = {}
+        allocated: dict[str, int] = {}
         with self._lock:
             for uses in self._tenants.values():
                 for uuid, use in uses.items():
-                    held[uuid] = held.get(uuid, 0) + use.newcomer.grant.share_milli
-        return held
+                    allocated[uuid] = allocated.get(uuid, 0) + use.newcomer.grant.share_milli
+        return allocated
 
-    def _held(self) -> set[str]:
+    def _in_use(self) -> set[str]:
         return {uuid for uses in self._tenants.values() for uuid in uses}
 
     def _driver(self, use: DeviceUse) -> SharingDriver:

@@ -114,7 +114,7 @@ class LocalNode:
             heard=heard,
         )
         labels = dict(settings.labels)
-        self._source = discover(clock, mock=mock, held=self._devices.held_milli, labels=labels, node=name)
+        self._source = discover(clock, mock=mock, allocated=self._devices.allocated_milli, labels=labels, node=name)
         self._sampler = Sampler(
             self._source,
             clock,

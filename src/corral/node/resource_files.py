@@ -27,66 +27,66 @@ class ResourceFiles:
         self._scratch = scratch
         self._by_root = os.geteuid() == 0
         self._placing = threading.Lock()
-        self._held: dict[str, dict[str, Launch]] = {}
+        self._launches: dict[str, dict[str, Launch]] = {}
         """By job, then by launch: members of a gang on one node share a directory."""
 
     def write(self, launch: Launch) -> None:
         """Have the job's file say what this launch holds, beside other members of it. Raises BackendFailed."""
         with self._placing:
-            members = self._held.setdefault(launch.job.id, {})
+            members = self._launches.setdefault(launch.job.id, {})
             members[launch.id] = launch
             self._put(members)
 
     def drop(self, launch_id: str, job_id: str) -> None:
         """A launch is over: the file is removed with the last member. What fails is logged, and `compare` mends it."""
         with self._placing:
-            members = self._held.get(job_id, {})
+            members = self._launches.get(job_id, {})
             members.pop(launch_id, None)
             if members:
                 _attempt(partial(self._put, members))
             else:
-                self._held.pop(job_id, None)
+                self._launches.pop(job_id, None)
                 _attempt(partial(drop, self._scratch, job_id))
 
     def tidy(self, job_id: str) -> None:
         """Remove what the job left, unless it has been launched again. Raises BackendFailed."""
         with self._placing:
-            aside = None if job_id in self._held else set_aside(self._scratch, job_id)
+            aside = None if job_id in self._launches else set_aside(self._scratch, job_id)
         if aside is not None:
             remove(self._scratch, aside)
 
     def restore(self, launches: Collection[Launch]) -> tuple[str, ...]:
-        """Replace what is known by these launches, and mend the files: what was amiss, a sentence each."""
+        """Replace what is known by these launches, and mend the files: what differed, a sentence each."""
         with self._placing:
-            self._held = {}
+            self._launches = {}
         return self.compare(launches)
 
     def compare(self, launches: Collection[Launch]) -> tuple[str, ...]:
-        """Compare the files with these launches and those that came since: what is amiss, a sentence each.
+        """Compare the files with these launches and those that came since: what differs, a sentence each.
 
         Files that are missing or differ are written again, those of jobs that are over are removed.
         """
         with self._placing:
             for launch in launches:
-                self._held.setdefault(launch.job.id, {})[launch.id] = launch
+                self._launches.setdefault(launch.job.id, {})[launch.id] = launch
             found = scan(self._scratch) if self._scratch.is_dir() else None
             files = {} if found is None else dict(found.files)
-            amiss = [] if found is None else [str(bad) for bad in found.bad]
-            granted = {job_id: _granted(members.values()) for job_id, members in self._held.items()}
-            amiss += disagreements(granted, files)
-            for job_id in sorted(files.keys() - self._held.keys()):
+            differences = [] if found is None else [str(bad) for bad in found.bad]
+            granted = {job_id: _granted(members.values()) for job_id, members in self._launches.items()}
+            differences += disagreements(granted, files)
+            for job_id in sorted(files.keys() - self._launches.keys()):
                 _attempt(partial(drop, self._scratch, job_id))
-            for job_id, members in sorted(self._held.items()):
+            for job_id, members in sorted(self._launches.items()):
                 file = files.get(job_id)
-                if file is None or file.held_milli(with_slices=True) != granted[job_id]:
+                if file is None or file.allocated_milli(with_slices=True) != granted[job_id]:
                     _attempt(partial(self._put, members))
-        return tuple(amiss)
+        return tuple(differences)
 
     def leftovers(self, kept: Collection[str]) -> list[Callable[[], None]]:
         """What is to be done so that nothing stays of jobs that are over; `kept` are those that are to run again."""
         kernels, aside = left(self._scratch)
         with self._placing:
-            over = [job_id for job_id in kernels if job_id not in self._held and job_id not in kept]
+            over = [job_id for job_id in kernels if job_id not in self._launches and job_id not in kept]
         return [
             *(partial(self.tidy, job_id) for job_id in over),
             *(partial(remove, self._scratch, name) for name in aside),

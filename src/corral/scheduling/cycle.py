@@ -7,7 +7,7 @@ from math import inf
 from corral.model.allocation import Placement, Promise
 from corral.model.fit import Misfit
 from corral.model.job import Job, Phase, Request
-from corral.model.plan import Evict, Hold, Plan, Start, WaitReason
+from corral.model.plan import Evict, Plan, Start, Wait, WaitReason
 from corral.model.quota import Scope, Used
 from corral.scheduling.evicting.preemption import Preemption
 from corral.scheduling.evicting.victims import EvictionPlan
@@ -63,7 +63,7 @@ class Cycle:
     chooser: Callable[[tuple[tuple[str, float], ...]], Choose]
     evictions: list[Evict] = field(default_factory=list)
     starts: list[Start] = field(default_factory=list)
-    holds: list[Hold] = field(default_factory=list)
+    waits: list[Wait] = field(default_factory=list)
     future_starts: list[Promise] = field(default_factory=list)
     evicted_for: list[Promise] = field(default_factory=list)
     _promised: dict[str, tuple[Promise, float]] = field(default_factory=dict)
@@ -81,20 +81,20 @@ class Cycle:
     def decide(self) -> Plan:
         """The plan. Jobs are taken in order; what is done for one that does not fit depends on its queue's policy."""
         while (job_id := self.turns.head()) is not None:
-            if len(self.starts) >= START_LIMIT or len(self.holds) >= LOOK_LIMIT:
+            if len(self.starts) >= START_LIMIT or len(self.waits) >= LOOK_LIMIT:
                 break
             job = self.jobs[job_id]
-            hold = self._blocked_by_limit(job, due=self._release_due_quota(job_id)) or self._start_or_hold(job)
-            if hold is None:
+            wait = self._blocked_by_limit(job, due=self._release_due_quota(job_id)) or self._start_or_wait(job)
+            if wait is None:
                 self.turns.head_started()
                 continue
-            self.holds.append(hold)
-            self._pass_turn(job, hold)
+            self.waits.append(wait)
+            self._pass_turn(job, wait)
         return Plan(
             self.version,
             tuple(self.starts),
             tuple(self.evictions),
-            holds=self._holds_with_turns(),
+            waits=self._waits_with_turns(),
             future_starts=tuple(self.future_starts),
             promises=tuple(
                 one for one in self.future_starts if one in self.evicted_for or self._keeps_every_promise(one.job_id)
@@ -102,25 +102,25 @@ class Cycle:
             complete=self.turns.head() is None and not self._pool_reopened(),
         )
 
-    def _holds_with_turns(self) -> tuple[Hold, ...]:
-        """The holds, with `keeps_turn` only where no job of another queue may come to go first."""
-        queues = {self.jobs[hold.job_id].spec.queue for hold in self.holds}.union(self.turns.waiting())
+    def _waits_with_turns(self) -> tuple[Wait, ...]:
+        """What waits, with `keeps_turn` only where no job of another queue may come to go first."""
+        queues = {self.jobs[wait.job_id].spec.queue for wait in self.waits}.union(self.turns.waiting())
         rivals = {name for name in queues if self.policy_of[name].backfill is not Backfill.CONSERVATIVE}
         if len(rivals) < 2:
-            return tuple(self.holds)
+            return tuple(self.waits)
         return tuple(
-            replace(hold, keeps_turn=False) if hold.keeps_turn and not self._keeps_every_promise(hold.job_id) else hold
-            for hold in self.holds
+            replace(wait, keeps_turn=False) if wait.keeps_turn and not self._keeps_every_promise(wait.job_id) else wait
+            for wait in self.waits
         )
 
     def _pool_reopened(self) -> bool:
         """Whether a pool may lend again, because its owner that waited starts in this cycle."""
         return any(start.job_id in self.preemption.pools.closing for start in self.starts)
 
-    def _pass_turn(self, job: Job, hold: Hold) -> None:
+    def _pass_turn(self, job: Job, wait: Wait) -> None:
         """Skip what need not be looked at behind a job that cannot start: a limit skips its group, else by policy."""
         policy = self.policy_of[job.spec.queue]
-        if hold.misfit is None:
+        if wait.misfit is None:
             self.turns.skip_group()
         elif policy.strict and self._must_wait_for(self.preemption.pools.placement_request(job, inf)):
             self.turns.skip_queue(but=self._renewed)
@@ -131,8 +131,8 @@ class Cycle:
             if policy.backfill_order is BackfillOrder.SJF:
                 self.turns.shortest_first(job.spec.queue)
 
-    def _blocked_by_limit(self, job: Job, *, due: bool) -> Hold | None:
-        """The hold of a job that a limit or quota keeps from starting, None when none does; may reclaim lent quota."""
+    def _blocked_by_limit(self, job: Job, *, due: bool) -> Wait | None:
+        """Why a limit or quota keeps a job from starting, None when none does; may reclaim lent quota."""
         run_s = self.context.estimate_s(job)
         barrier = self.admission.barrier(job, inf if run_s is None else self.context.now + run_s, due=due)
         if barrier is None:
@@ -142,9 +142,9 @@ class Cycle:
             if barrier.scope != Scope("queue", job.spec.queue):
                 self._reclaim_quota(job, inf if run_s is None else run_s)
             self.admission.keep(job, barrier, self.ends_of(barrier.scope), self.context.now)
-        return Hold(job.id, barrier.reason, self.turns.position(), behind=barrier.behind, detail=barrier.detail)
+        return Wait(job.id, barrier.reason, self.turns.position(), behind=barrier.behind, detail=barrier.detail)
 
-    def _start_or_hold(self, job: Job) -> Hold | None:
+    def _start_or_wait(self, job: Job) -> Wait | None:
         """Start the job if it fits; otherwise protect its turn as its policy says, and return why it waits."""
         policy = self.policy_of[job.spec.queue]
         before = self._withdraw_promise(job.id)
@@ -159,29 +159,29 @@ class Cycle:
         if isinstance(placement, Placement):
             barrier = self.admission.exceeded_only_there(job, placement)
             if barrier is not None:
-                return Hold(job.id, barrier.reason, self.turns.position(), detail=barrier.detail)
+                return Wait(job.id, barrier.reason, self.turns.position(), detail=barrier.detail)
             loan_milli = self.admission.loan_milli(job, placement)
             self.draft.take(placement.members, wanted.until, job)
             self.admission.started(job, placement)
             self.fair.started(job, placement)
             self.starts.append(Start(job.id, placement, policy.method, loan_milli))
             return None
-        hold = self._hold(job, wanted, placement, policy)
+        wait = self._wait(job, wanted, placement, policy)
         if not self._must_wait_for(wanted):
-            return hold
+            return wait
         first = job.spec.queue not in self._first_blocked
         self._first_blocked.setdefault(job.spec.queue, job.id)
         if first and self._evict_for(job, wanted, duration_s):
-            return hold
+            return wait
         if policy.backfill is Backfill.NONE:
-            self._set_aside(job, wanted, hold.misfit or placement, None)
+            self._set_aside(job, wanted, wait.misfit or placement, None)
         elif policy.backfill is Backfill.CONSERVATIVE or (policy.backfill is Backfill.EASY and first):
-            return self._promise_start(job, wanted, duration_s, hold, before)
+            return self._promise_start(job, wanted, duration_s, wait, before)
         elif policy.backfill is Backfill.EASY:
-            self._hold_for_imminent(job, wanted, duration_s)
-        return hold
+            self._set_aside_for_imminent(job, wanted, duration_s)
+        return wait
 
-    def _hold_for_imminent(self, job: Job, wanted: PlacementRequest, duration_s: float) -> None:
+    def _set_aside_for_imminent(self, job: Job, wanted: PlacementRequest, duration_s: float) -> None:
         """Promise the job what becomes free within SAME_MOMENT_S, if running jobs are expected to end now.
 
         Jobs that are planned to end together in fact end one after another. A job that is looked at in between must not
@@ -255,8 +255,8 @@ class Cycle:
         return choose(self.draft, wanted, policy.prefer)
 
     def _promise_start(
-        self, job: Job, wanted: PlacementRequest, duration_s: float, hold: Hold, before: Promise | None
-    ) -> Hold:
+        self, job: Job, wanted: PlacementRequest, duration_s: float, wait: Wait, before: Promise | None
+    ) -> Wait:
         """Promise the job a start, or set the best node aside for it when its start cannot be predicted.
 
         An earlier promise is kept if it is still possible and nothing sooner is found: the search is greedy for each
@@ -265,17 +265,17 @@ class Cycle:
         promised = promise(self.draft, self.timeline, job.id, wanted, duration_s)
         if before is not None and (promised is None or promised.start_at > before.start_at):
             promised = before if self._still_possible(wanted, before, duration_s) else promised
-        misfit = hold.misfit
+        misfit = wait.misfit
         if promised is None:
             if misfit is not None and not misfit.never:
                 gang = wanted.request.gang_size > 1
                 self._set_aside(job, wanted, misfit, None if gang or misfit.node is None else (misfit.node,))
-            return hold
+            return wait
         self._record_promise(promised, duration_s)
         self.future_starts.append(promised)
         keeps_turn = self._keeps_every_promise(job.id) or self._stays_first(job)
         return replace(
-            hold, expected_start=promised.start_at, keeps_turn=keeps_turn and not self.admission.limited(job)
+            wait, expected_start=promised.start_at, keeps_turn=keeps_turn and not self.admission.limited(job)
         )
 
     def _stays_first(self, job: Job) -> bool:
@@ -365,7 +365,7 @@ class Cycle:
             BlockedJob(job.id, job.spec.request, misfit.cause in HOST_CAUSES, nodes, wanted.closed_pools)
         )
 
-    def _hold(self, job: Job, wanted: PlacementRequest, misfit: Misfit, policy: Policy) -> Hold:
+    def _wait(self, job: Job, wanted: PlacementRequest, misfit: Misfit, policy: Policy) -> Wait:
         """Why the job does not fit: too little is free, or what is free is promised to or set aside for jobs ahead."""
         position = self.turns.position()
         free: Placement | Misfit | None = self._misfits.get(_fit_key(wanted))
@@ -374,13 +374,13 @@ class Cycle:
         if isinstance(free, Misfit):
             # Free capacity only shrinks in a cycle, so later jobs with this key need not be tried again.
             self._misfits[_fit_key(wanted)] = free
-            return Hold(job.id, WaitReason.RESOURCES, position, misfit=free)
+            return Wait(job.id, WaitReason.RESOURCES, position, misfit=free)
         ahead = self.draft.set_aside_for(free)
         if ahead is not None:
-            return Hold(job.id, WaitReason.PRIORITY, position, behind=ahead, misfit=misfit)
+            return Wait(job.id, WaitReason.PRIORITY, position, behind=ahead, misfit=misfit)
         promised = (self._first_blocked.get(job.spec.queue), *self._first_blocked.values(), *self._promised)
         behind = next((ahead for ahead in promised if ahead is not None), None)
-        return Hold(job.id, WaitReason.RESERVATION, position, behind=behind, misfit=misfit)
+        return Wait(job.id, WaitReason.RESERVATION, position, behind=behind, misfit=misfit)
 
 
 def _fit_key(wanted: PlacementRequest) -> _FitKey:

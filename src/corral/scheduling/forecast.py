@@ -93,7 +93,7 @@ class _Future:
         started: set[str] = set()
         while True:
             plan = self._planner.plan(self._now)
-            self.looks += 1 + len(plan.starts) + len(plan.holds)
+            self.looks += 1 + len(plan.starts) + len(plan.waits)
             for eviction in plan.evictions:
                 self._evict(eviction)
             for start in plan.starts:
@@ -117,7 +117,7 @@ class _Future:
     def _note_promises(self, plan: Plan) -> None:
         """Remember the certain promises of the first plan, which is that of the real present."""
         if self._promises is None:
-            waiting = {hold.job_id for hold in plan.holds if hold.expected_start is not None and hold.keeps_turn}
+            waiting = {wait.job_id for wait in plan.waits if wait.expected_start is not None and wait.keeps_turn}
             self._promises = {
                 one.job_id: one
                 for one in plan.future_starts

@@ -20,7 +20,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldDevice:
+class AllocatedDevice:
     """A device and the jobs on it, in the order in which they were allocated."""
 
     uuid: str
@@ -31,7 +31,7 @@ class HeldDevice:
         return sum(job.share_milli for job in self.jobs)
 
 
-def held_device(view: View, uuid: str) -> HeldDevice:
+def allocated_device(view: View, uuid: str) -> AllocatedDevice:
     """A device and the jobs on it, from a view."""
     holders = (view.allocations[allocation_id] for allocation_id in view.holders.get(uuid, ()))
     shares = (
@@ -40,27 +40,27 @@ def held_device(view: View, uuid: str) -> HeldDevice:
         for grant in holder.placement.grants
         if grant.uuid == uuid
     )
-    return HeldDevice(uuid, tuple(shares))
+    return AllocatedDevice(uuid, tuple(shares))
 
 
 def alloc_map(view: View, node: str | None = None) -> dict[str, str]:
     """Allocated parts by device with two decimals, {"GPU-...": "0.80"}; devices without jobs are left out."""
-    held: dict[str, int] = {}
+    allocated: dict[str, int] = {}
     for allocation in view.allocations.values():
         for member in allocation.placement.members:
             if node is None or member.node == node:
                 for grant in member.grants:
-                    held[grant.uuid] = held.get(grant.uuid, 0) + grant.share_milli
-    return _two_digits(held)
+                    allocated[grant.uuid] = allocated.get(grant.uuid, 0) + grant.share_milli
+    return _two_digits(allocated)
 
 
 def alloc_map_of_files(files: Iterable[ResourceFile]) -> dict[str, str]:
     """The same from the resource files of running jobs."""
-    held: dict[str, int] = {}
+    allocated: dict[str, int] = {}
     for file in files:
-        for device_id, milli in file.held_milli().items():
-            held[device_id] = held.get(device_id, 0) + milli
-    return _two_digits(held)
+        for device_id, milli in file.allocated_milli().items():
+            allocated[device_id] = allocated.get(device_id, 0) + milli
+    return _two_digits(allocated)
 
 
 def gpu_alloc_map(amounts: Mapping[str, str]) -> str:
@@ -82,7 +82,7 @@ def disagreements(ledger: Mapping[str, Mapping[str, int]], files: Mapping[str, R
             if granted:
                 found.append(f"job {job_id} has an allocation and no resource file; the ledger counts")
         else:
-            found += _device_differences(job_id, granted, written.held_milli(with_slices=True))
+            found += _device_differences(job_id, granted, written.allocated_milli(with_slices=True))
     return tuple(found)
 
 

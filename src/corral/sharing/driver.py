@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from corral.model.device import Device, Node
-from corral.model.means import Enforcement, Means
+from corral.model.means import Means
 from corral.model.tenant import Tenant
 from corral.model.units import MILLI_PER_DEVICE, format_share
 
@@ -25,10 +25,6 @@ class SharingDriver(Protocol):
         """
         ...
 
-    def enforcement(self) -> Enforcement:
-        """What limits a job to its grant."""
-        ...
-
     def environment(self, device: Device, tenant: Tenant) -> tuple[tuple[str, str], ...]:
         """Variables for the job besides those that make its devices visible, sorted by name."""
         ...
@@ -44,8 +40,8 @@ class SharingDriver(Protocol):
 
 def share_refusal(device: Device, tenants: Sequence[Tenant], newcomer: Tenant) -> str | None:
     """Why the newcomer's share does not fit beside those of the tenants, None when it does."""
-    held_milli = sum(tenant.grant.share_milli for tenant in tenants)
-    if held_milli + newcomer.grant.share_milli <= MILLI_PER_DEVICE:
+    allocated_milli = sum(tenant.grant.share_milli for tenant in tenants)
+    if allocated_milli + newcomer.grant.share_milli <= MILLI_PER_DEVICE:
         return None
-    wanted, free = format_share(newcomer.grant.share_milli), format_share(MILLI_PER_DEVICE - held_milli)
+    wanted, free = format_share(newcomer.grant.share_milli), format_share(MILLI_PER_DEVICE - allocated_milli)
     return f"{device.uuid} has {free} of a GPU left, and {wanted} was asked for"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from corral.model.device import Device, Node
 from corral.model.errors import BackendFailed
-from corral.model.means import Enforcement, Level, Means
+from corral.model.means import Means
 from corral.model.tenant import Tenant
 from corral.model.units import MILLI_PER_DEVICE, format_share
 from corral.sharing.mps_daemon import program_missing
@@ -50,9 +50,6 @@ class Exclusive:
         if tenants:
             return f"{device.uuid} is exclusive, and job {tenants[0].job_id} has it"
         return None
-
-    def enforcement(self) -> Enforcement:
-        return Enforcement(memory=Level.ENFORCED, compute=Level.ENFORCED)
 
     def environment(self, device: Device, tenant: Tenant) -> tuple[tuple[str, str], ...]:
         return ()

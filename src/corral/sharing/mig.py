@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from corral.model.device import Device, Node
-from corral.model.means import Enforcement, Level, Means
+from corral.model.means import Means
 from corral.model.tenant import Tenant
 from corral.model.units import MILLI_PER_DEVICE, format_share
 
@@ -27,9 +27,6 @@ class Mig:
             return f"slice {uuid} is allocated only as a whole, not {share} of it; ask for a smaller profile"
         holder = next((tenant for tenant in tenants if tenant.grant.uuid == uuid), None)
         return None if holder is None else f"job {holder.job_id} has slice {uuid}"
-
-    def enforcement(self) -> Enforcement:
-        return Enforcement(memory=Level.ENFORCED, compute=Level.ENFORCED)
 
     def environment(self, device: Device, tenant: Tenant) -> tuple[tuple[str, str], ...]:
         return ()

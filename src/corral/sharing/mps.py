@@ -5,7 +5,7 @@ from pathlib import Path
 
 from corral.model.device import Device, Node
 from corral.model.errors import Refused
-from corral.model.means import Enforcement, Level, Means
+from corral.model.means import Means
 from corral.model.tenant import Tenant
 from corral.sharing.driver import share_refusal
 from corral.sharing.mps_daemon import MpsDaemon, MpsHealth, MpsPaths, program_missing
@@ -83,9 +83,6 @@ class Mps:
         if len(tenants) >= CLIENT_LIMIT:
             return f"MPS on {device.uuid} has {len(tenants)} clients, which is the most; wait for one to end"
         return share_refusal(device, tenants, newcomer)
-
-    def enforcement(self) -> Enforcement:
-        return Enforcement(memory=Level.ENFORCED, compute=Level.ENFORCED)
 
     def environment(self, device: Device, tenant: Tenant) -> tuple[tuple[str, str], ...]:
         """The variables of a client. Memory is limited in MiB on device 0: the client sees its own device only.

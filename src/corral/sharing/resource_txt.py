@@ -29,17 +29,17 @@ class ResourceFile:
     mounts: tuple[str, ...] = ()
     scratch_size: str = "0m"
 
-    def held_milli(self, *, with_slices: bool = False) -> dict[str, int]:
+    def allocated_milli(self, *, with_slices: bool = False) -> dict[str, int]:
         """Milli-GPU by device id: `cuda.shares` and `cuda.device` together, as Backend.ai counts them.
 
         Slices have slots of their own and count, each as a whole, `with_slices`. Parts of a hundredth are dropped.
         """
-        held: dict[str, int] = {}
+        allocated: dict[str, int] = {}
         for slot, amounts in self.shares:
             if slot in (SHARES_SLOT, DEVICE_SLOT) or (with_slices and slot.startswith(_MIG_SLOT)):
                 for device_id, amount in amounts:
-                    held[device_id] = held.get(device_id, 0) + _milli(amount)
-        return held
+                    allocated[device_id] = allocated.get(device_id, 0) + _milli(amount)
+        return allocated
 
 
 @dataclass(frozen=True, slots=True)

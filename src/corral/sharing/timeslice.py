@@ -3,25 +3,19 @@
 from collections.abc import Sequence
 
 from corral.model.device import Device, Node
-from corral.model.means import Enforcement, Level, Means
+from corral.model.means import Means
 from corral.model.tenant import Tenant
 from corral.sharing.driver import share_refusal
 
 
 class Timeslice:
-    """As many tenants as their shares allow. `guarded` says that the memory guard runs on this machine."""
+    """As many tenants as their shares allow."""
 
     means = Means.TIMESLICE
     slow = False
 
-    def __init__(self, *, guarded: bool = True) -> None:
-        self._guarded = guarded
-
     def refusal(self, node: Node, device: Device, tenants: Sequence[Tenant], newcomer: Tenant) -> str | None:
         return share_refusal(device, tenants, newcomer)
-
-    def enforcement(self) -> Enforcement:
-        return Enforcement(memory=Level.GUARDED if self._guarded else Level.ADVISORY, compute=Level.ADVISORY)
 
     def environment(self, device: Device, tenant: Tenant) -> tuple[tuple[str, str], ...]:
         return ()

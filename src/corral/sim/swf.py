@@ -67,7 +67,7 @@ class CommittedHead:
 
     def watch(self, _now: float, plan: Plan) -> None:
         """Note the first job that did not fit as the head."""
-        self._head = plan.holds[0].job_id if plan.holds else None
+        self._head = plan.waits[0].job_id if plan.waits else None
 
 
 def simulate(

@@ -39,20 +39,20 @@ def discover(
     clock: Clock,
     *,
     mock: Path | None = None,
-    held: Callable[[], Mapping[str, int]] = dict,
+    allocated: Callable[[], Mapping[str, int]] = dict,
     labels: Labels | None = None,
     node: str | None = None,
 ) -> Source:
     """The source for this host: the mock file if one is given, else whichever driver answers, once it is asked.
 
-    `node` is which of the file's nodes this is, None where it has but one. `held` tells the milli-GPU that jobs hold
-    of each device, for mock devices whose load follows the jobs.
+    `node` is which of the file's nodes this is, None where it has but one. `allocated` tells the milli-GPU that jobs
+    have of each device, for mock devices whose load follows the jobs.
     Raises Refused when the mock file is bad. No driver is called yet: that may hang.
     """
     if mock is not None:
         from corral.telemetry.mock import MockSource
 
-        return MockSource(mock, clock, held=held, labels=labels, node=node)
+        return MockSource(mock, clock, allocated=allocated, labels=labels, node=node)
     return AnyDriver(clock, labels=labels)
 
 

@@ -27,8 +27,8 @@ class MockSource:
     """The devices of a `mock-accelerator.toml`, or of one `node` of it, read again whenever it changes.
 
     A bad edit keeps the devices of the last good one and is logged once. Made-up loads depend on the device and the
-    clock alone, so that the same moment always shows the same readings. `held` tells the milli-GPU that jobs hold of
-    each device, for devices whose load is "follow-jobs". Raises Refused when the file is bad from the start.
+    clock alone, so that the same moment always shows the same readings. `allocated` tells the milli-GPU that jobs have
+    of each device, for devices whose load is "follow-jobs". Raises Refused when the file is bad from the start.
     """
 
     name = "mock"
@@ -38,14 +38,14 @@ class MockSource:
         path: Path,
         clock: Clock,
         *,
-        held: Callable[[], Mapping[str, int]] = dict,
+        allocated: Callable[[], Mapping[str, int]] = dict,
         labels: Mapping[str, str] | None = None,
         node: str | None = None,
     ) -> None:
         self._path = path
         self._name = node
         self._clock = clock
-        self._held = held
+        self._allocated = allocated
         self._labels = labels
         self._stamp = stamp_of(path)
         self._take(read_mock_cluster(path).node(node))
@@ -60,10 +60,10 @@ class MockSource:
         self._read_again_if_changed()
         devices = {mock.device.uuid: mock for mock in self._box.devices}
         slices = {part.uuid: (mock, part) for mock in self._box.devices for part in mock.device.partitions}
-        held = self._held()
+        allocated = self._allocated()
         now = self._clock.now()
         return tuple(
-            _sample(devices[uuid], now, held.get(uuid, 0))
+            _sample(devices[uuid], now, allocated.get(uuid, 0))
             if uuid in devices
             else _sample_slice(*slices[uuid], now)
             if uuid in slices
@@ -101,11 +101,11 @@ class MockSource:
             logger.warning("%s; the devices it described before are kept", error)
 
 
-def _sample(mock: MockDevice, now: float, held_milli: int) -> DeviceSample:
+def _sample(mock: MockDevice, now: float, allocated_milli: int) -> DeviceSample:
     uuid = mock.device.uuid
     if mock.lost:
         return DeviceSample(uuid, now, fault="the device is lost: it has fallen off the bus")
-    load = _load(mock, now, held_milli)
+    load = _load(mock, now, allocated_milli)
     total_mib = mock.device.memory_mib or 0
     used_mib = mock.memory_used_mib + int((total_mib - mock.memory_used_mib) * _BUSY_MEMORY * load)
 
@@ -140,11 +140,11 @@ def _sample_slice(mock: MockDevice, part: Partition, now: float) -> DeviceSample
     )
 
 
-def _load(mock: MockDevice, now: float, held_milli: int) -> float:
+def _load(mock: MockDevice, now: float, allocated_milli: int) -> float:
     """How busy the device is beyond what its row says, from 0 to 1."""
     chance = random.Random(f"{mock.device.uuid}/{int(now // _STEP_S)}").random()
     if mock.load is Load.RANDOM:
         return chance
     if mock.load is Load.FOLLOW_JOBS:
-        return min(1.0, held_milli / MILLI_PER_DEVICE) * (0.85 + 0.14 * chance)
+        return min(1.0, allocated_milli / MILLI_PER_DEVICE) * (0.85 + 0.14 * chance)
     return 0.0

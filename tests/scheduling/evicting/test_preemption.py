@@ -133,7 +133,7 @@ def test_a_limit_that_is_used_up_on_loan_is_taken_back_though_devices_are_free()
     plan = plan_of(used_up(job(9, 2, queue="lender", priority=9)))
     assert evicted(plan) == ["4", "3"]
     assert plan.evictions[0].reason == "queue lender reclaims for job 9 what it had lent to queue borrower"
-    assert (plan.holds[0].job_id, plan.holds[0].reason) == ("9", WaitReason.LIMIT)
+    assert (plan.waits[0].job_id, plan.waits[0].reason) == ("9", WaitReason.LIMIT)
 
 
 def test_what_was_taken_back_under_a_limit_is_the_lenders() -> None:
@@ -167,8 +167,8 @@ def test_more_than_may_be_borrowed_is_not_started_and_says_so() -> None:
     fresh = View(nodes=view.nodes, conditions=view.conditions, queues={"lender": LENDER, "borrower": small})
     plan = plan_of(fresh.advance(submitted(job(1, 1, queue="borrower"), job(2, 1, queue="borrower"))))
     assert [start.job_id for start in plan.starts] == ["1"]
-    assert plan.holds[0].reason is WaitReason.LIMIT
-    assert plan.holds[0].detail == (
+    assert plan.waits[0].reason is WaitReason.LIMIT
+    assert plan.waits[0].detail == (
         "queue borrower uses 1 of at most 1 GPUs, with 0.5 to borrow now, and this job asks for 1 more"
     )
 

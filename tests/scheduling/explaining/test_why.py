@@ -15,7 +15,7 @@ from corral.model.submission import Submission
 from corral.model.view import View
 from corral.scheduling.explaining.phrases import flags_of, need_of
 from corral.scheduling.explaining.submission_forecast import forecast_submission
-from corral.scheduling.explaining.why import HoldIndex, WaitExplanation, ended_sentence, explain
+from corral.scheduling.explaining.why import WaitExplanation, WaitIndex, ended_sentence, explain
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import POLICIES, Policy
 from corral.scheduling.queueing.order import Order
@@ -25,7 +25,7 @@ from tests.scheduling.lab import T0, box, job, observed, started, submitted, vie
 def told(view: View, number: int, now: float = T0) -> WaitExplanation:
     plan = Planner(view).plan(now)
     one = view.jobs[str(number)]
-    return explain(view, one, HoldIndex(plan, view).of(one), now, plan=plan)
+    return explain(view, one, WaitIndex(plan, view).of(one), now, plan=plan)
 
 
 def running(*jobs: Job, gpus: int = 8) -> View:
@@ -41,7 +41,7 @@ def test_the_sentence_names_the_need_the_rest_the_holders_and_what_starts_now() 
     view = view.advance(submitted(job(3, 4, name="sft")))
     answer = told(view, 3, T0 + 600)
     assert answer.sentence == (
-        "sft waits: it needs 4 GPUs; box has 2 free, 6 held by jobs 1 and 2 (alice, bob); "
+        "sft waits: it needs 4 GPUs; box has 2 free, 6 allocated to jobs 1 and 2 (alice, bob); "
         "bert (job 1) gives back 5 within 1h 50m (its time limit). "
         "It starts in 1h 50m at the latest, which is reserved for it. "
         "--gpus 2 starts now."
@@ -65,7 +65,7 @@ def test_a_device_that_will_do_beside_its_users_is_not_what_is_in_the_way() -> N
     (held,) = view.holders
     used = replace(used, uuid=next(device.uuid for device in view.nodes["box"].devices if device.uuid != held))
     view = view.advance([ConditionObserved(used), *submitted(asking)])
-    assert "box has 1 free, 1 held by job 1 (alice)" in told(view, 2).sentence
+    assert "box has 1 free, 1 allocated to job 1 (alice)" in told(view, 2).sentence
 
 
 def test_every_state_of_a_device_is_counted_with_its_reason() -> None:
@@ -110,7 +110,7 @@ def test_a_reservation_is_called_one() -> None:
 
 def test_shared_devices_say_how_much_of_them_is_in_use() -> None:
     view = running(job(1, 1, share_milli=400), job(2, 1, share_milli=700), gpus=2).advance(submitted(job(3, 2)))
-    assert "0 free, 2 held by jobs 1 and 2 (alice) (400, 700 of 1000 in use)" in told(view, 3).sentence
+    assert "0 free, 2 allocated to jobs 1 and 2 (alice) (400, 700 of 1000 in use)" in told(view, 3).sentence
 
 
 def test_a_device_that_serves_another_user_or_has_not_the_memory_left_is_not_called_free() -> None:
@@ -210,7 +210,7 @@ def test_a_forecast_says_where_or_why_not() -> None:
     later = forecast_submission(view, Submission(request=job(9, 3).spec.request), "alice", T0)
     assert (later.placement, later.nearest) == (None, "--gpus 2")
     assert later.sentence == (
-        "it would wait: it needs 3 GPUs; box has 2 free, 6 held by job 1 (alice). "
+        "it would wait: it needs 3 GPUs; box has 2 free, 6 allocated to job 1 (alice). "
         "When it starts depends on job 1, which has no time limit."
     )
     never = forecast_submission(view, Submission(request=job(9, 9).spec.request), "alice", T0)
@@ -335,7 +335,7 @@ def test_a_job_in_a_queue_whose_order_has_failed_is_told_so() -> None:
     planner = Planner(view, policies=policies)
     plan = planner.plan(T0)
     bad, good = (
-        explain(view, one, HoldIndex(plan, view).of(one), T0, plan=plan, planner=planner.with_view)
+        explain(view, one, WaitIndex(plan, view).of(one), T0, plan=plan, planner=planner.with_view)
         for one in (view.jobs["2"], view.jobs["3"])
     )
     assert bad.sentence.endswith(

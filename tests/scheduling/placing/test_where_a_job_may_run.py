@@ -10,7 +10,7 @@ from corral.model.device import Node
 from corral.model.view import View
 from corral.scheduling.explaining.impossible import impossible
 from corral.scheduling.explaining.phrases import flags_of, need_of
-from corral.scheduling.explaining.why import HoldIndex, explain
+from corral.scheduling.explaining.why import WaitIndex, explain
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import POLICIES, Policy
 from tests.scheduling.lab import T0, box, job, observed, started, submitted, view_of
@@ -31,7 +31,7 @@ def places(view: View, policy: Policy | None = None) -> dict[str, list[str]]:
 def told(view: View, number: str) -> str:
     plan = Planner(view).plan(T0)
     one = view.jobs[number]
-    return explain(view, one, HoldIndex(plan, view).of(one), T0, plan=plan).sentence
+    return explain(view, one, WaitIndex(plan, view).of(one), T0, plan=plan).sentence
 
 
 @pytest.mark.parametrize("gpus", [0, 1, 8])
@@ -44,7 +44,7 @@ def test_a_job_that_names_a_node_waits_for_it_while_others_are_free() -> None:
     view = view_of([*observed(node("a"), node("b")), *submitted(job(1, 8, node="b"))])
     view = view.advance([*started(Planner(view).plan(T0).starts[0]), *submitted(job(2, 1, node="b"))])
     assert places(view) == {}
-    assert "it needs 1 GPU on node b; best is b, which has 0 free, 8 held by job 1" in told(view, "2")
+    assert "it needs 1 GPU on node b; best is b, which has 0 free, 8 allocated to job 1" in told(view, "2")
     assert "--gpus 1 without --node starts now." in told(view, "2")
 
 

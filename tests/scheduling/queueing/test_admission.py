@@ -22,7 +22,7 @@ def planned(view: View, *jobs: Any, limits: Limits | None = None) -> Plan:
 
 
 def why(plan: Plan, number: int) -> str | None:
-    return next(hold.detail for hold in plan.holds if hold.job_id == str(number))
+    return next(wait.detail for wait in plan.waits if wait.job_id == str(number))
 
 
 def test_a_user_holds_no_more_gpus_than_the_site_allows() -> None:
@@ -87,8 +87,8 @@ def test_a_shared_quota_is_kept_for_the_first_job_that_it_bars() -> None:
     jobs = [job(2, 4), job(3, 1, time_limit_s=101), job(4, 1, time_limit_s=100), job(5, 0)]
     plan = Planner(view.advance(submitted(*jobs))).plan(T0)
     assert started_ids(plan) == ["4", "5"], "what ends in time passes, and what needs no GPU"
-    hold = next(hold for hold in plan.holds if hold.job_id == "3")
-    assert (hold.behind, hold.detail) == ("2", "the quota of queue default")
+    wait = next(wait for wait in plan.waits if wait.job_id == "3")
+    assert (wait.behind, wait.detail) == ("2", "the quota of queue default")
 
 
 def test_a_users_own_limit_is_not_kept_from_their_smaller_jobs() -> None:

@@ -35,8 +35,8 @@ def placed(view: View) -> dict[str, tuple[str, ...]]:
 def test_a_static_pool_is_its_owners_alone() -> None:
     view = with_pool(lends=False).advance(submitted(job(1, 2), job(2, 1), job(3, 2, project="nlp")))
     assert placed(view) == {"1": ("GPU-box-2", "GPU-box-3"), "3": ("GPU-box-0", "GPU-box-1")}
-    hold = Planner(view).plan(T0).holds[0]
-    assert (hold.job_id, hold.reason) == ("2", WaitReason.RESOURCES)
+    wait = Planner(view).plan(T0).waits[0]
+    assert (wait.job_id, wait.reason) == ("2", WaitReason.RESOURCES)
 
 
 def test_owners_may_use_what_is_everybodys_too() -> None:
@@ -102,7 +102,7 @@ def test_a_job_that_lives_on_what_is_lent_keeps_nobody_from_starting() -> None:
     view = with_pool(lends=True).advance(submitted(job(1, 3), job(2, 1, project="nlp", gang_size=3)))
     for policy in (Policy(FCFS), Policy(FCFS, strict=True), Policy(FCFS, Backfill.NONE)):
         plan = Planner(view, policy=policy).plan(T0)
-        assert ([start.job_id for start in plan.starts], [hold.job_id for hold in plan.holds]) == (["2"], ["1"])
+        assert ([start.job_id for start in plan.starts], [wait.job_id for wait in plan.waits]) == (["2"], ["1"])
 
 
 def test_a_plan_in_which_the_last_owner_starts_is_not_the_last_word() -> None:

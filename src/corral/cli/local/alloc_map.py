@@ -91,10 +91,10 @@ def _device_line(device: MappedDevice, letters: Mapping[str, str]) -> str:
 
 def bar(jobs: Sequence[HolderRow], letters: Mapping[str, str]) -> str:
     """The jobs' shares one after the other in `BAR_CELLS` cells, the rest free; each job has one if it can."""
-    cells, held_milli = "", 0
+    cells, allocated_milli = "", 0
     for job in jobs:
-        held_milli += job.share_milli
-        end = min(BAR_CELLS, max(len(cells) + 1, round(held_milli * BAR_CELLS / MILLI_PER_DEVICE)))
+        allocated_milli += job.share_milli
+        end = min(BAR_CELLS, max(len(cells) + 1, round(allocated_milli * BAR_CELLS / MILLI_PER_DEVICE)))
         cells = cells.ljust(end, letters[job.user])
     return cells.ljust(BAR_CELLS, _FREE)
 
@@ -116,7 +116,7 @@ def _show_scan(root: Path, *, json: bool) -> None:
         print_json(amounts)
         return
     for uuid, amount in amounts.items():
-        jobs = ", ".join(kernel for kernel, file in found.files.items() if uuid in file.held_milli())
+        jobs = ", ".join(kernel for kernel, file in found.files.items() if uuid in file.allocated_milli())
         cells = min(BAR_CELLS, round(float(amount) * BAR_CELLS))
         line = f"{uuid} {amount} |{'#' * cells:{_FREE}<{BAR_CELLS}}| "
         write_lines(line + clipped(jobs, max(8, width() - len(line))))

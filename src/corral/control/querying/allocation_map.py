@@ -8,7 +8,7 @@ from corral.model.answers import HolderRow, MappedDevice
 from corral.model.device import Device
 from corral.model.errors import NotFound, nearest
 from corral.ports.ledger import Ledger
-from corral.sharing.alloc_map import HeldDevice, alloc_map, held_device
+from corral.sharing.alloc_map import AllocatedDevice, alloc_map, allocated_device
 
 
 class AllocationMap:
@@ -33,13 +33,13 @@ class AllocationMap:
         self._known(node)
         return alloc_map(self._ledger.view(), node)
 
-    def devices(self, node: str, *, offset: int = 0, limit: int | None = None) -> tuple[HeldDevice, ...]:
+    def devices(self, node: str, *, offset: int = 0, limit: int | None = None) -> tuple[AllocatedDevice, ...]:
         """The devices of a node in index order, free ones included, with the jobs on them. Raises NotFound."""
         self._known(node)
         view = self._ledger.view()
         devices = sorted(view.nodes[node].devices, key=lambda device: (device.index, device.uuid))
         end = None if limit is None else offset + limit
-        return tuple(held_device(view, device.uuid) for device in devices[offset:end])
+        return tuple(allocated_device(view, device.uuid) for device in devices[offset:end])
 
     def rows(self) -> list[MappedDevice]:
         """Every device with its jobs, as `corral alloc-map` shows it."""
@@ -70,7 +70,7 @@ class AllocationMap:
             raise NotFound(f"there is no node {node}; {nearest(node, names)}", field="agent_id")
 
 
-def _row(node: str, device: Device, held: HeldDevice) -> MappedDevice:
+def _row(node: str, device: Device, held: AllocatedDevice) -> MappedDevice:
     return MappedDevice(
         uuid=device.uuid,
         index=device.index,

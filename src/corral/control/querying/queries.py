@@ -33,7 +33,7 @@ from corral.model.view import View
 from corral.ports.ledger import JobQuery, Ledger
 from corral.ports.telemetry import Samples
 from corral.scheduling.explaining.submission_forecast import forecast_submission
-from corral.scheduling.explaining.why import HoldIndex, ended_sentence, explain, wait_reason
+from corral.scheduling.explaining.why import WaitIndex, ended_sentence, explain, wait_reason
 from corral.scheduling.forecast import ExpectedStart, MakePlanner, expected_starts
 from corral.scheduling.planner import Planner
 from corral.wire import to_plain
@@ -66,7 +66,7 @@ class Queries:
         self._may_still_run = may_still_run
         self._asking = asking
         self._planner = planner
-        self._index: tuple[Plan, HoldIndex] | None = None
+        self._index: tuple[Plan, WaitIndex] | None = None
 
     def find(self, job_id: str) -> Job:
         """A job in any phase. Raises NotFound."""
@@ -147,7 +147,7 @@ class Queries:
         view = self._ledger.view()
         if job.phase is not Phase.PENDING:
             return self._why_not_waiting(view, job, now, waited)
-        told = explain(view, job, self._holds().of(job), now, plan=self._controller.plan, planner=self._planner)
+        told = explain(view, job, self._waits().of(job), now, plan=self._controller.plan, planner=self._planner)
         obstacle, sentence = self._controller.obstacle, told.sentence
         if obstacle is not None:
             first = f"{job.title} waits because nothing can start now: {obstacle}."
@@ -280,20 +280,20 @@ class Queries:
     def _row(self, job: Job) -> JobRow:
         if job.phase is not Phase.PENDING:
             return job_row(job, None, None, self._ledger.view().allocations.get(job.allocation_id or ""))
-        hold = self._holds().of(job)
+        wait = self._waits().of(job)
         now = self._clock.now()
-        expected_start = None if hold is None else hold.expected_start
-        what = None if expected_start is None else self._holds().certainty(job.id, now)
-        reason = wait_reason(job, hold, now)
-        if self._controller.obstacle is not None and hold is None and reason is WaitReason.NOT_REACHED:
+        expected_start = None if wait is None else wait.expected_start
+        what = None if expected_start is None else self._waits().certainty(job.id, now)
+        reason = wait_reason(job, wait, now)
+        if self._controller.obstacle is not None and wait is None and reason is WaitReason.NOT_REACHED:
             reason = WaitReason.DISK
         return job_row(job, reason, expected_start, certainty=what)
 
-    def _holds(self) -> HoldIndex:
-        """The holds of the last plan, indexed once per plan."""
+    def _waits(self) -> WaitIndex:
+        """Why jobs wait by the last plan, indexed once per plan."""
         plan, index = self._controller.plan, self._index
         if index is None or index[0] is not plan:
-            index = self._index = (plan, HoldIndex(plan, self._ledger.view()))
+            index = self._index = (plan, WaitIndex(plan, self._ledger.view()))
         return index[1]
 
 

@@ -4,7 +4,7 @@ from corral.model.certainty import Certainty
 from corral.model.dependency import Condition, clauses_of
 from corral.model.fit import Misfit
 from corral.model.job import Job, Phase
-from corral.model.plan import Hold, WaitReason
+from corral.model.plan import Wait, WaitReason
 from corral.model.units import count_of, format_duration
 from corral.model.view import View
 from corral.scheduling.explaining.eviction_notices import room_to_make
@@ -15,35 +15,35 @@ from corral.scheduling.queueing.admission import ineligible
 from corral.scheduling.queueing.pools import Pools
 
 
-def hold_of_ineligible(job: Job, now: float) -> Hold | None:
-    """The hold of a job that is not eligible to start yet, None when it is eligible."""
+def wait_of_ineligible(job: Job, now: float) -> Wait | None:
+    """Why a job is not eligible to start yet, None when it is eligible."""
     barrier = ineligible(job, now)
-    return None if barrier is None else Hold(job.id, barrier.reason, 0, until=barrier.until, detail=barrier.detail)
+    return None if barrier is None else Wait(job.id, barrier.reason, 0, until=barrier.until, detail=barrier.detail)
 
 
-def wait_clause(view: View, job: Job, hold: Hold, position: int, now: float) -> str:
+def wait_clause(view: View, job: Job, wait: Wait, position: int, now: float) -> str:
     """Why the job waits, to be put after "waits": ": it is on hold; ...", " for job 3, which is running; ..."."""
-    match hold.reason:
+    match wait.reason:
         case WaitReason.HELD:
             return f": it is on hold; `corral release {job.id}` lets it go"
         case WaitReason.DEPENDENCY:
             return f" for {dependency_clause(view, job)}"
         case WaitReason.BEGIN_TIME:
-            return f": its begin time comes in {format_duration((hold.until or now) - now)}"
+            return f": its begin time comes in {format_duration((wait.until or now) - now)}"
         case WaitReason.BACKOFF:
             why = f" ({job.reason})" if job.reason else ""
-            pause = format_duration((hold.until or now) - now)
+            pause = format_duration((wait.until or now) - now)
             return f": its last start failed{why}; it is tried again in {pause}"
         case WaitReason.ARRAY_LIMIT:
-            return f": {hold.detail}; it starts when one of them ends"
+            return f": {wait.detail}; it starts when one of them ends"
         case WaitReason.LIMIT:
-            return f": {hold.detail}; it starts when enough of that is released"
+            return f": {wait.detail}; it starts when enough of that is released"
         case WaitReason.PRIORITY:
-            return f": {_behind(view, job, hold)}"
+            return f": {_behind(view, job, wait)}"
         case WaitReason.RESERVATION:
-            return f": {_would_delay(view, job, hold)}"
-        case WaitReason.RESOURCES if hold.misfit is not None:
-            return f": {_shortage(view, job, hold.misfit, now)}"
+            return f": {_would_delay(view, job, wait)}"
+        case WaitReason.RESOURCES if wait.misfit is not None:
+            return f": {_shortage(view, job, wait.misfit, now)}"
         case _ if position > 1:
             return f": {count_of(position - 1, 'job')} ahead of it, and it is looked at after them"
         case _:
@@ -110,13 +110,13 @@ def _after_what(job: Job, count: int) -> str:
     return f"after {' and '.join(some)}" + (f" and {len(clauses) - 3} more" if len(clauses) > 3 else "")
 
 
-def _behind(view: View, job: Job, hold: Hold) -> str:
-    ahead = view.jobs.get(hold.behind or "")
+def _behind(view: View, job: Job, wait: Wait) -> str:
+    ahead = view.jobs.get(wait.behind or "")
     if ahead is None:
         return f"what it needs ({need_of(job.spec.request)}) is kept for a job ahead of it"
-    if hold.detail is not None:
+    if wait.detail is not None:
         return (
-            f"{hold.detail} is kept for {job_called(ahead)}, which goes first and needs {need_of(ahead.spec.request)}"
+            f"{wait.detail} is kept for {job_called(ahead)}, which goes first and needs {need_of(ahead.spec.request)}"
         )
     first = f" with priority {ahead.spec.priority}" if ahead.spec.priority != job.spec.priority else ""
     return (
@@ -125,8 +125,8 @@ def _behind(view: View, job: Job, hold: Hold) -> str:
     )
 
 
-def _would_delay(view: View, job: Job, hold: Hold) -> str:
-    ahead = view.jobs.get(hold.behind or "")
+def _would_delay(view: View, job: Job, wait: Wait) -> str:
+    ahead = view.jobs.get(wait.behind or "")
     delayed = "a job ahead of it" if ahead is None else job_called(ahead)
     limit = job.spec.time_limit_s
     shorter = "a time limit that is short enough" if limit is None else f"a limit shorter than {format_duration(limit)}"

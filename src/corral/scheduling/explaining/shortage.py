@@ -66,10 +66,10 @@ def _set_apart(view: View, closed_pools: Sequence[str]) -> dict[str, str]:
 
 
 def _inventory(view: View, name: str, request: Request, now: float, apart: Mapping[str, str]) -> str:
-    """The node's devices that could serve the request, counted by their state: "2 free, 3 held by job 7 (eve)"."""
+    """The node's devices that could serve the request, counted by their state: "2 free, 3 allocated to job 7 (eve)"."""
     state = node_state(view, name)
     free, parts = 0, []
-    held: Counter[str] = Counter()
+    holders: Counter[str] = Counter()
     other: Counter[str] = Counter()
     for device, slot in zip(view.nodes[name].devices, state.slots, strict=True):
         if request.device_uuids and device.uuid not in request.device_uuids:
@@ -81,7 +81,7 @@ def _inventory(view: View, name: str, request: Request, now: float, apart: Mappi
         elif slot.blocked is not None and not strangers_accepted(request, slot):
             other[_blocked(view, device, slot.blocked, now) + _too_little(slot, request)] += 1
         elif slot.free_milli < share_milli_of(request, slot):
-            held.update(dict.fromkeys(_holder_ids(view, device.uuid), 1))
+            holders.update(dict.fromkeys(_holder_ids(view, device.uuid), 1))
             parts.append(device.uuid)
         elif (hindrance := _hindrance(slot, request)) is not None:
             other[hindrance] += 1
@@ -89,7 +89,7 @@ def _inventory(view: View, name: str, request: Request, now: float, apart: Mappi
             free += 1
     words = [f"{free} free"]
     if parts:
-        words.append(f"{len(parts)} {_held_by(view, held)}{_shared(view, parts)}")
+        words.append(f"{len(parts)} {_allocated_to(view, holders)}{_shared(view, parts)}")
     words += [f"{count} {what}" for what, count in sorted(other.items(), key=lambda item: (-item[1], item[0]))]
     return ", ".join(words)
 
@@ -109,10 +109,10 @@ def _holder_ids(view: View, uuid: str) -> list[str]:
     return [view.allocations[allocation_id].job_id for allocation_id in view.holders.get(uuid, ())]
 
 
-def _held_by(view: View, held: Counter[str]) -> str:
-    ids = sorted(held, key=lambda job_id: (-held[job_id], len(job_id), job_id))
+def _allocated_to(view: View, holders: Counter[str]) -> str:
+    ids = sorted(holders, key=lambda job_id: (-holders[job_id], len(job_id), job_id))
     users = sorted({view.jobs[job_id].spec.user for job_id in ids if job_id in view.jobs})
-    verb = "held by"
+    verb = "allocated to"
     if ids and all(job_id in view.jobs and view.jobs[job_id].spec.kind is JobKind.RESERVE for job_id in ids):
         verb = "reserved by"
     return f"{verb} {jobs_called(ids)}" + (f" ({', '.join(users)})" if users and len(users) <= 3 else "")

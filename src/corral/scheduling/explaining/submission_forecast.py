@@ -10,9 +10,9 @@ from corral.model.plan import Plan
 from corral.model.submission import Submission
 from corral.model.view import View
 from corral.scheduling.explaining.impossible import impossible
-from corral.scheduling.explaining.reasons import dependency_clause, hold_of_ineligible, wait_clause, when_it_starts
+from corral.scheduling.explaining.reasons import dependency_clause, wait_clause, wait_of_ineligible, when_it_starts
 from corral.scheduling.explaining.suggestions import flags_that_start
-from corral.scheduling.explaining.why import HoldIndex
+from corral.scheduling.explaining.why import WaitIndex
 from corral.scheduling.forecast import MakePlanner, expected_starts
 from corral.scheduling.planner import Planner
 from corral.scheduling.queueing.admission import ineligible
@@ -80,10 +80,10 @@ def forecast_submission(
 def _in_the_way(asked: View, job: Job, now: float, planner: MakePlanner) -> str:
     """Why the job, which is in the view as if it had been submitted, would wait, in the words of `explain`."""
     fresh = planner(asked)
-    hold = hold_of_ineligible(job, now) or HoldIndex(fresh.plan(now), asked).of(job)
-    if hold is None:
+    wait = wait_of_ineligible(job, now) or WaitIndex(fresh.plan(now), asked).of(job)
+    if wait is None:
         return "others go first"
-    return wait_clause(asked, job, hold, fresh.position(job, now), now).removeprefix(": ")
+    return wait_clause(asked, job, wait, fresh.position(job, now), now).removeprefix(": ")
 
 
 def _as_last(view: View, submission: Submission, user: str, now: float) -> Job:

@@ -66,11 +66,11 @@ def _after(view: View, plan: Plan | None, job: Job | None) -> Draft:
 def _heads(view: View, plan: Plan) -> Iterator[tuple[Job, Misfit]]:
     """The first job of each queue that did not fit, and its misfit."""
     seen: set[str] = set()
-    for hold in plan.holds:
-        job = view.jobs.get(hold.job_id)
-        if job is not None and hold.misfit is not None and job.spec.queue not in seen:
+    for wait in plan.waits:
+        job = view.jobs.get(wait.job_id)
+        if job is not None and wait.misfit is not None and job.spec.queue not in seen:
             seen.add(job.spec.queue)
-            yield job, hold.misfit
+            yield job, wait.misfit
 
 
 def smaller_requests(request: Request) -> list[Request]:

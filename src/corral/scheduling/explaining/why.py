@@ -4,12 +4,12 @@ from dataclasses import dataclass, replace
 
 from corral.model.certainty import Certainty
 from corral.model.job import Job, Phase
-from corral.model.plan import Hold, Plan, WaitReason, group_of
+from corral.model.plan import Plan, Wait, WaitReason, group_of
 from corral.model.units import format_duration
 from corral.model.view import View
 from corral.scheduling.explaining.eviction_notices import eviction_sentence, room_is_made, stopped_for
 from corral.scheduling.explaining.phrases import title_of
-from corral.scheduling.explaining.reasons import hold_of_ineligible, wait_clause, when_it_starts
+from corral.scheduling.explaining.reasons import wait_clause, wait_of_ineligible, when_it_starts
 from corral.scheduling.explaining.suggestions import flags_that_start
 from corral.scheduling.forecast import MakePlanner, expected_starts
 from corral.scheduling.planner import Planner
@@ -41,33 +41,33 @@ class WaitExplanation:
 
 
 def explain(
-    view: View, job: Job, hold: Hold | None, now: float, *, plan: Plan | None = None, planner: MakePlanner = Planner
+    view: View, job: Job, wait: Wait | None, now: float, *, plan: Plan | None = None, planner: MakePlanner = Planner
 ) -> WaitExplanation:
     """Why a PENDING job waits at `now` (Unix seconds).
 
-    `hold` is what `plan` says of the job or its group, None if it says nothing. `planner` makes a planner with the
+    `wait` is what `plan` says of the job or its group, None if it says nothing. `planner` makes a planner with the
     server's settings, for the forecast of the start.
     """
-    hold = hold_of_ineligible(job, now) or hold or Hold(job.id, WaitReason.NOT_REACHED, 0)
+    wait = wait_of_ineligible(job, now) or wait or Wait(job.id, WaitReason.NOT_REACHED, 0)
     fresh = planner(view)
     position = fresh.position(job, now)
     expected = expected_starts(view, now, [job.id], planner=lambda _: fresh)[job.id]
     faults = () if plan is None else plan.faults
     suggestion = None
-    if hold.reason in (WaitReason.RESOURCES, WaitReason.PRIORITY, WaitReason.RESERVATION):
+    if wait.reason in (WaitReason.RESOURCES, WaitReason.PRIORITY, WaitReason.RESERVATION):
         suggestion = flags_that_start(view, job.spec, plan, job)
     leaving = stopped_for(view, job)
-    because = f": {room_is_made(leaving, now)}" if leaving else wait_clause(view, job, hold, position, now)
+    because = f": {room_is_made(leaving, now)}" if leaving else wait_clause(view, job, wait, position, now)
     parts = [
         f"{title_of(job)} waits{because}.",
-        "" if hold.reason in (WaitReason.DEPENDENCY, WaitReason.BACKOFF) else when_it_starts(view, expected, now),
+        "" if wait.reason in (WaitReason.DEPENDENCY, WaitReason.BACKOFF) else when_it_starts(view, expected, now),
         "" if suggestion is None else f"{suggestion} starts now.",
         "" if job.evicted is None else eviction_sentence(job, job.evicted, now),
         *(f"{fault[0].upper()}{fault[1:]}." for fault in faults if fault.startswith(f"queue {job.spec.queue}: ")),
     ]
     return WaitExplanation(
         sentence=" ".join(part for part in parts if part),
-        reason=hold.reason,
+        reason=wait.reason,
         position=position,
         expected_start=expected.start_at,
         depends_on=expected.depends_on,
@@ -77,14 +77,14 @@ def explain(
     )
 
 
-def wait_reason(job: Job, hold: Hold | None, now: float) -> WaitReason:
+def wait_reason(job: Job, wait: Wait | None, now: float) -> WaitReason:
     """Why the job waits, in one word, for listings."""
     barrier = ineligible(job, now)
     if barrier is not None:
         return barrier.reason
     if job.evicted is not None:
         return WaitReason.RECLAIMED if job.evicted.rule.reclaims else WaitReason.PREEMPTED
-    return WaitReason.NOT_REACHED if hold is None else hold.reason
+    return WaitReason.NOT_REACHED if wait is None else wait.reason
 
 
 def ended_sentence(job: Job, now: float) -> str:
@@ -125,25 +125,25 @@ def _how_it_stands(job: Job, now: float) -> str:
             return f"{job.title} waits"
 
 
-class HoldIndex:
-    """Finds the hold of a job in a plan, where one hold stands for a whole group of similar jobs."""
+class WaitIndex:
+    """Finds why a job waits in a plan, where one entry stands for a whole group of similar jobs."""
 
     def __init__(self, plan: Plan, view: View) -> None:
         self._view = view
         self._reservations = {one.job_id: one for one in plan.future_starts}
-        self._by_job = {hold.job_id: hold for hold in plan.holds}
-        self._by_group = {group_of(view.jobs[hold.job_id]): hold for hold in plan.holds if hold.job_id in view.jobs}
+        self._by_job = {wait.job_id: wait for wait in plan.waits}
+        self._by_group = {group_of(view.jobs[wait.job_id]): wait for wait in plan.waits if wait.job_id in view.jobs}
 
     def certainty(self, job_id: str, now: float) -> Certainty | None:
         """Whether the start that the plan foresees for a job is promised; None where it foresees none."""
-        reserve, hold = self._reservations.get(job_id), self._by_job.get(job_id)
-        if reserve is None or hold is None:
+        reserve, wait = self._reservations.get(job_id), self._by_job.get(job_id)
+        if reserve is None or wait is None:
             return None
-        return certainty(self._view, reserve, now) if hold.keeps_turn else Certainty.EXPECTATION
+        return certainty(self._view, reserve, now) if wait.keeps_turn else Certainty.EXPECTATION
 
-    def of(self, job: Job) -> Hold | None:
-        """The hold of the job or of its group, None when the plan did not look at it."""
-        hold = self._by_group.get(group_of(job))
-        if job.id in self._by_job or hold is None:
+    def of(self, job: Job) -> Wait | None:
+        """Why the job or its group waits, None when the plan did not look at it."""
+        wait = self._by_group.get(group_of(job))
+        if job.id in self._by_job or wait is None:
             return self._by_job.get(job.id)
-        return replace(hold, job_id=job.id, expected_start=None, depends_on=None)
+        return replace(wait, job_id=job.id, expected_start=None, depends_on=None)
