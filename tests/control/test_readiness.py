@@ -88,6 +88,16 @@ def test_a_late_answer_wakes_the_controller_and_serves_the_start_that_waited(ask
     assert jobs(asked.check(ON_A)) == ["1"]
 
 
+def test_the_nodes_of_a_gang_need_not_be_quick_at_the_same_time(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readiness, "FRESH_S", 20.0)
+    monkeypatch.setattr(readiness, "REFRESH_TIMEOUT_S", 20.0)
+    asked.nodes["a"].fall_silent()
+    until(lambda: asked.check(ON_BOTH).awaited == {"a"})
+    asked.nodes["b"].fall_silent()
+    asked.nodes["a"].answer_again()
+    until(lambda: jobs(asked.check(ON_BOTH)) == ["3"])
+
+
 def test_the_devices_of_a_node_that_does_not_answer_in_time_are_unreadable(
     asked: Asked, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,8 @@ from .tasks import TaskEnd, Tasks, TaskSpec
 _USAGE = 1
 _LOST = 1
 _KILL_WAIT_S = 30.0
+_LONGEST_LINE = 256 * 1024
+"""Of a longer line what has come is written before its end comes."""
 _TELL_AFTER_S = 10.0
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM)
 _IGNORED = (signal.SIGUSR1, signal.SIGUSR2)
@@ -208,10 +210,13 @@ class Step:
             self._write(stream, data)
             return
         *whole, rest = (self._unfinished.get((rank, stream), b"") + data).split(b"\n")
-        self._unfinished[rank, stream] = rest
+        label = self._label(rank)
         if whole:
-            label = self._label(rank)
             self._write(stream, b"".join(label + line + b"\n" for line in whole))
+        if len(rest) > _LONGEST_LINE:
+            self._write(stream, label + rest + b"\n" * self._options.label)
+            rest = b""
+        self._unfinished[rank, stream] = rest
 
     def _label(self, rank: int) -> bytes:
         width = len(str(len(self._tasks) - 1))

@@ -5,6 +5,7 @@ ends as the script does.
 """
 
 import os
+import resource
 import selectors
 import signal
 import socket
@@ -19,8 +20,11 @@ from . import channel, handshake, loop
 from .tasks import CANNOT_RUN, NOT_FOUND
 
 _HELLO_S = 10.0
+_LISTEN_S = 10.0
+_LISTEN_PAUSE_S = 0.2
 _MOST_STRANGERS = 256
-"""Connections of whom it is not known yet whether they are members."""
+"""Connections of whom it is not known yet whether they are members; of more, those that came first are dropped."""
+_NO_ROOM_PAUSE_S = 0.05
 _REQUEST_BYTES = 65536
 _HANDLED = frozenset(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}
 _PEER = struct.Struct("3i")
@@ -34,15 +38,20 @@ def main(argv: Sequence[str]) -> NoReturn:
     introductions = Introductions(secret)
     host, _, port = address.rpartition(":")
     try:
-        introductions.listen(host, int(port))
+        introductions.listen(host, int(port), time.monotonic() + _LISTEN_S)
     except OSError as error:
-        print(f"corral: srun reaches no other member of the gang: {address}: {error.strerror}", file=sys.stderr)
+        why = f"{address}, where srun meets the other members of the gang, cannot be listened at: {error.strerror}"
+        print(f"corral: {why}; the script was not run. Submit it again", file=sys.stderr)
+        sys.exit(CANNOT_RUN)
     os.environ["CORRAL_SRUN_SOCKET"] = introductions.name
     try:
         pid = os.posix_spawnp(argv[0], list(argv), os.environ, setsigdef=_HANDLED, setsigmask=())
     except OSError as error:
         print(f"corral: cannot run {argv[0]:.400}: {error.strerror}", file=sys.stderr)
         sys.exit(NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_RUN)
+    # After the script has its own limit: each srun and each member that waits takes a descriptor here.
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     introductions.serve(os.pidfd_open(pid))
     _, status = os.waitpid(pid, 0)
     if os.WIFSIGNALED(status):
@@ -69,10 +78,18 @@ class Introductions:
         self._sruns.listen(64)
         self._selector.register(self._sruns, selectors.EVENT_READ, self._on_srun)
 
-    def listen(self, host: str, port: int) -> None:
-        """Let members come. Raises OSError."""
+    def listen(self, host: str, port: int, until: float) -> None:
+        """Let members come. Raises OSError when somebody else has the port until then (time.monotonic)."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._members = socket.create_server((host, port), family=family, backlog=256)
+        while True:
+            try:
+                self._members = socket.create_server((host, port), family=family, backlog=256)
+                break
+            except OSError:
+                # Since the port was chosen it may have become that of somebody's outgoing connection.
+                if time.monotonic() >= until:
+                    raise
+            time.sleep(_LISTEN_PAUSE_S)
         self._selector.register(self._members, selectors.EVENT_READ, self._on_member)
 
     def serve(self, script: int) -> None:
@@ -91,10 +108,12 @@ class Introductions:
                     self._drop(stranger)
 
     def _on_member(self) -> None:
-        line, _ = self._members.accept()
-        if len(self._strangers) >= _MOST_STRANGERS:
-            line.close()
+        line = _accepted(self._members)
+        if line is None:
             return
+        if len(self._strangers) >= _MOST_STRANGERS:
+            # Whoever fills them up must not keep out members, which say who they are at once.
+            self._drop(next(iter(self._strangers)))
         nonce, said = os.urandom(handshake.NONCE_BYTES), bytearray()
         line.setblocking(False)
         self._strangers[line] = time.monotonic()
@@ -134,7 +153,9 @@ class Introductions:
         line.close()
 
     def _on_srun(self) -> None:
-        line, _ = self._sruns.accept()
+        line = _accepted(self._sruns)
+        if line is None:
+            return
         _, uid, _ = _PEER.unpack(line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
         if uid != os.geteuid():
             line.close()
@@ -169,3 +190,12 @@ class Introductions:
                 except OSError:
                     wanted.clear()
                 member.close()
+
+
+def _accepted(listener: socket.socket) -> socket.socket | None:
+    """The next connection; None where it broke off, or there is no room for it: then it waits, and is tried again."""
+    try:
+        return listener.accept()[0]
+    except OSError:
+        time.sleep(_NO_ROOM_PAUSE_S)
+        return None
