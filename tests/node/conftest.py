@@ -62,6 +62,7 @@ class Host:
         self.mock.write_text(MOCK)
         home.config_file.write_text(CONFIG)
         self.node = self.start()
+        self.node.reconcile((), ())
 
     def start(self) -> NodeAgent:
         """Start the agent."""

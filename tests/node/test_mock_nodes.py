@@ -56,6 +56,7 @@ class Cluster:
     def run(self, name: str) -> int:
         """A job on the node; its pid."""
         pid_file = self.home.root / f"pid-{name}"
+        self.agents[name].reconcile((), ())
         self.agents[name].launch(
             a_launch(1, "sh", "-c", f"echo $$ >{pid_file}.new; mv {pid_file}.new {pid_file}; sleep 600")
         )

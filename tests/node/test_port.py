@@ -7,6 +7,9 @@ import signal
 import subprocess
 from pathlib import Path
 
+import pytest
+
+from corral.model.errors import NodeUnreachable
 from corral.model.job import Phase
 from corral.model.launch import LaunchPhase
 from corral.ports.host import Credentials, FileQuery
@@ -27,6 +30,20 @@ def test_a_launch_that_is_asked_for_twice_runs_once(host: Host) -> None:
     host.node.launch(launch)
     host.wait("1.1", LaunchPhase.EXITED)
     assert host.log("1").count("ran\n") == 1
+
+
+def test_nothing_starts_on_a_node_before_it_was_reconciled(host: Host) -> None:
+    host.end()
+    host.start()
+    with pytest.raises(NodeUnreachable, match="not reconciled with the ledger yet"):
+        host.node.ready(())
+    with pytest.raises(NodeUnreachable, match="not reconciled with the ledger yet"):
+        host.node.launch(a_launch(1, "true"))
+    host.node.reconcile((), ())
+    host.node.ready(())
+    host.node.launch(a_launch(2, "true"))
+    host.wait("2.1", LaunchPhase.EXITED)
+    assert host.phase("1.1") is LaunchPhase.UNKNOWN
 
 
 def test_a_job_finds_what_only_its_node_knows(host: Host) -> None:

@@ -76,6 +76,7 @@ def test_an_agent_that_lives_is_left_as_it_is_and_one_that_died_is_started_again
 
 def test_jobs_find_their_server_and_outlive_their_agent(spawner: AgentSpawner, home: Home) -> None:
     node = RemoteNode(spawner.start(["a"])["a"])
+    node.reconcile((), ())
     node.launch(a_launch(1, "sh", "-c", 'echo "$CORRAL_HOME"; sleep 600'))
     log = home.root / "nodes" / "a" / "logs" / "1.log"
     until(lambda: log.exists() and f"{home.root}\n" in log.read_text(), "the job tells where its server is")
@@ -96,6 +97,7 @@ def test_a_job_of_another_user_has_its_scratch_whatever_the_umask_of_the_server(
     node = RemoteNode(spawner.start(["a"])["a"])
     launch = a_launch(1, "sh", "-c", 'touch "$CORRAL_SCRATCH/mine"', uuid="GPU-a")
     spec = replace(launch.job.spec, uid=NOBODY, gid=NOBODY)
+    node.reconcile((), ())
     node.launch(replace(launch, job=replace(launch.job, spec=spec)))
     until(lambda: node.reports(("1.1",)).reports[0].phase in OVER, "the job ends")
     assert node.reports(("1.1",)).reports[0].exit_code == 0

@@ -8,6 +8,7 @@ sampler, news      what is told of the host    mps_watch          the daemons th
 import logging
 import os
 import resource
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -16,7 +17,7 @@ from pathlib import Path
 
 from corral.clock import SystemClock
 from corral.config import Settings
-from corral.model.errors import BackendFailed, CorralError, Forbidden
+from corral.model.errors import BackendFailed, CorralError, Forbidden, NodeUnreachable
 from corral.model.home import Home
 from corral.model.launch import Launch, Lineage, Origin, job_of
 from corral.model.means import Level, Means
@@ -94,6 +95,8 @@ class LocalNode:
         self._files = ResourceFiles(home.scratch)
         self._logs = JobLogs(home.logs)
         self._disks = Disks((home.root, home.launches, home.logs, home.scratch))
+        self._reconciling = threading.Lock()
+        self._is_reconciled = False
         self._meeting = MeetingPlaces(address)
         self._processes = HostProcesses()
         self._inspector = HostFileInspector()
@@ -170,6 +173,7 @@ class LocalNode:
         return self._news.since(after, timeout_s)
 
     def ready(self, uuids: tuple[str, ...]) -> Readiness:
+        self._refuse_before_reconciliation()
         samples = self._sampler.refresh(uuids, REFRESH_TIMEOUT_S) if uuids else ()
         return Readiness(samples, self._disks.trouble())
 
@@ -180,17 +184,21 @@ class LocalNode:
     # What is done
 
     def reconcile(self, held: tuple[Launch, ...], waiting: tuple[str, ...]) -> Reconciled:
-        unknown = self._unknown.end(self._launches.restore(held))
-        self._devices.restore(held)
-        remarks = self._files.restore(held)
-        for step in self._files.leftovers(waiting):
-            self._cleaner.add(step)
-        return Reconciled(remarks, unknown)
+        # One at a time: a server that got no answer asks again while the first is still at it.
+        with self._reconciling:
+            unknown = self._unknown.end(self._launches.restore(held))
+            self._devices.restore(held)
+            remarks = self._files.restore(held)
+            for step in self._files.leftovers(waiting):
+                self._cleaner.add(step)
+            self._is_reconciled = True
+            return Reconciled(remarks, unknown)
 
     def rendezvous(self, launch_id: str) -> Rendezvous:
         return self._meeting.of(launch_id)
 
     def launch(self, launch: Launch) -> None:
+        self._refuse_before_reconciliation()
         self._cleaner.put_off()
         self._launches.launch(launch)
 
@@ -240,6 +248,10 @@ class LocalNode:
         return run_tool([NVIDIA_SMI, *_allowed(arguments, self._settings)], timeout_s=TOOL_TIMEOUT_S)
 
     # Between the parts
+
+    def _refuse_before_reconciliation(self) -> None:
+        if not self._is_reconciled:
+            raise NodeUnreachable("the node agent has just been started, and is not reconciled with the ledger yet")
 
     def _make_ready(self, launch: Launch, then: Then) -> None:
         step = partial(self._devices.enter, launch, then)

@@ -62,15 +62,18 @@ class UnknownLaunches:
 
     def _run(self) -> None:
         while not self._closing.wait(_LOOK_AGAIN_S):
+            over = []
             for launch_id, (runtime, asked_at) in list(self._ending.items()):
                 if not _runs(launch_id, runtime):
-                    self._clean_up(partial(runtime.forget, launch_id))
-                    with self._lock:
-                        del self._ending[launch_id]
+                    over.append(launch_id)
                 elif time.monotonic() - asked_at > _ASK_AGAIN_S:
                     _stop(launch_id, runtime)
                     self._ending[launch_id] = runtime, time.monotonic()
             with self._lock:
+                for launch_id in over:
+                    runtime, _ = self._ending.pop(launch_id)
+                    self._clean_up(partial(runtime.forget, launch_id))
+                # Whoever adds one after the last has gone starts a thread of its own: this one must not go on then.
                 if self._ending:
                     continue
                 steps, self._waiting = self._waiting, []

@@ -128,7 +128,10 @@ class NodeAgent(Protocol):
         ...
 
     def ready(self, uuids: tuple[str, ...]) -> Readiness:
-        """Sample these devices now, and see whether a launch could be written down."""
+        """Sample these devices now, and see whether a launch could be written down.
+
+        Raises NodeUnreachable, as `launch` does, until the node was reconciled for the first time since it started.
+        """
         ...
 
     def reconcile(self, held: tuple[Launch, ...], waiting: tuple[str, ...]) -> Reconciled:
