@@ -97,11 +97,11 @@ def stopped(pid: int) -> Iterator[None]:
 
 
 def running_pid(box: Box, name: str, *words: str) -> tuple[str, int]:
-    """A job that runs until it is ended, and a process of it; `words` are its flags."""
+    """A job that runs until it is ended, as its server knows, and a process of it; `words` are its flags."""
     pid_file = box.home / f"{name}.pid"
     script = f"echo $$ >{pid_file}.new; mv {pid_file}.new {pid_file}; exec sleep 1000"
     job = box.submit("--name", name, *words, "--", "sh", "-c", script)
-    box.until(pid_file.exists)
+    box.until(lambda: pid_file.exists() and box.job(job)["phase"] == "RUNNING")
     return job, int(pid_file.read_text())
 
 
