@@ -5,7 +5,10 @@ Where the server is not root's a job may put anything in the file's place: nobod
 
 import contextlib
 import fcntl
+import logging
 import os
+import select
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +17,12 @@ from corral.files import read_start, write_anew
 from corral.model.errors import Conflict
 from corral.model.home import Home
 
+log = logging.getLogger(__name__)
+
 _MOST_BYTES = 64
 _TRY_AGAIN_S = 0.05
+_KILL_S = 2.0
+"""A process that is killed has ended by then, unless it hangs in the kernel."""
 
 
 def read_pid(path: Path) -> int | None:
@@ -43,23 +50,23 @@ def make_home(root: Path) -> None:
 
 
 @contextlib.contextmanager
-def only_process_of(home: Home, *, patience_s: float = 0.0) -> Iterator[None]:
+def only_process_of(home: Home, *, patience_s: float = 0.0, by_force: bool = False) -> Iterator[None]:
     """Hold the home's lock, keep its pid file, and have the directories of its jobs.
 
-    Raises Conflict when another server or agent has it for longer than `patience_s`.
+    A process that has it for longer than `patience_s` is killed if `by_force` is set: for who knows that it should have
+    ended by then, and hangs. Raises Conflict when another server or agent keeps it.
     """
     make_home(home.root)
-    deadline = time.monotonic() + patience_s
     with home.lock_file.open("a+") as lock:
-        while not _locked(lock.fileno()):
-            if time.monotonic() >= deadline:
-                pid = read_pid(home.pid_file)
+        if not _locked_within(lock.fileno(), patience_s):
+            pid = read_pid(home.pid_file)
+            killed = by_force and pid is not None and _kill_holder(pid, lock.fileno())
+            if not killed or not _locked_within(lock.fileno(), _KILL_S):
                 holder = "another process" if pid is None else f"process {pid}"
                 raise Conflict(
                     f"{holder} already serves {home.root}; use it, stop it (a server with `corral down`), "
                     "or set CORRAL_HOME to another directory"
                 )
-            time.sleep(_TRY_AGAIN_S)
         write_pid(home.pid_file)
         for directory in (home.logs, home.scratch):
             directory.mkdir(exist_ok=True)
@@ -72,6 +79,44 @@ def only_process_of(home: Home, *, patience_s: float = 0.0) -> Iterator[None]:
 
 def _mode() -> int:
     return 0o755 if os.geteuid() == 0 else 0o700
+
+
+def _kill_holder(pid: int, lock: int) -> bool:
+    """Kill a process that has the file of this descriptor open; False where it has not. The pid file may be wrong."""
+    try:
+        handle = os.pidfd_open(pid)
+    except OSError:
+        return False
+    try:
+        if not _has_open(pid, os.fstat(lock)):
+            return False
+        signal.pidfd_send_signal(handle, signal.SIGKILL)
+        ended = select.poll()
+        ended.register(handle, select.POLLIN)
+        ended.poll(_KILL_S * 1000)
+        log.warning("process %d, which should have ended, was killed", pid)
+    except OSError:
+        return False
+    finally:
+        os.close(handle)
+    return True
+
+
+def _has_open(pid: int, file: os.stat_result) -> bool:
+    for fd in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(OSError):
+            if os.path.samestat(os.stat(f"/proc/{pid}/fd/{fd}"), file):
+                return True
+    return False
+
+
+def _locked_within(fd: int, patience_s: float) -> bool:
+    deadline = time.monotonic() + patience_s
+    while not _locked(fd):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_TRY_AGAIN_S)
+    return True
 
 
 def _locked(fd: int) -> bool:

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -140,3 +141,18 @@ def test_the_agents_of_a_server_that_was_killed_end(home: Home) -> None:
     for handle in handles:
         assert ended(handle)
         os.close(handle)
+
+
+def test_an_agent_that_hangs_as_its_server_is_killed_gives_way_to_the_next(home: Home) -> None:
+    (home.root / "mock.toml").write_text(CLUSTER)
+    with subprocess.Popen([sys.executable, "-c", SERVER, str(home.root)], stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        hung, _ = (os.pidfd_open(int(pid)) for pid in server.stdout.readline().split())
+        signal.pidfd_send_signal(hung, signal.SIGSTOP)
+        server.kill()
+    with closing(AgentSpawner(home, mock=home.root / "mock.toml", config=home.config_file)) as spawner:
+        node = RemoteNode(spawner.start(["a"])["a"])
+        assert node.news(0, EVENT_S).node is not None
+        node.close()
+    assert ended(hung)
+    os.close(hung)

@@ -43,8 +43,8 @@ MOST_CONNECTIONS = 32
 """Each has a thread; a server needs one for news and a few for calls."""
 
 _GREETING_S = 1.0
-_LOCK_S = 10.0
-"""The agent of a server that was killed lets its home go within that time."""
+_LOCK_S = 3.0
+"""The agent of a server that was killed lets its home go within that time, or hangs and is killed."""
 
 _PR_SET_PDEATHSIG = 1
 _PEER = struct.Struct("3i")
@@ -226,7 +226,9 @@ def run(options: AgentOptions) -> int:
         _die_with(options.parent_pid)
         home = Home(Path(options.home).absolute())
         settings = load_settings(home.config_file if options.config is None else Path(options.config))
-        with only_process_of(home, patience_s=0.0 if options.parent_pid is None else _LOCK_S):
+        # The server that starts agents has a lock of its own: another agent can only be one of an earlier server.
+        started = options.parent_pid is not None
+        with only_process_of(home, patience_s=_LOCK_S if started else 0.0, by_force=started):
             node = LocalNode(
                 home,
                 settings,

@@ -33,6 +33,8 @@ START_S = 60.0
 """All agents of a cluster answer by then, also on a slow machine."""
 
 _LOOK_AGAIN_S = 0.02
+_GREETING_S = 1.0
+"""An agent of an earlier server that hangs has not greeted by then; the new one comes in its place."""
 _END_S = 10.0
 _OPTIONS_BYTES = 64 * 1024
 _LOG_TAIL_BYTES = 2048
@@ -139,7 +141,7 @@ class AgentSpawner:
 
     def _await(self, name: str, deadline: float) -> None:
         agent = self._agents[name]
-        while not _greets(agent.socket, deadline):
+        while not _greets(agent.socket, min(deadline, time.monotonic() + _GREETING_S)):
             if agent.ended():
                 raise BackendFailed(f"the agent of node {name} did not come up: {_last_words(agent.socket.parent)}")
             if time.monotonic() >= deadline:
