@@ -82,19 +82,20 @@ class ReadinessChecks:
         ready: dict[str, set[str]] = {}
         samples: list[DeviceSample] = []
         obstacles: dict[str, str] = {}
-        awaited: set[str] = set()
+        awaited = frozenset(node for node, question in concerned.items() if self._may_yet_answer(question))
+        kept = _waiting_with(awaited, starts)
         for node, question in concerned.items():
-            if not question.answer.done() and self._age_s(question) < REFRESH_TIMEOUT_S:
+            if node in awaited:
                 question.answer.add_done_callback(lambda _: self._wake())
-                awaited.add(node)
                 continue
-            question.used = True
             answer = self._answer(question)
+            question.used = True
             if isinstance(answer, str):
                 samples += self._unreadable(question, answer)
             elif answer.obstacle is None:
                 samples += answer.samples
                 ready[node] = set(question.uuids)
+                question.used = node not in kept
             else:
                 obstacles[node] = answer.obstacle
                 # Where there are other nodes, jobs look for devices there.
@@ -102,7 +103,11 @@ class ReadinessChecks:
         startable = tuple(start for start in starts if _is_ready(start, ready))
         before = min((question.view for question in concerned.values()), key=lambda view: view.version, default=None)
         observations = self._telemetry.judged(samples, before) if samples and before is not None else ()
-        return Checked(startable, observations, obstacles, frozenset(awaited))
+        return Checked(startable, observations, obstacles, awaited)
+
+    def _may_yet_answer(self, question: _Question) -> bool:
+        age_s = self._clock.monotonic() - question.asked_at
+        return not question.answer.done() and age_s < REFRESH_TIMEOUT_S
 
     def _unreadable(self, question: _Question, why: str) -> list[DeviceSample]:
         at = self._clock.now()
@@ -137,9 +142,6 @@ class ReadinessChecks:
             raise error
         return str(error)
 
-    def _age_s(self, question: _Question) -> float:
-        return self._clock.monotonic() - question.asked_at
-
 
 def _uuids_by_node(starts: Sequence[Start]) -> dict[str, tuple[str, ...]]:
     """The devices of these starts by node, each once and in order; a node of a start without devices has none."""
@@ -148,6 +150,14 @@ def _uuids_by_node(starts: Sequence[Start]) -> dict[str, tuple[str, ...]]:
         for member in start.placement.members:
             found.setdefault(member.node, {}).update((grant.uuid, None) for grant in member.grants)
     return {node: tuple(uuids) for node, uuids in found.items()}
+
+
+def _waiting_with(awaited: Collection[str], starts: Sequence[Start]) -> frozenset[str]:
+    """The nodes of gangs that wait for one of `awaited`. Their own answers stay good: otherwise a gang would start only
+    if all its nodes happened to answer within the same moment.
+    """
+    nodes_of = [{member.node for member in start.placement.members} for start in starts]
+    return frozenset(node for nodes in nodes_of if not nodes.isdisjoint(awaited) for node in nodes)
 
 
 def _is_ready(start: Start, ready: Mapping[str, Collection[str]]) -> bool:
