@@ -6,8 +6,8 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import pytest
 
 from corral.runtimes.process.srun.programs import install, member_program, script_program
 
-PATIENCE_S = 60.0
+PATIENCE_S = 20.0
 NODES = "aab"
 Done = subprocess.CompletedProcess[str]
 
@@ -39,6 +39,13 @@ def shell(text: str, env: dict[str, str], cwd: Path) -> Done:
     )
 
 
+def a_free_port() -> tuple[str, int]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        host, port = probe.getsockname()
+    return host, port
+
+
 class Gang:
     """Gangs of three: members that wait, and a script on rank 0."""
 
@@ -53,34 +60,54 @@ class Gang:
             "MASTER_PORT": "1",
         }
         self.members: list[subprocess.Popen[bytes]] = []
+        self.address = ("127.0.0.1", 1)
         self._started: list[subprocess.Popen[Any]] = []
 
-    def begin(self, text: str, *, secrets: Sequence[str] = ("hush", "hush"), **env: str) -> "subprocess.Popen[str]":
-        """A gang on its way; `secrets` are what its members go by."""
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            met = {**self.env, **env, "CORRAL_SRUN_ADDRESS": f"127.0.0.1:{probe.getsockname()[1]}"}
-        self.members = []
-        for rank, secret in enumerate(secrets, start=1):
-            own = {"CORRAL_RANK": str(rank), "CORRAL_NODE": NODES[rank], "CUDA_VISIBLE_DEVICES": f"M{rank}a,M{rank}b"}
-            waiting = subprocess.Popen(member_program(), env={**met, **own, "CORRAL_SRUN_SECRET": secret}, cwd="/")
-            self.members.append(waiting)
+    def begin(
+        self,
+        text: str,
+        *,
+        secrets: Sequence[str] = ("hush", "hush"),
+        address: tuple[str, int] | None = None,
+        files: int | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> "subprocess.Popen[str]":
+        """A gang on its way; `secrets` are what its members go by, `files` is how many descriptors the script may have.
+
+        The members of a gang that begins without any come when they `join`.
+        """
+        self.address = address or a_free_port()
+        self.join(secrets, env)
         path = self.directory / f"script-{len(self._started)}"
         path.write_text(f"#!/bin/sh\n{text}\n")
         path.chmod(0o755)
+        limit = () if files is None else ("sh", "-c", f'ulimit -Sn {files}; exec "$@"', "sh")
         script = subprocess.Popen(
-            script_program([str(path)]),
-            env={**met, "CORRAL_RANK": "0"},
+            [*limit, *script_program([str(path)])],
+            env={**self._met(env or {}), "CORRAL_RANK": "0"},
             cwd=self.directory,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
-        self._started += [*self.members, script]
+        self._started.append(script)
         return script
 
+    def join(self, secrets: Sequence[str], env: Mapping[str, str] | None = None) -> None:
+        """Members begin, from rank 1 on."""
+        self.members = []
+        for rank, secret in enumerate(secrets, start=1):
+            own = {"CORRAL_RANK": str(rank), "CORRAL_NODE": NODES[rank], "CUDA_VISIBLE_DEVICES": f"M{rank}a,M{rank}b"}
+            met = {**self._met(env or {}), **own, "CORRAL_SRUN_SECRET": secret}
+            self.members.append(subprocess.Popen(member_program(), env=met, cwd="/"))
+        self._started += self.members
+
+    def _met(self, env: Mapping[str, str]) -> dict[str, str]:
+        host, port = self.address
+        return {**self.env, **env, "CORRAL_SRUN_ADDRESS": f"{host}:{port}"}
+
     def run(self, text: str, **env: str) -> Done:
-        script = self.begin(text, **env)
+        script = self.begin(text, env=env)
         output, error = script.communicate(timeout=PATIENCE_S)
         return Done(script.args, script.returncode, output, error)
 
@@ -251,6 +278,50 @@ def test_lines_of_tasks_come_whole(gang: Gang) -> None:
     done = gang.run("srun -n9 python3 -c 'print(\"x\" * 5000)'", PATH=f"{gang.env['PATH']}:{os.environ['PATH']}")
     assert set(done.stdout.splitlines()) == {"x" * 5000}
     assert len(done.stdout.splitlines()) == 9
+
+
+def test_a_line_without_an_end_is_shown_as_it_comes(gang: Gang) -> None:
+    script = gang.begin("srun -l -n3 sh -c 'head -c 600000 /dev/zero; until [ -e seen ]; do sleep 0.05; done'")
+    assert script.stdout is not None
+    assert len(os.read(script.stdout.fileno(), 1000)) == 1000
+    (gang.directory / "seen").touch()
+    assert script.stdout.read().count("\0") > 3 * 600_000 - 2000
+
+
+def connections(process: "subprocess.Popen[str]") -> int:
+    return len(os.listdir(f"/proc/{process.pid}/fd"))
+
+
+def test_sruns_beyond_the_scripts_limit_of_open_files_are_served(gang: Gang) -> None:
+    script = gang.begin("for i in $(seq 30); do srun echo here & done; wait", secrets=(), files=25)
+    until(lambda: connections(script) > 30)
+    gang.join(("hush", "hush"))
+    output, errors = script.communicate(timeout=PATIENCE_S)
+    assert (output.split(), script.returncode) == (["here"] * 90, 0), errors
+
+
+def test_who_only_connects_gives_way_to_members(gang: Gang) -> None:
+    script = gang.begin("touch begun; until [ -e full ]; do sleep 0.05; done; srun echo here", secrets=())
+    until((gang.directory / "begun").exists)
+    with ExitStack() as idle:
+        strangers = [idle.enter_context(socket.create_connection(gang.address)) for _ in range(300)]
+        # Sooner than those are dropped that have not said who they are.
+        strangers[0].settimeout(5.0)
+        assert [len(strangers[0].recv(1000)) > 0, strangers[0].recv(1000)] == [True, b""]
+        gang.join(("hush", "hush"))
+        (gang.directory / "full").touch()
+        output, _ = script.communicate(timeout=PATIENCE_S)
+    assert output.split() == ["here"] * 3
+
+
+def test_a_port_that_somebody_has_for_a_moment_is_waited_for(gang: Gang) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        script = gang.begin("srun echo here", address=other.getsockname())
+        # A script that runs at once would be done by then.
+        time.sleep(0.5)
+        assert script.poll() is None
+    output, _ = script.communicate(timeout=PATIENCE_S)
+    assert output.split() == ["here"] * 3
 
 
 def test_outside_of_a_job_it_says_what_it_is(env: dict[str, str], tmp_path: Path) -> None:
