@@ -45,9 +45,9 @@ class AllocationMap:
         """Every device with its jobs, as `corral alloc-map` shows it."""
         nodes = self._ledger.view().nodes
         return [
-            _row(name, device, held)
+            _row(name, device, allocated)
             for name in self.nodes()
-            for device, held in zip(
+            for device, allocated in zip(
                 sorted(nodes[name].devices, key=lambda device: (device.index, device.uuid)),
                 self.devices(name),
                 strict=True,
@@ -61,8 +61,8 @@ class AllocationMap:
         """
         must_be_admin(caller, "scanning the resource files again")
         self._known(node)
-        held = tuple(launch for _, launch in self._attempts.on(node))
-        return self._nodes.agent(node).rescan(held)
+        launches = tuple(launch for _, launch in self._attempts.on(node))
+        return self._nodes.agent(node).rescan(launches)
 
     def _known(self, node: str) -> None:
         names = self.nodes()
@@ -70,14 +70,14 @@ class AllocationMap:
             raise NotFound(f"there is no node {node}; {nearest(node, names)}", field="agent_id")
 
 
-def _row(node: str, device: Device, held: AllocatedDevice) -> MappedDevice:
+def _row(node: str, device: Device, allocated: AllocatedDevice) -> MappedDevice:
     return MappedDevice(
         uuid=device.uuid,
         index=device.index,
         name=device.model,
         node=node,
         means=device.means.value,
-        allocated_milli=held.allocated_milli,
-        jobs=tuple(HolderRow(job.job_id, job.user, job.share_milli, job.memory_mib) for job in held.jobs),
+        allocated_milli=allocated.allocated_milli,
+        jobs=tuple(HolderRow(job.job_id, job.user, job.share_milli, job.memory_mib) for job in allocated.jobs),
         mig_profile=device.mig_profile,
     )
