@@ -39,11 +39,11 @@ def main(*, everything: bool = False) -> None:
         *((("fcfs", "conservative", "nobody publishes it"),) if everything else ()),
     ):
         found = swf.simulate(trace, processors=256, windows=WINDOWS, jobs=1024, order=order, backfill=backfill)
-        told = found["expected_start"]
+        starts = found["expected_start"]
         print(
             f"lublin, {order}, {backfill}: mean bounded slowdown {found['mean_bounded_slowdown']} ({anchor}), "
-            f"longest wait {found['max_wait_s']:,.0f} s, told {told['told']} starts, {told['exact']} to the second, "
-            f"{found['wall_s']} s",
+            f"longest wait {found['max_wait_s']:,.0f} s, told {starts['told']} starts, "
+            f"{starts['exact']} to the second, {found['wall_s']} s",
             flush=True,
         )
     jobs = gavel.read_trace(data / "gavel" / "multi_seed0.csv")

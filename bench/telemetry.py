@@ -56,9 +56,9 @@ def one_sample() -> None:
 
 
 def the_sampler() -> None:
-    told: list[object] = []
+    observed: list[object] = []
     before_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    node = WatchedNode("here", SystemClock(), Settings(), view=View, observe=told.extend)
+    node = WatchedNode("here", SystemClock(), Settings(), view=View, observe=observed.extend)
 
     def listener(found: Node | None, samples: Sequence[DeviceSample]) -> None:
         visit = node.hear(News(1, "only", time.time(), node=found, samples=tuple(samples)))
@@ -67,14 +67,14 @@ def the_sampler() -> None:
 
     sampler = Sampler(discover(SystemClock()), SystemClock(), Settings(), listener=listener)
     sampler.start()
-    told.clear()
+    observed.clear()
     began_s, before_s = time.perf_counter(), time.process_time()
     time.sleep(SAMPLER_S)
     busy_pct = 100 * (time.process_time() - before_s) / (time.perf_counter() - began_s)
     sampler.stop()
     grown_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - before_mib
     print(f"sampling 8 GPUs with {8 * PROCESSES_A_GPU} processes each second: {busy_pct:.2f} % of a core, "
-          f"{grown_mib:.1f} MiB more, {len(told)} observations of an idle machine "
+          f"{grown_mib:.1f} MiB more, {len(observed)} observations of an idle machine "
           "(goal below 1 %; gpustat, which opens NVML anew: 80 %)")  # fmt: skip
 
 

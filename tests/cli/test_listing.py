@@ -9,7 +9,7 @@ import pytest
 from corral.cli.endings import ending_of
 from corral.cli.jobs import explained
 from corral.cli.listing import device_lines, job_lines, job_place, places_of, start_lines, status_lines
-from corral.cli.nodes import node_lines, told
+from corral.cli.nodes import node_line, node_lines
 from corral.cli.reserve import exports
 from corral.cli.screen import TextTable, clipped, clock_time, painted
 from corral.client import DeviceRow, Explanation, HolderRow, JobRow, NodeRow, ProcessRow, ServerInfo, WaitPart
@@ -265,4 +265,4 @@ def test_nodes_are_listed_with_their_state_and_why() -> None:
     assert lines[1].endswith("zone=a")
     assert lines[2].split()[:6] == ["gpu-02", "gone", "0", "?", "?", "never"]
     assert all(len(line) <= 80 for line in lines)
-    assert told(gone).startswith("node gpu-02 is gone (node gpu-02 has not answered")
+    assert node_line(gone).startswith("node gpu-02 is gone (node gpu-02 has not answered")

@@ -27,7 +27,7 @@ class Waiting:
             {"process": self.runtime},
             make_ready=lambda launch, then: self.ready.update({launch.id: then}),
             complete=lambda launch: launch,
-            told=self.told.append,
+            on_change=self.told.append,
             heard=heard,
         )
 

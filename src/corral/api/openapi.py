@@ -80,8 +80,8 @@ def describer(app: FastAPI) -> Callable[[], dict[str, Any]]:
 def _schemas() -> dict[str, Any]:
     from pydantic import TypeAdapter
 
-    told = _defined_in(answers)
-    classes: list[type[Any]] = [Submission, *_defined_in(shapes), *told]
+    answered = _defined_in(answers)
+    classes: list[type[Any]] = [Submission, *_defined_in(shapes), *answered]
     inputs = (TypeAdapter[Any](cls) for cls in classes)
     _, described = TypeAdapter.json_schemas(
         [(index, "validation", adapter) for index, adapter in enumerate(inputs)], ref_template=f"{_REF}{{model}}"
@@ -91,7 +91,7 @@ def _schemas() -> dict[str, Any]:
         for name, limit in limits.items():
             _narrow(schemas[cls.__name__]["properties"][name], limit)
     _close(schemas, {cls.__name__ for cls in _TAKEN})
-    for cls in told:
+    for cls in answered:
         # Defaults are for clients of older servers: this server sends every field.
         properties = schemas[cls.__name__]["properties"]
         schemas[cls.__name__]["required"] = list(properties)

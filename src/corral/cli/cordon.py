@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from corral.cli.nodes import told
+from corral.cli.nodes import node_line
 from corral.cli.screen import command_group, example, write_lines
 from corral.client import Client, DeviceRow
 
@@ -21,7 +21,7 @@ def cordon(
     """Keep new jobs from starting on a GPU or a node. Running jobs go on."""
     with Client() as client:
         if _is_node(client, target):
-            write_lines(told(client.nodes.cordon(target, reason)))
+            write_lines(node_line(client.nodes.cordon(target, reason)))
             return
         for row in client.devices.cordon(target, reason):
             kept = not reason and row.state == "cordoned" and row.state_reason
@@ -34,7 +34,7 @@ def uncordon(target: Target) -> None:
     """Let jobs start on a GPU or a node again."""
     with Client() as client:
         if _is_node(client, target):
-            write_lines(told(client.nodes.uncordon(target)))
+            write_lines(node_line(client.nodes.uncordon(target)))
             return
         for row in client.devices.uncordon(target):
             jobs = list(dict.fromkeys(holder.job for holder in row.holders))

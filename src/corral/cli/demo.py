@@ -102,17 +102,17 @@ def _server(home: Home, *, keep: bool) -> Iterator[bool]:
 
 
 def _start(home: Home) -> tuple[int, bool]:
-    count, told = devices_here()
+    count, source = devices_here()
     if count:
         pid = start_detached(home, daemon_command(home, None, None))
         with Client(home.root) as client:
             free = sum(device.state == "free" for device in client.devices.list())
         if free == count:
-            _write(f"{count_of(count, 'GPU')} of this machine, {told}")
+            _write(f"{count_of(count, 'GPU')} of this machine, {source}")
             return pid, False
         stop_server(home, pid)
-        told = f"{free} of the {count_of(count, 'GPU')} of this machine are free, and others are at work here"
-    _write(told, "so this is shown on eight described GPUs; the jobs are real")
+        source = f"{free} of the {count_of(count, 'GPU')} of this machine are free, and others are at work here"
+    _write(source, "so this is shown on eight described GPUs; the jobs are real")
     return start_detached(home, daemon_command(home, described_box(), None)), True
 
 
@@ -147,9 +147,9 @@ def _submission_of(act: Act, whole_machine: int, ids: Mapping[str, str]) -> Subm
 def _tell_why_it_waits(client: Client, job_id: str) -> None:
     """What `why` says of a job while it waits, once the scheduler has looked at it."""
     time.sleep(_LOOK_S)
-    told = client.jobs.why(job_id)
+    explanation = client.jobs.why(job_id)
     _write(f"{typed()} why {job_id}")
-    _write(*(f"  {line}" for reason in explained(told) for line in wrapped(reason, width() - 2)), "")
+    _write(*(f"  {line}" for reason in explained(explanation) for line in wrapped(reason, width() - 2)), "")
 
 
 def _show_until_ended(client: Client) -> None:

@@ -65,12 +65,12 @@ def why(job_id: JobId, json: AsJson = False) -> None:
     failed, what the end of its log says about it and how to fix it.
     """
     with Client() as client:
-        told = client.jobs.why(job_id)
+        explanation = client.jobs.why(job_id)
     if json:
-        print_json(told)
+        print_json(explanation)
     else:
         columns = width() if sys.stdout.isatty() else None
-        for line in explained(told):
+        for line in explained(explanation):
             first, *more = wrapped(line, columns - 2) if columns else [line]
             write_lines(first, *(f"  {part}" for part in more))
 
@@ -122,20 +122,20 @@ def requeue(ids: JobIds) -> None:
     _act(Jobs.requeue, ids, "requeued")
 
 
-def explained(told: Explanation) -> list[str]:
+def explained(explanation: Explanation) -> list[str]:
     """The lines that `why` prints."""
-    lines = [told.reason, *(line for line in (told.diagnosis, told.holds) if line)]
-    if told.position is not None:
-        lines.append(f"place in the queue: {told.position}")
-    if told.phase == "PENDING":
-        lines.append(f"expected start: {start_time(told.expected_start, told.expected_start_is)}")
-    elif told.phase == "STOPPING" and told.expected_start:
-        lines.append(f"continues: {start_time(told.expected_start, told.expected_start_is)}")
-    if told.starts_now_with and told.starts_now_with not in told.reason:
-        lines.append(f"starts now with: {told.starts_now_with}")
-    if told.waited:
-        total = sum(part.seconds for part in told.waited)
-        spent = ", ".join(f"{part.reason} {format_duration(part.seconds)}" for part in told.waited)
+    lines = [explanation.reason, *(line for line in (explanation.diagnosis, explanation.holds) if line)]
+    if explanation.position is not None:
+        lines.append(f"place in the queue: {explanation.position}")
+    if explanation.phase == "PENDING":
+        lines.append(f"expected start: {start_time(explanation.expected_start, explanation.expected_start_is)}")
+    elif explanation.phase == "STOPPING" and explanation.expected_start:
+        lines.append(f"continues: {start_time(explanation.expected_start, explanation.expected_start_is)}")
+    if explanation.starts_now_with and explanation.starts_now_with not in explanation.reason:
+        lines.append(f"starts now with: {explanation.starts_now_with}")
+    if explanation.waited:
+        total = sum(part.seconds for part in explanation.waited)
+        spent = ", ".join(f"{part.reason} {format_duration(part.seconds)}" for part in explanation.waited)
         lines.append(f"waited {format_duration(total)}: {spent}")
     return lines
 

@@ -233,8 +233,8 @@ def status_lines(server: ServerInfo, devices: Sequence[DeviceRow]) -> list[str]:
     here = f"{len({device.node for device in devices})} nodes" if several else server.node or "this machine"
     lines = [painted(f"{here}  {_free_of(devices)}  {kind}", "bold")]
     if server.obstacle is not None:
-        told = printable(f"nothing starts now: {server.obstacle}")
-        lines += [painted(line, "red") for line in wrapped(told, width())]
+        obstacle = printable(f"nothing starts now: {server.obstacle}")
+        lines += [painted(line, "red") for line in wrapped(obstacle, width())]
     name_width = min(19, max((len(_short_model(device.name)) for device in devices), default=0))
     if not several:
         return lines + [line for device in devices for line in _device_status(device, name_width, None)]
@@ -274,7 +274,7 @@ def device_lines(rows: Sequence[DeviceRow]) -> list[str]:
         cells = (device_called(row, several), row.uuid, format_memory(row.memory_total_mib))
         table.add(*cells, row.compute_capability or "?", *([shared] if mixed else []), _short_model(row.name))
     below = [] if mixed or not rows else [f"shared: {means[0]}"]
-    below += [clipped_line(f"GPU {device_called(row, several)} is {amiss(row)}") for row in rows if ill(row)]
+    below += [clipped_line(f"GPU {device_called(row, several)} is {state_in_words(row)}") for row in rows if ill(row)]
     return table.lines() + below
 
 
@@ -283,7 +283,7 @@ def ill(device: DeviceRow) -> bool:
     return device.state in ("unreadable", "unhealthy")
 
 
-def amiss(device: DeviceRow) -> str:
+def state_in_words(device: DeviceRow) -> str:
     """What is wrong with it, since when and why: "unhealthy since 14:20: it is at 97°C, and ..."."""
     since = "" if device.state_since is None else f" since {clock_time(device.state_since)}"
     return f"{device.state}{since}" + (f": {device.state_reason}" if device.state_reason else "")
@@ -329,9 +329,9 @@ def _notes(device: DeviceRow) -> list[str]:
 def _state_note(device: DeviceRow) -> str | None:
     """Why it takes no job, where that is known."""
     if ill(device):
-        return amiss(device)
-    told = device.state_reason and device.state not in ("free", "allocated", "reserved", "in_use")
-    return device.state_reason if told else None
+        return state_in_words(device)
+    needs_reason = device.state_reason and device.state not in ("free", "allocated", "reserved", "in_use")
+    return device.state_reason if needs_reason else None
 
 
 def _command_name(row: JobRow) -> str:

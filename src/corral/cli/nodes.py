@@ -49,10 +49,10 @@ def drain(
         None if deadline is None else 0.0 if deadline == "0s" else parse_duration_s(deadline, field="--deadline")
     )
     with Client() as client:
-        write_lines(told(client.nodes.drain(node, reason, deadline_s=deadline_s)))
+        write_lines(node_line(client.nodes.drain(node, reason, deadline_s=deadline_s)))
 
 
-def told(row: NodeRow) -> str:
+def node_line(row: NodeRow) -> str:
     """How a node stands, as a sentence without its full stop."""
     return f"node {row.name} is {row.state}" + (f" ({row.reason})" if row.reason else "")
 

@@ -152,8 +152,8 @@ def _when_held(client: Client, job_id: str) -> JobRow:
         if row.phase == "RUNNING" or row.ended:
             line.clear()
             break
-        if row.phase == "PENDING" and pause_s > 0.2 and has_reason(told := client.jobs.why(job_id)):
-            line.show(told)
+        if row.phase == "PENDING" and pause_s > 0.2 and has_reason(explanation := client.jobs.why(job_id)):
+            line.show(explanation)
         time.sleep(pause_s)
         pause_s = min(_LONGEST_PAUSE_S, pause_s * 1.5)
     if row.ended:

@@ -116,9 +116,9 @@ class Follower:
 
     def _say_why(self, job_id: str) -> None:
         """Why the job failed, where that is known and was not the last line of its output."""
-        told = self._client.jobs.why(job_id).diagnosis
-        if told is not None and told.encode(errors="replace") not in self._shown:
-            say(told)
+        diagnosis = self._client.jobs.why(job_id).diagnosis
+        if diagnosis is not None and diagnosis.encode(errors="replace") not in self._shown:
+            say(diagnosis)
 
     def _follow_to_end(self, job_id: str) -> JobRow | None:
         """How the job ended; None if nobody reads our output any more, so that the job was cancelled."""

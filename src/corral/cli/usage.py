@@ -66,17 +66,17 @@ def usage(
     period = _period(since, begin, until)
     with Client() as client:
         periods = list(months_of(period)) if monthly else [period]
-        told = [
+        usages = [
             (one.month, client.usage((key or UsageBy.USER).value, since=one.since, until=one.until)) for one in periods
         ]
     if key is None:
-        told = [(month, replace(used, by=MONTH, rows=(used.total,))) for month, used in told]
+        usages = [(month, replace(used, by=MONTH, rows=(used.total,))) for month, used in usages]
     if json or form is UsageFormat.JSON:
-        print_json(_as_json(by, period, told) if monthly else told[0][1])
+        print_json(_as_json(by, period, usages) if monthly else usages[0][1])
     elif form is UsageFormat.CSV:
-        write_csv(told)
+        write_csv(usages)
     else:
-        write_painted(*(months_lines(told) if monthly else usage_lines(told[0][1])))
+        write_painted(*(months_lines(usages) if monthly else usage_lines(usages[0][1])))
 
 
 def _keys(by: str) -> tuple[bool, UsageBy | None]:
@@ -108,19 +108,19 @@ def _period(since: str | None, begin: str | None, until: str | None) -> Period:
     return Period(start, end)
 
 
-def _as_json(by: str, period: Period, told: Sequence[tuple[str | None, Usage]]) -> Mapping[str, Any]:
-    months = [{MONTH: month, **asdict(used)} for month, used in told]
+def _as_json(by: str, period: Period, usages: Sequence[tuple[str | None, Usage]]) -> Mapping[str, Any]:
+    months = [{MONTH: month, **asdict(used)} for month, used in usages]
     return {"by": by, "since": period.since, "until": period.until, "months": months}
 
 
-def write_csv(told: Sequence[tuple[str | None, Usage]]) -> None:
+def write_csv(usages: Sequence[tuple[str | None, Usage]]) -> None:
     """A line for each row of each period, with all its figures; hours of slices are written 1g.10gb=2.5."""
-    monthly, by = told[0][0] is not None, told[0][1].by
+    monthly, by = usages[0][0] is not None, usages[0][1].by
     out = csv.writer(sys.stdout, lineterminator="\n")
     figures = [name for name in UsageRow.__dataclass_fields__ if name not in ("name", "slice_hours")]
     names = [*([MONTH] if monthly else []), *([by] if by != MONTH else [])]
     out.writerow([*names, "from", "until", *figures, "slice_hours"])
-    for month, used in told:
+    for month, used in usages:
         for row in used.rows:
             named = [*([month] if monthly else []), *([_plain(row.name)] if by != MONTH else [])]
             values = [_number(getattr(row, figure)) for figure in figures]
@@ -141,11 +141,11 @@ def _moment(at: float) -> str:
     return datetime.fromtimestamp(at).astimezone().isoformat(timespec="seconds")
 
 
-def months_lines(told: Sequence[tuple[str | None, Usage]]) -> list[str]:
+def months_lines(usages: Sequence[tuple[str | None, Usage]]) -> list[str]:
     """A table with the rows of each month in turn, and what else there is to say of them."""
-    if not any(row.gpu_hours or row.slice_hours for _, used in told for row in used.rows):
-        return [f"no GPU was used since {clock_time(told[0][1].since)}"]
-    return _table([(month, row) for month, used in told for row in used.rows], told[0][1].by)
+    if not any(row.gpu_hours or row.slice_hours for _, used in usages for row in used.rows):
+        return [f"no GPU was used since {clock_time(usages[0][1].since)}"]
+    return _table([(month, row) for month, used in usages for row in used.rows], usages[0][1].by)
 
 
 def usage_lines(used: Usage) -> list[str]:
@@ -168,8 +168,8 @@ def _table(rows: Sequence[tuple[str | None, UsageRow]], by: str, asides: Sequenc
     for month, row in rows:
         names = [*([month or ""] if monthly else []), *([row.name] if title else [])]
         table.add(*names, f"{row.gpu_hours:.2f}", *([f"{row.lost_hours:.2f}"] if lost else []), *_behind(row))
-    told = [row for _, row in rows] if asides is None else asides
-    return [*table.lines(), *(line for row in told for line in _asides(row))]
+    explained = [row for _, row in rows] if asides is None else asides
+    return [*table.lines(), *(line for row in explained for line in _asides(row))]
 
 
 def _behind(row: UsageRow) -> tuple[str, str]:

@@ -27,19 +27,19 @@ class ReasonLine:
     """Shows the full reason when it changes. On a terminal, a short line below it is updated in place."""
 
     def __init__(self) -> None:
-        self._told = ""
-        self._told_at = float("-inf")
+        self._shown = ""
+        self._shown_at = float("-inf")
         self._line = ""
         self._terminal = sys.stderr.isatty()
 
-    def show(self, told: Explanation) -> None:
+    def show(self, explanation: Explanation) -> None:
         # A countdown is not a new reason: durations are left out of the comparison.
-        gist, now = _DURATION.sub("", told.reason), time.monotonic()
-        if gist != self._told and now - self._told_at >= SPACING_S:
+        gist, now = _DURATION.sub("", explanation.reason), time.monotonic()
+        if gist != self._shown and now - self._shown_at >= SPACING_S:
             self.clear()
-            say(in_full(told))
-            self._told, self._told_at = gist, now
-        if self._terminal and self._line != (line := in_short(told)):
+            say(in_full(explanation))
+            self._shown, self._shown_at = gist, now
+        if self._terminal and self._line != (line := in_short(explanation)):
             self._line = line
             sys.stderr.write(_LINE_START + clipped(f"corral: {line}", width() - 1))
             sys.stderr.flush()
@@ -52,26 +52,26 @@ class ReasonLine:
         self._line = ""
 
 
-def in_full(told: Explanation) -> str:
+def in_full(explanation: Explanation) -> str:
     """The full reason, with the job's id and the time at which it is expected to start."""
-    word = "starts at the latest" if told.expected_start_is == Certainty.PROMISE else "expected"
-    when = "" if told.expected_start is None else f", {word} at {clock_time(told.expected_start)}"
-    return f"job {told.id}{when}: {told.reason}"
+    word = "starts at the latest" if explanation.expected_start_is == Certainty.PROMISE else "expected"
+    when = "" if explanation.expected_start is None else f", {word} at {clock_time(explanation.expected_start)}"
+    return f"job {explanation.id}{when}: {explanation.reason}"
 
 
-def has_reason(told: Explanation) -> bool:
+def has_reason(explanation: Explanation) -> bool:
     """Whether there is a reason yet: a job that has just arrived has not been considered."""
-    return bool(told.waited or told.obstacle) or (told.position or 1) > 1
+    return bool(explanation.waited or explanation.obstacle) or (explanation.position or 1) > 1
 
 
-def in_short(told: Explanation) -> str:
+def in_short(explanation: Explanation) -> str:
     """The state in a few words."""
-    parts = [f"job {told.id} waits"]
-    if told.expected_start is not None:
-        promised = told.expected_start_is == Certainty.PROMISE
-        parts.append(f"starts {'by' if promised else 'about'} {clock_time(told.expected_start)}")
-    if told.starts_now_with:
-        parts.append(f"{told.starts_now_with} starts now")
+    parts = [f"job {explanation.id} waits"]
+    if explanation.expected_start is not None:
+        promised = explanation.expected_start_is == Certainty.PROMISE
+        parts.append(f"starts {'by' if promised else 'about'} {clock_time(explanation.expected_start)}")
+    if explanation.starts_now_with:
+        parts.append(f"{explanation.starts_now_with} starts now")
     return "; ".join(parts)
 
 
@@ -106,14 +106,14 @@ class Narrator:
         with Client() as client:
             while True:
                 try:
-                    told = client.jobs.why(self._job_id)
+                    explanation = client.jobs.why(self._job_id)
                 except CorralError:
                     return  # whoever waits for the job gets the same error and shows it
                 with self._lock:
-                    if self._stop.is_set() or told.phase != "PENDING":
+                    if self._stop.is_set() or explanation.phase != "PENDING":
                         self._line.clear()
                         return
-                    if has_reason(told):
-                        self._line.show(told)
+                    if has_reason(explanation):
+                        self._line.show(explanation)
                 if self._stop.wait(_INTERVAL_S):
                     return

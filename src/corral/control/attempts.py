@@ -49,7 +49,7 @@ class Attempt:
     given_up: set[int] = field(default_factory=set)
     checkpoint_until: float | None = None
     signalled: set[int] = field(default_factory=set)
-    eviction_told: bool = False
+    eviction_noted: bool = False
     trouble: str | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 

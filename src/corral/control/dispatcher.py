@@ -24,7 +24,7 @@ from corral.model.job import Job, Phase
 from corral.model.launch import Launch, LaunchPhase, LaunchReport
 from corral.ports.ledger import Ledger
 from corral.ports.node import NodeAgent, Rendezvous
-from corral.scheduling.explaining.eviction_notices import goes_on, told_to_stop
+from corral.scheduling.explaining.eviction_notices import eviction_notice, goes_on
 
 log = logging.getLogger(__name__)
 
@@ -212,12 +212,12 @@ class Dispatcher:
     def _tell_of_eviction(agent: NodeAgent, job: Job, attempt: Attempt) -> None:
         """Say for whom the job is stopped, in its log and the server's, once."""
         eviction = job.evicted
-        if eviction is None or job.stop_reason is not Phase.PENDING or attempt.eviction_told:
+        if eviction is None or job.stop_reason is not Phase.PENDING or attempt.eviction_noted:
             return
-        attempt.eviction_told = True
-        log.info("job %s: %s", job.id, told_to_stop(eviction))
+        attempt.eviction_noted = True
+        log.info("job %s: %s", job.id, eviction_notice(eviction))
         try:
-            agent.note(job.id, told_to_stop(eviction))
+            agent.note(job.id, eviction_notice(eviction))
         except BackendFailed as error:
             log.warning("job %s could not be told in its log: %s", job.id, error)
 

@@ -142,10 +142,10 @@ class Service:
         view = self._ledger.view()
         submission, of_priority = settle_priority(view.limits, self._in_own_time(submission), caller)
         submission = with_whole_node(submission, view.nodes.values())
-        told = self.queries.dry_run(submission, caller.user)
+        answer = self.queries.dry_run(submission, caller.user)
         settled, _ = self._asking.settle(submission, caller.user)
         preflight = self._inspection.notes(view, settled, caller, files)
-        return replace(told, notes=(*told.notes, *of_priority, *preflight))
+        return replace(answer, notes=(*answer.notes, *of_priority, *preflight))
 
     def _in_own_time(self, submission: Submission) -> Submission:
         if submission.begin_at is None:
@@ -231,12 +231,12 @@ class Service:
 
         It may take as long as the job's node does to read the end of the log.
         """
-        told = self.queries.why(job_id)
-        if told.phase is not Phase.FAILED:
-            return told
+        explanation = self.queries.why(job_id)
+        if explanation.phase is not Phase.FAILED:
+            return explanation
         job = self._ledger.find_job(job_id)
         found = self._failures.of(job) if job is not None and can_read_log(caller, job) else None
-        return told if found is None else replace(told, diagnosis=found.line)
+        return explanation if found is None else replace(explanation, diagnosis=found.line)
 
     def logs(self, job_id: str, caller: Caller) -> tuple[MemberLog, ...]:
         """The logs of a job's members, by rank. Raises NotFound, and Forbidden for another user's."""

@@ -77,7 +77,7 @@ def _in_log(case: Case) -> Diagnosis | None:
 
 def _first(line: LogLine, case: Case) -> Diagnosis | None:
     """What the first rule that applies says."""
-    return next((told for rule in RULES if (told := rule.applies(line, case)) is not None), None)
+    return next((found for rule in RULES if (found := rule.applies(line, case)) is not None), None)
 
 
 def _is_unknown_error(line: LogLine) -> bool:

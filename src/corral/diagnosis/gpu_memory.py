@@ -64,10 +64,10 @@ def out_of_memory(failure: Failure, short: Shortage, smaller: str = "lower the b
 def _numbers(short: Shortage) -> str:
     total = "" if short.total is None else f" of {_size(short.total)}"
     free = "" if short.free is None else f" with {_size(short.free)} free{total}"
-    told = ("" if short.tried is None else f"tried {_size(short.tried)}") + free
+    numbers = ("" if short.tried is None else f"tried {_size(short.tried)}") + free
     if short.others is not None and short.others >= _OTHERS_MIB:
-        told += f", {_size(short.others)} of it in use by other processes"
-    return f": {told.strip()}" if told else ""
+        numbers += f", {_size(short.others)} of it in use by other processes"
+    return f": {numbers.strip()}" if numbers else ""
 
 
 def _fix(failure: Failure, short: Shortage, smaller: str) -> str:
@@ -139,22 +139,22 @@ def _paddle(match: re.Match[str], case: Case) -> Diagnosis:
     free, held = _mib(match[3]), _mib(match[2])
     total = case.failure.device_memory_mib
     short = Shortage(tried=_mib(match[1]), free=free, total=total, held=held)
-    told = out_of_memory(case.failure, short)
+    found = out_of_memory(case.failure, short)
     if case.failure.shared:
         # Its growing pools clash with a limit on memory: the accelerator suite's handbook of vGPU failures.
-        return Diagnosis(told.what, f"--env FLAGS_allocator_strategy=naive_best_fit, then {told.fix}")
-    return told
+        return Diagnosis(found.what, f"--env FLAGS_allocator_strategy=naive_best_fit, then {found.fix}")
+    return found
 
 
 def _xla(match: re.Match[str], case: Case) -> Diagnosis:
     failure = case.failure
-    told = out_of_memory(failure, Shortage(tried=int(match[1]) / 2**20, total=failure.device_memory_mib))
+    found = out_of_memory(failure, Shortage(tried=int(match[1]) / 2**20, total=failure.device_memory_mib))
     part, whole = failure.memory_mib, failure.device_memory_mib
     if failure.shared and part and whole:
         fraction = math.floor(90 * part / whole) / 100
         fix = f"JAX takes 75% of a GPU at its start: --env XLA_PYTHON_CLIENT_MEM_FRACTION={fraction:.2f}"
-        return Diagnosis(told.what, f"{fix}; then {told.fix}")
-    return told
+        return Diagnosis(found.what, f"{fix}; then {found.fix}")
+    return found
 
 
 def _tensor(match: re.Match[str], case: Case) -> Diagnosis | None:
@@ -178,8 +178,8 @@ def _no_numbers(_match: re.Match[str], case: Case) -> Diagnosis:
 
 
 def _cublas(_match: re.Match[str], case: Case) -> Diagnosis:
-    told = out_of_memory(case.failure, Shortage())
-    return Diagnosis("cuBLAS found no GPU memory to begin with, so the GPU is full", told.fix)
+    found = out_of_memory(case.failure, Shortage())
+    return Diagnosis("cuBLAS found no GPU memory to begin with, so the GPU is full", found.fix)
 
 
 _TENSOR = r"OOM when allocating tensor with shape\[([\d,]{1,80})\] and type (\w{1,20}) on "

@@ -46,8 +46,8 @@ class Rule:
         if self.exception and self.exception not in line.exceptions:
             return None
         match = self.pattern.match(line.text)
-        told = None if match is None else self.says(match, case)
-        return told if told is None or not self.consequence else replace(told, consequence=True)
+        found = None if match is None else self.says(match, case)
+        return found if found is None or not self.consequence else replace(found, consequence=True)
 
 
 def rule(

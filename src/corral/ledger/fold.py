@@ -16,7 +16,7 @@ from corral.model.errors import LedgerFailed
 from corral.model.view import View, ViewDraft
 from corral.ports.ledger import JournalEntry
 
-DIFFERENCES_TOLD = 100
+MOST_DIFFERENCES = 100
 
 
 def fold(entries: Iterable[JournalEntry]) -> View:
@@ -42,11 +42,11 @@ def check(url: str) -> tuple[str, ...]:
                     "start this version's server on it once, which migrates it or says why it cannot"
                 )
             differences = _differences(connection, Reader(database))
-            told = [text for _, text in zip(range(DIFFERENCES_TOLD), differences, strict=False)]
+            first = [text for _, text in zip(range(MOST_DIFFERENCES), differences, strict=False)]
             more = sum(1 for _ in differences)
     finally:
         database.close()
-    return (*told, f"and {more} more differences") if more else tuple(told)
+    return (*first, f"and {more} more differences") if more else tuple(first)
 
 
 def _differences(connection: Connection, reader: Reader) -> Iterator[str]:
@@ -98,6 +98,6 @@ def _compare(table: Table, key: str, folded: Mapping[Any, Row], stored: Mapping[
         elif value not in folded:
             yield f"{name} is in the table but not in the journal"
         else:
-            for column, told in folded[value].items():
-                if stored[value][column] != told:
-                    yield f"{name}: {column} is {stored[value][column]!r} in the table, {told!r} by the journal"
+            for column, by_journal in folded[value].items():
+                if stored[value][column] != by_journal:
+                    yield f"{name}: {column} is {stored[value][column]!r} in the table, {by_journal!r} by the journal"

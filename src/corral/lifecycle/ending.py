@@ -16,7 +16,7 @@ from corral.model.view import View
 def ended(view: View, job: Job, report: LaunchReport, *, by: str, at: float, backoff: Backoff) -> list[Fact]:
     """What a launch's end makes of its job: a terminal phase, or the queue again while attempts remain."""
     phase, reason = _ending(job, report)
-    started_at, ended_at = (measured(view, job, told, at) for told in (report.started_at, report.ended_at))
+    started_at, ended_at = (measured(view, job, moment, at) for moment in (report.started_at, report.ended_at))
     ended_at = at if ended_at is None else ended_at
     attempts = job.attempts + (job.phase is Phase.STARTING or job.started_at is None)
     freed = give_back(view, job, by=by, at=at)
@@ -37,13 +37,13 @@ def ended(view: View, job: Job, report: LaunchReport, *, by: str, at: float, bac
     return [first, *freed, *followers(view, job, phase, by=by, at=at)]
 
 
-def stopped_at_once(view: View, job: Job, told: Sequence[Fact], *, by: str, at: float) -> list[Fact]:
-    """The facts `told` that stop the job, and those of its end at the same time: for work that is only simulated."""
-    for fact in told:
+def stopped_at_once(view: View, job: Job, stop: Sequence[Fact], *, by: str, at: float) -> list[Fact]:
+    """The facts `stop` that stop the job, and those of its end at the same time: for work that is only simulated."""
+    for fact in stop:
         if isinstance(fact, JobChanged):
             job = patched(job, fact.changes)
     report = LaunchReport(job.allocation_id or "", LaunchPhase.EXITED, ended_at=at, ending=Phase.CANCELLED)
-    return [*told, *ended(view, job, report, by=by, at=at, backoff=Backoff())]
+    return [*stop, *ended(view, job, report, by=by, at=at, backoff=Backoff())]
 
 
 def _ending(job: Job, report: LaunchReport) -> tuple[Phase, str | None]:

@@ -33,15 +33,15 @@ def followers(view: View, job: Job, phase: Phase, *, by: str, at: float) -> list
     facts: list[Fact] = []
     moved = {job.id: replace(job, phase=phase)}
     pending = [moved[job.id]]
-    told: set[str] = set()
+    informed: set[str] = set()
     while pending:
         parent = pending.pop(0)
-        told.add(parent.id)
+        informed.add(parent.id)
         for child_id in view.dependants.get(parent.id, ()):
             child = moved.get(child_id) or view.jobs[child_id]
             if child.phase is not Phase.PENDING or parent.id not in child.waits_for:
                 continue
-            settled = _settled(view, child, parent, moved, told)
+            settled = _settled(view, child, parent, moved, informed)
             if settled.lost is not None:
                 moved[child_id] = replace(child, phase=Phase.CANCELLED)
                 facts.append(follow_no_more(child, settled.lost, by=by, at=at))
@@ -52,10 +52,10 @@ def followers(view: View, job: Job, phase: Phase, *, by: str, at: float) -> list
     return facts
 
 
-def _settled(view: View, child: Job, parent: Job, moved: Mapping[str, Job], told: Collection[str]) -> Settled:
+def _settled(view: View, child: Job, parent: Job, moved: Mapping[str, Job], informed: Collection[str]) -> Settled:
     """How the dependencies of `child` stand with `parent` as it is now.
 
-    Others that change in the same step are in `moved`, those of them that the child was told of in `told`.
+    Others that change in the same step are in `moved`, those of them that the child was told of in `informed`.
     """
     clauses = clauses_of(child.spec.after)
     if not wait_for_ends_alone(clauses):
@@ -70,7 +70,9 @@ def _settled(view: View, child: Job, parent: Job, moved: Mapping[str, Job], told
     jobs = view.jobs
     return Settled(
         tuple(
-            one for one in child.waits_for if one in jobs and jobs[one].phase not in TERMINAL_PHASES and one not in told
+            one
+            for one in child.waits_for
+            if one in jobs and jobs[one].phase not in TERMINAL_PHASES and one not in informed
         )
     )
 

@@ -58,8 +58,8 @@ def closed_eviction(job: Job, ran_s: float, ended_at: float) -> JobPatch:
     }
 
 
-def measured(view: View, job: Job, told: float | None, at: float) -> float | None:
+def measured(view: View, job: Job, reported: float | None, at: float) -> float | None:
     """A time of a launch's report; None if no clock can have shown it: its job may have written the record itself."""
     allocation = view.allocations.get(job.allocation_id or "")
     since = 0.0 if allocation is None else allocation.created_at
-    return told if told is not None and since - CLOCK_SLACK_S <= told <= at + CLOCK_SLACK_S else None
+    return reported if reported is not None and since - CLOCK_SLACK_S <= reported <= at + CLOCK_SLACK_S else None

@@ -47,7 +47,7 @@ def evict(job: Job, eviction: Evict, *, by: str, at: float) -> list[Fact]:
     """A live job -> STOPPING, on its way back to the queue; nothing when it is no longer live."""
     if not may_stop(job):
         return []
-    told = Eviction(
+    counted = Eviction(
         eviction.rule,
         None if eviction.for_job_id == job.id else eviction.for_job_id,
         eviction.reason,
@@ -59,7 +59,7 @@ def evict(job: Job, eviction: Evict, *, by: str, at: float) -> list[Fact]:
     return [
         change(
             job,
-            JobPatch(phase=Phase.STOPPING, stop_reason=Phase.PENDING, reason=eviction.reason, eviction=told),
+            JobPatch(phase=Phase.STOPPING, stop_reason=Phase.PENDING, reason=eviction.reason, eviction=counted),
             by=by,
             at=at,
         )

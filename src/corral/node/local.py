@@ -113,7 +113,7 @@ class LocalNode:
             {"process": ProcessRuntime(processes, home), "watch": watch},
             make_ready=self._make_ready,
             complete=self._completed,
-            told=self._news.launch_changed,
+            on_change=self._news.launch_changed,
             heard=heard,
         )
         labels = dict(settings.labels)
@@ -272,12 +272,12 @@ class LocalNode:
         return (*self._launches.origins(), *services)
 
 
-def _started(home: Home, settings: Settings, clock: SystemClock, told: Callable[[str], None]) -> ProcessLaunches:
+def _started(home: Home, settings: Settings, clock: SystemClock, on_event: Callable[[str], None]) -> ProcessLaunches:
     processes = ProcessLaunches(
         home.root,
         log_max_bytes=settings.log_max_mib * 1024 * 1024,
         kill_grace_s=settings.kill_grace_s,
-        on_event=told,
+        on_event=on_event,
         boot_at=clock.boot_at,
     )
     try:

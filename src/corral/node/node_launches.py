@@ -31,14 +31,14 @@ Complete = Callable[[Launch], Launch]
 class HeardLaunches:
     """Launches that a runtime had something to tell of: each had a record then, which it may have lost since."""
 
-    def __init__(self, told: Callable[[str], None]) -> None:
-        self._told = told
+    def __init__(self, on_change: Callable[[str], None]) -> None:
+        self._on_change = on_change
         self._launch_ids: set[str] = set()
 
     def add(self, launch_id: str) -> None:
         """A runtime has something to tell of this launch."""
         self._launch_ids.add(launch_id)
-        self._told(launch_id)
+        self._on_change(launch_id)
 
     def discard(self, launch_id: str) -> None:
         """The launch is over."""
@@ -51,7 +51,7 @@ class HeardLaunches:
 class NodeLaunches:
     """The launches of one host, by the names of their runtimes. Safe from any thread.
 
-    `told(launch_id)` is called when the report of a launch may have changed. A launch that cannot be started is
+    `on_change(launch_id)` is called when the report of a launch may have changed. A launch that cannot be started is
     declared lost, and its report says why.
     """
 
@@ -61,13 +61,13 @@ class NodeLaunches:
         *,
         make_ready: MakeReady,
         complete: Complete,
-        told: Callable[[str], None],
+        on_change: Callable[[str], None],
         heard: "HeardLaunches",
     ) -> None:
         self._runtimes = runtimes
         self._make_ready = make_ready
         self._complete = complete
-        self._told = told
+        self._on_change = on_change
         self._lock = threading.Lock()
         self._known: dict[str, Launch] = {}
         self._asked: set[str] = set()
@@ -104,7 +104,7 @@ class NodeLaunches:
         with self._lock:
             self._preparing.discard(launch.id)
         if launch.id in self._failed:
-            self._told(launch.id)
+            self._on_change(launch.id)
 
     def _fail(self, launch: Launch, reason: str) -> None:
         never_runs = True
@@ -120,7 +120,7 @@ class NodeLaunches:
         known = runtime.report(launch_id).phase is not LaunchPhase.UNKNOWN
         if known or not runtime.declare_lost(launch_id, ran=launch_id in self._claimed):
             runtime.stop(launch_id)
-        self._told(launch_id)
+        self._on_change(launch_id)
 
     def signal(self, launch_id: str, name: str) -> None:
         """Send a signal to every process of it. Raises Refused for what is no signal."""
@@ -159,7 +159,7 @@ class NodeLaunches:
     def declare_lost(self, launch_id: str, *, ran: bool) -> bool:
         """As `corral.ports.runtime.Runtime.declare_lost`."""
         never_ran = self._runtime_of(launch_id).declare_lost(launch_id, ran=ran)
-        self._told(launch_id)
+        self._on_change(launch_id)
         return never_ran
 
     def forget(self, launch_id: str) -> None:

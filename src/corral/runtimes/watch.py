@@ -23,7 +23,7 @@ LOOK_AGAIN_S = 0.05
 REAPED_WITHIN_S = 1.0
 """The kernel tells how a process ended once its parent has reaped it; a parent that takes longer is not waited for."""
 
-UNTOLD = "it ended, and this kernel does not tell how a process that Corral did not start has ended"
+END_NOT_KNOWN = "it ended, and this kernel does not tell how a process that Corral did not start has ended"
 
 
 @dataclass(slots=True)
@@ -164,7 +164,7 @@ class WatchRuntime:
             watch.kill_at = self._clock.monotonic() + self._kill_grace_s
             self._signal(watch, signal.SIGTERM)
 
-    def _end_when_told(self, launch_id: str, watch: _Watch, now: float) -> None:
+    def _end_when_asked(self, launch_id: str, watch: _Watch, now: float) -> None:
         """The owner is gone: end the watch once it is known how, or once that has been waited for long enough."""
         assert watch.pidfd is not None
         assert watch.gone_at is not None
@@ -189,7 +189,7 @@ class WatchRuntime:
             return (
                 replace(report, ending=ending, reason=None)
                 if ending
-                else replace(report, phase=LaunchPhase.DEAD, reason=UNTOLD)
+                else replace(report, phase=LaunchPhase.DEAD, reason=END_NOT_KNOWN)
             )
         signal_number = -status if status < 0 else None
         exit_code = 128 - status if status < 0 else status
@@ -246,7 +246,7 @@ class WatchRuntime:
                 self._signal(watch, signal.SIGKILL)
                 watch.gone_at = now
             if watch.gone_at is not None:
-                self._end_when_told(launch_id, watch, now)
+                self._end_when_asked(launch_id, watch, now)
             elif watch.stopping_as is not None and watch.kill_at is not None and now >= watch.kill_at:
                 self._signal(watch, signal.SIGKILL)
                 watch.kill_at = now + self._kill_grace_s

@@ -93,11 +93,13 @@ def _above(name: str, queue: Queue, above: Queue) -> Iterator[Contradiction]:
     for limit in ("devices", "share_milli", "memory_mib", "running", "waiting"):
         own, most = getattr(queue.quota, limit), getattr(above.quota, limit)
         if own is not None and most is not None and own > most:
-            text = f"its quota of {_told(limit, own)} is more than the {_told(limit, most)} of {above.name} above it"
+            text = (
+                f"its quota of {_amount(limit, own)} is more than the {_amount(limit, most)} of {above.name} above it"
+            )
             yield Contradiction("queue", name, text)
 
 
-def _told(limit: str, value: int) -> str:
+def _amount(limit: str, value: int) -> str:
     """A limit as it is written in the settings: "gpus: 4", "running: 10"."""
     if limit == "share_milli":
         return f"gpus: {format_share(value)}"

@@ -195,10 +195,10 @@ class _Future:
         self._evictions.setdefault(eviction.for_job_id, []).append(eviction)
         view, by = self._planner.view, ServerPart.SCHEDULER
         job = view.jobs[eviction.job_id]
-        told = stopping.evict(job, eviction, by=by, at=self._now)
+        facts = stopping.evict(job, eviction, by=by, at=self._now)
         grace_s = job.spec.checkpoint_grace_s if job.spec.checkpoint_signal is not None else 0.0
         if grace_s <= 0 or job.allocation_id is None:
-            self._planner.advance(ending.stopped_at_once(view, job, told, by=by, at=self._now))
+            self._planner.advance(ending.stopped_at_once(view, job, facts, by=by, at=self._now))
             return
         heappush(self._events, (self._now + grace_s, job.sequence, job.id, job.allocation_id))
-        self._planner.advance(told)
+        self._planner.advance(facts)

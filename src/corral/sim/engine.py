@@ -212,7 +212,7 @@ class Engine:
         view, by = self.planner.view, ServerPart.SIMULATOR
         job = view.jobs[job_id]
         if eviction is not None:
-            told = stopping.evict(job, eviction, by=by, at=now)
+            facts = stopping.evict(job, eviction, by=by, at=now)
         else:
-            told = stopping.stop(job, Phase.PENDING, "its device fell sick", by=by, at=now)
-        return ending.stopped_at_once(view, job, told, by=by, at=now)
+            facts = stopping.stop(job, Phase.PENDING, "its device fell sick", by=by, at=now)
+        return ending.stopped_at_once(view, job, facts, by=by, at=now)

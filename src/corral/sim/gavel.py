@@ -149,11 +149,11 @@ def _node(rank: int, model: str, count: int) -> Node:
     return Node(f"{rank}-{model}", devices, 0, 0)
 
 
-def _works(trace: Sequence[GavelJob], rate: float, models: Sequence[str], told: bool) -> list[SimulatedWork]:
+def _works(trace: Sequence[GavelJob], rate: float, models: Sequence[str], durations_known: bool) -> list[SimulatedWork]:
     works, at = [], 0.0
     for number, one in enumerate(trace, start=1):
         best = max(one.throughput[model] for model in models)
-        if told:
+        if durations_known:
             speeds = tuple((model, one.throughput[model] / best) for model in models)
         else:
             speeds = tuple((model, 0.0) for model in models if not one.throughput[model])

@@ -53,7 +53,7 @@ def read_trace(path: Path) -> list[PhillyJob]:
     return [one._replace(submitted_at=one.submitted_at - jobs[0].submitted_at) for one in jobs]
 
 
-class Foretold:
+class StartForecasts:
     """Asks for a forecast of the start of every n-th job when it arrives, and compares it with its real start."""
 
     def __init__(self, planner: Planner, works: Sequence[SimulatedWork], every: int) -> None:
@@ -61,7 +61,7 @@ class Foretold:
         self._works = works
         self._arrived = 0
         self._every = every
-        self._told: dict[str, ExpectedStart] = {}
+        self._expected: dict[str, ExpectedStart] = {}
 
     def watch(self, now: float, plan: Plan) -> None:
         """Takes a forecast for each sampled job that has just arrived."""
@@ -71,7 +71,7 @@ class Foretold:
             self._arrived += 1
             if self._arrived % self._every == 0 and job_id not in started:
                 expected = expected_starts(self._planner.view, now, [job_id], planner=self._planner.with_view)
-                self._told[job_id] = expected[job_id]
+                self._expected[job_id] = expected[job_id]
 
     def report(self) -> dict[str, Any]:
         """How many forecasts were asked for and given, and their median and mean error in seconds.
@@ -79,14 +79,14 @@ class Foretold:
         There is no forecast for a job that waits for jobs without an estimate, or that is too far back in the queue.
         """
         starts = {work.job.id: work.started_at or 0.0 for work in self._works}
-        told = [(job_id, one.start_at) for job_id, one in self._told.items() if one.start_at is not None]
-        off = sorted(abs(starts[job_id] - at) for job_id, at in told)
-        blind = sum(one.depends_on is not None for one in self._told.values())
+        given = [(job_id, one.start_at) for job_id, one in self._expected.items() if one.start_at is not None]
+        off = sorted(abs(starts[job_id] - at) for job_id, at in given)
+        blind = sum(one.depends_on is not None for one in self._expected.values())
         return {
-            "asked": len(self._told),
+            "asked": len(self._expected),
             "told": len(off),
             "behind_jobs_without_history": blind,
-            "too_far_back": len(self._told) - len(off) - blind,
+            "too_far_back": len(self._expected) - len(off) - blind,
             "median_error_s": round(median(off), 1) if off else None,
             "mean_error_s": round(sum(off) / len(off), 1) if off else None,
         }
@@ -115,8 +115,8 @@ def simulate(
         raise Refused(f"--gpus: no job of the trace fits on {gpus}", field="--gpus")
     planner = Planner(policy=policy)
     planner.advance(inventory([Node("philly", (), gpus * 1000, 0)]))
-    foretold = Foretold(planner, works, ask_every)
-    Engine(planner, [foretold.watch], history=history).run(works)
+    forecasts = StartForecasts(planner, works, ask_every)
+    Engine(planner, [forecasts.watch], history=history).run(works)
     waits = [work.wait_s for work in works]
     spans = [(work.ended_at or 0.0) - work.job.submitted_at for work in works]
     return {
@@ -127,7 +127,7 @@ def simulate(
         "mean_jct_h": round(sum(spans) / len(spans) / HOUR_S, 3),
         "mean_wait_s": round(sum(waits) / len(waits), 1),
         "max_wait_s": round(max(waits), 1),
-        "expected_start": foretold.report(),
+        "expected_start": forecasts.report(),
         "wall_s": round(time.perf_counter() - began, 3),
     }
 

@@ -102,7 +102,7 @@ def simulate(
         quantum_s=None,
         prefer=Prefer.FIRST,
     )
-    slowdowns, waits, told = [], [], Told()
+    slowdowns, waits, promises = [], [], PromisedStarts()
     chance = random.Random(seed)
     for start in windows:
         if not 0 <= start <= len(trace) - jobs:
@@ -113,9 +113,9 @@ def simulate(
         head = CommittedHead(policy.order) if commit_head else None
         planner = Planner(policy=policy if head is None else replace(policy, order=head.order))
         planner.advance(inventory([Node("cluster", (), processors * 1000, 0)]))
-        watches = [told.watch] if head is None else [told.watch, head.watch]
+        watches = [promises.watch] if head is None else [promises.watch, head.watch]
         Engine(planner, watches, history=history if start == windows[0] else None).run(works)
-        told.compare(works)
+        promises.compare(works)
         slowdowns.append(sum(bounded_slowdown(work.wait_s, work.amount) for work in works) / len(works))
         waits += [work.wait_s for work in works]
     return {
@@ -129,7 +129,7 @@ def simulate(
         "bounded_slowdowns": [round(value, 2) for value in slowdowns],
         "mean_wait_s": round(sum(waits) / len(waits), 1),
         "max_wait_s": max(waits),
-        "expected_start": told.report(),
+        "expected_start": promises.report(),
         "wall_s": round(time.perf_counter() - began, 3),
     }
 
@@ -139,7 +139,7 @@ def bounded_slowdown(wait_s: float, run_s: float) -> float:
     return max(1.0, (wait_s + run_s) / max(run_s, SHORTEST_S))
 
 
-class Told:
+class PromisedStarts:
     """Compares the start that jobs were promised on arrival with their real start."""
 
     def __init__(self) -> None:

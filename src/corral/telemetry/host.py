@@ -38,8 +38,8 @@ def host_node(
 def version_labels(driver_version: str | None, cuda_version: tuple[int, int] | None) -> dict[str, str]:
     """The labels that tell the versions, as far as these are known."""
     major, minor = (None, None) if cuda_version is None else map(str, cuda_version)
-    told = zip(VERSION_LABELS, (driver_version, major, minor), strict=True)
-    return {label: version for label, version in told if version}
+    versions = zip(VERSION_LABELS, (driver_version, major, minor), strict=True)
+    return {label: version for label, version in versions if version}
 
 
 def numa_node_of(pci_bus_id: str | None, pci_devices: Path = PCI_DEVICES) -> int | None:

@@ -169,9 +169,9 @@ class WatchedNode:
         self._tell([SilenceObserved(self.name, self._silence)])
 
     def _tell(self, observations: list[Observation]) -> None:
-        told = [*observations, *self._standings.news(self._silence)]
-        if told:
-            self._observe(told)
+        news = [*observations, *self._standings.news(self._silence)]
+        if news:
+            self._observe(news)
         if self._contact is Contact.READY:
             self._state_log.look(self._standings.devices, self._standings.conditions(), self._clock.monotonic())
 

@@ -23,12 +23,12 @@ class Standings:
         self.devices: dict[str, Device] = {}
         self.samples: dict[str, DeviceSample] = {}
         self._standings: dict[str, Standing] = {}
-        self._told: dict[str, DeviceCondition] = {}
+        self._reported: dict[str, DeviceCondition] = {}
 
     def take(self, node: Node) -> None:
         """Take over the inventory; what was known of devices that are no longer there is dropped."""
         self.devices = {device.uuid: device for device in node.devices}
-        for known in (self.samples, self._standings, self._told):
+        for known in (self.samples, self._standings, self._reported):
             for uuid in [uuid for uuid in known if uuid not in self.devices]:
                 del known[uuid]
 
@@ -64,14 +64,14 @@ class Standings:
         news: list[ConditionObserved] = []
         for uuid in self._standings:
             condition = self.condition(uuid, silence)
-            if is_news(self._told.get(uuid), condition, self.devices[uuid].memory_mib):
-                self._told[uuid] = condition
+            if is_news(self._reported.get(uuid), condition, self.devices[uuid].memory_mib):
+                self._reported[uuid] = condition
                 news.append(ConditionObserved(condition))
         return news
 
     def tell_again(self, uuid: str) -> None:
         """Tell of this device at the next news whatever was told before: who else tells of it may do so later."""
-        self._told.pop(uuid, None)
+        self._reported.pop(uuid, None)
 
 
 def _jobs_on(view: View, uuid: str) -> frozenset[str]:

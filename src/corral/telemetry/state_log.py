@@ -27,17 +27,17 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class _Told:
+class _Logged:
     """A device as it was at the last look; times in monotonic seconds."""
 
     state: State = _WELL
     since_s: float = 0.0
-    told_at_s: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_CHANGES))
-    untold: int = 0
+    logged_at_s: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_CHANGES))
+    unlogged: int = 0
 
     def keeps_changing(self, now_s: float) -> bool:
         """Whether enough was told of it lately."""
-        return len(self.told_at_s) == MOST_CHANGES and now_s - self.told_at_s[0] < WINDOW_S
+        return len(self.logged_at_s) == MOST_CHANGES and now_s - self.logged_at_s[0] < WINDOW_S
 
 
 class StateLog:
@@ -46,7 +46,7 @@ class StateLog:
     def __init__(self, node: str | None = None) -> None:
         """`node` is put before the devices' indices, where there are several nodes."""
         self._prefix = "" if node is None else f"{node}:"
-        self._told: dict[str, _Told] | None = None
+        self._devices: dict[str, _Logged] | None = None
         self._names: dict[str, str] = {}
 
     def look(self, devices: Mapping[str, Device], conditions: Mapping[str, DeviceCondition], now_s: float) -> None:
@@ -54,49 +54,49 @@ class StateLog:
         known = self._inventory(devices, now_s)
         lines: dict[tuple[int, str], list[str]] = {}
         for uuid, condition in conditions.items():
-            state, told = _state_of(condition), known[uuid]
+            state, device = _state_of(condition), known[uuid]
             whole = conditions.get(devices[uuid].parent_uuid or "")
             if whole is not None and state[0] in _ILL and _state_of(whole)[0] is state[0]:
                 continue  # that the device is, from which this slice is cut, says enough
-            line = self._line(told, state, condition, now_s)
+            line = self._line(device, state, condition, now_s)
             if line is not None:
                 lines.setdefault(line, []).append(self._names[uuid])
         for (level, words), names in lines.items():
             logger.log(level, "GPU %s: %s", ", ".join(names), words)
 
-    def _inventory(self, devices: Mapping[str, Device], now_s: float) -> dict[str, _Told]:
+    def _inventory(self, devices: Mapping[str, Device], now_s: float) -> dict[str, _Logged]:
         """What was told of each device that there is; those that came and went are told."""
-        first, known = self._told is None, self._told or {}
+        first, known = self._devices is None, self._devices or {}
         for uuid in known.keys() - devices.keys():
             logger.warning("GPU %s is gone: the driver no longer names it", self._names[uuid])
         self._names = {uuid: f"{self._prefix}{device.index} ({uuid})" for uuid, device in devices.items()}
         for uuid in [] if first else [uuid for uuid in devices if uuid not in known]:
             logger.info("GPU %s is new", self._names[uuid])
-        self._told = {uuid: known.get(uuid) or _Told(since_s=now_s) for uuid in devices}
-        return self._told
+        self._devices = {uuid: known.get(uuid) or _Logged(since_s=now_s) for uuid in devices}
+        return self._devices
 
-    def _line(self, told: _Told, state: State, condition: DeviceCondition, now_s: float) -> tuple[int, str] | None:
+    def _line(self, device: _Logged, state: State, condition: DeviceCondition, now_s: float) -> tuple[int, str] | None:
         """What to log of the device, and at which level; None when there is nothing to be told."""
-        was, lasted_s = told.state, now_s - told.since_s
+        was, lasted_s = device.state, now_s - device.since_s
         level = logging.WARNING if state[0] in _ILL else logging.INFO
         if state == was:
-            if not told.untold or lasted_s < WINDOW_S:
+            if not device.unlogged or lasted_s < WINDOW_S:
                 return None
-            calm = f"so for {format_duration(lasted_s)}, after {told.untold} changes that were not told"
-            told.untold = 0
-            told.told_at_s.clear()
+            calm = f"so for {format_duration(lasted_s)}, after {device.unlogged} changes that were not told"
+            device.unlogged = 0
+            device.logged_at_s.clear()
             return level, f"{_now(state[0], condition)}; {calm}"
-        told.state, told.since_s = state, now_s
-        if told.keeps_changing(now_s):
-            told.untold += 1
+        device.state, device.since_s = state, now_s
+        if device.keeps_changing(now_s):
+            device.unlogged += 1
             return None
-        told.told_at_s.append(now_s)
+        device.logged_at_s.append(now_s)
         words = _now(state[0], condition)
         if was[0] in _ILL and state[0] not in _ILL:
             words = f"{_BACK[was[0]]} after {format_duration(lasted_s)}" + (f", {words}" if condition.strangers else "")
         elif was[0] is DeviceState.IN_USE and state == _WELL:
             words = "nobody else uses it any more"
-        if told.keeps_changing(now_s):
+        if device.keeps_changing(now_s):
             words += f"; it keeps changing, and is told of again when it has been calm for {format_duration(WINDOW_S)}"
         return level, words
 

@@ -13,7 +13,7 @@ from corral.model.plan import Evict, WaitReason
 from corral.model.queue import Queue
 from corral.model.submission import Submission
 from corral.model.view import View
-from corral.scheduling.explaining.eviction_notices import eviction_sentence, goes_on, room_to_make, told_to_stop
+from corral.scheduling.explaining.eviction_notices import eviction_notice, eviction_sentence, goes_on, room_to_make
 from corral.scheduling.explaining.submission_forecast import forecast_submission
 from corral.scheduling.explaining.why import ended_sentence, explain, wait_reason
 from corral.scheduling.planner import Planner
@@ -111,7 +111,7 @@ def test_who_only_asks_is_told_who_would_be_stopped_and_does_not_start_at_once()
 
 
 def test_the_lines_in_the_logs_say_for_whom_and_what_was_lost() -> None:
-    assert told_to_stop(TOLD) == f"told to stop for job 2: {WORDS}; it goes back to its place in the queue"
+    assert eviction_notice(TOLD) == f"told to stop for job 2: {WORDS}; it goes back to its place in the queue"
     over = replace(TOLD, ran_s=12.0, lost_s=12.0)
     assert goes_on(over) == "starts again after it made room for job 2; the 12s that it had run are lost"
     assert goes_on(replace(over, saves=True)) == (

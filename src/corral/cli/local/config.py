@@ -80,7 +80,7 @@ def _machine() -> tuple[Node | None, str]:
         from corral.cli.local.doctor import driver_here
 
         here = driver_here()
-        return here.node, "" if here.node else f"cannot check whether the GPUs it names exist: {here.told}"
+        return here.node, "" if here.node else f"cannot check whether the GPUs it names exist: {here.source}"
     known = [Device(row.uuid, row.index or 0, row.name, row.memory_total_mib) for row in rows if not row.parent]
     return Node("here", tuple(known), 0, 0), ""
 

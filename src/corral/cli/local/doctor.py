@@ -93,9 +93,9 @@ def check_settings(home: Home) -> CheckResult:
         remarks = site_setup(settings, nodes, load_policies()).remarks
     except Refused as refused:
         return CheckResult("settings", FAILURE, str(refused), "correct that line; the server does not start with it")
-    told = [*remarks, *(f"{key} has no effect yet" for key in settings.unbuilt)]
-    if told:
-        return CheckResult("settings", WARNING, f"{home.config_file}: {'; '.join(told)}", "check: corral config check")
+    noted = [*remarks, *(f"{key} has no effect yet" for key in settings.unbuilt)]
+    if noted:
+        return CheckResult("settings", WARNING, f"{home.config_file}: {'; '.join(noted)}", "check: corral config check")
     return CheckResult("settings", OK, str(home.config_file))
 
 
@@ -178,21 +178,21 @@ def _not_yours_to_read(about: str, path: Path) -> CheckResult:
 
 def devices_here() -> tuple[int, str]:
     """How many GPUs a driver of this machine names, and through what; or 0 and the reason, be it that it hangs."""
-    node, told = node_here()
-    return 0 if node is None else len(node.devices), told
+    node, source = node_here()
+    return 0 if node is None else len(node.devices), source
 
 
 def node_here() -> tuple[Node | None, str]:
     """This machine as its driver tells it, and through what; or None and the reason, be it that the driver hangs."""
     here = driver_here()
-    return here.node, here.told
+    return here.node, here.source
 
 
 class DriverHere(NamedTuple):
-    """What a driver of this machine tells; `told` is through what, or why there is no node."""
+    """What a driver of this machine tells; `source` is through what, or why there is no node."""
 
     node: Node | None
-    told: str
+    source: str
     samples: tuple[DeviceSample, ...] = ()
     unopened: tuple[str, ...] = ()
 
@@ -237,8 +237,8 @@ def check_devices(home: Home) -> CheckResult:
             return devices_finding(rows, ", mock devices (--mock)", described=True)
     here = driver_here()
     if here.node is None:
-        return CheckResult("GPUs", WARNING, here.told, "make nvidia-smi work; without a GPU, try `corral demo`")
-    return devices_finding(rows or _judged(home, here.node, here.samples), f" {here.told}", unopened=here.unopened)
+        return CheckResult("GPUs", WARNING, here.source, "make nvidia-smi work; without a GPU, try `corral demo`")
+    return devices_finding(rows or _judged(home, here.node, here.samples), f" {here.source}", unopened=here.unopened)
 
 
 def _judged(home: Home, node: Node, samples: Sequence[DeviceSample]) -> list[DeviceRow]:

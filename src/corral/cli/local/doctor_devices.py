@@ -2,27 +2,27 @@
 
 from collections.abc import Sequence
 
-from corral.cli.listing import amiss, device_called, ill, several_nodes
+from corral.cli.listing import device_called, ill, several_nodes, state_in_words
 from corral.cli.local.check_result import OK, WARNING, CheckResult
 from corral.client import DeviceRow, NodeRow
 from corral.model.units import count_of
 
 
 def devices_finding(
-    rows: Sequence[DeviceRow], told: str, *, unopened: Sequence[str] = (), described: bool = False
+    rows: Sequence[DeviceRow], source: str, *, unopened: Sequence[str] = (), described: bool = False
 ) -> CheckResult:
     """Whether all GPUs are healthy; which are not, and what to do.
 
-    `told` is appended to their number and says where they were found. `unopened` lists GPUs that nobody can open.
+    `source` is appended to their number and says where they were found. `unopened` lists GPUs that nobody can open.
     """
     whole = [row for row in rows if row.parent is None]
     sick = [row for row in whole if ill(row)]
     several = several_nodes(whole)
-    found = f"{count_of(len(whole), 'GPU')}{told}"
+    found = f"{count_of(len(whole), 'GPU')}{source}"
     if not sick and not unopened:
         apart = [row for row in whole if row.state == "cordoned"]
         return CheckResult("GPUs", OK, found + (f"; cordoned: GPU {_called(apart, several)}" if apart else ""))
-    named = [f"GPU {device_called(row, several)} ({row.name}) is {amiss(row)}" for row in sick]
+    named = [f"GPU {device_called(row, several)} ({row.name}) is {state_in_words(row)}" for row in sick]
     return CheckResult("GPUs", WARNING, "; ".join([found, *named, *unopened]), _advice(sick, unopened, described))
 
 

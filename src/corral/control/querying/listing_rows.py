@@ -167,8 +167,8 @@ def holding(view: View, allocation: Allocation) -> str | None:
         ("memory", behind.memory), ("compute", behind.compute),
         ("CPUs", behind.cpus), ("host memory", behind.host_memory),
     )  # fmt: skip
-    told = ", ".join(f"{what} {level}" for what, level in levels if level is not None)
-    return f"holds {', '.join(parts)}; {told}"
+    enforced = ", ".join(f"{what} {level}" for what, level in levels if level is not None)
+    return f"holds {', '.join(parts)}; {enforced}"
 
 
 def _part(device: Device | None, name: str, grant: Grant) -> str:

@@ -147,11 +147,11 @@ class Queries:
         view = self._ledger.view()
         if job.phase is not Phase.PENDING:
             return self._why_not_waiting(view, job, now, waited)
-        told = explain(view, job, self._waits().of(job), now, plan=self._controller.plan, planner=self._planner)
-        obstacle, sentence = self._controller.obstacle, told.sentence
+        found = explain(view, job, self._waits().of(job), now, plan=self._controller.plan, planner=self._planner)
+        obstacle, sentence = self._controller.obstacle, found.sentence
         if obstacle is not None:
             first = f"{job.title} waits because nothing can start now: {obstacle}."
-            sentence = first if told.reason is WaitReason.NOT_REACHED else f"{first} After that: {sentence}"
+            sentence = first if found.reason is WaitReason.NOT_REACHED else f"{first} After that: {sentence}"
         left_behind = self._may_still_run(job.id)
         if left_behind is not None:
             sentence += f" {left_behind[0].upper()}{left_behind[1:]}."
@@ -159,15 +159,15 @@ class Queries:
             job.id,
             job.phase,
             sentence,
-            position=told.position,
-            expected_start=told.expected_start if obstacle is None else None,
-            starts_now_with=told.starts_now_with if obstacle is None else None,
+            position=found.position,
+            expected_start=found.expected_start if obstacle is None else None,
+            starts_now_with=found.starts_now_with if obstacle is None else None,
             waited=waited,
-            expected_start_is=told.certainty if obstacle is None else None,
+            expected_start_is=found.certainty if obstacle is None else None,
             eviction=job.eviction,
             evictions=job.evictions,
             lost_s=job.lost_s,
-            makes_room=told.makes_room,
+            makes_room=found.makes_room,
             obstacle=obstacle,
         )
         return in_wall_time(answer, self._clock)
@@ -197,14 +197,14 @@ class Queries:
         """How many elements are in which phase, and why the first waiting one waits."""
         counts = Counter(job.phase for job in elements)
         words = [f"{counts[phase]} {_standing(phase)}" for phase in Phase if counts[phase]]
-        told = f"array {array_id} has {count_of(len(elements), 'element')}: {', '.join(words)}"
+        counted = f"array {array_id} has {count_of(len(elements), 'element')}: {', '.join(words)}"
         unlike = [job for job in elements if job.phase is not Phase.SUCCEEDED]
         order = (Phase.PENDING, Phase.RUNNING)
         chief = min(unlike or elements, key=lambda job: (*(job.phase is not phase for phase in order), job.sequence))
         answer = self.why(chief.id)
         if chief.phase is Phase.PENDING:
-            return replace(answer, id=array_id, reason=f"{told}. Next, {chief.id}: {answer.reason}")
-        return replace(answer, id=array_id, reason=told, waited=())
+            return replace(answer, id=array_id, reason=f"{counted}. Next, {chief.id}: {answer.reason}")
+        return replace(answer, id=array_id, reason=counted, waited=())
 
     def dry_run(self, submission: Submission, user: str) -> DryRun:
         """Whether the submission would start now and on which devices; or why not, and what similar request would."""
@@ -220,7 +220,7 @@ class Queries:
                 possible=False,
                 reason=f"it would be cancelled at once: {follows_no_more(stands.lost)}",
             )
-        told = forecast_submission(
+        found = forecast_submission(
             view,
             submission,
             user,
@@ -229,17 +229,19 @@ class Queries:
             plan=self._controller.plan,
             planner=self._planner,
         )
-        uuids, grants = ((), ()) if told.placement is None else (told.placement.uuids, told.placement.grants)
+        uuids, grants = ((), ()) if found.placement is None else (found.placement.uuids, found.placement.grants)
         answer = DryRun(
-            starts_now=told.placement is not None,
-            possible=told.possible,
+            starts_now=found.placement is not None,
+            possible=found.possible,
             devices=tuple(_named(view, uuid) for uuid in uuids),
             grants=grant_rows(grants),
             notes=notes,
-            reason=told.sentence if told.possible else self._asking.explained(told.sentence, submission.request, view),
-            expected_start=told.expected_start,
-            expected_start_is=told.certainty,
-            nearest=None if told.nearest is None else NearestRequest(told.nearest),
+            reason=found.sentence
+            if found.possible
+            else self._asking.explained(found.sentence, submission.request, view),
+            expected_start=found.expected_start,
+            expected_start_is=found.certainty,
+            nearest=None if found.nearest is None else NearestRequest(found.nearest),
         )
         return in_wall_time(answer, self._clock)
 

@@ -52,9 +52,9 @@ class SubmissionPreflight:
             return (*notes, _UNSEEN_FILES)
         results = self._results(view, submission, files.detection)
         if results and all(blocking(findings) for _, findings in results) and not submission.force:
-            told = _sentences([(place, blocking(findings)) for place, findings in results])
+            sentences = _sentences([(place, blocking(findings)) for place, findings in results])
             raise Refused(
-                f"preflight: {'; '.join(told)}. `corral check` shows more; --force submits it anyway",
+                f"preflight: {'; '.join(sentences)}. `corral check` shows more; --force submits it anyway",
                 field="command",
             )
         return (*notes, *(f"preflight: {sentence}" for sentence in _sentences(results)))

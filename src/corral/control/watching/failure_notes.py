@@ -95,11 +95,11 @@ class FailureNotes:
         found = self._of(job)
         if found is None and not job.spec.retries:
             return
-        told = "" if found is None else f": {found.line}"
+        why = "" if found is None else f": {found.line}"
         code = "" if job.exit_code is None else f" with exit code {job.exit_code}"
         agent = self._agent_of(job, 0)
         if agent is not None:
-            agent.note(job.id, f"{NEXT_ATTEMPT} {job.attempts} failed{code}{told}")
+            agent.note(job.id, f"{NEXT_ATTEMPT} {job.attempts} failed{code}{why}")
 
 
 def failure_of(view: View, job: Job, allocation: Allocation | None, rank: int) -> Failure:

@@ -23,7 +23,7 @@ class Escalation:
         stop_reason: why the job was told to end, None while it was not.
     """
 
-    __slots__ = ("_deadline", "_kill_retry_s", "_killing", "_orders", "_own_pid", "_to_be_told", "stop_reason")
+    __slots__ = ("_checkpoints", "_deadline", "_kill_retry_s", "_killing", "_orders", "_own_pid", "stop_reason")
 
     def __init__(self, orders: Orders) -> None:
         self._orders = orders
@@ -31,16 +31,16 @@ class Escalation:
         self._deadline: float | None = None
         self._killing = False
         self._kill_retry_s = KILL_RETRY_S
-        self._to_be_told = False
+        self._checkpoints = False
         self.stop_reason: str | None = None
 
     def started(self, began_at: float) -> None:
         """The program runs since then, in seconds since boot: its time limit counts from here."""
         limit_s, orders = self._orders.time_limit_s, self._orders
         if limit_s is not None:
-            self._to_be_told = bool(orders.checkpoint_signal) and orders.checkpoint_grace_s < limit_s
-            told_before_s = orders.checkpoint_grace_s if self._to_be_told else 0.0
-            self._deadline = began_at + limit_s - told_before_s
+            self._checkpoints = bool(orders.checkpoint_signal) and orders.checkpoint_grace_s < limit_s
+            checkpoint_grace_s = orders.checkpoint_grace_s if self._checkpoints else 0.0
+            self._deadline = began_at + limit_s - checkpoint_grace_s
 
     def wait_ms(self) -> float | None:
         """How long until the next step is due, None when none is."""
@@ -58,7 +58,7 @@ class Escalation:
                 self.kill()
         elif left_behind or (due and self.stop_reason is not None):
             self.kill()
-        elif due and self._to_be_told:
+        elif due and self._checkpoints:
             self._tell()
         elif due:
             self.stop("timed_out")
@@ -83,6 +83,6 @@ class Escalation:
 
     def _tell(self) -> None:
         """Its time limit is near: let the job save what it has."""
-        self._to_be_told = False
+        self._checkpoints = False
         self._deadline = uptime_s() + self._orders.checkpoint_grace_s
         tell_descendants(self._own_pid, self._orders.checkpoint_signal)

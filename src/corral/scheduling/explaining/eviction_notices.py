@@ -47,7 +47,7 @@ def room_to_make(view: View, evictions: Sequence[Evict]) -> str:
     return f"when {who} has been stopped for it, {_RULES.get(first.rule, 'to make room')}{also}"
 
 
-def told_to_stop(eviction: Eviction) -> str:
+def eviction_notice(eviction: Eviction) -> str:
     """The line in the job's log and the server's when the job is told to stop."""
     whom = "" if eviction.for_job_id is None else f" for job {eviction.for_job_id}"
     return f"told to stop{whom}: {eviction.reason}; it goes back to its place in the queue"

@@ -101,7 +101,7 @@ class Step:
 
     def run(self) -> int:
         """The exit code: the highest of all tasks."""
-        self._heed_signals()
+        self._watch_signals()
         remote = sorted({task.member for task in self._tasks} - {self._own_rank})
         for rank, line in self._reach(remote).items():
             self._begin_on(rank, line)
@@ -256,26 +256,26 @@ class Step:
             except OSError:
                 self._lose(member)
 
-    def _heed_signals(self) -> None:
+    def _watch_signals(self) -> None:
         """Pass SIGINT and SIGTERM on, but not those of the job's supervisor: the tasks get these themselves."""
         for number in _IGNORED:
             signal.signal(number, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
-        told, tell = os.pipe2(os.O_CLOEXEC)
+        read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
 
         def wait() -> None:
             while True:
                 info = signal.sigwaitinfo(_PASSED_ON)
-                os.write(tell, bytes([info.si_signo, _is_supervisor(info.si_pid)]))
+                os.write(write_fd, bytes([info.si_signo, _is_supervisor(info.si_pid)]))
 
         _thread.start_new_thread(wait, ())
 
         def pass_on() -> None:
-            number, by_supervisor = os.read(told, 2)
+            number, by_supervisor = os.read(read_fd, 2)
             if not by_supervisor:
                 self._signal(number)
 
-        self._selector.register(told, selectors.EVENT_READ, pass_on)
+        self._selector.register(read_fd, selectors.EVENT_READ, pass_on)
 
 
 def _is_supervisor(pid: int) -> bool:

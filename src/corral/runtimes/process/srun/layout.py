@@ -91,8 +91,8 @@ def _counts(members: int, of: int, options: Options, env: Mapping[str, str]) -> 
     if total is None and each is not None:
         total = each * members
     if total is None:
-        told = env.get("SLURM_NTASKS", "")
-        whole = int(told) if told.isdecimal() and len(told) < 7 else of
+        asked = env.get("SLURM_NTASKS", "")
+        whole = int(asked) if asked.isdecimal() and len(asked) < 7 else of
         total = max(1, whole * members // of) if members < of else max(whole, members)
     members = min(members, total)
     if each is not None and total > each * members:
