@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from corral.model.errors import BackendFailed
 from corral.model.fact import NodeObserved, NodeRemoved
 from corral.model.job import Phase
 from corral.model.launch import Launch, LaunchPhase
@@ -175,6 +176,15 @@ def test_a_node_that_has_left_is_not_reconciled_over_and_over(
         cluster.recovery.try_again()
         assert cluster.recovery.wait(60.0)
     assert caplog.text.count("node a cannot be reconciled") == 2
+
+
+def test_a_node_that_reports_of_other_launches_than_it_was_asked_for_is_not_believed(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.run(1, on("a", 0))
+    monkeypatch.setattr(cluster.nodes["a"], "reports", lambda launch_ids: Reports(0.0, ()))
+    with pytest.raises(BackendFailed, match=r"node a reports of other launches than 1\.1"):
+        cluster.dispatcher.read("a", cluster.dispatcher.attempts.on("a"))
 
 
 def test_when_one_node_of_a_gang_is_gone_its_other_members_are_stopped(cluster: Cluster) -> None:

@@ -38,5 +38,5 @@ def test_jobs_of_an_agent_that_lost_its_server_end_where_the_site_wants_so_and_t
     host.wait("1.1", LaunchPhase.RUNNING)
     # Whoever asks for a report has called, so only the log is looked at.
     until(lambda: "not heard from its server for 1s" in host.log("1"), "the job is ended")
-    host.wait("1.1", LaunchPhase.EXITED)
+    assert host.wait("1.1", LaunchPhase.EXITED).reason == "its node has not heard from its server for 1s (on_isolation)"
     ended(host)

@@ -66,6 +66,7 @@ def test_each_node_has_an_agent_of_its_own(spawner: AgentSpawner) -> None:
 def test_an_agent_that_lives_is_left_as_it_is_and_one_that_died_is_started_again(spawner: AgentSpawner) -> None:
     spawner.start(["a", "b"])
     before = spawner.pid("a"), spawner.pid("b")
+    open_files = len(os.listdir("/proc/self/fd"))
     handle = os.pidfd_open(before[1])
     os.kill(before[1], signal.SIGKILL)
     assert ended(handle)
@@ -73,6 +74,7 @@ def test_an_agent_that_lives_is_left_as_it_is_and_one_that_died_is_started_again
     spawner.start(["a", "b"])
     assert spawner.pid("a") == before[0]
     assert spawner.pid("b") != before[1]
+    assert len(os.listdir("/proc/self/fd")) == open_files
 
 
 def test_jobs_find_their_server_and_outlive_their_agent(spawner: AgentSpawner, home: Home) -> None:

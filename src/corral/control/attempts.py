@@ -15,7 +15,6 @@ from corral.model.launch import Launch, LaunchPhase, LaunchReport, member_of
 from corral.model.view import View
 from corral.ports.ledger import Ledger
 
-OVER = frozenset({LaunchPhase.EXITED, LaunchPhase.DEAD, LaunchPhase.DECLARED_LOST})
 CLOCKS_AGREE_S = 1.0
 """Clocks that differ by less are taken to be the same: asking takes time, too."""
 
@@ -59,7 +58,7 @@ class Attempt:
 
     def is_over(self, rank: int) -> bool:
         """Whether this member has ended, or will never run."""
-        return self.report(rank).phase in OVER
+        return self.report(rank).phase.over
 
     def take(self, rank: int, report: LaunchReport) -> None:
         """Take in what a node reports of a rank. An end is believed once: the node may have forgotten it since."""

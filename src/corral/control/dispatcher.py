@@ -245,9 +245,13 @@ class Dispatcher:
         for attempt in attempts:
             self.outcomes.settle(attempt)
 
-    def _reports(self, agent: NodeAgent, launches: Iterable[tuple[Attempt, Launch]]) -> tuple[LaunchReport, ...]:
+    def _reports(self, agent: NodeAgent, launches: Collection[tuple[Attempt, Launch]]) -> tuple[LaunchReport, ...]:
         """The node's reports, with their times by the server's clock."""
-        answer = agent.reports(tuple(launch.id for _, launch in launches))
+        asked = tuple(launch.id for _, launch in launches)
+        answer = agent.reports(asked)
+        if tuple(report.launch_id for report in answer.reports) != asked:
+            node = next(launch.node for _, launch in launches)
+            raise BackendFailed(f"node {node} reports of other launches than {', '.join(asked)}")
         return shifted(answer.reports, self._clock.now() - answer.now)
 
     def _take(self, agent: NodeAgent, attempt: Attempt, launch: Launch, report: LaunchReport) -> None:

@@ -9,7 +9,7 @@ from corral.clock import Clock
 from corral.control.attempts import Attempt, Attempts
 from corral.lifecycle import ending, starting, stopping
 from corral.lifecycle.step import Backoff
-from corral.model.fact import Fact, ServerPart
+from corral.model.fact import AllocationEnded, Fact, ServerPart
 from corral.model.job import Job, Phase
 from corral.model.launch import LaunchPhase, LaunchReport
 from corral.model.view import View
@@ -93,7 +93,7 @@ class Outcomes:
             if allocation is None:
                 return Decided((), True)
             found = tuple(facts(view, view.jobs[allocation.job_id], self._clock.now()))
-            return Decided(found, any(getattr(fact, "allocation_id", None) == allocation_id for fact in found))
+            return Decided(found, any(isinstance(fact, AllocationEnded) for fact in found))
 
         future = self._ledger.commit(decide)
         future.add_done_callback(lambda done: self._recorded(attempt, done))

@@ -12,7 +12,6 @@ from corral.model.device import Node
 from corral.model.job import Phase
 from corral.model.launch import LaunchPhase, LaunchReport
 
-_OVER = frozenset({LaunchPhase.EXITED, LaunchPhase.DEAD, LaunchPhase.DECLARED_LOST})
 _BEGUN = frozenset({LaunchPhase.RUNNING, LaunchPhase.DEAD})
 
 
@@ -53,7 +52,7 @@ def fold(reports: Sequence[LaunchReport], nodes: Sequence[str], *, script: bool 
         return Gang(first)
     begun = [one.started_at for one in reports if one.started_at is not None]
     whole = LaunchReport(first.launch_id, _phase(reports), started_at=max(begun, default=None))
-    if all(one.phase in _OVER for one in reports):
+    if all(one.phase.over for one in reports):
         ended = [one.ended_at for one in reports if one.ended_at is not None]
         outcome = _outcome(reports, nodes, script)
         return Gang(
@@ -66,11 +65,11 @@ def fold(reports: Sequence[LaunchReport], nodes: Sequence[str], *, script: bool 
             )
         )
     ages = [one.age_s for one in reports if one.age_s is not None]
-    reasons = [one.reason for one in reports if one.reason is not None and one.phase not in _OVER]
+    reasons = [one.reason for one in reports if one.reason is not None and not one.phase.over]
     whole = replace(whole, age_s=max(ages, default=None), reason=next(iter(reasons), None))
-    cannot_go_on = any(one.phase in _OVER and not _is_well(one) for one in reports)
-    if cannot_go_on or (script and first.phase in _OVER):
-        return Gang(whole, tuple(rank for rank, one in enumerate(reports) if one.phase not in _OVER))
+    cannot_go_on = any(one.phase.over and not _is_well(one) for one in reports)
+    if cannot_go_on or (script and first.phase.over):
+        return Gang(whole, tuple(rank for rank, one in enumerate(reports) if not one.phase.over))
     return Gang(whole)
 
 

@@ -19,6 +19,11 @@ class LaunchPhase(StrEnum):
     DEAD = "dead"
     DECLARED_LOST = "declared lost"
 
+    @property
+    def over(self) -> bool:
+        """Whether the launch has ended, or will never run."""
+        return self in (LaunchPhase.EXITED, LaunchPhase.DEAD, LaunchPhase.DECLARED_LOST)
+
 
 @dataclass(frozen=True, slots=True)
 class LaunchReport:

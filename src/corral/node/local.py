@@ -159,7 +159,7 @@ class LocalNode:
 
     def end_all(self, reason: str) -> None:
         """Have everything that runs here end, and tell it in the logs of the jobs."""
-        for launch_id in self._launches.stop_all():
+        for launch_id in self._launches.stop_all(reason):
             with suppress(CorralError):
                 self.note(job_of(launch_id), reason)
 

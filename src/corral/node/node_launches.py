@@ -19,8 +19,6 @@ log = logging.getLogger(__name__)
 DEFAULT_RUNTIME = "process"
 """The runtime that keeps records on disk: a launch that is not known here is one of its."""
 
-_OVER = (LaunchPhase.EXITED, LaunchPhase.DEAD, LaunchPhase.DECLARED_LOST)
-
 MakeReady = Callable[[Launch, Callable[[CorralError | None], None]], None]
 """Makes the devices of a launch ready, then calls what is given, with what failed."""
 
@@ -76,6 +74,8 @@ class NodeLaunches:
         self._failed: dict[str, str] = {}
         self._claimed: set[str] = set()
         """Launches that a supervisor is known to have had: one of them without a record has lost it."""
+        self._stopped_for: dict[str, str] = {}
+        """Why launches were stopped that no server has asked to stop."""
         self._heard = heard
 
     def launch(self, launch: Launch) -> None:
@@ -144,6 +144,8 @@ class NodeLaunches:
             return replace(report, phase=LaunchPhase.PREPARING)
         if report.phase in (LaunchPhase.CLAIMED, LaunchPhase.RUNNING):
             self._claimed.add(launch_id)
+        if report.phase is LaunchPhase.EXITED and launch_id in self._stopped_for:
+            return replace(report, reason=report.reason or self._stopped_for[launch_id])
         return report
 
     def _of_runtime(self, launch_id: str) -> LaunchReport:
@@ -170,12 +172,13 @@ class NodeLaunches:
             self._preparing.discard(launch_id)
             self._claimed.discard(launch_id)
             self._failed.pop(launch_id, None)
+            self._stopped_for.pop(launch_id, None)
             self._heard.discard(launch_id)
 
     def remove_records(self, launch_id: str) -> None:
         """Remove what the runtimes keep of a launch that is over. Raises BackendFailed."""
         for runtime in self._runtimes.values():
-            if runtime.report(launch_id).phase in _OVER:
+            if runtime.report(launch_id).phase.over:
                 runtime.forget(launch_id)
 
     def restore(self, held: Collection[Launch]) -> dict[str, Runtime]:
@@ -223,11 +226,12 @@ class NodeLaunches:
         """Those of these launches that run."""
         return tuple(name for name in launch_ids if self.report(name).phase is LaunchPhase.RUNNING)
 
-    def stop_all(self) -> tuple[str, ...]:
-        """Have everything end that has not; the ids of those launches."""
+    def stop_all(self, reason: str) -> tuple[str, ...]:
+        """Have everything end that has not, for this reason; the ids of those launches."""
         names = {*self._known, *(name for runtime in self._runtimes.values() for name in runtime.launches())}
-        live = tuple(name for name in sorted(names) if self.report(name).phase not in _OVER)
+        live = tuple(name for name in sorted(names) if not self.report(name).phase.over)
         for name in live:
+            self._stopped_for[name] = reason
             _attempt(partial(self.stop, name))
         return live
 

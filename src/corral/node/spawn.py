@@ -82,6 +82,8 @@ class AgentSpawner:
         wanted = tuple(names)
         for name in wanted:
             if not self.lives(name):
+                if name in self._agents:
+                    os.close(self._agents.pop(name).pidfd)
                 self._agents[name] = self._fork(name)
         deadline = time.monotonic() + START_S
         for name in wanted:
