@@ -180,3 +180,11 @@ def test_all_logs_together_are_whole_lines_with_the_rank_before_each() -> None:
     assert [line for line in lines if line.startswith(b"[0]")] == [b"[0] one", b"[0] two"]
     assert [line for line in lines if line.startswith(b"[2]")] == [b"[2] a", b"[2] ", b"[2] last"]
     assert len(lines) == 5
+
+
+def test_of_lines_without_an_end_little_is_kept_of_any_rank() -> None:
+    async def first_lines() -> list[bytes]:
+        logs = all_of(b"x" * 200_000, b"y" * 200_000, piece_bytes=50_000)
+        return (await logs.next()).splitlines()
+
+    assert [(line[:5], len(line)) for line in asyncio.run(first_lines())] == [(b"[0] x", 100_004), (b"[1] y", 100_004)]

@@ -11,6 +11,8 @@ from corral.api.waiting import LOOK_AGAIN_S, EndSignal
 
 _SOONEST_S = 0.02
 _LATEST_S = 0.05
+_LONGEST_LINE = 64 * 1024
+"""A line of one of several logs that is longer is sent as several: what waits for its end is kept in memory."""
 
 Read = Callable[[int], Awaitable[bytes]]
 """Reads a piece of a log from a byte on, b"" where there is nothing (yet)."""
@@ -58,7 +60,10 @@ class AllLogs:
         return b""
 
     def _take(self, rank: int, piece: bytes) -> bytes:
-        *whole, self._rests[rank] = (self._rests[rank] + piece).split(b"\n")
+        *whole, rest = (self._rests[rank] + piece).split(b"\n")
+        if len(rest) > _LONGEST_LINE:
+            whole, rest = [*whole, rest], b""
+        self._rests[rank] = rest
         return b"".join(b"[%d] %b\n" % (rank, line) for line in whole)
 
     def rest(self) -> bytes:

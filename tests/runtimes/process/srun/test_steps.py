@@ -15,7 +15,7 @@ import pytest
 
 from corral.runtimes.process.srun.programs import install, member_program, script_program
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 NODES = "aab"
 Done = subprocess.CompletedProcess[str]
 
