@@ -35,7 +35,7 @@ class Attempt:
         given_up: ranks that were given up with their nodes, where they may still run.
         checkpoint_until: how long the job has to save its state before it is stopped, by the monotonic clock.
         signalled: ranks that were told to save their state.
-        eviction_told: the job was told in its log for whom it is stopped.
+        eviction_noted: the job was told in its log for whom it is stopped.
         trouble: what stands in the way of the next step, which is tried again.
     """
 
