@@ -15,7 +15,7 @@ from corral.sim.life import simulate
 
 LIVES = 2_000
 AT_MOST_S = 600.0
-NODES, GPUS, JOBS = 3, 3, 12
+NODES, GPUS, JOBS = 3, 2, 16
 AT_ONCE = 40
 """So many lives are begun between two looks at the clock."""
 

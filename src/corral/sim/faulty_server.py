@@ -73,6 +73,17 @@ class FaultyServer:
             assert time.monotonic() < deadline, "the server does not come to rest"
             time.sleep(0.0005)
 
+    def join(self, name: str, node: FaultyNode) -> None:
+        """A node becomes part of the cluster."""
+        agent = cast(NodeAgent, NodeLink(node, self.cable))
+        self._nodes.add(name, agent)
+        self.hub.add(name, agent)
+
+    def leave(self, name: str) -> None:
+        """A node is no longer part of the cluster."""
+        self.hub.remove(name)
+        self._nodes.remove(name)
+
     def close(self) -> None:
         """Go away in an orderly way; what runs, runs on."""
         self.core.close()

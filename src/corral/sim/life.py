@@ -18,7 +18,7 @@ from corral.clock import ManualClock
 from corral.config import Settings
 from corral.ledger.fold import check
 from corral.model.device import Device, Node
-from corral.model.errors import Conflict
+from corral.model.errors import Conflict, Refused
 from corral.model.home import Home
 from corral.model.job import Request
 from corral.model.submission import Submission
@@ -33,17 +33,24 @@ from corral.sim.promises import Promises
 from corral.sim.witness import Witness
 
 EVENTS = (
-    *(("come", 8), ("end", 8), ("fail", 2), ("die", 1), ("cancel", 1), ("requeue", 1), ("sicken", 2), ("recover", 2)),
-    *(("pass", 5), ("give_up", 2), ("silence", 2), ("mishap", 4), ("return", 4), ("restart_agent", 1)),
-    *(("lose_power", 1), ("cordon", 1), ("drain", 1), ("uncordon", 2), ("restart", 1), ("kill", 2)),
+    *(("come", 5), ("end", 6), ("fail", 2), ("die", 1), ("cancel", 1), ("requeue", 1), ("sicken", 2), ("recover", 2)),
+    *(("pass", 8), ("give_up", 2), ("silence", 3), ("mishap", 5), ("return", 4), ("restart_agent", 1)),
+    *(("lose_power", 1), ("leave", 1), ("join", 2), ("cordon", 1), ("drain", 1), ("uncordon", 2)),
+    *(("restart", 1), ("kill", 2)),
 )
 """The possible events, each as often as it is drawn."""
 
 AT_ONCE = 4
 """The most jobs that arrive together."""
 
-GANGS = 0.4
+GANGS = 0.5
 """The part of jobs that are gangs, where there are two devices or more."""
+
+PASSES_AFTER_MISHAP = 0.4
+"""How often so much time passes after a node fell silent in the middle of a call that it is all but given up."""
+
+LEAVES_MEANWHILE = 0.15
+"""How often a node leaves the cluster while no server is there."""
 
 MEMORY_MIB = 81_920
 STARTED_AT = 1_700_000_000.0
@@ -51,7 +58,7 @@ STEP_S = 5.0
 """Time passes in such steps; all that a server does again and again it does in each."""
 
 SETTINGS = Settings(
-    node_silent_after_s=10.0, node_gone_after_s=40.0, kill_grace_s=10.0, retry_backoff_s=0.5, retry_backoff_max_s=4.0
+    node_silent_after_s=10.0, node_gone_after_s=45.0, kill_grace_s=5.0, retry_backoff_s=0.5, retry_backoff_max_s=4.0
 )
 STEPS_TO_THE_END = 200
 SOMEBODY = Caller("somebody", 1000, 1000, (1000,), admin=True)
@@ -104,6 +111,8 @@ class _Life:
     clock: ManualClock = field(default_factory=lambda: ManualClock(STARTED_AT))
     witness: Witness = field(default_factory=Witness)
     nodes: dict[str, FaultyNode] = field(init=False)
+    away: set[str] = field(default_factory=set)
+    """Nodes that are not part of the cluster at present."""
     promises: Promises = field(init=False)
     server: FaultyServer = field(init=False)
 
@@ -127,6 +136,8 @@ class _Life:
 
     def run_out(self) -> None:
         """Repair everything, and let all work end."""
+        while self._join():
+            pass
         for name, node in self.nodes.items():
             node.speak()
             node.sick.clear()
@@ -141,7 +152,8 @@ class _Life:
         self.promises.broken.append(f"jobs never end: {sorted(self.server.ledger.view().jobs)}")
 
     def _start_server(self) -> None:
-        self.server = FaultyServer(self.home, self.nodes, self.clock, SETTINGS)
+        present = {name: node for name, node in self.nodes.items() if name not in self.away}
+        self.server = FaultyServer(self.home, present, self.clock, SETTINGS)
         self.witness.view = self.server.ledger.view
 
     def _let_pass(self, steps: int) -> None:
@@ -156,8 +168,14 @@ class _Life:
     # Jobs
 
     def _come(self) -> bool:
-        work = [self._submission() for _ in range(self.chance.randint(1, AT_ONCE))]
-        self.acknowledged += self.server.service.submit(work, SOMEBODY)
+        return self._submit([self._submission() for _ in range(self.chance.randint(1, AT_ONCE))])
+
+    def _submit(self, work: list[Submission]) -> bool:
+        try:
+            self.acknowledged += self.server.service.submit(work, SOMEBODY)
+        except Refused:
+            # Too few nodes are there at present for one of them.
+            return False
         return True
 
     def _submission(self) -> Submission:
@@ -233,7 +251,7 @@ class _Life:
         return True
 
     def _pass(self) -> bool:
-        self._let_pass(self.chance.randint(1, 3))
+        self._let_pass(self.chance.randint(1, 6))
         return True
 
     def _give_up(self) -> bool:
@@ -247,10 +265,17 @@ class _Life:
         return self._go_silent(self._some_node())
 
     def _mishap(self) -> bool:
-        """A node is to fall silent in the middle of a call, so that gangs are launched by half."""
+        """A node falls silent in the middle of a call, as a gang is launched on all nodes, say."""
         call = self.chance.choice(["launch", "launch", "launch", "stop", "reports", "reconcile", "ready", "rendezvous"])
         self._some_node().go_silent_at(call, self.chance.choice(["before", "after", "late"]))
-        return self._come()
+        present = len(self.nodes) - len(self.away)
+        if present > 1:
+            gang = Request(devices=1, gang_size=present, spread=True)
+            self._submit([Submission(("true",), request=gang, priority=0, retries=self.chance.choice([0, 2]))])
+        if self.chance.random() < PASSES_AFTER_MISHAP:
+            self.server.hear()
+            self._let_pass(int(SETTINGS.node_gone_after_s / STEP_S) - 1)
+        return True
 
     def _return(self) -> bool:
         silent = [node for node in self.nodes.values() if node.silent]
@@ -267,21 +292,44 @@ class _Life:
         self._some_node().lose_power()
         return True
 
+    def _leave(self) -> bool:
+        """A node is taken out of the cluster, but never the last one."""
+        name = self._one_to_leave()
+        if name is not None:
+            self.server.leave(name)
+        return name is not None
+
+    def _one_to_leave(self) -> str | None:
+        present = sorted(self.nodes.keys() - self.away)
+        if len(present) < 2:
+            return None
+        name = self.chance.choice(present)
+        self.away.add(name)
+        return name
+
+    def _join(self) -> bool:
+        if not self.away:
+            return False
+        name = self.chance.choice(sorted(self.away))
+        self.away.remove(name)
+        self.server.join(name, self.nodes[name])
+        return True
+
     def _go_silent(self, node: FaultyNode) -> bool:
         was, node.silent = node.silent, True
         return not was
 
     def _cordon(self) -> bool:
-        self.server.service.node_cordons.cordon(self._some_node().inventory.name, "a test", SOMEBODY)
+        self.server.service.node_cordons.cordon(self._some_present(), "a test", SOMEBODY)
         return True
 
     def _drain(self) -> bool:
         deadline_s = self.chance.choice([None, 0.0, STEP_S, 4 * STEP_S])
-        self.server.service.node_cordons.drain(self._some_node().inventory.name, "a test", deadline_s, SOMEBODY)
+        self.server.service.node_cordons.drain(self._some_present(), "a test", deadline_s, SOMEBODY)
         return True
 
     def _uncordon(self) -> bool:
-        cordoned = sorted(self.server.ledger.view().node_cordons)
+        cordoned = sorted(self.server.ledger.view().node_cordons.keys() - self.away)
         if cordoned:
             self.server.service.node_cordons.uncordon(self.chance.choice(cordoned), SOMEBODY)
         return bool(cordoned)
@@ -303,6 +351,8 @@ class _Life:
 
     def _replace_server(self) -> bool:
         self.witness.view = None
+        if self.chance.random() < LEAVES_MEANWHILE:
+            self._one_to_leave()
         for launch in sorted(self.witness.running):
             if self.chance.random() < 0.2:
                 self._node_of(launch).runtime.finish(launch, self.chance.choice([0, 7]))
@@ -317,6 +367,9 @@ class _Life:
 
     def _some_node(self) -> FaultyNode:
         return self.chance.choice(list(self.nodes.values()))
+
+    def _some_present(self) -> str:
+        return self.chance.choice(sorted(self.nodes.keys() - self.away))
 
     def _node_of(self, launch: str) -> FaultyNode:
         return self.nodes[self.witness.running[launch].node]

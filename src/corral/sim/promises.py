@@ -27,9 +27,11 @@ class Promises:
         self._witness = witness
         self._nodes = nodes
         self._clock = clock
-        # A sweep finds it first, and another one that the time is over; what is told to stop may take the grace.
-        self._half_for_s = max(HALF_BEGUN_S, settings.kill_grace_s) + settings.kill_grace_s + 2 * SWEEP_INTERVAL_S
+        # A sweep finds that it is over, and what is told to stop then may take the grace.
+        self._patience_s = max(HALF_BEGUN_S, settings.kill_grace_s) + SWEEP_INTERVAL_S + settings.kill_grace_s
         self._half_since: dict[str, float] = {}
+        self._gone_since: dict[str, float] = {}
+        self._given_up: set[str] = set()
 
     @property
     def broken(self) -> list[str]:
@@ -39,11 +41,21 @@ class Promises:
     def look(self, server: FaultyServer) -> None:
         """Check all that must hold at any moment."""
         view = server.ledger.view()
-        reached = {each.node for each in server.hub.contacts() if each.contact is Contact.READY}
-        reached -= {name for name, node in self._nodes.items() if node.silent}
+        contacts = {each.node: each.contact for each in server.hub.contacts()}
+        reached = {
+            name for name, node in self._nodes.items() if contacts.get(name) is Contact.READY and not node.silent
+        }
+        gone = {name for name in self._nodes if contacts.get(name, Contact.GONE) is Contact.GONE}
         self._look_at_devices(view)
         self._look_for_unknown(view, reached)
-        self._look_at_gangs(view, reached)
+        half = {one.id for one in view.allocations.values() if self._runs_half(one, view, reached)}
+        self._half_since = self._for_too_long(half, self._half_since, "runs half")
+        lost = {one.id for one in view.allocations.values() if self._has_lost_a_node(one, reached, gone)}
+        self._given_up |= {
+            one.id for one in view.allocations.values() if {m.node for m in one.placement.members} & gone
+        }
+        self._gone_since = self._for_too_long(lost, self._gone_since, "is not given up, and its node is gone,")
+        self._look_at_running(view)
 
     def look_at_ends(self, ended: Sequence[Job], acknowledged: Iterable[str]) -> None:
         """Check what became of every job, after all have ended."""
@@ -65,13 +77,26 @@ class Promises:
             if one.node in reached and member_of(name)[0] not in view.allocations:
                 self.broken.append(f"{name} runs on {one.node}, and the ledger has given it up")
 
-    def _look_at_gangs(self, view: View, reached: set[str]) -> None:
+    def _for_too_long(self, allocations: set[str], since: Mapping[str, float], what: str) -> dict[str, float]:
+        """Since when these are so; each for which that is too long breaks a promise."""
         now = self._clock.now()
-        half = {one.id for one in view.allocations.values() if self._runs_half(one, view, reached)}
-        self._half_since = {one: self._half_since.get(one, now) for one in sorted(half)}
-        for one, since in self._half_since.items():
-            if now - since > self._half_for_s:
-                self.broken.append(f"gang {one} has run half for {now - since:g} s")
+        found = {one: since.get(one, now) for one in sorted(allocations)}
+        for one, at in found.items():
+            if now - at > self._patience_s:
+                self.broken.append(f"allocation {one} {what} for {now - at:g} s")
+        return found
+
+    def _look_at_running(self, view: View) -> None:
+        """A job that is said to run has begun, in this attempt and with all of its members.
+
+        Of a member on a node that was given up nobody knows, and it is taken for one that ran.
+        """
+        for allocation in view.allocations.values():
+            if view.jobs[allocation.job_id].phase is Phase.RUNNING and allocation.id not in self._given_up:
+                for rank in range(len(allocation.placement.members)):
+                    name = launch_id(allocation.id, rank)
+                    if not self._witness.has_begun(name):
+                        self.broken.append(f"job {allocation.job_id} is said to run, and {name} has never begun")
 
     def _runs_half(self, allocation: Allocation, view: View, reached: set[str]) -> bool:
         """Whether a member runs that can be reached although another does not run, which the server can know of."""
@@ -85,6 +110,15 @@ class Promises:
             and (node in reached or not was_running)
             for name, node in members.items()
         )
+
+    def _has_lost_a_node(self, allocation: Allocation, reached: set[str], gone: set[str]) -> bool:
+        """Whether a node is gone before its member had ended well, and nothing is to be awaited of the others."""
+        nodes = _nodes_of(allocation)
+        lost = any(
+            one.node in gone and self._witness.ends.get(launch_id(allocation.id, rank)) != 0
+            for rank, one in enumerate(allocation.placement.members)
+        )
+        return lost and nodes <= reached | gone
 
     def _look_at_end(self, job: Job) -> None:
         members = range(job.spec.request.gang_size)
@@ -101,3 +135,7 @@ class Promises:
                 self.broken.append(f"job {job.id} is {job.phase} without a reason")
             case phase if not phase.terminal:
                 self.broken.append(f"job {job.id} never ended: it is {phase}")
+
+
+def _nodes_of(allocation: Allocation) -> set[str]:
+    return {member.node for member in allocation.placement.members}

@@ -89,7 +89,8 @@ class Hub:
             self._lines[name] = line
         if self._listener is not None:
             line.node.expect()
-            line.start(self._listener)
+            if self._watch.is_alive():
+                line.start(self._listener)
 
     def remove(self, name: str) -> None:
         """Listen to this node no more: it has left the cluster, and its jobs are given up."""
