@@ -80,6 +80,14 @@ def test_why_names_the_best_node_and_those_that_take_nothing() -> None:
     assert "nothing starts on a (silent)" in told.sentence
 
 
+def test_why_of_a_gang_names_the_best_node_for_the_member_that_does_not_fit() -> None:
+    view = view_of([*observed(box("a"), box("b")), *submitted(job(1, 6), job(2, 8, gang_size=2))])
+    view = view.advance(started(Planner(view).plan(T0).starts[0]))
+    plan = Planner(view).plan(T0)
+    told = explain(view, view.jobs["2"], WaitIndex(plan, view).of(view.jobs["2"]), T0, plan=plan)
+    assert "it needs 2 times 8 GPUs; for the next member best is" in told.sentence
+
+
 def test_why_says_so_when_no_node_takes_anything() -> None:
     view = view_of([*observed(box("a")), *silent("a"), *submitted(job(1, 0, cpu_milli=1000))])
     plan = Planner(view).plan(T0)

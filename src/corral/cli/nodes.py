@@ -15,6 +15,7 @@ from corral.cli.screen import (
     write_painted,
 )
 from corral.client import Client, NodeRow
+from corral.model.device import VERSION_LABELS
 from corral.model.units import format_memory, parse_duration_s
 
 STATE_STYLES = {"ready": "green", "silent": "red", "gone": "red", "draining": "yellow", "cordoned": "magenta"}
@@ -69,7 +70,12 @@ def node_lines(rows: Sequence[NodeRow]) -> list[str]:
             "?" if row.cpus is None else f"{row.cpus:g}",
             format_memory(row.memory_mib),
             "never" if row.last_seen_at is None else clock_time(row.last_seen_at),
-            row.reason or " ".join(f"{key}={value}" for key, value in sorted(row.labels.items())),
+            row.reason or _labels_of_the_site(row),
             style=STATE_STYLES.get(row.state),
         )
     return table.lines(paint="STATE")
+
+
+def _labels_of_the_site(row: NodeRow) -> str:
+    """Labels that the site has given; those that every node has would fill the table."""
+    return " ".join(f"{key}={value}" for key, value in sorted(row.labels.items()) if key not in VERSION_LABELS)

@@ -33,7 +33,9 @@ def shortage(view: View, request: Request, misfit: Misfit, now: float, closed_po
     node = view.nodes.get(misfit.node or "")
     if node is None:
         return f"{need}; no node is in the cluster now" if not view.nodes else f"{need}; no node has that free"
-    here = node.name if len(view.nodes) == 1 else f"best is {node.name}, which"
+    # Members of a gang that fit are placed first: the misfit is of the first one that does not.
+    here = "for the next member best is" if request.gang_size > 1 else "best is"
+    here = node.name if len(view.nodes) == 1 else f"{here} {node.name}, which"
     if misfit.cause is Cause.CPU:
         has = f"{count_of_cpus(max(0, misfit.available))} of {count_of_cpus(node.cpu_milli)} free"
         return f"{need}; {here} has {has}"
