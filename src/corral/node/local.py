@@ -102,13 +102,16 @@ class LocalNode:
         self._inspector = HostFileInspector()
         self._cleaner = Cleaner()
         self._unknown = UnknownLaunches(self._cleaner.add)
-        heard = HeardLaunches(self._news.launch_changed)
-        processes = _started(home, settings, clock, heard.add)
-        watch = WatchRuntime(self._processes, clock, heard.add, kill_grace_s=settings.kill_grace_s)
         self._mps = make_mps(home.root, settings)
         by_root, described = os.geteuid() == 0, mock is not None
         drivers = make_drivers(settings, self._mps, described=described, by_root=by_root)
         self._devices = DeviceSetup(drivers, self._news.inventory)
+        labels = dict(settings.labels)
+        self._source = discover(clock, mock=mock, allocated=self._devices.allocated_milli, labels=labels, node=name)
+        # After all that may be refused, because it starts a process.
+        heard = HeardLaunches(self._news.launch_changed)
+        processes = _started(home, settings, clock, heard.add)
+        watch = WatchRuntime(self._processes, clock, heard.add, kill_grace_s=settings.kill_grace_s)
         self._launches = NodeLaunches(
             {"process": ProcessRuntime(processes, home), "watch": watch},
             make_ready=self._make_ready,
@@ -116,8 +119,6 @@ class LocalNode:
             on_change=self._news.launch_changed,
             heard=heard,
         )
-        labels = dict(settings.labels)
-        self._source = discover(clock, mock=mock, allocated=self._devices.allocated_milli, labels=labels, node=name)
         self._sampler = Sampler(
             self._source,
             clock,

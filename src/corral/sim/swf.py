@@ -148,8 +148,8 @@ class PromisedStarts:
 
     def watch(self, _now: float, plan: Plan) -> None:
         """Record the promise of a job, if it is its first."""
-        for reserve in plan.future_starts:
-            self._starts.setdefault(reserve.job_id, reserve.start_at)
+        for promise in plan.future_starts:
+            self._starts.setdefault(promise.job_id, promise.start_at)
 
     def compare(self, works: Sequence[SimulatedWork]) -> None:
         """Compare, once all jobs of a window have run."""

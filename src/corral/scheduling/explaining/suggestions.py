@@ -47,12 +47,12 @@ def _after(view: View, plan: Plan | None, job: Job | None) -> Draft:
     for start in plan.starts:
         if start.job_id in view.jobs and view.jobs[start.job_id].allocation_id is None:
             draft.take(start.placement.members)
-    now = 0.0 if not plan.future_starts else min(reserve.start_at for reserve in plan.future_starts)
+    now = 0.0 if not plan.future_starts else min(promise.start_at for promise in plan.future_starts)
     draft.timeline = Timeline(now, draft.free, lambda name: draft.started.get(name, ()), draft.slots_of)
-    promised = {reserve.job_id for reserve in plan.future_starts}
-    for reserve in plan.future_starts:
-        if job is None or reserve.job_id != job.id:
-            for member in reserve.placement.members:
+    promised = {promise.job_id for promise in plan.future_starts}
+    for promise in plan.future_starts:
+        if job is None or promise.job_id != job.id:
+            for member in promise.placement.members:
                 draft.timeline.promise(member, now, inf)
     for ahead, misfit in _heads(view, plan):
         if job is not None and group_of(ahead) == group_of(job):

@@ -130,16 +130,16 @@ class WaitIndex:
 
     def __init__(self, plan: Plan, view: View) -> None:
         self._view = view
-        self._reservations = {one.job_id: one for one in plan.future_starts}
+        self._promises = {one.job_id: one for one in plan.future_starts}
         self._by_job = {wait.job_id: wait for wait in plan.waits}
         self._by_group = {group_of(view.jobs[wait.job_id]): wait for wait in plan.waits if wait.job_id in view.jobs}
 
     def certainty(self, job_id: str, now: float) -> Certainty | None:
         """Whether the start that the plan foresees for a job is promised; None where it foresees none."""
-        reserve, wait = self._reservations.get(job_id), self._by_job.get(job_id)
-        if reserve is None or wait is None:
+        promise, wait = self._promises.get(job_id), self._by_job.get(job_id)
+        if promise is None or wait is None:
             return None
-        return certainty(self._view, reserve, now) if wait.keeps_turn else Certainty.EXPECTATION
+        return certainty(self._view, promise, now) if wait.keeps_turn else Certainty.EXPECTATION
 
     def of(self, job: Job) -> Wait | None:
         """Why the job or its group waits, None when the plan did not look at it."""

@@ -42,16 +42,16 @@ def promise(
     return None
 
 
-def certainty(view: View, reserve: Promise, now: float) -> Certainty:
+def certainty(view: View, promise: Promise, now: float) -> Certainty:
     """Whether a promised start is certain: only if all that it waits for ends by a time limit, or is stopping.
 
     A job without a time limit, or one that is expected to end before its limit, may run longer than estimated.
     """
-    for name in dict.fromkeys(member.node for member in reserve.placement.members):
+    for name in dict.fromkeys(member.node for member in promise.placement.members):
         for allocation_id in view.residents.get(name, ()):
             allocation = view.allocations[allocation_id]
             job = view.jobs.get(allocation.job_id)
-            if job is None or expected_end(job, allocation, now, view.durations) > reserve.start_at:
+            if job is None or expected_end(job, allocation, now, view.durations) > promise.start_at:
                 continue
             limit = job.spec.time_limit_s
             if job.phase is Phase.STOPPING or limit is None or run_estimate_s(job, view.durations) != limit:
