@@ -178,32 +178,27 @@ class Service:
     def cancel(self, job_id: str, caller: Caller) -> tuple[str, ...]:
         """End a job, or every element of an array that has not ended; the ids it touched."""
         by = caller.user
-        return self._on_each(
-            job_id, caller, lambda view, job, at: commands.cancel(view, job, by=by, at=at), skip_ended=True
-        )
+        return self._on_each(job_id, caller, lambda view, job, at: commands.cancel(view, job, by=by, at=at))
 
     def hold(self, job_id: str, caller: Caller) -> tuple[str, ...]:
         """Keep a waiting job, or an array's waiting elements, from starting."""
-        return self._on_each(
-            job_id, caller, lambda _, job, at: commands.hold(job, True, by=caller.user, at=at), skip_ended=True
-        )
+        by = caller.user
+        return self._on_each(job_id, caller, lambda _, job, at: commands.hold(job, True, by=by, at=at))
 
     def release(self, job_id: str, caller: Caller) -> tuple[str, ...]:
         """Lift a hold, or give back what a reservation holds, which ends it well."""
         by = caller.user
-        return self._on_each(
-            job_id, caller, lambda view, job, at: commands.release(view, job, by=by, at=at), skip_ended=True
-        )
+        return self._on_each(job_id, caller, lambda view, job, at: commands.release(view, job, by=by, at=at))
 
     def requeue(self, job_id: str, caller: Caller) -> tuple[str, ...]:
-        """Have a live job stopped and run again, or one that failed or was lost run again."""
+        """Have a live job stopped and run again, or one that failed or was lost run again; of an array, all such."""
 
         def again(view: View, job: Job, at: float) -> list[Fact]:
             # It was in order when it was submitted; the site may have narrowed its range since.
             refuse_priority(view.limits, job.spec.priority, caller, whose=f" of job {job.id}")
             return commands.requeue(view, job, by=caller.user, at=at)
 
-        return self._on_each(job_id, caller, again, skip_ended=False)
+        return self._on_each(job_id, caller, again)
 
     def cordon(self, device: str, reason: str, caller: Caller) -> tuple[DeviceRow, ...]:
         """Set a device apart (by UUID or index): nothing new starts on it, what runs there runs on.
@@ -249,15 +244,10 @@ class Service:
         self._ledger.commit(lambda view: Decided((fact(view, at),), None)).result()
         return tuple(row for row in self.queries.devices() if row.uuid == uuid)
 
-    def _on_each(
-        self,
-        job_id: str,
-        caller: Caller,
-        step: Callable[[View, Job, float], list[Fact]],
-        *,
-        skip_ended: bool,
-    ) -> tuple[str, ...]:
-        """Take a step with the job, or each element of the array, in one commit; stop what is STOPPING or over then."""
+    def _on_each(self, job_id: str, caller: Caller, step: Callable[[View, Job, float], list[Fact]]) -> tuple[str, ...]:
+        """Take a step with the job, or with each element of the array whose phase allows it, in one commit; stop what
+        is STOPPING or over then.
+        """
         named = self.queries.named(job_id)
         if not named:
             raise NotFound(f"there is no job {job_id}; `corral ps --all` lists those there are")
@@ -271,15 +261,18 @@ class Service:
             touched: list[str] = []
             for found in named:
                 job = draft.view.jobs.get(found.id) or self._as_it_ended(found)
-                if whole_array and (job.phase.terminal if skip_ended else job.phase is Phase.PENDING):
+                try:
+                    # It stands on those before it: what two elements mean for a follower is one decision.
+                    taken = step(draft.view, job, at)
+                except Conflict:
+                    if not whole_array:
+                        raise
                     continue
-                # Each element's step stands on those before it: what two of them mean for a follower is one decision.
-                taken = step(draft.view, job, at)
                 draft.apply(taken)
                 facts += taken
                 touched.append(job.id)
             if not touched:
-                raise Conflict(f"array {job_id}: every element has ended or is past that; nothing was changed")
+                raise Conflict(f"array {job_id}: no element is in a phase that allows this; nothing was changed")
             over = [fact.allocation_id for fact in facts if isinstance(fact, AllocationEnded)]
             return Decided(tuple(facts), (touched, over))
 

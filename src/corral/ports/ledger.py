@@ -25,7 +25,7 @@ class Decided(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class JobQuery:
-    """A page of jobs, newest first. `phases` empty means every phase; `after` is the sequence to go on below."""
+    """A page of jobs, newest first. `phases` empty means every phase; those in it are below `before_sequence`."""
 
     user: str | None = None
     phases: tuple[Phase, ...] = ()

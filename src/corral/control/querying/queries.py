@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from corral.clock import Clock
-from corral.control.controller import Controller
 from corral.control.querying.listing_rows import device_rows, grant_rows, holding, job_row
 from corral.control.querying.wall_times import in_wall_time
 from corral.control.submitting.device_request import RequestRules
@@ -38,7 +38,23 @@ from corral.scheduling.forecast import ExpectedStart, MakePlanner, expected_star
 from corral.scheduling.planner import Planner
 from corral.wire import to_plain
 
-PAGE = 100
+
+class Decisions(Protocol):
+    """What answers need of the controller."""
+
+    @property
+    def plan(self) -> Plan:
+        """The last plan."""
+        ...
+
+    @property
+    def obstacle(self) -> str | None:
+        """Why nothing at all can start now although there may be devices, None while something can."""
+        ...
+
+    def waited(self, job: Job) -> tuple[tuple[str, float], ...]:
+        """How a job's wait was spent so far: (reason, seconds)."""
+        ...
 
 
 class Queries:
@@ -47,7 +63,7 @@ class Queries:
     def __init__(
         self,
         ledger: Ledger,
-        controller: Controller,
+        decisions: Decisions,
         telemetry: Samples,
         clock: Clock,
         *,
@@ -58,7 +74,7 @@ class Queries:
         may_still_run: Callable[[str], str | None],
     ) -> None:
         self._ledger = ledger
-        self._controller = controller
+        self._decisions = decisions
         self._telemetry = telemetry
         self._clock = clock
         self._about = about
@@ -143,12 +159,12 @@ class Queries:
             return self._why_array(job_id, elements)
         job = self.find(job_id)
         now = self._clock.now()
-        waited = tuple(WaitPart(reason, seconds) for reason, seconds in self._controller.waited(job))
+        waited = tuple(WaitPart(reason, seconds) for reason, seconds in self._decisions.waited(job))
         view = self._ledger.view()
         if job.phase is not Phase.PENDING:
             return self._why_not_waiting(view, job, now, waited)
-        found = explain(view, job, self._waits().of(job), now, plan=self._controller.plan, planner=self._planner)
-        obstacle, sentence = self._controller.obstacle, found.sentence
+        found = explain(view, job, self._waits().of(job), now, plan=self._decisions.plan, planner=self._planner)
+        obstacle, sentence = self._decisions.obstacle, found.sentence
         if obstacle is not None:
             first = f"{job.title} waits because nothing can start now: {obstacle}."
             sentence = first if found.reason is WaitReason.NOT_REACHED else f"{first} After that: {sentence}"
@@ -226,7 +242,7 @@ class Queries:
             user,
             self._clock.now(),
             waits_for=stands.waits_for,
-            plan=self._controller.plan,
+            plan=self._decisions.plan,
             planner=self._planner,
         )
         uuids, grants = ((), ()) if found.placement is None else (found.placement.uuids, found.placement.grants)
@@ -277,7 +293,7 @@ class Queries:
         """What this server says of itself."""
         view = self._ledger.view()
         devices = sum(len(node.devices) for node in view.nodes.values())
-        return replace(self._about(), devices=devices, obstacle=self._controller.obstacle)
+        return replace(self._about(), devices=devices, obstacle=self._decisions.obstacle)
 
     def _row(self, job: Job) -> JobRow:
         if job.phase is not Phase.PENDING:
@@ -287,13 +303,13 @@ class Queries:
         expected_start = None if wait is None else wait.expected_start
         what = None if expected_start is None else self._waits().certainty(job.id, now)
         reason = wait_reason(job, wait, now)
-        if self._controller.obstacle is not None and wait is None and reason is WaitReason.NOT_REACHED:
+        if self._decisions.obstacle is not None and wait is None and reason is WaitReason.NOT_REACHED:
             reason = WaitReason.DISK
         return job_row(job, reason, expected_start, certainty=what)
 
     def _waits(self) -> WaitIndex:
         """Why jobs wait by the last plan, indexed once per plan."""
-        plan, index = self._controller.plan, self._index
+        plan, index = self._decisions.plan, self._index
         if index is None or index[0] is not plan:
             index = self._index = (plan, WaitIndex(plan, self._ledger.view()))
         return index[1]
