@@ -386,11 +386,14 @@ def test_each_members_log_is_read_on_its_own_node_also_after_the_end(served: Ser
     assert [log.read(0) for log in served.service.logs(job_id, ALICE)] == [b"", b""], "nothing ran yet"
     served.running(job_id, on("b", 0), on("a", 0))
     logs = served.service.logs(job_id, ALICE)
-    told = [f"job {job_id} rank 0 on b".encode(), f"job {job_id} rank 1 on a".encode()]
-    assert ([log.read(0) for log in logs], [log.has_ended() for log in logs]) == (told, [False] * 2)
+    texts = [f"job {job_id} rank 0 on b".encode(), f"job {job_id} rank 1 on a".encode()]
+    assert ([log.read(0) for log in logs], [log.has_ended() for log in logs]) == (texts, [False] * 2)
     served.do("cancel", job_id)
     until(lambda: served.phase_of(job_id) is Phase.CANCELLED)
-    assert ([log.read(4) for log in logs], [log.has_ended() for log in logs]) == ([one[4:] for one in told], [True] * 2)
+    assert ([log.read(4) for log in logs], [log.has_ended() for log in logs]) == (
+        [one[4:] for one in texts],
+        [True] * 2,
+    )
 
 
 def test_a_log_is_read_by_its_user_and_by_who_sees_everything(served: Served) -> None:
@@ -411,7 +414,7 @@ def test_why_a_job_failed_is_told_to_those_who_may_read_its_log(served: Served) 
     text = base64.b64encode(b"torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB\n").decode()
     served.nodes["a"].read_log = lambda job_id, rank, offset, max_bytes: LogChunk(text, 77)  # type: ignore[method-assign]
     job_id = served.ended(served.submit(), on("a", 0), exit_code=1)
-    answer = served.service.why(job_id, ALICE).diagnosis
-    assert told is not None
-    assert "memory" in told
+    diagnosis = served.service.why(job_id, ALICE).diagnosis
+    assert diagnosis is not None
+    assert "memory" in diagnosis
     assert served.service.why(job_id, BOB).diagnosis is None
