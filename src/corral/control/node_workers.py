@@ -1,6 +1,7 @@
 """Threads of each node's own, so that a node that hangs delays no other.
 
-A node has two, started when they are first needed: one acts on it, the other asks what a decision waits for.
+A node has three, started when they are first needed: one acts on it, one asks what a decision waits for, and one has
+files of users looked at.
 """
 
 import logging
@@ -76,6 +77,7 @@ class NodeWorker:
         self._node = node
         self._acts = TaskQueue(f"node-{node}")
         self._questions = TaskQueue(f"ask-{node}")
+        self._inspections = TaskQueue(f"files-{node}")
         self._sweeping = False
 
     def put(self, task: Task) -> bool:
@@ -112,13 +114,18 @@ class NodeWorker:
             )
         return answer
 
+    def inspect(self, task: Task) -> bool:
+        """Have files of users looked at there beside all else, for that may be slow; False as with `put`."""
+        return self._inspections.put(task)
+
     def stop(self) -> None:
         """Take on nothing more, and leave questions."""
         self._acts.stop()
         self._questions.stop(leaving=True)
+        self._inspections.stop(leaving=True)
 
     def join(self, timeout_s: float) -> None:
         """Wait for what is being done, but no longer than that."""
         deadline = time.monotonic() + timeout_s
-        for tasks in (self._acts, self._questions):
+        for tasks in (self._acts, self._questions, self._inspections):
             tasks.join(deadline - time.monotonic())
