@@ -173,9 +173,20 @@ def test_what_is_no_call_is_refused_and_the_connection_goes_on(remote: RemoteHos
         assert receive(connection)["result"]["reports"] == []
 
 
-def test_a_launch_id_that_names_another_directory_is_refused(remote: RemoteHost) -> None:
-    with pytest.raises(BackendFailed):
-        remote.node.stop("../../etc")
+@pytest.mark.parametrize("name", ["..", "", ".1", "../../nodes/b.1", "4..", "4.1\n", "4.1-../x", "\ud800"])
+def test_what_is_no_launch_id_is_refused_by_every_call_and_the_agent_goes_on(remote: RemoteHost, name: str) -> None:
+    node = remote.node
+    for call in (
+        lambda: node.forget(name, False),
+        lambda: node.stop(name),
+        lambda: node.signal(name, "TERM"),
+        lambda: node.declare_lost(name, False),
+        lambda: node.reports((name,)),
+        lambda: node.rendezvous(name),
+    ):
+        with pytest.raises(Refused, match="is not the id of a launch"):
+            call()
+    assert node.reports(("4_2.1-3",)).reports[0].phase is LaunchPhase.UNKNOWN
 
 
 def test_connections_have_a_bound_and_those_that_are_closed_count_no_more(remote: RemoteHost) -> None:

@@ -43,9 +43,10 @@ class NodeCordons:
         One that is set apart already keeps its reason where none is given.
         """
         must_be_admin(caller, "setting a node apart")
-        log.info("node %s: cordoned by %s%s", node, caller.user, f": {reason}" if reason else "")
         return self._commit(
-            node, lambda view, at: NodeCordoned(node, reason or _reason_before(view, node), by=caller.user, at=at)
+            node,
+            lambda view, at: NodeCordoned(node, reason or _reason_before(view, node), by=caller.user, at=at),
+            f"cordoned by {_said(caller, reason)}",
         )
 
     def drain(self, node: str, reason: str, deadline_s: float | None, caller: Caller) -> NodeRow:
@@ -54,27 +55,32 @@ class NodeCordons:
         if deadline_s is not None and not 0 <= deadline_s <= LONGEST_DEADLINE_S:
             most = format_duration(LONGEST_DEADLINE_S)
             raise Refused(f"deadline_s must be from 0 to {LONGEST_DEADLINE_S:g} ({most})", field="deadline_s")
-        log.info("node %s: drained by %s%s", node, caller.user, f": {reason}" if reason else "")
 
         def draining(view: View, at: float) -> Fact:
             deadline = None if deadline_s is None else at + deadline_s
             return NodeDraining(node, reason or _reason_before(view, node), deadline, by=caller.user, at=at)
 
-        return self._commit(node, draining)
+        return self._commit(node, draining, f"drained by {_said(caller, reason)}")
 
     def uncordon(self, node: str, caller: Caller) -> NodeRow:
         """Jobs may start on the node again."""
         must_be_admin(caller, "giving a node back")
-        log.info("node %s: given back by %s", node, caller.user)
-        return self._commit(node, lambda _, at: NodeUncordoned(node, by=caller.user, at=at))
+        return self._commit(
+            node, lambda _, at: NodeUncordoned(node, by=caller.user, at=at), f"given back by {_said(caller)}"
+        )
 
-    def _commit(self, node: str, fact: Callable[[View, float], Fact]) -> NodeRow:
+    def _commit(self, node: str, fact: Callable[[View, float], Fact], done: str) -> NodeRow:
         known = {row.name for row in self.nodes()}
         if node not in known:
             raise NotFound(f"there is no node {node}; {nearest(node, known)} (`corral nodes` lists them)", field="node")
         at = self._clock.now()
         self._ledger.commit(lambda view: Decided((fact(view, at),), None)).result()
+        log.info("node %s: %s", node, done)
         return next(row for row in self.nodes() if row.name == node)
+
+
+def _said(caller: Caller, reason: str = "") -> str:
+    return f"{caller.user}: {reason}" if reason else caller.user
 
 
 def _reason_before(view: View, node: str) -> str:

@@ -1,11 +1,16 @@
 """A launch is one attempt to run a member of a job on one node, and what is known of it."""
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
 from corral.model.device import Device
+from corral.model.errors import Refused
 from corral.model.job import Job, Phase, ProcessIdentity
 from corral.model.tenant import Tenant
+
+_LAUNCH_ID = re.compile(r"\d{1,20}(_\d{1,20})?\.\d{1,20}(-\d{1,20})?", re.ASCII)
+"""The id of a job, possibly of an array; the number of the allocation; the rank, unless it is 0."""
 
 
 class LaunchPhase(StrEnum):
@@ -102,6 +107,13 @@ class Launch:
 def launch_id(allocation_id: str, rank: int) -> str:
     """What a member's launch is called on its node: 4.1 of rank 0, and of the others 4.1-1, 4.1-2."""
     return f"{allocation_id}-{rank}" if rank else allocation_id
+
+
+def checked_launch_id(text: str) -> str:
+    """A launch id that came from elsewhere. Raises Refused for what is none, such as a path."""
+    if _LAUNCH_ID.fullmatch(text) is None:
+        raise Refused(f"{text!r:.60} is not the id of a launch", field="launch_id")
+    return text
 
 
 def member_of(launch: str) -> tuple[str, int]:

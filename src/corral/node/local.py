@@ -19,7 +19,7 @@ from corral.clock import SystemClock
 from corral.config import Settings
 from corral.model.errors import BackendFailed, CorralError, Forbidden, NodeUnreachable
 from corral.model.home import Home
-from corral.model.launch import Launch, Lineage, Origin, job_of
+from corral.model.launch import Launch, Lineage, Origin, checked_launch_id, job_of
 from corral.model.means import Level, Means
 from corral.node.cleaner import Cleaner
 from corral.node.device_setup import DeviceSetup, Then
@@ -179,7 +179,7 @@ class LocalNode:
         return Readiness(samples, self._disks.trouble())
 
     def reports(self, launch_ids: tuple[str, ...]) -> Reports:
-        reports = tuple(self._launches.report(launch_id) for launch_id in launch_ids)
+        reports = tuple(self._launches.report(checked_launch_id(launch_id)) for launch_id in launch_ids)
         return Reports(self._clock.now(), reports)
 
     # What is done
@@ -196,25 +196,26 @@ class LocalNode:
             return Reconciled(remarks, unknown)
 
     def rendezvous(self, launch_id: str) -> Rendezvous:
-        return self._meeting.of(launch_id)
+        return self._meeting.of(checked_launch_id(launch_id))
 
     def launch(self, launch: Launch) -> None:
         self._refuse_before_reconciliation()
+        checked_launch_id(launch.id)
         self._cleaner.put_off()
         self._launches.launch(launch)
 
     def stop(self, launch_id: str) -> None:
         self._cleaner.put_off()
-        self._launches.stop(launch_id)
+        self._launches.stop(checked_launch_id(launch_id))
 
     def signal(self, launch_id: str, name: str) -> None:
-        self._launches.signal(launch_id, name)
+        self._launches.signal(checked_launch_id(launch_id), name)
 
     def declare_lost(self, launch_id: str, ran: bool) -> bool:
-        return self._launches.declare_lost(launch_id, ran=ran)
+        return self._launches.declare_lost(checked_launch_id(launch_id), ran=ran)
 
     def forget(self, launch_id: str, keep_scratch: bool) -> None:
-        job_id = job_of(launch_id)
+        job_id = job_of(checked_launch_id(launch_id))
         self._launches.forget(launch_id)
         self._devices.leave(launch_id)
         self._meeting.forget(launch_id)
