@@ -5,7 +5,7 @@ import pytest
 
 from corral.access.caller import Caller
 from corral.clock import SystemClock
-from corral.control.adopted_processes import UNHELD, Adoption
+from corral.control.adopted_processes import NOT_LIMITED, Adoption
 from corral.control.node_registry import Nodes
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.device import DeviceProcess, DeviceSample
@@ -81,7 +81,7 @@ def test_an_adopted_process_is_a_job_on_the_whole_devices_that_its_family_uses(
     assert job.spec.owner == ProcessIdentity(TRAINING, 1, "boot")
     assert [view.allocated_milli(uuid) for uuid in ("GPU-0", "GPU-1", "GPU-2")] == [0, 1000, 1000]
     assert watched == [job.allocation_id]
-    assert view.allocations[job.allocation_id or ""].enforcement == UNHELD
+    assert view.allocations[job.allocation_id or ""].enforcement == NOT_LIMITED
 
 
 def test_a_process_is_adopted_once(adopting: Adoption, watched: list[str]) -> None:

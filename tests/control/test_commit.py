@@ -15,7 +15,7 @@ def on(job_id: str, *uuids: str) -> Start:
 
 def free_devices_only(view: View, start: Start) -> Misfit | None:
     taken = [uuid for uuid in start.placement.uuids if view.allocated_milli(uuid)]
-    return Misfit(Cause.HELD, 1, 0) if taken else None
+    return Misfit(Cause.ALLOCATED, 1, 0) if taken else None
 
 
 def commit(view: View, *starts: Start) -> Decided[tuple[str, ...]]:

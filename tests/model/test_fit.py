@@ -49,7 +49,7 @@ def test_what_no_waiting_can_mend_says_never(request_: Request, cause: Cause) ->
 @pytest.mark.parametrize(
     ("slot", "cause", "evictable"),
     [
-        (A100._replace(free_milli=400), Cause.HELD, True),
+        (A100._replace(free_milli=400), Cause.ALLOCATED, True),
         (A100._replace(blocked=DeviceState.IN_USE), Cause.IN_USE, False),
         (A100._replace(blocked=DeviceState.CORDONED), Cause.CORDONED, False),
         (A100._replace(blocked=DeviceState.UNREADABLE), Cause.UNREADABLE, False),

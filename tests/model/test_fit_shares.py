@@ -150,7 +150,7 @@ def test_a_split_that_was_chosen_is_tested_part_by_part() -> None:
     # In all there is room, and yet not where it was chosen.
     moved = still_fits(ONE_AND_A_FIFTH, state(A100, left(500)), (0, 1), parts)
     assert moved is not None
-    assert moved.cause is Cause.HELD
+    assert moved.cause is Cause.ALLOCATED
 
 
 slots = st.lists(

@@ -23,7 +23,7 @@ from corral.ports.node import ProcessFound
 from corral.ports.telemetry import Samples
 from corral.scheduling.placing.gpu_info import gpu_info
 
-UNHELD = Enforcement(Level.ADVISORY, Level.ADVISORY)
+NOT_LIMITED = Enforcement(Level.ADVISORY, Level.ADVISORY)
 """Nobody else is put on its devices, and nothing keeps to them a process that was started without Corral."""
 
 
@@ -67,7 +67,7 @@ class Adoption:
             _refuse_held(view, placement, identity)
             job = Job(job_id, int(job_id), spec, now)
             info = gpu_info(view, Start("", placement, "adopted"))
-            first, made = starting.start(job, placement, by=caller.user, at=now, gpu_info=info, enforcement=UNHELD)
+            first, made = starting.start(job, placement, by=caller.user, at=now, gpu_info=info, enforcement=NOT_LIMITED)
             assert isinstance(made, AllocationMade)
             return Decided((JobSubmitted(job, at=now, by=caller.user), first, made), made.allocation.id)
 

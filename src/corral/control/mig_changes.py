@@ -48,14 +48,14 @@ class MigChanges:
         must_be_admin(caller, "giving slices up")
         agent, found = self._device(device)
         holders = self._ledger.view().holders
-        held = [part.uuid for part in found.partitions if part.uuid in holders]
+        taken = [part.uuid for part in found.partitions if part.uuid in holders]
         instances: tuple[MigInstance, ...] = ()
         if found.mig_enabled:
             instances = parse_instances(agent.nvidia_smi(("mig", "-lgi", "-i", found.uuid)))
         if not instances:
             raise Refused(f"--mig: {found.uuid} has no slices to give up", field="device")
         # Which instance has which UUID is not told, so that one slice in use keeps them all.
-        busy = [instance.instance_id for instance in instances] if held else []
+        busy = [instance.instance_id for instance in instances] if taken else []
         return self._row(agent, plan_destroy(found, instances, busy), apply=apply)
 
     def _device(self, named: str) -> tuple[NodeAgent, Device]:

@@ -147,13 +147,13 @@ class Reader:
     @staticmethod
     def _past(connection: Connection) -> list[PastRun]:
         """The last runs that are over, in the order in which they ended: what fair shares and estimates stand on."""
-        jobs, held = tables.jobs, tables.allocations
+        jobs, allocations = tables.jobs, tables.allocations
         question = (
             select(
-                held.c.job_id,
-                held.c.created_at,
-                held.c.ended_at,
-                held.c.placement,
+                allocations.c.job_id,
+                allocations.c.created_at,
+                allocations.c.ended_at,
+                allocations.c.placement,
                 jobs.c.user,
                 jobs.c.name,
                 jobs.c.spec,
@@ -161,9 +161,9 @@ class Reader:
                 jobs.c.started_at.label("ran_from"),
                 jobs.c.ended_at.label("ran_until"),
             )
-            .join(jobs, jobs.c.id == held.c.job_id)
-            .where(held.c.ended_at.is_not(None))
-            .order_by(held.c.entry.desc())
+            .join(jobs, jobs.c.id == allocations.c.job_id)
+            .where(allocations.c.ended_at.is_not(None))
+            .order_by(allocations.c.entry.desc())
             .limit(_RUNS_REMEMBERED)
         )
         runs = [past_run_of(row) for row in connection.execute(question).mappings()]

@@ -94,7 +94,7 @@ class SqlLedger:
         return self._reader.find_array(array_id)
 
     def last_allocation(self, job: Job) -> Allocation | None:
-        """What the job holds or held last."""
+        """What the job has or had last."""
         return self._reader.last_allocation(job.id)
 
     def jobs(self, query: JobQuery) -> tuple[Job, ...]:

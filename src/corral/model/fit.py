@@ -61,7 +61,7 @@ class Cause(StrEnum):
     IN_USE = "in use"
     STALE = "stale"
     RESERVED = "reserved"
-    HELD = "held"
+    ALLOCATED = "allocated"
     TENANT = "tenant"
     FREE_MEMORY = "free memory"
     NODE_GONE = "node gone"
@@ -82,7 +82,9 @@ STATIC_CAUSES = frozenset(
 )
 NODE_CAUSES = frozenset({Cause.NODE_GONE, Cause.NODE_SILENT, Cause.NODE_DRAINING, Cause.NODE_CORDONED})
 """The node takes nothing now."""
-_EVICTABLE_CAUSES = frozenset({Cause.HELD, Cause.TENANT, Cause.FREE_MEMORY, Cause.CPU, Cause.HOST_MEMORY, Cause.DISK})
+_EVICTABLE_CAUSES = frozenset(
+    {Cause.ALLOCATED, Cause.TENANT, Cause.FREE_MEMORY, Cause.CPU, Cause.HOST_MEMORY, Cause.DISK}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +106,7 @@ class Misfit:
         cause: the cause that most devices (or the node itself) share.
         wanted: how much was asked for, in the unit of `cause` (devices, milli-CPU, MiB).
         available: how much there is.
-        devices: how many devices each cause rules out, most first: ((Cause.HELD, 5), (Cause.CORDONED, 1)).
+        devices: how many devices each cause rules out, most first: ((Cause.ALLOCATED, 5), (Cause.CORDONED, 1)).
         never: no waiting can help; the request is beyond what the node is.
         eviction_helps: ending jobs that hold devices would make it fit.
         node: the node, where one node is meant.
@@ -173,7 +175,7 @@ def _split_fit(request: Request, wanted_milli: int, state: NodeState, named: Col
     counts = sorted(((causes.count(c), c) for c in Cause if c in causes), key=lambda pair: -pair[0])
     never = isinstance(_split(request, wanted_milli, ever), NoRoom)
     return Misfit(
-        next((c for _, c in counts if (c in STATIC_CAUSES) is never), Cause.HELD),
+        next((c for _, c in counts if (c in STATIC_CAUSES) is never), Cause.ALLOCATED),
         -(-wanted_milli // MILLI_PER_DEVICE),
         sum(room) // MILLI_PER_DEVICE,
         devices=tuple((c, n) for n, c in counts),
@@ -258,7 +260,7 @@ def _slot_cause(request: Request, slot: Slot, named: bool) -> Cause | None:
     if slot.blocked is not None and not strangers_accepted(request, slot):
         return Cause(slot.blocked.value.replace("_", " "))
     if slot.free_milli < share_milli_of(request, slot):
-        return Cause.HELD
+        return Cause.ALLOCATED
     if slot.tenant is not None and not request.whole and slot.tenant != request.tenant:
         return Cause.TENANT
     if grant_mib and (slot.free_mib is None or slot.free_mib < grant_mib):

@@ -184,12 +184,12 @@ class LocalNode:
 
     # What is done
 
-    def reconcile(self, held: tuple[Launch, ...], waiting: tuple[str, ...]) -> Reconciled:
+    def reconcile(self, allocated: tuple[Launch, ...], waiting: tuple[str, ...]) -> Reconciled:
         # One at a time: a server that got no answer asks again while the first is still at it.
         with self._reconciling:
-            unknown = self._unknown.end(self._launches.restore(held))
-            self._devices.restore(held)
-            remarks = self._files.restore(held)
+            unknown = self._unknown.end(self._launches.restore(allocated))
+            self._devices.restore(allocated)
+            remarks = self._files.restore(allocated)
             for step in self._files.leftovers(waiting):
                 self._cleaner.add(step)
             self._is_reconciled = True
@@ -224,8 +224,8 @@ class LocalNode:
         if not keep_scratch:
             self._cleaner.add(partial(self._files.tidy, job_id))
 
-    def rescan(self, held: tuple[Launch, ...]) -> tuple[str, ...]:
-        return self._files.compare(held)
+    def rescan(self, allocated: tuple[Launch, ...]) -> tuple[str, ...]:
+        return self._files.compare(allocated)
 
     # Looks at the host
 

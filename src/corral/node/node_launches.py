@@ -181,19 +181,19 @@ class NodeLaunches:
             if runtime.report(launch_id).phase.over:
                 runtime.forget(launch_id)
 
-    def restore(self, held: Collection[Launch]) -> dict[str, Runtime]:
+    def restore(self, allocated: Collection[Launch]) -> dict[str, Runtime]:
         """Replace what is known by these launches; those on record that are not among them, with their runtimes.
 
-        A held one that was never claimed is declared lost; watches, which are kept in memory, are begun again.
+        An allocated one that was never claimed is declared lost; watches, which are kept in memory, are begun again.
         """
         with self._lock:
-            self._known = {launch.id: launch for launch in held}
+            self._known = {launch.id: launch for launch in allocated}
             self._asked &= self._known.keys()
             self._preparing &= self._known.keys()
             self._claimed &= self._known.keys()
             self._failed = {name: why for name, why in self._failed.items() if name in self._known}
-            self._claimed |= {launch.id for launch in held if launch.job.started_at is not None}
-        for launch in held:
+            self._claimed |= {launch.id for launch in allocated if launch.job.started_at is not None}
+        for launch in allocated:
             _attempt(partial(self._take_over, launch))
         unknown: dict[str, Runtime] = {}
         for runtime in self._runtimes.values():

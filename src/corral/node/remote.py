@@ -58,8 +58,8 @@ class RemoteNode:
     def ready(self, uuids: tuple[str, ...]) -> Readiness:
         return self._call(REFRESH_TIMEOUT_S, NodeAgent.ready, uuids)
 
-    def reconcile(self, held: tuple[Launch, ...], waiting: tuple[str, ...]) -> Reconciled:
-        return self._call(RECONCILE_S, NodeAgent.reconcile, held, waiting)
+    def reconcile(self, allocated: tuple[Launch, ...], waiting: tuple[str, ...]) -> Reconciled:
+        return self._call(RECONCILE_S, NodeAgent.reconcile, allocated, waiting)
 
     def rendezvous(self, launch_id: str) -> Rendezvous:
         return self._call(0.0, NodeAgent.rendezvous, launch_id)
@@ -82,8 +82,8 @@ class RemoteNode:
     def forget(self, launch_id: str, keep_scratch: bool) -> None:
         self._call(0.0, NodeAgent.forget, launch_id, keep_scratch)
 
-    def rescan(self, held: tuple[Launch, ...]) -> tuple[str, ...]:
-        return self._call(0.0, NodeAgent.rescan, held)
+    def rescan(self, allocated: tuple[Launch, ...]) -> tuple[str, ...]:
+        return self._call(0.0, NodeAgent.rescan, allocated)
 
     def process(self, pid: int) -> ProcessFound | None:
         return self._call(0.0, NodeAgent.process, pid)

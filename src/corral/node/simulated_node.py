@@ -83,15 +83,15 @@ class SimulatedNode:
         self._called()
         return Readiness(tuple(self.samples[uuid] for uuid in uuids if uuid in self.samples), self.obstacle)
 
-    def reconcile(self, held: tuple[Launch, ...], waiting: tuple[str, ...]) -> Reconciled:
+    def reconcile(self, allocated: tuple[Launch, ...], waiting: tuple[str, ...]) -> Reconciled:
         self._called()
-        known = {launch.id for launch in held}
+        known = {launch.id for launch in allocated}
         unknown = [launch_id for launch_id in self.runtime.launches() if launch_id not in known]
         running = tuple(one for one in unknown if self.runtime.report(one).phase in _AT_WORK)
         for launch_id in unknown:
             self.runtime.stop(launch_id)
             self.runtime.forget(launch_id)
-        for launch in held:
+        for launch in allocated:
             if self.runtime.report(launch.id).phase is LaunchPhase.UNKNOWN:
                 self.runtime.declare_lost(launch.id, ran=launch.job.started_at is not None)
         return Reconciled((), running)
@@ -124,7 +124,7 @@ class SimulatedNode:
         self._called()
         self.runtime.forget(launch_id)
 
-    def rescan(self, held: tuple[Launch, ...]) -> tuple[str, ...]:
+    def rescan(self, allocated: tuple[Launch, ...]) -> tuple[str, ...]:
         self._called()
         return ()
 

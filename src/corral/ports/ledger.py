@@ -84,7 +84,7 @@ class Ledger(Protocol):
         ...
 
     def last_allocation(self, job: Job) -> Allocation | None:
-        """What the job holds or held last, None when it never held anything."""
+        """What the job has or had last, None when it never had anything."""
         ...
 
     def jobs(self, query: JobQuery) -> tuple[Job, ...]:

@@ -134,10 +134,10 @@ class NodeAgent(Protocol):
         """
         ...
 
-    def reconcile(self, held: tuple[Launch, ...], waiting: tuple[str, ...]) -> Reconciled:
+    def reconcile(self, allocated: tuple[Launch, ...], waiting: tuple[str, ...]) -> Reconciled:
         """Take over what the ledger says is on this node, end what it does not know, and tidy up after what is over.
 
-        A launch that is held and was never claimed is declared lost. `waiting` are the ids of jobs that ran before
+        An allocated launch that was never claimed is declared lost. `waiting` are the ids of jobs that ran before
         and are to run again: their scratch is kept.
         """
         ...
@@ -170,7 +170,7 @@ class NodeAgent(Protocol):
         """Its end is in the ledger: release its devices, remove its record, and its scratch unless that is kept."""
         ...
 
-    def rescan(self, held: tuple[Launch, ...]) -> tuple[str, ...]:
+    def rescan(self, allocated: tuple[Launch, ...]) -> tuple[str, ...]:
         """Compare the resource files of jobs with what they hold: what is amiss, a sentence each; it is mended."""
         ...
 

@@ -133,10 +133,10 @@ class FaultyNode(SimulatedNode):
         self.restart_agent()
         self.silent = True
 
-    def reconcile(self, held: tuple[Launch, ...], waiting: tuple[str, ...]) -> Reconciled:
+    def reconcile(self, allocated: tuple[Launch, ...], waiting: tuple[str, ...]) -> Reconciled:
         self.runtime.lingers = False
         try:
-            return super().reconcile(held, waiting)
+            return super().reconcile(allocated, waiting)
         finally:
             self.runtime.lingers = True
 

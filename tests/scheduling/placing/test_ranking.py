@@ -128,7 +128,7 @@ def test_a_barred_node_is_passed_over() -> None:
 def test_a_refusal_names_the_node_that_is_nearest_and_by_how_much() -> None:
     columns = Columns(rows(shares(1000, 250, 0), shares(1000, 1000, 500)))
     misfit = Placer(columns, Pack()).why_not(Request(devices=3))
-    assert (misfit.cause, misfit.wanted, misfit.available, misfit.node) == (Cause.HELD, 3, 2, "n1")
+    assert (misfit.cause, misfit.wanted, misfit.available, misfit.node) == (Cause.ALLOCATED, 3, 2, "n1")
     assert not misfit.never
 
 
@@ -142,7 +142,7 @@ def test_a_gang_without_room_is_told_what_its_first_member_without_a_place_lacks
     columns = Columns(rows(free(4), shares(1000, 500)))
     before = [columns.state(row) for row in range(2)]
     misfit = Placer(columns, Pack()).why_not(Request(devices=2, gang_size=3))
-    assert (misfit.cause, misfit.wanted, misfit.available, misfit.node) == (Cause.HELD, 2, 1, "n1")
+    assert (misfit.cause, misfit.wanted, misfit.available, misfit.node) == (Cause.ALLOCATED, 2, 1, "n1")
     assert [columns.state(row) for row in range(2)] == before
 
 

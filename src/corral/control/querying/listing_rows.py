@@ -91,11 +91,11 @@ def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample
     cordon = view.node_cordons.get(node_name)
     if cordon is not None and condition.cordoned is None:
         condition = replace(condition, cordoned=cordon.reason or f"its node is set apart by {cordon.by}")
-    held = [view.allocations[allocation_id] for allocation_id in view.holders.get(device.uuid, ())]
+    allocations = [view.allocations[allocation_id] for allocation_id in view.holders.get(device.uuid, ())]
     of_slices = [view.allocations[a] for part in device.partitions for a in view.holders.get(part.uuid, ())]
     state = condition.state(
-        allocated=any(not allocation.reserved for allocation in (*held, *of_slices)),
-        reserved=any(allocation.reserved for allocation in (*held, *of_slices)),
+        allocated=any(not allocation.reserved for allocation in (*allocations, *of_slices)),
+        reserved=any(allocation.reserved for allocation in (*allocations, *of_slices)),
     )
     seen = sample or DeviceSample(device.uuid, 0.0)
     return DeviceRow(
@@ -111,7 +111,7 @@ def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample
         power_w=_watts(seen.power_mw),
         holders=tuple(
             HolderRow(allocation.job_id, allocation.user, grant.share_milli, grant.memory_mib)
-            for allocation in held
+            for allocation in allocations
             for grant in allocation.placement.grants
             if grant.uuid == device.uuid
         ),

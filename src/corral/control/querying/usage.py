@@ -32,5 +32,5 @@ class Accounts:
                 "give a time (Unix seconds) before now and before `until`",
                 field="since",
             )
-        held = self._ledger.allocated(begin, end)
-        return in_wall_time(Usage(by.value, begin, end, usage(held, by), total(held)), self._clock)
+        times = self._ledger.allocated(begin, end)
+        return in_wall_time(Usage(by.value, begin, end, usage(times, by), total(times)), self._clock)

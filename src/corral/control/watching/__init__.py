@@ -1,4 +1,4 @@
 """Threads that look every so often and act where a rule is broken.
 
-Start with `guards`, for the memory of shared devices; `idle_gpus` takes back what is held and not used.
+Start with `memory_guard`, for shared devices; `idle_gpus` takes back what is allocated and not used.
 """

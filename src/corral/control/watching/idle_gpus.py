@@ -1,4 +1,4 @@
-"""The watch over GPUs that are held and not used while others wait for them."""
+"""The watch over GPUs that are allocated and not used while others wait for them."""
 
 import logging
 

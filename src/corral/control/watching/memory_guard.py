@@ -101,15 +101,15 @@ class MemoryGuard:
 
 def guarded(view: View) -> list[Bound]:
     """The memory that live jobs were granted where nothing but the guard holds them to it."""
-    held = [
+    allocations = [
         allocation
         for allocation in view.allocations.values()
         if allocation.enforcement is not None and allocation.enforcement.memory is Level.GUARDED
     ]
-    names = view.device_names() if held else {}
+    names = view.device_names() if allocations else {}
     return [
         Bound(allocation.job_id, grant.uuid, grant.memory_mib, allocation.id, names.get(grant.uuid))
-        for allocation in held
+        for allocation in allocations
         for grant in allocation.placement.grants
         if grant.memory_mib is not None
     ]

@@ -1,0 +1,62 @@
+"""Logs are read where they are, and work on them waits for no other node."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from corral.control.querying.member_logs import MemberLogs
+from corral.model.job import Job, JobSpec
+from tests.control.cluster import Cluster, on, until
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path, "a", "b")
+    yield cluster
+    cluster.close()
+
+
+def thread_of(logs: MemberLogs, job: Job) -> str:
+    """The name of the thread on which something is done with a job's logs."""
+    names: list[str] = []
+    done = threading.Event()
+
+    def note() -> None:
+        names.append(threading.current_thread().name)
+        done.set()
+
+    logs.on_node(job, note)
+    assert done.wait(60)
+    return names[0]
+
+
+def test_each_member_has_its_log_on_the_node_where_it_runs(cluster: Cluster) -> None:
+    cluster.run(1, on("a", 0), on("b", 0))
+    logs = MemberLogs(cluster.ledger, cluster.registry)
+    assert [logs.agent_of(cluster.job(1), rank) for rank in range(2)] == [cluster.nodes["a"], cluster.nodes["b"]]
+
+
+def test_a_job_that_has_ended_has_its_log_where_it_ran_last(cluster: Cluster) -> None:
+    cluster.run(1, on("b", 0))
+    cluster.nodes["b"].runtime.finish("1.1")
+    until(lambda: cluster.phase(1).terminal)
+    assert MemberLogs(cluster.ledger, cluster.registry).agent_of(cluster.job(1), 0) is cluster.nodes["b"]
+
+
+def test_a_job_that_was_never_launched_has_no_log_and_neither_has_a_node_that_has_left(cluster: Cluster) -> None:
+    logs = MemberLogs(cluster.ledger, cluster.registry)
+    assert logs.agent_of(Job("9", 9, JobSpec("ann", ("true",)), 0.0), 0) is None
+    cluster.run(1, on("b", 0))
+    cluster.registry.add("c", cluster.nodes["a"])
+    cluster.registry.remove("b")
+    assert logs.agent_of(cluster.job(1), 0) is None
+
+
+def test_logs_on_one_node_are_worked_on_by_its_thread_and_those_on_several_by_none_of_theirs(cluster: Cluster) -> None:
+    cluster.run(1, on("b", 0), on("b", 1))
+    cluster.run(2, on("a", 0), on("b", 2))
+    logs = MemberLogs(cluster.ledger, cluster.registry)
+    assert thread_of(logs, cluster.job(1)) == "node-b"
+    assert thread_of(logs, cluster.job(2)) == threading.current_thread().name
