@@ -145,6 +145,22 @@ def test_any_bytes_give_one_printable_line_or_none(before: bytes, log: bytes, af
     assert told is None or (told.isprintable() and len(told) < 600)
 
 
+@given(st.sampled_from([r.log for r in RECORDED]), st.integers(0, 600), st.integers(0, 60), st.text(max_size=9))
+def test_a_message_that_is_cut_and_changed_anywhere_gives_one_printable_line_or_none(
+    log: str, start: int, gap: int, change: str
+) -> None:
+    told = said(log[:start] + change + log[start + gap :])
+    assert told is None or told.isprintable()
+
+
+def test_architectures_that_are_run_together_are_still_told_apart() -> None:
+    log = (
+        "The current PyTorch install supports CUDA capabilities sm_75sm_80 sm_90\nRuntimeError: CUDA error: no kernel "
+    )
+    log += "image is available for execution on the device\n"
+    assert "only for 7.5 to 9.0" in (said(log) or "")
+
+
 @pytest.mark.parametrize(
     "unit",
     [

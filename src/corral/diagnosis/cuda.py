@@ -32,7 +32,7 @@ def _no_kernel(_match: re.Match[str], case: Case) -> Diagnosis:
     found = next((match for line in case.lines if (match := _ARCHITECTURES.match(line.text))), None)
     if found is None:
         return Diagnosis(what, "install a build for this GPU, or ask for one that it was built for: --gpu-model")
-    known = sorted(_version(name.removeprefix("sm_")) for name in found[1].split())
+    known = sorted(_version(number) for number in re.findall(r"sm_(\d{2,3})", found[1]))
     what += f", only for {dotted(known[0])} to {dotted(known[-1])}"
     if compute is not None and compute < known[0]:
         return Diagnosis(what, f"ask for --min-compute {dotted(known[0])}, or install an older build of PyTorch")

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from corral.model.printable import printable
 from corral.model.units import MILLI_PER_DEVICE
 
 Version = tuple[int, int]
@@ -58,8 +59,8 @@ class Diagnosis:
 
     @property
     def line(self) -> str:
-        """Both, as they are shown to a person."""
-        return f"{self.what}; {self.fix}"
+        """Both, as they are shown to a person: printable, whatever a log or a directory's name says."""
+        return printable(f"{self.what}; {self.fix}")
 
 
 def dotted(version: Version) -> str:
