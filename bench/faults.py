@@ -1,6 +1,7 @@
 """Lives of servers under faults, each from a seed of its own, and how many promises were broken: there is to be none.
 
-`python -m bench.faults [LIVES]` lives 2,000 lives over simulated nodes, or as many as it can in ten minutes.
+`python -m bench.faults [LIVES]` lives 2,000 lives over simulated nodes, `python -m bench.faults --agents [LIVES]` 50
+with real agents and processes; or as many as it can in ten minutes.
 """
 
 import logging
@@ -8,20 +9,30 @@ import os
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 from corral.sim.life import simulate
+from tests.e2e.agent_life import AgentLife
 
 LIVES = 2_000
+LIVES_WITH_AGENTS = 50
 AT_MOST_S = 600.0
-NODES, GPUS, JOBS = 3, 2, 16
-AT_ONCE = 40
-"""So many lives are begun between two looks at the clock."""
+NODES, GPUS, JOBS = 3, 2, 10
 
 
 def main() -> None:
-    lives = int(sys.argv[1]) if len(sys.argv) > 1 and sys.argv[1].isdigit() else LIVES
+    numbers = [int(word) for word in sys.argv[1:] if word.isdigit()]
+    if "--agents" in sys.argv:
+        _report("with real agents", _live_with_agents, [*numbers, LIVES_WITH_AGENTS][0], at_once=os.cpu_count() or 1)
+    else:
+        kind = f"of {NODES} simulated nodes with {GPUS} GPUs each, {JOBS} jobs or more"
+        _report(kind, _live, [*numbers, LIVES][0], at_once=40)
+
+
+def _report(kind: str, live: Callable[[int], dict[str, Any]], lives: int, *, at_once: int) -> None:
+    """Live the lives, so many between two looks at the clock, and print what happened."""
     events: Counter[str] = Counter()
     ended: Counter[str] = Counter()
     broken: list[str] = []
@@ -29,14 +40,13 @@ def main() -> None:
     began = time.monotonic()
     with ProcessPoolExecutor(os.cpu_count(), initializer=_silence) as pool:
         while lived < lives and time.monotonic() - began < AT_MOST_S:
-            seeds = range(lived, min(lives, lived + AT_ONCE))
-            for report in pool.map(_live, seeds):
+            seeds = range(lived, min(lives, lived + at_once))
+            for report in pool.map(live, seeds):
                 events.update(report["events"])
                 ended.update(report["ended"])
                 broken += [f"seed {report['seed']}: {sentence}" for sentence in report["broken"]]
             lived += len(seeds)
-    print(f"{lived:,} lives of {NODES} nodes with {GPUS} GPUs each and {JOBS} jobs or more, "
-          f"in {time.monotonic() - began:.0f} s")  # fmt: skip
+    print(f"{lived:,} lives {kind}, in {time.monotonic() - began:.0f} s")
     print(f"  events: {_listed(events)}")
     print(f"  jobs ended: {_listed(ended)}")
     print(f"  promises broken: {len(broken)} (goal 0)")
@@ -49,6 +59,12 @@ def _live(seed: int) -> dict[str, Any]:
         return simulate(nodes=NODES, gpus=GPUS, jobs=JOBS, seed=seed)
     except AssertionError as error:
         return {"seed": seed, "events": {}, "ended": {}, "broken": [str(error)]}
+
+
+def _live_with_agents(seed: int) -> dict[str, Any]:
+    life = AgentLife(seed)
+    broken = life.live()
+    return {"seed": seed, "events": life.events, "ended": life.ended, "broken": broken}
 
 
 def _silence() -> None:
