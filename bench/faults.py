@@ -13,6 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
+from corral.model.errors import CorralError
 from corral.sim.life import simulate
 from tests.e2e.agent_life import AgentLife
 
@@ -63,7 +64,10 @@ def _live(seed: int) -> dict[str, Any]:
 
 def _live_with_agents(seed: int) -> dict[str, Any]:
     life = AgentLife(seed)
-    broken = life.live()
+    try:
+        broken = life.live()
+    except (AssertionError, CorralError) as error:
+        broken = [str(error)]
     return {"seed": seed, "events": life.events, "ended": life.ended, "broken": broken}
 
 
