@@ -5,6 +5,7 @@ Arithmetic on paths only; nothing here looks at the disk.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from corral.model.errors import Refused
@@ -13,7 +14,7 @@ SOCKET_PATH_BYTES = 107
 """The longest path of a Unix socket: `sun_path` of unix(7) is 108 bytes with its closing NUL."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Home:
     """The directory of one server and what is in it."""
 
@@ -64,22 +65,22 @@ class Home:
         """The database, unless the site names another."""
         return f"sqlite:///{self.root / 'ledger.db'}"
 
-    @property
+    @cached_property
     def logs(self) -> Path:
         """The jobs' logs, by `log_name`."""
         return self.root / "logs"
 
-    @property
+    @cached_property
     def scratch(self) -> Path:
         """The jobs' scratch directories, `<id>/`."""
         return self.root / "scratch"
 
-    @property
+    @cached_property
     def launches(self) -> Path:
         """The files through which server and supervisors exchange what they know of each launch."""
         return self.root / "launches"
 
-    @property
+    @cached_property
     def programs(self) -> Path:
         """What Corral adds to the PATH of jobs."""
         return self.root / "bin"
