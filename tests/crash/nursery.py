@@ -1,8 +1,9 @@
 """Forks servers from a process that has imported everything, so that hundreds of boots cost a tenth of a second each.
 
 Reads one JSON object a line: {"home": PATH, "mock": PATH, "crash": [STEP, N, WHEN] or null} and answers with the pid of
-the server. STEP is "commit" or "launch"; the server kills itself with SIGKILL at the Nth of them, WHEN "before" or
-"after" it was done. Nothing of this is in the server's own code: its parts are wrapped here.
+the server. STEP is "commit", "launch" or, of a server whose nodes have agents, "member"; the server kills itself with
+SIGKILL at the Nth of them, WHEN "before" or "after" it was done. Nothing of this is in the server's own code: its parts
+are wrapped here.
 """
 
 import contextlib
@@ -16,13 +17,14 @@ from typing import Any
 
 from corral import daemon
 from corral.ledger.database import Database
+from corral.node.remote import RemoteNode
 from corral.runtimes.process.process_launches import ProcessLaunches
 
 
 def arm(step: str, number: int, when: str) -> None:
     """Have this process killed at the `number`-th step of that kind."""
     count = itertools.count(1)
-    writing, launch = Database.writing, ProcessLaunches.launch
+    writing = Database.writing
 
     def due(moment: str, n: int) -> None:
         if n == number and moment == when:
@@ -36,15 +38,19 @@ def arm(step: str, number: int, when: str) -> None:
             due("before", n)
         due("after", n)
 
-    def counted_launch(self: ProcessLaunches, *args: Any, **kwargs: Any) -> None:
-        n = next(count)
-        due("before", n)
-        launch(self, *args, **kwargs)
-        due("after", n)
+    def counted(launch: Callable[..., None]) -> Callable[..., None]:
+        def counted_launch(*args: Any, **kwargs: Any) -> None:
+            n = next(count)
+            due("before", n)
+            launch(*args, **kwargs)
+            due("after", n)
+
+        return counted_launch
 
     wrapped: dict[str, tuple[type, str, Callable[..., Any]]] = {
         "commit": (Database, "writing", counted_writing),
-        "launch": (ProcessLaunches, "launch", counted_launch),
+        "launch": (ProcessLaunches, "launch", counted(ProcessLaunches.launch)),
+        "member": (RemoteNode, "launch", counted(RemoteNode.launch)),
     }
     owner, name, replacement = wrapped[step]
     setattr(owner, name, replacement)

@@ -24,7 +24,13 @@ MOCK = "".join(
     "is_mig_device = false },\n"
     for i in range(2)
 )
+CLUSTER = "".join(
+    f'[[nodes]]\nname = "{name}"\n'
+    f'[[nodes.devices]]\nmother_uuid = "GPU-{name}"\nmodel_name = "Mock"\nmemory_size = "8G"\n'
+    for name in ("a", "b")
+)
 JOBS = 4
+GANGS = 2
 LEAST_STEPS = {"commit": 6, "launch": JOBS}
 START_S = 60.0
 
@@ -49,6 +55,7 @@ def base() -> Iterator[Path]:
     (directory / "mock.toml").write_text(
         f'slot_name = "cuda"\ndevice_plugin_name = "CUDADevice"\ndevices = [\n{MOCK}]\n'
     )
+    (directory / "cluster.toml").write_text(CLUSTER)
     yield directory
     shutil.rmtree(directory, ignore_errors=True)
 
@@ -57,8 +64,8 @@ def base() -> Iterator[Path]:
 def start(nursery: "subprocess.Popen[str]", base: Path) -> Iterator[Start]:
     servers: list[LocalProcess] = []
 
-    def start_server(home: Path, crash: tuple[str, int, str] | None = None) -> int:
-        order = {"home": str(home), "mock": str(base / "mock.toml"), "crash": crash}
+    def start_server(home: Path, crash: tuple[str, int, str] | None = None, mock: str = "mock.toml") -> int:
+        order = {"home": str(home), "mock": str(base / mock), "crash": crash}
         assert nursery.stdin is not None
         assert nursery.stdout is not None
         nursery.stdin.write(json.dumps(order) + "\n")
@@ -206,3 +213,59 @@ def test_a_job_that_ran_while_the_server_was_dead_is_adopted_with_its_exit_code(
     with Client(home) as client:
         client.wait([ends_meanwhile, outlives], timeout_s=START_S)
         assert [client.jobs.get(job_id).exit_code for job_id in (ends_meanwhile, outlives)] == [7, 8]
+
+
+GANG = """
+member=${CORRAL_LAUNCH#*/}; first=${member%-*}
+exec 9> "$0.$CUDA_VISIBLE_DEVICES"; flock -n 9 || echo "$member clash" >> "$0"
+echo "$member begin" >> "$0"; : > "$0.$member"
+until [ -e "$0.$first" ] && [ -e "$0.$first-1" ]; do sleep 0.02; done
+"""
+"""A member of two, one a node: says that it began, and ends once both have. A half of a gang would never end."""
+
+
+def submit_gangs(home: Path, witness: Path) -> list[str]:
+    acknowledged = []
+    with contextlib.suppress(CorralError, OSError), Client(home) as client:
+        for _ in range(GANGS):
+            command = ["/bin/sh", "-c", GANG, str(witness)]
+            acknowledged.append(client.submit(command, gpus=1, gang=2, workdir="/").id)
+    return acknowledged
+
+
+def check_gangs(home: Path, acknowledged: list[str], witness: Path) -> None:
+    with Client(home) as client:
+        rows = client.wait(acknowledged, timeout_s=START_S)
+    lines = [line.split() for line in witness.read_text().splitlines()] if witness.exists() else []
+    begun = [member for member, event in lines if event == "begin"]
+    assert [member for member, event in lines if event == "clash"] == [], "a device was held twice"
+    assert len(set(begun)) == len(begun), "a member was launched twice"
+    for row in rows:
+        whole = [one for one in begun if one.startswith(f"{row.id}.") and f"{one}-1" in begun]
+        if row.phase == Phase.LOST:
+            assert row.reason, f"gang {row.id} is lost without a reason"
+            assert len(whole) <= 1
+        else:
+            assert row.phase == Phase.SUCCEEDED, row
+            assert len(whole) == 1, f"gang {row.id} ran {len(whole)} times"
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "crash",
+    [
+        *(("member", number, when) for number in (1, 2) for when in ("before", "after")),
+        *(("commit", number, "after") for number in (5, 7)),
+    ],
+    ids=lambda crash: "-".join(map(str, crash)),
+)
+def test_a_gang_over_two_nodes_runs_once_and_never_in_part_whenever_its_server_dies(
+    base: Path, start: Start, crash: tuple[str, int, str]
+) -> None:
+    home, witness = base / "home", base / "witness"
+    first = start(home, crash, mock="cluster.toml")
+    acknowledged = submit_gangs(home, witness) if answering(home, first) else []
+    gone(first)
+    second = start(home, mock="cluster.toml")
+    assert answering(home, second)
+    check_gangs(home, acknowledged, witness)

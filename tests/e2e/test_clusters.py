@@ -231,6 +231,26 @@ def test_a_server_that_is_killed_finds_its_nodes_and_their_jobs_again(two: Box) 
     assert runs(pid)
 
 
+def test_a_process_of_a_node_is_adopted_there_and_found_again_by_the_next_server(two: Box) -> None:
+    with subprocess.Popen(["sleep", "1000"]) as stranger:
+        use = f'processes = [{{ pid = {stranger.pid}, user = "somebody", memory = "1G" }}]\n'
+        try:
+            two.describe(cluster(a="", b="") + use)
+            two.until(lambda: "in_use" in {row["state"] for row in two.json("devices", "--json")})
+            job = two.json("adopt", str(stranger.pid), "--name", "llama", "--json")["id"]
+            two.until(lambda: two.job(job)["phase"] == "RUNNING")
+            assert two.job(job)["devices"] == ["GPU-b-1"]
+            os.kill(int((two.home / "corral.pid").read_text()), signal.SIGKILL)
+            two.up()
+            two.until(lambda: states(two) == {"a": "ready", "b": "ready"})
+            assert (two.job(job)["phase"], two.job(job)["attempts"]) == ("RUNNING", 1)
+            again = two.run("adopt", str(stranger.pid))
+            assert (again.returncode, f"process {stranger.pid} is job {job} already" in again.stderr) == (1, True)
+        finally:
+            stranger.terminate()
+    two.until(lambda: two.job(job)["ended_at"] is not None)
+
+
 def test_a_server_that_starts_while_a_node_is_silent_keeps_its_jobs_until_it_is_heard(two: Box) -> None:
     job, pid = running_pid(two, "stays", "--node", "b")
     two.describe(cluster(a="", b="silent = true"))
