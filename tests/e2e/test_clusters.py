@@ -129,6 +129,19 @@ def test_jobs_run_where_they_name_want_or_prefer_and_the_rest_is_said(two: Box) 
     assert all(len(line) <= 80 for line in [*status, *two.ok("nodes").splitlines(), *two.ok("devices").splitlines()])
 
 
+def test_files_are_looked_at_on_the_nodes_that_could_run_the_job_and_answer(two: Box) -> None:
+    body = {"command": ["true"], "env": {"PATH": "/usr/bin:/bin"}, "held": True}
+    for words, where in (((), "a, b"), (("--node", "b"), "b")):
+        refused = two.run("submit", *words, "--workdir", "/no/such", "--", "true")
+        assert (refused.returncode != 0, f"can use on {where}, where" in refused.stderr) == (True, True)
+    with stopped(agent_pid(two, "a")):
+        assert "notes" not in two.api("/api/v1/jobs", {**body, "workdir": "/", "request": {"node": "b"}})
+        two.until(lambda: states(two)["a"] == "silent")
+        assert "notes" not in two.api("/api/v1/jobs", {**body, "workdir": "/tmp"})
+        (note,) = two.api("/api/v1/jobs", {**body, "workdir": "/", "request": {"node": "a"}})["notes"]
+        assert "no node that could run the job answers now" in note
+
+
 def test_a_gang_runs_on_both_nodes(two: Box) -> None:
     out = two.home / "ranks"
     out.mkdir()

@@ -124,7 +124,7 @@ def test_nobody_learns_from_an_answer_whether_anothers_private_directory_exists(
     for ask in (submit, try_out):
         there, nowhere = (as_user(OTHER, shared, ask(name)) for name in ("there", "nowhere"))
         assert there.replace("there", "nowhere") == nowhere
-        assert f"is no directory on this machine that {OTHER.pw_name} can work in" in there
+        assert f"is not a directory on this machine that {OTHER.pw_name} can use" in there
         assert "Refused" not in as_user(ONE, shared, ask("there"))
 
 
@@ -141,6 +141,6 @@ def test_a_user_whose_files_never_answer_is_told_and_holds_up_no_other(shared: B
         assert other.isdecimal()
         for done in hanging:
             assert done.result(PATIENCE_S)[0].startswith(
-                f"the working directory '{open_directory}/hung' did not answer in time"
+                f"the working directory '{open_directory}/hung' could not be checked in time"
             )
         shared.down()

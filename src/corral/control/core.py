@@ -21,6 +21,7 @@ from corral.control.querying.member_logs import MemberLogs
 from corral.control.querying.queries import Queries
 from corral.control.recovery import Recovery
 from corral.control.service import Service
+from corral.control.submitting.candidate_nodes import CandidateNodes, EligibleNodes
 from corral.control.submitting.device_request import RequestRules
 from corral.control.submitting.file_findings import FileFindingsCache
 from corral.control.submitting.node_files import NodeFiles
@@ -108,6 +109,8 @@ class ControlCore:
             trouble=dispatcher.trouble,
             may_still_run=self.recovery.left_behind.warning,
         )
+        eligible = EligibleNodes()
+        candidates = CandidateNodes(ledger, nodes, rules, eligible)
         self.service = Service(
             ledger,
             queries,
@@ -120,8 +123,8 @@ class ControlCore:
             node_cordons=NodeCordons(ledger, clock, telemetry.contacts),
             adopting=Adoption(ledger, nodes, telemetry, clock, server=server, watch=dispatcher.launch),
             asking=rules,
-            inspection=SubmissionPreflight(strict=settings.strict_cuda),
-            file_findings=FileFindingsCache(NodeFiles(nodes), clock),
+            inspection=SubmissionPreflight(eligible, strict=settings.strict_cuda),
+            file_findings=FileFindingsCache(NodeFiles(nodes), candidates, clock),
             stop=dispatcher.stop,
         )
 

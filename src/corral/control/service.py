@@ -134,7 +134,7 @@ class Service:
         self._check_possible(view, submission, caller.user)
         notes += of_priority + self._inspection.notes(view, submission, caller, files)
         spec = new_jobs.spec_of(submission, caller, view.limits, self._owner(submission))
-        forced_by = caller.user if self._inspection.overrides(view, submission, files) else None
+        forced_by = caller.user if self._inspection.overrides(view, submission, caller, files) else None
         return replace(spec, notes=notes, forced_by=forced_by) if notes else spec
 
     def dry_run(self, submission: Submission, caller: Caller, files: FileFindings) -> DryRun:

@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class HostFileInspector:
-    """Implements `corral.ports.host.FileInspector` on this host. Safe from any thread.
+    """Looks at files on this host, for those who may read them. Safe from any thread.
 
     Only root can read as somebody else; any other server reads as its own user, as whom it runs every job.
     """
@@ -102,7 +102,7 @@ class InProcessFileInspector:
     """Inspects files in this very process, for who brings all the files that are inspected."""
 
     def inspect(self, queries: Sequence[FileQuery], who: Credentials | None) -> dict[FileQuery, FileFacts]:
-        """As `corral.ports.host.FileInspector`, whoever `who` is."""
+        """As `HostFileInspector.inspect`, whoever `who` is."""
         return {query: read_facts(query) for query in queries}
 
 

@@ -1,11 +1,8 @@
 """What is asked of a host: its processes, and the files of its users."""
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
 from corral.model.job import ProcessIdentity
-
-T_co = TypeVar("T_co", covariant=True)
 
 
 class Processes(Protocol):
@@ -51,11 +48,3 @@ class FileQuery(NamedTuple):
     model: str | None = None
     workdir: str = "/"
     variables: tuple[tuple[str, str], ...] = ()
-
-
-class FileInspector(Protocol[T_co]):
-    """Reads files of users, who may change them, or let a reader wait for ever, as they like."""
-
-    def inspect(self, queries: Sequence[FileQuery], who: Credentials | None) -> Mapping[FileQuery, T_co]:
-        """What was found with the rights of `who`, None being the server's own; what took too long is left out."""
-        ...

@@ -1,6 +1,6 @@
 """Files are looked at once for many submissions, with their caller's rights, and what was seen is soon forgotten."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,27 +10,17 @@ from corral.access.caller import Caller
 from corral.clock import ManualClock
 from corral.control.submitting import file_findings as module
 from corral.control.submitting.file_findings import TRUST_S, FileFindingsCache
+from corral.model.device import Silence
+from corral.model.fact import SilenceObserved
 from corral.model.job import JobKind, Request
 from corral.model.submission import Submission
-from corral.node.file_inspector import InProcessFileInspector
 from corral.ports.host import Credentials, FileQuery
-from corral.preflight.file_facts import FileFacts
+from tests.control.submitting.inspected_cluster import CountingNode, InspectedCluster
 
 ALICE = Caller("alice", 1000, 1000, (1000, 44))
 BOB = Caller("bob", 1001, 1001, (1001,))
 JOB = Submission(("python", "train.py", "--lr", "1"), workdir="/", env={"PATH": "/usr/bin"})
 WITHOUT_GPUS = replace(JOB, request=Request(devices=0))
-
-
-class CountingInspector(InProcessFileInspector):
-    """Every query that was asked, and as whom."""
-
-    def __init__(self) -> None:
-        self.asked: list[tuple[FileQuery, Credentials | None]] = []
-
-    def inspect(self, queries: Sequence[FileQuery], who: Credentials | None) -> dict[FileQuery, FileFacts]:
-        self.asked += [(query, who) for query in queries]
-        return super().inspect(queries, who)
 
 
 @pytest.fixture
@@ -39,13 +29,20 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def inspector() -> CountingInspector:
-    return CountingInspector()
+def cluster(tmp_path: Path, clock: ManualClock) -> Iterator[InspectedCluster]:
+    """One node."""
+    with InspectedCluster(tmp_path, clock, "here") as cluster:
+        yield cluster
 
 
 @pytest.fixture
-def cache(inspector: CountingInspector, clock: ManualClock) -> FileFindingsCache:
-    return FileFindingsCache(inspector, clock)
+def node(cluster: InspectedCluster) -> CountingNode:
+    return cluster.nodes["here"]
+
+
+@pytest.fixture
+def cache(cluster: InspectedCluster) -> FileFindingsCache:
+    return cluster.cache
 
 
 def test_what_was_seen_is_known_for_a_while_and_to_nobody_else(cache: FileFindingsCache, clock: ManualClock) -> None:
@@ -58,22 +55,22 @@ def test_what_was_seen_is_known_for_a_while_and_to_nobody_else(cache: FileFindin
     assert cache.cached([JOB], ALICE) is None
 
 
-def test_an_inspection_has_the_rights_of_the_caller(cache: FileFindingsCache, inspector: CountingInspector) -> None:
+def test_an_inspection_has_the_rights_of_the_caller(cache: FileFindingsCache, node: CountingNode) -> None:
     cache.inspect([JOB], ALICE)
-    assert {who for _, who in inspector.asked} == {Credentials(1000, 1000, (1000, 44))}
+    assert {who for _, who in node.asked} == {Credentials(1000, 1000, (1000, 44))}
 
 
 def test_commands_with_the_same_files_are_looked_at_once(
-    cache: FileFindingsCache, inspector: CountingInspector, clock: ManualClock
+    cache: FileFindingsCache, node: CountingNode, clock: ManualClock
 ) -> None:
     sweep = [replace(JOB, command=("python", "train.py", str(n)), env={**JOB.env, "N": str(n)}) for n in range(50)]
     cache.inspect(sweep, ALICE)
-    assert len(inspector.asked) == 2
+    assert len(node.asked) == 2
     cache.inspect([replace(JOB, command=("python", "other.py"))], ALICE)
-    assert len(inspector.asked) == 2
+    assert len(node.asked) == 2
     clock.advance(TRUST_S)
     cache.inspect(sweep, ALICE)
-    assert len(inspector.asked) == 4
+    assert len(node.asked) == 4
 
 
 def test_findings_are_trusted_from_the_time_of_the_inspection(cache: FileFindingsCache, clock: ManualClock) -> None:
@@ -85,42 +82,88 @@ def test_findings_are_trusted_from_the_time_of_the_inspection(cache: FileFinding
     assert cache.cached([other], ALICE) is None
 
 
-def test_a_job_without_gpus_has_only_its_directory_looked_at(
-    cache: FileFindingsCache, inspector: CountingInspector
-) -> None:
+def test_a_job_without_gpus_has_only_its_directory_looked_at(cache: FileFindingsCache, node: CountingNode) -> None:
     cache.inspect([WITHOUT_GPUS], ALICE)
-    assert inspector.asked == [(FileQuery(directory="/"), Credentials(1000, 1000, (1000, 44)))]
+    assert node.asked == [(FileQuery(directory="/"), Credentials(1000, 1000, (1000, 44)))]
     assert cache.cached([JOB], ALICE) is None
 
 
-def test_a_reservation_has_nothing_looked_at(cache: FileFindingsCache, inspector: CountingInspector) -> None:
+def test_a_reservation_has_nothing_looked_at(cache: FileFindingsCache, node: CountingNode) -> None:
     cache.inspect([Submission(kind=JobKind.RESERVE)], ALICE)
-    assert inspector.asked == []
+    assert node.asked == []
 
 
 def test_who_makes_the_directory_that_was_missing_is_let_in_at_once(cache: FileFindingsCache, tmp_path: Path) -> None:
     job = replace(WITHOUT_GPUS, workdir=str(tmp_path / "run"))
-    assert cache.inspect([job], ALICE)[0].enterable is False
+    assert cache.inspect([job], ALICE)[0].unusable
     (tmp_path / "run").mkdir()
-    assert cache.inspect([job], ALICE)[0].enterable is True
+    assert not cache.inspect([job], ALICE)[0].unusable
 
 
-def test_what_does_not_answer_is_not_known_and_not_asked_again_at_once(clock: ManualClock) -> None:
-    class Silence(CountingInspector):
-        def inspect(self, queries: Sequence[FileQuery], who: Credentials | None) -> dict[FileQuery, FileFacts]:
-            super().inspect(queries, who)
-            return {}
-
-    silent = Silence()
-    cache = FileFindingsCache(silent, clock)
+def test_what_does_not_answer_is_not_known_and_not_asked_again_at_once(
+    cache: FileFindingsCache, node: CountingNode
+) -> None:
+    node.finds_nothing = True
     for _ in range(3):
         (files,) = cache.inspect([JOB], ALICE)
-        assert (files.enterable, files.detection) == (None, None)
-    assert len(silent.asked) == 2
+        assert (files.nodes["here"].enterable, files.nodes["here"].detection) == (None, None)
+    assert len(node.asked) == 2
 
 
 def test_many_findings_are_not_remembered_for_ever(cache: FileFindingsCache, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_REMEMBERED", 2)
     jobs = [replace(WITHOUT_GPUS, workdir=f"/{name}") for name in ("tmp", "usr", "etc")]
-    assert [files.enterable for files in cache.inspect(jobs, ALICE)] == [True, True, True]
+    assert [files.nodes["here"].enterable for files in cache.inspect(jobs, ALICE)] == [True, True, True]
     assert [cache.cached([job], ALICE) is not None for job in jobs] == [False, True, True]
+
+
+@pytest.fixture
+def five(tmp_path: Path, clock: ManualClock) -> Iterator[InspectedCluster]:
+    """Five nodes of one GPU each."""
+    with InspectedCluster(tmp_path, clock, "a", "b", "c", "d", "e") as cluster:
+        yield cluster
+
+
+def test_of_many_nodes_a_few_are_asked_once_each(five: InspectedCluster, clock: ManualClock) -> None:
+    seen = five.cache.inspect([JOB], ALICE)
+    assert list(seen[0].nodes) == ["a", "b", "c", "d"]
+    assert [len(node.asked) for node in five.nodes.values()] == [2, 2, 2, 2, 0]
+    assert five.cache.cached([JOB], ALICE) == seen
+    five.cache.inspect([replace(JOB, command=("python", "other.py"))], ALICE)
+    assert [len(node.asked) for node in five.nodes.values()] == [2, 2, 2, 2, 0]
+    clock.advance(TRUST_S)
+    assert five.cache.cached([JOB], ALICE) is None
+
+
+def test_only_nodes_that_could_serve_the_job_are_asked(five: InspectedCluster) -> None:
+    named = replace(JOB, request=Request(node="e"))
+    labelled = replace(JOB, request=Request(labels=(("zone", "c"),)))
+    impossible = replace(JOB, request=Request(devices=2))
+    found = five.cache.inspect([named, labelled, impossible], ALICE)
+    assert [list(files.nodes) for files in found] == [["e"], ["c"], []]
+    assert [name for name, node in five.nodes.items() if node.asked] == ["c", "e"]
+
+
+def test_a_node_that_is_silent_is_not_asked_and_one_that_is_free_is_asked_first(five: InspectedCluster) -> None:
+    five.observe(SilenceObserved("a", Silence(1.0, "it has not answered since 10:00")))
+    five.allocate("b")
+    (files,) = five.cache.inspect([JOB], ALICE)
+    assert list(files.nodes) == ["c", "d", "e", "b"]
+
+
+def test_a_node_that_hangs_is_waited_for_until_the_deadline_and_no_other_with_it(five: InspectedCluster) -> None:
+    five.nodes["b"].fall_silent()
+    (files,) = five.cache.inspect([JOB], ALICE)
+    assert {name: found.enterable for name, found in files.nodes.items()} == {
+        "a": True,
+        "b": None,
+        "c": True,
+        "d": True,
+    }
+
+
+def test_a_submission_that_is_refused_anyway_has_no_file_looked_at(five: InspectedCluster) -> None:
+    endless = replace(JOB, request=Request(devices=0, gang_size=10**9, one_node=True))
+    (files,) = five.cache.inspect([endless], ALICE)
+    assert files.nodes == {}
+    assert not any(node.asked for node in five.nodes.values())

@@ -2,12 +2,13 @@
 
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from corral.access.caller import Caller
-from corral.clock import ManualClock
-from corral.control.submitting.file_findings import FileFindings, FileFindingsCache
+from corral.control.submitting.candidate_nodes import EligibleNodes
+from corral.control.submitting.file_findings import FileFindings, NodeFindings
 from corral.control.submitting.preflight import SubmissionPreflight, places_of
 from corral.model.device import Device, Node
 from corral.model.errors import Refused
@@ -15,7 +16,8 @@ from corral.model.fact import NodeObserved
 from corral.model.job import Request
 from corral.model.submission import Submission
 from corral.model.view import View
-from corral.node.file_inspector import InProcessFileInspector
+from corral.preflight.detect import Detection, detect
+from corral.preflight.subject import Workload
 
 T4 = Device("GPU-t", 0, "Tesla T4", 15360, compute_capability=(7, 5))
 A100 = Device("GPU-a", 1, "NVIDIA A100-SXM4-80GB", 81920, compute_capability=(8, 0))
@@ -28,14 +30,21 @@ def with_devices(*devices: Device) -> View:
     return View().advance([NodeObserved(node)])
 
 
-def inspected(view: View, submission: Submission) -> tuple[str, ...]:
-    (files,) = FileFindingsCache(InProcessFileInspector(), ManualClock()).inspect([submission], ALICE)
-    return SubmissionPreflight().notes(view, submission, ALICE, files)
+def on_node(submission: Submission) -> NodeFindings:
+    """What is found where the files are as they are here."""
+    there = Path(submission.workdir)
+    return NodeFindings(there.is_dir(), detect(submission.command, submission.env, there))
+
+
+def inspected(view: View, submission: Submission, **findings: NodeFindings) -> tuple[str, ...]:
+    """The notes; `findings` are by node, those of this machine's files where none are given."""
+    files = FileFindings(findings or dict.fromkeys(view.nodes, on_node(submission)))
+    return SubmissionPreflight(EligibleNodes()).notes(view, submission, ALICE, files)
 
 
 def overridden(view: View, submission: Submission) -> bool:
-    (files,) = FileFindingsCache(InProcessFileInspector(), ManualClock()).inspect([submission], ALICE)
-    return SubmissionPreflight().overrides(view, submission, files)
+    files = FileFindings(dict.fromkeys(view.nodes, on_node(submission)))
+    return SubmissionPreflight(EligibleNodes()).overrides(view, submission, ALICE, files)
 
 
 def test_what_no_device_can_run_is_refused_and_force_lets_it_in() -> None:
@@ -65,7 +74,7 @@ def test_devices_that_the_job_cannot_get_do_not_count() -> None:
 def test_a_working_directory_that_is_none_is_refused_and_one_that_does_not_answer_is_told() -> None:
     with pytest.raises(Refused, match="'/no/such' is not a directory on this machine that alice can use"):
         inspected(with_devices(A100), replace(BF16, workdir="/no/such"))
-    notes = SubmissionPreflight().notes(with_devices(T4), BF16, ALICE, FileFindings(enterable=None))
+    notes = inspected(with_devices(T4), BF16, here=NodeFindings(enterable=None))
     assert notes == (
         "the working directory '/' could not be checked in time (3 s); the job will fail if it does not exist",
         "preflight: the files of the command could not be read in time (3 s), so they were not checked",
@@ -74,7 +83,56 @@ def test_a_working_directory_that_is_none_is_refused_and_one_that_does_not_answe
 
 def test_the_memory_that_counts_is_what_is_granted() -> None:
     half = Request(share_milli=500, split_milli=500)
-    assert [place.memory_mib for place in places_of(with_devices(A100), half)] == [40960]
+    assert [place.memory_mib for place in places_of(with_devices(A100), half, ["here"])] == [40960]
     spread = Request(share_milli=1000, split_milli=1200)
-    (place,) = places_of(with_devices(A100, replace(A100, uuid="GPU-b")), spread)
+    (place,) = places_of(with_devices(A100, replace(A100, uuid="GPU-b")), spread, ["here"])
     assert (place.devices, place.share_milli) == (2, 600)
+
+
+def nodes_with(**devices: Device) -> View:
+    """A node for each of these devices; that of b has an older driver."""
+    nodes = (
+        Node(name, (device,), 8000, 32768, driver_version=driver, cuda_version=cuda)
+        for name, device in devices.items()
+        for driver, cuda in [("470.57.02", (11, 4)) if name == "b" else ("550.54.15", (12, 4))]
+    )
+    return View().advance(NodeObserved(node) for node in nodes)
+
+
+THERE, MISSING, UNSEEN = (NodeFindings(enterable, on_node(BF16).detection) for enterable in (True, False, None))
+
+
+def test_a_directory_that_some_nodes_lack_is_told_with_their_names() -> None:
+    view = nodes_with(a=A100, c=replace(A100, uuid="GPU-c"), d=replace(A100, uuid="GPU-d"))
+    lacks, unchecked = inspected(view, BF16, a=MISSING, c=THERE, d=UNSEEN)
+    assert lacks.startswith("the working directory '/' is not a directory on a; it is on c: name a node with --node")
+    assert "could not be checked in time (3 s) on d; the job" in unchecked
+
+
+def test_a_directory_that_no_node_has_is_refused_and_one_that_may_be_there_is_not() -> None:
+    view = nodes_with(a=A100, c=replace(A100, uuid="GPU-c"))
+    with pytest.raises(Refused, match=r"'/' is not a directory that alice can use on a, c, where .* --node"):
+        inspected(view, BF16, a=MISSING, c=MISSING)
+    assert "is not a directory on a; choose another directory" in inspected(view, BF16, a=MISSING, c=UNSEEN)[0]
+
+
+def test_where_no_node_answers_the_directory_is_not_known() -> None:
+    (note,) = SubmissionPreflight(EligibleNodes()).notes(nodes_with(a=A100, c=T4), BF16, ALICE, FileFindings())
+    assert "'/' could not be checked: no node that could run the job answers now; the job will fail" in note
+
+
+def test_files_are_judged_beside_the_driver_of_their_own_node() -> None:
+    view = nodes_with(a=A100, b=replace(A100, uuid="GPU-b"))
+    brings_cuda_12 = NodeFindings(True, Detection(Workload(runtime=(12, 4))))
+    (note,) = inspected(view, BF16, a=brings_cuda_12, b=brings_cuda_12)
+    assert note.startswith("preflight: on b: ")
+    brings_cuda_11 = NodeFindings(True, Detection(Workload(runtime=(11, 4))))
+    assert inspected(view, BF16, a=brings_cuda_12, b=brings_cuda_11) == ()
+
+
+def test_devices_of_nodes_that_were_not_asked_count_too() -> None:
+    view = nodes_with(a=T4, c=A100)
+    (note,) = inspected(view, BF16, a=on_node(BF16))
+    assert note.startswith("preflight: on Tesla T4: ")
+    with pytest.raises(Refused, match="bfloat16"):
+        inspected(view, replace(BF16, request=Request(node="a")), a=on_node(BF16))

@@ -1,19 +1,21 @@
-"""What callers may see of the files that their submissions name, remembered for a moment.
+"""What callers may see of the files that their submissions name, on the nodes where these may run, for a moment.
 
 What preflight knows of commands is loaded with the first job that asks for a GPU, so that a server starts without it.
 """
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from corral.access.caller import Caller
 from corral.clock import Clock
+from corral.control.submitting.candidate_nodes import CandidateNodes
+from corral.control.submitting.node_files import NodeFiles
 from corral.model.job import JobKind
 from corral.model.submission import Submission
-from corral.ports.host import Credentials, FileInspector, FileQuery
+from corral.ports.host import Credentials, FileQuery
 
 if TYPE_CHECKING:
     from corral.preflight.detect import Detection
@@ -24,12 +26,14 @@ TRUST_S = 2.0
 _REMEMBERED = 256
 
 V = TypeVar("V")
-_Key = tuple[tuple[str, ...], str, int, bool, Credentials | None]
+_Key = tuple[tuple[str, ...], str, int, bool, Credentials | None, tuple[str, ...]]
+_Kept = tuple[float, V]
+"""A value, and when it was found."""
 
 
 @dataclass(frozen=True, slots=True)
-class FileFindings:
-    """What the files of one submission tell; None is not known.
+class NodeFindings:
+    """What the files of one submission tell on one node; None is not known.
 
     Attributes:
         enterable: whether its owner can work in the working directory.
@@ -40,54 +44,105 @@ class FileFindings:
     detection: "Detection | None" = None
 
 
+@dataclass(frozen=True, slots=True)
+class FileFindings:
+    """What the files of one submission tell, by node; those where the job could start soonest come first.
+
+    There are no nodes where none that could run the job answers, and where no files are looked at.
+    """
+
+    nodes: Mapping[str, NodeFindings] = field(default_factory=dict)
+
+    @property
+    def unusable(self) -> bool:
+        """Whether the owner can work in the working directory on none of the nodes."""
+        return bool(self.nodes) and all(found.enterable is False for found in self.nodes.values())
+
+
 class FileFindingsCache:
     """Has files inspected, and remembers for a moment what was found. Safe from any thread."""
 
-    def __init__(self, inspector: "FileInspector[FileFacts]", clock: Clock) -> None:
-        self._inspector = inspector
+    def __init__(self, files: NodeFiles, candidates: CandidateNodes, clock: Clock) -> None:
+        self._files = files
+        self._candidates = candidates
         self._clock = clock
+        self._chosen: _Memory[tuple[str, ...]] = _Memory(clock)
         self._findings: _Memory[FileFindings] = _Memory(clock)
         self._facts: _Memory[FileFacts | None] = _Memory(clock)
 
     def cached(self, submissions: Sequence[Submission], caller: Caller) -> tuple[FileFindings, ...] | None:
         """As `inspect`, where all of it was found a moment ago; None where anything would have to be read."""
         who = _credentials(caller)
-        found = tuple(self._findings.get(_key(submission, who)) for submission in submissions)
-        return None if None in found else tuple(kept[1] for kept in found if kept)
+        findings = []
+        for submission in submissions:
+            nodes = self._nodes_chosen(submission, caller.user)
+            kept = None if nodes is None else self._findings.get(_key(submission, nodes, who))
+            if kept is None:
+                return None
+            findings.append(kept[1])
+        return tuple(findings)
 
     def inspect(self, submissions: Sequence[Submission], caller: Caller) -> tuple[FileFindings, ...]:
         """What the caller may see of the files of each submission. May take as long as an inspection may."""
         who = _credentials(caller)
-        keys = [_key(submission, who) for submission in submissions]
-        queries = {
-            key: _queries_of(submission) for key, submission in dict(zip(keys, submissions, strict=True)).items()
-        }
-        facts = self._answered(dict.fromkeys(query for named in queries.values() for query in named), who)
+        keys = [_key(submission, self._nodes_of(submission, caller.user), who) for submission in submissions]
+        first = dict(zip(keys, submissions, strict=True))
+        queries = {key: _queries_of(submission) for key, submission in first.items()}
+        wanted: dict[str, dict[FileQuery, None]] = {}
+        for key in first:
+            for node in _nodes_in(key):
+                wanted.setdefault(node, {}).update(dict.fromkeys(queries[key]))
+        facts = self._answered(wanted, who)
         findings: dict[_Key, FileFindings] = {}
-        for key, submission in zip(keys, submissions, strict=True):
-            if key not in findings:
-                named = [facts[query] for query in queries[key]]
-                findings[key] = _findings_of(submission, [found for _, found in named])
-                if findings[key].enterable is not False:
-                    since = min((at for at, _ in named), default=self._clock.monotonic())
-                    self._findings.put(key, (since, findings[key]))
+        for key, submission in first.items():
+            named = {node: [facts[node][query] for query in queries[key]] for node in _nodes_in(key)}
+            findings[key] = _findings_of(submission, named)
+            # Who was refused a directory makes it and asks again at once.
+            if not findings[key].unusable:
+                now = self._clock.monotonic()
+                since = min((at for answers in named.values() for at, _ in answers), default=now)
+                self._findings.put(key, (since, findings[key]))
         return tuple(findings[key] for key in keys)
 
+    def _nodes_chosen(self, submission: Submission, user: str) -> tuple[str, ...] | None:
+        """The nodes for the submission if they were chosen a moment ago; none where no files are looked at."""
+        if submission.kind is not JobKind.RUN:
+            return ()
+        only = self._candidates.only()
+        if only is not None:
+            return only
+        kept = self._chosen.get(_wish(submission, user))
+        return None if kept is None else kept[1]
+
+    def _nodes_of(self, submission: Submission, user: str) -> tuple[str, ...]:
+        nodes = self._nodes_chosen(submission, user)
+        if nodes is None:
+            nodes = self._candidates.of(submission, user)
+            self._chosen.put(_wish(submission, user), (self._clock.monotonic(), nodes))
+        return nodes
+
     def _answered(
-        self, queries: Iterable[FileQuery], who: Credentials | None
-    ) -> "Mapping[FileQuery, tuple[float, FileFacts | None]]":
-        """What each of these queries found, and when."""
-        seen = {query: self._facts.get((query, who)) for query in queries}
-        unseen = [query for query, kept in seen.items() if kept is None]
-        found = self._inspector.inspect(unseen, who) if unseen else {}
+        self, wanted: Mapping[str, Mapping[FileQuery, None]], who: Credentials | None
+    ) -> "dict[str, dict[FileQuery, _Kept[FileFacts | None]]]":
+        """What each of the queries to each node found, and when."""
+        known: dict[str, dict[FileQuery, _Kept[FileFacts | None]]] = {node: {} for node in wanted}
+        unknown: dict[str, list[FileQuery]] = {}
+        for node, queries in wanted.items():
+            for query in queries:
+                kept = self._facts.get((node, query, who))
+                if kept is None:
+                    unknown.setdefault(node, []).append(query)
+                else:
+                    known[node][query] = kept
+        found = self._files.inspect(unknown, who) if unknown else {}
         now = self._clock.monotonic()
-        for query in unseen:
-            facts = found.get(query)
-            seen[query] = now, facts
-            # Who was refused a directory makes it and asks again at once.
-            if facts is None or facts.enterable is not False:
-                self._facts.put((query, who), (now, facts))
-        return {query: kept for query, kept in seen.items() if kept is not None}
+        for node, asked in unknown.items():
+            for query in asked:
+                facts = found[node].get(query)
+                known[node][query] = now, facts
+                if facts is None or facts.enterable is not False:
+                    self._facts.put((node, query, who), (now, facts))
+        return known
 
 
 class _Memory(Generic[V]):
@@ -96,15 +151,15 @@ class _Memory(Generic[V]):
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._kept: OrderedDict[Hashable, tuple[float, V]] = OrderedDict()
+        self._kept: OrderedDict[Hashable, _Kept[V]] = OrderedDict()
 
-    def get(self, key: Hashable) -> tuple[float, V] | None:
+    def get(self, key: Hashable) -> _Kept[V] | None:
         """The value and when it was found."""
         with self._lock:
             kept = self._kept.get(key)
         return kept if kept is not None and self._clock.monotonic() - kept[0] < TRUST_S else None
 
-    def put(self, key: Hashable, kept: tuple[float, V]) -> None:
+    def put(self, key: Hashable, kept: _Kept[V]) -> None:
         """Keep a value with the time when it was found."""
         with self._lock:
             self._kept[key] = kept
@@ -126,28 +181,40 @@ def _queries_of(submission: Submission) -> tuple[FileQuery, ...]:
     return directory, file_query(read_command(submission.command), submission.env, submission.workdir)
 
 
-def _findings_of(submission: Submission, facts: "Sequence[FileFacts | None]") -> FileFindings:
-    if not facts:
-        return FileFindings()
+def _findings_of(submission: Submission, named: "Mapping[str, Sequence[_Kept[FileFacts | None]]]") -> FileFindings:
+    return FileFindings({node: _on_node(submission, [facts for _, facts in kept]) for node, kept in named.items()})
+
+
+def _on_node(submission: Submission, facts: "Sequence[FileFacts | None]") -> NodeFindings:
     enterable = None if facts[0] is None else facts[0].enterable
     if len(facts) == 1 or facts[1] is None:
-        return FileFindings(enterable)
+        return NodeFindings(enterable)
     from corral.preflight.command_line import read_command
     from corral.preflight.detect import detection
 
-    return FileFindings(enterable, detection(read_command(submission.command), submission.env, facts[1]))
+    return NodeFindings(enterable, detection(read_command(submission.command), submission.env, facts[1]))
 
 
 def _wants_gpus(submission: Submission) -> bool:
     return bool(submission.request.devices or submission.resources)
 
 
-def _key(submission: Submission, who: Credentials | None) -> _Key:
+def _key(submission: Submission, nodes: tuple[str, ...], who: Credentials | None) -> _Key:
     """What decides the findings of a submission; of a job of another kind nothing does."""
     if submission.kind is not JobKind.RUN:
-        return (), "", 0, False, None
+        return (), "", 0, False, None, ()
     env = hash(frozenset(submission.env.items()))
-    return submission.command, submission.workdir, env, _wants_gpus(submission), who
+    return submission.command, submission.workdir, env, _wants_gpus(submission), who, nodes
+
+
+def _nodes_in(key: _Key) -> tuple[str, ...]:
+    return key[-1]
+
+
+def _wish(submission: Submission, user: str) -> Hashable:
+    """What decides on which nodes a submission could run."""
+    named = tuple(sorted(submission.resources.items()))
+    return user, submission.project, submission.request, submission.speeds, submission.exclusive, named
 
 
 def _credentials(caller: Caller) -> Credentials | None:

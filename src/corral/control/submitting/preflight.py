@@ -4,9 +4,11 @@ The rules are loaded with the first job that asks for a GPU, so that the server 
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from corral.access.caller import Caller
+from corral.control.submitting.candidate_nodes import EligibleNodes
 from corral.control.submitting.file_findings import FileFindings
 from corral.model.device import Device, Node
 from corral.model.errors import Refused
@@ -22,94 +24,151 @@ if TYPE_CHECKING:
     from corral.preflight.subject import Finding, Place
 
 _MOST_REQUESTS = 256
-_UNSEEN_DIRECTORY = (
-    "the working directory {!r:.200} could not be checked in time (3 s); the job will fail if it does not exist"
-)
-_UNSEEN_FILES = "preflight: the files of the command could not be read in time (3 s), so they were not checked"
+_MOST_NAMED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What the rules found for the job on one kind of device; `nodes` have such devices and such files."""
+
+    place: "Place"
+    nodes: tuple[str, ...]
+    findings: "tuple[Finding, ...]"
 
 
 class SubmissionPreflight:
     """Checks submissions with the rules of preflight. Thread-safe."""
 
-    def __init__(self, *, strict: bool = False) -> None:
+    def __init__(self, eligible: EligibleNodes, *, strict: bool = False) -> None:
+        self._eligible = eligible
         self._strict = strict
-        self._places: tuple[Mapping[str, Node] | None, dict[Request, tuple[Place, ...]]] = (None, {})
+        self._places: tuple[
+            Mapping[str, Node] | None, dict[tuple[Request, tuple[str, ...]], dict[Place, tuple[str, ...]]]
+        ] = (None, {})
 
     def notes(self, view: View, submission: Submission, caller: Caller, files: FileFindings) -> tuple[str, ...]:
         """Warnings for the job's owner; () if no problem was found.
 
-        Raises Refused if the caller cannot use the working directory. Also, with the fixes, if the job can run on none
-        of the devices that it may get, unless `force` is set.
+        Raises Refused if the caller can use the working directory on none of the nodes where it was looked for. Also,
+        with the fixes, if the job can run on none of the devices that it may get, unless `force` is set.
         """
         if submission.kind is not JobKind.RUN:
             return ()
-        notes = _directory_notes(submission, caller, files)
-        if not submission.request.devices:
+        notes = _directory_notes(view, submission, caller, files)
+        if not submission.request.devices or not files.nodes:
             return notes
         from corral.preflight.rules import blocking
 
-        if files.detection is None:
-            return (*notes, _UNSEEN_FILES)
-        results = self._results(view, submission, files.detection)
-        if results and all(blocking(findings) for _, findings in results) and not submission.force:
-            sentences = _sentences([(place, blocking(findings)) for place, findings in results])
+        unread = [node for node, found in files.nodes.items() if found.detection is None]
+        if unread:
+            where = _where(view, unread)
+            notes += (
+                f"preflight: the files of the command could not be read in time (3 s){where}, so they were not checked",
+            )
+        judged = self._judged(view, submission, caller, files)
+        if judged and all(blocking(one.findings) for one in judged) and not submission.force:
+            sentences = _sentences([_Judged(one.place, one.nodes, blocking(one.findings)) for one in judged])
             raise Refused(
                 f"preflight: {'; '.join(sentences)}. `corral check` shows more; --force submits it anyway",
                 field="command",
             )
-        return (*notes, *(f"preflight: {sentence}" for sentence in _sentences(results)))
+        return (*notes, *(f"preflight: {sentence}" for sentence in _sentences(judged)))
 
-    def overrides(self, view: View, submission: Submission, files: FileFindings) -> bool:
+    def overrides(self, view: View, submission: Submission, caller: Caller, files: FileFindings) -> bool:
         """Whether the submission is accepted only because of `force`."""
         if not submission.force or submission.kind is not JobKind.RUN or not submission.request.devices:
             return False
         from corral.preflight.rules import blocking
 
-        results = [] if files.detection is None else self._results(view, submission, files.detection)
-        return bool(results) and all(blocking(findings) for _, findings in results)
+        judged = self._judged(view, submission, caller, files)
+        return bool(judged) and all(blocking(one.findings) for one in judged)
 
-    def _results(
-        self, view: View, submission: Submission, found: "Detection"
-    ) -> "list[tuple[Place, tuple[Finding, ...]]]":
-        """The findings for each kind of device that the job may get."""
+    def _judged(self, view: View, submission: Submission, caller: Caller, files: FileFindings) -> list[_Judged]:
+        """What the rules find for each kind of device that the job may get, with the files of the nodes that have it.
+
+        Where the files of none of these nodes are known, those of the node on which it could start soonest count.
+        """
         from corral.preflight.rules import check
 
-        places = self._places_of(view, submission.request)
-        return [(place, check(found.work_in(place), place, strict=self._strict)) for place in places]
+        known = {node: found.detection for node, found in files.nodes.items() if found.detection is not None}
+        judged = []
+        for place, nodes in self._places_of(view, submission, caller).items() if known else ():
+            alike: dict[Detection, tuple[str, ...]] = {}
+            for node in [one for one in known if one in nodes]:
+                alike[known[node]] = (*alike.get(known[node], ()), node)
+            if not alike:
+                alike = {next(iter(known.values())): nodes}
+            for detection, having in alike.items():
+                judged.append(_Judged(place, having, check(detection.work_in(place), place, strict=self._strict)))
+        return judged
 
-    def _places_of(self, view: View, request: Request) -> "tuple[Place, ...]":
-        """As `places_of`, cached while the nodes stay the same."""
+    def _places_of(self, view: View, submission: Submission, caller: Caller) -> "dict[Place, tuple[str, ...]]":
+        """As `places_of` for the nodes that could serve the submission, cached while the nodes stay the same."""
         nodes, places = self._places
         if nodes is not view.nodes or len(places) >= _MOST_REQUESTS:
             nodes, places = self._places = view.nodes, {}
-        if request not in places:
-            places[request] = places_of(view, request)
-        return places[request]
+        key = submission.request, self._eligible(view, submission, caller.user)
+        if key not in places:
+            places[key] = places_of(view, *key)
+        return places[key]
 
 
-def _directory_notes(submission: Submission, caller: Caller, files: FileFindings) -> tuple[str, ...]:
-    if files.enterable is None:
-        return (_UNSEEN_DIRECTORY.format(submission.workdir),)
-    if not files.enterable:
+def _directory_notes(view: View, submission: Submission, caller: Caller, files: FileFindings) -> tuple[str, ...]:
+    """What is to be said of the working directory. Raises Refused where it can be used on no node that was asked."""
+    directory = f"the working directory {submission.workdir!r:.200}"
+    if not files.nodes:
+        unchecked = f"{directory} could not be checked: no node that could run the job answers now"
+        return (f"{unchecked}; the job will fail if it does not exist",)
+    missing = [node for node, found in files.nodes.items() if found.enterable is False]
+    if files.unusable:
+        if len(view.nodes) <= 1:
+            raise Refused(
+                f"{directory} is not a directory on this machine that {caller.user} can use; choose another with "
+                "--workdir",
+                field="workdir",
+            )
         raise Refused(
-            f"the working directory {submission.workdir!r:.200} is not a directory on this machine that {caller.user} "
-            "can use; choose another with --workdir",
+            f"{directory} is not a directory that {caller.user} can use on {_listed(missing)}, where the job could "
+            "start soonest; choose another with --workdir, or a node that has it with --node",
             field="workdir",
         )
-    return ()
+    notes = []
+    if missing:
+        there = [node for node, found in files.nodes.items() if found.enterable]
+        instead = f"; it is on {_listed(there)}: name a node with --node, or" if there else ";"
+        notes.append(
+            f"{directory} is not a directory on {_listed(missing)}{instead} choose another directory with --workdir"
+        )
+    unseen = [node for node, found in files.nodes.items() if found.enterable is None]
+    if unseen:
+        notes.append(
+            f"{directory} could not be checked in time (3 s){_where(view, unseen)}; "
+            "the job will fail if it does not exist"
+        )
+    return tuple(notes)
 
 
-def places_of(view: View, request: Request) -> "tuple[Place, ...]":
-    """One `Place` for each kind of device that the request may get, in order of node and index."""
-    places: dict[Place, None] = {}
-    for name in sorted(view.nodes):
+def _where(view: View, nodes: Sequence[str]) -> str:
+    """ " on gpu-03, gpu-07"; nothing on a server that has a single node."""
+    return f" on {_listed(nodes)}" if len(view.nodes) > 1 else ""
+
+
+def _listed(nodes: Sequence[str]) -> str:
+    more = f" and {len(nodes) - _MOST_NAMED} more" if len(nodes) > _MOST_NAMED else ""
+    return ", ".join(nodes[:_MOST_NAMED]) + more
+
+
+def places_of(view: View, request: Request, nodes: Sequence[str]) -> "dict[Place, tuple[str, ...]]":
+    """Each kind of device that the request may get on these nodes, and which of them have it, in order of index."""
+    places: dict[Place, dict[str, None]] = {}
+    for name in nodes:
         node = view.nodes[name]
         for device in node.devices:
             slot = slot_of(device, None, 0, 0)
             named = not request.device_uuids or device.uuid in request.device_uuids
             if could_use(request, slot, named=named):
-                places[_place(node, device, request)] = None
-    return tuple(places)
+                places.setdefault(_place(node, device, request), {})[name] = None
+    return {place: tuple(names) for place, names in places.items()}
 
 
 def _place(node: Node, device: Device, request: Request) -> "Place":
@@ -134,17 +193,24 @@ def _place(node: Node, device: Device, request: Request) -> "Place":
     )
 
 
-def _sentences(results: "Sequence[tuple[Place, tuple[Finding, ...]]]") -> list[str]:
-    """Each finding once; with the models if it concerns only some of them."""
-    models: dict[Finding, list[str]] = {}
-    for place, findings in results:
-        for finding in findings:
-            models.setdefault(finding, []).append(place.model)
+def _sentences(judged: Sequence[_Judged]) -> list[str]:
+    """Each finding once; with the models or the nodes if it concerns only some of them."""
+    concerned: dict[Finding, list[_Judged]] = {}
+    for one in judged:
+        for finding in one.findings:
+            concerned.setdefault(finding, []).append(one)
     return [
-        f"{_on(on, len(results))}{finding.what} (because {finding.why}) -> {finding.fix}"
-        for finding, on in models.items()
+        f"{_on(those, judged)}{finding.what} (because {finding.why}) -> {finding.fix}"
+        for finding, those in concerned.items()
     ]
 
 
-def _on(models: Sequence[str], of: int) -> str:
-    return "" if len(models) == of else f"on {', '.join(dict.fromkeys(models))}: "
+def _on(concerned: Sequence[_Judged], judged: Sequence[_Judged]) -> str:
+    """ "on Tesla T4: "; the nodes where others with that model are not concerned; nothing where all are."""
+    if len(concerned) == len(judged):
+        return ""
+    models = dict.fromkeys(one.place.model for one in concerned)
+    others = {one.place.model for one in judged if one not in concerned}
+    if others.isdisjoint(models):
+        return f"on {', '.join(models)}: "
+    return f"on {_listed(tuple(dict.fromkeys(node for one in concerned for node in one.nodes)))}: "

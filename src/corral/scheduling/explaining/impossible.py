@@ -3,9 +3,8 @@
 from dataclasses import replace
 
 from corral.model.allocation import Placement
-from corral.model.device import Device, DeviceCondition
+from corral.model.device import Device
 from corral.model.errors import Refused, nearest
-from corral.model.fact import ConditionObserved
 from corral.model.fit import model_matches, version_tuple
 from corral.model.job import Request
 from corral.model.submission import Submission
@@ -14,8 +13,9 @@ from corral.model.view import View
 from corral.scheduling.explaining.phrases import count_of_cpus, flags_of, short_model
 from corral.scheduling.explaining.suggestions import smaller_requests
 from corral.scheduling.explaining.unshareable import sharing_lack
+from corral.scheduling.placing.eligible_nodes import emptied
 from corral.scheduling.placing.node_by_node import choose, speed_on
-from corral.scheduling.state.draft import Draft, PlacementRequest, draft_of
+from corral.scheduling.state.draft import Draft, PlacementRequest
 
 
 def impossible(
@@ -35,7 +35,7 @@ def impossible(
         if request.node not in view.nodes:
             return f"there is no node {request.node} here; {nearest(request.node, view.nodes)}"
         view = replace(view, nodes={request.node: view.nodes[request.node]})
-    empty = draft_of(_emptied(view))
+    empty = emptied(view)
     answer = choose(empty, PlacementRequest(request))
     if isinstance(answer, Placement):
         wanted = PlacementRequest(request, speeds=speeds)
@@ -79,16 +79,6 @@ def _set_apart(empty: Draft, wanted: PlacementRequest) -> str | None:
     closed = wanted.closed_pools
     apart = f"pools {' and '.join(closed)}, which are" if len(closed) > 1 else f"pool {closed[0]}, which is"
     return f"too few GPUs are left beside {apart} set apart for others; {most}"
-
-
-def _emptied(view: View) -> View:
-    """The view as if nothing were running and every device were healthy."""
-    bare = replace(
-        view, allocations={}, holders={}, residents={}, cordons={}, node_cordons={}, conditions={}, silences={}
-    )
-    return bare.advance(
-        ConditionObserved(DeviceCondition(device.uuid)) for node in view.nodes.values() for device in node.devices
-    )
 
 
 def _too_few_nodes(view: View, empty: Draft, request: Request) -> str:

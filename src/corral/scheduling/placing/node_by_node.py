@@ -15,14 +15,20 @@ DeviceOrder = Callable[[str, Sequence[int]], Sequence[int]]
 
 
 def choose(
-    draft: Draft, wanted: PlacementRequest, prefer: Prefer = Prefer.FULLEST, *, order: DeviceOrder | None = None
+    draft: Draft,
+    wanted: PlacementRequest,
+    prefer: Prefer = Prefer.FULLEST,
+    *,
+    order: DeviceOrder | None = None,
+    among: tuple[str, ...] | None = None,
 ) -> Placement | Misfit:
     """A placement of every member of the request, or the misfit of the nearest node. Does not change the draft.
 
     Members of a gang are placed one after another, so that each sees what those before it took. `order` says which
-    devices of a node are taken first; by default those with the least free.
+    devices of a node are taken first; by default those with the least free. `among` are the nodes that are looked at,
+    None for all.
     """
-    names, request = draft.capacity.names, wanted.request
+    names, request = draft.capacity.names if among is None else among, wanted.request
     if request.gang_size == 1:
         found = _member(draft, wanted, names, prefer, order)
         return found if isinstance(found, Misfit) else Placement((found,))
