@@ -4,8 +4,7 @@ The rules are loaded with the first job that asks for a GPU, so that the server 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from corral.access.caller import Caller
 from corral.control.submitting.candidate_nodes import EligibleNodes
@@ -27,12 +26,11 @@ _MOST_REQUESTS = 256
 _MOST_NAMED = 4
 
 
-@dataclass(frozen=True, slots=True)
-class _Judged:
+class _Judged(NamedTuple):
     """What the rules found for the job on one kind of device; `nodes` have such devices and such files."""
 
     place: "Place"
-    nodes: tuple[str, ...]
+    nodes: Sequence[str]
     findings: "tuple[Finding, ...]"
 
 
@@ -91,16 +89,13 @@ class SubmissionPreflight:
         from corral.preflight.rules import check
 
         known = {node: found.detection for node, found in files.nodes.items() if found.detection is not None}
-        judged = []
-        for place, nodes in self._places_of(view, submission, caller).items() if known else ():
-            alike: dict[Detection, tuple[str, ...]] = {}
-            for node in [one for one in known if one in nodes]:
-                alike[known[node]] = (*alike.get(known[node], ()), node)
-            if not alike:
-                alike = {next(iter(known.values())): nodes}
-            for detection, having in alike.items():
-                judged.append(_Judged(place, having, check(detection.work_in(place), place, strict=self._strict)))
-        return judged
+        if not known:
+            return []
+        return [
+            _Judged(place, having, check(detection.work_in(place), place, strict=self._strict))
+            for place, nodes in self._places_of(view, submission, caller).items()
+            for detection, having in _alike(known, nodes)
+        ]
 
     def _places_of(self, view: View, submission: Submission, caller: Caller) -> "dict[Place, tuple[str, ...]]":
         """As `places_of` for the nodes that could serve the submission, cached while the nodes stay the same."""
@@ -113,8 +108,25 @@ class SubmissionPreflight:
         return places[key]
 
 
+def _alike(known: "Mapping[str, Detection]", nodes: Sequence[str]) -> "Sequence[tuple[Detection, Sequence[str]]]":
+    """The nodes whose files are known, together where these tell the same; all nodes with what is known, if none is."""
+    if len(known) == 1:
+        return [(next(iter(known.values())), nodes)]
+    groups: list[tuple[Detection, list[str]]] = []
+    for node, detection in known.items():
+        if node in nodes:
+            having = next((names for same, names in groups if same == detection), None)
+            if having is None:
+                groups.append((detection, [node]))
+            else:
+                having.append(node)
+    return groups or [(next(iter(known.values())), nodes)]
+
+
 def _directory_notes(view: View, submission: Submission, caller: Caller, files: FileFindings) -> tuple[str, ...]:
     """What is to be said of the working directory. Raises Refused where it can be used on no node that was asked."""
+    if {found.enterable for found in files.nodes.values()} == {True}:
+        return ()
     directory = f"the working directory {submission.workdir!r:.200}"
     if not files.nodes:
         unchecked = f"{directory} could not be checked: no node that could run the job answers now"
