@@ -1,7 +1,7 @@
 """Threads of each node's own, so that a node that hangs delays no other.
 
-A node has three, started when they are first needed: one acts on it, one asks what a decision waits for, and one has
-files of users looked at.
+A node has two, started when they are first needed: one acts on it, the other asks what a decision waits for. Each look
+at files of users, which may be slow, has one of its own.
 """
 
 import logging
@@ -21,6 +21,10 @@ Task = Callable[[], None]
 
 MAX_WAITING = 20_000
 """More than so many tasks wait for no node: what else is to be done there is found again by the dispatcher's sweep."""
+
+
+MAX_INSPECTIONS = 32
+"""So many looks at files of users wait for one node at the same time."""
 
 
 class TaskQueue:
@@ -77,7 +81,7 @@ class NodeWorker:
         self._node = node
         self._acts = TaskQueue(f"node-{node}")
         self._questions = TaskQueue(f"ask-{node}")
-        self._inspections = TaskQueue(f"files-{node}")
+        self._inspections = threading.BoundedSemaphore(MAX_INSPECTIONS)
         self._sweeping = False
 
     def put(self, task: Task) -> bool:
@@ -99,33 +103,45 @@ class NodeWorker:
     def ask(self, question: Callable[[], T]) -> "Future[T]":
         """Ask beside what is being done there. The future holds the CorralError where there is no answer."""
         answer: Future[T] = Future()
-
-        def put_question() -> None:
-            try:
-                value = question()
-            except CorralError as error:
-                answer.set_exception(error)
-            else:
-                answer.set_result(value)
-
-        if not self._questions.put(put_question):
+        if not self._questions.put(lambda: _answer(question, answer)):
             answer.set_exception(
                 NodeUnreachable(f"node {self._node} is not asked: it has left, or too much waits for it")
             )
         return answer
 
-    def inspect(self, task: Task) -> bool:
-        """Have files of users looked at there beside all else, for that may be slow; False as with `put`."""
-        return self._inspections.put(task)
+    def inspect(self, question: Callable[[], T]) -> "Future[T]":
+        """As `ask`, beside all else: the files of one user may be slow, and no other waits for them."""
+        answer: Future[T] = Future()
+        if not self._inspections.acquire(blocking=False):
+            answer.set_exception(NodeUnreachable(f"node {self._node} is not asked: too many files are looked at there"))
+            return answer
+
+        def look() -> None:
+            try:
+                _answer(question, answer)
+            finally:
+                self._inspections.release()
+
+        threading.Thread(target=look, name=f"files-{self._node}", daemon=True).start()
+        return answer
 
     def stop(self) -> None:
         """Take on nothing more, and leave questions."""
         self._acts.stop()
         self._questions.stop(leaving=True)
-        self._inspections.stop(leaving=True)
 
     def join(self, timeout_s: float) -> None:
         """Wait for what is being done, but no longer than that."""
         deadline = time.monotonic() + timeout_s
-        for tasks in (self._acts, self._questions, self._inspections):
+        for tasks in (self._acts, self._questions):
             tasks.join(deadline - time.monotonic())
+
+
+def _answer(question: Callable[[], T], answer: "Future[T]") -> None:
+    """Put the value or the CorralError of the question into the future."""
+    try:
+        value = question()
+    except CorralError as error:
+        answer.set_exception(error)
+    else:
+        answer.set_result(value)

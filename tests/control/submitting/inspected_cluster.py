@@ -22,8 +22,6 @@ from corral.ports.node import FileFinding
 from corral.runtimes.simulated import SimulatedRuntime
 from corral.wire import to_plain
 
-DEADLINE_S = 0.3
-
 
 class CountingNode(SimulatedNode):
     """Notes every query and as whom.
@@ -34,7 +32,7 @@ class CountingNode(SimulatedNode):
     """
 
     def __init__(self, clock: Clock) -> None:
-        super().__init__(SimulatedRuntime(clock), clock, answer_within_s=2 * DEADLINE_S)
+        super().__init__(SimulatedRuntime(clock), clock, answer_within_s=20.0)
         self.asked: list[tuple[FileQuery, Credentials | None]] = []
         self.missing: set[str] = set()
         self.finds_nothing = False
@@ -63,7 +61,7 @@ class InspectedCluster:
             self.observe(NodeObserved(node), ConditionObserved(DeviceCondition(device.uuid, memory_free_mib=81_920)))
         registry = Nodes(self.nodes)
         candidates = CandidateNodes(self.ledger, registry, RequestRules(), self.eligible)
-        self.cache = FileFindingsCache(NodeFiles(registry, deadline_s=DEADLINE_S), candidates, clock)
+        self.cache = FileFindingsCache(NodeFiles(registry), candidates, clock)
 
     def __enter__(self) -> "InspectedCluster":
         return self

@@ -95,7 +95,7 @@ class FileFindingsCache:
         facts = self._answered(wanted, who)
         findings: dict[_Key, FileFindings] = {}
         for key, submission in first.items():
-            named = {node: [facts[node][query] for query in queries[key]] for node in _nodes_in(key)}
+            named = {node: [facts[node][query] for query in queries[key]] for node in _nodes_in(key) if node in facts}
             findings[key] = _findings_of(submission, named)
             # Who was refused a directory makes it and asks again at once.
             if not findings[key].unusable:
@@ -124,7 +124,7 @@ class FileFindingsCache:
     def _answered(
         self, wanted: Mapping[str, Mapping[FileQuery, None]], who: Credentials | None
     ) -> "dict[str, dict[FileQuery, _Kept[FileFacts | None]]]":
-        """What each of the queries to each node found, and when."""
+        """What each of the queries to each node found, and when; without nodes that did not answer while others did."""
         known: dict[str, dict[FileQuery, _Kept[FileFacts | None]]] = {node: {} for node in wanted}
         unknown: dict[str, list[FileQuery]] = {}
         for node, queries in wanted.items():
@@ -137,6 +137,9 @@ class FileFindingsCache:
         found = self._files.inspect(unknown, who) if unknown else {}
         now = self._clock.monotonic()
         for node, asked in unknown.items():
+            if node not in found:
+                del known[node]
+                continue
             for query in asked:
                 facts = found[node].get(query)
                 known[node][query] = now, facts
