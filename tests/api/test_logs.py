@@ -4,9 +4,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from starlette.types import Message
 
-from corral.api.logs import AllLogs, BrokenOff, OneLog, Read, follow_log, read_log
+from corral.api.logs import AllLogs, BrokenOff, LogResponse, OneLog, Read, follow_log, read_log
 from corral.api.waiting import EndSignal
+from corral.model.errors import BackendFailed
 from corral.model.fact import JobChanged
 from corral.model.job import Phase
 from corral.model.view import View
@@ -188,3 +190,28 @@ def test_of_lines_without_an_end_little_is_kept_of_any_rank() -> None:
         return (await logs.next()).splitlines()
 
     assert [(line[:5], len(line)) for line in asyncio.run(first_lines())] == [(b"[0] x", 100_004), (b"[1] y", 100_004)]
+
+
+def test_a_log_that_its_node_stops_sending_ends_as_broken_off() -> None:
+    async def fail_after_the_first(offset: int) -> bytes:
+        if offset:
+            raise BackendFailed("the agent does not answer")
+        return b"begun"
+
+    hung_up: list[bool] = []
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    async def receive() -> Message:
+        await asyncio.sleep(PATIENCE_S)
+        raise AssertionError("nobody asks")
+
+    async def answer() -> None:
+        pieces = OneLog(fail_after_the_first, 0)
+        response = LogResponse(read_log(await pieces.next(), pieces))
+        await response({"type": "http", "state": {"hang_up": lambda: hung_up.append(True)}}, receive, send)
+
+    asyncio.run(answer())
+    assert ([message.get("body") for message in sent], hung_up) == ([None, b"begun"], [True])

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.access.caller import Caller
-from corral.api import submitting
-from corral.api.submitting import Submitter
+from corral.api.user_threads import THREADS_OF_A_USER
 from corral.clock import SystemClock
 from corral.control.submitting import file_findings
 from corral.node.simulated_node import SimulatedNode
@@ -54,7 +52,7 @@ def test_a_directory_that_hangs_holds_up_nobody_else(served: Served, hung: HungN
     held_up = [threading.Thread(target=served.submit, kwargs={"workdir": HUNG}) for _ in range(30)]
     for thread in held_up:
         thread.start()
-    for _ in range(submitting._THREADS_OF_A_USER):
+    for _ in range(THREADS_OF_A_USER):
         assert hung.begun.acquire(timeout=PATIENCE_S)
     assert served.call("GET", "/jobs").data["jobs"] == []
     assert served.call("GET", "/devices").status == 200
@@ -65,13 +63,6 @@ def test_a_directory_that_hangs_holds_up_nobody_else(served: Served, hung: HungN
     for thread in held_up:
         thread.join(PATIENCE_S)
     assert len(served.call("GET", "/jobs").data["jobs"]) == 30
-
-
-def test_each_user_has_threads_of_their_own(world: World) -> None:
-    submitter = Submitter(world.service)
-    ann, bob = submitter._limit_of(Caller("ann")), submitter._limit_of(Caller("bob"))
-    assert ann is not bob
-    assert ann is submitter._limit_of(Caller("ann"))
 
 
 def test_a_directory_that_has_gone_is_noticed_once_what_was_seen_is_old(

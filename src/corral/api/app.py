@@ -10,6 +10,7 @@ from corral.api.errors import add_error_handlers
 from corral.api.openapi import describer, gives
 from corral.api.routing import AppState, Context, answer, json_response
 from corral.api.submitting import Submitter
+from corral.api.user_threads import UserThreads
 from corral.api.waiting import EndSignal
 from corral.control.service import Service
 from corral.control.token_issuer import TokenIssuer
@@ -31,7 +32,7 @@ def create_app(service: Service, authenticator: Authenticator, token_issuer: Tok
         redoc_url=None,
         redirect_slashes=False,
     )
-    app.state.corral = AppState(service, Submitter(service), authenticator, token_issuer, ends)
+    app.state.corral = AppState(service, Submitter(service), UserThreads(), authenticator, token_issuer, ends)
     app.openapi = describer(app)  # type: ignore[method-assign]
     methods: dict[str, set[str]] = {f"{PREFIX}/health": {"GET"}, f"{PREFIX}/openapi.json": {"GET"}}
     for router, prefix in (

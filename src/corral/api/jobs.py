@@ -151,7 +151,7 @@ async def logs(request: Request, context: Context, job_id: str) -> Response:
         ranks = (_of_rank(ranks, asked_for.rank, job_id),)
     elif asked_for.offset:
         raise Refused("offset: the logs of all ranks together are read from the beginning", field="offset")
-    reads = [_reading(log) for log in ranks]
+    reads = [_reading(log, context) for log in ranks]
     pieces = AllLogs(reads) if asked_for.rank == "all" else OneLog(reads[0], asked_for.offset)
 
     async def has_ended() -> bool:
@@ -164,9 +164,9 @@ async def logs(request: Request, context: Context, job_id: str) -> Response:
     return LogResponse(chunks, media_type="application/octet-stream")
 
 
-def _reading(log: MemberLog) -> Read:
+def _reading(log: MemberLog, context: RequestContext) -> Read:
     async def read(offset: int) -> bytes:
-        return await to_thread.run_sync(log.read, offset)
+        return await context.log_threads.run(context.caller, partial(log.read, offset))
 
     return read
 

@@ -8,6 +8,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from corral.api.waiting import LOOK_AGAIN_S, EndSignal
+from corral.model.errors import BackendFailed
 
 _SOONEST_S = 0.02
 _LATEST_S = 0.05
@@ -121,7 +122,7 @@ class LogResponse(StreamingResponse):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await super().__call__(scope, receive, send)
-        except BrokenOff:
+        except (BrokenOff, BackendFailed):
             scope["state"]["hang_up"]()
             # The loop gets to close the connection before the server looks whether the answer was completed.
             await asyncio.sleep(0)

@@ -17,6 +17,7 @@ from corral.access.permissions import must_reach
 from corral.api.auth import Authenticator
 from corral.api.bodies import MAX_BODY_BYTES, InFlight, Intake
 from corral.api.submitting import Submitter
+from corral.api.user_threads import UserThreads
 from corral.api.waiting import EndSignal
 from corral.control.service import Service
 from corral.control.token_issuer import TokenIssuer
@@ -32,6 +33,7 @@ class AppState:
 
     service: Service
     submitter: Submitter
+    log_threads: UserThreads
     authenticator: Authenticator
     token_issuer: TokenIssuer
     ends: EndSignal
@@ -44,6 +46,7 @@ class RequestContext:
 
     service: Service
     submitter: Submitter
+    log_threads: UserThreads
     token_issuer: TokenIssuer
     caller: Caller
     ends: EndSignal
@@ -53,7 +56,7 @@ async def request_context(request: Request) -> RequestContext:
     """Authenticates the caller. A dependency of every route but those that are open to everyone."""
     state: AppState = request.app.state.corral
     caller = await state.authenticator.caller_of(request)
-    return RequestContext(state.service, state.submitter, state.token_issuer, caller, state.ends)
+    return RequestContext(state.service, state.submitter, state.log_threads, state.token_issuer, caller, state.ends)
 
 
 Context = Annotated[RequestContext, Depends(request_context)]

@@ -2,17 +2,13 @@
 
 import asyncio
 from collections.abc import Sequence
-
-from anyio import CapacityLimiter, to_thread
+from functools import partial
 
 from corral.access.caller import Caller
+from corral.api.user_threads import UserThreads
 from corral.control.service import Service
 from corral.control.submitting.file_findings import FileFindings
 from corral.model.submission import Submission
-
-_THREADS = 16
-_THREADS_OF_A_USER = 4
-"""A user whose files hang (NFS) leaves enough threads for everybody else."""
 
 
 class Submitter:
@@ -24,14 +20,12 @@ class Submitter:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._threads = CapacityLimiter(_THREADS)
-        self._threads_of: dict[str, CapacityLimiter] = {}
+        self._threads = UserThreads()
 
     async def submit(self, submissions: Sequence[Submission], caller: Caller) -> tuple[str, ...]:
         """The ids of all jobs, once they are on disk. Raises as `Service.submit` does; then none was accepted."""
         if len(submissions) > 1:
-            async with self._limit_of(caller):
-                return await to_thread.run_sync(self._service.submit, submissions, caller, limiter=self._threads)
+            return await self._threads.run(caller, partial(self._service.submit, submissions, caller))
         findings = self._service.file_findings.cached(submissions, caller)
         if findings is None:
             findings = await self.inspect(submissions, caller)
@@ -39,10 +33,4 @@ class Submitter:
 
     async def inspect(self, submissions: Sequence[Submission], caller: Caller) -> tuple[FileFindings, ...]:
         """What the files of each submission tell, as far as the caller may read them."""
-        async with self._limit_of(caller):
-            return await to_thread.run_sync(
-                self._service.file_findings.inspect, submissions, caller, limiter=self._threads
-            )
-
-    def _limit_of(self, caller: Caller) -> CapacityLimiter:
-        return self._threads_of.setdefault(caller.user, CapacityLimiter(_THREADS_OF_A_USER))
+        return await self._threads.run(caller, partial(self._service.file_findings.inspect, submissions, caller))

@@ -24,7 +24,7 @@ from typing import Any
 from corral.clock import SystemClock
 from corral.config import OnIsolation, Settings, load_settings
 from corral.event_log import log_to_stderr
-from corral.model.errors import BackendFailed, CorralError, Forbidden, Refused
+from corral.model.errors import BackendFailed, CorralError, Forbidden, NodeUnreachable, Refused
 from corral.model.home import SOCKET_PATH_BYTES, Home
 from corral.node.isolation import IsolationWatch
 from corral.node.local import LocalNode
@@ -39,8 +39,8 @@ log = logging.getLogger("corral.agent")
 BROKEN = 70
 """Exit status after a broken invariant: EX_SOFTWARE of sysexits.h."""
 
-MOST_CONNECTIONS = 32
-"""Each has a thread; a server needs one for news and a few for calls."""
+MOST_CONNECTIONS = 64
+"""Each has a thread; a server needs a few, and one for each log that it reads or submission that it inspects."""
 
 _GREETING_S = 1.0
 _LOCK_S = 3.0
@@ -147,7 +147,7 @@ class AgentServer:
             return Forbidden(f"this agent answers its own user and root, and you are user {uid}")
         with self._lock:
             if len(self._connections) >= MOST_CONNECTIONS:
-                return BackendFailed(f"this agent has {MOST_CONNECTIONS} connections, which is the most")
+                return NodeUnreachable(f"this agent has {MOST_CONNECTIONS} connections, which is the most")
         return None
 
     def _attend(self, connection: socket.socket) -> None:
