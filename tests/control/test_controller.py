@@ -10,7 +10,7 @@ import pytest
 from corral.clock import ManualClock
 from corral.control import controller as controller_module
 from corral.control.controller import Controller, CyclePlanner
-from corral.lifecycle import commands
+from corral.lifecycle import commands, starting
 from corral.model.allocation import Placement, Promise
 from corral.model.errors import LedgerFailed
 from corral.model.fact import AllocationMade, Delta, JobSubmitted, StartsPromised
@@ -33,9 +33,11 @@ class Script:
         self.says = says
         self.cycles = 0
         self.prices = None
+        self.submissions: list[str] = []
 
     def advance(self, deltas: Sequence[Delta]) -> None:
         self.view = self.view.advance(deltas)
+        self.submissions += [delta.job.id for delta in deltas if isinstance(delta, JobSubmitted)]
 
     def plan(self, now: float) -> Plan:
         plan = self.says(self.view)
@@ -162,19 +164,29 @@ def test_a_launch_is_handed_on_only_when_its_allocation_is_on_disk(
     assert on_disk == [{"1.1"}]
 
 
-def test_the_planner_is_told_everything_once_also_what_came_while_it_was_made(cluster: Deciding) -> None:
+def test_the_planner_is_told_everything_once_also_what_came_while_it_was_made(
+    cluster: Deciding, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made: list[Script] = []
+    view_of_ledger = cluster.ledger.view
+
+    def view_that_knows_of_the_first() -> View:
+        monkeypatch.setattr(cluster.ledger, "view", view_of_ledger)
+        cluster.submit(1)
+        return view_of_ledger()
 
     def make(view: View) -> Script:
-        cluster.submit(1)
+        cluster.submit(2)
         made.append(Script(view, lambda view: Plan(view.version)))
         return made[0]
 
+    monkeypatch.setattr(cluster.ledger, "view", view_that_knows_of_the_first)
     controller = cluster.decide(make)
-    cluster.submit(2, 3)
+    until(lambda: made)
+    cluster.submit(3)
     until(lambda: controller.plan.version == cluster.ledger.view().version)
     assert made[0].view.jobs == cluster.ledger.view().jobs
-    assert sorted(made[0].view.jobs) == ["1", "2", "3"]
+    assert made[0].submissions == ["2", "3"], "the first was in its view from the beginning"
 
 
 def test_of_a_plan_only_what_still_fits_is_committed_and_launched(cluster: Deciding) -> None:
@@ -208,15 +220,18 @@ def test_an_obstacle_on_every_node_keeps_everything_from_starting_and_is_told_un
     for node in ticking.nodes.values():
         node.obstacle = "the disk is full"
     ticking.submit(1, 2)
-    ticking.decide_by(once(Plan(0, starts=(start(1, "a", 0), start(2, "b", 0)))))
+    both = Plan(0, starts=(start(1, "a", 0), start(2, "b", 0)))
+    script = ticking.decide_by(once(both))
     controller = ticking.controller
     assert controller is not None
     until(lambda: controller.obstacle == "the disk is full")
     assert ticking.launched == []
+    script.says = lambda view: Plan(view.version)
     for node in ticking.nodes.values():
         node.obstacle = None
-    until(lambda: sorted(ticking.launched) == ["1.1", "2.1"])
     until(lambda: controller.obstacle is None)
+    script.says = once(both)
+    until(lambda: sorted(ticking.launched) == ["1.1", "2.1"])
 
 
 def test_an_obstacle_on_one_of_two_nodes_is_none_for_the_cluster(cluster: Deciding) -> None:
@@ -301,7 +316,7 @@ def test_a_wait_is_booked_by_the_reasons_of_the_plans_and_kept_with_the_start(ti
     assert controller.waited(ticking.job(1)) == ticking.job(1).waited == (("Priority", 10.0), ("Resources", 20.0))
 
 
-def test_the_wait_of_a_job_that_is_held_or_stopped_to_wait_again_is_booked_from_that_moment(ticking: Deciding) -> None:
+def test_the_time_in_which_a_job_is_held_is_booked_as_such(ticking: Deciding) -> None:
     ticking.submit(1)
     script = ticking.decide_by(lambda view: Plan(view.version, waits=(Wait("1", WaitReason.RESOURCES, 1),)))
     controller = ticking.controller
@@ -322,6 +337,24 @@ def test_the_wait_of_a_job_that_is_held_or_stopped_to_wait_again_is_booked_from_
     hold(False)
     ticking.time.advance(2.0)
     assert controller.waited(ticking.job(1)) == (("Resources", 12.0), ("Held", 5.0))
+
+
+def test_a_job_that_waits_again_has_not_waited_while_it_was_started(ticking: Deciding) -> None:
+    ticking.submit(1)
+    script = ticking.decide_by(once(Plan(0, starts=(start(1, "a", 0),))))
+    controller = ticking.controller
+    assert controller is not None
+    until(lambda: ticking.launched)
+    ticking.time.advance(100.0)
+    script.says = lambda view: Plan(view.version, waits=(Wait("1", WaitReason.RESOURCES, 1),))
+    ticking.ledger.commit(
+        lambda view: Decided(tuple(starting.never_ran(view, view.jobs["1"], by="test", at=ticking.time.now())), None)
+    ).result()
+    until(lambda: script.view.jobs["1"].phase is Phase.PENDING)
+    before = script.cycles
+    until(lambda: script.cycles > before + 1)
+    ticking.time.advance(3.0)
+    assert controller.waited(ticking.job(1)) == (("Resources", 3.0),)
 
 
 def test_it_learns_between_decisions_and_leaves_off_when_something_happens(cluster: Deciding) -> None:
