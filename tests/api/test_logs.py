@@ -8,7 +8,7 @@ from starlette.types import Message
 
 from corral.api.logs import AllLogs, BrokenOff, LogResponse, OneLog, Read, follow_log, read_log
 from corral.api.waiting import EndSignal
-from corral.model.errors import BackendFailed
+from corral.model.errors import BackendFailed, NodeUnreachable
 from corral.model.fact import JobChanged
 from corral.model.job import Phase
 from corral.model.view import View
@@ -215,3 +215,19 @@ def test_a_log_that_its_node_stops_sending_ends_as_broken_off() -> None:
 
     asyncio.run(answer())
     assert ([message.get("body") for message in sent], hung_up) == ([None, b"begun"], [True])
+
+
+def test_once_one_of_several_logs_cannot_be_read_no_other_read_is_begun() -> None:
+    begun = 0
+
+    async def read(offset: int) -> bytes:
+        nonlocal begun
+        async with one_at_a_time:
+            begun += 1
+            await asyncio.sleep(0)
+            raise NodeUnreachable("node a does not answer")
+
+    one_at_a_time = asyncio.Semaphore(1)
+    with pytest.raises(NodeUnreachable, match="node a"):
+        asyncio.run(AllLogs([read] * 40).next())
+    assert begun <= 2, "the one that failed, and one that was let in before the others were cancelled"

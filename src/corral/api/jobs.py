@@ -20,7 +20,7 @@ from corral.api.waiting import LONGEST_WAIT_S, EndedJobs, wait_until
 from corral.control.querying.member_logs import MemberLog
 from corral.model.answers import DryRun, Explanation, JobDetail
 from corral.model.errors import Refused
-from corral.model.job import JobKind
+from corral.model.job import JobKind, Phase
 from corral.model.submission import Submission
 from corral.model.units import is_whole
 from corral.ports.ledger import JobQuery
@@ -137,7 +137,12 @@ async def job(request: Request, context: Context, job_id: str) -> Response:
 @router.get("/jobs/{job_id}/why", responses=gives(Explanation))
 async def why(request: Request, context: Context, job_id: str) -> Response:
     """Explain why a job waits, and when it is expected to start; of one that failed, why, to who may read its log."""
-    return await answer(context.service.why, job_id, context.caller)
+    explanation = await to_thread.run_sync(context.service.queries.why, job_id)
+    if explanation.phase is Phase.FAILED:
+        # The end of its log is read, on nodes that may hang.
+        call = partial(context.service.why, job_id, context.caller)
+        explanation = await context.log_threads.run(context.caller, call)
+    return await answer(lambda: explanation)
 
 
 @router.get("/jobs/{job_id}/logs", openapi_extra=takes_query(shapes.LogQuery), responses=gives(None))

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Protocol
 
+from anyio import create_task_group
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -55,10 +56,25 @@ class AllLogs:
         self._rests = [b""] * len(reads)
 
     async def next(self) -> bytes:
-        while any(pieces := await asyncio.gather(*(log.next() for log in self._logs))):
+        while any(pieces := await self._read_all()):
             if lines := b"".join(self._take(rank, piece) for rank, piece in enumerate(pieces)):
                 return lines
         return b""
+
+    async def _read_all(self) -> list[bytes]:
+        """The next piece of each log, all read at once. Raises the first error, and begins no other read then."""
+        pieces = [b""] * len(self._logs)
+
+        async def read(rank: int) -> None:
+            pieces[rank] = await self._logs[rank].next()
+
+        try:
+            async with create_task_group() as tasks:
+                for rank in range(len(self._logs)):
+                    tasks.start_soon(read, rank)
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return pieces
 
     def _take(self, rank: int, piece: bytes) -> bytes:
         *whole, rest = (self._rests[rank] + piece).split(b"\n")
