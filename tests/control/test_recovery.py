@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from corral.control import node_workers
 from corral.model.errors import BackendFailed
 from corral.model.fact import NodeObserved, NodeRemoved
 from corral.model.job import Phase
@@ -222,3 +223,14 @@ def test_times_of_a_node_whose_clock_differs_are_the_servers(cluster: Cluster) -
     started_at = cluster.job(1).started_at
     assert started_at is not None
     assert abs(started_at - before) < 60
+
+
+def test_a_node_for_which_too_much_waits_is_reconciled_later(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.commit(1, on("a", 0))
+    with monkeypatch.context() as full:
+        full.setattr(node_workers, "MAX_WAITING", 0)
+        come(cluster, "a")
+    assert cluster.phase(1) is Phase.STARTING
+    cluster.recovery.try_again()
+    assert cluster.recovery.wait(60.0)
+    assert cluster.phase(1) is Phase.PENDING

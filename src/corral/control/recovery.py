@@ -50,7 +50,9 @@ class Recovery:
         with self._changed:
             self._visits[node] = visit
             self._waiting.add(node)
-        self._nodes.worker(node).put(partial(self._visit, node, visit))
+        if not self._nodes.worker(node).put(partial(self._visit, node, visit)):
+            log.warning("node %s is reconciled later: too much waits for it", node)
+            self._end_visit(node, visit, reconciled=False)
 
     def try_again(self) -> None:
         """Reconcile the nodes that could not be, unless they have left or come anew since."""
@@ -103,14 +105,20 @@ class Recovery:
         return launch.rank in attempt.asked_at or not attempt.asked_at or job is None or job.started_at is not None
 
     def _visit(self, node: str, visit: int) -> None:
+        reconciled = False
         try:
             self._reconcile(node)
             self._telemetry.readmit(node, visit)
+            reconciled = True
         except CorralError as error:
             log.error("node %s cannot be reconciled with the ledger, and nothing starts on it: %s", node, error)
-            with self._changed:
-                self._failed[node] = visit
+        self._end_visit(node, visit, reconciled=reconciled)
+
+    def _end_visit(self, node: str, visit: int, *, reconciled: bool) -> None:
+        """Note the outcome for `wait`, and for `try_again` where the node is still to be reconciled."""
         with self._changed:
+            if not reconciled:
+                self._failed[node] = visit
             self._waiting.discard(node)
             self._changed.notify_all()
 
