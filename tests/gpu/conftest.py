@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.gpu import lock_files, monitor, visible_gpus
+from corral.gpu import lock_files, monitor, reading
 from tests.nvml_stub import no_driver, nvml_library, nvml_stub, stubbed_nvml
 
 __all__ = ["no_driver", "nvml_library", "nvml_stub", "stubbed_nvml"]
@@ -14,5 +14,5 @@ __all__ = ["no_driver", "nvml_library", "nvml_stub", "stubbed_nvml"]
 def _alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CORRAL_HOME", str(tmp_path / "no-server"))
     monkeypatch.setattr(lock_files, "DIRECTORY", tmp_path / "leases")
-    monkeypatch.setattr(visible_gpus, "_ANSWER_TIMEOUT_S", 60.0)  # no driver hangs here, however busy the machine
+    monkeypatch.setattr(reading, "_ANSWER_TIMEOUT_S", 60.0)  # no driver hangs here, however busy the machine
     monkeypatch.setattr(monitor, "_MONITOR", monitor.GPUMonitor())

@@ -13,8 +13,8 @@ Start reading at `monitor` and `leasing`.
 from corral.gpu.availability import check_gpu_availability, select_gpus_for_task, wait_for_gpu_availability
 from corral.gpu.leasing import Lease, LeaseTimedOut, lease
 from corral.gpu.monitor import GPUMonitor, GPUSnapshot, get_gpu_monitor
+from corral.gpu.reading import GPUInfo
 from corral.gpu.requirements import estimate_gpu_requirements
-from corral.gpu.visible_gpus import GPUInfo
 
 __all__ = [
     "GPUInfo",

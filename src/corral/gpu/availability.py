@@ -4,7 +4,7 @@ import logging
 import time
 
 from corral.gpu.monitor import GPUMonitor, get_gpu_monitor, why_not
-from corral.gpu.visible_gpus import by_score, site_settings
+from corral.gpu.reading import by_score, site_settings
 from corral.model.errors import Refused
 from corral.model.units import count_of
 

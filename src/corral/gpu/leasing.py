@@ -11,7 +11,7 @@ from typing import Self
 from corral.client import Client, JobHandle, Jobs, NoServer
 from corral.gpu import lock_files
 from corral.gpu.monitor import get_gpu_monitor
-from corral.gpu.visible_gpus import GPUInfo, by_score, own_job
+from corral.gpu.reading import GPUInfo, by_score, own_job
 from corral.model.errors import BackendFailed, Conflict, CorralError, Refused
 from corral.model.units import count_of
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from corral.gpu.lock_files import is_leased
+from corral.gpu.reading import GPUInfo, Sight, by_score
 from corral.gpu.recording import Recording
-from corral.gpu.visible_gpus import GPUInfo, Sight, by_score
 from corral.model.errors import Refused
 
 CACHE_TTL_S = 5.0

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from corral.gpu.visible_gpus import GPUInfo
+from corral.gpu.reading import GPUInfo
 
 logger = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """When a device that answers is sick all the same."""
 
 from corral.model.device import DeviceSample
-from corral.telemetry.health import COOL_DOWN_C, illness
+from corral.telemetry.device_condition import COOL_DOWN_C, illness
 
 
 def sample(temperature_c: int | None = 40, ecc_errors: int | None = 0) -> DeviceSample:
