@@ -1,3 +1,4 @@
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -5,12 +6,13 @@ import pytest
 
 from corral.access.caller import Caller
 from corral.clock import SystemClock
-from corral.control.adopted_processes import NOT_LIMITED, Adoption
+from corral.control import adopted_processes
+from corral.control.adopted_processes import NOT_LIMITED, Adoption, find_process
 from corral.control.node_registry import Nodes
 from corral.ledger.store import SqlLedger, open_ledger
-from corral.model.device import DeviceProcess, DeviceSample
+from corral.model.device import DeviceProcess, DeviceSample, Silence
 from corral.model.errors import Conflict, Forbidden, Refused
-from corral.model.fact import ConditionObserved, NodeObserved
+from corral.model.fact import ConditionObserved, NodeObserved, SilenceObserved
 from corral.model.job import JobKind, Phase, ProcessIdentity
 from corral.model.submission import Submission
 from corral.node.simulated_node import SimulatedNode
@@ -108,3 +110,35 @@ def test_what_cannot_be_adopted_is_refused_with_the_reason(
     with pytest.raises(Refused, match=why):
         adopting.adopt(pid, ALICE, ASKED)
     assert ledger.view().jobs == {}
+
+
+class MeetingNode(SimulatedNode):
+    """Tells of its process once all nodes that `meet` waits for are being asked."""
+
+    def __init__(self, meet: threading.Barrier) -> None:
+        super().__init__(SimulatedRuntime(SystemClock()), SystemClock())
+        self.meet = meet
+
+    def process(self, pid: int) -> ProcessFound | None:
+        self.meet.wait(60.0)
+        return found(pid)
+
+
+def test_all_nodes_are_asked_at_once_but_one_that_is_known_not_to_answer(ledger: SqlLedger) -> None:
+    meet = threading.Barrier(3)
+    nodes = Nodes({name: MeetingNode(meet) for name in ("a", "silent", "b", "c")})
+    view = ledger.view().advance([SilenceObserved("silent", Silence(1.0, "it has not answered"))])
+    assert [one.identity.node for one in find_process(view, nodes, TRAINING)] == ["a", "b", "c"]
+    nodes.close()
+
+
+def test_a_node_that_hangs_delays_the_search_no_longer_than_its_time(
+    ledger: SqlLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(adopted_processes, "FOUND_WITHIN_S", 0.2)
+    hung = one_training()
+    hung.fall_silent()
+    nodes = Nodes({"hung": hung, "well": one_training()})
+    assert [one.identity.node for one in find_process(ledger.view(), nodes, TRAINING)] == ["well"]
+    hung.answer_again()
+    nodes.close()

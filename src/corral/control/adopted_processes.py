@@ -1,7 +1,9 @@
 """Making a job of a process that runs already, on the whole devices that it uses."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import wait
 from dataclasses import replace
+from functools import partial
 
 from corral.access.caller import Caller
 from corral.clock import Clock
@@ -10,7 +12,7 @@ from corral.control.submitting import new_jobs
 from corral.control.submitting.priorities import refuse_priority
 from corral.lifecycle import starting
 from corral.model.allocation import Grant, Member, Placement
-from corral.model.errors import BackendFailed, Conflict, Forbidden, Refused
+from corral.model.errors import Conflict, Forbidden, Refused
 from corral.model.fact import AllocationMade, JobSubmitted
 from corral.model.job import Job, ProcessIdentity, Request
 from corral.model.means import Enforcement, Level
@@ -25,6 +27,9 @@ from corral.scheduling.placing.gpu_info import gpu_info
 
 NOT_LIMITED = Enforcement(Level.ADVISORY, Level.ADVISORY)
 """Nobody else is put on its devices, and nothing keeps to them a process that was started without Corral."""
+
+FOUND_WITHIN_S = 3.0
+"""An agent finds a process in far less; a node that hangs delays an adoption no longer."""
 
 
 class Adoption:
@@ -76,7 +81,7 @@ class Adoption:
 
     def _found(self, pid: int, caller: Caller) -> list[ProcessFound]:
         """The processes of that number, a node each, that the caller may adopt."""
-        found = find_process(self._nodes, pid)
+        found = find_process(self._ledger.view(), self._nodes, pid)
         if not found:
             raise Refused(f"there is no process {pid} on this machine", field="pid")
         own = [process for process in found if caller.admin or process.uid == caller.uid]
@@ -115,17 +120,23 @@ class Adoption:
         return Member(process.identity.node, grants) if grants else None
 
 
-def find_process(nodes: Nodes, pid: int) -> list[ProcessFound]:
-    """The running processes of that number, at most one a node; a node that does not answer is left out."""
-    found = []
-    for name, agent in nodes.items():
-        try:
-            process = agent.process(pid)
-        except BackendFailed:
-            continue
-        if process is not None:
-            found.append(replace(process, identity=replace(process.identity, node=name)))
-    return found
+def find_process(view: View, nodes: Nodes, pid: int) -> list[ProcessFound]:
+    """The running processes of that number, at most one a node, in the order of the nodes.
+
+    All nodes are asked at once. One that is known not to answer, or has not after FOUND_WITHIN_S, is left out.
+    """
+    asked = {
+        name: nodes.worker(name).ask(partial(agent.process, pid))
+        for name, agent in nodes.items()
+        if view.unanswering(name) is None
+    }
+    wait(asked.values(), timeout=FOUND_WITHIN_S)
+    answers = {name: answer.result() for name, answer in asked.items() if answer.done() and answer.exception() is None}
+    return [
+        replace(process, identity=replace(process.identity, node=name))
+        for name, process in answers.items()
+        if process is not None
+    ]
 
 
 def _is_in(server: ProcessIdentity, process: ProcessFound) -> bool:

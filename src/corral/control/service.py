@@ -170,7 +170,7 @@ class Service:
     def _owner(self, submission: Submission) -> ProcessIdentity | None:
         if submission.kind is JobKind.RUN or submission.owner_pid is None:
             return None
-        found = find_process(self._nodes, submission.owner_pid)
+        found = find_process(self._ledger.view(), self._nodes, submission.owner_pid)
         if not found:
             raise Refused(f"there is no process {submission.owner_pid} on this machine", field="owner_pid")
         return found[0].identity

@@ -140,11 +140,13 @@ class Silence:
         since: when it was last heard, or when it came back, Unix seconds.
         reason: a sentence for a person, without its full stop.
         gone: so long that its jobs are given up.
+        answers: it answers again, and is being compared with the ledger.
     """
 
     since: float
     reason: str
     gone: bool = False
+    answers: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,6 +110,11 @@ class View:
             return NodeStatus.READY
         return NodeStatus.DRAINING if cordon.draining and self.residents.get(node) else NodeStatus.CORDONED
 
+    def unanswering(self, node: str) -> str | None:
+        """Why a node is not asked anything: a sentence without its full stop; None where it answers."""
+        silence = self.silences.get(node)
+        return None if silence is None or silence.answers else silence.reason
+
     def allocated_milli(self, uuid: str) -> int:
         """Milli-GPU of the device that is allocated."""
         return sum(

@@ -148,7 +148,9 @@ class WatchedNode:
         self._visit += 1
         self._contact = Contact.RETURNING
         self._silence = Silence(
-            self._clock.now(), f"node {self.name} has just come; what runs there is compared with the ledger"
+            self._clock.now(),
+            f"node {self.name} has just come; what runs there is compared with the ledger",
+            answers=True,
         )
         return self._visit
 

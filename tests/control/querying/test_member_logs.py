@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 from corral.control.querying.member_logs import MemberLogs
+from corral.model.device import Silence
+from corral.model.errors import NodeUnreachable
+from corral.model.fact import SilenceObserved
 from corral.model.job import Job, JobSpec
+from corral.ports.ledger import Decided
 from tests.control.cluster import Cluster, on, until
 
 
@@ -60,3 +64,25 @@ def test_logs_on_one_node_are_worked_on_by_its_thread_and_those_on_several_by_no
     logs = MemberLogs(cluster.ledger, cluster.registry)
     assert thread_of(logs, cluster.job(1)) == "node-b"
     assert thread_of(logs, cluster.job(2)) == threading.current_thread().name
+
+
+def observe(cluster: Cluster, node: str, silence: Silence | None) -> None:
+    cluster.ledger.observe([SilenceObserved(node, silence)])
+    cluster.ledger.commit(lambda _: Decided((), None)).result()
+
+
+def test_a_node_that_is_known_not_to_answer_is_not_asked_for_a_log(cluster: Cluster) -> None:
+    cluster.run(1, on("a", 0), on("b", 0))
+    logs = MemberLogs(cluster.ledger, cluster.registry)
+    observe(cluster, "b", Silence(1.0, "node b has not answered since 14:20:31"))
+    on_a, on_b = logs.of(cluster.job(1))
+    assert on_a.read(0) == b""
+    with pytest.raises(NodeUnreachable, match=r"rank 1, .* not asked now: node b has not answered since 14:20:31"):
+        on_b.read(0)
+    assert logs.agent_of(cluster.job(1), 1) is None
+
+
+def test_a_node_that_has_just_come_back_is_asked_for_a_log(cluster: Cluster) -> None:
+    cluster.run(1, on("b", 0))
+    observe(cluster, "b", Silence(1.0, "node b has just come", answers=True))
+    assert MemberLogs(cluster.ledger, cluster.registry).of(cluster.job(1))[0].read(0) == b""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from functools import partial
 
 from corral.control.node_registry import Nodes
+from corral.model.errors import NodeUnreachable
 from corral.model.job import Job
 from corral.ports.ledger import Ledger
 from corral.ports.node import NodeAgent
@@ -16,22 +17,38 @@ PIECE_BYTES = 256 * 1024
 class MemberLog:
     """The log of one member. Its calls may take as long as a node's answer may."""
 
-    def __init__(self, job: Job, rank: int, nodes: Nodes, find: Callable[[], tuple[Job, str | None]]) -> None:
-        """`find` says how the job is now, and on which node its log is."""
+    def __init__(
+        self,
+        job: Job,
+        rank: int,
+        nodes: Nodes,
+        find: Callable[[], tuple[Job, str | None]],
+        why_not_asked: Callable[[str], str | None],
+    ) -> None:
+        """`find` says how the job is now, and on which node its log is; `why_not_asked` is None of one that answers."""
         self._job_id = job.id
         self._rank = rank
         self._nodes = nodes
         self._find = find
+        self._why_not_asked = why_not_asked
 
     def has_ended(self) -> bool:
         """Whether the job has ended: nothing is added then."""
         return self._find()[0].phase.terminal
 
     def read(self, offset: int) -> bytes:
-        """The next piece from a byte on, b"" where there is none (yet). Raises BackendFailed."""
+        """The next piece from a byte on, b"" where there is none (yet).
+
+        Raises BackendFailed; at once where the node is known not to answer.
+        """
         _, node = self._find()
         if node is None:
             return b""
+        silent = self._why_not_asked(node)
+        if silent is not None:
+            raise NodeUnreachable(
+                f"the log of job {self._job_id}, rank {self._rank}, is on a node that is not asked now: {silent}"
+            )
         chunk = self._nodes.agent(node).read_log(self._job_id, self._rank, offset, PIECE_BYTES)
         return base64.b64decode(chunk.data)
 
@@ -46,11 +63,16 @@ class MemberLogs:
     def of(self, job: Job) -> tuple[MemberLog, ...]:
         """The logs of the job's members, in the order of their ranks."""
         members = range(job.spec.request.gang_size)
-        return tuple(MemberLog(job, rank, self._nodes, partial(self._newest, job, rank)) for rank in members)
+        return tuple(
+            MemberLog(job, rank, self._nodes, partial(self._newest, job, rank), self._why_not_asked) for rank in members
+        )
 
     def agent_of(self, job: Job, rank: int) -> NodeAgent | None:
-        """The agent of the node that has the log of a member; None where the cluster has no such node (any more)."""
-        return self._nodes.get(self._node_of(job, rank) or "")
+        """The agent of the node that has the log of a member; None where the cluster has no such node (any more), or
+        it does not answer.
+        """
+        node = self._node_of(job, rank)
+        return None if node is None or self._why_not_asked(node) is not None else self._nodes.get(node)
 
     def on_node(self, job: Job, task: Callable[[], None]) -> None:
         """Have something done with a job's logs on the thread of their node; here and now where several nodes have
@@ -61,6 +83,10 @@ class MemberLogs:
             self._nodes.worker(nodes.pop()).put(task)
         else:
             task()
+
+    def _why_not_asked(self, node: str) -> str | None:
+        # The agent of a server's only node has logs to give even while its devices hang.
+        return None if len(self._nodes) == 1 else self._ledger.view().unanswering(node)
 
     def _newest(self, job: Job, rank: int) -> tuple[Job, str | None]:
         newest = self._ledger.view().jobs.get(job.id) or self._ledger.find_job(job.id) or job
