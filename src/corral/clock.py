@@ -15,6 +15,9 @@ from corral.files import read_start, write_anew
 LATEST = 1e11
 """The latest Unix time that is accepted as a time: the year 5138."""
 
+CLOCKS_AGREE_S = 1.0
+"""Clocks of two hosts that differ by less are taken to agree, for a message between them takes time, too."""
+
 _ANCHOR_BYTES = 1024
 
 

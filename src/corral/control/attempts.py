@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
+from corral.clock import CLOCKS_AGREE_S
 from corral.lifecycle import stopping
 from corral.lifecycle.members import Gang, fold
 from corral.model.allocation import Allocation
@@ -14,9 +15,6 @@ from corral.model.job import Job
 from corral.model.launch import Launch, LaunchPhase, LaunchReport, member_of
 from corral.model.view import View
 from corral.ports.ledger import Ledger
-
-CLOCKS_AGREE_S = 1.0
-"""Clocks that differ by less are taken to be the same: asking takes time, too."""
 
 _BEGUN = frozenset({LaunchPhase.CLAIMED, LaunchPhase.RUNNING})
 

@@ -50,7 +50,7 @@ def commit_starts(
         )
         draft.apply(step)
         facts.extend(step)
-        allocation_ids.append(f"{job.id}.{job.launches + 1}")
+        allocation_ids.append(starting.next_allocation_id(job))
     return Decided(tuple(facts), tuple(allocation_ids))
 
 

@@ -54,9 +54,14 @@ def start_at_once(view: View, job: Job, placement: Placement, *, by: str, at: fl
     return [*facts, *followers(view, replace(job, started_at=at), Phase.RUNNING, by=by, at=at)]
 
 
+def next_allocation_id(job: Job) -> str:
+    """The id of the allocation with which a waiting job starts."""
+    return f"{job.id}.{job.launches + 1}"
+
+
 def _allocation(job: Job, placement: Placement, at: float) -> Allocation:
     return Allocation(
-        id=f"{job.id}.{job.launches + 1}",
+        id=next_allocation_id(job),
         job_id=job.id,
         user=job.spec.user,
         placement=placement,

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from corral.clock import Clock
+from corral.clock import CLOCKS_AGREE_S, Clock
 from corral.config import Settings
 from corral.model.device import DeviceProcess, DeviceSample, Silence
 from corral.model.fact import ConditionObserved, NodeObserved, NodeRemoved, Observation, SilenceObserved
@@ -18,9 +18,6 @@ from corral.telemetry.standings import Standings
 from corral.telemetry.state_log import StateLog
 
 logger = logging.getLogger(__name__)
-
-CLOCKS_AGREE_S = 1.0
-"""Clocks of two hosts that differ by less are taken to agree, for the way of a message takes time, too."""
 
 
 class WatchedNode:
