@@ -81,12 +81,12 @@ class LifeOfAServer(RuleBasedStateMachine):
                 time.sleep(0.001)
             self.server.settle()
 
-    @rule(pick=PICKS, deed=st.sampled_from(["cancel", "hold", "release", "requeue"]))
-    def change(self, pick: int, deed: str) -> None:
+    @rule(pick=PICKS, command=st.sampled_from(["cancel", "hold", "release", "requeue"]))
+    def change(self, pick: int, command: str) -> None:
         job_id = self.some_job(pick)
         if job_id is not None:
             try:
-                getattr(self.server.service, deed)(job_id, ALICE)
+                getattr(self.server.service, command)(job_id, ALICE)
             except Conflict:
                 return
             self.server.settle()
@@ -111,9 +111,9 @@ class LifeOfAServer(RuleBasedStateMachine):
         assert job is not None
         assert job.phase is Phase.LOST
 
-    @rule(index=st.integers(0, GPUS - 1), deed=st.sampled_from(["cordon", "uncordon"]))
-    def set_apart(self, index: int, deed: str) -> None:
-        if deed == "cordon":
+    @rule(index=st.integers(0, GPUS - 1), command=st.sampled_from(["cordon", "uncordon"]))
+    def set_apart(self, index: int, command: str) -> None:
+        if command == "cordon":
             self.server.service.cordon(str(index), "a test", ALICE)
         else:
             self.server.service.uncordon(str(index), ALICE)

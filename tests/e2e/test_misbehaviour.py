@@ -299,7 +299,7 @@ def test_jobs_that_tamper_with_their_records_are_lost_and_every_next_server_come
     box.up()
     gate = tmp_path / "gate"
     script = f"{until_there(gate)}; cd $CORRAL_HOME/launches/$CORRAL_JOB_ID.1; {{}}; sleep 300"
-    jobs = {what: box.submit("--", "sh", "-c", script.format(deed)) for what, deed in TAMPERED.items()}
+    jobs = {what: box.submit("--", "sh", "-c", script.format(tampering)) for what, tampering in TAMPERED.items()}
     for job in jobs.values():
         box.until_phase(job, "RUNNING")
     gate.touch()

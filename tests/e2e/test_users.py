@@ -39,8 +39,8 @@ def shared(new_box: Callable[[str], Box]) -> Box:
     return box
 
 
-def as_user(user: pwd.struct_passwd, box: Box, deed: Callable[[Client], Any]) -> Any:
-    """What `deed` gives (as JSON can carry it) in a process that is that user; an error of Corral's is its message."""
+def as_user(user: pwd.struct_passwd, box: Box, ask: Callable[[Client], Any]) -> Any:
+    """What `ask` returns (as JSON can carry it) in a process that is that user; an error of Corral's is its message."""
     read_fd, write_fd = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -53,7 +53,7 @@ def as_user(user: pwd.struct_passwd, box: Box, deed: Callable[[Client], Any]) ->
             os.environ.update({"PATH": "/usr/bin:/bin", "MINE": user.pw_name})
             with Client(box.home) as client:
                 try:
-                    answer = deed(client)
+                    answer = ask(client)
                 except CorralError as error:
                     answer = f"{type(error).__name__}: {error}"
             os.write(write_fd, json.dumps(answer).encode())

@@ -9,6 +9,7 @@ import random
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,14 +32,6 @@ from corral.sim.journal import read_journal
 from corral.sim.past import record
 from corral.sim.promises import Promises
 from corral.sim.witness import Witness
-
-EVENTS = (
-    *(("come", 5), ("end", 6), ("fail", 2), ("die", 1), ("cancel", 1), ("requeue", 1), ("sicken", 2), ("recover", 2)),
-    *(("pass", 8), ("give_up", 2), ("silence", 3), ("mishap", 5), ("return", 4), ("restart_agent", 1)),
-    *(("lose_power", 1), ("leave", 1), ("join", 2), ("cordon", 1), ("drain", 1), ("uncordon", 2)),
-    *(("restart", 1), ("kill", 2)),
-)
-"""The possible events, each as often as it is drawn."""
 
 AT_ONCE = 4
 """The most jobs that arrive together."""
@@ -124,15 +117,43 @@ class _Life:
 
     def go_on(self) -> None:
         """Let one event happen, and check the promises."""
-        names, weights = zip(*EVENTS, strict=True)
+        possible = self._possible_events()
         # Each with draws of its own: what it finds is up to a server's threads, and moves nothing that comes after it.
         self.drawn += 1
         self.chance = random.Random(f"{self.seed}/{self.drawn}")
-        (event,) = self.chance.choices(names, weights)
-        if getattr(self, f"_{event}")():
+        (event,) = self.chance.choices(list(possible), [weight for weight, _ in possible.values()])
+        _, happen = possible[event]
+        if happen():
             self.events[event] += 1
             self.server.hear()
             self.promises.look(self.server)
+
+    def _possible_events(self) -> dict[str, tuple[int, Callable[[], bool]]]:
+        """By name: how often an event is drawn, and what happens then; False where it cannot happen now."""
+        return {
+            "come": (5, self._come),
+            "end": (6, self._end),
+            "fail": (2, self._fail),
+            "die": (1, self._die),
+            "cancel": (1, self._cancel),
+            "requeue": (1, self._requeue),
+            "sicken": (2, self._sicken),
+            "recover": (2, self._recover),
+            "pass": (8, self._pass),
+            "give_up": (2, self._give_up),
+            "silence": (3, self._silence),
+            "mishap": (5, self._mishap),
+            "return": (4, self._return),
+            "restart_agent": (1, self._restart_agent),
+            "lose_power": (1, self._lose_power),
+            "leave": (1, self._leave),
+            "join": (2, self._join),
+            "cordon": (1, self._cordon),
+            "drain": (1, self._drain),
+            "uncordon": (2, self._uncordon),
+            "restart": (1, self._restart),
+            "kill": (2, self._kill),
+        }
 
     def run_out(self) -> None:
         """Repair everything, and let all work end."""
