@@ -195,13 +195,13 @@ def test_easy_backfill_has_nothing_for_later_plans_to_keep() -> None:
     assert (len(plan.future_starts), plan.promises) == (1, ())
 
 
-def test_nothing_is_foretold_of_what_is_kept_for_a_job_without_an_end_in_sight() -> None:
+def test_no_start_is_predicted_on_devices_kept_for_a_job_without_an_end_in_sight() -> None:
     view = busy(job(1, 1), job(2, 3, time_limit_s=10)).advance(submitted(job(3, 4), job(4, 1, time_limit_s=5)))
     plan = plan_of(view, CONSERVATIVE, T0 + 1)
     assert [(wait.job_id, wait.expected_start) for wait in plan.waits] == [("3", None), ("4", None)]
 
 
-def test_nothing_is_foretold_of_a_node_with_a_job_to_be_avoided() -> None:
+def test_no_start_is_predicted_on_a_node_with_a_job_to_be_avoided() -> None:
     view = busy(job(1, 1, name="noisy", time_limit_s=100)).advance(submitted(job(2, 1, avoid_jobs=("noisy",))))
     (wait,) = plan_of(view).waits
     assert (wait.reason, wait.expected_start) == (WaitReason.RESOURCES, None)

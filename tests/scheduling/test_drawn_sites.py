@@ -219,7 +219,7 @@ def test_whatever_a_site_has_set_up_its_plans_are_sound_and_every_job_runs_in_th
 
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data())
-def test_with_exact_limits_and_no_newcomers_every_foretold_start_is_the_start(data: st.DataObject) -> None:
+def test_with_exact_limits_and_no_newcomers_every_predicted_start_is_the_start(data: st.DataObject) -> None:
     site = data.draw(sites(evicting=False))
     some = data.draw(works(site, exact=True))
     planner = Planner(site, policies=SITE_POLICIES)

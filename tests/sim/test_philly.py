@@ -1,4 +1,4 @@
-"""The Philly trace: history stands in for limits, and what was foretold is compared."""
+"""The Philly trace: history stands in for limits, and predicted starts are compared with real ones."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def test_a_line_that_is_no_job_is_named(tmp_path: Path) -> None:
         read_trace(path)
 
 
-def test_with_regular_jobs_the_foretold_start_is_right_once_there_is_a_history() -> None:
+def test_with_regular_jobs_the_predicted_start_is_right_once_there_is_a_history() -> None:
     regular = [PhillyJob(float(50 * n), 100.0, 1, "a") for n in range(40)]
     report = simulate(regular, gpus=1, order="fcfs", ask_every=10)
     expected = report["expected_start"]

@@ -30,9 +30,9 @@ log = logging.getLogger(__name__)
 
 SWEEP_INTERVAL_S = 5.0
 LAUNCH_DOUBT_S = 30.0
-"""A launch that nobody claimed for so long is taken back."""
+"""A launch that nothing has claimed this long after it was asked for is declared lost."""
 HALF_BEGUN_S = 10.0
-"""A gang of which only a part has begun has so long, or the kill grace where that is more; a sweep then ends it."""
+"""If only a part of a gang has begun after this time, or the kill grace if that is longer, a sweep ends the gang."""
 
 
 class Dispatcher:
@@ -147,7 +147,7 @@ class Dispatcher:
         try:
             agent.launch(launch if meet is None else with_rendezvous([launch], meet)[0])
         except NodeUnreachable:
-            # It may have been launched: the sweep finds out, and takes it back if nobody claims it.
+            # It may have been launched. The sweep asks again, and declares it lost if nothing claims it in time.
             raise
         except (BackendFailed, Refused) as failure:
             self._give_up(agent, attempt, launch, str(failure))
@@ -166,7 +166,7 @@ class Dispatcher:
             self.outcomes.settle(attempt)
 
     def _take_back_half(self, attempt: Attempt) -> None:
-        """No gang runs half for longer than the grace: after that, who has not begun is given up, and so are all."""
+        """End a gang of which only a part has begun, once the grace is over."""
         job = self.attempts.job_of(attempt)
         missing = attempt.half_begun() if job is not None and job.phase is Phase.STARTING else ()
         if not missing:
@@ -276,7 +276,7 @@ class Dispatcher:
         try:
             self._nodes.agent(launch.node).forget(launch.id, launch.job.id in self._ledger.view().jobs)
         except CorralError as error:
-            # Whatever is left is unknown to the ledger, and goes when the node is reconciled.
+            # The ledger does not know what is left, so the node removes it when it is reconciled.
             log.warning("what launch %s left on node %s is not cleaned up: %s", launch.id, launch.node, error)
 
     def _run(self) -> None:
@@ -284,7 +284,7 @@ class Dispatcher:
             self.sweep()
 
     def sweep(self) -> None:
-        """Have every live launch looked at again, with one question a node, and what failed repeated."""
+        """Read the reports of every live launch, with one call for each node, and repeat what failed."""
         by_node: dict[str, list[tuple[Attempt, Launch]]] = defaultdict(list)
         for attempt in self.attempts.live():
             self._take_back_half(attempt)
@@ -312,7 +312,7 @@ class Dispatcher:
                 self.outcomes.note_trouble(attempt, f"launch {launch.id} cannot be looked at", error)
 
     def _look_again(self, attempt: Attempt, launch: Launch) -> None:
-        """Take back a launch that nobody claimed in time, and repeat what failed."""
+        """Declare a launch lost that nothing claimed in time, and repeat what failed."""
         job = self.attempts.job_of(attempt)
         agent = self._nodes.agent(launch.node)
         if job is None or attempt.is_over(launch.rank):

@@ -22,7 +22,7 @@ from corral.ports.telemetry import NodeTelemetry
 log = logging.getLogger(__name__)
 
 RETRY_S = 2.0
-"""So often it is tried again to reconcile a node that could not be."""
+"""A node that could not be reconciled is tried again this often."""
 
 
 class Recovery:
@@ -74,7 +74,7 @@ class Recovery:
 
         The old attempts may still run there; when the node returns they are ended before anything starts on it.
         """
-        # What was committed before the ledger knew that the node is gone is in the view then, and nothing comes after.
+        # After this commit the view has every launch on the node: none was committed since the ledger knew it is gone.
         known = self._ledger.commit(lambda _: Decided((), None))
         known.add_done_callback(lambda done: None if done.exception() else self._give_up(node))
 
@@ -123,10 +123,10 @@ class Recovery:
             self._changed.notify_all()
 
     def _reconcile(self, node: str) -> None:
-        # The hub has told the ledger of the node's devices just now: what its launches hold is known after that.
+        # The hub has just told the ledger of the node's devices. After this commit the view has them.
         self._ledger.commit(lambda _: Decided((), None)).result()
         self._attempts.renew(node)
-        # What was given up with the node is ended there, also where that is not in the view yet.
+        # Launches that were given up are left out, so that the node ends them, even if the view still has them.
         launches = [one for one in self._attempts.on(node) if one[1].rank not in one[0].given_up]
         waiting = [job.id for job in self._ledger.view().jobs.values() if job.phase is Phase.PENDING and job.launches]
         answer = self._nodes.agent(node).reconcile(tuple(launch for _, launch in launches), tuple(waiting))
@@ -138,7 +138,7 @@ class Recovery:
         self._take_over(node, launches)
 
     def _take_over(self, node: str, launches: list[tuple[Attempt, Launch]]) -> None:
-        """Adopt what runs, take back what nobody claimed, and record the ends that were missed."""
+        """Adopt what runs, declare lost what nothing claimed, and record the ends that were missed."""
         agent = self._nodes.agent(node)
         attempts = self._dispatcher.read(node, launches)
         for attempt, launch in launches:

@@ -104,10 +104,10 @@ class Service:
         specs: list[JobSpec] = []
         before: Submission | None = None
         for asked, files in zip(submissions, findings, strict=True):
-            # Many a batch is one submission over and over; its jobs share a spec.
+            # A batch often has the same submission many times; its jobs share a spec.
             specs.append(specs[-1] if asked == before else self._checked(view, asked, caller, files))
             before = asked
-        # All at once, for each taking of more numbers than are at hand waits for the disk.
+        # All numbers at once: taking more than are in reserve waits for the disk each time.
         numbers = iter(self._ledger.next_ids(sum(map(new_jobs.ids_needed, submissions))))
         jobs: list[Job] = []
         ids: list[str] = []
@@ -194,7 +194,7 @@ class Service:
         """Have a live job stopped and run again, or one that failed or was lost run again; of an array, all such."""
 
         def again(view: View, job: Job, at: float) -> list[Fact]:
-            # It was in order when it was submitted; the site may have narrowed its range since.
+            # The priority was allowed at submission; the site may have narrowed its range since.
             refuse_priority(view.limits, job.spec.priority, caller, whose=f" of job {job.id}")
             return commands.requeue(view, job, by=caller.user, at=at)
 
@@ -262,7 +262,7 @@ class Service:
             for found in named:
                 job = draft.view.jobs.get(found.id) or self._as_it_ended(found)
                 try:
-                    # It stands on those before it: what two elements mean for a follower is one decision.
+                    # Each step sees the steps before it: a job that follows two elements is decided on once.
                     taken = step(draft.view, job, at)
                 except Conflict:
                     if not whole_array:
