@@ -63,9 +63,9 @@ def judge_idle(
             verdicts.append(IdleVerdict(job.id, _warning(allocation, waiting, now - state.since, policy), waiting.id))
             idle[allocation_id] = Idle(state.since, now)
         elif now - state.warned_at >= policy.grace_s:
-            held = count_of(len(allocation.placement.grants), "GPU")
+            gpus = count_of(len(allocation.placement.grants), "GPU")
             unused = format_duration(now - state.since)
-            message = f"{held} unused for {unused} while job {waiting.id} waits: released"
+            message = f"{gpus} unused for {unused} while job {waiting.id} waits: released"
             verdicts.append(IdleVerdict(job.id, message, waiting.id, release=True))
     return verdicts, idle
 
@@ -101,8 +101,8 @@ def _who_waits(view: View, allocation: Allocation, now: float) -> Job | None:
 
 
 def _warning(allocation: Allocation, waiting: Job, unused_s: float, policy: IdlePolicy) -> str:
-    held = count_of(len(allocation.placement.grants), "GPU")
+    gpus = count_of(len(allocation.placement.grants), "GPU")
     return (
-        f"{held} unused for {format_duration(unused_s)} while job {waiting.id} waits: use them within "
+        f"{gpus} unused for {format_duration(unused_s)} while job {waiting.id} waits: use them within "
         f"{format_duration(policy.grace_s)}, or they are released"
     )

@@ -133,8 +133,8 @@ class Preemption:
         queue = self.view.queues.get(job.spec.queue)
         if queue is None or queue.parent is None or queue.quota.share_milli is None:
             return False
-        held = self.admission.used(Scope("queue", queue.name)).milli
-        return held + self.admission.least(job).milli <= queue.quota.share_milli
+        used = self.admission.used(Scope("queue", queue.name)).milli
+        return used + self.admission.least(job).milli <= queue.quota.share_milli
 
     def _borrows(self, job: Job, lender: str) -> bool:
         """Whether the job's queue is a sibling of the lender and uses more than its own quota."""

@@ -108,10 +108,10 @@ class Admission:
         """
         if barrier.scope is not None and barrier.scope not in self._kept:
             missing, at = barrier.excess, now
-            for end, held in sorted(ends):
+            for end, used in sorted(ends):
                 if missing.devices <= 0 and missing.milli <= 0 and missing.running <= 0 and missing.memory_mib <= 0:
                     break
-                missing, at = missing.plus(held, -1), end
+                missing, at = missing.plus(used, -1), end
             self._kept[barrier.scope] = (job.id, at if at < inf else now)
 
     def barrier(self, job: Job, until: float = inf, *, due: bool = False) -> Barrier | None:
@@ -182,8 +182,8 @@ class Admission:
         queue = self._use.queues.get(job.spec.queue)
         if queue is None or queue.quota.share_milli is None:
             return 0
-        held = self.used(Scope("queue", queue.name)).milli + self._demands.of(job, placement).milli
-        return max(0, held - queue.quota.share_milli)
+        used = self.used(Scope("queue", queue.name)).milli + self._demands.of(job, placement).milli
+        return max(0, used - queue.quota.share_milli)
 
     def _quotas(self, job: Job) -> Iterator[tuple[Scope, Quota, int]]:
         """Every quota that applies to the job, and how many milli-GPU may be borrowed above it now."""
@@ -199,31 +199,31 @@ class Admission:
     def _broken(self, scope: Scope, quota: Quota, more: Used, lent_milli: int) -> str | None:
         if quota == UNLIMITED:
             return None
-        held = self.used(scope)
+        used = self.used(scope)
         who = f"{scope.kind} {scope.name}"
-        if quota.running is not None and held.running + more.running > quota.running:
-            return f"{who} runs {held.running} of at most {count_of(quota.running, 'job')}"
-        if quota.devices is not None and more.devices and held.devices + more.devices > quota.devices:
-            return _over(who, str(held.devices), str(more.devices), count_of(quota.devices, "GPU"))
-        if quota.share_milli is not None and more.milli and held.milli + more.milli > quota.share_milli + lent_milli:
+        if quota.running is not None and used.running + more.running > quota.running:
+            return f"{who} runs {used.running} of at most {count_of(quota.running, 'job')}"
+        if quota.devices is not None and more.devices and used.devices + more.devices > quota.devices:
+            return _over(who, str(used.devices), str(more.devices), count_of(quota.devices, "GPU"))
+        if quota.share_milli is not None and more.milli and used.milli + more.milli > quota.share_milli + lent_milli:
             most = f"{format_share(quota.share_milli)} GPUs"
             if quota.borrow_milli:
                 most += f", with {format_share(lent_milli)} to borrow now"
-            return _over(who, format_share(held.milli), format_share(more.milli), most)
+            return _over(who, format_share(used.milli), format_share(more.milli), most)
         if quota.gpu_hours is not None and quota.period_s is not None and more.devices:
             used_h = self._used_s(scope, quota.period_s) / HOUR_S
             if used_h >= quota.gpu_hours:
                 period = format_duration(quota.period_s)
                 return f"{who} used {used_h:.1f} of at most {quota.gpu_hours:g} GPU-hours in the last {period}"
-        if quota.memory_mib is not None and more.memory_mib and held.memory_mib + more.memory_mib > quota.memory_mib:
+        if quota.memory_mib is not None and more.memory_mib and used.memory_mib + more.memory_mib > quota.memory_mib:
             return _over(
-                who, format_memory(held.memory_mib), format_memory(more.memory_mib), format_memory(quota.memory_mib)
+                who, format_memory(used.memory_mib), format_memory(more.memory_mib), format_memory(quota.memory_mib)
             )
         return None
 
 
-def _over(who: str, held: str, more: str, most: str) -> str:
-    return f"{who} uses {held} of at most {most}, and this job asks for {more} more"
+def _over(who: str, used: str, more: str, most: str) -> str:
+    return f"{who} uses {used} of at most {most}, and this job asks for {more} more"
 
 
 def weighted_usage(admission: Admission, queues: Mapping[str, Queue]) -> Callable[[str], float]:
