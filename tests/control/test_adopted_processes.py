@@ -7,7 +7,7 @@ import pytest
 from corral.access.caller import Caller
 from corral.clock import SystemClock
 from corral.control import adopted_processes
-from corral.control.adopted_processes import NOT_LIMITED, Adoption, find_process
+from corral.control.adopted_processes import NOT_LIMITED, Adoption, find_process, no_process
 from corral.control.node_registry import Nodes
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.device import DeviceProcess, DeviceSample, Silence
@@ -142,3 +142,9 @@ def test_a_node_that_hangs_delays_the_search_no_longer_than_its_time(
     assert [one.identity.node for one in find_process(ledger.view(), nodes, TRAINING)] == ["well"]
     hung.answer_again()
     nodes.close()
+
+
+def test_of_several_nodes_it_is_said_that_only_those_that_answer_were_asked() -> None:
+    one, several = Nodes({"a": one_training()}), Nodes({"a": one_training(), "b": one_training()})
+    assert no_process(one, 7) == "there is no process 7 on this machine"
+    assert no_process(several, 7) == "there is no process 7 on any node that answers"

@@ -83,7 +83,7 @@ class Adoption:
         """The processes of that number, a node each, that the caller may adopt."""
         found = find_process(self._ledger.view(), self._nodes, pid)
         if not found:
-            raise Refused(f"there is no process {pid} on this machine", field="pid")
+            raise Refused(no_process(self._nodes, pid), field="pid")
         own = [process for process in found if caller.admin or process.uid == caller.uid]
         if not own:
             raise Forbidden(
@@ -137,6 +137,12 @@ def find_process(view: View, nodes: Nodes, pid: int) -> list[ProcessFound]:
         for name, process in answers.items()
         if process is not None
     ]
+
+
+def no_process(nodes: Nodes, pid: int) -> str:
+    """What to tell a user when `find_process` has found nothing."""
+    where = "this machine" if len(nodes) == 1 else "any node that answers"
+    return f"there is no process {pid} on {where}"
 
 
 def _is_in(server: ProcessIdentity, process: ProcessFound) -> bool:

@@ -9,7 +9,7 @@ from itertools import islice
 from corral.access.caller import Caller
 from corral.access.permissions import can_read_log, may_change, may_read_log, must_be_admin
 from corral.clock import Clock
-from corral.control.adopted_processes import Adoption, find_process
+from corral.control.adopted_processes import Adoption, find_process, no_process
 from corral.control.cordoning import NodeCordons
 from corral.control.mig_changes import MigChanges
 from corral.control.node_registry import Nodes
@@ -172,7 +172,7 @@ class Service:
             return None
         found = find_process(self._ledger.view(), self._nodes, submission.owner_pid)
         if not found:
-            raise Refused(f"there is no process {submission.owner_pid} on this machine", field="owner_pid")
+            raise Refused(no_process(self._nodes, submission.owner_pid), field="owner_pid")
         return found[0].identity
 
     def cancel(self, job_id: str, caller: Caller) -> tuple[str, ...]:
