@@ -45,7 +45,7 @@ TOKEN_USES_INTERVAL_S = 60.0
 """When tokens were used last is brought to disk so often."""
 
 IDLE_INTERVAL_S = 5.0
-"""How often it is looked whether held GPUs are used: often enough that none is missed that works now and then."""
+"""How often it is looked whether allocated GPUs are used: often enough that none is missed that works now and then."""
 
 
 DRAIN_INTERVAL_S = 1.0

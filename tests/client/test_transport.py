@@ -1,10 +1,14 @@
 import os
 import socket
+import subprocess
+import sys
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
 from corral.client import Client, NoServer, find_address, transport
+from corral.client.transport import ServerBusy
 from corral.model.errors import BackendFailed, Conflict, CorralError, Forbidden, LedgerFailed, NotFound, Refused
 from tests.client.conftest import Script
 
@@ -58,6 +62,42 @@ def test_a_socket_of_a_dead_server_is_no_server(tmp_path: Path) -> None:
 def test_a_socket_path_that_is_too_long_is_refused_with_its_length() -> None:
     with pytest.raises(Refused, match="107"):
         Client("/tmp/" + "x" * 120).server()
+
+
+OPENS_TOO_MUCH = """
+import os, resource, sys
+from corral.client import Client, NoServer
+from corral.model.errors import BackendFailed
+client = Client(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+try:
+    client.server()
+except BackendFailed as error:
+    print(isinstance(error, NoServer), error)
+"""
+
+
+def test_who_may_open_no_more_files_is_not_told_that_no_server_runs(home: Path) -> None:
+    """For what hears that works without a server, and might take devices that a server has handed out."""
+    told = subprocess.run([sys.executable, "-c", OPENS_TOO_MUCH, str(home)], capture_output=True, text=True, check=True)
+    assert told.stdout.startswith("False cannot connect to the server at ")
+    assert "`ulimit -n`" in told.stdout
+
+
+def test_a_server_with_a_full_backlog_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transport, "ANSWER_TIMEOUT_S", 0.0)
+    with socket.socket(socket.AF_UNIX) as server, closing(Client(tmp_path)) as client:
+        server.bind(str(tmp_path / "corral.sock"))
+        server.listen(0)
+        waiting = [socket.socket(socket.AF_UNIX) for _ in range(2)]
+        for one in waiting:
+            one.setblocking(False)
+            with suppress(BlockingIOError):
+                one.connect(str(tmp_path / "corral.sock"))
+        with pytest.raises(ServerBusy, match="takes no connection now"):
+            client.server()
+        for one in waiting:
+            one.close()
 
 
 def test_no_server_over_tcp_names_the_address() -> None:

@@ -39,6 +39,7 @@ def two_nodes(gone_after: str) -> Iterator[Box]:
     """A server with the nodes a and b."""
     box = Box(cluster(a="", b=""), SETTINGS.format(gone_after=gone_after))
     box.up()
+    box.until(lambda: set(states(box).values()) == {"ready"})
     yield box
     box.discard()
 

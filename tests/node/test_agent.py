@@ -199,6 +199,7 @@ def test_connections_have_a_bound_and_those_that_are_closed_count_no_more(remote
     for connection in held:
         connection.close()
     until(lambda: _answers(one_more), "there is room again")
+    until(lambda: _answers(remote.node), "there is room for two")
     one_more.close()
 
 

@@ -10,22 +10,22 @@ from corral.model.run_history import HOUR_S, AllocatedTime, UsageBy
 TOTAL = "total"
 
 
-def usage(held: Iterable[AllocatedTime], by: UsageBy) -> tuple[UsageRow, ...]:
+def usage(times: Iterable[AllocatedTime], by: UsageBy) -> tuple[UsageRow, ...]:
     """A row for each user, project or queue, the largest use first.
 
     A GPU-hour is a whole device for one hour, or half of one for two. Hours of MIG slices are counted separately, by
     profile, since which part of a device a profile is depends on the model.
     """
     named: dict[str, list[AllocatedTime]] = defaultdict(list)
-    for time in held:
+    for time in times:
         named[_name(time, by)].append(time)
     rows = (_row(name, times) for name, times in named.items())
     return tuple(sorted(rows, key=lambda row: (-row.gpu_hours, row.name)))
 
 
-def total(held: Iterable[AllocatedTime]) -> UsageRow:
+def total(times: Iterable[AllocatedTime]) -> UsageRow:
     """The row for the sum over all."""
-    return _row(TOTAL, list(held))
+    return _row(TOTAL, list(times))
 
 
 def _name(time: AllocatedTime, by: UsageBy) -> str:

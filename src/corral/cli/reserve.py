@@ -53,7 +53,7 @@ def reserve(
         with _cancelled_if_interrupted(job.id), interruptible():
             for note in job.notes:
                 say(note)
-            row = _when_held(client, job.id)
+            row = _when_reserved(client, job.id)
     write_lines(*exports(row))
     until = clock_time(None if row.started_at is None else row.started_at + (row.time_limit_s or 0.0))
     say(
@@ -144,7 +144,7 @@ def _cancelled_if_interrupted(job_id: str) -> Iterator[None]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def _when_held(client: Client, job_id: str) -> JobRow:
+def _when_reserved(client: Client, job_id: str) -> JobRow:
     """The reservation once it holds its GPUs. Raises Conflict if it ends before."""
     line, pause_s = ReasonLine(), _FIRST_LOOK_S
     while True:

@@ -190,5 +190,5 @@ def _asides(row: UsageRow) -> Iterator[str]:
     if row.unrecorded_hours:
         yield f"{row.name}: for {row.unrecorded_hours:.2f} h it is not recorded how shares were enforced"
     if row.slice_hours:
-        held = ", ".join(f"{hours:.2f} h of {profile}" for profile, hours in sorted(row.slice_hours.items()))
-        yield f"{row.name}: {held} in MIG slices as well"
+        slices = ", ".join(f"{hours:.2f} h of {profile}" for profile, hours in sorted(row.slice_hours.items()))
+        yield f"{row.name}: {slices} in MIG slices as well"

@@ -3,6 +3,7 @@
 A token is a secret: it is in no message, and goes over plain HTTP only where no other machine can read it.
 """
 
+import errno
 import http.client
 import json
 import os
@@ -21,10 +22,12 @@ from corral.model.home import Home, find_home
 from corral.model.units import is_whole
 
 CONNECT_TIMEOUT_S = 5.0
+CONNECT_RETRY_S = 1
 ANSWER_TIMEOUT_S = 60.0
 STREAM_BLOCK_BYTES = 1 << 16
 
 _API = "/api/v1"
+_OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
 _STALE = (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError)
 
 
@@ -245,16 +248,25 @@ class Transport:
         except ssl.SSLError as error:
             raise _mistrust(address, error) from error
         except OSError as error:
-            raise NoServer(self._absence(error)) from error
+            raise self._unreachable(error) from error
         if address.url:
             _check_private(address, connection)
             connection.sock.settimeout(timeout_s)
         return connection
 
-    def _absence(self, error: OSError) -> str:
+    def _unreachable(self, error: OSError) -> BackendFailed:
+        """NoServer only where none can be there: who hears that works without one."""
+        what = error.strerror or str(error)
+        if error.errno in _OUT_OF_RESOURCES:
+            return BackendFailed(
+                f"cannot connect to the server at {self.address}: {what}; "
+                "this program may open too few files (`ulimit -n`), or the machine is short of memory"
+            )
         if self.address.url:
-            return f"no Corral server answers at {self.address} ({error.strerror or error}); check CORRAL_URL"
-        return (
+            return NoServer(f"no Corral server answers at {self.address} ({what}); check CORRAL_URL")
+        if isinstance(error, (BlockingIOError, TimeoutError)):
+            return ServerBusy(f"the server at {self.address} takes no connection now ({what})", CONNECT_RETRY_S)
+        return NoServer(
             f"no Corral server runs in {self.address.home.root}; start one with `corral up`, "
             "or set CORRAL_HOME to the home of the one that runs"
         )

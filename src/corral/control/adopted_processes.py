@@ -69,7 +69,7 @@ class Adoption:
         now = self._clock.now()
 
         def decide(view: View) -> Decided[str]:
-            _refuse_held(view, placement, identity)
+            _refuse_allocated(view, placement, identity)
             job = Job(job_id, int(job_id), spec, now)
             info = gpu_info(view, Start("", placement, "adopted"))
             first, made = starting.start(job, placement, by=caller.user, at=now, gpu_info=info, enforcement=NOT_LIMITED)
@@ -149,7 +149,7 @@ def _is_in(server: ProcessIdentity, process: ProcessFound) -> bool:
     return process.identity.boot_id == server.boot_id and server.pid in process.family
 
 
-def _refuse_held(view: View, placement: Placement, process: ProcessIdentity) -> None:
+def _refuse_allocated(view: View, placement: Placement, process: ProcessIdentity) -> None:
     """Raise Conflict when a job holds a device that the process uses."""
     for uuid in placement.uuids:
         name = view.device_names().get(uuid, f"GPU {uuid}")

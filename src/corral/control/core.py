@@ -74,7 +74,7 @@ class ControlCore:
         server: ProcessIdentity | None = None,
     ) -> None:
         """`server` is this server's own process, where it can be adopted."""
-        self._nodes = nodes
+        self._ledger, self._nodes, self._telemetry, self._clock = ledger, nodes, telemetry, clock
         planners = Planners(ledger, policies)
         backoff = Backoff(settings.retry_backoff_s, settings.retry_backoff_max_s)
         self.dispatcher = dispatcher = Dispatcher(
@@ -94,24 +94,31 @@ class ControlCore:
         self.stopper = Stopper(ledger, clock, dispatcher.stop)
         lost_services = LostServices(dispatcher.attempts, self.notes.tell, self.stopper)
         self.listener = NodeEvents(nodes, dispatcher, self.recovery, lost_services)
-        logs = MemberLogs(ledger, nodes)
         self._noting = TaskQueue("failure-notes")
-        failures = FailureNotes(ledger, logs.agent_of, later=self._noting.put, on_node=logs.on_node)
-        ledger.subscribe(failures.on_change)
-        queries = Queries(
-            ledger,
+        self.service = self._make_service(self._make_queries(planners, rules, about), settings, rules, server)
+
+    def _make_queries(self, planners: Planners, rules: RequestRules, about: Callable[[], ServerInfo]) -> Queries:
+        return Queries(
+            self._ledger,
             self.controller,
-            telemetry,
-            clock,
+            self._telemetry,
+            self._clock,
             asking=rules,
             planner=planners.alike,
             about=about,
-            trouble=dispatcher.trouble,
+            trouble=self.dispatcher.trouble,
             may_still_run=self.recovery.left_behind.warning,
         )
+
+    def _make_service(
+        self, queries: Queries, settings: Settings, rules: RequestRules, server: ProcessIdentity | None
+    ) -> Service:
+        ledger, nodes, clock, dispatcher = self._ledger, self._nodes, self._clock, self.dispatcher
+        logs = MemberLogs(ledger, nodes)
+        failures = FailureNotes(ledger, logs.agent_of, later=self._noting.put, on_node=logs.on_node)
+        ledger.subscribe(failures.on_change)
         eligible = EligibleNodes()
-        candidates = CandidateNodes(ledger, nodes, rules, eligible)
-        self.service = Service(
+        return Service(
             ledger,
             queries,
             nodes,
@@ -120,11 +127,11 @@ class ControlCore:
             failures=failures,
             holdings=AllocationMap(ledger, nodes, dispatcher.attempts),
             slicing=MigChanges(ledger, nodes, queries, allowed=settings.mig_changes),
-            node_cordons=NodeCordons(ledger, clock, telemetry.contacts),
-            adopting=Adoption(ledger, nodes, telemetry, clock, server=server, watch=dispatcher.launch),
+            node_cordons=NodeCordons(ledger, clock, self._telemetry.contacts),
+            adopting=Adoption(ledger, nodes, self._telemetry, clock, server=server, watch=dispatcher.launch),
             asking=rules,
             inspection=SubmissionPreflight(eligible, strict=settings.strict_cuda),
-            file_findings=FileFindingsCache(NodeFiles(nodes), candidates, clock),
+            file_findings=FileFindingsCache(NodeFiles(nodes), CandidateNodes(ledger, nodes, rules, eligible), clock),
             stop=dispatcher.stop,
         )
 

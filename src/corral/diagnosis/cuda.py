@@ -59,8 +59,8 @@ def _old_driver(_match: re.Match[str], case: Case) -> Diagnosis:
 
 
 def _ordinal(_match: re.Match[str], case: Case) -> Diagnosis:
-    held = case.failure.devices
-    what = f"the program names a GPU beyond the {count_of(held, 'GPU')} that the job has"
+    devices = case.failure.devices
+    what = f"the program names a GPU beyond the {count_of(devices, 'GPU')} that the job has"
     return Diagnosis(what, "a job's own GPUs count from cuda:0, whatever nvidia-smi shows; or ask for more: --gpus")
 
 

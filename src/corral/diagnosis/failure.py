@@ -16,7 +16,7 @@ class Failure:
         exit_code: 128+N when signal N ended it; None where nothing was run.
         reason: what its runtime says of the end.
         workdir: where it ran.
-        devices: GPUs that it held on one node.
+        devices: GPUs that it had on one node.
         share_milli, memory_mib: what it was granted of each; memory None is not limited.
         host_memory_mib: what it was granted of the host's memory; 0 is all there is.
         model, compute, device_memory_mib: of its first GPU.

@@ -29,9 +29,9 @@ def _connect(match: re.Match[str], _case: Case) -> Diagnosis:
 
 def _duplicate(match: re.Match[str], case: Case) -> Diagnosis:
     what = f"ranks {match[1]} and {match[2]} use the same GPU"
-    held = case.failure.devices
-    if held:
-        fix = f"torch.cuda.set_device(LOCAL_RANK) in each rank, and no more ranks than GPUs: --nproc-per-node {held}"
+    devices = case.failure.devices
+    if devices:
+        fix = f"torch.cuda.set_device(LOCAL_RANK) in each rank, and no more ranks than GPUs: --nproc-per-node {devices}"
         return Diagnosis(what, fix)
     return Diagnosis(what, "torch.cuda.set_device(LOCAL_RANK) in each rank, and no more ranks than GPUs")
 

@@ -116,7 +116,7 @@ def _lease_from_server(gpus: int, min_memory_mb: int | None, deadline: float | N
         except NoServer:
             return None
         try:
-            uuids = _wait_until_held(handle, gpus, deadline)
+            uuids = _wait_until_allocated(handle, gpus, deadline)
             indices = {row.uuid: row.index for row in client.devices.list()}
         except BaseException:
             _cancel(handle.id)
@@ -125,7 +125,7 @@ def _lease_from_server(gpus: int, min_memory_mb: int | None, deadline: float | N
     return Lease(held, partial(_give_back, handle.id), handle.id)
 
 
-def _wait_until_held(handle: JobHandle, gpus: int, deadline: float | None) -> tuple[str, ...]:
+def _wait_until_allocated(handle: JobHandle, gpus: int, deadline: float | None) -> tuple[str, ...]:
     """The devices of the reservation, once it runs. Waits for a server that restarts meanwhile."""
     pause_s = _FIRST_PAUSE_S
     why = "the server has not answered since it was asked"

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """Limits on what may be held at once; None is no limit.
+    """Limits on what may be allocated at once; None is no limit.
 
     `gpu_hours` is per `period_s`. `borrow_milli` is how far above `share_milli` idle capacity may be borrowed.
     """

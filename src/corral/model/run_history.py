@@ -35,7 +35,7 @@ class DecayedUsage:
 
 
 class PastRun(NamedTuple):
-    """One attempt that is over: who held how many GPUs from when until when (Unix seconds).
+    """One attempt that is over: who had how many GPUs from when until when (Unix seconds).
 
     `ran_s` is how long it ran if it succeeded, None otherwise. `job_id` says whose service it was.
     """
@@ -52,7 +52,7 @@ class PastRun(NamedTuple):
 
     @property
     def gpu_s(self) -> float:
-        """GPU-seconds that it held."""
+        """GPU-seconds that were allocated to it."""
         return self.gpus * max(0.0, self.ended_at - self.created_at)
 
 

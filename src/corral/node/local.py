@@ -111,14 +111,7 @@ class LocalNode:
         # After all that may be refused, because it starts a process.
         heard = HeardLaunches(self._news.launch_changed)
         processes = _started(home, settings, clock, heard.add)
-        watch = WatchRuntime(self._processes, clock, heard.add, kill_grace_s=settings.kill_grace_s)
-        self._launches = NodeLaunches(
-            {"process": ProcessRuntime(processes, home), "watch": watch},
-            make_ready=self._make_ready,
-            complete=self._completed,
-            on_change=self._news.launch_changed,
-            heard=heard,
-        )
+        self._launches = self._make_launches(ProcessRuntime(processes, home), heard)
         self._sampler = Sampler(
             self._source,
             clock,
@@ -130,12 +123,7 @@ class LocalNode:
         self._mps_watch = MpsWatch(
             self._mps, self._devices, running=self._launches.running, lost=self._news.service_lost
         )
-        for warning in (
-            mps_warning(settings),
-            process_mode_warning(settings, described=described, by_root=by_root),
-        ):
-            if warning is not None:
-                log.warning("%s", warning)
+        _warn(mps_warning(settings), process_mode_warning(settings, described=described, by_root=by_root))
         self._cleaner.start()
         self._sampler.start()
         if any(means is Means.MPS for _, means in settings.sharing):
@@ -251,6 +239,19 @@ class LocalNode:
 
     # Between the parts
 
+    def _make_launches(self, processes: ProcessRuntime, heard: HeardLaunches) -> NodeLaunches:
+        grace_s = self._settings.kill_grace_s
+        return NodeLaunches(
+            {
+                "process": processes,
+                "watch": WatchRuntime(self._processes, self._clock, heard.add, kill_grace_s=grace_s),
+            },
+            make_ready=self._make_ready,
+            complete=self._completed,
+            on_change=self._news.launch_changed,
+            heard=heard,
+        )
+
     def _refuse_before_reconciliation(self) -> None:
         if not self._is_reconciled:
             raise NodeUnreachable("the node agent has just been started, and is not reconciled with the ledger yet")
@@ -272,6 +273,12 @@ class LocalNode:
         daemons = (self._processes.identify(pid) for pid in self._mps.daemons())
         services = (Origin(SERVICE, Lineage(daemon)) for daemon in daemons if daemon is not None)
         return (*self._launches.origins(), *services)
+
+
+def _warn(*warnings: str | None) -> None:
+    for warning in warnings:
+        if warning is not None:
+            log.warning("%s", warning)
 
 
 def _started(home: Home, settings: Settings, clock: SystemClock, on_event: Callable[[str], None]) -> ProcessLaunches:

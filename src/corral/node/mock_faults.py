@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from corral.model.errors import Refused
-from corral.telemetry.mock_cluster import MockNode, Stamp, read_mock_cluster, stamp_of
+from corral.telemetry.mock_cluster import ChangingMockFile, MockNode
 
 log = logging.getLogger(__name__)
 
@@ -17,10 +17,9 @@ class MockFaults:
     """Reads the file again whenever it changes. `switch_off` is called once, when it says that the node is gone."""
 
     def __init__(self, path: Path, name: str | None, switch_off: Callable[[], None]) -> None:
-        self._path = path
+        self._file = ChangingMockFile(path)
         self._name = name
         self._switch_off = switch_off
-        self._stamp: Stamp | None = None
         self._answers = threading.Event()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="mock-faults", daemon=True)
@@ -44,12 +43,9 @@ class MockFaults:
             self._look()
 
     def _look(self) -> None:
-        stamp = stamp_of(self._path)
-        if stamp == self._stamp:
-            return
-        self._stamp = stamp
         try:
-            self._take(read_mock_cluster(self._path).node(self._name))
+            if (cluster := self._file.read_if_changed()) is not None:
+                self._take(cluster.node(self._name))
         except Refused as error:
             # Of a bad edit the source warns.
             log.debug("%s", error)

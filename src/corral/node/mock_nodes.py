@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from corral.model.errors import CorralError, Refused
@@ -10,7 +11,7 @@ from corral.model.home import Home
 from corral.node.remote import RemoteNode
 from corral.node.spawn import AgentSpawner
 from corral.ports.node import NodeAgent
-from corral.telemetry.mock_cluster import MockCluster, read_mock_cluster, stamp_of
+from corral.telemetry.mock_cluster import ChangingMockFile, MockCluster
 
 log = logging.getLogger(__name__)
 
@@ -25,9 +26,8 @@ class MockNodes:
 
     def __init__(self, home: Home, path: Path) -> None:
         """Raises Refused for a bad file."""
-        self._path = path
-        self._stamp = stamp_of(path)
-        self._cluster = read_mock_cluster(path)
+        self._file = ChangingMockFile(path)
+        self._cluster = self._file.read()
         self._spawner = AgentSpawner(home, mock=path, config=home.config_file)
         self._nodes: dict[str, RemoteNode] = {}
         self._closing = threading.Event()
@@ -79,18 +79,14 @@ class MockNodes:
 
     def _read(self) -> MockCluster:
         """The cluster as the file has it now; a bad edit changes nothing."""
-        stamp = stamp_of(self._path)
-        if stamp == self._stamp:
-            return self._cluster
-        self._stamp = stamp
         try:
-            cluster = read_mock_cluster(self._path)
-            if not cluster.named:
-                raise Refused(f"{self._path} describes no nodes any more")
+            cluster = self._file.read_if_changed()
+            if cluster is not None and not cluster.named:
+                raise Refused(f"{self._file.path} describes no nodes any more")
         except Refused as error:
             log.warning("%s; the nodes that it described before are kept", error)
         else:
-            self._cluster = cluster
+            self._cluster = cluster or self._cluster
         return self._cluster
 
     def _wanted(self) -> list[str]:
@@ -104,7 +100,12 @@ class MockNodes:
 
     def _remove(self, name: str, left: Left) -> None:
         left(name)
-        self._nodes.pop(name).close()
+        node = self._nodes.pop(name)
+        if self._spawner.lives(name):
+            # Nobody will ask for its jobs again: they are ended, as those of a node that comes back without them are.
+            with suppress(CorralError):
+                node.reconcile((), ())
+        node.close()
         if self._spawner.lives(name):
             self._spawner.end(name)
 

@@ -25,7 +25,7 @@ def device_count(work: Workload, place: Place) -> Iterator[Finding]:
         why = "its ranks find no device of their own and fail, or double up on one"
         yield Finding(Severity.BLOCK, "device-count", what, why, f"--gpus {work.world_size}")
     elif place.devices:
-        why = f"{count_of(place.devices - work.world_size, 'GPU')} would be held and stay idle"
+        why = f"{count_of(place.devices - work.world_size, 'GPU')} would be allocated and stay idle"
         yield Finding(Severity.WARN, "device-count", what, why, f"--gpus {work.world_size}")
 
 

@@ -361,6 +361,6 @@ class Planner:
             del self._booked[job.id]
         if live and job.id not in self._booked:
             allocation = self.view.allocations.get(job.allocation_id or "")
-            held = self._demands.least(job) if allocation is None else self._demands.of(job, allocation.placement)
-            self._booked[job.id] = (job.allocation_id, held)
-            self._use.count(job, held, 1)
+            used = self._demands.least(job) if allocation is None else self._demands.of(job, allocation.placement)
+            self._booked[job.id] = (job.allocation_id, used)
+            self._use.count(job, used, 1)

@@ -35,9 +35,9 @@ class History:
             for device in node.devices:
                 self.names[device.uuid] = f"GPU {device.index}" if len(nodes) == 1 else f"{node.name}:{device.index}"
 
-    def note(self, at: float, held: Iterable[Allocation], waiting: int) -> None:
+    def note(self, at: float, allocations: Iterable[Allocation], waiting: int) -> None:
         """The state from `at` (Unix seconds) on; the last word for a moment counts."""
-        in_use = sum(allocation.gpus or _cpus(allocation) for allocation in held)
+        in_use = sum(allocation.gpus or _cpus(allocation) for allocation in allocations)
         if self.times and self.times[-1] == at:
             self.in_use[-1], self.waiting[-1] = in_use, waiting
         elif not self.times or (self.in_use[-1], self.waiting[-1]) != (in_use, waiting):

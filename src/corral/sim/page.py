@@ -77,28 +77,28 @@ def lines(title: str, series: Sequence[Series], *, x_label: str, steps: bool = F
 
 
 def gantt(title: str, bars: Sequence[Bar], *, x_label: str, span: tuple[float, float] | None = None) -> str:
-    """A row for each device (or node), a bar for each job that held it; over a `span` of time that others share.
+    """A row for each device (or node), a bar for each job that had it; over a `span` of time that others share.
 
     Where rows are narrower than their captions, some go without.
     """
-    held = list(dict.fromkeys(bar.row for bar in bars))
-    if not held:
+    rows = list(dict.fromkeys(bar.row for bar in bars))
+    if not rows:
         return ""
     low, high = span or (min(bar.start for bar in bars), max(bar.end for bar in bars))
-    pitch = max(6, min(18, 480 // len(held)))
-    height = pitch * len(held) + BOTTOM + 16
+    pitch = max(6, min(18, 480 // len(rows)))
+    height = pitch * len(rows) + BOTTOM + 16
     body = _time_axis(low, high, height, x_label)
     names = sorted({bar.label for bar in bars})
     for bar in bars:
         x, right = _across(bar.start, low, high), _across(bar.end, low, high)
-        y = 16 + pitch * held.index(bar.row)
+        y = 16 + pitch * rows.index(bar.row)
         colour = COLOURS[names.index(bar.label) % len(COLOURS)]
         body += (
             f'<rect x="{x:.1f}" y="{y}" width="{max(0.5, right - x):.1f}" height="{pitch - 1}" fill="{colour}">'
             f"<title>{escape(bar.label)}</title></rect>"
         )
     captions = {bar.row: bar.row if bar.caption is None else bar.caption for bar in bars}
-    return _figure(title, body + _captions([captions[row] for row in held], pitch), height)
+    return _figure(title, body + _captions([captions[row] for row in rows], pitch), height)
 
 
 def _captions(captions: Sequence[str], pitch: int) -> str:

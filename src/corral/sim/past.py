@@ -15,7 +15,7 @@ def record(facts: Sequence[Fact], history: History, *, group: Callable[[Job], st
     `group` gives the name under which a job's wait is shown, by default its user's.
     """
     history.name(recorded_nodes(facts))
-    held: dict[str, tuple[Allocation, float]] = {}
+    live: dict[str, tuple[Allocation, float]] = {}
     waiting: set[str] = set()
     now = 0.0
     for fact in facts:
@@ -26,13 +26,13 @@ def record(facts: Sequence[Fact], history: History, *, group: Callable[[Job], st
             case JobChanged(job_id=job_id, changes=changes) if "phase" in changes:
                 (waiting.add if changes["phase"] is Phase.PENDING else waiting.discard)(job_id)
             case AllocationMade(allocation=allocation):
-                held[allocation.id] = allocation, now
-            case AllocationEnded(allocation_id=allocation_id) if allocation_id in held:
-                history.runs.append(Run(*held.pop(allocation_id), now))
+                live[allocation.id] = allocation, now
+            case AllocationEnded(allocation_id=allocation_id) if allocation_id in live:
+                history.runs.append(Run(*live.pop(allocation_id), now))
             case _:
                 continue
-        history.note(now, (allocation for allocation, _ in held.values()), len(waiting))
-    history.runs += [Run(allocation, since, now) for allocation, since in held.values()]
+        history.note(now, (allocation for allocation, _ in live.values()), len(waiting))
+    history.runs += [Run(allocation, since, now) for allocation, since in live.values()]
     for one in recorded_jobs(facts):
         wait_s = max(0.0, (one.started_at or 0.0) - one.job.submitted_at)
         history.waits.setdefault(group(one.job), []).append(wait_s)

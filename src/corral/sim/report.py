@@ -135,13 +135,13 @@ def _bars(history: History, unit_s: float) -> list[Bar]:
     found: list[tuple[str, int, Bar]] = []
     for run in sorted(history.runs, key=lambda one: (one.start, one.allocation.id)):
         for member in run.allocation.placement.members:
-            for held in [grant.uuid for grant in member.grants] or [member.node]:
-                lane = _lane(ends.setdefault(held, []), run)
+            for row in [grant.uuid for grant in member.grants] or [member.node]:
+                lane = _lane(ends.setdefault(row, []), run)
                 name = f"job {run.allocation.job_id} of {run.allocation.user}"
-                found.append((held, lane, Bar(f"{held} {lane}", run.start / unit_s, run.end / unit_s, name)))
-    names = {**_short(sorted(ends)), **{held: _cut(name) for held, name in history.names.items()}}
+                found.append((row, lane, Bar(f"{row} {lane}", run.start / unit_s, run.end / unit_s, name)))
+    names = {**_short(sorted(ends)), **{row: _cut(name) for row, name in history.names.items()}}
     ordered = sorted(found[:BARS], key=lambda one: (one[0], one[1], one[2].start))
-    return [bar._replace(caption="" if lane else names[held]) for held, lane, bar in ordered]
+    return [bar._replace(caption="" if lane else names[row]) for row, lane, bar in ordered]
 
 
 def _lane(ends: list[float], run: Run) -> int:

@@ -11,7 +11,7 @@ from corral.model.device import DeviceSample, Node, Partition
 from corral.model.errors import Refused
 from corral.model.units import MILLI_PER_DEVICE
 from corral.telemetry.host import host_node
-from corral.telemetry.mock_cluster import MockNode, read_mock_cluster, stamp_of
+from corral.telemetry.mock_cluster import ChangingMockFile, MockNode
 from corral.telemetry.mock_file import Load, MockDevice
 
 logger = logging.getLogger(__name__)
@@ -47,8 +47,8 @@ class MockSource:
         self._clock = clock
         self._allocated = allocated
         self._labels = labels
-        self._stamp = stamp_of(path)
-        self._take(read_mock_cluster(path).node(node))
+        self._file = ChangingMockFile(path)
+        self._take(self._file.read().node(node))
 
     def node(self) -> Node:
         """This host, with the devices of the file."""
@@ -91,12 +91,9 @@ class MockSource:
         )
 
     def _read_again_if_changed(self) -> None:
-        stamp = stamp_of(self._path)
-        if stamp == self._stamp:
-            return
-        self._stamp = stamp
         try:
-            self._take(read_mock_cluster(self._path).node(self._name))
+            if (cluster := self._file.read_if_changed()) is not None:
+                self._take(cluster.node(self._name))
         except Refused as error:
             logger.warning("%s; the devices it described before are kept", error)
 

@@ -94,8 +94,24 @@ def read_mock_cluster(path: Path) -> MockCluster:
     return MockCluster(path, tuple(nodes))
 
 
-def stamp_of(path: Path) -> Stamp | None:
-    """The file's stamp, None when there is no such file."""
+class ChangingMockFile:
+    """A mock file that somebody may edit at any time. For one thread. Reading raises as `read_mock_cluster`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._stamp: Stamp | None = None
+
+    def read(self) -> MockCluster:
+        """The nodes that it describes now."""
+        self._stamp = _stamp_of(self.path)
+        return read_mock_cluster(self.path)
+
+    def read_if_changed(self) -> MockCluster | None:
+        """The nodes that it describes, None while it is as it was read last."""
+        return None if _stamp_of(self.path) == self._stamp else self.read()
+
+
+def _stamp_of(path: Path) -> Stamp | None:
     try:
         status = os.stat(path)
     except OSError:

@@ -62,9 +62,9 @@ def map_lines(devices: Sequence[MappedDevice]) -> list[str]:
         lines += [painted(node or "?", "bold")] if several else []
         lines += [_device_line(device, letters) for device in devices if device.node == node]
     for user, letter in letters.items():
-        held = [job for device in devices for job in device.jobs if job.user == user]
-        milli = sum(job.share_milli for job in held)
-        jobs = ", ".join(dict.fromkeys(job.job for job in held))
+        own = [job for device in devices for job in device.jobs if job.user == user]
+        milli = sum(job.share_milli for job in own)
+        jobs = ", ".join(dict.fromkeys(job.job for job in own))
         lines.append(clipped(f"{letter} {user} {format_share(milli)} in {jobs}", width()))
     return lines
 
@@ -121,4 +121,4 @@ def _show_scan(root: Path, *, json: bool) -> None:
         line = f"{uuid} {amount} |{'#' * cells:{_FREE}<{BAR_CELLS}}| "
         write_lines(line + clipped(jobs, max(8, width() - len(line))))
     if not amounts:
-        write_lines("no file says that a GPU is held")
+        write_lines("no file says that a GPU is allocated")

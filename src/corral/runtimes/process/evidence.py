@@ -41,10 +41,10 @@ def _is_supervisor(pid: int) -> bool:
 
 
 def _launch_held(pid: int, launches: str) -> str | None:
-    held = f"/proc/{pid}/fd"
+    descriptors = f"/proc/{pid}/fd"
     try:
-        for fd in os.listdir(held):
-            directory, _, name = os.readlink(f"{held}/{fd}").rpartition("/")
+        for fd in os.listdir(descriptors):
+            directory, _, name = os.readlink(f"{descriptors}/{fd}").rpartition("/")
             if directory == launches:
                 return name.removesuffix(_GONE)
     except OSError:

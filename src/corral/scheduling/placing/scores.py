@@ -256,8 +256,8 @@ class LeastLoaded(DeviceScore):
 
     def each(self, columns: Columns, rows: Rows, slots: Rows) -> Floats:
         """See `DeviceScorer`."""
-        held = 1.0 - columns.free_milli[slots, rows] / MILLI_PER_DEVICE
-        return np.asarray((self.readings.utilization_pct[slots, rows] + held / 2) / -100.0, dtype=np.float64)
+        allocated = 1.0 - columns.free_milli[slots, rows] / MILLI_PER_DEVICE
+        return np.asarray((self.readings.utilization_pct[slots, rows] + allocated / 2) / -100.0, dtype=np.float64)
 
 
 def weighted(parts: Sequence[tuple[float, Score]]) -> Score:

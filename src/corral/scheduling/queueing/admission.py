@@ -79,11 +79,11 @@ class Admission:
         self._since = QuotaUse(use.queues)
         self._kept: dict[Scope, tuple[str, float]] = {}
 
-    def without(self, held: Iterable[tuple[Job, Placement]]) -> "Admission":
+    def without(self, allocations: Iterable[tuple[Job, Placement]]) -> "Admission":
         """A copy in which these jobs do not count, to see what would then be allowed."""
         copy = Admission(self._use, self._demands, self._limits, self._projects, self._used_s)
         copy._since.used.update(self._since.used)
-        for job, placement in held:
+        for job, placement in allocations:
             copy._since.count(job, self._demands.of(job, placement), -1)
         return copy
 

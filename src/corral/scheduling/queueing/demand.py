@@ -89,9 +89,9 @@ class Demands:
         grants = placement.grants
         memory_mib = sum(self._whole_mib(g.uuid) if g.memory_mib is None else g.memory_mib for g in grants)
         running = 1 if job.spec.kind is JobKind.RUN else 0
-        held = Used(running, len(grants), sum(grant.counted_milli for grant in grants), memory_mib)
-        self._last = job.spec, placement, held
-        return held
+        used = Used(running, len(grants), sum(grant.counted_milli for grant in grants), memory_mib)
+        self._last = job.spec, placement, used
+        return used
 
     def gpus(self, job: Job) -> float:
         """How many GPUs the job counts as, at least; for a job without GPUs its number of CPUs."""

@@ -45,9 +45,9 @@ class Pools:
 
     def borrowed(self, job: Job, allocation: Allocation, pools: Iterable[str]) -> str | None:
         """The first of these pools from which the job borrows a device; None if there is none."""
-        held = set(allocation.placement.uuids)
+        taken = set(allocation.placement.uuids)
         for name in pools:
-            if not self._owns(job, name) and not held.isdisjoint(self._pools[name].devices):
+            if not self._owns(job, name) and not taken.isdisjoint(self._pools[name].devices):
                 return name
         return None
 

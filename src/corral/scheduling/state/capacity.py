@@ -173,8 +173,8 @@ class Capacity:
 
     def allocations_on(self, name: str) -> tuple[Allocation, ...]:
         """The allocations on the node, in the order of their ids."""
-        held = self._on.get(name, {})
-        return tuple(held[allocation_id] for allocation_id in sorted(held))
+        here = self._on.get(name, {})
+        return tuple(here[allocation_id] for allocation_id in sorted(here))
 
     def scores(self, name: str) -> list[float]:
         """The availability score of each slot's device, from its last sample."""
@@ -240,11 +240,11 @@ class Capacity:
             machine.disk_mib += sign * member.disk_mib
             self._changed(member.node)
             for grant in member.grants:
-                held = self._devices.setdefault(grant.uuid, _Used())
-                held.milli += sign * grant.share_milli
-                held.mib += sign * (grant.memory_mib or 0)
+                used = self._devices.setdefault(grant.uuid, _Used())
+                used.milli += sign * grant.share_milli
+                used.mib += sign * (grant.memory_mib or 0)
                 if grant.tenant is not None:
-                    held.serve(grant.tenant, sign * grant.share_milli)
+                    used.serve(grant.tenant, sign * grant.share_milli)
                 self._renew(grant.uuid)
 
     def _changed(self, name: str) -> None:
@@ -264,9 +264,9 @@ class Capacity:
                 self._changed(place[0])
 
     def _read(self, device: Device) -> Slot:
-        held = self._devices.get(device.uuid) or _Used()
-        tenant = next(iter(held.tenants), None)
-        return slot_of(device, self.view.conditions.get(device.uuid), held.milli, held.mib, tenant)
+        used = self._devices.get(device.uuid) or _Used()
+        tenant = next(iter(used.tenants), None)
+        return slot_of(device, self.view.conditions.get(device.uuid), used.milli, used.mib, tenant)
 
     def _score(self, device: Device) -> float:
         condition = self.view.conditions.get(device.uuid)

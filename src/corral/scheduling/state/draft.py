@@ -197,8 +197,8 @@ class Draft:
         empty = self.with_free({})
         for name in self.capacity.names:
             empty._free[name] = self.free(name)
-            held = [member for one in self.capacity.allocations_on(name) for member in one.placement.members]
-            empty.give([member for member in held if member.node == name])
+            members = [member for one in self.capacity.allocations_on(name) for member in one.placement.members]
+            empty.give([member for member in members if member.node == name])
             empty.give([release.member for release in self.started.get(name, ())])
         return empty
 

@@ -1,4 +1,4 @@
-"""A node that gives no log holds up no other request."""
+"""A host that hangs holds up nobody else, whether files of a submission are asked for or logs."""
 
 import threading
 from collections.abc import Iterator
@@ -11,27 +11,38 @@ from corral.clock import SystemClock
 from corral.model.fact import JobChanged
 from corral.model.job import Phase
 from corral.node.simulated_node import SimulatedNode
+from corral.ports.host import Credentials, FileQuery
 from corral.ports.ledger import Decided
-from corral.ports.node import LogChunk
+from corral.ports.node import FileFinding, LogChunk
 from corral.runtimes.simulated import SimulatedRuntime
 from tests.api.world import PATIENCE_S, Served, World
 
+HUNG = "/hung/file/server"
 THREADS_OF_ALL_REQUESTS = 40
 """AnyIO's default."""
 
 
 class HungNode(SimulatedNode):
-    """Gives no log until `answers` is set; `begun` counts who waits for one."""
+    """Gives no log, and nothing of one directory, until `answers` is set; `begun` counts who waits."""
 
     def __init__(self) -> None:
         super().__init__(SimulatedRuntime(SystemClock()), SystemClock())
         self.answers = threading.Event()
         self.begun = threading.Semaphore(0)
 
+    def inspect(self, queries: tuple[FileQuery, ...], who: Credentials | None) -> tuple[FileFinding, ...]:
+        if FileQuery(directory=HUNG) not in queries:
+            return super().inspect(queries, who)
+        self._hang()
+        return ()
+
     def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int) -> LogChunk:
+        self._hang()
+        return LogChunk("", 0)
+
+    def _hang(self) -> None:
         self.begun.release()
         self.answers.wait(PATIENCE_S)
-        return LogChunk("", 0)
 
 
 @pytest.fixture
@@ -46,6 +57,23 @@ def world(home: Path, hung: HungNode) -> Iterator[World]:
     world = World(home, hung)
     yield world
     world.close()
+
+
+def test_a_directory_that_hangs_holds_up_nobody_else(served: Served, hung: HungNode) -> None:
+    held_up = [threading.Thread(target=served.submit, kwargs={"workdir": HUNG}) for _ in range(30)]
+    for thread in held_up:
+        thread.start()
+    for _ in range(THREADS_OF_A_USER):
+        assert hung.begun.acquire(timeout=PATIENCE_S)
+    assert served.call("GET", "/jobs").data["jobs"] == []
+    assert served.call("GET", "/devices").status == 200
+    assert not hung.answers.is_set()
+    assert all(thread.is_alive() for thread in held_up)
+    assert not hung.begun.acquire(blocking=False), "one user has no more threads than these"
+    hung.answers.set()
+    for thread in held_up:
+        thread.join(PATIENCE_S)
+    assert len(served.call("GET", "/jobs").data["jobs"]) == 30
 
 
 @pytest.mark.parametrize("what", ["logs", "why"])
