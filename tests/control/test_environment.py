@@ -41,6 +41,14 @@ def test_a_job_sees_its_own_devices_whatever_its_submitter_saw() -> None:
     assert found["HOME"] == "/home/alice"
 
 
+def test_python_writes_at_once_unless_the_submitter_has_said_otherwise() -> None:
+    assert environment()["PYTHONUNBUFFERED"] == "1"
+    for given in ("", "0", "1", "2"):
+        (told,) = launched(member("a", 0), given={"PYTHONUNBUFFERED": given})
+        assert told["PYTHONUNBUFFERED"] == given
+    assert {one["PYTHONUNBUFFERED"] for one in launched(member("a", 0), member("b", 0))} == {"1"}
+
+
 def test_an_element_of_an_array_is_told_which_it_is_and_in_slurms_words_where_its_script_is_for_slurm() -> None:
     view, allocation = held()
     alone = view.jobs["1"]

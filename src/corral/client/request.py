@@ -147,14 +147,9 @@ def submission(
 ) -> Submission:
     """The submission of `command` and `options`, with this process's environment, directory, umask and limits.
 
-    <<<<<<< HEAD
-        `script` says that the command runs one: of a gang at rank 0 alone. Any other command runs on every member.
-        `spell` turns the name of an option into what its user wrote, for errors ("min_memory" -> "--min-memory").
-        Raises Refused for values that make no sense; whether the site has such devices is the server's to say.
-    =======
-        `spell` turns the name of an option into what the user wrote, for errors ("min_memory" -> "--min-memory").
-        Raises Refused for invalid values. Whether the site has such devices is checked by the server.
-    >>>>>>> f51e321 (Errors, notes and docstrings of the API, the client, submissions and settings in plain words)
+    `script` says that the command runs one: of a gang at rank 0 alone. Any other command runs on every member.
+    `spell` turns the name of an option into what the user wrote, for errors ("min_memory" -> "--min-memory").
+    Raises Refused for invalid values. Whether the site has such devices is checked by the server.
     """
     _reject_unknown(options)
     if isinstance(command, str):

@@ -21,6 +21,9 @@ _OF_ANOTHER_JOB = frozenset(
 )
 """What a job that was submitted from within another would take for its own."""
 
+_UNLESS_GIVEN = {"PYTHONUNBUFFERED": "1"}
+"""What a job gets whose submitter has no such variable: Python else keeps its output back, and the log is empty."""
+
 
 def launches_of(job: Job, allocation: Allocation, view: View, notes: Sequence[str] = ()) -> tuple[Launch, ...]:
     """A launch for each member of the allocation, in the order of their ranks; `notes` go to the log of each.
@@ -32,7 +35,7 @@ def launches_of(job: Job, allocation: Allocation, view: View, notes: Sequence[st
     """
     members = allocation.placement.members
     given = {name: value for name, value in job.spec.env if name not in _OF_ANOTHER_JOB}
-    shared = {**given, **_of_the_job(job, allocation)}
+    shared = {**_UNLESS_GIVEN, **given, **_of_the_job(job, allocation)}
     outputs = output_files(job, [member.node for member in members])
     launches = []
     for rank, (member, files) in enumerate(zip(members, outputs, strict=True)):
