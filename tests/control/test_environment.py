@@ -7,6 +7,7 @@ from corral.model.device import Device, DeviceCondition, DeviceProcess, Node
 from corral.model.fact import AllocationMade, ConditionObserved, NodeObserved
 from corral.model.job import Job, JobKind
 from corral.model.launch import Launch
+from corral.model.numa import NumaBinding
 from corral.model.view import View
 from corral.ports.node import Rendezvous
 from tests.control.strategies import box, job, with_jobs
@@ -216,3 +217,14 @@ def test_the_log_of_a_member_on_a_stale_device_warns_of_who_holds_how_much() -> 
     assert first.notes == ("goes on",)
     assert second.notes[0] == "goes on"
     assert "GPU 0 is stale: processes of bob hold 20G" in second.notes[1]
+
+
+def test_a_member_with_whole_devices_is_bound_to_their_numa_nodes() -> None:
+    view, allocation = held("GPU-1")
+    node = view.nodes["box"]
+    near = tuple(replace(device, numa_node=1) for device in node.devices)
+    seen = view.advance([NodeObserved(replace(node, devices=near, numa_cpus=((0, (0, 1)), (1, (2, 3)))))])
+    (launch,) = launches_of(seen.jobs["1"], allocation, seen)
+    assert launch.numa == NumaBinding((1,), (2, 3))
+    (unbound,) = launches_of(view.jobs["1"], allocation, view)
+    assert unbound.numa is None

@@ -10,7 +10,7 @@ from corral.model.fit import Cause, Fit, fit
 from corral.model.job import Request
 from corral.model.state import node_state
 from corral.model.view import View
-from corral.telemetry.host import host_node, numa_node_of
+from corral.telemetry.host import host_node, numa_cpus, numa_node_of
 
 
 def test_a_host_offers_the_cpus_it_may_run_on_and_no_more_memory_than_it_has() -> None:
@@ -54,3 +54,14 @@ def test_the_numa_node_is_what_the_kernel_says(tmp_path: Path, text: str, expect
 def test_a_device_that_the_kernel_does_not_know_has_no_numa_node(tmp_path: Path) -> None:
     assert numa_node_of("00000000:4A:00.0", tmp_path) is None
     assert numa_node_of(None) is None
+
+
+def test_the_cpus_of_numa_nodes_are_those_that_this_process_may_use(tmp_path: Path) -> None:
+    mine = sorted(os.sched_getaffinity(0))
+    for name, text in {"node0": str(mine[0]), "node1": "3000-3002", "node10": f"{mine[-1]},4000", "node2": "x"}.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "cpulist").write_text(f"{text}\n")
+    (tmp_path / "node3").mkdir()
+    (tmp_path / "possible").write_text("0-1\n")
+    assert numa_cpus(tmp_path) == ((0, (mine[0],)), (10, (mine[-1],)))
+    assert numa_cpus(tmp_path / "none") == ()

@@ -42,6 +42,13 @@ class OnIsolation(StrEnum):
     STOP = "stop"
 
 
+class Numa(StrEnum):
+    """Whether jobs with whole devices are bound to the NUMA nodes of these."""
+
+    BIND = "bind"
+    OFF = "off"
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """All settings of a site. In the file, units are in the value and not in the key: `stale_after: 30m`.
@@ -76,6 +83,7 @@ class Settings:
         mps_control: the program that starts MPS daemons; mps_multi_user lets several users share one daemon.
         exclusive_process_mode: the driver allows only one process on a device that is allocated whole.
         mig_changes: administrators may create and delete MIG slices through the server.
+        numa: whether the CPUs and the memory of jobs with whole devices are those nearest to the devices.
         strict_cuda: refuse a CUDA runtime newer than the driver's, also within one major version.
         min_compute: devices with a lower or unknown compute capability are not used.
         vgpu: which virtual GPU layer is on which devices, (which, layer) pairs; `which` is as in `sharing`.
@@ -126,6 +134,7 @@ class Settings:
     mps_multi_user: bool = False
     exclusive_process_mode: bool = False
     mig_changes: bool = False
+    numa: Numa = Numa.BIND
     strict_cuda: bool = False
     min_compute: tuple[int, int] | None = None
     vgpu: tuple[tuple[str, VirtualLayer], ...] = ()
@@ -372,6 +381,7 @@ _SETTINGS: dict[str, tuple[str, NodeReader]] = {
     "mps_multi_user": ("mps_multi_user", one(yes_or_no)),
     "exclusive_process_mode": ("exclusive_process_mode", one(yes_or_no)),
     "mig_changes": ("mig_changes", one(yes_or_no)),
+    "numa": ("numa", one(one_of(Numa))),
     "strict_cuda": ("strict_cuda", one(yes_or_no)),
     "min_compute_capability": ("min_compute", one(version)),
     "vgpu": ("vgpu", _vgpu),

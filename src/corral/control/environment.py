@@ -7,6 +7,7 @@ from corral.model.allocation import Allocation, Grant, Member
 from corral.model.device import Device, Node
 from corral.model.job import Job, JobKind
 from corral.model.launch import DeviceUse, Launch
+from corral.model.numa import numa_binding
 from corral.model.output import output_files
 from corral.model.tenant import Tenant
 from corral.model.units import format_memory
@@ -65,6 +66,7 @@ def launches_of(job: Job, allocation: Allocation, view: View, notes: Sequence[st
                 uses=_uses(view, allocation, rank, devices),
                 output=files.output,
                 error=files.error,
+                numa=numa_binding(member, view.nodes.get(member.node)),
             )
         )
     return tuple(launches)

@@ -87,6 +87,7 @@ class Node:
 
     `disk_mib` is what its jobs may fill of its disk, 0 where that is not known.
     `host_means` says who holds the jobs that it runs to their CPUs and memory.
+    `numa_cpus` are the CPUs of its NUMA nodes that jobs are bound to, () where none are.
     """
 
     name: str
@@ -98,6 +99,7 @@ class Node:
     cuda_version: tuple[int, int] | None = None
     host_means: HostMeans = field(default_factory=HostMeans)
     disk_mib: int = 0
+    numa_cpus: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
 
 class NodeStatus(StrEnum):

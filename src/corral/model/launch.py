@@ -7,6 +7,7 @@ from enum import StrEnum
 from corral.model.device import Device
 from corral.model.errors import Refused
 from corral.model.job import Job, Phase, ProcessIdentity
+from corral.model.numa import NumaBinding
 from corral.model.tenant import Tenant
 
 _LAUNCH_ID = re.compile(r"\d{1,20}(_\d{1,20})?\.\d{1,20}(-\d{1,20})?", re.ASCII)
@@ -82,6 +83,7 @@ class Launch:
         node: the node's name.
         runtime: what runs it there: "process", or "watch" for what Corral did not start.
         uses: the member's devices, in order.
+        numa: the NUMA nodes and CPUs that its processes are bound to, None for none.
     """
 
     allocation_id: str
@@ -97,6 +99,7 @@ class Launch:
     uses: tuple[DeviceUse, ...] = ()
     output: str | None = None
     error: str | None = None
+    numa: NumaBinding | None = None
 
     @property
     def id(self) -> str:

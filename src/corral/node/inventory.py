@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from corral.config import Settings
+from corral.config.settings import Numa
 from corral.model.device import Node
 from corral.model.means import HostMeans
 from corral.sharing.arrange import Arrangement
 from corral.sharing.mps import Mps
+from corral.telemetry.host import numa_cpus
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +46,7 @@ class Inventory:
             name=self.name or found.name,
             host_means=self.host_means,
             disk_mib=found.disk_mib or _size_mib(self.scratch),
+            numa_cpus=numa_cpus() if self.settings.numa is Numa.BIND else (),
         )
 
 

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from corral.model.device import VERSION_LABELS, Device, Node
+from corral.model.numa import read_cpu_list
 
+NUMA_NODES = Path("/sys/devices/system/node")
 PCI_DEVICES = Path("/sys/bus/pci/devices")
 _CGROUP_MEMORY_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 _MIB = 1024 * 1024
@@ -55,6 +57,23 @@ def numa_node_of(pci_bus_id: str | None, pci_devices: Path = PCI_DEVICES) -> int
     except (OSError, ValueError):
         return None
     return number if number >= 0 else None
+
+
+def numa_cpus(tree: Path = NUMA_NODES) -> tuple[tuple[int, tuple[int, ...]], ...]:
+    """The CPUs of each NUMA node that this process may run on (`numactl --hardware` shows all), by its number.
+
+    Nodes without such CPUs are left out; () where the kernel tells of none.
+    """
+    allowed = os.sched_getaffinity(0)
+    found = []
+    for number, path in sorted((int(path.name[4:]), path) for path in tree.glob("node[0-9]*")):
+        try:
+            cpus = read_cpu_list((path / "cpulist").read_text())
+        except (OSError, ValueError):
+            continue
+        if mine := tuple(cpu for cpu in cpus if cpu in allowed):
+            found.append((number, mine))
+    return tuple(found)
 
 
 def _memory_mib() -> int:

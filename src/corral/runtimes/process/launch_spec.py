@@ -24,7 +24,8 @@ class LaunchSpec:
     much as there is; it is held to that where the runtime can. `notes` are lines written at the head of the log.
     `output` and `error` are files that get standard output and error in place of the log, emptied first unless
     `append`. `checkpoint_signal` is the number of a signal that is sent `checkpoint_grace_s` before the time limit, if
-    that is longer; 0 is none. None in `kill_grace_s` and `log_max_bytes` takes the runtime's default.
+    that is longer; 0 is none. `numa_nodes` and `numa_cpus` are what the job is bound to, () for nothing. None in
+    `kill_grace_s` and `log_max_bytes` takes the runtime's default.
 
     Raises ValueError for values that no process could be started with.
     """
@@ -52,6 +53,8 @@ class LaunchSpec:
     append: bool = False
     checkpoint_signal: int = 0
     checkpoint_grace_s: float = 0.0
+    numa_nodes: tuple[int, ...] = ()
+    numa_cpus: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not LAUNCH_ID.fullmatch(self.launch_id):
@@ -126,4 +129,6 @@ class LaunchSpec:
             checkpoint_signal=self.checkpoint_signal,
             checkpoint_grace_s=self.checkpoint_grace_s,
             boot_at=boot_at,
+            numa_nodes=list(self.numa_nodes) or None,
+            numa_cpus=list(self.numa_cpus) or None,
         )

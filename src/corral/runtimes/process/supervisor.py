@@ -16,7 +16,7 @@ import traceback
 from contextlib import suppress
 from typing import NoReturn
 
-from . import cgroup
+from . import cgroup, numa
 from .claim import MESSAGE_LIMIT, Claim, Started
 from .escalation import KILL_RETRY_S, Escalation, uptime_s
 from .joblog import JobLog
@@ -174,6 +174,7 @@ class Supervision:
         stop_reason = self._records.stop_reason()
         if stop_reason is not None:
             raise NotStarted(None, stop_reason, "stopped before it began")
+        self._bind_to_numa_nodes()
         try:
             self._main_pid = start(command, output_writer, orders.cgroup, orders.limits)
         except StartFailed as error:
@@ -182,6 +183,16 @@ class Supervision:
             raise NotStarted(error.exit_code, reason, error.message) from error
         os.close(output_writer)
         self._on_started()
+
+    def _bind_to_numa_nodes(self) -> None:
+        """Bind this process, which the job inherits; a job that cannot be bound runs all the same."""
+        nodes, cpus = self._orders.numa_nodes, self._orders.numa_cpus
+        why_not = numa.bind(nodes, cpus) if nodes and cpus else None
+        if nodes and why_not is not None:
+            names = ", ".join(map(str, nodes))
+            self._log.note(
+                f"warning: the job is not bound to NUMA node {names}, which is nearest to its GPUs: {why_not}"
+            )
 
     def _on_started(self) -> None:
         self._began_at = uptime_s()
