@@ -4,12 +4,15 @@ import os
 import re
 import subprocess
 import sys
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
-from corral.cli.app import COMMANDS
+from corral import cli
+from corral.cli.app import COMMANDS, GROUPS, app
 
 CORRAL = [sys.executable, "-c", "import sys; from corral.cli import main; sys.exit(main())"]
 
@@ -19,7 +22,7 @@ def corral(*words: str, home: Path, **environ: str) -> "subprocess.CompletedProc
     return subprocess.run([*CORRAL, *words], capture_output=True, text=True, env=env, timeout=90)
 
 
-NAMES = sorted(name for name, module in COMMANDS.items() if find_spec(f"corral.cli.{module}"))
+NAMES = sorted(COMMANDS)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -40,10 +43,71 @@ def test_a_usage_line_is_written_as_in_a_manual(tmp_path: Path) -> None:
     ]
 
 
-def test_the_list_of_commands_names_each(tmp_path: Path) -> None:
-    told = corral("--help", home=tmp_path)
-    listed = re.findall(r"^  ([a-z][a-z-]*)  ", told.stdout, re.MULTILINE)
-    assert sorted(listed) == NAMES
+def test_the_list_of_commands_names_each_under_its_task_in_one_line(tmp_path: Path) -> None:
+    told = corral("--help", home=tmp_path).stdout
+    tasks = dict(re.findall(r"^([A-Z][^\n]*):\n((?:  [a-z].*\n)+)", told, re.MULTILINE))
+    listed = {task: re.findall(r"^  ([a-z][a-z-]*)  ", lines, re.MULTILINE) for task, lines in tasks.items()}
+    assert listed == {task: list(group) for task, group in GROUPS.items()}
+    cut = [line for lines in tasks.values() for line in lines.splitlines() if len(line) > 80 or "..." in line]
+    assert cut == [], "shorten the summaries of these commands in GROUPS of cli/app.py"
+
+
+def test_every_command_stands_in_one_group() -> None:
+    often = [name for name in NAMES if sum(name in group for group in GROUPS.values()) != 1]
+    assert often == [], "these stand in several groups of GROUPS in cli/app.py; leave each in one"
+    defined = {name for module, group in _defined() for name in ([group] if group else _names(module))}
+    assert sorted(defined - set(NAMES)) == [], "add these commands to a group of GROUPS in cli/app.py"
+    assert sorted(set(NAMES) - defined) == [], "GROUPS in cli/app.py lists these commands, and no module defines them"
+
+
+def _defined() -> list[tuple[str, str | None]]:
+    """Each module that defines commands, with the name of the one command that all of them are below, if any."""
+    room = Path(cli.__file__).parent
+    paths = [
+        path.relative_to(room).with_suffix("") for path in room.rglob("*.py") if path.stem not in ("__init__", "app")
+    ]
+    modules = [".".join(path.parts) for path in paths]
+    apps = {module: getattr(import_module(f"corral.cli.{module}"), "app", None) for module in sorted(modules)}
+    return [(module, app.info.name) for module, app in apps.items() if isinstance(app, typer.Typer)]
+
+
+def _names(module: str) -> list[str]:
+    commands = import_module(f"corral.cli.{module}").app.registered_commands
+    return [command.name or command.callback.__name__.replace("_", "-") for command in commands]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_command_is_listed_with_the_words_that_its_help_begins_with(name: str) -> None:
+    group: Any = typer.main.get_command(app)
+    told = group.get_command(typer.Context(group), name).help
+    assert told.startswith(COMMANDS[name].summary.rstrip(".")), "make GROUPS in cli/app.py and the docstring agree"
+
+
+def test_the_list_of_commands_loads_none_of_them(tmp_path: Path) -> None:
+    code = (
+        "import sys; from corral.cli.app import app; app(['--help'], standalone_mode=False); "
+        "print([m for m in sys.modules if m in ('corral.client', 'corral.cli.jobs', 'corral.cli.local.doctor')])"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert told.stdout.splitlines()[-1] == "[]"
+
+
+def test_help_can_be_asked_for_in_each_usual_way(tmp_path: Path) -> None:
+    said = {corral(*words, home=tmp_path).stdout for words in (["ps", "--help"], ["ps", "-h"], ["help", "ps"])}
+    assert len(said) == 1
+    assert corral("help", home=tmp_path).stdout == corral("-h", home=tmp_path).stdout
+    assert corral("help", "token", "create", home=tmp_path).stdout.startswith("Usage: corral token create [OPTIONS]\n")
+
+
+def test_help_for_a_command_that_is_not_there_names_the_nearest(tmp_path: Path) -> None:
+    told = corral("help", "cancle", home=tmp_path)
+    assert (told.returncode, "did you mean 'cancel'?" in told.stderr) == (2, True)
+    assert corral("help", "ps", "jobs", home=tmp_path).returncode == 2
+
+
+def test_the_version_can_be_asked_for_in_each_usual_way(tmp_path: Path) -> None:
+    said = {corral(word, home=tmp_path).stdout for word in ("version", "--version", "-V")}
+    assert len(said) == 1
 
 
 @pytest.mark.parametrize(

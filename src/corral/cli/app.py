@@ -1,72 +1,126 @@
-"""All commands, and the module of each. A module is loaded when its command is used."""
+"""All commands by task, with the module of each. A module is loaded when its command is used, not to list it."""
 
 import importlib
-import importlib.util
-from typing import Any
+from collections.abc import Iterator
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
 
+import corral as package
+from corral.cli.screen import write_lines
 from corral.model.errors import nearest
 
-COMMANDS = {
-    "run": "run",
-    "submit": "submit",
-    "wait": "jobs",
-    "ps": "listing",
-    "why": "jobs",
-    "logs": "jobs",
-    "cancel": "jobs",
-    "hold": "jobs",
-    "release": "jobs",
-    "requeue": "jobs",
-    "status": "listing",
-    "devices": "listing",
-    "reserve": "reserve",
-    "adopt": "reserve",
-    "cordon": "cordon",
-    "uncordon": "cordon",
-    "nodes": "nodes",
-    "drain": "nodes",
-    "mig": "mig",
-    "up": "local.server",
-    "down": "local.server",
-    "doctor": "local.doctor",
-    "demo": "demo",
-    "version": "local.server",
-    "alloc-map": "local.alloc_map",
-    "usage": "usage",
-    "check": "local.check",
-    "estimate": "local.estimate",
-    "config": "local.config",
-    "token": "token_command",
-    "simulate": "local.simulate",
-    "agent": "local.agent",
+
+class Listed(NamedTuple):
+    """A command as `corral --help` lists it: the module of this package that defines it, and a summary in one line.
+
+    The help of the command itself begins with the same words.
+    """
+
+    module: str
+    summary: str
+
+
+GROUPS = {
+    "Run work": {
+        "run": Listed("run", "Run a command on GPUs that nobody else uses, and wait for it."),
+        "submit": Listed("submit", "Queue a script or a command, and print the job's id."),
+        "wait": Listed("jobs", "Wait until jobs have ended."),
+        "reserve": Listed("reserve", "Reserve GPUs for interactive work."),
+        "adopt": Listed("reserve", "Make a running process a job, so that it keeps the GPUs it uses."),
+    },
+    "Look": {
+        "ps": Listed("listing", "List jobs that wait or run."),
+        "status": Listed("listing", "Show each GPU, its state, and who uses it."),
+        "why": Listed("jobs", "Explain why a job waits, and what would start it now."),
+        "logs": Listed("jobs", "Print the output of a job."),
+    },
+    "Change jobs": {
+        "cancel": Listed("jobs", "Cancel jobs: stop running ones, remove waiting ones."),
+        "hold": Listed("jobs", "Keep waiting jobs from starting until `corral release`."),
+        "release": Listed("jobs", "Let jobs on hold start again, or end reservations."),
+        "requeue": Listed("jobs", "Run jobs again: those that run, failed or were lost."),
+    },
+    "GPUs and nodes": {
+        "devices": Listed("listing", "List all GPUs with their UUIDs and models."),
+        "alloc-map": Listed("local.alloc_map", "Show how much of each GPU is allocated, and to whom."),
+        "nodes": Listed("nodes", "List the nodes, and whether jobs may start on them."),
+        "cordon": Listed("cordon", "Keep new jobs from starting on a GPU or a node."),
+        "uncordon": Listed("cordon", "Let jobs start on a GPU or a node again."),
+        "drain": Listed("nodes", "Empty a node: start nothing more on it."),
+        "mig": Listed("mig", "Create and delete MIG slices."),
+    },
+    "Server and site": {
+        "up": Listed("local.server", "Start the server in $CORRAL_HOME (default ~/.corral)."),
+        "down": Listed("local.server", "Stop the server in $CORRAL_HOME. Jobs run on."),
+        "doctor": Listed("local.doctor", "Check this machine and its server, and show what to fix."),
+        "config": Listed("local.config", "Check the settings of a site."),
+        "token": Listed("token_command", "Create, list and revoke tokens for access over TCP."),
+        "agent": Listed("local.agent", "Run the agent of this host, in the foreground."),
+    },
+    "Plan and measure": {
+        "check": Listed("local.check", "Check whether a command can run on the GPUs here."),
+        "estimate": Listed("local.estimate", "Estimate the GPU memory that a language model needs."),
+        "usage": Listed("usage", "Show GPU-hours used, and how well the shares were enforced."),
+        "simulate": Listed("local.simulate", "Replay recorded or generated jobs with the scheduler's own code."),
+    },
+    "Learn more": {
+        "demo": Listed("demo", "Watch Corral at work for about ten seconds."),
+        "help": Listed("help_command", "Show the help of a command."),
+        "version": Listed("local.server", "Print the version of Corral."),
+    },
 }
-"""Each command and the module of this package that defines it."""
+"""Every command, in the group of the task that it is for."""
+
+COMMANDS = {name: listed for group in GROUPS.values() for name, listed in group.items()}
 
 
 class _Commands(TyperGroup):
     """Loads a command only when it is used, so that no command pays for the others."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return [name for name, module in COMMANDS.items() if importlib.util.find_spec(f"corral.cli.{module}")]
+        return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in self.list_commands(ctx):
+        if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"corral.cli.{COMMANDS[cmd_name]}")
+        module = importlib.import_module(f"corral.cli.{COMMANDS[cmd_name].module}")
         loaded = typer.main.get_command(module.app)
         found = loaded.commands.get(cmd_name, loaded) if isinstance(loaded, TyperGroup) else loaded
-        pieces = found.collect_usage_pieces
-        # A manual writes what is needed plainly, and typer in braces.
-        vars(found)["collect_usage_pieces"] = lambda ctx: [piece.strip("{}") for piece in pieces(ctx)]
+        for command in _with_subcommands(found):
+            _write_usage_as_in_a_manual(command)
         return found
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        widest = max(map(len, COMMANDS))
+        for title, group in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(widest), listed.summary) for name, listed in group.items()])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if not args[0].startswith("-") and args[0] not in COMMANDS:
-            ctx.fail(f"there is no command {args[0]!r}; {nearest(args[0], self.list_commands(ctx))}")
+            ctx.fail(f"there is no command {args[0]!r}; {nearest(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)
+
+
+def _with_subcommands(command: Any) -> Iterator[Any]:
+    yield command
+    if isinstance(command, TyperGroup):
+        for below in command.commands.values():
+            yield from _with_subcommands(below)
+
+
+def _write_usage_as_in_a_manual(command: Any) -> None:
+    """A manual writes what is needed plainly, and typer in braces."""
+    pieces = command.collect_usage_pieces
+    vars(command)["collect_usage_pieces"] = lambda ctx: [piece.strip("{}") for piece in pieces(ctx)]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        write_lines(f"corral {package.__version__}")
+        raise typer.Exit
 
 
 app = typer.Typer(
@@ -80,9 +134,13 @@ app = typer.Typer(
 
 
 @app.callback()
-def corral() -> None:
+def corral(
+    version: Annotated[
+        bool, typer.Option("-V", "--version", help="Print the version.", is_eager=True, callback=_print_version)
+    ] = False,
+) -> None:
     """Share GPUs: queue jobs, run them on the right GPUs, see why they wait.
 
     Commands talk to the server in $CORRAL_HOME (default ~/.corral), or to the one at $CORRAL_URL with $CORRAL_TOKEN
-    (see "corral token").
+    (see "corral token"). "corral help COMMAND" explains a command.
     """

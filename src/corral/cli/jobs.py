@@ -97,7 +97,7 @@ def logs(
 
 @app.command(epilog=example("corral cancel 17"))
 def cancel(ids: JobIds) -> None:
-    """Cancel jobs: stop running ones, remove waiting ones from the queue.
+    """Cancel jobs: stop running ones, remove waiting ones.
 
     All processes of a running job get SIGTERM, then SIGKILL after a grace period (the setting kill_grace).
     """
@@ -118,7 +118,10 @@ def release(ids: JobIds) -> None:
 
 @app.command(epilog=example("corral requeue 17"))
 def requeue(ids: JobIds) -> None:
-    """Run jobs again: stop and queue running ones, queue failed or lost ones."""
+    """Run jobs again: those that run, failed or were lost.
+
+    Running ones are stopped first.
+    """
     _act(Jobs.requeue, ids, "requeued")
 
 

@@ -35,7 +35,7 @@ def agent(
         str, typer.Option("--address", metavar="HOST", help="Where other hosts reach this one, for gangs.")
     ] = "127.0.0.1",
 ) -> None:
-    """For administrators: run the agent of this host, in the foreground.
+    """Run the agent of this host, in the foreground. For administrators.
 
     A server has it launch and watch jobs here. It answers its own user and root. Jobs run on when it stops; the next
     agent with the same --home takes them over.

@@ -48,7 +48,7 @@ Check = Callable[[Home], CheckResult]
 
 @app.command(epilog=example("corral doctor"))
 def doctor(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
-    """Check this machine and $CORRAL_HOME, and show how to fix problems.
+    """Check this machine and its server, and show what to fix.
 
     Exits with 1 if a problem keeps Corral from working; warnings do not count.
     """
