@@ -71,7 +71,7 @@ class Server:
         # Where there are no jobs nothing is measured, and a wall clock that was set since the boot can be believed.
         self._clock = SystemClock(home.clock_file, anew=not self._ledger.view().jobs)
         self._started_at = self._clock.now()
-        self._hosts = find_hosts(home, settings, self._clock, mock)
+        self._hosts = find_hosts(home, settings, self._clock, mock, self._ledger.view().residents)
         self._nodes = nodes = Nodes(self._hosts.start())
         self._hub = Hub(nodes, self._clock, settings, view=self._ledger.view, observe=self._ledger.observe)
         self._core = ControlCore(
