@@ -287,6 +287,29 @@ def test_a_reservation_prints_what_a_shell_evaluates_and_holds_its_gpus(box: Box
     box.until(lambda: states(box).count("free") == 4)
 
 
+def test_run_in_a_shell_with_a_reservation_runs_at_once_on_its_gpus_and_as_no_job(box: Box) -> None:
+    reserved = box.ok("reserve", "--gpus", "2", "--for", "1h", "--detach")
+    variables = dict(line.removeprefix("export ").split("=") for line in reserved.splitlines())
+    box.submit("--gpus", "2", "--", "sleep", "60")  # so that nothing else is free
+    done = box.run("run", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; exit 7", cwd=None, **variables)
+    assert (done.returncode, done.stdout) == (7, variables["CUDA_VISIBLE_DEVICES"] + "\n"), done.stderr
+    assert f"runs in reservation {variables['CORRAL_JOB_ID']}" in done.stderr
+    one = box.run("run", "--gpus", "1", "--", "printenv", "CUDA_VISIBLE_DEVICES", cwd=None, **variables)
+    assert one.stdout.strip() in variables["CUDA_VISIBLE_DEVICES"].split(",")
+    assert box.run("run", "--", "no-such-program", cwd=None, **variables).returncode == 127
+    assert len(box.json("ps", "--json")) == 2
+    queued = box.submit("--gpus", "0", "--", "true")
+    assert box.ended(queued)["phase"] == "SUCCEEDED"
+    job = box.run(
+        "run", "--no-reservation", "--gpus", "0", "--", "printenv", "CORRAL_RESERVATION", cwd=None, **variables
+    )
+    assert (job.returncode, job.stdout) == (1, "")
+    box.ok("release", variables["CORRAL_JOB_ID"])
+    over = box.run("run", "--", "true", cwd=None, **variables)
+    assert over.returncode == 125
+    assert "this shell's reservation is over" in over.stderr
+
+
 def test_a_reservation_ends_with_the_session_it_was_made_in(box: Box) -> None:
     shell = f"{CORRAL} reserve --gpus 1 --for 1h; echo held; read line"
     with subprocess.Popen(

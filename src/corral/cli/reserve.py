@@ -39,7 +39,8 @@ def reserve(
 ) -> None:
     """Reserve GPUs for interactive work.
 
-    Prints the variables that make a shell use the GPUs: evaluate them, as in the example.
+    Prints the variables that make a shell use the GPUs: evaluate them, as in the example. `corral run` in that shell
+    then runs at once, on all of them or on those that --gpus and --device ask for, and not as a job.
 
     A reservation waits its turn like any job. It ends with `corral release ID`, when the time is up, or when the login
     session in which you typed this ends (logged out, window closed).
@@ -126,6 +127,7 @@ def _variables(row: JobRow) -> dict[str, str]:
         "CUDA_VISIBLE_DEVICES": ",".join(row.devices),
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CORRAL_JOB_ID": row.id,
+        "CORRAL_RESERVATION": row.id,
     }
 
 

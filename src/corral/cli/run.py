@@ -1,5 +1,6 @@
 """`corral run`: queues a command, shows its output and exits with its exit code."""
 
+import os
 import signal
 import sys
 import time
@@ -47,6 +48,9 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Submit nothing; show whether and where it would start now.")
     ] = False,
+    no_reservation: Annotated[
+        bool, typer.Option("--no-reservation", help="Queue a job even in a shell that has a reservation.")
+    ] = False,
 ) -> None:
     """Run a command on GPUs that nobody else uses, and wait for it.
 
@@ -54,12 +58,20 @@ def run(
     Ctrl-C and SIGTERM cancel the job; a second Ctrl-C returns at once. If this terminal closes, the job runs on:
     `corral logs -f` shows its output again.
 
+    In a shell with a reservation (`corral reserve`) it runs at once on the reserved GPUs, in place of this command and
+    not as a job. Two such commands get the same GPU only if both name it with --device.
+
     Exits with the command's exit code; 128+N after signal N; 126 or 127 if it cannot be started; 124 at its time limit;
     125 if Corral failed, or the job was lost or never ran; 2 for invalid flags.
     """
     try:
         with Client() as client:
-            request = submission(words, flags.options(client), spell=spell)
+            options = flags.options(client)
+            if os.environ.get("CORRAL_RESERVATION") and not no_reservation:
+                from corral.cli.local.reserved_run import run_reserved
+
+                run_reserved(client, words, options, dry_run=dry_run)
+            request = submission(words, options, spell=spell)
             if dry_run:
                 raise typer.Exit(show_forecast(client.dry_run(request)))
             with interruptible():

@@ -18,9 +18,12 @@ SLURM_MARK = "CORRAL_SBATCH"
 """The client sets it for scripts with #SBATCH lines, to the number of their tasks."""
 
 _OF_ANOTHER_JOB = frozenset(
-    {"CORRAL_ARRAY_ID", "CORRAL_ARRAY_INDEX", "CORRAL_GANG_SIZE", "CORRAL_NODES", "CORRAL_RANK", "CORRAL_SRUN_SOCKET"}
+    {
+        *("CORRAL_ARRAY_ID", "CORRAL_ARRAY_INDEX", "CORRAL_GANG_SIZE", "CORRAL_NODES", "CORRAL_RANK"),
+        *("CORRAL_SRUN_SOCKET", "CORRAL_RESERVATION", "CORRAL_RESERVATION_DEPTH"),
+    }
 )
-"""What a job that was submitted from within another would take for its own."""
+"""What a job that was submitted from within another, or within a reservation, would take for its own."""
 
 _UNLESS_GIVEN = {"PYTHONUNBUFFERED": "1"}
 """What a job gets whose submitter has no such variable: Python else keeps its output back, and the log is empty."""

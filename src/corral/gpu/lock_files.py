@@ -1,4 +1,4 @@
-"""One lock file per GPU of this host, so that leases do not collide where there is no server.
+"""One lock file per GPU of this host, so that leases do not collide where there is no server, or within a job.
 
 The locks are the kernel's (flock): they end with the process that holds them, however it ends. The directory is shared
 by all users, sticky, and nothing in it is ever followed or trusted for more than being locked.
@@ -11,15 +11,25 @@ import stat
 from pathlib import Path
 
 from corral.model.errors import BackendFailed
+from corral.model.units import is_whole
 
 DIRECTORY = Path("/tmp/corral-leases")
+DEPTH = "CORRAL_RESERVATION_DEPTH"
+"""In how many commands this process is that got GPUs of a reservation, one within the other.
+
+Those around it have locked its GPUs already, so it locks other files than they.
+"""
+_DEPTH_DIGITS = 3
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def take(uuid: str) -> int | None:
-    """Lock the GPU for this process alone. Returns a descriptor for `give_back`; None if another process has it."""
+def take(uuid: str, *, shared: bool = False) -> int | None:
+    """Lock the GPU for this process alone, or `shared` with others that say so.
+
+    Returns a descriptor for `give_back`; None if another process has it.
+    """
     descriptor = _open(uuid)
-    return descriptor if _lock(descriptor, fcntl.LOCK_EX) else None
+    return descriptor if _lock(descriptor, fcntl.LOCK_SH if shared else fcntl.LOCK_EX) else None
 
 
 def give_back(descriptor: int) -> None:
@@ -76,5 +86,12 @@ def _make_directory() -> None:
         raise BackendFailed(f"cannot create {DIRECTORY}: {error.strerror}") from error
 
 
+def depth() -> int:
+    """The number in `DEPTH`, 0 without one."""
+    given = os.environ.get(DEPTH, "")
+    return int(given) if is_whole(given) and len(given) < _DEPTH_DIGITS else 0
+
+
 def _file_name(uuid: str) -> str:
-    return "".join(char if char.isalnum() or char in "-." else "_" for char in uuid) + ".lock"
+    within = f".{deep}" if (deep := depth()) else ""
+    return "".join(char if char.isalnum() or char in "-." else "_" for char in uuid) + f"{within}.lock"

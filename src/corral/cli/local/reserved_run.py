@@ -1,0 +1,231 @@
+"""`corral run` in a shell that has a reservation: the command becomes this process, on GPUs of the reservation.
+
+It is no job: the reservation holds the GPUs already and is charged for them, and what the shell starts belongs to it.
+Commands that run at once are kept apart by the lock files of `corral.gpu`, which end with their processes.
+"""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from corral.cli.endings import ending_of
+from corral.cli.listing import device_called, several_nodes
+from corral.cli.screen import clock_time, say
+from corral.client import Client, JobRow
+from corral.client.request import RequestOptions, environment
+from corral.model.answers import DeviceRow
+from corral.model.errors import Conflict, NotFound, Refused
+from corral.model.job import JobKind, Phase
+from corral.model.units import MILLI_PER_DEVICE, count_of, parse_share_milli
+
+RESERVATION = "CORRAL_RESERVATION"
+"""`corral reserve` has the shell export it: the reservation's id. A job never has it."""
+
+VARIABLES = ("CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "CORRAL_JOB_ID", RESERVATION)
+"""What `corral reserve` has a shell export."""
+
+_INSTEAD = "add --no-reservation to queue it as a job"
+_TAKEN = frozenset({"gpus", "device", "env", "workdir", "force"})
+_NOT_FOUND, _CANNOT_RUN = 127, 126
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
+
+
+@dataclass(frozen=True)
+class Choice:
+    """GPUs of a reservation that a command may have.
+
+    Attributes:
+        usable: UUIDs in the order they are tried.
+        wanted: how many of them it gets.
+        shared: it named them, and shares them with other commands that name them.
+    """
+
+    usable: tuple[str, ...]
+    wanted: int
+    shared: bool = False
+
+
+def run_reserved(client: Client, words: Sequence[str], options: RequestOptions, *, dry_run: bool) -> NoReturn:
+    """Become the command, on GPUs of this shell's reservation, as soon as other commands there leave enough of them.
+
+    Raises Conflict if the reservation has ended, Refused for what it cannot serve.
+    """
+    row = reservation(client, os.environ[RESERVATION])
+    choice = choose(row, options, visible=os.environ.get("CUDA_VISIBLE_DEVICES", ""))
+    devices = client.devices.list()
+    _refuse_elsewhere(client, row, devices)
+    if dry_run:
+        chosen = ", ".join(_names(choice.usable, devices))
+        say(f"reservation {row.id} would run this at once on {choice.wanted or 'none'} of its GPUs ({chosen})")
+        sys.exit(0)
+    held = _wait_for(client, row, choice, devices)
+    gpus = f"GPU {', '.join(_names(held, devices))}" if held else "no GPU"
+    say(f"runs in reservation {row.id} (until {_until(row)}) on {gpus}")
+    _become(words, options, _variables(row, held))
+
+
+def reservation(client: Client, job_id: str) -> JobRow:
+    """The reservation of this shell. Raises Conflict if it does not hold its GPUs any more."""
+    try:
+        row = client.jobs.get(job_id)
+    except NotFound:
+        row = None
+    if row is not None and row.kind == JobKind.RESERVE and row.phase == Phase.RUNNING:
+        return row
+    known = row is not None and row.kind == JobKind.RESERVE
+    why = ending_of(row) if row is not None and known and row.ended else f"job {job_id} is not a running reservation"
+    raise Conflict(
+        f"this shell's reservation is over: {why}; {_INSTEAD}, or make the shell forget it: unset {' '.join(VARIABLES)}"
+    )
+
+
+def choose(row: JobRow, options: RequestOptions, *, visible: str) -> Choice:
+    """Which GPUs of the reservation a command may have. `visible` is what this process sees of them, with commas.
+
+    Raises Refused for more than there are, for others, and for options that only a job can have.
+    """
+    given: Mapping[str, Any] = options
+    for option in given:
+        if option not in _TAKEN:
+            flag = "--" + option.replace("_", "-")
+            raise Refused(
+                f"{flag}: a command in reservation {row.id} is no job and cannot have it; remove it, or {_INSTEAD}",
+                field=flag,
+            )
+    # Within a command that got a part of the reservation, that part is all there is.
+    within = [uuid for uuid in row.devices if uuid in visible.split(",")]
+    named = tuple(dict.fromkeys(given.get("device", ())))
+    for uuid in named:
+        if uuid not in within:
+            raise Refused(
+                f"--device: {uuid} is not in reservation {row.id}; take one of {', '.join(within) or 'none'}, "
+                f"or {_INSTEAD}",
+                field="--device",
+            )
+    usable = tuple(named or within)
+    if given.get("gpus") is None:
+        return Choice(usable, len(usable), shared=bool(named))
+    return _part(row, usable, parse_share_milli(str(given["gpus"])), shared=bool(named))
+
+
+def _part(row: JobRow, usable: tuple[str, ...], asked_milli: int, *, shared: bool) -> Choice:
+    """So much of the reservation: whole GPUs of it, or one of which it has at least that share."""
+    share_milli = {grant.uuid: grant.share_milli for grant in row.grants}
+    have_milli = sum(share_milli.get(uuid, MILLI_PER_DEVICE) for uuid in usable)
+    if asked_milli == have_milli:
+        return Choice(usable, len(usable), shared)
+    least_milli = min(asked_milli, MILLI_PER_DEVICE)
+    able = tuple(uuid for uuid in usable if share_milli.get(uuid, MILLI_PER_DEVICE) >= least_milli)
+    wanted = -(-asked_milli // MILLI_PER_DEVICE)
+    if len(able) < wanted:
+        raise Refused(
+            f"--gpus: {asked_milli / MILLI_PER_DEVICE:g} are asked for, and reservation {row.id} has "
+            f"{have_milli / MILLI_PER_DEVICE:g} here; ask for less, or {_INSTEAD}",
+            field="--gpus",
+        )
+    return Choice(able, wanted, shared)
+
+
+def _refuse_elsewhere(client: Client, row: JobRow, devices: Sequence[DeviceRow]) -> None:
+    """Raises Refused where the reserved GPUs are on another host; the nodes of a mock file are all on this one."""
+    nodes = {device.node for device in devices if device.uuid in row.devices} - {None, os.uname().nodename}
+    if nodes and not client.server().mock:
+        raise Refused(
+            f"the GPUs of reservation {row.id} are on {', '.join(sorted(map(str, nodes)))}, and this is "
+            f"{os.uname().nodename}; log in there, or {_INSTEAD}",
+            field="--no-reservation",
+        )
+
+
+def _wait_for(client: Client, row: JobRow, choice: Choice, devices: Sequence[DeviceRow]) -> tuple[str, ...]:
+    """Lock the GPUs for the command. Says once what it waits for. Raises Conflict if the reservation ends meanwhile."""
+    pause_s, said = _FIRST_PAUSE_S, False
+    while True:
+        held, busy = take(choice)
+        if len(held) == choice.wanted:
+            return held
+        if not said:
+            said = True
+            say(
+                f"waits for {count_of(choice.wanted, 'GPU')} of reservation {row.id}: another command in it uses GPU "
+                f"{', '.join(_names(busy, devices))} (commands that name the same GPU with --device share it)"
+            )
+        time.sleep(pause_s)
+        pause_s = min(_LONGEST_PAUSE_S, 2 * pause_s)
+        reservation(client, row.id)
+
+
+def take(choice: Choice) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(UUIDs that are this process's now, those that others use). All that is wanted, or none.
+
+    The locks stay with this process and what it starts, until the last of them has ended.
+    """
+    from corral.gpu import lock_files
+
+    held: dict[str, int] = {}
+    busy = []
+    for uuid in choice.usable:
+        if len(held) == choice.wanted:
+            break
+        lock = lock_files.take(uuid, shared=choice.shared)
+        if lock is None:
+            busy.append(uuid)
+        else:
+            held[uuid] = lock
+    if len(held) < choice.wanted:
+        for lock in held.values():
+            lock_files.give_back(lock)
+        return (), tuple(busy)
+    for lock in held.values():
+        os.set_inheritable(lock, True)
+    return tuple(held), tuple(busy)
+
+
+def _variables(row: JobRow, held: Sequence[str]) -> dict[str, str]:
+    from corral.gpu import lock_files
+
+    return {
+        "CUDA_VISIBLE_DEVICES": ",".join(held),
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CORRAL_JOB_ID": row.id,
+        "CORRAL_GPUS": str(len(held)),
+        RESERVATION: row.id,
+        lock_files.DEPTH: str(lock_files.depth() + 1),
+    }
+
+
+def _become(words: Sequence[str], options: RequestOptions, variables: Mapping[str, str]) -> NoReturn:
+    """Execute the command in place of this process."""
+    given = options.get("env", {})
+    environment(given, "--env")  # refuses what is no variable
+    env = {**os.environ, **{name: value for name, value in given.items() if value is not None}, **variables}
+    workdir = options.get("workdir")
+    try:
+        if workdir is not None:
+            os.chdir(os.path.expanduser(workdir))
+    except OSError as error:
+        raise Refused(f"--workdir: cannot enter {workdir}: {error.strerror}", field="--workdir") from error
+    sys.stdout.flush()
+    # Python ignores these, and what is executed would go on doing so.
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execvpe(words[0], list(words), env)
+    except OSError as error:
+        say(f"cannot run {words[0]}: {error.strerror}")
+        sys.exit(_NOT_FOUND if isinstance(error, FileNotFoundError) else _CANNOT_RUN)
+
+
+def _names(uuids: Sequence[str], devices: Sequence[DeviceRow]) -> list[str]:
+    called = {device.uuid: device_called(device, several_nodes(devices)) for device in devices}
+    return [called.get(uuid, uuid) for uuid in uuids]
+
+
+def _until(row: JobRow) -> str:
+    if row.started_at is None or row.time_limit_s is None:
+        return "it is released"
+    return clock_time(row.started_at + row.time_limit_s)
