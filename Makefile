@@ -15,7 +15,7 @@ help:
 	@echo 'make setup        only make the environment: $(BIN)/corral'
 	@echo 'make lint         lint, types, import rules'
 	@echo 'make bench        set up, then print every figure beside its anchor'
-	@echo 'make lock         renew requirements.lock (needs uv)'
+	@echo 'make lock         bring the lock files in line with pyproject.toml (needs uv; UPGRADE=1: take the newest versions)'
 	@echo 'make clean        remove the environment and the caches'
 
 setup: $(READY)
@@ -49,9 +49,13 @@ demo: setup
 bench: setup
 	@$(BIN)/python -m bench
 
+# What is pinned stays as it is where it still fits; `make lock UPGRADE=1` takes the newest of everything.
+COMPILE = uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+    --no-annotate --quiet $(if $(filter 1,$(UPGRADE)),--upgrade)
+
 lock:
-	uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --generate-hashes \
-	    --no-emit-index-url --no-header --no-annotate --quiet --output-file requirements.lock
+	$(COMPILE) --extra server --extra dev --output-file requirements.lock
+	$(COMPILE) --extra server --constraint requirements.lock --output-file requirements-server.lock
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache src/corral.egg-info build
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

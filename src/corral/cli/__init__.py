@@ -20,19 +20,38 @@ def main() -> int:
     except CorralError as error:
         say(str(error))
         return exit_code_of(error)
+    except ModuleNotFoundError as error:
+        return _missing(error)
     except PermissionError as error:
         say(f"you may not read or write {error.filename or 'a file'}: {error.strerror}")
         return 1
     except Exception as error:
-        if os.environ.get("CORRAL_DEBUG"):
-            raise
-        say(f"this is a bug in Corral: {type(error).__name__}: {error}; set CORRAL_DEBUG=1 to see where")
-        return 1
+        return _bug(error)
     finally:
         _flush()
         # How this ends is settled: one more Ctrl-C while the interpreter shuts down would make it another end.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     return 0
+
+
+def _missing(error: ModuleNotFoundError) -> int:
+    """Say what a command lacks where only the client is installed; any other missing module is a bug."""
+    from corral.cli.screen import say
+    from corral.cli.server_part import SERVER_PACKAGES, missing_in_words, missing_packages
+
+    if (error.name or "").partition(".")[0] not in SERVER_PACKAGES:
+        return _bug(error)
+    say(missing_in_words("this command", missing_packages()))
+    return 1
+
+
+def _bug(error: Exception) -> int:
+    from corral.cli.screen import say
+
+    if os.environ.get("CORRAL_DEBUG"):
+        raise error
+    say(f"this is a bug in Corral: {type(error).__name__}: {error}; set CORRAL_DEBUG=1 to see where")
+    return 1
 
 
 def _flush() -> None:

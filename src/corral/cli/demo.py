@@ -20,6 +20,7 @@ from corral.cli.listing import Place, job_lines, job_place, places_of
 from corral.cli.local.doctor import devices_here
 from corral.cli.local.server import daemon_command, described_box, nearest_path, start_detached, stop_server
 from corral.cli.screen import command_group, example, painted, say, typed, width, wrapped, write_painted
+from corral.cli.server_part import require_server_part
 from corral.client import Client, JobRow
 from corral.client.request import RequestOptions, submission
 from corral.model.errors import BackendFailed, Conflict, CorralError
@@ -72,6 +73,7 @@ def demo(
     Starts a temporary server and runs a few real jobs, on the GPUs of this machine if all are free, else on eight mock
     GPUs.
     """
+    require_server_part("demo")
     home = Home(Path(tempfile.mkdtemp(prefix="corral-demo-")))
     with _server(home, keep=keep) as described, Client(home.root) as client:
         ids = _submit_all(client)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from corral.cli.screen import command_group, example
+from corral.cli.server_part import require_server_part
 
 AGENT = "corral.node.agent"
 
@@ -40,6 +41,7 @@ def agent(
     A server has it launch and watch jobs here. It answers its own user and root. Jobs run on when it stops; the next
     agent with the same --home takes them over.
     """
+    require_server_part("agent")
     options: dict[str, object] = {
         "--home": home.absolute(),
         "--socket": socket.absolute(),

@@ -5,6 +5,7 @@ import logging
 import os
 import shutil
 import sqlite3
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -18,6 +19,7 @@ import corral
 from corral.cli.local.check_result import FAILURE, OK, WARNING, CheckResult
 from corral.cli.local.server import another_owner, answering
 from corral.cli.screen import command_group, example, painted, print_json, width, wrapped, write_painted
+from corral.cli.server_part import install_command, missing_packages
 from corral.client import Client, DeviceRow, NoServer, find_address
 from corral.config import Settings, load_settings
 from corral.model.device import Device, DeviceSample, Node
@@ -60,6 +62,13 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = F
         for finding in findings:
             write_painted(*lines_of(finding))
     raise typer.Exit(int(any(finding.state == FAILURE for finding in findings)))
+
+
+def check_packages(_home: Home) -> CheckResult:
+    """What of Corral is installed here, and where."""
+    if missing_packages():
+        return CheckResult("packages", OK, f"a client's, in {sys.prefix}", f"to run a server here: {install_command()}")
+    return CheckResult("packages", OK, f"a client's and a server's, in {sys.prefix}")
 
 
 def check_home(home: Home) -> CheckResult:
@@ -158,6 +167,8 @@ def check_ledger(home: Home) -> CheckResult:
     except sqlite3.Error as error:
         advice = "stop the server and restore a backup, or move the file away to start with an empty ledger"
         return CheckResult("ledger", FAILURE, f"{path} cannot be read: {error}", advice)
+    if missing_packages():
+        return CheckResult("ledger", OK, f"{path} can be read; its format is checked where a server is installed")
     from corral.ledger.schema import unknown_format
 
     for (found,) in formats:
@@ -345,6 +356,7 @@ def gpu_findings(home: Home, node: Node | None) -> list[CheckResult]:
 CHECKS = tuple(
     guarded(check)
     for check in (
+        check_packages,
         check_home,
         check_settings,
         check_server,

@@ -16,6 +16,7 @@ import typer
 
 import corral
 from corral.cli.screen import command_group, example, say, typed, write_lines
+from corral.cli.server_part import require_server_part
 from corral.client import Client, ServerInfo, find_address
 from corral.model.errors import BackendFailed, Conflict, CorralError, Forbidden, Refused
 from corral.model.home import Home
@@ -60,6 +61,7 @@ def up(
     Settings are read from config.yaml there, lines such as "kill_grace: 30s". docs/settings.md lists all settings,
     docs/mock-devices.md the format of the file for --mock.
     """
+    require_server_part("up")
     home = _local_home()
     refuse_home_of_another(home)
     command = daemon_command(home, mock, listen)

@@ -1,0 +1,75 @@
+"""What a client does without: the packages of the extra `server`. And the command that adds those that are missing."""
+
+import importlib.util
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from corral.model.errors import CorralError
+
+SERVER_PACKAGES = ("alembic", "fastapi", "httptools", "numpy", "sqlalchemy", "strawberry", "uvicorn")
+"""What the extra `server` installs, by the names that are imported."""
+
+
+class ServerPartMissing(CorralError):
+    """A command needs packages that are not installed here. The message has the command that installs them."""
+
+
+def require_server_part(command: str) -> None:
+    """Raise ServerPartMissing unless every package that a server needs is installed."""
+    if missing := missing_packages():
+        raise ServerPartMissing(missing_in_words(f"`corral {command}`", missing))
+
+
+def missing_packages() -> list[str]:
+    """The packages of SERVER_PACKAGES that are not installed."""
+    return [name for name in SERVER_PACKAGES if importlib.util.find_spec(name) is None]
+
+
+def missing_in_words(who: str, missing: list[str]) -> str:
+    """That `who` needs what is missing, and what to type."""
+    return f"{who} needs packages that a client does without ({', '.join(missing)}); install them: {install_command()}"
+
+
+def install_command() -> str:
+    """The shell command that adds the extra to this installation, by the tool that made the installation."""
+    return shlex.join([*_installer(Path(sys.prefix)), _source(_direct_url())])
+
+
+def _installer(prefix: Path) -> list[str]:
+    """The words before what is to be installed. pipx and uv each leave a file in the environments of their tools."""
+    if (prefix / "pipx_metadata.json").exists():
+        return ["pipx", "install", "--force"]
+    if (prefix / "uv-receipt.toml").exists():
+        return ["uv", "tool", "install", "--force"]
+    if importlib.util.find_spec("pip") is None:
+        return ["uv", "pip", "install", "--python", sys.executable]
+    return [sys.executable, "-m", "pip", "install"]
+
+
+def _source(direct_url: dict[str, Any]) -> str:
+    """What to install: Corral with the extra, from where this installation came (PEP 610)."""
+    url = str(direct_url.get("url") or "")
+    if not url:
+        return "corral[server]"
+    if "dir_info" in direct_url:
+        return f"{unquote(urlsplit(url).path)}[server]"
+    if "vcs_info" in direct_url:
+        vcs = direct_url["vcs_info"]
+        revision = vcs.get("requested_revision")
+        return f"corral[server] @ {vcs.get('vcs', 'git')}+{url}" + (f"@{revision}" if revision else "")
+    return f"corral[server] @ {url}"
+
+
+def _direct_url() -> dict[str, Any]:
+    """Where this installation came from; {} where its tool has not noted it."""
+    from importlib.metadata import PackageNotFoundError, distribution  # 10 ms
+
+    try:
+        noted = json.loads(distribution("corral").read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, OSError, ValueError):
+        return {}
+    return noted if isinstance(noted, dict) else {}

@@ -1,0 +1,44 @@
+"""The lock files pin what the package asks for, by hash, and pin it alike."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+EXTRAS = PROJECT["project"]["optional-dependencies"]
+
+
+def pinned(name: str) -> dict[str, list[str]]:
+    """The entries of a lock file: the first line of each, by distribution, and its hashes."""
+    entries: dict[str, list[str]] = {}
+    for entry in (ROOT / name).read_text().replace("\\\n", "").splitlines():
+        first, *hashes = entry.split(" --hash=")
+        entries.setdefault(canonicalize_name(Requirement(first).name), []).append(first.strip())
+        assert hashes, f"{name}: {first} has no hash"
+    return entries
+
+
+@pytest.mark.parametrize(
+    ("lock", "asked"),
+    [
+        ("requirements.lock", [*EXTRAS["server"], *EXTRAS["dev"], *PROJECT["build-system"]["requires"]]),
+        ("requirements-server.lock", EXTRAS["server"]),
+    ],
+)
+def test_a_lock_pins_versions_that_the_package_allows(lock: str, asked: list[str]) -> None:
+    entries = pinned(lock)
+    for requirement in map(Requirement, [*PROJECT["project"]["dependencies"], *asked]):
+        for line in entries[canonicalize_name(requirement.name)]:
+            (pin,) = Requirement(line).specifier
+            assert requirement.specifier.contains(pin.version), f"{line}, but {requirement}; type `make lock`"
+
+
+def test_a_server_gets_the_versions_that_the_tests_ran_with() -> None:
+    everything = pinned("requirements.lock")
+    assert {
+        name: lines for name, lines in pinned("requirements-server.lock").items() if lines != everything[name]
+    } == {}
