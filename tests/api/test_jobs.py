@@ -246,6 +246,20 @@ def test_a_log_is_sent_byte_by_byte_as_it_was_written(served: Served) -> None:
     assert served.call("GET", f"/jobs/{job_id}/logs?offset=-1").status == 422
 
 
+def test_of_a_log_its_last_lines_are_sent_alone_or_of_each_rank(served: Served) -> None:
+    body = {"command": ["true"], "workdir": "/", "request": {"gang_size": 2, "devices": 1}}
+    job_id = served.call("POST", "/jobs", body).data["id"]
+    for rank in range(2):
+        served.world.home.log_of(job_id, rank).write_text(f"old\nlong {rank}\nnew {rank}\n")
+    path = f"/jobs/{job_id}/logs"
+    assert served.call("GET", f"{path}?tail=1").body == b"new 0\n"
+    assert served.call("GET", f"{path}?tail=0").body == b""
+    assert served.call("GET", f"{path}?tail=99&rank=1").body == b"old\nlong 1\nnew 1\n"
+    assert served.call("GET", f"{path}?tail=1&rank=all").body == b"[0] new 0\n[1] new 1\n"
+    for wrong in ("tail=-1", "tail=x", "tail=1&offset=3"):
+        assert served.call("GET", f"{path}?{wrong}").status == 422
+
+
 @pytest.mark.parametrize("query", ["", "?follow=1"])
 def test_what_a_job_put_in_the_place_of_its_log_is_told_and_not_read(served: Served, query: str) -> None:
     job_id = served.submit()

@@ -170,7 +170,7 @@ def all_of(*logs: bytes, piece_bytes: int = 3) -> AllLogs:
 
         return read
 
-    return AllLogs([of_rank(data) for data in logs])
+    return AllLogs([OneLog(of_rank(data), 0) for data in logs])
 
 
 def test_all_logs_together_are_whole_lines_with_the_rank_before_each() -> None:
@@ -229,5 +229,5 @@ def test_once_one_of_several_logs_cannot_be_read_no_other_read_is_begun() -> Non
 
     one_at_a_time = asyncio.Semaphore(1)
     with pytest.raises(NodeUnreachable, match="node a"):
-        asyncio.run(AllLogs([read] * 40).next())
+        asyncio.run(AllLogs([OneLog(read, 0)] * 40).next())
     assert begun <= 2, "the one that failed, and one that was let in before the others were cancelled"

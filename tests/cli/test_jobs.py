@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.box import Box, described, serving
+from tests.e2e.box import PATIENCE_S, Box, described, line_of, serving
 
 
 @pytest.fixture(scope="module")
@@ -34,3 +34,26 @@ def test_a_wait_ends_with_its_own_time_of_which_a_bare_number_is_seconds(box: Bo
     job = box.submit("--hold", "--", "true")
     done = box.run("wait", job, "--timeout", timeout)
     assert (done.returncode, "1 of 1 jobs had not ended" in done.stderr) == (124, True)
+
+
+def test_a_job_that_waits_says_why_it_has_no_output_and_shows_it_once_there_is_some(box: Box) -> None:
+    job = box.submit("--hold", "--name", "it waits for us", "--", "seq", "3")
+    notice = f"corral: job {job} waits: it is on hold; `corral release {job}` lets it go; its log begins when it starts"
+    done = box.run("logs", job)
+    assert (done.returncode, done.stdout, done.stderr.strip()) == (0, "", notice)
+    following = box.start("logs", "--follow", "-n", "2", job)
+    assert line_of(following.stderr) == f"{notice}\n"
+    box.ok("release", job)
+    assert following.communicate(timeout=PATIENCE_S) == ("1\n2\n3\n", "")
+    assert box.ok("logs", "-n", "2", job) == "2\n3\n"
+
+
+def test_whoever_reads_the_beginning_of_a_log_only_gets_no_complaint(box: Box) -> None:
+    job = box.submit("--", "seq", "200000")
+    box.ok("wait", job)
+    with box.start("logs", "-n", "150000", job) as reading:
+        assert reading.stdout is not None
+        assert reading.stderr is not None
+        assert reading.stdout.readline() == "50001\n"
+        reading.stdout.close()
+        assert reading.stderr.read() == ""

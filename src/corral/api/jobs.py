@@ -1,6 +1,6 @@
-"""Routes about jobs: submit, list, explain, wait, change, and read the log."""
+"""Routes about jobs: submit, list, explain, wait, and change."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,17 +12,14 @@ from starlette.responses import Response, StreamingResponse
 
 from corral.api import shapes
 from corral.api.bodies import MAX_BATCH_BYTES, MAX_SUBMIT_BYTES
-from corral.api.logs import AllLogs, LogResponse, OneLog, Read, follow_log, read_log
 from corral.api.openapi import gives, takes, takes_query
 from corral.api.reading import read_body, read_query
 from corral.api.routing import Context, ContextRoute, RequestContext, answer, json_response, read_only, to_json
 from corral.api.waiting import LONGEST_WAIT_S, EndedJobs, wait_until
-from corral.control.querying.member_logs import MemberLog
 from corral.model.answers import DryRun, Explanation, JobDetail
 from corral.model.errors import Refused
 from corral.model.job import JobKind, Phase
 from corral.model.submission import Submission
-from corral.model.units import is_whole
 from corral.ports.ledger import JobQuery
 
 _STREAMED_PAGE = 1000
@@ -143,45 +140,6 @@ async def why(request: Request, context: Context, job_id: str) -> Response:
         call = partial(context.service.why, job_id, context.caller)
         explanation = await context.log_threads.run(context.caller, call)
     return await answer(lambda: explanation)
-
-
-@router.get("/jobs/{job_id}/logs", openapi_extra=takes_query(shapes.LogQuery), responses=gives(None))
-async def logs(request: Request, context: Context, job_id: str) -> Response:
-    """Send the log of a job's member, or of all. With `follow`, until the job has ended and all was sent."""
-    asked_for = read_query(request, shapes.LogQuery)
-    if asked_for.offset < 0:
-        raise Refused(f"offset must be 0 or more, not {asked_for.offset}", field="offset")
-    ranks = await to_thread.run_sync(context.service.logs, job_id, context.caller)
-    if asked_for.rank != "all":
-        ranks = (_of_rank(ranks, asked_for.rank, job_id),)
-    elif asked_for.offset:
-        raise Refused("offset: the logs of all ranks together are read from the beginning", field="offset")
-    reads = [_reading(log, context) for log in ranks]
-    pieces = AllLogs(reads) if asked_for.rank == "all" else OneLog(reads[0], asked_for.offset)
-
-    async def has_ended() -> bool:
-        return await to_thread.run_sync(ranks[0].has_ended)
-
-    # What is in the way is told now: once an answer has begun it is too late.
-    first = await pieces.next()
-    following = asked_for.follow
-    chunks = follow_log(first, pieces, job_id, has_ended, context.ends) if following else read_log(first, pieces)
-    return LogResponse(chunks, media_type="application/octet-stream")
-
-
-def _reading(log: MemberLog, context: RequestContext) -> Read:
-    async def read(offset: int) -> bytes:
-        return await context.log_threads.run(context.caller, partial(log.read, offset))
-
-    return read
-
-
-def _of_rank(logs: Sequence[MemberLog], rank: str, job_id: str) -> MemberLog:
-    if not is_whole(rank) or int(rank) >= len(logs):
-        raise Refused(
-            f"rank: job {job_id} has ranks 0 to {len(logs) - 1}, not {rank:.20}; all gives every one", field="rank"
-        )
-    return logs[int(rank)]
 
 
 @router.post("/jobs/{job_id}/cancel", responses=gives(shapes.JobIds))

@@ -51,9 +51,9 @@ class OneLog:
 class AllLogs:
     """The logs of all members of a gang as one: whole lines as they come, with the rank before each, "[2] line"."""
 
-    def __init__(self, reads: Sequence[Read]) -> None:
-        self._logs = [OneLog(read, 0) for read in reads]
-        self._rests = [b""] * len(reads)
+    def __init__(self, logs: Sequence[OneLog]) -> None:
+        self._logs = logs
+        self._rests = [b""] * len(logs)
 
     async def next(self) -> bytes:
         while any(pieces := await self._read_all()):

@@ -130,14 +130,17 @@ class UsageQuery:
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """Which part of a log: from byte `offset` on; with `follow`, also what is written from now on.
+    """Which part of a log: from byte `offset` on, or the last `tail` lines. With `follow`, what is written from now on
+    follows.
 
-    `rank` is a member of a gang, or "all": then whole lines of all members, with the rank before each.
+    `rank` is a member of a gang, or "all": then whole lines of all members, with the rank before each, and of each the
+    last `tail` lines.
     """
 
     follow: bool = False
     offset: int = 0
     rank: str = "0"
+    tail: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,10 @@ from corral.cli.screen import (
     wrapped,
     write_lines,
 )
+from corral.cli.waiting import has_reason
 from corral.client import Client, Explanation, Jobs, WaitTimedOut
 from corral.model.errors import Conflict, Refused
+from corral.model.job import Phase
 from corral.model.units import format_duration, is_whole, parse_duration_s
 
 TIMED_OUT = 124
@@ -75,24 +77,46 @@ def why(job_id: JobId, json: AsJson = False) -> None:
             write_lines(first, *(f"  {part}" for part in more))
 
 
-@app.command(epilog=example("corral logs -f 17"))
+@app.command(epilog=example("corral logs -f 17", "corral logs -n 20 17"))
 def logs(
     job_id: JobId,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing until the job has ended.")] = False,
     rank: Annotated[
         str, typer.Option("--rank", metavar="N|all", help="Which member of a gang; all puts its rank before each line.")
     ] = "0",
+    tail: Annotated[
+        int | None, typer.Option("--tail", "-n", metavar="N", min=0, help="Begin at the last N lines (of each rank).")
+    ] = None,
 ) -> None:
     """Print the output of a job.
 
-    Standard output and standard error are in one log, in the order in which they were written.
+    Standard output and standard error are in one log, in the order in which they were written. Lines that begin with
+    "corral: " are Corral's own. A job that waits has no log yet: why it waits is said on standard error.
     """
     if rank != "all" and not is_whole(rank):
         raise Refused(f"--rank: {rank!r:.60} is no rank; write a number from 0, or all", field="rank")
     with Client() as client:
-        for block in client.jobs.logs(job_id, follow=follow, rank="all" if rank == "all" else int(rank)):
+        if notice := no_log_yet(client, job_id):
+            say(notice)
+        for block in client.jobs.logs(job_id, follow=follow, rank="all" if rank == "all" else int(rank), tail=tail):
             sys.stdout.buffer.write(block)
             sys.stdout.buffer.flush()
+
+
+def no_log_yet(client: Client, job_id: str) -> str | None:
+    """Why a job has no output yet, None where it has been started."""
+    row = client.jobs.get(job_id)
+    if row.phase != Phase.PENDING or row.attempts:
+        return None
+    explanation = client.jobs.why(job_id)
+    if explanation.phase != Phase.PENDING:
+        return None
+    why = ""
+    if has_reason(explanation):
+        # The sentence begins with the job's name, which may be any words, and is cut with an ellipsis if it is long.
+        named = explanation.reason.removeprefix(row.name or f"job {job_id}")
+        why = named.partition(" waits" if named.startswith(" waits") else "… waits")[2].rstrip(".")
+    return f"job {job_id} waits{why}; its log begins when it starts"
 
 
 @app.command(epilog=example("corral cancel 17"))

@@ -214,14 +214,23 @@ class Jobs:
         return from_answer(Explanation, self._transport.get(_job(job_id, "why")))
 
     def logs(
-        self, job_id: str, *, follow: bool = False, offset: int = 0, rank: int | Literal["all"] = 0
+        self,
+        job_id: str,
+        *,
+        follow: bool = False,
+        offset: int = 0,
+        rank: int | Literal["all"] = 0,
+        tail: int | None = None,
     ) -> Iterator[bytes]:
-        """What the job has written, standard output and error together, in blocks from byte `offset` on.
+        """What the job has written, standard output and error together, in blocks: from byte `offset` on, or its last
+        `tail` lines.
 
         Of a gang it is the member of this rank; "all" gives whole lines of all members, with the rank before each.
         With `follow` it goes on until the job has ended and all is read. Raises NoServer if it breaks off before.
         """
-        return self._transport.stream(_job(job_id, "logs"), follow=follow, offset=offset, rank=rank or None)
+        return self._transport.stream(
+            _job(job_id, "logs"), follow=follow, offset=offset or None, rank=rank or None, tail=tail
+        )
 
     def cancel(self, job_id: str) -> tuple[str, ...]:
         """Stop it, or remove it from the queue. Returns the ids of the changed jobs, as the next three do."""
@@ -350,8 +359,8 @@ class JobHandle:
     def why(self) -> Explanation:
         return self._client.jobs.why(self.id)
 
-    def logs(self, *, follow: bool = False) -> Iterator[bytes]:
-        return self._client.jobs.logs(self.id, follow=follow)
+    def logs(self, *, follow: bool = False, tail: int | None = None) -> Iterator[bytes]:
+        return self._client.jobs.logs(self.id, follow=follow, tail=tail)
 
     def cancel(self) -> tuple[str, ...]:
         return self._client.jobs.cancel(self.id)

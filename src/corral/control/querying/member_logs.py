@@ -8,7 +8,7 @@ from corral.control.node_registry import Nodes
 from corral.model.errors import NodeUnreachable
 from corral.model.job import Job
 from corral.ports.ledger import Ledger
-from corral.ports.node import NodeAgent
+from corral.ports.node import LogChunk, NodeAgent
 
 PIECE_BYTES = 256 * 1024
 """So much of a log is read at once."""
@@ -41,16 +41,24 @@ class MemberLog:
 
         Raises BackendFailed; at once where the node is known not to answer.
         """
+        chunk = self._chunk(offset, PIECE_BYTES)
+        return b"" if chunk is None else base64.b64decode(chunk.data)
+
+    def size_bytes(self) -> int:
+        """How long it is by now; 0 where there is none (yet). Raises as `read` does."""
+        chunk = self._chunk(0, 0)
+        return 0 if chunk is None else chunk.size_bytes or 0
+
+    def _chunk(self, offset: int, max_bytes: int) -> LogChunk | None:
         _, node = self._find()
         if node is None:
-            return b""
+            return None
         silent = self._why_not_asked(node)
         if silent is not None:
             raise NodeUnreachable(
                 f"the log of job {self._job_id}, rank {self._rank}, is on a node that is not asked now: {silent}"
             )
-        chunk = self._nodes.agent(node).read_log(self._job_id, self._rank, offset, PIECE_BYTES)
-        return base64.b64decode(chunk.data)
+        return self._nodes.agent(node).read_log(self._job_id, self._rank, offset, max_bytes)
 
 
 class MemberLogs:

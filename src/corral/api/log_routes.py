@@ -1,0 +1,82 @@
+"""The route of a job's log."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from anyio import to_thread
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from corral.api import shapes
+from corral.api.log_start import last_lines
+from corral.api.logs import AllLogs, LogResponse, OneLog, follow_log, read_log
+from corral.api.openapi import gives, takes_query
+from corral.api.reading import read_query
+from corral.api.routing import Context, ContextRoute, RequestContext
+from corral.control.querying.member_logs import MemberLog
+from corral.model.errors import Refused
+from corral.model.units import is_whole
+
+router = APIRouter(tags=["jobs"], route_class=ContextRoute)
+
+
+@router.get("/jobs/{job_id}/logs", openapi_extra=takes_query(shapes.LogQuery), responses=gives(None))
+async def logs(request: Request, context: Context, job_id: str) -> Response:
+    """Send the log of a job's member, or of all. With `follow`, until the job has ended and all was sent."""
+    asked_for = _checked(read_query(request, shapes.LogQuery))
+    members = await to_thread.run_sync(context.service.logs, job_id, context.caller)
+    if asked_for.rank != "all":
+        members = (_of_rank(members, asked_for.rank, job_id),)
+    chosen = [await _from_its_start(_Reading(member, context), asked_for) for member in members]
+    pieces = AllLogs(chosen) if asked_for.rank == "all" else chosen[0]
+
+    async def has_ended() -> bool:
+        return await to_thread.run_sync(members[0].has_ended)
+
+    # What is in the way is told now: once an answer has begun it is too late.
+    first = await pieces.next()
+    following = asked_for.follow
+    chunks = follow_log(first, pieces, job_id, has_ended, context.ends) if following else read_log(first, pieces)
+    return LogResponse(chunks, media_type="application/octet-stream")
+
+
+class _Reading:
+    """Reads a member's log on threads of which each user has some."""
+
+    def __init__(self, log: MemberLog, context: RequestContext) -> None:
+        self._log = log
+        self._context = context
+
+    async def read(self, offset: int) -> bytes:
+        return await self._context.log_threads.run(self._context.caller, partial(self._log.read, offset))
+
+    async def size_bytes(self) -> int:
+        return await self._context.log_threads.run(self._context.caller, self._log.size_bytes)
+
+
+def _checked(asked_for: shapes.LogQuery) -> shapes.LogQuery:
+    """Raises Refused for what cannot be sent."""
+    for name, value in (("offset", asked_for.offset), ("tail", asked_for.tail)):
+        if value is not None and value < 0:
+            raise Refused(f"{name} must be 0 or more, not {value}", field=name)
+    if asked_for.offset and asked_for.tail is not None:
+        raise Refused("offset and tail each say where to begin; give one of them", field="offset")
+    if asked_for.offset and asked_for.rank == "all":
+        raise Refused("offset: the logs of all ranks together are read from the beginning", field="offset")
+    return asked_for
+
+
+def _of_rank(logs: Sequence[MemberLog], rank: str, job_id: str) -> MemberLog:
+    if not is_whole(rank) or int(rank) >= len(logs):
+        raise Refused(
+            f"rank: job {job_id} has ranks 0 to {len(logs) - 1}, not {rank:.20}; all gives every one", field="rank"
+        )
+    return logs[int(rank)]
+
+
+async def _from_its_start(log: _Reading, asked_for: shapes.LogQuery) -> OneLog:
+    """The log from where the query says that it begins."""
+    if asked_for.tail is None:
+        return OneLog(log.read, asked_for.offset)
+    return OneLog(log.read, await last_lines(log.read, await log.size_bytes(), asked_for.tail))

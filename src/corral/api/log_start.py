@@ -1,0 +1,29 @@
+"""Finds where in a log to begin, so that the end of a long one is shown without reading all of it."""
+
+from corral.api.logs import Read
+from corral.control.querying.member_logs import PIECE_BYTES
+
+
+async def last_lines(read: Read, end: int, lines: int) -> int:
+    """The byte at which the last `lines` lines of a log begin, which is `end` bytes long.
+
+    It is read in pieces from its end. What follows the last newline counts as a line.
+    """
+    at, left = end, lines
+    while at > 0 and left > 0:
+        start, piece = await _piece_before(read, at)
+        # The newline at the very end ends the last line, and begins none.
+        stop = len(piece) - 1 if at == end and piece.endswith(b"\n") else len(piece)
+        newlines = piece.count(b"\n", 0, stop)
+        if newlines >= left:
+            for _ in range(left):
+                stop = piece.rindex(b"\n", 0, stop)
+            return start + stop + 1
+        at, left = start, left - newlines
+    return at
+
+
+async def _piece_before(read: Read, end: int) -> tuple[int, bytes]:
+    """A piece of a log that ends at a byte, and where it begins. A log that was cut meanwhile has less, or nothing."""
+    start = max(0, end - PIECE_BYTES)
+    return start, (await read(start))[: end - start]

@@ -1,0 +1,58 @@
+"""Where a log begins that is not shown from its beginning."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corral.api import log_start
+from corral.api.log_start import last_lines
+from corral.api.logs import Read
+
+PIECE_BYTES = 7
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_pieces() -> Iterator[None]:
+    patch = pytest.MonkeyPatch()
+    patch.setattr(log_start, "PIECE_BYTES", PIECE_BYTES)
+    yield
+    patch.undo()
+
+
+def reads(data: bytes, asked: list[int] | None = None) -> Read:
+    async def read(offset: int) -> bytes:
+        if asked is not None:
+            asked.append(offset)
+        return data[offset : offset + PIECE_BYTES]
+
+    return read
+
+
+def tail(data: bytes, lines: int) -> bytes:
+    return data[asyncio.run(last_lines(reads(data), len(data), lines)) :]
+
+
+@given(text=st.text("ab\n", max_size=60), lines=st.integers(0, 20))
+def test_the_last_lines_are_those_that_python_would_take(text: str, lines: int) -> None:
+    data = text.encode()
+    whole = data.splitlines(keepends=True)
+    assert tail(data, lines) == b"".join(whole[max(0, len(whole) - lines) :])
+
+
+def test_only_the_end_of_a_long_log_is_read() -> None:
+    asked: list[int] = []
+    data = b"line\n" * 100_000
+    asyncio.run(last_lines(reads(data, asked), len(data), 2))
+    assert len(asked) <= 2
+
+
+def test_what_is_written_meanwhile_is_not_counted() -> None:
+    data = b"a\nb\n"
+    assert asyncio.run(last_lines(reads(data + b"c\nd\n"), len(data), 1)) == 2
+
+
+def test_a_log_that_was_cut_meanwhile_is_begun_at_its_beginning() -> None:
+    assert asyncio.run(last_lines(reads(b""), 30, 5)) == 0
