@@ -2,14 +2,15 @@
 
 import importlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperGroup
+from typer.exceptions import TyperException
 
 import corral as package
 from corral.cli.screen import write_lines
-from corral.model.errors import nearest
 
 
 class Listed(NamedTuple):
@@ -100,8 +101,29 @@ class _Commands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if not args[0].startswith("-") and args[0] not in COMMANDS:
-            ctx.fail(f"there is no command {args[0]!r}; {nearest(args[0], COMMANDS)}")
+            from corral.cli.other_tools import no_such_command
+
+            ctx.fail(no_such_command(args[0], COMMANDS))
         return super().resolve_command(ctx, args)
+
+    def make_context(self, *args: Any, **settings: Any) -> Any:
+        with _flags_named_here():
+            return super().make_context(*args, **settings)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _flags_named_here():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _flags_named_here() -> Iterator[None]:
+    try:
+        yield
+    except TyperException as error:
+        from corral.cli.other_tools import name_flag_here
+
+        name_flag_here(error)
+        raise
 
 
 def _with_subcommands(command: Any) -> Iterator[Any]:

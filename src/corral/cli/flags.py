@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 import typer
 
 from corral.cli.listing import device_called, several_nodes
+from corral.cli.other_tools import name_flag_here
 from corral.client import Client
 from corral.client.request import RequestOptions
 from corral.model.errors import Refused
@@ -269,6 +270,7 @@ def parse_words(flags: type[F], words: Sequence[str], where: str) -> F:
     try:
         typer.main.get_command(reader).main(list(words), prog_name=where, standalone_mode=False)
     except typer.TyperException as error:
+        name_flag_here(error)
         raise Refused(f"{where}: {error.format_message()}") from error
     return read[0]
 

@@ -4,8 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
+from corral.cli.other_tools import no_such_command
 from corral.cli.screen import command_group, example, write_lines
-from corral.model.errors import nearest
 
 app = command_group()
 
@@ -20,6 +20,6 @@ def help(
     for word in words or ():
         known = shown.command.list_commands(shown) if hasattr(shown.command, "list_commands") else []
         if word not in known:
-            shown.fail(f"there is no command {word!r}; {nearest(word, known)}".rstrip("; "))
+            shown.fail(no_such_command(word, known))
         shown = shown.command.get_command(shown, word).make_context(word, [], parent=shown, resilient_parsing=True)
     write_lines(*shown.get_help().splitlines())

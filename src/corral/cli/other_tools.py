@@ -1,0 +1,158 @@
+"""What users of other tools type (Slurm, PBS, gflow, docker, nvidia-smi), and misspell, and what it is called here."""
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from typer.exceptions import TyperException
+
+_JOBS = ("`corral ps` lists jobs",)
+_ALL_JOBS = ("`corral ps --all` lists all jobs",)
+_GPUS = ("`corral status` shows the GPUs and who uses them",)
+_SUBMIT = ("`corral submit` queues a script or a command",)
+_RUN = ("`corral run` runs a command and waits for it",)
+_CANCEL = ("`corral cancel` stops a job",)
+_HOLD = ("`corral hold` keeps a job waiting",)
+_RELEASE = ("`corral release` lets it start again",)
+_WHY = ("`corral why` explains a job",)
+_UP = ("`corral up` starts the server",)
+_DOWN = ("`corral down` stops the server",)
+_USAGE = ("`corral usage` counts GPU-hours",)
+_NODES = ("`corral nodes` lists nodes",)
+_DEVICES = ("`corral devices` lists GPUs",)
+_FOLLOW = ("`corral logs --follow` shows the output of a job as it comes",)
+_REQUEUE = ("`corral requeue` runs a job again",)
+_RESERVE = ("`corral reserve` keeps GPUs for interactive work",)
+_DRAIN = ("`corral drain` empties a node", "`corral cordon` keeps new jobs off it")
+_SETTINGS = ("`corral config check` checks the settings of a site",)
+
+COMMANDS_ELSEWHERE: dict[str, Sequence[str]] = {
+    **dict.fromkeys(("squeue", "qstat", "bjobs", "gqueue", "gjob", "jobs", "list", "ls", "queue", "get"), _JOBS),
+    **dict.fromkeys(("sacct", "history"), _ALL_JOBS),
+    **dict.fromkeys(("top", "smi", "nvidia-smi", "nvtop", "gpustat", "gpus", "stat", "ginfo"), _GPUS),
+    "sinfo": (*_NODES, *_GPUS),
+    **dict.fromkeys(("sbatch", "qsub", "bsub", "gbatch", "enqueue", "add", "create", "apply"), _SUBMIT),
+    **dict.fromkeys(("srun", "exec"), _RUN),
+    **dict.fromkeys(("salloc", "alloc", "lease"), _RESERVE),
+    **dict.fromkeys(("scancel", "qdel", "bkill", "gcancel", "kill", "rm", "del", "delete", "abort"), _CANCEL),
+    **dict.fromkeys(("stop", "terminate"), (*_CANCEL, *_DOWN)),
+    **dict.fromkeys(("start", "launch"), (*_RUN, *_UP)),
+    **dict.fromkeys(("serve", "server", "daemon", "init", "gflowd"), _UP),
+    **dict.fromkeys(("shutdown", "halt"), _DOWN),
+    **dict.fromkeys(("describe", "inspect", "explain", "reason", "sprio"), _WHY),
+    **dict.fromkeys(("log", "output", "tail", "attach", "sattach", "cat", "follow"), _FOLLOW),
+    **dict.fromkeys(("pause", "suspend", "qhold"), _HOLD),
+    **dict.fromkeys(("resume", "unhold", "qrls"), _RELEASE),
+    **dict.fromkeys(("rerun", "retry", "restart", "resubmit", "redo"), _REQUEUE),
+    **dict.fromkeys(("scontrol", "qalter", "gctl"), (*_HOLD, *_RELEASE, *_REQUEUE, *_DRAIN)),
+    **dict.fromkeys(("sreport", "sshare", "gstats", "stats", "report", "accounting"), _USAGE),
+    **dict.fromkeys(("node", "hosts"), _NODES),
+    **dict.fromkeys(("device", "gpu", "topo", "nvidia"), _DEVICES),
+    "undrain": ("`corral uncordon` gives a node back",),
+    **dict.fromkeys(("settings", "setup", "configure"), _SETTINGS),
+    "login": ("`corral token create` makes a token, which CORRAL_TOKEN takes",),
+}
+"""A command of another tool, and what does the same here: each begins with the command as it is typed."""
+
+_MEMORY = (("--host-memory", "memory of the host"), ("--gpu-mem", "memory of a GPU"))
+_GPU_MEMORY = (("--gpu-mem", "the memory to use of a GPU"), ("--min-memory", "GPUs that have so much"))
+_NUMBER = (("--gpus", "the number of GPUs"),)
+_MODEL = (("--gpu-model", "the model of the GPU"),)
+_TIME = (("--time", "the time limit"), ("--for", "how long"), ("--timeout", "how long to wait"))
+_GANG = (("--gang", "the number of members"),)
+_LABEL = (("--label", "a label of the node"),)
+_ENV = (("--env", "a variable"),)
+_JSON = (("--json", "output for programs"),)
+
+_FLAG_ROWS: Sequence[tuple[str, Sequence[tuple[str, str]]]] = (
+    ("--mem --memory -m", _MEMORY),
+    ("--mem-per-gpu --mem-per-cpu --mem-per-node --ram --host-mem", _MEMORY[:1]),
+    ("--vram --gpu-memory --gpumem", _GPU_MEMORY),
+    ("--gres", (*_NUMBER, *_MODEL)),
+    ("--gpu --ngpus --num-gpus --n-gpus --gpu-count -g -G", _NUMBER),
+    ("--gpus-per-node --gpus-per-task", (*_NUMBER, *_GANG)),
+    ("--gpu-type --gpu-name --accelerator", _MODEL),
+    ("--gpu-id --gpu-ids --gpu-index --visible-devices -i", (("--device", "the GPU"),)),
+    ("--partition --qos -p -q", (("--queue", "the queue"),)),
+    ("--account -A -P", (("--project", "the project"),)),
+    ("--time-limit --timelimit --walltime --max-time -t", _TIME),
+    ("--cpus-per-task --cpus-per-gpu --cpu --cores --ncpus -c", (("--cpus", "the number of CPU cores"),)),
+    ("--ntasks --tasks -n", _GANG),
+    ("--nodes -N", (*_GANG, ("--spread", "a node for each member"))),
+    ("--nodelist --nodename --host --hostname -w", (("--node", "the node"),)),
+    ("--constraint -C", (*_MODEL, *_LABEL)),
+    ("--selector --node-selector -l", _LABEL),
+    ("--job-name --jobname -J", (("--name", "the name of the job"),)),
+    ("--dependency --depends-on --depend --afterok -d", (("--after", "the jobs to wait for"),)),
+    ("--export -E", _ENV),
+    ("-e", (("--error", "the file of standard error"), *_ENV)),
+    ("-o", (("--output", "the file of the output"), *_JSON)),
+    ("--chdir --cwd --working-dir --work-dir -D", (("--workdir", "the working directory"),)),
+    ("-a", (("--array", "the indices of an array"),)),
+    ("--start-time --at --not-before -b", (("--begin", "the earliest start"),)),
+    ("--held -H", (("--hold", "to keep it waiting"),)),
+    ("--requeue --max-retries --restart --max-restarts", (("--retries", "how often to run it again"),)),
+    ("--shared --oversubscribe", (("--share", "how to share a GPU"),)),
+    ("--test-only --what-if", (("--dry-run", "what would happen"),)),
+    ("--signal", (("--checkpoint-signal", "a signal before the end"),)),
+    ("--format --yaml", _JSON),
+    ("--watch", (("--follow", "as it comes"),)),
+    ("--all-users --all-jobs", (("--all", "all of them"),)),
+)
+FLAGS_ELSEWHERE = {flag: here for flags, here in _FLAG_ROWS for flag in flags.split()}
+"""A flag of another tool, and the flags that it may mean here, with what for. A hint names those that a command has."""
+
+_INSTEAD_OF_FLAG = {
+    ("run", "--detach"): "`corral submit` queues a command and returns at once",
+    ("run", "-d"): "`corral submit` queues a command and returns at once",
+    ("run", "--array"): "`corral submit` takes it",
+    ("run", "--begin"): "`corral submit` takes it",
+    ("run", "--output"): "`corral submit` takes it; the output of `corral run` can be redirected",
+    ("run", "-o"): "the output of `corral run` can be redirected",
+    ("ps", "-u"): "it is --user here",
+}
+"""A command and a flag that it lacks, and what to do instead."""
+
+
+def no_such_command(word: str, known: Iterable[str]) -> str:
+    """What to say to a command that is not there: what does the same here, else the nearest by its spelling."""
+    close = "" if word in COMMANDS_ELSEWHERE else _most_alike(word, known)
+    if close:
+        return f"there is no command {word!r}; did you mean {close!r}?"
+    elsewhere = word if word in COMMANDS_ELSEWHERE else _most_alike(word, COMMANDS_ELSEWHERE)
+    hints = COMMANDS_ELSEWHERE.get(elsewhere, ("`corral help` lists all",))
+    return f"there is no command {word!r}; {', '.join(hints)}"
+
+
+def name_flag_here(error: TyperException) -> None:
+    """Make an error about a flag that is not there name the right one. Other errors stay as they are."""
+    if not hasattr(error, "possibilities"):
+        return
+    told: Any = error
+    flags = {spelled for param in told.ctx.command.params for spelled in param.opts if spelled.startswith("-")}
+    told.possibilities = None
+    told.message = f"there is no flag {told.option_name}{_flag_hint(told.option_name, flags, told.ctx.info_name)}"
+
+
+def _flag_hint(flag: str, flags: set[str], command: str | None) -> str:
+    instead = _INSTEAD_OF_FLAG.get((command or "", flag)) or _flag_here(flag, flags)
+    if instead:
+        return f"; {instead}"
+    close = _most_alike(flag, flags)
+    if close:
+        return f"; did you mean {close}?"
+    here = _flag_here(_most_alike(flag, FLAGS_ELSEWHERE), flags)
+    return f"; {here}" if here else ""
+
+
+def _flag_here(elsewhere: str, flags: set[str]) -> str:
+    """The flags among `flags` that may be meant by one of another tool; "" if none is."""
+    here = [f"{name} for {what}" for name, what in FLAGS_ELSEWHERE.get(elsewhere, ()) if name in flags]
+    return f"use {', or '.join(here)}" if here else ""
+
+
+def _most_alike(word: str, choices: Iterable[str]) -> str:
+    """The choice that is spelled most like `word`, leaving its dashes aside; "" if none is."""
+    names = {choice.lstrip("-"): choice for choice in sorted(choices) if len(choice) > len("-x")}
+    close = get_close_matches(word.lstrip("-"), names, n=1)
+    return names[close[0]] if close else ""

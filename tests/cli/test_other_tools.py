@@ -1,0 +1,83 @@
+"""What users of other tools type leads them to what does the same here."""
+
+import re
+from typing import Any
+
+import pytest
+import typer
+
+from corral.cli.app import COMMANDS, app
+from corral.cli.other_tools import _INSTEAD_OF_FLAG, COMMANDS_ELSEWHERE, FLAGS_ELSEWHERE
+
+
+def flags_of(command: str) -> set[str]:
+    group: Any = typer.main.get_command(app)
+    return {flag for param in group.get_command(typer.Context(group), command).params for flag in param.opts}
+
+
+def error_of(*words: str) -> str:
+    with pytest.raises(typer.TyperException) as raised:
+        app(list(words), standalone_mode=False)
+    return raised.value.format_message()
+
+
+def test_a_command_of_another_tool_is_none_of_ours() -> None:
+    assert sorted(set(COMMANDS_ELSEWHERE) & set(COMMANDS)) == [], "remove them from cli/other_tools.py: they exist now"
+
+
+def test_what_is_named_instead_of_a_command_exists_with_its_flags() -> None:
+    hints = {hint for hints in COMMANDS_ELSEWHERE.values() for hint in hints} | set(_INSTEAD_OF_FLAG.values())
+    for typed in [words for hint in hints for words in re.findall(r"`corral ([^`]+)`", hint)]:
+        command, *rest = typed.split()
+        assert command in COMMANDS, typed
+        assert {word for word in rest if word.startswith("-")} <= flags_of(command), typed
+
+
+def test_each_flag_that_a_hint_names_is_one_of_some_command_and_has_a_hint_where_it_is_meant() -> None:
+    ours = {flag for command in COMMANDS for flag in flags_of(command)}
+    named = {name for here in FLAGS_ELSEWHERE.values() for name, _ in here}
+    assert sorted(named - ours) == [], "these flags of cli/other_tools.py are those of no command"
+
+
+@pytest.mark.parametrize("flag", sorted(FLAGS_ELSEWHERE))
+def test_a_flag_of_another_tool_is_answered_with_flags_that_the_command_has(flag: str) -> None:
+    for command in ("run", "submit", "ps", "logs"):
+        known = flags_of(command)
+        if flag not in known:
+            told = error_of(command, flag, "1")
+            named = set(re.findall(r"(?<![\w-])--?[a-z][\w-]*", told.partition(";")[2]))
+            assert named <= known, (command, told)
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("submit", "--mem", "4G"), "use --host-memory for memory of the host, or --gpu-mem for memory of a GPU"),
+        (("run", "-c", "4"), "--cpus"),
+        (("run", "--gres=gpu:2"), "--gpus"),
+        (("run", "-N2"), "--gang"),
+        (("run", "--detach"), "`corral submit`"),
+        (("ps", "-o", "json"), "--json"),
+        (("submit", "--partion", "x"), "use --queue"),
+        (("run", "--gpuz", "2"), "did you mean --gpus?"),
+        (("sqeue",), "`corral ps`"),
+        (("submit", "--host-mem", "4G"), "--host-memory"),
+        (("token", "create", "--expire", "1d"), "--expires"),
+        (("--gpus", "2"), "there is no flag --gpus"),
+        (("squeue",), "`corral ps`"),
+        (("nvidia-smi",), "`corral status`"),
+        (("stop", "17"), "`corral down`"),
+        (("cancle",), "'cancel'"),
+        (("qqqqqq",), "`corral help`"),
+    ],
+)
+def test_a_mistyped_command_or_flag_names_the_right_one(words: tuple[str, ...], hint: str) -> None:
+    assert hint in error_of(*words)
+
+
+def test_a_flag_in_the_header_of_a_script_is_named_alike() -> None:
+    from corral.cli.flags import SubmitFlags, parse_words
+    from corral.model.errors import Refused
+
+    with pytest.raises(Refused, match=r"line 3: there is no flag --mem; use --host-memory"):
+        parse_words(SubmitFlags, ["--mem", "4G"], "train.sh, line 3")
