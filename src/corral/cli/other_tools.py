@@ -116,11 +116,11 @@ _INSTEAD_OF_FLAG = {
 
 def no_such_command(word: str, known: Iterable[str]) -> str:
     """What to say to a command that is not there: what does the same here, else the nearest by its spelling."""
-    close = "" if word in COMMANDS_ELSEWHERE else _most_alike(word, known)
-    if close:
+    known = frozenset(known)
+    close = _most_alike(word, {*known, *COMMANDS_ELSEWHERE})
+    if close in known:
         return f"there is no command {word!r}; did you mean {close!r}?"
-    elsewhere = word if word in COMMANDS_ELSEWHERE else _most_alike(word, COMMANDS_ELSEWHERE)
-    hints = COMMANDS_ELSEWHERE.get(elsewhere, ("`corral help` lists all",))
+    hints = COMMANDS_ELSEWHERE.get(close, ("`corral help` lists all",))
     return f"there is no command {word!r}; {', '.join(hints)}"
 
 
@@ -138,10 +138,10 @@ def _flag_hint(flag: str, flags: set[str], command: str | None) -> str:
     instead = _INSTEAD_OF_FLAG.get((command or "", flag)) or _flag_here(flag, flags)
     if instead:
         return f"; {instead}"
-    close = _most_alike(flag, flags)
-    if close:
+    close = _most_alike(flag, [*flags, *(other for other in FLAGS_ELSEWHERE if _flag_here(other, flags))])
+    if close in flags:
         return f"; did you mean {close}?"
-    here = _flag_here(_most_alike(flag, FLAGS_ELSEWHERE), flags)
+    here = _flag_here(close, flags)
     return f"; {here}" if here else ""
 
 
@@ -153,6 +153,6 @@ def _flag_here(elsewhere: str, flags: set[str]) -> str:
 
 def _most_alike(word: str, choices: Iterable[str]) -> str:
     """The choice that is spelled most like `word`, leaving its dashes aside; "" if none is."""
-    names = {choice.lstrip("-"): choice for choice in sorted(choices) if len(choice) > len("-x")}
+    names = {choice.lstrip("-"): choice for choice in sorted(choices) if choice[:1] != "-" or len(choice) > len("-x")}
     close = get_close_matches(word.lstrip("-"), names, n=1)
     return names[close[0]] if close else ""
