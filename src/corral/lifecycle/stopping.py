@@ -21,6 +21,12 @@ def may_stop(job: Job) -> bool:
     return job.phase in (Phase.STARTING, Phase.RUNNING)
 
 
+def notice_s(job: Job) -> float:
+    """How long before it is stopped for others, or for a drained node, the job is signalled to save its work."""
+    saves = job.spec.checkpoint_signal is not None and job.phase is Phase.RUNNING
+    return job.spec.checkpoint_grace_s if saves else 0.0
+
+
 def stop(
     job: Job,
     ending: Phase,
@@ -54,7 +60,7 @@ def evict(job: Job, eviction: Evict, *, by: str, at: float) -> list[Fact]:
         at,
         job.allocation_id or "",
         lender=eviction.lender,
-        saves=job.spec.checkpoint_signal is not None and job.phase is Phase.RUNNING,
+        saves=notice_s(job) > 0,
     )
     return [
         change(

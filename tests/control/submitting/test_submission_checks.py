@@ -56,6 +56,15 @@ def test_a_gang_and_speeds_are_accepted_and_zero_is_a_speed() -> None:
     check(replace(GOOD, speeds=(("V100", 1.0), ("K80", 0.0))))
 
 
+def test_a_checkpoint_signal_needs_a_limit_that_is_longer_than_its_notice() -> None:
+    check(replace(GOOD, checkpoint_signal="USR1", checkpoint_grace_s=60.0, time_limit_s=61.0))
+    check(replace(GOOD, checkpoint_grace_s=60.0, time_limit_s=30.0))
+    field, said = refusal(replace(GOOD, checkpoint_signal="USR1", checkpoint_grace_s=60.0, time_limit_s=30.0))
+    assert field == "checkpoint_signal"
+    assert "USR1 is sent 1m before the time limit, and that is only 30s" in said
+    assert "USR1@15s" in said
+
+
 def test_a_reservation_needs_no_command_and_no_directory() -> None:
     check(Submission(kind=JobKind.RESERVE, workdir="/no/such"))
 

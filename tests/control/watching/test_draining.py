@@ -1,6 +1,7 @@
 """Nodes that are emptied: what runs there goes on until the deadline, and then back to its queue."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,18 @@ def test_what_runs_goes_on_until_the_deadline_and_then_back_to_its_queue(rig: Ri
     stopped = rig.ledger.view().jobs["1"]
     assert (stopped.stop_reason, stopped.reason) == (Phase.PENDING, "node a is drained by root: kernel")
     assert rig.look(60) == ["1.1"], "it is told once"
+
+
+def test_a_job_with_a_checkpoint_signal_has_its_notice_within_the_deadline(rig: Rig) -> None:
+    told = job(1, 1, node="a")
+    rig.run(
+        replace(told, spec=replace(told.spec, checkpoint_signal="USR1", checkpoint_grace_s=20.0)), job(2, 1, node="a")
+    )
+    rig.drain("a", 60)
+    assert rig.look(39) == []
+    assert rig.look(1) == ["1.1"]
+    assert rig.look(19) == ["1.1"]
+    assert rig.look(1) == ["1.1", "2.1"]
 
 
 def test_without_a_deadline_what_runs_goes_on(rig: Rig) -> None:

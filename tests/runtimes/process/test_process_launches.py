@@ -330,6 +330,8 @@ def test_a_job_is_told_so_long_before_its_time_limit_if_that_is_longer(machine: 
         assert state.exit.started_at is not None
         assert state.exit.ended_at - state.exit.started_at >= (3.0 if name == told else 0.3)
     assert b"saved\n" in machine.log(told)
+    assert b"SIGUSR1 was sent: the job is stopped at its time limit, in" in machine.log(told)
+    assert b"SIGUSR1" not in machine.log(untold)
 
 
 def test_a_new_server_adopts_what_runs_and_learns_how_the_rest_ended(machine: Machine) -> None:

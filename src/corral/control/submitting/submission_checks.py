@@ -11,7 +11,7 @@ from corral.model.job import JobKind, Request
 from corral.model.means import Means
 from corral.model.output import check_pattern
 from corral.model.submission import ArraySpec, Submission
-from corral.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI
+from corral.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI, format_duration
 
 MAX_NAME_LENGTH = 200
 MAX_SPEEDS = 100
@@ -59,23 +59,34 @@ def check(submission: Submission) -> None:
             f"begin_at: {submission.begin_at:g} is not a begin time; give Unix seconds from 0 to {MAX_BEGIN_AT:g}",
             field="begin_at",
         )
-    if submission.checkpoint_signal not in (None, *CHECKPOINT_SIGNALS):
-        raise Refused(
-            f"checkpoint_signal: {submission.checkpoint_signal!r:.40} is not allowed; use one of "
-            f"{', '.join(CHECKPOINT_SIGNALS)}",
-            field="checkpoint_signal",
-        )
-    if not 0 < submission.checkpoint_grace_s <= MAX_CHECKPOINT_GRACE_S:
-        raise Refused(
-            f"checkpoint_grace_s: {submission.checkpoint_grace_s:g} is not allowed; it must be above 0 and "
-            f"at most {MAX_CHECKPOINT_GRACE_S:g} s",
-            field="checkpoint_grace_s",
-        )
+    check_checkpoint(submission.checkpoint_signal, submission.checkpoint_grace_s, submission.time_limit_s)
     clauses_of(submission.after)
     _check_output(submission)
     _check_surroundings(submission)
     if submission.array is not None:
         _check_array(submission.array)
+
+
+def check_checkpoint(signal: str | None, grace_s: float, time_limit_s: float | None) -> None:
+    """Raises Refused for a signal that cannot be sent so long before a job is stopped."""
+    if signal not in (None, *CHECKPOINT_SIGNALS):
+        raise Refused(
+            f"checkpoint_signal: {signal!r:.40} is not allowed; use one of {', '.join(CHECKPOINT_SIGNALS)}",
+            field="checkpoint_signal",
+        )
+    if not 0 < grace_s <= MAX_CHECKPOINT_GRACE_S:
+        raise Refused(
+            f"checkpoint_grace_s: {grace_s:g} is not allowed; it must be above 0 and at most "
+            f"{MAX_CHECKPOINT_GRACE_S:g} s",
+            field="checkpoint_grace_s",
+        )
+    if signal is not None and time_limit_s is not None and time_limit_s <= grace_s:
+        raise Refused(
+            f"checkpoint_signal: {signal} is sent {format_duration(grace_s)} before the time limit, and that is only "
+            f"{format_duration(time_limit_s)}; give more time, or shorten the notice, as in "
+            f"{signal}@{max(1, int(time_limit_s / 2))}s",
+            field="checkpoint_signal",
+        )
 
 
 def _check_output(submission: Submission) -> None:

@@ -1,10 +1,13 @@
-"""The watch over nodes that are drained: at the deadline what still runs there goes back to its queue."""
+"""The watch over nodes that are drained: at the deadline what still runs there goes back to its queue.
+
+A job with a checkpoint signal gets it so long before that it has its grace within the deadline.
+"""
 
 import logging
 from collections.abc import Callable
 
 from corral.clock import Clock
-from corral.lifecycle.stopping import evict, may_stop
+from corral.lifecycle.stopping import evict, may_stop, notice_s
 from corral.model.device import NodeCordon
 from corral.model.eviction import EvictionRule
 from corral.model.fact import Fact, ServerPart
@@ -17,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class DrainWatch:
-    """Stops jobs on nodes whose deadline has passed. A reservation and an adopted process stay: they cannot rerun."""
+    """Stops jobs on nodes whose deadline has come. A reservation and an adopted process stay: they cannot rerun."""
 
     def __init__(self, ledger: Ledger, clock: Clock, stop: Callable[[str], None]) -> None:
         self._ledger = ledger
@@ -46,14 +49,16 @@ class DrainWatch:
 
 
 def overdue_jobs(view: View, now: float) -> list[tuple[Job, str]]:
-    """Jobs that run on a node past its deadline, each once, with that node."""
+    """Jobs that have to leave a node now for its deadline, each once, with that node."""
     found: dict[str, tuple[Job, str]] = {}
     for node, cordon in sorted(view.node_cordons.items()):
-        if cordon.deadline is None or now < cordon.deadline:
+        if cordon.deadline is None:
             continue
         for allocation_id in view.residents.get(node, ()):
             job = view.jobs.get(view.allocations[allocation_id].job_id)
-            if job is not None and job.spec.kind is JobKind.RUN and may_stop(job):
+            if job is None or job.spec.kind is not JobKind.RUN or not may_stop(job):
+                continue
+            if now >= cordon.deadline - notice_s(job):
                 found.setdefault(job.id, (job, node))
     return list(found.values())
 

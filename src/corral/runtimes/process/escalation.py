@@ -1,11 +1,14 @@
 """How a job is ended: a signal to save its work, SIGTERM, the grace, then SIGKILL until nothing of it is left."""
 
 import os
+import signal
 import time
+from collections.abc import Callable
 
 from . import cgroup
 from .killing import kill_descendants, tell_descendants, terminate_descendants
 from .supervisor_orders import Orders
+from .time_limit import TimeLimit, time_limit
 
 KILL_RETRY_S = 0.05
 _KILL_RETRY_LIMIT_S = 1.0
@@ -23,24 +26,34 @@ class Escalation:
         stop_reason: why the job was told to end, None while it was not.
     """
 
-    __slots__ = ("_checkpoints", "_deadline", "_kill_retry_s", "_killing", "_orders", "_own_pid", "stop_reason")
+    __slots__ = ("_deadline", "_kill_retry_s", "_killing", "_limit", "_note", "_orders", "_own_pid", "stop_reason")
 
-    def __init__(self, orders: Orders) -> None:
+    def __init__(self, orders: Orders, note: Callable[[str], None]) -> None:
+        """`note` writes a line into the job's log."""
         self._orders = orders
+        self._note = note
         self._own_pid = os.getpid()
         self._deadline: float | None = None
         self._killing = False
         self._kill_retry_s = KILL_RETRY_S
-        self._checkpoints = False
+        self._limit: TimeLimit | None = None
         self.stop_reason: str | None = None
 
     def started(self, began_at: float) -> None:
         """The program runs since then, in seconds since boot: its time limit counts from here."""
-        limit_s, orders = self._orders.time_limit_s, self._orders
-        if limit_s is not None:
-            self._checkpoints = bool(orders.checkpoint_signal) and orders.checkpoint_grace_s < limit_s
-            checkpoint_grace_s = orders.checkpoint_grace_s if self._checkpoints else 0.0
-            self._deadline = began_at + limit_s - checkpoint_grace_s
+        self.limit_to(began_at, self._orders.time_limit_s)
+
+    def limit_to(self, began_at: float, limit_s: float | None) -> None:
+        """The job may run so long, None being for ever. What it was limited to before counts no more."""
+        notice_s = self._orders.checkpoint_grace_s if self._orders.checkpoint_signal else None
+        self._limit = None if limit_s is None else time_limit(began_at, limit_s, notice_s)
+        if self.stop_reason is None and not self._killing:
+            self._deadline = self._next_moment()
+
+    def _next_moment(self) -> float | None:
+        if self._limit is None:
+            return None
+        return self._limit.ends_at if self._limit.notice_at is None else self._limit.notice_at
 
     def wait_ms(self) -> float | None:
         """How long until the next step is due, None when none is."""
@@ -58,8 +71,8 @@ class Escalation:
                 self.kill()
         elif left_behind or (due and self.stop_reason is not None):
             self.kill()
-        elif due and self._checkpoints:
-            self._tell()
+        elif due and self._limit is not None and self._limit.notice_at is not None:
+            self._give_notice(self._limit)
         elif due:
             self.stop("timed_out")
 
@@ -81,8 +94,10 @@ class Escalation:
         self._deadline = uptime_s() + self._kill_retry_s
         self._kill_retry_s = min(self._kill_retry_s * 2, _KILL_RETRY_LIMIT_S)
 
-    def _tell(self) -> None:
+    def _give_notice(self, limit: TimeLimit) -> None:
         """Its time limit is near: let the job save what it has."""
-        self._checkpoints = False
-        self._deadline = uptime_s() + self._orders.checkpoint_grace_s
+        self._limit = limit._replace(notice_at=None)
+        self._deadline = limit.ends_at
+        name = signal.Signals(self._orders.checkpoint_signal).name
+        self._note(f"{name} was sent: the job is stopped at its time limit, in {limit.ends_at - uptime_s():.0f} s")
         tell_descendants(self._own_pid, self._orders.checkpoint_signal)

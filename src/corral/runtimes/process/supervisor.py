@@ -144,7 +144,7 @@ class Supervision:
         self._records = records
         self._orders = orders
         self._wake = wake
-        self._escalation = Escalation(orders)
+        self._escalation = Escalation(orders, self._note)
         self._began_at = uptime_s()
         self._started_at: float | None = None
         self._main_pid = 0
@@ -247,6 +247,9 @@ class Supervision:
             _notice_socket().sendto(self._orders.launch_id.encode(), self._orders.notify_path)
         except OSError:
             return
+
+    def _note(self, line: str) -> None:
+        self._log.note(line)
 
     def _reap(self) -> None:
         try:
