@@ -1,13 +1,16 @@
 """What a person at a terminal sees: colour, one line that changes in place, Ctrl-C."""
 
+import fcntl
 import os
 import pty
+import struct
 import subprocess
+import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tests.e2e.box import CORRAL, PATIENCE_S, Box
+from tests.e2e.box import CORRAL, PATIENCE_S, Box, described
 
 
 class Screen:
@@ -16,7 +19,7 @@ class Screen:
     def __init__(self, terminal: int, process: "subprocess.Popen[bytes]") -> None:
         self.process = process
         self.shown = b""
-        self._terminal = terminal
+        self.terminal = terminal
 
     def until(self, text: bytes) -> None:
         """Read until `text` has been shown."""
@@ -26,7 +29,7 @@ class Screen:
             assert self._read(), self.shown
 
     def press(self, key: bytes) -> None:
-        os.write(self._terminal, key)
+        os.write(self.terminal, key)
 
     def to_the_end(self) -> int:
         """Read all that is left; the exit code."""
@@ -36,7 +39,7 @@ class Screen:
 
     def _read(self) -> bytes:
         try:
-            block = os.read(self._terminal, 65536)
+            block = os.read(self.terminal, 65536)
         except OSError:  # what a terminal says when nobody is left at its other end
             block = b""
         self.shown += block
@@ -118,3 +121,47 @@ def test_the_demonstration_redraws_one_table(box: Box) -> None:
     assert b"SUCCEEDED" in screen.shown
     assert b"\033[2K" in screen.shown
     assert b"what to type next" in screen.shown
+
+
+def resize(terminal: int, rows: int, columns: int) -> None:
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+
+def test_a_live_view_fits_the_terminal_follows_its_size_and_leaves_it_as_it_was(box: Box) -> None:
+    with corral(box, "status", "--watch", COLUMNS="") as screen:
+        screen.until(b"\033[?1049h")
+        resize(screen.terminal, 4, 60)
+        screen.until(b"more lines")
+        screen.press(b"\003")
+        assert screen.to_the_end() == 0
+    # The usual screen and its cursor are back.
+    assert screen.shown.rfind(b"\033[?1049l") > screen.shown.rfind(b"\033[?1049h")
+    assert screen.shown.rfind(b"\033[?25h") > screen.shown.rfind(b"\033[?25l")
+
+
+def test_a_live_view_outlives_its_server_and_says_how_old_it_is(new_box: Callable[[str], Box]) -> None:
+    box = new_box(described(1))
+    box.up()
+    with corral(box, "status", "--watch") as screen:
+        screen.until(b"1 of 1 GPUs free")
+        box.down()
+        screen.until(b"as of ")
+        box.up()
+        screen.shown = b""
+        screen.until(b"1 of 1 GPUs free")
+        screen.process.terminate()
+        screen.to_the_end()
+    assert screen.shown.rfind(b"\033[?1049l") > screen.shown.rfind(b"\033[?1049h")
+
+
+def test_a_live_view_needs_a_terminal(box: Box) -> None:
+    refused = box.run("status", "--watch")
+    assert refused.returncode == 2
+    assert "--watch needs a terminal" in refused.stderr
+
+
+def test_a_simulation_shows_how_far_it_is_and_leaves_no_trace_of_that(box: Box) -> None:
+    with corral(box, "simulate", "faults", "--jobs", "40", "--json", "/dev/null") as screen:
+        assert screen.to_the_end() == 0
+    assert b" of 40 jobs" in screen.shown
+    assert screen.shown.endswith(b"\r\033[2K")

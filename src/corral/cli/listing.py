@@ -1,15 +1,18 @@
 """`corral ps`, `status` and `devices`: tables of jobs and GPUs."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import inf
 from typing import Annotated
 
 import typer
 
+from corral.cli.gauges import GaugeLayout, bars_line, layout_for
 from corral.cli.screen import (
     TextTable,
     clipped,
+    clipped_line,
     clock_time,
     command_group,
     example,
@@ -20,7 +23,7 @@ from corral.cli.screen import (
     wrapped,
     write_painted,
 )
-from corral.client import Client, DeviceRow, JobRow, ServerInfo
+from corral.client import Client, DeviceRow, HolderRow, JobRow, ServerInfo
 from corral.model.printable import printable
 from corral.model.units import MILLI_PER_DEVICE, format_duration, format_memory, format_share
 
@@ -39,6 +42,9 @@ STATE_STYLES = {
 
 Place = tuple[str, int]
 """A device's node, "" where there is only one, and its index."""
+
+Gauge = Callable[[DeviceRow], str]
+"""Makes the line of a device."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -85,13 +91,23 @@ def _show_starts(client: Client, user: str | None, *, json: bool) -> None:
 
 
 @app.command(epilog=example("corral status"))
-def status(json: AsJson = False) -> None:
+def status(
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Show it anew each second, with power and bars, until Ctrl-C.")
+    ] = False,
+    json: AsJson = False,
+) -> None:
     """Show each GPU, its state, and who uses it.
 
     One line per GPU: temperature, utilization, memory, state, and the jobs that have it. Below it, processes that
     Corral did not start.
     """
     with Client() as client:
+        if watch:
+            from corral.cli.live import show_live
+
+            show_live(lambda: status_lines(client.server(), client.devices.list(), bars=True), "status")
+            return
         devices = client.devices.list()
         if json:
             print_json(devices)
@@ -225,8 +241,8 @@ def _spans(indices: Sequence[int]) -> list[str]:
     return [word for run in runs for word in ([f"{run[0]}-{run[-1]}"] if len(run) > 2 else map(str, run))]
 
 
-def status_lines(server: ServerInfo, devices: Sequence[DeviceRow]) -> list[str]:
-    """The table of `status`: one line per GPU, as gpustat shows them, and lines for the processes on it."""
+def status_lines(server: ServerInfo, devices: Sequence[DeviceRow], *, bars: bool = False) -> list[str]:
+    """The table of `status`: one line per GPU, as gpustat shows them or with bars, and the processes on it."""
     driver = f"driver {server.driver_version}" if server.driver_version else f"source {server.source or 'unknown'}"
     kind = "mock devices" if server.mock else driver
     several = several_nodes(devices)
@@ -235,11 +251,14 @@ def status_lines(server: ServerInfo, devices: Sequence[DeviceRow]) -> list[str]:
     if server.obstacle is not None:
         obstacle = printable(f"nothing starts now: {server.obstacle}")
         lines += [painted(line, "red") for line in wrapped(obstacle, width())]
-    name_width = min(19, max((len(_short_model(device.name)) for device in devices), default=0))
+    longest = max((len(device.mig_profile or _short_model(device.name)) for device in devices), default=0)
+    gauge: Gauge = partial(_gauge_line, name_width=min(19, longest))
+    if bars:
+        gauge = partial(_bars_line, layout=layout_for(width(), devices))
     if not several:
-        return lines + [line for device in devices for line in _device_status(device, name_width, None)]
+        return lines + [line for device in devices for line in _device_status(device, gauge, None)]
     for node in dict.fromkeys(device.node for device in devices):
-        lines += _node_status(node or "?", [device for device in devices if device.node == node], name_width)
+        lines += _node_status(node or "?", [device for device in devices if device.node == node], gauge)
     return lines
 
 
@@ -248,19 +267,19 @@ def _free_of(devices: Sequence[DeviceRow]) -> str:
     return f"{sum(device.state == 'free' for device in given)} of {len(given)} GPUs free"
 
 
-def _node_status(node: str, devices: Sequence[DeviceRow], name_width: int) -> list[str]:
+def _node_status(node: str, devices: Sequence[DeviceRow], gauge: Gauge) -> list[str]:
     """The lines of one node. What is wrong with all of its devices is said once."""
     notes = {_state_note(device) for device in devices}
     shared = notes.pop() if len(notes) == 1 and len(devices) > 1 else None
     lines = [painted(f"{node}  {_free_of(devices)}", "bold")]
     lines += [clipped_line("  " + shared)] if shared else []
-    return lines + [line for device in devices for line in _device_status(device, name_width, shared)]
+    return lines + [line for device in devices for line in _device_status(device, gauge, shared)]
 
 
-def _device_status(device: DeviceRow, name_width: int, said: str | None) -> list[str]:
+def _device_status(device: DeviceRow, gauge: Gauge, said: str | None) -> list[str]:
     """The line of a device, and what there is to note of it but what is `said` already."""
     notes = [note for note in _notes(device) if note != said]
-    return [_gauge_line(device, name_width), *(clipped_line("      " + note) for note in notes)]
+    return [gauge(device), *(clipped_line("      " + note) for note in notes)]
 
 
 def device_lines(rows: Sequence[DeviceRow]) -> list[str]:
@@ -289,25 +308,27 @@ def state_in_words(device: DeviceRow) -> str:
     return f"{device.state}{since}" + (f": {device.state_reason}" if device.state_reason else "")
 
 
-def clipped_line(line: str) -> str:
-    """`line`, cut to the width of the terminal, with its indent."""
-    indent = len(line) - len(line.lstrip())
-    return " " * indent + clipped(line, width() - indent)
-
-
 def _gauge_line(device: DeviceRow, name_width: int) -> str:
     name = clipped(device.mig_profile or _short_model(device.name), name_width).ljust(name_width)
     heat = f"{_or(device.temperature_c, '?'):>3}'C"
     use = f"{_or(device.utilization_pct, '?'):>3} %"
     memory = f"{_or(device.memory_used_mib, '?'):>5} / {_or(device.memory_total_mib, '?'):>5} MB"
     state = painted(device.state, STATE_STYLES.get(device.state, "bold"))
-    who = " ".join(_holder(device, holder) for holder in range(len(device.holders)))
+    who = _holders(device)
     line = f"[{_or(device.index, '?')}] {name} | {heat}, {use} | {memory} | "
     return line + state + (f" {clipped(who, max(8, width() - len(line) - len(device.state) - 1))}" if who else "")
 
 
-def _holder(device: DeviceRow, number: int) -> str:
-    holder = device.holders[number]
+def _bars_line(device: DeviceRow, layout: GaugeLayout) -> str:
+    return bars_line(device, _holders(device), layout, STATE_STYLES.get(device.state, "bold"))
+
+
+def _holders(device: DeviceRow) -> str:
+    """The jobs that have it, with their users and shares."""
+    return " ".join(map(_holder, device.holders))
+
+
+def _holder(holder: HolderRow) -> str:
     share = "" if holder.share_milli == 1000 else f" x{format_share(holder.share_milli)}"
     return f"{holder.user}/{holder.job}{share}"
 

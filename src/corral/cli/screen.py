@@ -51,10 +51,10 @@ def write_lines(*lines: str) -> None:
 
 def write_painted(*lines: str) -> None:
     """As `write_lines`, for lines with colours from `painted`. Other text must have gone through `clipped`."""
-    sys.stdout.write("".join(f"{_all_but_colours(line)}\n" for line in lines))
+    sys.stdout.write("".join(f"{all_but_colours(line)}\n" for line in lines))
 
 
-def _all_but_colours(line: str) -> str:
+def all_but_colours(line: str) -> str:
     """`line` made printable, except for the colours that `painted` adds."""
     parts = _OWN_COLOUR.split(line)
     return "".join(part if number % 2 else printable(part) for number, part in enumerate(parts))
@@ -113,6 +113,12 @@ def clipped(text: str, columns: int) -> str:
     """`text`, made printable and cut to at most `columns`, with "…" where it was cut."""
     line = printable(" ".join(text.split()))
     return line if len(line) <= columns else line[: max(0, columns - 1)] + "…"
+
+
+def clipped_line(line: str) -> str:
+    """`line`, cut to the width of the terminal, with its indent."""
+    indent = len(line) - len(line.lstrip())
+    return " " * indent + clipped(line, width() - indent)
 
 
 def clock_time(at: float | None) -> str:

@@ -28,6 +28,7 @@ from corral.model.plan import Evict, Plan, Start
 from corral.scheduling.planner import Planner
 from corral.sim.faults import Breakdown, Trouble
 from corral.sim.history import History, Run
+from corral.sim.progress import Progress, untold
 
 Speed = Callable[[Placement], float]
 
@@ -88,6 +89,7 @@ class Engine:
     tick_s: float | None = None
     breakdowns: Sequence[Breakdown] = ()
     history: History | None = None
+    progress: Progress = untold
     _works: dict[str, SimulatedWork] = field(default_factory=dict)
     _runs: dict[str, _Run] = field(default_factory=dict)
     _ends: list[tuple[float, int, str, int]] = field(default_factory=list)
@@ -99,6 +101,7 @@ class Engine:
         arrivals = sorted(works, key=lambda work: (work.job.submitted_at, work.job.sequence))
         self._works = {work.job.id: work for work in arrivals}
         left = set(self._works if until_ended is None else until_ended)
+        total = len(left)
         self._troubles = [trouble for one in self.breakdowns for trouble in one.troubles()]
         heapify(self._troubles)
         next_arrival, now = 0, 0.0
@@ -117,6 +120,7 @@ class Engine:
                 self._waiting += 1
             self.planner.advance(deltas)
             self._decide(now)
+            self.progress(total - len(left), total)
             if self.history is not None:
                 self.history.note(now, (run.allocation for run in self._runs.values()), self._waiting)
 

@@ -21,6 +21,7 @@ from corral.scheduling.policy import Backfill, Policy, Prefer, policy_named
 from corral.scheduling.queueing.order import FCFS, HOUR_S, ORDERS
 from corral.sim.engine import Engine, SimulatedWork, Speed, inventory
 from corral.sim.history import History
+from corral.sim.progress import Progress, untold
 
 ROUND_S = 360.0
 """The length of a scheduling round in the published runs, in seconds."""
@@ -94,6 +95,7 @@ def simulate(
     policy: str,
     measure: tuple[int, int],
     history: History | None = None,
+    progress: Progress = untold,
 ) -> dict[str, Any]:
     """The mean completion time in hours of the jobs from `measure[0]` to `measure[1]`, both included, counted from 0.
 
@@ -116,7 +118,7 @@ def simulate(
     if history is not None:
         history.name(nodes)
     measured = works[first : last + 1]
-    engine = Engine(planner, tick_s=discipline.policy.quantum_s, history=history)
+    engine = Engine(planner, tick_s=discipline.policy.quantum_s, history=history, progress=progress)
     engine.run(works, until_ended=[work.job.id for work in measured])
     hours = [((work.ended_at or 0.0) - work.job.submitted_at) / HOUR_S for work in measured]
     return {

@@ -6,7 +6,7 @@ records of allocations. Conditions that cannot be checked (memory, compute capab
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from corral.scheduling.policy import backfill_named, policy_named
 from corral.sim.engine import Engine, SimulatedWork, inventory
 from corral.sim.faults import breakdowns
 from corral.sim.history import History
+from corral.sim.progress import Progress, untold
 
 MEMORY_MIB = 1 << 24
 """The memory of a device whose memory is not recorded: more than any job asks for."""
@@ -71,6 +72,7 @@ def simulate(
     add_gpus: int = 0,
     faults: Faults | None = None,
     history: History | None = None,
+    progress: Progress = untold,
 ) -> dict[str, Any]:
     """The recorded jobs under `policy`, on the recorded GPUs and `add_gpus` more, beside what really happened."""
     began = time.perf_counter()
@@ -90,7 +92,7 @@ def simulate(
         if faults is None
         else breakdowns(nodes, start=start, end=end, mtbf_s=faults.mtbf_s, repair_s=faults.repair_s, seed=faults.seed)
     )
-    Engine(planner, tick_s=chosen.quantum_s, breakdowns=broken, history=history).run(works)
+    Engine(planner, tick_s=chosen.quantum_s, breakdowns=broken, history=history, progress=progress).run(works)
     return {
         "policy": policy,
         "backfill": backfill,
@@ -111,11 +113,18 @@ def simulate_each(
     add_gpus: int = 0,
     faults: Faults | None = None,
     histories: Mapping[str, History],
+    progress: Callable[[str], Progress] = lambda policy: untold,
 ) -> dict[str, Any]:
     """As `simulate`; for several policies the figures of each under its name, beside what really happened."""
     reports = {
         policy: simulate(
-            facts, policy=policy, backfill=backfill, add_gpus=add_gpus, faults=faults, history=histories.get(policy)
+            facts,
+            policy=policy,
+            backfill=backfill,
+            add_gpus=add_gpus,
+            faults=faults,
+            history=histories.get(policy),
+            progress=progress(policy),
         )
         for policy in policies
     }

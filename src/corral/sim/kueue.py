@@ -35,11 +35,14 @@ from corral.sim.history import History
 from corral.sim.journal import read_journal
 from corral.sim.live_server import LiveServer
 from corral.sim.past import record
+from corral.sim.progress import Progress, untold
 
 SPARED_S = 10.0
 """No workload is evicted: all are shorter than this, and their work would be lost."""
 
 TICK_S = 0.02
+_LOOK_S = 0.2
+"""How often it is looked how far it is."""
 """How often the generator submits the workloads that are due, in seconds."""
 
 
@@ -235,19 +238,21 @@ class Admissions:
             self.everything.set()
 
 
-def simulate(generator: Generator, *, patience_s: float = 600.0, history: History | None = None) -> dict[str, Any]:
+def simulate(
+    generator: Generator, *, patience_s: float = 600.0, history: History | None = None, progress: Progress = untold
+) -> dict[str, Any]:
     """Run the generator to the end of its last workload; times of first admission in seconds after submission.
 
     `history` is given what it was like, with the waits of each class of workloads.
     """
     with tempfile.TemporaryDirectory(prefix="corral-kueue-") as directory:
-        report = _run(generator, Path(directory), patience_s)
+        report = _run(generator, Path(directory), patience_s, progress)
         if history is not None:
             record(read_journal(Home(Path(directory)).ledger_url), history, group=lambda job: job.spec.command[0])
         return report
 
 
-def _run(generator: Generator, home: Path, patience_s: float) -> dict[str, Any]:
+def _run(generator: Generator, home: Path, patience_s: float, progress: Progress) -> dict[str, Any]:
     clock = SystemClock()
     arrivals = _arrivals(generator)
     admissions = Admissions(expected=len(arrivals))
@@ -261,7 +266,8 @@ def _run(generator: Generator, home: Path, patience_s: float) -> dict[str, Any]:
     began = time.monotonic()
     try:
         _generate(server.ledger, clock, arrivals, jobs, runtimes)
-        admissions.everything.wait(max(0.0, patience_s - (time.monotonic() - began)))
+        while not admissions.everything.wait(_LOOK_S) and time.monotonic() - began < patience_s:
+            progress(admissions.ended, admissions.expected)
         wall_s = time.monotonic() - began
     finally:
         server.close()

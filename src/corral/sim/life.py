@@ -30,6 +30,7 @@ from corral.sim.faulty_server import FaultyServer
 from corral.sim.history import History
 from corral.sim.journal import read_journal
 from corral.sim.past import record
+from corral.sim.progress import Progress, untold
 from corral.sim.promises import Promises
 from corral.sim.witness import Witness
 
@@ -57,7 +58,15 @@ STEPS_TO_THE_END = 200
 SOMEBODY = Caller("somebody", 1000, 1000, (1000,), admin=True)
 
 
-def simulate(*, nodes: int = 3, gpus: int, jobs: int, seed: int, history: History | None = None) -> dict[str, Any]:
+def simulate(
+    *,
+    nodes: int = 3,
+    gpus: int,
+    jobs: int,
+    seed: int,
+    history: History | None = None,
+    progress: Progress = untold,
+) -> dict[str, Any]:
     """Run until so many jobs have arrived, then until the last of them has ended. `gpus` are those of each node.
 
     `broken` has a sentence for each promise that was broken; there should be none. `history` receives the course.
@@ -68,6 +77,7 @@ def simulate(*, nodes: int = 3, gpus: int, jobs: int, seed: int, history: Histor
         try:
             while len(life.acknowledged) < jobs:
                 life.go_on()
+                progress(len(life.acknowledged), jobs)
             life.run_out()
             ended = life.server.ledger.jobs(JobQuery())
         finally:

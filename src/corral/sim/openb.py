@@ -31,6 +31,7 @@ from corral.scheduling.queueing.order import FCFS
 from corral.scheduling.state.columns import Columns, NodeCapacity, RowGrant, Rows, Shape
 from corral.sim.engine import inventory
 from corral.sim.placement_policies import scores_for
+from corral.sim.progress import Progress, untold
 from corral.sim.trace_files import text_of
 
 SHIPPED = files("corral.sim") / "data"
@@ -131,14 +132,17 @@ def run_openb(
     return replay(read_trace(nodes, pods, order, seed=seed, arrivals=arrivals), policy, seed)
 
 
-def replay(trace: Trace, policy: str, seed: int = 42, *, curve: list[Point] | None = None) -> dict[str, Any]:
+def replay(
+    trace: Trace, policy: str, seed: int = 42, *, curve: list[Point] | None = None, progress: Progress = untold
+) -> dict[str, Any]:
     """Place the arrivals of a trace one by one; a pod that fits is never refused, one that fails is not tried again.
 
     `curve` is given a point at each whole percent of capacity that has arrived.
     """
     started = perf_counter()
     run = _Run(trace, policy, seed)
-    for request in trace.arrivals:
+    for number, request in enumerate(trace.arrivals):
+        progress(number, len(trace.arrivals))
         run.arrive(request)
         if curve is not None and (not curve or run.arrived_pct >= curve[-1].arrived_pct + 1):
             curve.append(run.point())

@@ -23,6 +23,7 @@ from corral.scheduling.policy import Backfill, Prefer, backfill_named, policy_na
 from corral.scheduling.queueing.order import HOUR_S
 from corral.sim.engine import Engine, SimulatedWork, inventory
 from corral.sim.history import History
+from corral.sim.progress import Progress, untold
 
 
 class PhillyJob(NamedTuple):
@@ -100,6 +101,7 @@ def simulate(
     backfill: str = "easy",
     ask_every: int = 100,
     history: History | None = None,
+    progress: Progress = untold,
 ) -> dict[str, Any]:
     """Mean completion time and wait; jobs that ask for more than `gpus` are left out."""
     began = time.perf_counter()
@@ -116,7 +118,7 @@ def simulate(
     planner = Planner(policy=policy)
     planner.advance(inventory([Node("philly", (), gpus * 1000, 0)]))
     forecasts = StartForecasts(planner, works, ask_every)
-    Engine(planner, [forecasts.watch], history=history).run(works)
+    Engine(planner, [forecasts.watch], history=history, progress=progress).run(works)
     waits = [work.wait_s for work in works]
     spans = [(work.ended_at or 0.0) - work.job.submitted_at for work in works]
     return {

@@ -12,6 +12,7 @@ from corral.model.units import MILLI_PER_DEVICE
 from corral.scheduling.state.columns import Columns, NodeCapacity, RowGrant
 from corral.sim.openb import shipped_trace, target_mix
 from corral.sim.placement_policies import chooser
+from corral.sim.progress import Progress, untold
 
 NODE_CPU_MILLI, NODE_MEMORY_MIB = 128_000, 786_432
 """A node of openb's largest kind, G3."""
@@ -26,7 +27,13 @@ SEED = 20_240_229
 
 
 def run_scale(
-    *, nodes: int, gpus_per_node: int, jobs: int, policy: str = "corral", taken_s: list[float] | None = None
+    *,
+    nodes: int,
+    gpus_per_node: int,
+    jobs: int,
+    policy: str = "corral",
+    taken_s: list[float] | None = None,
+    progress: Progress = untold,
 ) -> dict[str, Any]:
     """Fill a fleet to FILLED with openb's request mix, uncounted, then place `jobs` more while others depart.
 
@@ -40,6 +47,7 @@ def run_scale(
     placed = 0
     started = perf_counter()
     for number in range(jobs):
+        progress(number, jobs)
         fleet.depart()
         request = fleet.draw()
         before = perf_counter()

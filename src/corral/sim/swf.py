@@ -20,6 +20,7 @@ from corral.scheduling.policy import Backfill, Prefer, backfill_named, backfill_
 from corral.scheduling.queueing.order import SHORTEST_S, Order, OrderContext, Rank
 from corral.sim.engine import Engine, SimulatedWork, inventory
 from corral.sim.history import History
+from corral.sim.progress import Progress, untold
 from corral.sim.trace_files import text_of
 
 PUNCTUAL_S = 1e-3
@@ -83,6 +84,7 @@ def simulate(
     limit_factor: float = 1.0,
     seed: int = 42,
     history: History | None = None,
+    progress: Progress = untold,
 ) -> dict[str, Any]:
     """Mean bounded slowdown, mean over windows of `jobs` jobs from each 0-based start on, each on an empty cluster.
 
@@ -104,7 +106,7 @@ def simulate(
     )
     slowdowns, waits, promises = [], [], PromisedStarts()
     chance = random.Random(seed)
-    for start in windows:
+    for number, start in enumerate(windows):
         if not 0 <= start <= len(trace) - jobs:
             raise Refused(
                 f"--windows: {start} + {jobs} jobs is beyond the trace, which has {len(trace)}", field="--windows"
@@ -114,7 +116,13 @@ def simulate(
         planner = Planner(policy=policy if head is None else replace(policy, order=head.order))
         planner.advance(inventory([Node("cluster", (), processors * 1000, 0)]))
         watches = [promises.watch] if head is None else [promises.watch, head.watch]
-        Engine(planner, watches, history=history if start == windows[0] else None).run(works)
+        ended = number * jobs
+        Engine(
+            planner,
+            watches,
+            history=history if number == 0 else None,
+            progress=_further(progress, ended, len(windows) * jobs),
+        ).run(works)
         promises.compare(works)
         slowdowns.append(sum(bounded_slowdown(work.wait_s, work.amount) for work in works) / len(works))
         waits += [work.wait_s for work in works]
@@ -168,6 +176,11 @@ class PromisedStarts:
             "late": len(late),
             "max_late_s": round(max(late, default=0.0), 3),
         }
+
+
+def _further(progress: Progress, before: int, total: int) -> Progress:
+    """Tells of a part of the work, to which `before` jobs were done, as of the whole."""
+    return lambda done, _: progress(before + done, total)
 
 
 def _window(

@@ -1,18 +1,20 @@
 """`corral simulate`: replays recorded or generated jobs with the scheduler's own code, without a server."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from corral.cli.progress import ProgressLine
 from corral.cli.screen import example, print_json, write_lines
 from corral.model.errors import Refused
 from corral.model.units import is_whole
 
 if TYPE_CHECKING:
     from corral.sim.history import History
+    from corral.sim.progress import Progress
 
 app = typer.Typer(
     name="simulate",
@@ -64,7 +66,13 @@ def openb(
     else:
         trace = shipped_trace(arrivals=arrivals)
     curves: dict[str, list[Point]] = {name: [] for name in _names(policy, "--policy")}
-    reports = {name: replay(trace, name, seed, curve=None if html is None else curve) for name, curve in curves.items()}
+    with ProgressLine() as line:
+        reports = {
+            name: replay(
+                trace, name, seed, curve=None if html is None else curve, progress=_shown_on(line, name, curves)
+            )
+            for name, curve in curves.items()
+        }
     if html is not None:
         _save(html, packing_page(reports, curves))
     _write(beside(reports), json_to)
@@ -102,21 +110,23 @@ def swf(
 
     histories = {name: History() for name in _names(order, "--order")}
     recorded = read_trace(trace)
-    reports = {
-        name: simulate(
-            recorded,
-            processors=procs,
-            windows=_numbers(windows, "--windows"),
-            jobs=jobs,
-            order=name,
-            backfill=backfill,
-            backfill_order=backfill_order,
-            commit_head=commit_head,
-            limit_factor=limit_factor,
-            history=None if html is None else history,
-        )
-        for name, history in histories.items()
-    }
+    with ProgressLine() as line:
+        reports = {
+            name: simulate(
+                recorded,
+                processors=procs,
+                windows=_numbers(windows, "--windows"),
+                jobs=jobs,
+                order=name,
+                backfill=backfill,
+                backfill_order=backfill_order,
+                commit_head=commit_head,
+                limit_factor=limit_factor,
+                history=None if html is None else history,
+                progress=_shown_on(line, name, histories),
+            )
+            for name, history in histories.items()
+        }
     title = f"{trace.name} under {', '.join(histories)}, {backfill} backfill"
     _write_queue(title, beside(reports), histories, html, json_to, units="Processors")
 
@@ -141,17 +151,19 @@ def gavel(
 
     histories = {name: History() for name in _names(policy, "--policy")}
     recorded = read_trace(jobs)
-    reports = {
-        name: simulate(
-            recorded,
-            rate=rate,
-            cluster=_cluster(cluster),
-            policy=name,
-            measure=_range(measure, "--measure"),
-            history=None if html is None else history,
-        )
-        for name, history in histories.items()
-    }
+    with ProgressLine() as line:
+        reports = {
+            name: simulate(
+                recorded,
+                rate=rate,
+                cluster=_cluster(cluster),
+                policy=name,
+                measure=_range(measure, "--measure"),
+                history=None if html is None else history,
+                progress=_shown_on(line, name, histories),
+            )
+            for name, history in histories.items()
+        }
     _write_queue(f"{jobs.name} under {', '.join(histories)}", beside(reports), histories, html, json_to)
 
 
@@ -192,9 +204,16 @@ def journal(
     policies = _names(policy, "--policy")
     histories = {name: History() for name in policies}
     facts = read_journal(url)
-    report = simulate_each(
-        facts, policies=policies, backfill=backfill, add_gpus=add_gpus, faults=faults, histories=histories
-    )
+    with ProgressLine() as line:
+        report = simulate_each(
+            facts,
+            policies=policies,
+            backfill=backfill,
+            add_gpus=add_gpus,
+            faults=faults,
+            histories=histories,
+            progress=lambda name: _shown_on(line, name, policies),
+        )
     if html is not None:
         histories = {"recorded": History(), **histories}
         record(facts, histories["recorded"])
@@ -220,10 +239,18 @@ def philly(
     first, last = _range(take, "--take")
     histories = {name: History() for name in _names(order, "--order")}
     recorded = read_trace(jobs)[first : last + 1]
-    reports = {
-        name: simulate(recorded, gpus=gpus, order=name, backfill=backfill, history=None if html is None else history)
-        for name, history in histories.items()
-    }
+    with ProgressLine() as line:
+        reports = {
+            name: simulate(
+                recorded,
+                gpus=gpus,
+                order=name,
+                backfill=backfill,
+                history=None if html is None else history,
+                progress=_shown_on(line, name, histories),
+            )
+            for name, history in histories.items()
+        }
     title = f"{jobs.name} under {', '.join(histories)}, {backfill} backfill"
     _write_queue(title, beside(reports), histories, html, json_to)
 
@@ -240,7 +267,10 @@ def kueue(
     from corral.sim.kueue import read_generator, simulate
 
     history = History()
-    report = simulate(read_generator(config), history=None if html is None else history)
+    with ProgressLine() as line:
+        report = simulate(
+            read_generator(config), history=None if html is None else history, progress=_shown_on(line, config.name)
+        )
     _write_queue(f"{config.name} on the server's loop", report, {"corral": history}, html, json_to, waiters="class")
 
 
@@ -262,7 +292,15 @@ def faults(
     from corral.sim.life import simulate
 
     history = History()
-    report = simulate(nodes=nodes, gpus=gpus, jobs=jobs, seed=seed, history=None if html is None else history)
+    with ProgressLine() as line:
+        report = simulate(
+            nodes=nodes,
+            gpus=gpus,
+            jobs=jobs,
+            seed=seed,
+            history=None if html is None else history,
+            progress=_shown_on(line, f"seed {seed}"),
+        )
     title = f"{jobs} jobs among faults on {nodes} nodes with {gpus} GPUs each, seed {seed}"
     _write_queue(title, report, {"corral": history}, html, json_to)
     if report["broken"]:
@@ -283,12 +321,26 @@ def scale(
     from corral.sim.scale import run_scale
 
     taken_s: list[float] = []
-    report = run_scale(nodes=nodes, gpus_per_node=gpus_per_node, jobs=jobs, policy=policy, taken_s=taken_s)
+    with ProgressLine() as line:
+        report = run_scale(
+            nodes=nodes,
+            gpus_per_node=gpus_per_node,
+            jobs=jobs,
+            policy=policy,
+            taken_s=taken_s,
+            progress=_shown_on(line, policy),
+        )
     if html is not None:
         from corral.sim.report import speed_page
 
         _save(html, speed_page(report, taken_s))
     _write(report, json_to)
+
+
+def _shown_on(line: ProgressLine, name: str, names: Collection[str] = ()) -> "Progress":
+    """Shows how far the simulation of this name is, and which of several it is."""
+    which = f"{name} ({list(names).index(name) + 1} of {len(names)})" if len(names) > 1 else name
+    return lambda done, total: line.show(done, total, f"{which}: {done} of {total} jobs")
 
 
 def _names(text: str, flag: str) -> list[str]:

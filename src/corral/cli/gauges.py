@@ -1,0 +1,119 @@
+"""GPUs with bars, for `corral status --watch`: one line each, within the width of the terminal."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TextIO
+
+from corral.cli.screen import clipped, painted
+from corral.client import DeviceRow
+
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+_LEAST_BAR, _LONGEST_BAR = 4, 20
+_SHORTEST_MODEL, _LONGEST_MODEL = 4, 18
+_HOLDERS = 12
+"""Columns kept for who has the GPU, before anything that can be shorter gets more."""
+_WARM, _HOT = 0.6, 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class GaugeLayout:
+    """How the columns of a terminal are divided. What is False or 0 is left out."""
+
+    columns: int
+    model: int
+    heat: bool
+    power: int
+    bar: int
+
+
+def layout_for(columns: int, devices: Sequence[DeviceRow]) -> GaugeLayout:
+    """What fits: temperature, power, who has the GPU, then the model and longer bars."""
+    # The index, two bars with utilization and memory beside them, and a state.
+    left = columns - 4 - 2 * _LEAST_BAR - 7 - 12 - 9
+    heat = left >= 6
+    left -= 6 if heat else 0
+    power = max((len(_power(device)) for device in devices), default=0)
+    power = power if left > power else 0
+    left -= power + 1 if power else 0
+    left -= min(_HOLDERS, max(0, left))
+    longest = max((len(_model(device)) for device in devices), default=0)
+    model = min(longest, _LONGEST_MODEL, left - 1) if left > _SHORTEST_MODEL else 0
+    left -= model + 1 if model else 0
+    bar = min(_LONGEST_BAR, _LEAST_BAR + left // 2)
+    return GaugeLayout(columns, model, heat, power, bar)
+
+
+def bars_line(device: DeviceRow, who: str, layout: GaugeLayout, state_style: str) -> str:
+    """One GPU: temperature, power, utilization, memory, its state, and `who` has it."""
+    busy = None if device.utilization_pct is None else device.utilization_pct / 100
+    used = None
+    if device.memory_used_mib is not None and device.memory_total_mib:
+        used = device.memory_used_mib / device.memory_total_mib
+    memory = f"{_gib(device.memory_used_mib)}/{_gib(device.memory_total_mib)}G"
+    parts: list[tuple[str, str | None]] = [(f"[{_known(device.index)}]".ljust(4), None)]
+    if layout.model:
+        parts.append((clipped(_model(device), layout.model).ljust(layout.model + 1), None))
+    if layout.heat:
+        parts.append((f"{_known(device.temperature_c):>3}'C ", None))
+    if layout.power:
+        parts.append((_power(device).rjust(layout.power) + " ", None))
+    parts += [
+        (bar(busy, layout.bar), "cyan" if busy is not None else "red"),
+        (f"{_known(device.utilization_pct)}%".rjust(5) + "  ", None),
+    ]
+    parts += [(bar(used, layout.bar), _style(used)), (f" {memory:<9}  ", None)]
+    left = layout.columns - sum(len(text) for text, _ in parts)
+    parts.append((clipped(device.state, left), state_style))
+    left -= len(device.state) + 1
+    if who and left > 3:
+        parts.append((f" {clipped(who, left)}", None))
+    return "".join(text if style is None else painted(text, style) for text, style in parts)
+
+
+def bar(part: float | None, columns: int, stream: TextIO | None = None) -> str:
+    """A bar of so many columns of which `part` (0 to 1) is full. Question marks for None, which is not known.
+
+    `stream` is where it goes, None for standard output: if that cannot write blocks, it is #### and dots.
+    """
+    if part is None:
+        return "?" * columns
+    part = min(1.0, max(0.0, part))
+    if not _can_write(_EIGHTHS, stream or sys.stdout):
+        return ("#" * round(part * columns)).ljust(columns, ".")
+    full, rest = divmod(round(part * columns * 8), 8)
+    return ("█" * full + (_EIGHTHS[rest] if rest else "")).ljust(columns, "░")
+
+
+def _can_write(text: str, stream: TextIO) -> bool:
+    try:
+        text.encode(stream.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _style(part: float | None) -> str:
+    """Of memory, where full means that no more fits."""
+    if part is None or part >= _HOT:
+        return "red"
+    return "yellow" if part >= _WARM else "green"
+
+
+def _model(device: DeviceRow) -> str:
+    return device.mig_profile or device.name.removeprefix("NVIDIA ")
+
+
+def _power(device: DeviceRow) -> str:
+    limit = "" if device.power_limit_w is None else f"/{device.power_limit_w:.0f}"
+    return f"{_known(device.power_w)}{limit}W"
+
+
+def _gib(mib: int | None) -> str:
+    if mib is None:
+        return "?"
+    return f"{mib / 1024:.0f}" if mib >= 10 * 1024 else f"{mib / 1024:.1f}"
+
+
+def _known(value: float | None) -> str:
+    return "?" if value is None else f"{value:.0f}"
