@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from tests.e2e.box import CORRAL, PATIENCE_S, Box, described
+from tests.e2e.box import CORRAL, PATIENCE_S, Box, described, until_there
 
 
 class Screen:
@@ -152,6 +152,18 @@ def test_a_live_view_outlives_its_server_and_says_how_old_it_is(new_box: Callabl
         screen.process.terminate()
         screen.to_the_end()
     assert screen.shown.rfind(b"\033[?1049l") > screen.shown.rfind(b"\033[?1049h")
+
+
+def test_waiting_shows_how_many_jobs_have_ended(box: Box) -> None:
+    gate = box.home / "gate"
+    array = box.submit(
+        "--array", "0-2", "--gpus", "0", "--", "sh", "-c", f"[ $CORRAL_ARRAY_INDEX = 0 ] || {until_there(gate)}"
+    )
+    with corral(box, "wait", array) as screen:
+        screen.until(b"1 of 3 ended, 2 run, 0 wait")
+        gate.touch()
+        assert screen.to_the_end() == 0
+    assert screen.shown.endswith(b"\r\033[2K")
 
 
 def test_a_live_view_needs_a_terminal(box: Box) -> None:

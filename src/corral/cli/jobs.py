@@ -18,6 +18,7 @@ from corral.cli.screen import (
     wrapped,
     write_lines,
 )
+from corral.cli.wait_progress import WaitProgress
 from corral.cli.waiting import has_reason
 from corral.client import Client, Explanation, Jobs, WaitTimedOut
 from corral.model.errors import Conflict, Refused
@@ -40,7 +41,7 @@ def wait(
         str | None, typer.Option("--timeout", metavar="TIME", help="Stop waiting after this time: 30s, 2h.")
     ] = None,
 ) -> None:
-    """Wait until jobs have ended.
+    """Wait until jobs have ended. On a terminal, a line shows how many have.
 
     Exits with 0 if all succeeded, 1 if one did not, 124 if --timeout passed first.
     """
@@ -49,7 +50,8 @@ def wait(
     timeout_s = None if words is None else parse_duration_s(words, field="--timeout")
     with Client() as client:
         try:
-            rows = client.wait(ids, timeout_s)
+            with WaitProgress(ids):
+                rows = client.wait(ids, timeout_s)
         except WaitTimedOut as late:
             say(str(late))
             raise typer.Exit(TIMED_OUT) from late
