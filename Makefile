@@ -29,7 +29,7 @@ $(READY): requirements.lock pyproject.toml
 	    echo "'$(PYTHON)' cannot make virtual environments. On Debian or Ubuntu: sudo apt install python3-venv" >&2; exit 1; }
 	@echo 'setting up $(VENV) ...'
 	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) install --require-hashes --only-binary :all: --no-deps -r requirements.lock
+	@$(BIN)/python deploy/pip_progress.py install --require-hashes --only-binary :all: --no-deps -r requirements.lock
 	@$(PIP) install --no-build-isolation --no-deps --editable .
 	@touch $@
 
