@@ -138,6 +138,9 @@ def _tuple_reader(args: tuple[Any, ...]) -> Reader:
 
 
 def _mapping_reader(kind: Any) -> Reader:
+    if kind not in (str, Any):
+        return _mapping_of(_reader(kind))
+
     def read(data: Any, field: str) -> Any:
         _expect_object(data, field)
         if kind is str:
@@ -145,6 +148,14 @@ def _mapping_reader(kind: Any) -> Reader:
                 if type(value) is not str:
                     raise Refused(f"{field}.{name} must be a string, not {value!r:.80}", field=f"{field}.{name}")
         return data
+
+    return read
+
+
+def _mapping_of(item: Reader) -> Reader:
+    def read(data: Any, field: str) -> Any:
+        _expect_object(data, field)
+        return {name: item(value, f"{field}.{name}") for name, value in data.items()}
 
     return read
 

@@ -145,12 +145,31 @@ def test_what_the_phase_does_not_allow_is_a_conflict(served: Served) -> None:
     assert (answer.status, answer.error["kind"]) == (409, "conflict")
 
 
+def test_a_sweep_answers_with_its_parent_and_its_size_and_lists_the_parameters_of_its_jobs(served: Served) -> None:
+    sweep = {"params": {"lr": ["0.1", "0.01"], "seed": ["0", "1"]}, "limit": 1}
+    answer = served.call("POST", "/jobs", {"command": ["echo", "{lr}"], "sweep": sweep, "held": True})
+    parent = answer.data["id"]
+    assert answer.data == {"id": parent, "array_size": 4}
+    first = served.call("GET", f"/jobs/{parent}_0").data
+    assert (first["params"], first["command"]) == ({"lr": "0.1", "seed": "0"}, ["echo", "0.1"])
+    dry = served.call("POST", "/jobs/dry-run", {"command": ["echo", "{lr}"], "sweep": sweep}).data
+    assert (dry["jobs"], dry["command"]) == (4, ["echo", "0.1"])
+    wrong: tuple[Any, ...] = ({"a": "1"}, {"a": [1]}, {"a": None}, {"a": []}, {}, [], {"a": [""]}, {"": ["1"]})
+    for params in wrong:
+        refused = served.call("POST", "/jobs", {"command": ["{}"], "sweep": {"params": params}})
+        assert (refused.status, refused.error["field"].split(".")[-1].split("[")[0]) in ((422, "a"), (422, "params"))
+    huge = {"params": {name: [str(n) for n in range(9999)] for name in "abcdefgh"}}
+    for path in ("/jobs", "/jobs/dry-run"):
+        refused = served.call("POST", path, {"command": ["true"], "sweep": huge})
+        assert (refused.status, refused.error["field"]) == (422, "params")
+
+
 def test_a_dry_run_submits_nothing(served: Served) -> None:
     answer = served.call("POST", "/jobs/dry-run", {"command": ["true"]})
     assert answer.status == 200
     assert sorted(answer.data) == [
-        *("devices", "expected_start", "expected_start_is", "grants", "nearest", "notes", "possible", "reason"),
-        "starts_now",
+        *("command", "devices", "expected_start", "expected_start_is", "grants", "jobs", "nearest", "notes"),
+        *("params", "possible", "reason", "starts_now"),
     ]
     assert served.call("GET", "/jobs?all=1").data["jobs"] == []
 

@@ -37,6 +37,15 @@ def test_header_lines_hold_our_own_flags(tmp_path: Path) -> None:
     assert (flags.gpus, flags.name, flags.time) == (2, "a b", "2h")
 
 
+def test_parameters_of_a_sweep_add_up_over_header_lines_and_a_flag_replaces_those_of_its_name(tmp_path: Path) -> None:
+    path = write(tmp_path / "job.sh", "#!/bin/bash\n#CORRAL --param lr=1,2 --zip\n#CORRAL --param seed=0..1\n")
+    header = read_script(path).flags
+    assert header.param == ["lr=1,2", "seed=0..1"]
+    assert filled(SubmitFlags(param=["lr=3", "lr=4", "x=1"]), header).param == ["seed=0..1", "lr=3", "lr=4", "x=1"]
+    array = filled(SubmitFlags(array="0-3"), header)
+    assert (array.param, array.zip) == (None, False)
+
+
 def test_what_is_no_script_is_told_how_it_is_submitted_words_and_all(tmp_path: Path) -> None:
     train = write(tmp_path / "train.py", "print()\n")
     for words, command in (((train, ["--lr", "a b"]), f"python {train} --lr 'a b'"), (("sleep", ["4"]), "sleep 4")):

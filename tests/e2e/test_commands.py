@@ -83,6 +83,21 @@ def test_an_array_is_one_id_with_elements(box: Box) -> None:
     assert box.run("wait", f"{parent}_0").returncode == 0
 
 
+def test_each_job_of_a_sweep_runs_with_its_values_again_when_it_is_requeued(box: Box) -> None:
+    sweep = ("--param", "lr=0.1,0.01", "--param", "seed=3..4", "--max-running", "2", "--gpus", "0")
+    shown = box.ok("submit", "--dry-run", *sweep, "--", "echo", "{lr}", "{x}")
+    assert "4 jobs; the first (lr=0.1 seed=3): echo 0.1 '{x}'" in shown
+    parent = box.submit(*sweep, "--", "sh", "-c", "echo $lr $seed {lr}-{seed}; exit 3")
+    last = f"{parent}_3"
+    assert box.run("wait", parent).returncode == 1
+    box.ok("requeue", last)
+    assert box.ended(last)["params"] == {"lr": "0.01", "seed": "4"}
+    assert box.ok("logs", last).count("corral: parameters: lr=0.01 seed=4\n") == 2
+    assert box.ok("logs", last).count("0.01 4 0.01-4\n") == 2
+    assert "(lr=0.01 seed=4) failed" in box.ok("why", last)
+    assert "lr=0.01 seed=4" in box.ok("ps", "--all")
+
+
 def test_the_first_and_the_last_element_of_an_array_are_named(box: Box) -> None:
     for spec, told in (("2-8:3", "3 jobs: {0}_2 to {0}_8"), ("4", "1 job: {0}_4")):
         done = box.run("submit", "--array", spec, "--gpus", "0", "--", "true")

@@ -39,9 +39,10 @@ async def submit(request: Request, context: Context) -> Response:
     (job_id,) = await context.submitter.submit((submission,), context.caller)
     accepted: dict[str, Any] = {"id": job_id}
     first_id = job_id
-    if submission.array is not None:
-        accepted["array_size"] = len(submission.array.indices)
-        first_id = f"{job_id}_{submission.array.indices[0]}"
+    array = submission.elements
+    if array is not None:
+        accepted["array_size"] = len(array.indices)
+        first_id = f"{job_id}_{array.indices[0]}"
     if notes := context.service.queries.notes(first_id):
         accepted["notes"] = notes
     return json_response(accepted, 201)

@@ -24,7 +24,7 @@ class Submitter:
 
     async def submit(self, submissions: Sequence[Submission], caller: Caller) -> tuple[str, ...]:
         """The ids of all jobs, once they are on disk. Raises as `Service.submit` does; then none was accepted."""
-        if len(submissions) > 1:
+        if len(submissions) > 1 or any(submission.sweep is not None for submission in submissions):
             return await self._threads.run(caller, partial(self._service.submit, submissions, caller))
         findings = self._service.file_findings.cached(submissions, caller)
         if findings is None:

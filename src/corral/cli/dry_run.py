@@ -1,7 +1,10 @@
 """What --dry-run prints."""
 
+import shlex
+
 from corral.cli.screen import USAGE, print_json, say, start_time, write_lines
 from corral.client import DryRun
+from corral.model.sweep import named_values
 from corral.model.units import MILLI_PER_DEVICE, count_of, format_memory, format_share
 
 
@@ -13,6 +16,8 @@ def show_forecast(forecast: DryRun, *, json: bool = False) -> int:
         return code
     for note in forecast.notes:
         say(note)
+    if forecast.jobs > 1 or forecast.params:
+        write_lines(_elements(forecast))
     if forecast.starts_now:
         write_lines(f"would start now on {named_devices(forecast)}")
         return code
@@ -25,6 +30,14 @@ def show_forecast(forecast: DryRun, *, json: bool = False) -> int:
     if forecast.nearest and forecast.nearest.text:
         write_lines(f"starts now with: {forecast.nearest.text}")
     return code
+
+
+def _elements(forecast: DryRun) -> str:
+    """How many jobs there are, and what the first of a sweep runs: "10 jobs; the first (lr=0.1): python train.py"."""
+    counted = count_of(forecast.jobs, "job")
+    if not forecast.params:
+        return f"{counted}; of the first:"
+    return f"{counted}; the first ({named_values(tuple(forecast.params.items()))}): {shlex.join(forecast.command)}"
 
 
 def named_devices(forecast: DryRun) -> str:

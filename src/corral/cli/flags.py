@@ -12,6 +12,7 @@ from corral.cli.listing import device_called, several_nodes
 from corral.cli.other_tools import name_flag_here
 from corral.client import Client
 from corral.client.request import RequestOptions
+from corral.client.sweep_values import params_of
 from corral.model.errors import Refused
 from corral.model.units import MILLI_PER_DEVICE, is_whole, parse_share_milli
 
@@ -20,7 +21,7 @@ F = TypeVar("F", bound="DeviceFlags")
 
 def spell(name: str) -> str:
     """The flag of an option, for error messages: min_memory -> --min-memory."""
-    return "--" + name.replace("_", "-")
+    return "--param" if name == "params" else "--" + name.replace("_", "-")
 
 
 def number_of_gpus(text: str) -> int | str:
@@ -213,6 +214,19 @@ class SubmitFlags(JobFlags):
             "--array", metavar="SPEC", help="One job per index: 0-9%2 is ten jobs, two at a time; 0,3,5-7; 0-10:2."
         ),
     ] = None
+    param: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--param",
+            metavar="NAME=V,..",
+            help="One job per value: lr=0.1,0.01 or seed=0..4; repeated, one per combination. Each has its value as "
+            "variable NAME, and in place of {NAME}.",
+        ),
+    ] = None
+    zip: Annotated[bool, typer.Option("--zip", help="Pair the values of --param, not combine them.")] = False
+    max_running: Annotated[
+        int | None, typer.Option("--max-running", metavar="N", help="Run N jobs of the array or sweep at a time.")
+    ] = None
     begin: Annotated[
         str | None,
         typer.Option("--begin", metavar="WHEN", help="Earliest start: 16:00, now+2hours, tomorrow, 2026-12-01T08:00."),
@@ -232,6 +246,12 @@ class SubmitFlags(JobFlags):
         ),
     ] = None
     hold: Annotated[bool, typer.Option("--hold", help="Keep the job waiting until `corral release`.")] = False
+
+    def options(self, client: Client) -> RequestOptions:
+        options: Any = super().options(client)
+        if self.param:
+            options["params"] = params_of(options.pop("param"), field="--param")
+        return options  # type: ignore[no-any-return]
 
 
 def taking(flags: type[F]) -> Callable[[Callable[..., None]], Callable[..., None]]:
@@ -276,15 +296,24 @@ def parse_words(flags: type[F], words: Sequence[str], where: str) -> F:
 
 
 def filled(flags: F, defaults: F) -> F:
-    """`flags`, and what they leave unsaid as `defaults` say it."""
+    """`flags`, and what they leave unsaid as `defaults` say it; so with each parameter of a sweep."""
     unsaid = {f.name for f in fields(flags) if not _said(getattr(flags, f.name))}
     for one, other in _ALIKE:
         # Who says the one has said the other.
         unsaid -= {name for name in (one, other) if {one, other} - unsaid}
-    return replace(flags, **{name: getattr(defaults, name) for name in unsaid})
+    taken = {name: getattr(defaults, name) for name in unsaid}
+    if (params := getattr(flags, "param", None)) and (others := getattr(defaults, "param", None)):
+        taken["param"] = _params(params, others)
+    return replace(flags, **taken)
 
 
-_ALIKE = (("priority", "nice"),)
+_ALIKE = (("priority", "nice"), ("array", "param"), ("array", "zip"))
+
+
+def _params(given: Sequence[str], defaults: Sequence[str]) -> list[str]:
+    """NAME=VALUE,.. as given, and those of the defaults with another name."""
+    names = {one.partition("=")[0] for one in given}
+    return [*(one for one in defaults if one.partition("=")[0] not in names), *given]
 
 
 def _said(value: Any) -> bool:

@@ -25,6 +25,7 @@ from corral.cli.screen import (
 )
 from corral.client import Client, DeviceRow, HolderRow, JobRow, ServerInfo
 from corral.model.printable import printable
+from corral.model.sweep import named_values
 from corral.model.units import MILLI_PER_DEVICE, format_duration, format_memory, format_share
 
 PAGE = 100
@@ -167,7 +168,8 @@ def job_lines(rows: Sequence[JobRow], places: Mapping[str, Place], now: float) -
     )
     for row in sorted(rows, key=lambda row: (row.sequence or 0, row.id)):
         shown = (row.id, row.name or _command_name(row), row.user, row.phase, _gpus(row))
-        table.add(*shown, job_time(row, now), job_place(row, places), style=PHASE_STYLES.get(row.phase))
+        place = f"{job_place(row, places)} {named_values(tuple(row.params.items()))}".strip()
+        table.add(*shown, job_time(row, now), place, style=PHASE_STYLES.get(row.phase))
     return table.lines(paint="PHASE")
 
 

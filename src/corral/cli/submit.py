@@ -80,7 +80,8 @@ def submit(
         print_json({"id": job.id})
         return
     write_lines(job.id)
-    if request.array is not None:
-        indices = request.array.indices
+    array = request.elements
+    if array is not None:
+        indices = array.indices
         last = f" to {job.id}_{indices[-1]}" if len(indices) > 1 else ""
         say(f"{count_of(len(indices), 'job')}: {job.id}_{indices[0]}{last}")

@@ -10,12 +10,14 @@ from math import inf
 from typing import Any, TypedDict, TypeVar
 
 from corral.client.begin import parse_begin
+from corral.client.sweep_values import Values, sweep_of
 from corral.client.where import parse_cuda, parse_labels, parse_speeds, parse_version
 from corral.model.ask import HOST_RESOURCES, Ask, ask, host_amounts
 from corral.model.errors import Refused, nearest
 from corral.model.job import JobKind, Request
 from corral.model.output import check_pattern
 from corral.model.submission import ArraySpec, Submission
+from corral.model.sweep import Sweep
 from corral.model.units import WHOLE, count_of, is_whole, parse_duration_s, parse_memory_mib
 
 MAX_ARRAY_SIZE = 10_000
@@ -88,6 +90,11 @@ class RequestOptions(TypedDict, total=False):
         env: variables to set besides those of this process; None removes one.
         workdir: working directory; by default that of this process.
         array: indices and how many may run at once: "0-9%2", "0,3,5-7", "0-10:2".
+        params: a job for each combination of these values: {"lr": [0.1, 0.01], "seed": range(5)}. Each finds its values
+            in its environment, and in place of {lr} in command, name, output, error and workdir. Text is read as on the
+            command line: "0.1,0.01", "0..4".
+        zip: pair the values of `params` instead, the first of all, the second of all, and so on.
+        max_running: how many jobs of an array or of `params` may run at once.
         hold: keep it waiting until released.
     """
 
@@ -133,6 +140,9 @@ class RequestOptions(TypedDict, total=False):
     env: Mapping[str, str | None]
     workdir: str | os.PathLike[str] | None
     array: str | None
+    params: Mapping[str, Values] | None
+    zip: bool
+    max_running: int | None
     hold: bool
 
 
@@ -160,7 +170,7 @@ def submission(
     words = tuple(_text(word, "command") for word in command)
     if kind is JobKind.RUN and not (words and words[0]):
         raise Refused("there is no command to run; write it after --, such as: -- python train.py", field="command")
-    time, array, retries = options.get("time"), options.get("array"), options.get("retries")
+    time, retries, sweep = options.get("time"), options.get("retries"), _sweep(options, spell)
     signal_name, signal_grace_s = parse_checkpoint_signal(
         options.get("checkpoint_signal"), field=spell("checkpoint_signal")
     )
@@ -184,7 +194,7 @@ def submission(
         workdir=_directory(options.get("workdir"), spell("workdir")),
         umask=_umask(),
         rlimits=soft_limits(),
-        array=None if array is None else parse_array(array, field=spell("array")),
+        array=_array(options, spell),
         held=options.get("hold", False),
         owner_pid=owner_pid,
         resources=_resources(options, spell),
@@ -194,6 +204,7 @@ def submission(
         checkpoint_signal=signal_name,
         checkpoint_grace_s=signal_grace_s,
         script=script,
+        sweep=sweep,
     )
 
 
@@ -325,6 +336,36 @@ def _resources(options: RequestOptions, spell: Callable[[str], str]) -> dict[str
 
 def _texts(options: RequestOptions) -> dict[str, str]:
     return {name: str(amount) for name, amount in (options.get("resource") or {}).items()}
+
+
+def _sweep(options: RequestOptions, spell: Callable[[str], str]) -> Sweep | None:
+    field, limit = spell("params"), _max_running(options, spell)
+    params = options.get("params")
+    twice = sorted(set(params or ()) & set(options.get("env", ())))
+    if twice:
+        raise Refused(f"{field} and {spell('env')} both set {twice[0]}; remove one of them", field=field)
+    return sweep_of(params, zipped=options.get("zip", False), limit=limit, field=field)
+
+
+def _array(options: RequestOptions, spell: Callable[[str], str]) -> ArraySpec | None:
+    text, limit = options.get("array"), _max_running(options, spell)
+    if text is None:
+        if limit is not None and not options.get("params"):
+            field = spell("max_running")
+            raise Refused(
+                f"{field} limits the jobs of an array; add {spell('array')} or {spell('params')}", field=field
+            )
+        return None
+    array = parse_array(text, field=spell("array"))
+    if limit is not None and array.limit not in (None, limit):
+        field = spell("max_running")
+        raise Refused(f"{field} {limit} and {spell('array')} {text} contradict each other; remove one", field=field)
+    return array if limit is None else replace(array, limit=limit)
+
+
+def _max_running(options: RequestOptions, spell: Callable[[str], str]) -> int | None:
+    limit = options.get("max_running")
+    return None if limit is None else _at_least(1, limit, spell("max_running"))
 
 
 def parse_array(text: str, *, field: str = "array") -> ArraySpec:

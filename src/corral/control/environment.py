@@ -9,6 +9,7 @@ from corral.model.job import Job, JobKind
 from corral.model.launch import DeviceUse, Launch
 from corral.model.numa import numa_binding
 from corral.model.output import output_files
+from corral.model.sweep import named_values
 from corral.model.tenant import Tenant
 from corral.model.units import format_memory
 from corral.model.view import View
@@ -39,7 +40,7 @@ def launches_of(job: Job, allocation: Allocation, view: View, notes: Sequence[st
     """
     members = allocation.placement.members
     given = {name: value for name, value in job.spec.env if name not in _OF_ANOTHER_JOB}
-    shared = {**_UNLESS_GIVEN, **given, **_of_the_job(job, allocation)}
+    shared = {**_UNLESS_GIVEN, **given, **dict(job.spec.params), **_of_the_job(job, allocation)}
     outputs = output_files(job, [member.node for member in members])
     launches = []
     for rank, (member, files) in enumerate(zip(members, outputs, strict=True)):
@@ -55,6 +56,7 @@ def launches_of(job: Job, allocation: Allocation, view: View, notes: Sequence[st
                 job,
                 tuple(sorted(own.items())),
                 (
+                    *_parameters(job),
                     *job.spec.notes,
                     *notes,
                     *_stale(view, member, devices),
@@ -82,6 +84,10 @@ def with_rendezvous(launches: Sequence[Launch], rendezvous: Rendezvous) -> tuple
         where["CORRAL_SRUN_ADDRESS"] = f"{rendezvous.address}:{rendezvous.srun_port}"
         where["CORRAL_SRUN_SECRET"] = rendezvous.secret
     return tuple(replace(one, env=tuple(sorted({**dict(one.env), **where}.items()))) for one in launches)
+
+
+def _parameters(job: Job) -> list[str]:
+    return [f"parameters: {named_values(job.spec.params)}"] if job.spec.params else []
 
 
 def _of_the_job(job: Job, allocation: Allocation) -> dict[str, str]:

@@ -24,6 +24,7 @@ from corral.control.submitting.preflight import SubmissionPreflight
 from corral.control.submitting.priorities import refuse_priority, settle_priority
 from corral.control.submitting.site_rules import LeastUse, obey
 from corral.control.submitting.submission_checks import check
+from corral.control.submitting.sweeps import first_of
 from corral.control.watching.failure_notes import FailureNotes
 from corral.lifecycle import commands
 from corral.model.answers import DeviceRow, DryRun, Explanation
@@ -132,9 +133,10 @@ class Service:
         check(submission)
         obey(view, submission, caller.user, self._least_of)
         self._check_possible(view, submission, caller.user)
-        notes += of_priority + self._inspection.notes(view, submission, caller, files)
+        first = first_of(submission)
+        notes += of_priority + self._inspection.notes(view, first, caller, files)
         spec = new_jobs.spec_of(submission, caller, view.limits, self._owner(submission))
-        forced_by = caller.user if self._inspection.overrides(view, submission, caller, files) else None
+        forced_by = caller.user if self._inspection.overrides(view, first, caller, files) else None
         return replace(spec, notes=notes, forced_by=forced_by) if notes else spec
 
     def dry_run(self, submission: Submission, caller: Caller, files: FileFindings) -> DryRun:
@@ -144,7 +146,7 @@ class Service:
         submission = with_whole_node(submission, view.nodes.values())
         answer = self.queries.dry_run(submission, caller.user)
         settled, _ = self._asking.settle(submission, caller.user)
-        preflight = self._inspection.notes(view, settled, caller, files)
+        preflight = self._inspection.notes(view, first_of(settled), caller, files)
         return replace(answer, notes=(*answer.notes, *of_priority, *preflight))
 
     def _in_own_time(self, submission: Submission) -> Submission:

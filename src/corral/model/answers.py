@@ -40,6 +40,7 @@ class JobRow:
         expected_start_is: whether the expected start is promised, None when no start can be expected.
         eviction: the last time it was stopped for others, with what it lost; None if it never was.
         evictions, lost_s: how often it made room for others and went back to its queue, and the run time lost by that.
+        params: its values of a sweep's parameters.
     """
 
     id: str
@@ -75,6 +76,7 @@ class JobRow:
     eviction: Eviction | None = None
     evictions: int = 0
     lost_s: float = 0.0
+    params: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ended(self) -> bool:
@@ -274,6 +276,10 @@ class DryRun:
     """What would become of a submission: it would start now on `devices`, or wait for `reason`.
 
     Where it is not `possible` it can never start there, and would be refused.
+
+    Attributes:
+        jobs: how many jobs it is; the other fields are of the first.
+        command, params: what the first job of a sweep runs, and its parameters.
     """
 
     starts_now: bool
@@ -285,6 +291,9 @@ class DryRun:
     expected_start: float | None = None
     nearest: NearestRequest | None = None
     expected_start_is: Certainty | None = None
+    jobs: int = 1
+    command: tuple[str, ...] = ()
+    params: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

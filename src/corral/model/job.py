@@ -6,10 +6,14 @@ from enum import StrEnum
 from corral.model.eviction import Eviction
 from corral.model.means import Means
 from corral.model.split import Strategy
+from corral.model.sweep import Params, named_values
 from corral.model.units import MILLI_PER_DEVICE
 
 DEFAULT_PRIORITY = 5
 """A lower number runs first."""
+
+MAX_TITLED_PARAMS = 60
+"""Characters of the parameters of a job in a sentence; the rest is cut off."""
 
 
 class Phase(StrEnum):
@@ -168,6 +172,7 @@ class JobSpec:
         notes: lines for the head of the job's log: what was rounded, what preflight warns of.
         forced_by: who insisted on it although preflight had said that it cannot run; None when nobody had to.
         uid, gid, groups: the submitting user as the kernel names it; None on a server that is not root's.
+        params: its values of a sweep's parameters, which it also finds in its environment; () of any other job.
     """
 
     user: str
@@ -199,6 +204,7 @@ class JobSpec:
     error: str | None = None
     open_mode: str | None = None
     script: bool = False
+    params: Params = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,5 +274,9 @@ class Job:
 
     @property
     def title(self) -> str:
-        """What to call the job in a sentence: its name, or its id when it has none."""
-        return self.spec.name or f"job {self.id}"
+        """What to call the job in a sentence: its name, or its id when it has none; and its parameters, if any."""
+        called = self.spec.name or f"job {self.id}"
+        if not self.spec.params:
+            return called
+        named = named_values(self.spec.params)
+        return f"{called} ({named if len(named) <= MAX_TITLED_PARAMS else named[: MAX_TITLED_PARAMS - 1] + '…'})"

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from corral.model.job import JobKind, Request
+from corral.model.sweep import Sweep
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class Submission:
         exclusive: every device of a node, in place of the number in `request`.
         force: let it in although preflight says that it cannot run.
         checkpoint_signal, checkpoint_grace_s: as in `JobSpec`.
+        sweep: an array over values of parameters, in place of `array`. Command, name, files and directory name them.
         owner_pid: for a reservation, the session leader whose end releases it; for an adoption, the process.
     """
 
@@ -70,3 +72,9 @@ class Submission:
     speeds: tuple[tuple[str, float], ...] = ()
     nice: int | None = None
     script: bool = False
+    sweep: Sweep | None = None
+
+    @property
+    def elements(self) -> ArraySpec | None:
+        """The elements of the array that it is, also as a sweep; None of a single job."""
+        return self.array if self.sweep is None else ArraySpec(tuple(range(self.sweep.size)), self.sweep.limit)

@@ -62,6 +62,7 @@ def job_row(
         evictions=job.evictions,
         lost_s=job.lost_s,
         begin_at=spec.begin_at,
+        params=dict(spec.params),
     )
 
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from corral.clock import Clock
 from corral.control.querying.listing_rows import device_rows, grant_rows, holding, job_row
@@ -12,6 +12,7 @@ from corral.control.submitting.device_request import RequestRules
 from corral.control.submitting.new_jobs import completed, program_of, still_to_follow
 from corral.control.submitting.site_rules import LeastUse, obey
 from corral.control.submitting.submission_checks import check
+from corral.control.submitting.sweeps import first_of
 from corral.lifecycle.following import follows_no_more
 from corral.model.answers import (
     DeviceChoice,
@@ -258,6 +259,7 @@ class Queries:
             expected_start=found.expected_start,
             expected_start_is=found.certainty,
             nearest=None if found.nearest is None else NearestRequest(found.nearest),
+            **_of_elements(submission),
         )
         return in_wall_time(answer, self._clock)
 
@@ -319,8 +321,18 @@ def _stand_in(submission: Submission, user: str) -> Job:
     """The submission as if it were a job, or the first element of its array."""
     name = submission.name or (program_of(submission.command) if submission.command else "")
     spec = JobSpec(user=user, name=name, after=submission.after)
-    index = submission.array.indices[0] if submission.array is not None else None
+    array = submission.elements
+    index = None if array is None else array.indices[0]
     return Job("", 0, spec, 0.0, array_index=index)
+
+
+def _of_elements(submission: Submission) -> dict[str, Any]:
+    """What a dry run says of an array: how many jobs there are, and of a sweep, what the first one runs."""
+    array, sweep = submission.elements, submission.sweep
+    said: dict[str, Any] = {} if array is None else {"jobs": len(array.indices)}
+    if sweep is not None:
+        said |= {"command": first_of(submission).command, "params": dict(next(sweep.elements()))}
+    return said
 
 
 def _expecting(row: JobRow, expected: ExpectedStart) -> JobRow:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from corral.model.errors import Refused
 from corral.model.job import Request
 from corral.model.submission import ArraySpec, Submission
+from corral.model.sweep import Sweep
 from corral.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI
 
 MAX_ARRAY_ELEMENTS = 10_000
@@ -50,10 +51,11 @@ BOUNDS: Mapping[type[Any], Mapping[str, Range]] = {
         "disk_mib": Range(0, MAX_MIB),
     },
     ArraySpec: {"limit": Range(1, MAX_ARRAY_ELEMENTS, "how many of its jobs run at a time", "array")},
+    Sweep: {"limit": Range(1, MAX_ARRAY_ELEMENTS, "how many of its jobs run at a time", "max_running")},
 }
 
 
-def check_bounds(value: Submission | Request | ArraySpec) -> None:
+def check_bounds(value: Submission | Request | ArraySpec | Sweep) -> None:
     """Raises Refused for a number that is out of its range."""
     for name, (least, most, hint, called) in BOUNDS[type(value)].items():
         amount = getattr(value, name)

@@ -13,6 +13,7 @@ from corral.access.caller import Caller
 from corral.clock import Clock
 from corral.control.submitting.candidate_nodes import CandidateNodes
 from corral.control.submitting.node_files import NodeFiles
+from corral.control.submitting.sweeps import first_of
 from corral.model.job import JobKind
 from corral.model.submission import Submission
 from corral.ports.host import Credentials, FileQuery
@@ -74,7 +75,7 @@ class FileFindingsCache:
         """As `inspect`, where all of it was found a moment ago; None where anything would have to be read."""
         who = _credentials(caller)
         findings = []
-        for submission in submissions:
+        for submission in map(first_of, submissions):
             nodes = self._nodes_chosen(submission, caller.user)
             kept = None if nodes is None else self._findings.get(_key(submission, nodes, who))
             if kept is None:
@@ -83,7 +84,11 @@ class FileFindingsCache:
         return tuple(findings)
 
     def inspect(self, submissions: Sequence[Submission], caller: Caller) -> tuple[FileFindings, ...]:
-        """What the caller may see of the files of each submission. May take as long as an inspection may."""
+        """What the caller may see of the files of each submission. May take as long as an inspection may.
+
+        Of a sweep only its first job's are looked at.
+        """
+        submissions = [first_of(submission) for submission in submissions]
         who = _credentials(caller)
         keys = [_key(submission, self._nodes_of(submission, caller.user), who) for submission in submissions]
         first = dict(zip(keys, submissions, strict=True))

@@ -5,9 +5,11 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import repeat
 
 from corral.access.caller import Caller
 from corral.control.submitting.site_rules import refuse_full
+from corral.control.submitting.sweeps import element_specs
 from corral.lifecycle.following import follow_no_more
 from corral.model.dependency import (
     Condition,
@@ -101,27 +103,30 @@ def _shared(env: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
 
 def ids_needed(submission: Submission) -> int:
     """How many job numbers the submission needs: one, and for an array one more per element."""
-    return 1 if submission.array is None else 1 + len(submission.array.indices)
+    array = submission.elements
+    return 1 if array is None else 1 + len(array.indices)
 
 
 def jobs_of(submission: Submission, spec: JobSpec, ids: Sequence[str], now: float) -> tuple[Job, ...]:
     """The jobs of a submission. The first id is the job's or the array's; each element has a number of its own."""
     begin_at = spec.begin_at if spec.begin_at is not None and spec.begin_at > now else None
-    if submission.array is None:
+    array, sweep = submission.elements, submission.sweep
+    if array is None:
         return (Job(ids[0], int(ids[0]), spec, now, held=submission.held, eligible_at=begin_at),)
+    specs = repeat(spec, len(array.indices)) if sweep is None else element_specs(spec, sweep)
     return tuple(
         Job(
             f"{ids[0]}_{index}",
             int(number),
-            spec,
+            of_element,
             now,
             held=submission.held,
             eligible_at=begin_at,
             array_id=ids[0],
             array_index=index,
-            array_limit=1 if single(spec.after) else submission.array.limit,
+            array_limit=1 if single(spec.after) else array.limit,
         )
-        for index, number in zip(submission.array.indices, ids[1:], strict=True)
+        for index, number, of_element in zip(array.indices, ids[1:], specs, strict=True)
     )
 
 

@@ -5,6 +5,7 @@ from collections import Counter
 from math import isfinite
 
 from corral.control.submitting.bounds import MAX_ARRAY_ELEMENTS, MAX_DEVICES, between, check_bounds
+from corral.control.submitting.sweeps import check_sweep
 from corral.model.dependency import clauses_of
 from corral.model.errors import Refused, nearest
 from corral.model.job import JobKind, Request
@@ -65,6 +66,7 @@ def check(submission: Submission) -> None:
     _check_surroundings(submission)
     if submission.array is not None:
         _check_array(submission.array)
+    check_sweep(submission, MAX_NAME_LENGTH)
 
 
 def check_checkpoint(signal: str | None, grace_s: float, time_limit_s: float | None) -> None:

@@ -1,0 +1,140 @@
+"""Sweeps: checks their parameters, and makes the specification of each of their jobs."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from corral.control.submitting.bounds import MAX_ARRAY_ELEMENTS, between, check_bounds
+from corral.model.errors import Refused
+from corral.model.job import JobKind, JobSpec
+from corral.model.submission import Submission
+from corral.model.sweep import Params, Sweep, with_values, with_values_in_pattern
+
+MAX_PARAMS = 20
+MAX_PARAM_NAME_LENGTH = 64
+MAX_VALUE_LENGTH = 1000
+MAX_ELEMENT_LENGTH = 4000
+"""Characters of all values of one job together: each job is kept with its own."""
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_RESERVED = re.compile(
+    r"(CORRAL|CUDA|LD|NVIDIA|SLURM)_.*|PATH|HOME|USER|LOGNAME|SHELL|PWD|IFS|BASH_ENV|TMPDIR|PYTHONPATH|PYTHONHOME|"
+    r"RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|NODE_RANK|MASTER_ADDR|MASTER_PORT"
+)
+"""Variables that Corral sets itself, or without which a job does not find its programs and files."""
+
+
+def first_of(submission: Submission) -> Submission:
+    """The submission as its first job will have it: what is checked of a sweep's files, and shown of it."""
+    params = None if submission.sweep is None else next(submission.sweep.elements(), None)
+    if params is None:
+        return submission
+    return replace(submission, **_with_values(submission, params), env={**submission.env, **dict(params)})
+
+
+def element_specs(spec: JobSpec, sweep: Sweep) -> Iterator[JobSpec]:
+    """What each job of the sweep runs; `spec` is what all of them have in common."""
+    for params in sweep.elements():
+        yield replace(spec, **_with_values(spec, params), params=params)
+
+
+def _with_values(of: Submission | JobSpec, params: Params) -> dict[str, Any]:
+    """The texts that may name parameters, with their values."""
+    return {
+        "command": tuple([with_values(word, params) for word in of.command]),
+        "name": with_values(of.name, params),
+        "workdir": with_values(of.workdir, params),
+        "output": None if of.output is None else with_values_in_pattern(of.output, params),
+        "error": None if of.error is None else with_values_in_pattern(of.error, params),
+    }
+
+
+def check_sweep(submission: Submission, most_name_length: int) -> None:
+    """Raises Refused for a sweep that cannot be made: names, values, or too many jobs."""
+    sweep = submission.sweep
+    if sweep is None:
+        return
+    if submission.array is not None:
+        raise Refused(
+            "--array and --param both say how many jobs there are; remove one of them (to repeat each combination, add "
+            "a parameter such as --param repeat=0..4)",
+            field="array",
+        )
+    if submission.kind is not JobKind.RUN:
+        raise Refused("params: only jobs that run a command have parameters", field="params")
+    check_bounds(sweep)
+    between(len(sweep.params), 1, MAX_PARAMS, "params", "how many there are")
+    for name, values in sweep.params.items():
+        _check_name(name)
+        _check_values(name, values, distinct=not sweep.zipped)
+    _check_size(sweep)
+    longest = tuple((name, max(values, key=len)) for name, values in sweep.params.items())
+    together = sum(len(value) for _, value in longest)
+    if together > MAX_ELEMENT_LENGTH:
+        raise Refused(
+            f"params: the values of one job have up to {together} characters together, and {MAX_ELEMENT_LENGTH} are "
+            "the most; put long values into files and give their names",
+            field="params",
+        )
+    name_length = len(with_values(submission.name, longest))
+    if name_length > most_name_length:
+        raise Refused(
+            f"name: with its parameters it has up to {name_length} characters, and {most_name_length} are the most; "
+            "leave a parameter out",
+            field="name",
+        )
+
+
+def _check_name(name: str) -> None:
+    if len(name) > MAX_PARAM_NAME_LENGTH or _NAME.fullmatch(name) is None:
+        raise Refused(
+            f"--param: {name!r:.80} is not a name; use letters, digits and _, at most {MAX_PARAM_NAME_LENGTH}, such as "
+            "lr=0.1,0.01",
+            field="params",
+        )
+    if _RESERVED.fullmatch(name):
+        raise Refused(
+            f"--param: {name} would change a variable of that name that jobs need as it is; use another name",
+            field="params",
+        )
+
+
+def _check_values(name: str, values: Sequence[str], *, distinct: bool) -> None:
+    if not values:
+        raise Refused(f"--param: {name} has no values; give one or more, such as {name}=1,2", field="params")
+    if not all(values):
+        raise Refused(f"--param: {name} has an empty value; remove it", field="params")
+    for value in values:
+        if len(value) > MAX_VALUE_LENGTH or not value.isprintable():
+            raise Refused(
+                f"--param: {name} has the value {value!r:.60}, which is not allowed; use at most {MAX_VALUE_LENGTH} "
+                "printable characters",
+                field="params",
+            )
+    value, times = Counter(values).most_common(1)[0]
+    if distinct and times > 1:
+        raise Refused(
+            f"--param: {name} has the value {value:.60} {times} times, which makes equal jobs; give it once (to repeat "
+            "jobs, add a parameter such as --param repeat=0..4)",
+            field="params",
+        )
+
+
+def _check_size(sweep: Sweep) -> None:
+    counts = {name: len(values) for name, values in sweep.params.items()}
+    if sweep.zipped and len(set(counts.values())) > 1:
+        listed = ", ".join(f"{name} has {count}" for name, count in counts.items())
+        raise Refused(
+            f"--zip pairs values in their order, so all parameters need the same number of values, but {listed}; "
+            "leave --zip out for all combinations",
+            field="params",
+        )
+    if sweep.size > MAX_ARRAY_ELEMENTS:
+        factors = "" if sweep.zipped or len(counts) == 1 else " (" + " x ".join(map(str, counts.values())) + ")"
+        raise Refused(
+            f"--param: {sweep.size:,} jobs{factors} are {sweep.size - MAX_ARRAY_ELEMENTS:,} more than the "
+            f"{MAX_ARRAY_ELEMENTS:,} that a sweep may have; give fewer values",
+            field="params",
+        )
