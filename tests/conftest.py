@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from corral.client import server_home
+
 # How long an example takes, to draw or to run, says more about the machine than about the code.
 settings.register_profile("corral", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("corral")
@@ -25,6 +27,8 @@ def _no_server_of_the_developer(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in sorted(os.environ):
         if name.startswith("CORRAL_") and name != "CORRAL_BENCH_DATA":
             monkeypatch.delenv(name)
+    monkeypatch.setattr(server_home, "SYSTEM_HOME", Path("/nowhere/corral"))
+    monkeypatch.setattr(server_home, "_found", {})
     for name in ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"):
         monkeypatch.delenv(name, raising=False)
 

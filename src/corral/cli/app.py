@@ -163,6 +163,6 @@ def corral(
 ) -> None:
     """Share GPUs: queue jobs, run them on the right GPUs, see why they wait.
 
-    Commands talk to the server in $CORRAL_HOME (default ~/.corral), or to the one at $CORRAL_URL with $CORRAL_TOKEN
-    (see "corral token"). "corral help COMMAND" explains a command.
+    Commands talk to the server at $CORRAL_URL with $CORRAL_TOKEN (see "corral token"), else in $CORRAL_HOME, else to
+    the one that runs in ~/.corral or /var/lib/corral. "corral help COMMAND" explains a command.
     """

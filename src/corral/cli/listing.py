@@ -1,5 +1,6 @@
 """`corral ps`, `status` and `devices`: tables of jobs and GPUs."""
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -23,7 +24,7 @@ from corral.cli.screen import (
     wrapped,
     write_painted,
 )
-from corral.client import Client, DeviceRow, HolderRow, JobRow, ServerInfo
+from corral.client import Address, Client, DeviceRow, HolderRow, JobRow, ServerInfo
 from corral.model.printable import printable
 from corral.model.sweep import named_values
 from corral.model.units import MILLI_PER_DEVICE, format_duration, format_memory, format_share
@@ -115,6 +116,8 @@ def status(
             return
         server = client.server()
     write_painted(*status_lines(server, devices))
+    if (at := elsewhere(client.address)) is not None:
+        write_painted(painted(clipped(f"server: {at}", width()), "dim"))
 
 
 @app.command(epilog=example("corral devices --json"))
@@ -136,6 +139,14 @@ def newest_jobs(client: Client, *, every: bool, user: str | None, limit: int | N
     under_way = client.jobs.list(phase="STARTING,RUNNING,STOPPING", user=user, limit=None)
     rows = {row.id: row for row in (*under_way, *newest)}
     return list(rows.values())[:limit], True
+
+
+def elsewhere(address: Address) -> str | None:
+    """Where the server is, if it is not the one in ~/.corral."""
+    if address.url:
+        return address.url
+    root = str(address.home.root)
+    return None if root == os.path.expanduser("~/.corral") else root
 
 
 def several_nodes(devices: Sequence[DeviceRow]) -> bool:

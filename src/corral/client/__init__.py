@@ -12,6 +12,7 @@ client keeps one connection and belongs to one thread.
 """
 
 from corral.client.client import Client, ClusterNodes, Devices, JobHandle, Jobs, Tokens, WaitTimedOut
+from corral.client.server_home import own_home
 from corral.client.transport import Address, NoServer, UntrustedServer, find_address
 from corral.model.answers import (
     DeviceChoice,
@@ -66,4 +67,5 @@ __all__ = [
     "WaitPart",
     "WaitTimedOut",
     "find_address",
+    "own_home",
 ]

@@ -51,7 +51,8 @@ class WaitTimedOut(CorralError, TimeoutError):
 class Client:
     """A connection to one server, for one thread.
 
-    Without arguments it is the server of CORRAL_URL (with CORRAL_TOKEN), else of CORRAL_HOME, else of ~/.corral.
+    Without arguments it is the server of CORRAL_URL (with CORRAL_TOKEN), else of CORRAL_HOME, else the one that
+    answers in ~/.corral or in /var/lib/corral.
     Every method raises NoServer when none answers, Refused for bad input, Forbidden, NotFound and Conflict as the
     server says, BackendFailed and LedgerFailed when something of its own has failed.
 

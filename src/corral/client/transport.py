@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+from corral.client.server_home import find_server_home, own_home
 from corral.model.address import is_loopback
 from corral.model.errors import BackendFailed, Conflict, CorralError, Forbidden, LedgerFailed, NotFound, Refused
-from corral.model.home import Home, find_home
+from corral.model.home import Home
 from corral.model.units import is_whole
 
 CONNECT_TIMEOUT_S = 5.0
@@ -76,17 +77,19 @@ class Address:
 def find_address(
     home: str | os.PathLike[str] | None = None, url: str | None = None, token: str | None = None
 ) -> Address:
-    """The server meant by the arguments, else by CORRAL_URL and CORRAL_TOKEN, else by CORRAL_HOME, else ~/.corral.
+    """The server meant by the arguments, else by CORRAL_URL and CORRAL_TOKEN, else by CORRAL_HOME, else the one found.
+
+    Found is one that answers in ~/.corral, else in /var/lib/corral; without any, the address is ~/.corral.
 
     When no token is given for an address of this machine, it is the home's own. CORRAL_CA_FILE names certificates to
     trust, CORRAL_INSECURE=1 allows plain HTTP to other machines. Raises Refused.
     """
     environ = os.environ if home is None else {**os.environ, "CORRAL_HOME": os.fspath(home)}
-    place = find_home(environ, _working_dir())
     if url is None and home is None:
         url = environ.get("CORRAL_URL") or None
     if url is None:
-        return Address(place)
+        return Address(find_server_home(environ))
+    place = own_home(environ)
     token = token or environ.get("CORRAL_TOKEN") or (_token_in(place) if _is_here(url) else None)
     ca_file, insecure = environ.get("CORRAL_CA_FILE") or None, environ.get("CORRAL_INSECURE") == "1"
     return Address(place, url, None if token is None else _checked(token.strip()), ca_file, insecure)
@@ -104,13 +107,6 @@ def _checked(token: str) -> str:
             "CORRAL_TOKEN: it contains characters that no token has; copy the token again", field="CORRAL_TOKEN"
         )
     return token
-
-
-def _working_dir() -> str:
-    try:
-        return os.getcwd()
-    except FileNotFoundError:
-        return "/"  # only a relative home needs it, and where the directory is gone there is none
 
 
 def _token_in(home: Home) -> str | None:

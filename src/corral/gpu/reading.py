@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from corral.client import Client, DeviceRow
+from corral.client.server_home import find_server_home
 from corral.clock import SystemClock
 from corral.config import Settings, load_settings
 from corral.model.device import Device, DeviceSample, DeviceState, availability_score
 from corral.model.errors import BackendFailed, CorralError, Refused
-from corral.model.home import find_home
 from corral.telemetry.discover import discover
 from corral.telemetry.driver_thread import DriverThread
 
@@ -105,7 +105,7 @@ def see_through_server() -> list[GPUInfo] | None:
 def site_settings() -> Settings:
     """What the site has set where that can be read here, the defaults otherwise."""
     try:
-        return load_settings(find_home(os.environ, os.getcwd()).config_file)
+        return load_settings(find_server_home(os.environ).config_file)
     except (Refused, OSError) as error:
         logger.warning("the site's settings cannot be read and are ignored: %s", error)
         return Settings()

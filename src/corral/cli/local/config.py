@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from corral.cli.screen import example, print_json, write_lines
-from corral.client import Client, find_address
+from corral.client import Client, own_home
 from corral.config import Settings, load_settings
 from corral.control.site.from_settings import site_setup
 from corral.model.device import Device, Node
@@ -45,7 +45,7 @@ def check(
     Shows each mistake with its line and exits with 2. Also lists keys that have no effect yet, and GPUs, users and
     projects that do not exist.
     """
-    path = find_address().home.config_file if file is None else file
+    path = own_home().config_file if file is None else file
     if not path.exists():
         raise Refused(f"there is no file {path}, so every setting has its default value", field="FILE")
     settings = load_settings(path)

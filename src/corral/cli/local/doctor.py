@@ -20,7 +20,7 @@ from corral.cli.local.check_result import FAILURE, OK, WARNING, CheckResult
 from corral.cli.local.server import another_owner, answering
 from corral.cli.screen import command_group, example, painted, print_json, width, wrapped, write_painted
 from corral.cli.server_part import install_command, missing_packages
-from corral.client import Client, DeviceRow, NoServer, find_address
+from corral.client import Client, DeviceRow, NoServer, own_home
 from corral.config import Settings, load_settings
 from corral.model.device import Device, DeviceSample, Node
 from corral.model.errors import CorralError, Refused
@@ -54,7 +54,7 @@ def doctor(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = F
 
     Exits with 1 if a problem keeps Corral from working; warnings do not count.
     """
-    home = find_address().home
+    home = own_home()
     findings = [check(home) for check in CHECKS] + gpu_findings(home, node_here()[0])
     if json:
         print_json([asdict(finding) for finding in findings])
@@ -130,7 +130,7 @@ def check_server(home: Home) -> CheckResult:
     """A server answers, of the same version as this command."""
     try:
         with Client() as client:
-            server = client.server()
+            server, at = client.server(), client.address
     except NoServer:
         owner = another_owner(home)
         advice = "start one: corral up --detach" if owner is None else f"only {owner} can start one there"
@@ -138,7 +138,8 @@ def check_server(home: Home) -> CheckResult:
     if server.version != corral.__version__:
         found = f"pid {server.pid} is version {server.version}, this command {corral.__version__}"
         return CheckResult("server", WARNING, found, "restart it (jobs run on): corral down; corral up --detach")
-    return CheckResult("server", OK, f"pid {server.pid} of {server.user} answers, devices from {server.source}")
+    where = "" if at.home == home and not at.url else f" at {at.url or at.home.root}"
+    return CheckResult("server", OK, f"pid {server.pid} of {server.user} answers{where}, devices from {server.source}")
 
 
 def check_nodes(home: Home) -> CheckResult:

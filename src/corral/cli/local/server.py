@@ -17,7 +17,7 @@ import typer
 import corral
 from corral.cli.screen import command_group, example, say, typed, write_lines
 from corral.cli.server_part import require_server_part
-from corral.client import Client, ServerInfo, find_address
+from corral.client import Client, ServerInfo, own_home
 from corral.model.errors import BackendFailed, Conflict, CorralError, Forbidden, Refused
 from corral.model.home import Home
 from corral.pid_file import read_pid
@@ -259,7 +259,7 @@ def stop_server(home: Home, pid: int) -> None:
 def _local_home() -> Home:
     if os.environ.get("CORRAL_URL"):
         say("ignoring CORRAL_URL: this command is about the server in CORRAL_HOME on this machine")
-    return find_address().home
+    return own_home()
 
 
 def _last_line(path: Path, start: int) -> str:

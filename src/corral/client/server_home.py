@@ -1,0 +1,75 @@
+"""Which home's server is meant where nobody names one: the user's own if it answers, else that of the machine."""
+
+import os
+import socket
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+
+from corral.model.errors import Refused
+from corral.model.home import Home, find_home
+
+SYSTEM_HOME = Path("/var/lib/corral")
+"""Where a server of the whole machine has its home (deploy/corral.service)."""
+
+_found: dict[Path, Home] = {}
+"""The home that was found for a user's own. A program stays with the server that it first found."""
+
+
+def find_server_home(environ: Mapping[str, str]) -> Home:
+    """The home that `$CORRAL_HOME` names, else ~/.corral if a server answers there, else SYSTEM_HOME if one does.
+
+    SYSTEM_HOME counts only if nobody but root can have put its socket there. Where no server answers it is ~/.corral.
+    Raises Refused as `find_home` does.
+    """
+    try:
+        own = own_home(environ)
+    except Refused:
+        if _answers_for_all(system := Home(SYSTEM_HOME)):
+            return system
+        raise
+    if environ.get("CORRAL_HOME"):
+        return own
+    known = _found.get(own.root)
+    if known is not None:
+        return known
+    if _answers(own):
+        return _found.setdefault(own.root, own)
+    if _answers_for_all(system := Home(SYSTEM_HOME)):
+        return _found.setdefault(own.root, system)
+    return own
+
+
+def own_home(environ: Mapping[str, str] = os.environ) -> Home:
+    """The home that `$CORRAL_HOME` names, else ~/.corral, whether a server answers there or not."""
+    try:
+        here = os.getcwd()
+    except FileNotFoundError:
+        here = "/"  # only a relative home needs it, and where the directory is gone there is none
+    return find_home(environ, here)
+
+
+def _answers_for_all(home: Home) -> bool:
+    """Whether a server answers in a directory where only root can have put its socket."""
+    try:
+        found = os.lstat(home.root)
+    except OSError:
+        return False
+    of_root = stat.S_ISDIR(found.st_mode) and found.st_uid == 0 and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return of_root and _answers(home)
+
+
+def _answers(home: Home) -> bool:
+    """Whether a process listens on the home's socket and lets this user connect. A dead server's socket is none."""
+    try:
+        path = str(home.socket)
+    except Refused:
+        return False
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as probe:
+        try:
+            probe.connect(path)
+        except BlockingIOError:
+            return True  # it is alive, and has more to accept than it can queue
+        except OSError:
+            return False
+    return True
