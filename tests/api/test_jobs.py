@@ -9,10 +9,11 @@ import pytest
 from corral.access.caller import Caller
 from corral.api import jobs
 from corral.api.waiting import LONGEST_WAIT_S
+from corral.control.job_changes import Verb
 from corral.model.answers import JobRow
 from corral.model.errors import Refused
 from corral.model.fact import SiteArranged
-from corral.model.job import Job, JobKind, Request
+from corral.model.job import JobKind, Request
 from corral.model.queue import Limits, Queue
 from corral.model.submission import Submission
 from corral.ports.ledger import Decided
@@ -215,18 +216,29 @@ def test_a_job_that_comes_after_one_that_has_failed_already_is_cancelled_and_say
 def test_a_job_that_ends_just_before_it_is_cancelled_is_a_conflict_like_any_that_has_ended(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    corral = served.world.service
-    job_id, named = served.submit(), corral.queries.named
+    ledger, job_id = served.world.ledger, served.submit()
+    commit = ledger.commit
 
-    def named_just_before_its_end(one: str) -> tuple[Job, ...]:
-        found = named(one)
-        monkeypatch.setattr(corral.queries, "named", named)
-        corral.cancel(one, Caller("root", admin=True))
-        return found
+    def commit_just_after_its_end(decide: Any) -> Any:
+        monkeypatch.setattr(ledger, "commit", commit)
+        served.world.service.changes.one(Verb.CANCEL, job_id, Caller("root", admin=True))
+        return commit(decide)
 
-    monkeypatch.setattr(corral.queries, "named", named_just_before_its_end)
+    monkeypatch.setattr(ledger, "commit", commit_just_after_its_end)
     answer = served.call("POST", f"/jobs/{job_id}/cancel")
     assert (answer.status, answer.error["kind"]) == (409, "conflict")
+
+
+def test_many_jobs_are_changed_by_one_request_that_tells_what_was_not(served: Served) -> None:
+    ids = [served.submit(name=f"sweep-{number}", held=True) for number in range(3)]
+    told = served.call("POST", "/jobs/release", {"name": "sweep-[12]", "dry_run": True}).data
+    assert (told["ids"], told["phases"], told["next"]) == ([ids[2], ids[1]], {"PENDING": 2}, None)
+    assert served.call("POST", "/jobs/release", {"ids": [ids[0], "999"]}).data["unchanged"] == [
+        {"id": "999", "reason": "there is no job 999; `corral ps --all` lists those there are"}
+    ]
+    assert served.call("POST", "/jobs/cancel", {"user": "me", "phase": ["PENDING"]}).data["ids"] == ids[::-1]
+    for body in ({}, {"phase": ["GONE"]}, {"ids": [str(number) for number in range(10_001)]}):
+        assert served.call("POST", "/jobs/hold", body).status == 422
 
 
 def test_whoever_waits_for_the_end_of_an_array_goes_on_once_all_of_it_is_cancelled(served: Served) -> None:
@@ -358,4 +370,4 @@ def test_the_sites_range_of_priorities_holds_wherever_a_job_is_made_or_run_again
         world.service.adopting.adopt(os.getpid(), bob, Submission(kind=JobKind.ADOPT, priority=-5))
     allow(5, 10)
     with pytest.raises(Refused, match=rf"priority 0 of job {job_id} is not allowed: .* 5 to 10"):
-        world.service.requeue(job_id, bob)
+        world.service.changes.one(Verb.REQUEUE, job_id, bob)

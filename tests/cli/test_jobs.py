@@ -20,11 +20,12 @@ def box(running_box: Box) -> Iterator[Box]:
 
 
 def test_a_job_that_cannot_be_cancelled_keeps_nobody_else_from_it(box: Box) -> None:
-    first, second = (box.submit("--hold", "--", "true") for _ in range(2))
-    done = box.run("cancel", first, first, "999", second)
+    gone, first, second = (box.submit("--hold", "--", "true") for _ in range(3))
+    box.ok("cancel", gone)
+    done = box.run("cancel", first, gone, "999", second)
     assert (done.returncode, done.stdout.splitlines()) == (1, [f"cancelled {first}", f"cancelled {second}"])
     assert [line.split(";")[0] for line in done.stderr.splitlines()] == [
-        f"corral: job {first} has already ended (CANCELLED)",
+        f"corral: job {gone} has already ended (CANCELLED)",
         "corral: there is no job 999",
     ]
 

@@ -13,6 +13,7 @@ from types import FrameType
 
 from corral.access.caller import Caller
 from corral.clock import SystemClock
+from corral.control.job_changes import Verb
 from corral.model.device import Device, DeviceCondition, Node
 from corral.model.fact import ConditionObserved, NodeObserved, Observation
 from corral.model.home import Home
@@ -98,9 +99,9 @@ def live(home: Path) -> list[Phase]:
     nodes[node_of(failed)].runtime.finish(f"{failed}.1", exit_code=1)
     until(lambda: phase(failed).terminal)
     cancelled = start(Request(devices=1), checkpoint_signal="USR1", checkpoint_grace_s=0.01)
-    server.service.requeue(cancelled, ALICE)
+    server.service.changes.one(Verb.REQUEUE, cancelled, ALICE)
     until(lambda: phase(cancelled) is Phase.RUNNING and server.ledger.view().jobs[cancelled].launches == 2)
-    server.service.cancel(cancelled, ALICE)
+    server.service.changes.one(Verb.CANCEL, cancelled, ALICE)
     until(lambda: phase(cancelled).terminal)
     lost = start(Request(devices=2))
     where = node_of(lost)

@@ -11,6 +11,7 @@ import pytest
 from corral.access.caller import Caller
 from corral.config import Settings
 from corral.control.core import ControlCore
+from corral.control.job_changes import Verb
 from corral.control.node_registry import Nodes
 from corral.control.service import Service
 from corral.control.submitting.device_request import RequestRules
@@ -64,7 +65,7 @@ class Served(Cluster):
         return self.core.service
 
     def do(self, verb: str, job_id: str, caller: Caller = ALICE) -> tuple[str, ...]:
-        touched: tuple[str, ...] = getattr(self.service, verb)(job_id, caller)
+        touched: tuple[str, ...] = self.service.changes.one(Verb(verb), job_id, caller)
         return touched
 
     def submit(self, submission: Submission = TRUE, caller: Caller = ALICE) -> str:

@@ -4,7 +4,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.routing import APIRoute
 
 import corral
-from corral.api import jobs, log_routes, nodes, shapes, site, token_routes
+from corral.api import job_changes, jobs, log_routes, nodes, shapes, site, token_routes
 from corral.api.auth import Authenticator
 from corral.api.errors import add_error_handlers
 from corral.api.openapi import describer, gives
@@ -37,6 +37,7 @@ def create_app(service: Service, authenticator: Authenticator, token_issuer: Tok
     methods: dict[str, set[str]] = {f"{PREFIX}/health": {"GET"}, f"{PREFIX}/openapi.json": {"GET"}}
     for router, prefix in (
         (jobs.router, PREFIX),
+        (job_changes.router, PREFIX),
         (log_routes.router, PREFIX),
         (site.router, PREFIX),
         (nodes.router, PREFIX),

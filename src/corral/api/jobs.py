@@ -143,30 +143,6 @@ async def why(request: Request, context: Context, job_id: str) -> Response:
     return await answer(lambda: explanation)
 
 
-@router.post("/jobs/{job_id}/cancel", responses=gives(shapes.JobIds))
-async def cancel(request: Request, context: Context, job_id: str) -> Response:
-    """End a job, or every element of an array."""
-    return json_response({"ids": await to_thread.run_sync(context.service.cancel, job_id, context.caller)})
-
-
-@router.post("/jobs/{job_id}/hold", responses=gives(shapes.JobIds))
-async def hold(request: Request, context: Context, job_id: str) -> Response:
-    """Keep a waiting job from starting."""
-    return json_response({"ids": await to_thread.run_sync(context.service.hold, job_id, context.caller)})
-
-
-@router.post("/jobs/{job_id}/release", responses=gives(shapes.JobIds))
-async def release(request: Request, context: Context, job_id: str) -> Response:
-    """Let a held job start."""
-    return json_response({"ids": await to_thread.run_sync(context.service.release, job_id, context.caller)})
-
-
-@router.post("/jobs/{job_id}/requeue", responses=gives(shapes.JobIds))
-async def requeue(request: Request, context: Context, job_id: str) -> Response:
-    """Run a job once more."""
-    return json_response({"ids": await to_thread.run_sync(context.service.requeue, job_id, context.caller)})
-
-
 def _page(context: RequestContext, query: JobQuery, active_only: bool, starts: bool) -> tuple[bytes, int | None]:
     rows, below = context.service.queries.jobs(query, active_only=active_only, starts=starts)
     return to_json(rows), below

@@ -13,12 +13,14 @@ from corral.api import shapes
 from corral.api.bodies import MAX_BODY_BYTES
 from corral.api.routing import MOST_BYTES
 from corral.control.cordoning import LONGEST_DEADLINE_S
+from corral.control.job_changes import LONGEST_PATTERN, MOST_AT_ONCE
 from corral.control.mig_changes import MAX_SLICES
 from corral.control.submitting import submission_checks
 from corral.control.submitting.bounds import BOUNDS, MAX_ARRAY_ELEMENTS, MAX_PID
 from corral.control.token_issuer import LONGEST_S
 from corral.model import answers
 from corral.model.job import Request
+from corral.model.job_choice import JobChoice
 from corral.model.submission import ArraySpec, Submission
 
 _REF = "#/components/schemas/"
@@ -81,7 +83,7 @@ def _schemas() -> dict[str, Any]:
     from pydantic import TypeAdapter
 
     answered = _defined_in(answers)
-    classes: list[type[Any]] = [Submission, *_defined_in(shapes), *answered]
+    classes: list[type[Any]] = [Submission, JobChoice, *_defined_in(shapes), *answered]
     inputs = (TypeAdapter[Any](cls) for cls in classes)
     _, described = TypeAdapter.json_schemas(
         [(index, "validation", adapter) for index, adapter in enumerate(inputs)], ref_template=f"{_REF}{{model}}"
@@ -128,7 +130,8 @@ def _limits() -> dict[type[Any], dict[str, dict[str, Any]]]:
     limits[shapes.Drain] = {"deadline_s": {"minimum": 0, "maximum": LONGEST_DEADLINE_S}}
     limits[shapes.NewToken] = {"expires_in_s": {"minimum": 1, "maximum": LONGEST_S}}
     limits[shapes.JobsQuery] = {"limit": {"minimum": 0, "maximum": shapes.MAX_PAGE}}
-    limits[shapes.LogQuery] = {"offset": {"minimum": 0}}
+    limits[shapes.LogQuery] = {"offset": {"minimum": 0}, "tail": {"minimum": 0}}
+    limits[JobChoice] = {"ids": {"maxItems": MOST_AT_ONCE}, "name": {"maxLength": LONGEST_PATTERN}}
     return limits
 
 

@@ -38,10 +38,10 @@ GROUPS = {
         "logs": Listed("jobs", "Print the output of a job."),
     },
     "Change jobs": {
-        "cancel": Listed("jobs", "Cancel jobs: stop running ones, remove waiting ones."),
-        "hold": Listed("jobs", "Keep waiting jobs from starting until `corral release`."),
-        "release": Listed("jobs", "Let jobs on hold start again, or end reservations."),
-        "requeue": Listed("jobs", "Run jobs again: those that run, failed or were lost."),
+        "cancel": Listed("change", "Cancel jobs: stop running ones, remove waiting ones."),
+        "hold": Listed("change", "Keep waiting jobs from starting until `corral release`."),
+        "release": Listed("change", "Let jobs on hold start again, or end reservations."),
+        "requeue": Listed("change", "Run jobs again: those that run, failed or were lost."),
     },
     "GPUs and nodes": {
         "devices": Listed("listing", "List all GPUs with their UUIDs and models."),

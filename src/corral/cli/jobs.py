@@ -1,7 +1,6 @@
-"""Commands for existing jobs: wait, why, logs, cancel, hold, release, requeue."""
+"""Commands that look at existing jobs: wait, why, logs."""
 
 import sys
-from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -10,7 +9,6 @@ from corral.cli.endings import ending_of
 from corral.cli.screen import (
     command_group,
     example,
-    exit_code_of,
     print_json,
     say,
     start_time,
@@ -20,8 +18,8 @@ from corral.cli.screen import (
 )
 from corral.cli.wait_progress import WaitProgress
 from corral.cli.waiting import has_reason
-from corral.client import Client, Explanation, Jobs, WaitTimedOut
-from corral.model.errors import Conflict, Refused
+from corral.client import Client, Explanation, WaitTimedOut
+from corral.model.errors import Refused
 from corral.model.job import Phase
 from corral.model.units import format_duration, is_whole, parse_duration_s
 
@@ -121,36 +119,6 @@ def no_log_yet(client: Client, job_id: str) -> str | None:
     return f"job {job_id} waits{why}; its log begins when it starts"
 
 
-@app.command(epilog=example("corral cancel 17"))
-def cancel(ids: JobIds) -> None:
-    """Cancel jobs: stop running ones, remove waiting ones.
-
-    All processes of a running job get SIGTERM, then SIGKILL after a grace period (the setting kill_grace).
-    """
-    _act(Jobs.cancel, ids, "cancelled")
-
-
-@app.command(epilog=example("corral hold 17"))
-def hold(ids: JobIds) -> None:
-    """Keep waiting jobs from starting until `corral release`."""
-    _act(Jobs.hold, ids, "held")
-
-
-@app.command(epilog=example("corral release 17"))
-def release(ids: JobIds) -> None:
-    """Let jobs on hold start again, or end reservations."""
-    _act(Jobs.release, ids, "released")
-
-
-@app.command(epilog=example("corral requeue 17"))
-def requeue(ids: JobIds) -> None:
-    """Run jobs again: those that run, failed or were lost.
-
-    Running ones are stopped first.
-    """
-    _act(Jobs.requeue, ids, "requeued")
-
-
 def explained(explanation: Explanation) -> list[str]:
     """The lines that `why` prints."""
     lines = [explanation.reason, *(line for line in (explanation.diagnosis, explanation.holds) if line)]
@@ -167,19 +135,3 @@ def explained(explanation: Explanation) -> list[str]:
         spent = ", ".join(f"{part.reason} {format_duration(part.seconds)}" for part in explanation.waited)
         lines.append(f"waited {format_duration(total)}: {spent}")
     return lines
-
-
-def _act(act: Callable[[Jobs, str], tuple[str, ...]], ids: list[str], done: str) -> None:
-    """Act on each job. An error for one job is shown, and the others are still done."""
-    codes = [0]
-    with Client() as client:
-        for job_id in ids:
-            try:
-                touched = act(client.jobs, job_id)
-            except (Refused, Conflict) as error:
-                say(str(error))
-                codes.append(exit_code_of(error))
-                continue
-            for each in touched:
-                write_lines(f"{done} {each}")
-    raise typer.Exit(max(codes))

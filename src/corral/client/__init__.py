@@ -15,6 +15,7 @@ from corral.client.client import Client, ClusterNodes, Devices, JobHandle, Jobs,
 from corral.client.server_home import own_home
 from corral.client.transport import Address, NoServer, UntrustedServer, find_address
 from corral.model.answers import (
+    ChangedJobs,
     DeviceChoice,
     DeviceRow,
     DryRun,
@@ -31,6 +32,7 @@ from corral.model.answers import (
     ServerInfo,
     SlicePlan,
     TokenRow,
+    UnchangedJob,
     Usage,
     UsageRow,
     WaitPart,
@@ -38,6 +40,7 @@ from corral.model.answers import (
 
 __all__ = [
     "Address",
+    "ChangedJobs",
     "Client",
     "ClusterNodes",
     "DeviceChoice",
@@ -61,6 +64,7 @@ __all__ = [
     "SlicePlan",
     "TokenRow",
     "Tokens",
+    "UnchangedJob",
     "UntrustedServer",
     "Usage",
     "UsageRow",

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from corral.client.transport import NoServer, ServerWentAway, Transport, find_address
 from corral.model.answers import (
+    ChangedJobs,
     DeviceRow,
     DryRun,
     Explanation,
@@ -248,6 +249,29 @@ class Jobs:
     def requeue(self, job_id: str) -> tuple[str, ...]:
         """Stop a running job and queue it again, or queue a failed or lost one again."""
         return self._act(job_id, "requeue")
+
+    def change(
+        self,
+        verb: Literal["cancel", "hold", "release", "requeue"],
+        ids: Iterable[str] = (),
+        *,
+        user: str | None = None,
+        name: str | None = None,
+        array: str | None = None,
+        phase: Iterable[str] = (),
+        before: int | None = None,
+        dry_run: bool = False,
+    ) -> ChangedJobs:
+        """Change many jobs in one step: those of `ids`, of which the rest chooses some, or else all that it chooses.
+
+        Without ids these are the caller's own (`user` "me"), or of another user for administrators. `name` may be a
+        pattern such as "sweep-*". A server changes 10,000 at once, the newest first; `next` of the answer is then the
+        `before` of the next call. With `dry_run` it only tells what it would change.
+        """
+        chosen: dict[str, Any] = {"user": user, "name": name, "array": array, "before": before}
+        given = {key: value for key, value in chosen.items() if value is not None}
+        body = {"ids": list(ids), "phase": list(phase), "dry_run": dry_run, **given}
+        return from_answer(ChangedJobs, self._transport.post(f"/jobs/{verb}", body))
 
     def _act(self, job_id: str, verb: str) -> tuple[str, ...]:
         return tuple(self._transport.post(_job(job_id, verb))["ids"])

@@ -10,6 +10,7 @@ from corral.control.controller import Controller
 from corral.control.cordoning import NodeCordons
 from corral.control.dispatcher import Dispatcher
 from corral.control.environment import launches_of
+from corral.control.job_changes import JobChanges
 from corral.control.job_notes import JobNotes
 from corral.control.mig_changes import MigChanges
 from corral.control.node_events import NodeEvents
@@ -132,7 +133,7 @@ class ControlCore:
             asking=rules,
             inspection=SubmissionPreflight(eligible, strict=settings.strict_cuda),
             file_findings=FileFindingsCache(NodeFiles(nodes), CandidateNodes(ledger, nodes, rules, eligible), clock),
-            stop=dispatcher.stop,
+            changes=JobChanges(ledger, clock, dispatcher.stop),
         )
 
     def start(self) -> None:

@@ -7,10 +7,11 @@ from dataclasses import replace
 from itertools import islice
 
 from corral.access.caller import Caller
-from corral.access.permissions import can_read_log, may_change, may_read_log, must_be_admin
+from corral.access.permissions import can_read_log, may_read_log, must_be_admin
 from corral.clock import Clock
 from corral.control.adopted_processes import Adoption, find_process, no_process
 from corral.control.cordoning import NodeCordons
+from corral.control.job_changes import JobChanges
 from corral.control.mig_changes import MigChanges
 from corral.control.node_registry import Nodes
 from corral.control.querying.allocation_map import AllocationMap
@@ -21,20 +22,19 @@ from corral.control.submitting import new_jobs
 from corral.control.submitting.device_request import RequestRules, with_profile_named, with_whole_node
 from corral.control.submitting.file_findings import FileFindings, FileFindingsCache
 from corral.control.submitting.preflight import SubmissionPreflight
-from corral.control.submitting.priorities import refuse_priority, settle_priority
+from corral.control.submitting.priorities import settle_priority
 from corral.control.submitting.site_rules import LeastUse, obey
 from corral.control.submitting.submission_checks import check
 from corral.control.submitting.sweeps import first_of
 from corral.control.watching.failure_notes import FailureNotes
-from corral.lifecycle import commands
 from corral.model.answers import DeviceRow, DryRun, Explanation
 from corral.model.device import Node
-from corral.model.errors import Conflict, NotFound, Refused
-from corral.model.fact import AllocationEnded, DeviceCordoned, DeviceUncordoned, Fact
+from corral.model.errors import Refused
+from corral.model.fact import DeviceCordoned, DeviceUncordoned, Fact
 from corral.model.job import Job, JobKind, JobSpec, Phase, ProcessIdentity, Request
 from corral.model.queue import Pool
 from corral.model.submission import Submission
-from corral.model.view import View, ViewDraft
+from corral.model.view import View
 from corral.ports.ledger import Decided, Ledger
 from corral.scheduling.explaining.impossible import refuse_impossible
 from corral.scheduling.queueing.pools import closed_pools_of
@@ -52,8 +52,8 @@ Wish = tuple[Request, tuple[tuple[str, float], ...], tuple[str, ...]]
 class Service:
     """Everything a caller can have done. What a caller can ask is in `queries`, who holds what in `holdings`.
 
-    MIG slices are changed through `slicing`, processes become jobs in `adopting`, `accounts` tells what was used, and
-    `node_cordons` which nodes take jobs.
+    Jobs are changed through `changes`, MIG slices through `slicing`, processes become jobs in `adopting`, `accounts`
+    tells what was used, and `node_cordons` which nodes take jobs.
     """
 
     def __init__(
@@ -72,13 +72,14 @@ class Service:
         asking: RequestRules,
         inspection: SubmissionPreflight,
         file_findings: FileFindingsCache,
-        stop: Callable[[str], None],
+        changes: JobChanges,
     ) -> None:
         self.queries = queries
         self.holdings = holdings
         self.slicing = slicing
         self.adopting = adopting
         self.node_cordons = node_cordons
+        self.changes = changes
         self.accounts = Accounts(ledger, clock)
         self._ledger = ledger
         self._nodes = nodes
@@ -88,7 +89,6 @@ class Service:
         self._asking = asking
         self.file_findings = file_findings
         self._inspection = inspection
-        self._stop = stop
         self._least_of = LeastUse()
         self._possible: tuple[tuple[Mapping[str, Node], Mapping[str, Pool]] | None, set[Wish]] = (None, set())
 
@@ -177,31 +177,6 @@ class Service:
             raise Refused(no_process(self._nodes, submission.owner_pid), field="owner_pid")
         return found[0].identity
 
-    def cancel(self, job_id: str, caller: Caller) -> tuple[str, ...]:
-        """End a job, or every element of an array that has not ended; the ids it touched."""
-        by = caller.user
-        return self._on_each(job_id, caller, lambda view, job, at: commands.cancel(view, job, by=by, at=at))
-
-    def hold(self, job_id: str, caller: Caller) -> tuple[str, ...]:
-        """Keep a waiting job, or an array's waiting elements, from starting."""
-        by = caller.user
-        return self._on_each(job_id, caller, lambda _, job, at: commands.hold(job, True, by=by, at=at))
-
-    def release(self, job_id: str, caller: Caller) -> tuple[str, ...]:
-        """Lift a hold, or give back what a reservation holds, which ends it well."""
-        by = caller.user
-        return self._on_each(job_id, caller, lambda view, job, at: commands.release(view, job, by=by, at=at))
-
-    def requeue(self, job_id: str, caller: Caller) -> tuple[str, ...]:
-        """Have a live job stopped and run again, or one that failed or was lost run again; of an array, all such."""
-
-        def again(view: View, job: Job, at: float) -> list[Fact]:
-            # The priority was allowed at submission; the site may have narrowed its range since.
-            refuse_priority(view.limits, job.spec.priority, caller, whose=f" of job {job.id}")
-            return commands.requeue(view, job, by=caller.user, at=at)
-
-        return self._on_each(job_id, caller, again)
-
     def cordon(self, device: str, reason: str, caller: Caller) -> tuple[DeviceRow, ...]:
         """Set a device apart (by UUID or index): nothing new starts on it, what runs there runs on.
 
@@ -245,49 +220,3 @@ class Service:
         at = self._clock.now()
         self._ledger.commit(lambda view: Decided((fact(view, at),), None)).result()
         return tuple(row for row in self.queries.devices() if row.uuid == uuid)
-
-    def _on_each(self, job_id: str, caller: Caller, step: Callable[[View, Job, float], list[Fact]]) -> tuple[str, ...]:
-        """Take a step with the job, or with each element of the array whose phase allows it, in one commit; stop what
-        is STOPPING or over then.
-        """
-        named = self.queries.named(job_id)
-        if not named:
-            raise NotFound(f"there is no job {job_id}; `corral ps --all` lists those there are")
-        may_change(caller, named[0])
-        whole_array = named[0].id != job_id
-
-        def decide(view: View) -> Decided[tuple[list[str], list[str]]]:
-            at = self._clock.now()
-            draft = ViewDraft(view)
-            facts: list[Fact] = []
-            touched: list[str] = []
-            for found in named:
-                job = draft.view.jobs.get(found.id) or self._as_it_ended(found)
-                try:
-                    # Each step sees the steps before it: a job that follows two elements is decided on once.
-                    taken = step(draft.view, job, at)
-                except Conflict:
-                    if not whole_array:
-                        raise
-                    continue
-                draft.apply(taken)
-                facts += taken
-                touched.append(job.id)
-            if not touched:
-                raise Conflict(f"array {job_id}: no element is in a phase that allows this; nothing was changed")
-            over = [fact.allocation_id for fact in facts if isinstance(fact, AllocationEnded)]
-            return Decided(tuple(facts), (touched, over))
-
-        touched, over = self._ledger.commit(decide).result()
-        jobs = self._ledger.view().jobs
-        for touched_id in touched:
-            job = jobs.get(touched_id)
-            if job is not None and job.phase is Phase.STOPPING and job.allocation_id is not None:
-                over.append(job.allocation_id)
-        for allocation_id in over:
-            self._stop(allocation_id)
-        return tuple(touched)
-
-    def _as_it_ended(self, found: Job) -> Job:
-        """A job that is not in the view: it had ended when it was looked for, or it has since."""
-        return found if found.phase.terminal else self._ledger.find_job(found.id) or found

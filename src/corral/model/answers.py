@@ -105,6 +105,33 @@ class JobDetail(JobRow):
 
 
 @dataclass(frozen=True, slots=True)
+class UnchangedJob:
+    """A job that was not changed, and why."""
+
+    id: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedJobs:
+    """What was changed of the jobs that were named or chosen, or would be.
+
+    Attributes:
+        ids: of the jobs that were changed.
+        unchanged: those that were not, by the id that named them.
+        users: whose the changed jobs are.
+        phases: how many of the changed jobs were in which phase before.
+        next: the `before` of a request for the rest, None where there is none.
+    """
+
+    ids: tuple[str, ...]
+    unchanged: tuple[UnchangedJob, ...] = ()
+    users: tuple[str, ...] = ()
+    phases: Mapping[str, int] = field(default_factory=dict)
+    next: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class HolderRow:
     """A job that holds a part of a device: thousandths of it and MiB."""
 

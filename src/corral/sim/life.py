@@ -17,6 +17,7 @@ from typing import Any
 from corral.access.caller import Caller
 from corral.clock import ManualClock
 from corral.config import Settings
+from corral.control.job_changes import Verb
 from corral.ledger.fold import check
 from corral.model.device import Device, Node
 from corral.model.errors import Conflict, Refused
@@ -241,17 +242,17 @@ class _Life:
         return launch is not None
 
     def _cancel(self) -> bool:
-        return self._ask(self.server.service.cancel)
+        return self._ask(Verb.CANCEL)
 
     def _requeue(self) -> bool:
-        return self._ask(self.server.service.requeue)
+        return self._ask(Verb.REQUEUE)
 
-    def _ask(self, order: Any) -> bool:
+    def _ask(self, verb: Verb) -> bool:
         jobs = sorted(self.server.ledger.view().jobs)
         if not jobs:
             return False
         try:
-            order(self.chance.choice(jobs), SOMEBODY)
+            self.server.service.changes.one(verb, self.chance.choice(jobs), SOMEBODY)
         except Conflict:
             return False
         return True

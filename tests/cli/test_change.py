@@ -1,0 +1,102 @@
+"""Many jobs are changed with one command, and never more than its user has agreed to."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from corral.cli.change import elements
+from corral.model.errors import Refused
+from tests.e2e.box import Box, described, serving
+from tests.e2e.test_terminal import corral
+
+
+@pytest.fixture(scope="module")
+def running_box() -> Iterator[Box]:
+    with serving(described(1)) as box:
+        yield box
+
+
+@pytest.fixture
+def box(running_box: Box) -> Iterator[Box]:
+    yield running_box
+    running_box.clear()
+
+
+def waiting(box: Box, name: str, count: int) -> list[str]:
+    return [box.submit("--hold", "--name", name, "--", "true") for _ in range(count)]
+
+
+def phases(box: Box, ids: list[str]) -> list[str]:
+    return [box.job(job_id)["phase"] for job_id in ids]
+
+
+def test_more_than_one_job_that_options_choose_is_not_changed_unless_somebody_says_so(box: Box) -> None:
+    ids = waiting(box, "sweep-1", 2)
+    done = box.run("cancel", "--name", "sweep-*")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "this would cancel 2 jobs of" in done.stderr
+    assert "add --yes to do it" in done.stderr
+    assert phases(box, ids) == ["PENDING"] * 2
+    done = box.run("cancel", "--name", "sweep-*", "--yes")
+    assert (done.returncode, done.stdout.splitlines()) == (0, [f"cancelled {job_id}" for job_id in reversed(ids)])
+    assert phases(box, ids) == ["CANCELLED"] * 2
+
+
+def test_one_job_is_changed_without_a_question_and_none_is_no_failure(box: Box) -> None:
+    (job_id,) = waiting(box, "only", 1)
+    assert box.ok("release", "--name", "only", "--user", "me") == f"released {job_id}\n"
+    box.ended(job_id)
+    done = box.run("hold", "--name", "only")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "corral: there is no such job to hold\n")
+
+
+def test_only_the_jobs_that_were_listed_are_changed_however_long_the_answer_takes(box: Box) -> None:
+    ids = waiting(box, "asked", 2)
+    with corral(box, "cancel", "--name", "asked") as screen:
+        screen.until(b"cancel 2 jobs of")
+        screen.until(b"(2 PENDING)? [y/N] ")
+        (late,) = waiting(box, "asked", 1)
+        box.ok("cancel", ids[0])
+        screen.press(b"y\n")
+        assert screen.to_the_end() == 0
+    assert f"cancelled {ids[1]}".encode() in screen.shown
+    assert f"job {ids[0]} has already ended".encode() in screen.shown
+    assert phases(box, [*ids, late]) == ["CANCELLED", "CANCELLED", "PENDING"]
+
+
+@pytest.mark.parametrize("answer", [b"\n", b"no\n", b"\x04"], ids=["return", "no", "end of input"])
+def test_no_answer_but_yes_changes_anything(box: Box, answer: bytes) -> None:
+    ids = waiting(box, "kept", 2)
+    with corral(box, "cancel", "--user", "me") as screen:
+        screen.until(b"[y/N] ")
+        screen.press(answer)
+        assert screen.to_the_end() == 1
+    assert b"nothing was changed" in screen.shown
+    assert phases(box, ids) == ["PENDING"] * 2
+
+
+def test_a_named_job_that_cannot_be_changed_makes_the_exit_code_1_and_what_was_changed_is_data(box: Box) -> None:
+    array = box.submit("--hold", "--array", "0-5", "--", "true")
+    done = box.run("cancel", "--json", f"{array}_1-3", "999")
+    assert done.returncode == 1
+    assert '"ids": ["' + f'{array}_1", "{array}_2", "{array}_3"]' in done.stdout
+    assert done.stderr.startswith("corral: there is no job 999")
+    done = box.run("cancel", array, "--state", "running")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "is not among the jobs of this user, name, array or state" in done.stderr
+
+
+@pytest.mark.parametrize("words", [[], ["--state", "pendin"], ["17_3-"], ["--user", "nobody-at-all"]])
+def test_what_chooses_no_jobs_is_refused(box: Box, words: list[str]) -> None:
+    done = box.run("cancel", *words)
+    expected = 0 if "--user" in words else 2
+    assert (done.returncode, done.stdout) == (expected, "")
+
+
+def test_elements_of_an_array_are_named_by_ranges() -> None:
+    assert list(elements("17_3-5")) == list(elements("17_[3-5]")) == list(elements("17_3,4,5")) == [
+        "17_3", "17_4", "17_5"
+    ]  # fmt: skip
+    assert [*elements("17"), *elements("17_3"), *elements("x")] == ["17", "17_3", "x"]
+    with pytest.raises(Refused):
+        list(elements("17_5-3"))

@@ -1,0 +1,162 @@
+"""Many jobs are changed in one step: whose, which, what is told of the rest, and that no others are."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from corral.control import job_changes
+from corral.control.job_changes import Verb
+from corral.model.answers import ChangedJobs
+from corral.model.errors import Forbidden, Refused
+from corral.model.job import Phase
+from corral.model.job_choice import JobChoice
+from tests.control.cluster import on, until
+from tests.control.test_service import ALICE, ARRAY, BOB, OVERSEER, ROOT, TRUE, Served
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    served = Served(tmp_path, "a", "b")
+    yield served
+    served.close()
+
+
+def named(served: Served, *names: str) -> list[str]:
+    """Jobs of Alice's with these names."""
+    return [served.submit(replace(TRUE, name=name)) for name in names]
+
+
+def one_named(served: Served, name: str) -> str:
+    (job_id,) = named(served, name)
+    return job_id
+
+
+def cancel(served: Served, choice: JobChoice) -> ChangedJobs:
+    return served.service.changes.many(Verb.CANCEL, choice, ALICE)
+
+
+def test_a_name_chooses_among_ones_own_jobs_that_have_not_ended_the_newest_first(served: Served) -> None:
+    ended, first, _, second = named(served, "sweep-0", "sweep-1", "other", "sweep-2")
+    served.do("cancel", ended)
+    served.submit(replace(TRUE, name="sweep-3"), BOB)
+    found = cancel(served, JobChoice(name="sweep-*"))
+    assert (found.ids, found.unchanged, found.users) == ((second, first), (), ("alice",))
+
+
+def test_what_is_done_to_many_jobs_is_one_commit(served: Served) -> None:
+    named(served, *["sweep"] * 20)
+    before = len(served.ledger.journal())
+    version = served.ledger.view().version
+    assert len(cancel(served, JobChoice(user="me")).ids) == 20
+    assert (len(served.ledger.journal()) - before, served.ledger.view().version - version) == (20, 20)
+
+
+def test_a_dry_run_tells_the_same_and_changes_nothing(served: Served) -> None:
+    served.running(one_named(served, "one"), on("a", 0))
+    named(served, "two", "three")
+    told = cancel(served, JobChoice(user="me", dry_run=True))
+    assert (len(told.ids), told.phases) == (3, {"PENDING": 2, "RUNNING": 1})
+    assert {job.phase for job in served.ledger.view().jobs.values()} == {Phase.PENDING, Phase.RUNNING}
+    assert cancel(served, JobChoice(user="me")) == told
+
+
+def test_what_runs_of_many_cancelled_jobs_is_stopped(served: Served) -> None:
+    job_id = served.running(one_named(served, "one"), on("a", 0))
+    cancel(served, JobChoice(user="me", phase=(Phase.RUNNING,)))
+    until(lambda: served.phase_of(job_id) is Phase.CANCELLED)
+
+
+def test_jobs_of_others_are_changed_by_administrators_who_name_their_user(served: Served) -> None:
+    named(served, "one", "two")
+    for caller in (BOB, OVERSEER):
+        with pytest.raises(Forbidden):
+            served.service.changes.many(Verb.CANCEL, JobChoice(user="alice"), caller)
+    assert served.service.changes.many(Verb.CANCEL, JobChoice(name="*"), ROOT).ids == ()
+    assert len(served.service.changes.many(Verb.CANCEL, JobChoice(user="alice"), ROOT).ids) == 2
+
+
+def test_of_ids_each_that_cannot_be_changed_is_told_with_its_reason_and_the_others_are_changed(served: Served) -> None:
+    (mine,) = named(served, "one")
+    gone = served.ended(served.submit(), on("a", 0), exit_code=0)
+    foreign = served.submit(TRUE, BOB)
+    array = served.submit(ARRAY)
+    found = cancel(served, JobChoice((mine, gone, "999", foreign, f"{array}_1", f"{array}_7")))
+    assert found.ids == (mine, f"{array}_1")
+    assert [(one.id, one.reason.split(";")[0]) for one in found.unchanged] == [
+        (gone, f"job {gone} has already ended (SUCCEEDED)"),
+        ("999", "there is no job 999"),
+        (foreign, f"job {foreign} belongs to bob"),
+        (f"{array}_7", f"there is no job {array}_7"),
+    ]
+
+
+def test_what_is_said_besides_ids_chooses_among_them(served: Served) -> None:
+    array = served.submit(ARRAY)
+    served.running(f"{array}_0", on("a", 0))
+    (waits,) = named(served, "waits")
+    found = cancel(served, JobChoice((array, waits), name="true", phase=(Phase.PENDING,)))
+    assert found.ids == (f"{array}_1", f"{array}_2")
+    assert [one.id for one in found.unchanged] == [waits]
+    assert "is not among the jobs" in found.unchanged[0].reason
+
+
+def test_hold_and_release_mean_jobs_that_wait_and_are_not_so_yet(served: Served) -> None:
+    served.running(one_named(served, "runs"), on("a", 0))
+    first, second = named(served, "one", "two")
+    served.do("hold", first)
+    changes = served.service.changes
+    assert changes.many(Verb.HOLD, JobChoice(user="me"), ALICE).ids == (second,)
+    assert changes.many(Verb.RELEASE, JobChoice(user="me"), ALICE).ids == (second, first)
+
+
+def test_requeue_means_jobs_that_failed_and_others_only_where_that_is_said(served: Served) -> None:
+    ran = served.running(one_named(served, "runs"), on("a", 0))
+    failed = [served.ended(served.submit(), on("b", index), exit_code=1) for index in range(2)]
+    changes = served.service.changes
+    assert changes.many(Verb.REQUEUE, JobChoice(user="me"), ALICE).ids == tuple(reversed(failed))
+    assert changes.many(Verb.REQUEUE, JobChoice(user="me"), ALICE).ids == ()
+    assert changes.many(Verb.REQUEUE, JobChoice(phase=(Phase.RUNNING,)), ALICE).ids == (ran,)
+
+
+def test_a_job_that_is_cancelled_with_the_one_it_follows_counts_as_changed(served: Served) -> None:
+    (first,) = named(served, "one")
+    second = served.submit(replace(TRUE, after=(first,)))
+    found = cancel(served, JobChoice((first, second)))
+    assert (found.ids, found.unchanged) == ((first, second), ())
+    assert {served.phase_of(first), served.phase_of(second)} == {Phase.CANCELLED}
+
+
+def test_more_than_are_changed_at_once_are_changed_page_by_page(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ids = named(served, *"abcde")
+    monkeypatch.setattr(job_changes, "MOST_AT_ONCE", 2)
+    found, pages = cancel(served, JobChoice(user="me")), 1
+    touched = list(found.ids)
+    while found.next is not None:
+        found, pages = cancel(served, JobChoice(user="me", before=found.next)), pages + 1
+        touched += found.ids
+    assert (sorted(touched), pages) == (sorted(ids), 3)
+    with pytest.raises(Refused, match="2 jobs at most"):
+        cancel(served, JobChoice(("1", "2", "3")))
+
+
+def test_failed_jobs_are_requeued_page_by_page_also_where_few_of_a_page_are_chosen(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = served.ended(one_named(served, "sweep"), on("a", 0), exit_code=1)
+    for index in range(3):
+        served.ended(one_named(served, "other"), on("b", index), exit_code=1)
+    monkeypatch.setattr(job_changes, "MOST_AT_ONCE", 2)
+    changes = served.service.changes
+    found = changes.many(Verb.REQUEUE, JobChoice(name="sweep"), ALICE)
+    assert found.ids == ()
+    assert changes.many(Verb.REQUEUE, JobChoice(name="sweep", before=found.next), ALICE).ids == (wanted,)
+
+
+@pytest.mark.parametrize("choice", [JobChoice(), JobChoice(before=3), JobChoice(name="x" * 2000)])
+def test_a_choice_of_nothing_in_particular_is_refused(served: Served, choice: JobChoice) -> None:
+    with pytest.raises(Refused):
+        cancel(served, choice)
