@@ -7,12 +7,14 @@ READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --require-virtualenv
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint test demo bench lock clean
+.PHONY: help setup python install uninstall lint test demo bench lock clean
 
 help:
 	@echo 'make demo         set up, then show Corral on the GPUs of this machine, or on mock ones (KEEP=1 leaves it running)'
 	@echo 'make test         set up, then lint, types, import rules and tests'
 	@echo 'make setup        only make the environment: $(BIN)/corral'
+	@echo 'make install      install for everybody in PREFIX=/usr/local (as root), or for you in PREFIX=$$HOME/.local'
+	@echo 'make uninstall    remove what that installed in PREFIX; jobs, logs and settings stay'
 	@echo 'make lint         lint, types, import rules'
 	@echo 'make bench        set up, then print every figure beside its anchor'
 	@echo 'make lock         bring the lock files in line with pyproject.toml (needs uv; UPGRADE=1: take the newest versions)'
@@ -22,16 +24,29 @@ setup: $(READY)
 
 # Everything is pinned by hash, the build backend too, so nothing is fetched that the lock does not name.
 $(READY): requirements.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-	    echo "Corral needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>/dev/null || echo missing)." \
-	         "Install one and say which: make PYTHON=python3.12 setup" >&2; exit 1; }
-	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
-	    echo "'$(PYTHON)' cannot make virtual environments. On Debian or Ubuntu: sudo apt install python3-venv" >&2; exit 1; }
+	@$(MAKE) --no-print-directory python
 	@echo 'setting up $(VENV) ...'
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python deploy/pip_progress.py install --require-hashes --only-binary :all: --no-deps -r requirements.lock
 	@$(PIP) install --no-build-isolation --no-deps --editable .
 	@touch $@
+
+python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	    echo "Corral needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) -V 2>/dev/null || echo missing)." \
+	         "Install one and say which: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	    echo "'$(PYTHON)' cannot make virtual environments. On Debian or Ubuntu: sudo apt install python3-venv" >&2; exit 1; }
+
+# For everybody on this machine, or in $HOME for one user. docs/install.md says more.
+PREFIX ?= /usr/local
+PLACE = --prefix '$(PREFIX)' --destdir '$(DESTDIR)'
+
+install: python
+	@$(PYTHON) -I deploy/install.py install $(PLACE) $(if $(filter command,$(origin WITH)),--with '$(WITH)')
+
+uninstall: python
+	@$(PYTHON) -I deploy/install.py uninstall $(PLACE) $(if $(filter 1,$(FORCE)),--force)
 
 lint: setup
 	$(BIN)/ruff check
@@ -50,12 +65,13 @@ bench: setup
 	@$(BIN)/python -m bench
 
 # What is pinned stays as it is where it still fits; `make lock UPGRADE=1` takes the newest of everything.
-COMPILE = uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
-    --no-annotate --quiet $(if $(filter 1,$(UPGRADE)),--upgrade)
+COMPILE = uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate \
+    --quiet $(if $(filter 1,$(UPGRADE)),--upgrade)
 
 lock:
-	$(COMPILE) --extra server --extra dev --output-file requirements.lock
-	$(COMPILE) --extra server --constraint requirements.lock --output-file requirements-server.lock
+	$(COMPILE) --extra server --extra dev --output-file requirements.lock pyproject.toml
+	$(COMPILE) --extra server --constraint requirements.lock --output-file requirements-server.lock pyproject.toml
+	echo hatchling | $(COMPILE) --constraint requirements.lock --output-file requirements-build.lock -
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache dist

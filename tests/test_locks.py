@@ -25,20 +25,20 @@ def pinned(name: str) -> dict[str, list[str]]:
 @pytest.mark.parametrize(
     ("lock", "asked"),
     [
-        ("requirements.lock", [*EXTRAS["server"], *EXTRAS["dev"], *PROJECT["build-system"]["requires"]]),
-        ("requirements-server.lock", EXTRAS["server"]),
+        ("requirements.lock", [*PROJECT["project"]["dependencies"], *EXTRAS["server"], *EXTRAS["dev"]]),
+        ("requirements-server.lock", [*PROJECT["project"]["dependencies"], *EXTRAS["server"]]),
+        ("requirements-build.lock", PROJECT["build-system"]["requires"]),
     ],
 )
 def test_a_lock_pins_versions_that_the_package_allows(lock: str, asked: list[str]) -> None:
     entries = pinned(lock)
-    for requirement in map(Requirement, [*PROJECT["project"]["dependencies"], *asked]):
+    for requirement in map(Requirement, asked):
         for line in entries[canonicalize_name(requirement.name)]:
             (pin,) = Requirement(line).specifier
             assert requirement.specifier.contains(pin.version), f"{line}, but {requirement}; type `make lock`"
 
 
-def test_a_server_gets_the_versions_that_the_tests_ran_with() -> None:
+@pytest.mark.parametrize("lock", ["requirements-server.lock", "requirements-build.lock"])
+def test_what_is_installed_are_the_versions_that_the_tests_ran_with(lock: str) -> None:
     everything = pinned("requirements.lock")
-    assert {
-        name: lines for name, lines in pinned("requirements-server.lock").items() if lines != everything[name]
-    } == {}
+    assert {name: lines for name, lines in pinned(lock).items() if lines != everything[name]} == {}
