@@ -36,6 +36,9 @@ UNIT = CHECKOUT / "deploy" / "corral.service"
 UNIT_COMMAND = "/usr/local/bin/corral"
 """The command that UNIT names, in place of which the installed one is put."""
 
+SEARCHED = (Path("/usr/local"), Path("/usr"))
+"""Below these systemd finds a unit by its name."""
+
 COMPLETIONS = {
     "bash": "share/bash-completion/completions/corral",
     "zsh": "share/zsh/site-functions/_corral",
@@ -433,7 +436,7 @@ def what_next(layout: Layout, before: str) -> list[str]:
         told.append(
             "the server: systemctl daemon-reload && systemctl restart corral (jobs run on)"
             if before
-            else f"the server: systemctl enable --now {layout.unit}"
+            else f"the server: systemctl enable --now {'corral' if layout.prefix in SEARCHED else layout.unit}"
         )
     elif before:
         told.append(
