@@ -84,6 +84,7 @@ class Server:
             about=self._about,
             policies=policies,
             server=HostProcesses().identify(os.getpid()),
+            log_path=lambda node, job_id, rank: str(self._hosts.home_of(node).log_of(job_id, rank)),
         )
         self._site = SiteSettings(self._ledger, settings, lambda: load_settings(home.config_file), policies)
         self._patrols = self._make_patrols()

@@ -37,6 +37,7 @@ def job(**given: Any) -> JobRow:
 @pytest.fixture(autouse=True)
 def _eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("corral.cli.screen.room", lambda: 80)
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ def test_no_command_log_or_notice_passes_on_what_a_terminal_would_obey(
             ["ps", "--all"], ["ps", "--start"], ["ps", "--all", "--json"], ["status"], ["why", runs], ["why", waits],
             ["why", fails], ["why", "--json", fails], ["alloc-map"], ["usage"], ["logs", fails],
             ["cordon", "0", "--reason", FORGED], ["status"], ["why", waits], ["doctor"],
+            ["show", runs], ["show", waits], ["show", fails], ["show", "--json", fails],
         )
     ]  # fmt: skip
     said.append(box.run("run", "--gpus", "0", f"/bin/{FORGED}").stderr)

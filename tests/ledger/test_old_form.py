@@ -8,6 +8,8 @@ import pytest
 
 from corral.ledger.fold import check, fold
 from corral.ledger.store import open_ledger
+from corral.lifecycle.past_attempts import attempts_of
+from corral.model.attempt import AttemptEnd
 from corral.model.fact import AllocationEnded, DeviceCordoned, DeviceUncordoned, JobChanged, JobRequeued, ServerPart
 from corral.model.job import Phase
 from tests.ledger.making import url_of, write
@@ -49,6 +51,25 @@ def test_its_facts_have_the_types_of_today_and_say_that_nobody_is_named(url: str
     assert DeviceCordoned("GPU-1", "xid 79", at=1301.0, by="root") in facts
     assert sum(isinstance(fact, JobRequeued) for fact in facts) == 1
     assert {fact.by for fact in facts} == {ServerPart.UNRECORDED, "root"}
+
+
+def test_it_tells_the_attempts_of_its_jobs(url: str) -> None:
+    ledger = open_ledger(url)
+    told = {
+        job_id: [(one.allocation.id, one.ended_as, one.reason) for one in attempts_of(facts)]
+        for job_id in "1234"
+        for facts in [[entry.fact for entry in ledger.latest_entries(job_id, 100)]]
+    }
+    ledger.close()
+    assert told == {
+        "1": [("1.1", AttemptEnd.SUCCEEDED, "succeeded")],
+        "2": [("2.1", None, None)],
+        "3": [("3.1", AttemptEnd.PREEMPTED, "preempted for job 4: job 4 is more urgent")],
+        "4": [
+            ("4.1", AttemptEnd.NOT_LAUNCHED, "not launched: no memory for a fork"),
+            ("4.2", AttemptEnd.FAILED, "failed with exit code 3; requeued"),
+        ],
+    }
 
 
 def test_it_goes_on_where_it_was(url: str) -> None:

@@ -128,8 +128,8 @@ async def list_jobs(request: Request, context: Context) -> Response:
 
 @router.get("/jobs/{job_id}", responses=gives(JobDetail))
 async def job(request: Request, context: Context, job_id: str) -> Response:
-    """Show one job."""
-    return await answer(context.service.queries.job, job_id)
+    """Show one job: its request, what it has, its members and its attempts."""
+    return await answer(context.service.details.of, job_id)
 
 
 @router.get("/jobs/{job_id}/why", responses=gives(Explanation))

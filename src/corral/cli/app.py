@@ -33,6 +33,7 @@ GROUPS = {
     },
     "Look": {
         "ps": Listed("listing", "List jobs that wait or run."),
+        "show": Listed("show", "Show everything about a job."),
         "status": Listed("listing", "Show each GPU, its state, and who uses it."),
         "why": Listed("jobs", "Explain why a job waits, and what would start it now."),
         "logs": Listed("jobs", "Print the output of a job."),

@@ -17,8 +17,10 @@ from corral.cli.screen import (
     clock_time,
     command_group,
     example,
+    fitted,
     painted,
     print_json,
+    room,
     say,
     width,
     wrapped,
@@ -117,7 +119,7 @@ def status(
         server = client.server()
     write_painted(*status_lines(server, devices))
     if (at := elsewhere(client.address)) is not None:
-        write_painted(painted(clipped(f"server: {at}", width()), "dim"))
+        write_painted(painted(fitted(f"server: {at}"), "dim"))
 
 
 @app.command(epilog=example("corral devices --json"))
@@ -263,7 +265,7 @@ def status_lines(server: ServerInfo, devices: Sequence[DeviceRow], *, bars: bool
     lines = [painted(f"{here}  {_free_of(devices)}  {kind}", "bold")]
     if server.obstacle is not None:
         obstacle = printable(f"nothing starts now: {server.obstacle}")
-        lines += [painted(line, "red") for line in wrapped(obstacle, width())]
+        lines += [painted(line, "red") for line in wrapped(obstacle, room() or len(obstacle))]
     longest = max((len(device.mig_profile or _short_model(device.name)) for device in devices), default=0)
     gauge: Gauge = partial(_gauge_line, name_width=min(19, longest))
     if bars:
@@ -329,7 +331,7 @@ def _gauge_line(device: DeviceRow, name_width: int) -> str:
     state = painted(device.state, STATE_STYLES.get(device.state, "bold"))
     who = _holders(device)
     line = f"[{_or(device.index, '?')}] {name} | {heat}, {use} | {memory} | "
-    return line + state + (f" {clipped(who, max(8, width() - len(line) - len(device.state) - 1))}" if who else "")
+    return line + state + (f" {fitted(who, len(line) + len(device.state) + 1)}" if who else "")
 
 
 def _bars_line(device: DeviceRow, layout: GaugeLayout) -> str:

@@ -109,6 +109,17 @@ def width() -> int:
     return max(40, shutil.get_terminal_size((80, 24)).columns)
 
 
+def room() -> int | None:
+    """How many columns a line of output may have: the terminal's; None where it is no terminal, and nothing is cut."""
+    return width() if sys.stdout.isatty() else None
+
+
+def fitted(text: str, used: int = 0) -> str:
+    """`text`, made printable and cut to what is left of a line of which so many columns are used."""
+    columns = room()
+    return clipped(text, len(text) if columns is None else max(8, columns - used))
+
+
 def clipped(text: str, columns: int) -> str:
     """`text`, made printable and cut to at most `columns`, with "…" where it was cut."""
     line = printable(" ".join(text.split()))
@@ -118,7 +129,7 @@ def clipped(text: str, columns: int) -> str:
 def clipped_line(line: str) -> str:
     """`line`, cut to the width of the terminal, with its indent."""
     indent = len(line) - len(line.lstrip())
-    return " " * indent + clipped(line, width() - indent)
+    return " " * indent + fitted(line, indent)
 
 
 def clock_time(at: float | None) -> str:
@@ -139,7 +150,8 @@ def start_time(at: float | None, what: str | None) -> str:
 class TextTable:
     """A table for the terminal. Columns are as wide as their text; the last one gets the rest of the line.
 
-    `limits` are the greatest widths of columns; `numeric` columns are aligned to the right.
+    `limits` are the greatest widths of columns where the line is too short for all. Where the output is no terminal
+    nothing is cut. `numeric` columns are aligned to the right.
     """
 
     def __init__(
@@ -152,27 +164,34 @@ class TextTable:
 
     def add(self, *cells: str, style: str | None = None) -> None:
         """Add a row; `style` colours its cell in the column that `lines(paint=...)` names."""
-        self._rows.append((list(cells), style))
+        self._rows.append(([printable(" ".join(cell.split())) for cell in cells], style))
 
-    def lines(self, *, paint: str | None = None) -> list[str]:
-        """The lines of the table, titles first. Cells in the column `paint` get their row's style."""
-        widths = [self._width(column) for column in range(len(self._titles) - 1)]
-        left = width() - sum(widths) - 2 * len(widths)
-        widths.append(max(len(self._titles[-1]), left))
+    def lines(self, *, paint: str | None = None, indent: int = 0) -> list[str]:
+        """The lines of the table, titles first. Cells in the column `paint` get their row's style.
+
+        The lines are to be printed after so many columns of `indent`.
+        """
+        columns = room()
+        widths = self._widths(None if columns is None else columns - indent)
         painted_column = self._titles.index(paint) if paint else -1
         lines = [painted(self._line(self._titles, widths, -1, None), "bold")]
         lines += [self._line(cells, widths, painted_column, style) for cells, style in self._rows]
         return lines
 
-    def _width(self, column: int) -> int:
-        title = self._titles[column]
-        widest = max([len(title), *(len(cells[column]) for cells, _ in self._rows)])
-        return min(widest, self._limits.get(title, widest))
+    def _widths(self, columns: int | None) -> list[int]:
+        widths = [max(map(len, each)) for each in zip(self._titles, *(cells for cells, _ in self._rows), strict=True)]
+        gaps = 2 * (len(widths) - 1)
+        if columns is None or sum(widths) + gaps <= columns:
+            return widths
+        *first, _ = [
+            min(widest, self._limits.get(title, widest)) for title, widest in zip(self._titles, widths, strict=True)
+        ]
+        return [*first, max(len(self._titles[-1]), columns - sum(first) - gaps)]
 
     def _line(self, cells: Sequence[str], widths: Sequence[int], painted_column: int, style: str | None) -> str:
         words = []
         for column, (cell, columns) in enumerate(zip(cells, widths, strict=True)):
-            shown = clipped(cell, columns)
+            shown = cell if len(cell) <= columns else clipped(cell, columns)
             shown = shown.rjust(columns) if self._titles[column] in self._numeric else shown.ljust(columns)
             words.append(painted(shown, style) if style and column == painted_column else shown)
         return "  ".join(words).rstrip()

@@ -12,6 +12,7 @@ from corral.model.answers import (
     DeviceRow,
     DryRun,
     Explanation,
+    JobDetail,
     JobRow,
     MadeToken,
     MappedDevice,
@@ -208,8 +209,9 @@ class Jobs:
         )
         return tuple(from_answer(JobRow, job) for job in answer["jobs"])
 
-    def get(self, job_id: str) -> JobRow:
-        return from_answer(JobRow, self._transport.get(_job(job_id)))
+    def get(self, job_id: str) -> JobDetail:
+        """Everything about a job: its row, what it asked for and has, its members and its attempts."""
+        return from_answer(JobDetail, self._transport.get(_job(job_id)))
 
     def why(self, job_id: str) -> Explanation:
         """Why it waits, its place in the queue, and what would start it now; later, how long it waited for what."""
@@ -375,7 +377,7 @@ class JobHandle:
     def __repr__(self) -> str:
         return f"<JobHandle {self.id}>"
 
-    def row(self) -> JobRow:
+    def row(self) -> JobDetail:
         return self._client.jobs.get(self.id)
 
     def wait(self, timeout_s: float | None = None) -> tuple[JobRow, ...]:

@@ -18,6 +18,7 @@ from corral.control.node_registry import Nodes
 from corral.control.node_workers import TaskQueue
 from corral.control.planning import Planners
 from corral.control.querying.allocation_map import AllocationMap
+from corral.control.querying.job_details import JobDetails, LogPath
 from corral.control.querying.member_logs import MemberLogs
 from corral.control.querying.queries import Queries
 from corral.control.recovery import Recovery
@@ -73,8 +74,9 @@ class ControlCore:
         about: Callable[[], ServerInfo],
         policies: Mapping[str, Policy] = POLICIES,
         server: ProcessIdentity | None = None,
+        log_path: LogPath = lambda node, job_id, rank: None,
     ) -> None:
-        """`server` is this server's own process, where it can be adopted."""
+        """`server` is this server's own process, where it can be adopted; `log_path` says where logs are."""
         self._ledger, self._nodes, self._telemetry, self._clock = ledger, nodes, telemetry, clock
         planners = Planners(ledger, policies)
         backoff = Backoff(settings.retry_backoff_s, settings.retry_backoff_max_s)
@@ -96,7 +98,8 @@ class ControlCore:
         lost_services = LostServices(dispatcher.attempts, self.notes.tell, self.stopper)
         self.listener = NodeEvents(nodes, dispatcher, self.recovery, lost_services)
         self._noting = TaskQueue("failure-notes")
-        self.service = self._make_service(self._make_queries(planners, rules, about), settings, rules, server)
+        queries = self._make_queries(planners, rules, about)
+        self.service = self._make_service(queries, self._make_details(queries, log_path), settings, rules, server)
 
     def _make_queries(self, planners: Planners, rules: RequestRules, about: Callable[[], ServerInfo]) -> Queries:
         return Queries(
@@ -111,8 +114,24 @@ class ControlCore:
             may_still_run=self.recovery.left_behind.warning,
         )
 
+    def _make_details(self, queries: Queries, log_path: LogPath) -> JobDetails:
+        return JobDetails(
+            self._ledger,
+            self._clock,
+            find=queries.find,
+            row=queries.row,
+            waited=self.controller.waited,
+            live=self.dispatcher.attempts.of,
+            log_path=log_path,
+        )
+
     def _make_service(
-        self, queries: Queries, settings: Settings, rules: RequestRules, server: ProcessIdentity | None
+        self,
+        queries: Queries,
+        details: JobDetails,
+        settings: Settings,
+        rules: RequestRules,
+        server: ProcessIdentity | None,
     ) -> Service:
         ledger, nodes, clock, dispatcher = self._ledger, self._nodes, self._clock, self.dispatcher
         logs = MemberLogs(ledger, nodes)
@@ -124,6 +143,7 @@ class ControlCore:
             queries,
             nodes,
             clock,
+            details=details,
             logs=logs,
             failures=failures,
             holdings=AllocationMap(ledger, nodes, dispatcher.attempts),

@@ -3,12 +3,15 @@
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 from corral.clock import Clock
 from corral.control.attempts import Attempt, Attempts
 from corral.lifecycle import ending, starting, stopping
+from corral.lifecycle.members import ends_of
 from corral.lifecycle.step import Backoff
+from corral.model.attempt import MemberEnd
 from corral.model.fact import AllocationEnded, Fact, ServerPart
 from corral.model.job import Job, Phase
 from corral.model.launch import LaunchPhase, LaunchReport
@@ -65,7 +68,10 @@ class Outcomes:
                 stopped.add_done_callback(lambda _: self._stop(attempt.allocation_id))
                 return stopped
             case LaunchPhase.EXITED | LaunchPhase.DEAD | LaunchPhase.DECLARED_LOST:
-                return self._record(attempt, lambda view, j, at: self._ended(view, j, report, by, at))
+                ends = ends_of([attempt.report(launch.rank) for launch in attempt.launches])
+                return self._record(
+                    attempt, lambda view, j, at: _with_members(self._ended(view, j, report, by, at), ends)
+                )
         return None
 
     def note_trouble(self, attempt: Attempt, what: str, error: BaseException | None) -> None:
@@ -107,3 +113,8 @@ class Outcomes:
         attempt.trouble = None
         if done.result():
             self._forget(attempt.allocation_id)
+
+
+def _with_members(facts: list[Fact], ends: tuple[MemberEnd, ...]) -> list[Fact]:
+    """The facts, with how the members of a gang ended."""
+    return [replace(fact, members=ends) if ends and isinstance(fact, AllocationEnded) else fact for fact in facts]

@@ -15,6 +15,7 @@ from corral.control.job_changes import JobChanges
 from corral.control.mig_changes import MigChanges
 from corral.control.node_registry import Nodes
 from corral.control.querying.allocation_map import AllocationMap
+from corral.control.querying.job_details import JobDetails
 from corral.control.querying.member_logs import MemberLog, MemberLogs
 from corral.control.querying.queries import Queries
 from corral.control.querying.usage import Accounts
@@ -52,8 +53,8 @@ Wish = tuple[Request, tuple[tuple[str, float], ...], tuple[str, ...]]
 class Service:
     """Everything a caller can have done. What a caller can ask is in `queries`, who holds what in `holdings`.
 
-    Jobs are changed through `changes`, MIG slices through `slicing`, processes become jobs in `adopting`, `accounts`
-    tells what was used, and `node_cordons` which nodes take jobs.
+    Of one job, `details` has everything. Jobs are changed through `changes`, MIG slices through `slicing`, processes
+    become jobs in `adopting`, `accounts` tells what was used, and `node_cordons` which nodes take jobs.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Service:
         nodes: Nodes,
         clock: Clock,
         *,
+        details: JobDetails,
         logs: MemberLogs,
         failures: FailureNotes,
         holdings: AllocationMap,
@@ -75,6 +77,7 @@ class Service:
         changes: JobChanges,
     ) -> None:
         self.queries = queries
+        self.details = details
         self.holdings = holdings
         self.slicing = slicing
         self.adopting = adopting

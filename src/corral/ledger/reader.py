@@ -110,6 +110,15 @@ class Reader:
             environments = self._variables(connection, digests(rows))
         return tuple(entry_of(row, environments) for row in rows)
 
+    def latest_entries(self, job_id: str, limit: int) -> tuple[JournalEntry, ...]:
+        """The newest entries about a job, in order."""
+        table = tables.journal
+        question = select(table).where(table.c.job_id == job_id).order_by(table.c.sequence.desc()).limit(limit)
+        with self._database.reading() as connection:
+            rows = connection.execute(question).mappings().all()[::-1]
+            environments = self._variables(connection, digests(rows))
+        return tuple(entry_of(row, environments) for row in rows)
+
     def entries(self, connection: Connection) -> Iterator[JournalEntry]:
         """The whole journal in order, read in pieces, as `connection` sees it."""
         table = tables.journal

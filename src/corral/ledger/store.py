@@ -111,6 +111,10 @@ class SqlLedger:
         """Facts in order, of one job or of all."""
         return self._reader.journal(job_id, after, limit)
 
+    def latest_entries(self, job_id: str, limit: int) -> tuple[JournalEntry, ...]:
+        """The newest facts about a job, in order."""
+        return self._reader.latest_entries(job_id, limit)
+
     def close(self) -> None:
         """Finish what was accepted, then stop."""
         self.tokens.write_uses()

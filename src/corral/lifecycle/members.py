@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from corral.model.allocation import Member, Placement
+from corral.model.attempt import MemberEnd
 from corral.model.device import Node
 from corral.model.job import Phase
 from corral.model.launch import LaunchPhase, LaunchReport
@@ -71,6 +72,17 @@ def fold(reports: Sequence[LaunchReport], nodes: Sequence[str], *, script: bool 
     if cannot_go_on or (script and first.phase.over):
         return Gang(whole, tuple(rank for rank, one in enumerate(reports) if not one.phase.over))
     return Gang(whole)
+
+
+def ends_of(reports: Sequence[LaunchReport]) -> tuple[MemberEnd, ...]:
+    """How each member of a gang ended, by rank; () of what is no gang, where the job's own end says it."""
+    return () if len(reports) == 1 else tuple(map(_end_of, reports))
+
+
+def _end_of(report: LaunchReport) -> MemberEnd:
+    if report.phase is LaunchPhase.EXITED:
+        return MemberEnd(report.ending or Phase.FAILED, report.exit_code, report.signal)
+    return MemberEnd(Phase.LOST if report.phase is LaunchPhase.DEAD else None)
 
 
 def _is_well(report: LaunchReport) -> bool:

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from corral.model.allocation import Allocation, Promise
+from corral.model.attempt import MemberEnd
 from corral.model.device import DeviceCondition, Node, NodeCordon, Silence
 from corral.model.job import Job
 from corral.model.job_patch import JobPatch, patched
@@ -155,11 +156,17 @@ class AllocationMade(Fact):
 
 @dataclass(frozen=True, slots=True)
 class AllocationEnded(Fact):
-    """Devices came back. What was done on them from `lost_from` on is lost, as the job made room; None: nothing is."""
+    """Devices came back.
+
+    Attributes:
+        lost_from: what was done on them from then on is lost, as the job made room; None: nothing is.
+        members: how each member of a gang ended, by rank; () of what is no gang, and where it was not recorded.
+    """
 
     allocation_id: str
     job_id: str
     lost_from: float | None = None
+    members: tuple[MemberEnd, ...] = ()
 
     @property
     def about(self) -> str:

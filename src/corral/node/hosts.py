@@ -28,6 +28,10 @@ class Hosts(Protocol):
         """What reads their devices: "NVML", "mock"."""
         ...
 
+    def home_of(self, node: str) -> Home:
+        """The home of a node's agent, on its host; also of one that has left."""
+        ...
+
     def start(self) -> Mapping[str, NodeAgent]:
         """The agent of each node, by name. Raises BackendFailed."""
         ...
@@ -78,11 +82,15 @@ class _ThisHost:
     """One node, in this process."""
 
     def __init__(self, home: Home, settings: Settings, clock: SystemClock, mock: Path | None, name: str | None) -> None:
+        self._home = home
         self._node = LocalNode(home, settings, clock, mock=mock, name=name)
 
     @property
     def source(self) -> str:
         return self._node.source
+
+    def home_of(self, node: str) -> Home:
+        return self._home
 
     def start(self) -> Mapping[str, NodeAgent]:
         found = self._node.news(0, 0.0).node

@@ -38,6 +38,10 @@ class MockNodes:
         """What reads their devices."""
         return "mock"
 
+    def home_of(self, node: str) -> Home:
+        """The home of a node's agent, also of one that has left."""
+        return self._spawner.home_of(node)
+
     def start(self) -> dict[str, NodeAgent]:
         """The agents of all nodes; those that are not gone answer. Raises BackendFailed when one does not come up."""
         self._spawner.start(self._wanted())

@@ -90,9 +90,13 @@ class AgentSpawner:
             self._await(name, deadline)
         return {name: self._agents[name].socket for name in wanted}
 
+    def home_of(self, name: str) -> Home:
+        """The home of this node's agent."""
+        return Home(self._server_home / "nodes" / name)
+
     def socket_of(self, name: str) -> Path:
         """Where the agent of this node answers, or will."""
-        return self._server_home / "nodes" / name / "agent.sock"
+        return self.home_of(name).root / "agent.sock"
 
     def lives(self, name: str) -> bool:
         """Whether the agent of this node was started and has not ended."""
@@ -121,7 +125,7 @@ class AgentSpawner:
     def _fork(self, name: str) -> _Agent:
         if not _NAME.fullmatch(name):
             raise Refused(f"{name!r:.80} cannot be the name of a node: use letters, digits and . _ -", field="name")
-        home = Home(self._server_home / "nodes" / name)
+        home = self.home_of(name)
         options = AgentOptions(
             home=str(home.root),
             socket=str(self.socket_of(name)),

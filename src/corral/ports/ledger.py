@@ -101,6 +101,10 @@ class Ledger(Protocol):
         """Facts in order, of one job or of all."""
         ...
 
+    def latest_entries(self, job_id: str, limit: int) -> tuple[JournalEntry, ...]:
+        """The newest facts about a job, at most `limit`, in order."""
+        ...
+
     def close(self) -> None:
         """Finish what was accepted, then stop."""
         ...

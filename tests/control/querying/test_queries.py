@@ -229,17 +229,6 @@ def test_expected_starts_are_worked_out_for_all_that_wait_only_on_request(lab: L
     assert (starts[True]["3"], starts[True]["4"], starts[True]["1"]) == (T0 + 600.0, T0 + 660.0, None)
 
 
-def test_a_job_tells_what_it_has_and_what_it_had_and_not_its_environment(lab: Lab) -> None:
-    lab.submit(job(1, 2, env=(("SECRET", "1"),)))
-    lab.run("1", "b", 0, 1)
-    detail = lab.queries.job("1")
-    assert (detail.phase, [grant.uuid for grant in detail.grants]) == (Phase.RUNNING, ["GPU-b-0", "GPU-b-1"])
-    assert "env" not in detail.spec
-    lab.end("1", exited(Phase.SUCCEEDED, 0))
-    detail = lab.queries.job("1")
-    assert (detail.phase, detail.exit_code, detail.devices) == (Phase.SUCCEEDED, 0, ("GPU-b-0", "GPU-b-1"))
-
-
 # Why
 
 

@@ -19,7 +19,6 @@ from corral.model.answers import (
     DeviceRow,
     DryRun,
     Explanation,
-    JobDetail,
     JobRow,
     NearestRequest,
     ServerInfo,
@@ -37,7 +36,6 @@ from corral.scheduling.explaining.submission_forecast import forecast_submission
 from corral.scheduling.explaining.why import WaitIndex, ended_sentence, explain, wait_reason
 from corral.scheduling.forecast import ExpectedStart, MakePlanner, expected_starts
 from corral.scheduling.planner import Planner
-from corral.wire import to_plain
 
 
 class Decisions(Protocol):
@@ -110,24 +108,12 @@ class Queries:
         else:
             found = self._ledger.jobs(query)
         more = query.limit is not None and len(found) == query.limit
-        rows = [self._row(job) for job in found]
+        rows = [self.row(job) for job in found]
         if starts:
             waiting = [row.id for row in rows if row.phase is Phase.PENDING]
             expected = expected_starts(self._ledger.view(), self._clock.now(), waiting, planner=self._planner)
             rows = [_expecting(row, expected[row.id]) if row.id in expected else row for row in rows]
         return in_wall_time(rows, self._clock), found[-1].sequence if more else None
-
-    def job(self, job_id: str) -> JobDetail:
-        """One job with all its details."""
-        job = self.find(job_id)
-        allocation = self._ledger.last_allocation(job)
-        spec = to_plain(job.spec)
-        del spec["env"]
-        info = None if allocation is None else allocation.gpu_info
-        row = job_row(job, None, None, allocation) if job.phase is not Phase.PENDING else self._row(job)
-        listed = {name: getattr(row, name) for name in JobRow.__dataclass_fields__}
-        detail = JobDetail(**listed, spec=spec, gpu_info=to_plain(info), waits_for=job.waits_for)
-        return in_wall_time(detail, self._clock)
 
     def ended(self, ids: Sequence[str]) -> tuple[bool, list[JobRow]]:
         """Whether all of these jobs or arrays have ended, and the row of each job. Raises NotFound."""
@@ -140,7 +126,7 @@ class Queries:
             if not elements:
                 raise NotFound(f"there is no job {job_id}; `corral ps --all` lists those there are")
             found.extend(elements)
-        return all(job.phase.terminal for job in found), in_wall_time([self._row(job) for job in found], self._clock)
+        return all(job.phase.terminal for job in found), in_wall_time([self.row(job) for job in found], self._clock)
 
     def is_live(self, job_id: str) -> bool:
         """Whether the job, or an element of the array, has not ended. Quick: reads only the view."""
@@ -297,7 +283,8 @@ class Queries:
         devices = sum(len(node.devices) for node in view.nodes.values())
         return replace(self._about(), devices=devices, obstacle=self._decisions.obstacle)
 
-    def _row(self, job: Job) -> JobRow:
+    def row(self, job: Job) -> JobRow:
+        """A job as `ps` lists it, with its times as the ledger has them."""
         if job.phase is not Phase.PENDING:
             return job_row(job, None, None, self._ledger.view().allocations.get(job.allocation_id or ""))
         wait = self._waits().of(job)

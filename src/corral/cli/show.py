@@ -1,0 +1,262 @@
+"""`corral show`: everything about one job."""
+
+import shlex
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Annotated
+
+import typer
+
+from corral.cli.listing import PHASE_STYLES, job_lines, places_of
+from corral.cli.screen import (
+    TextTable,
+    command_group,
+    example,
+    painted,
+    print_json,
+    room,
+    start_time,
+    wrapped,
+    write_painted,
+)
+from corral.client import AttemptRow, Client, Explanation, GrantedDevice, JobDetail, JobRow
+from corral.model.errors import CorralError, NotFound
+from corral.model.printable import printable
+from corral.model.units import MILLI_PER_DEVICE, count_of, format_duration, format_memory, format_share
+from corral.wire import to_plain
+
+LABEL_COLUMNS = 11
+MOST_LINES = 64
+"""So many devices, members or elements are listed for a person; JSON has all."""
+
+MOST_TEXT = 4_000
+"""So many characters of a command are shown to a person."""
+
+app = command_group()
+
+
+@app.command(epilog=example("corral show 17", "corral show 17 --json"))
+def show(
+    job_id: Annotated[str, typer.Argument(metavar="ID", help="Id of a job, or of an array.")],
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Show everything about a job.
+
+    Its command and request, the GPUs that it has or had, its members, times and attempts, why it waits or how it ended,
+    and where its log is. Of an array, its elements in short.
+    """
+    with Client() as client:
+        try:
+            detail = client.jobs.get(job_id)
+        except NotFound:
+            elements = client.jobs.list(all=True, array=job_id, limit=None)
+            if not elements:
+                raise
+            _show_array(client, job_id, elements, json=json)
+            return
+        if json:
+            print_json(detail)
+            return
+        explanation = _explained(client, detail)
+    write_painted(*detail_lines(detail, explanation, time.time(), room()))
+
+
+def _show_array(client: Client, array_id: str, elements: Sequence[JobRow], *, json: bool) -> None:
+    rows = sorted(elements, key=lambda row: row.array_index or 0)
+    if json:
+        print_json({"id": array_id, "array_size": len(rows), "elements": rows})
+        return
+    devices = client.devices.list() if any(row.devices for row in rows[:MOST_LINES]) else ()
+    counts = Counter(str(row.phase) for row in rows)
+    words = ", ".join(f"{count} {phase}" for phase, count in counts.items())
+    write_painted(painted(f"array {array_id}  {count_of(len(rows), 'element')}: {words}", "bold"), "")
+    write_painted(*job_lines(rows[:MOST_LINES], places_of(devices), time.time()))
+    write_painted(*_more(len(rows)))
+
+
+def _explained(client: Client, detail: JobDetail) -> Explanation | None:
+    """Why it waits or failed; None where there is nothing to say, or it is not known now."""
+    if detail.phase not in ("PENDING", "STOPPING", "FAILED"):
+        return None
+    try:
+        return client.jobs.why(detail.id)
+    except CorralError:
+        return None
+
+
+def detail_lines(detail: JobDetail, explanation: Explanation | None, now: float, columns: int | None) -> Iterator[str]:
+    """All lines of `show`, as wide as `columns`; None cuts and wraps nothing."""
+    name = f"  {printable(detail.name)}" if detail.name else ""
+    phase = painted(detail.phase, PHASE_STYLES.get(detail.phase, "bold"))
+    yield f"{painted(f'job {detail.id}{name}', 'bold')}  {phase}{_how_it_stands(detail, now)}"
+    groups: tuple[Sequence[Labelled], ...] = (
+        _standing(detail, explanation),
+        _submission(detail),
+        _times(detail, explanation, now),
+        _placed(detail),
+        [("attempts", [_attempt(one, detail, now) for one in detail.history])],
+        [("log", _logs(detail)), ("notes", list(detail.spec.get("notes", ())))],
+    )
+    for group in groups:
+        lines = [line for label, value in group if value for line in _labelled(label, value, columns)]
+        if lines:
+            yield ""
+            yield from lines
+
+
+Labelled = tuple[str, Sequence[str] | TextTable | None]
+"""A label, and what stands beside it: texts, each on lines of its own, or a table."""
+
+
+def _labelled(label: str, value: Sequence[str] | TextTable, columns: int | None) -> Iterator[str]:
+    """The lines of a value, with the label before the first. What is too long is continued below itself."""
+    if isinstance(value, TextTable):
+        lines = value.lines(indent=LABEL_COLUMNS)
+    else:
+        lines = [line for text in value for line in _continued(printable(text), columns)]
+    for number, line in enumerate(lines):
+        yield painted((label if number == 0 else "").ljust(LABEL_COLUMNS), "dim") + line
+
+
+def _continued(text: str, columns: int | None) -> list[str]:
+    """Broken at spaces, so that paths stay whole."""
+    if columns is None:
+        return [text]
+    first, *more = wrapped(text, columns - LABEL_COLUMNS - 2) or [""]
+    return [first, *(f"  {line}" for line in more)]
+
+
+def _how_it_stands(detail: JobDetail, now: float) -> str:
+    """In a few words: " for 2h 5m", ", exit code 1, after 3m"."""
+    if detail.phase == "PENDING":
+        return f" for {format_duration(now - detail.submitted_at)}" if detail.submitted_at else ""
+    code = f", exit code {detail.exit_code}" if detail.exit_code is not None else ""
+    code += f" (signal {detail.signal})" if detail.signal is not None else ""
+    if detail.started_at is None:
+        return code
+    ran = format_duration((detail.ended_at or now) - detail.started_at)
+    return f"{code}, after {ran}" if detail.ended else f" for {ran}"
+
+
+def _standing(detail: JobDetail, explanation: Explanation | None) -> list[Labelled]:
+    """Why it waits, or how it ended."""
+    if explanation is None:
+        return [("reason", [detail.reason] if detail.reason else [])]
+    position = [] if explanation.position is None else [f"place in the queue: {explanation.position}"]
+    found = [] if explanation.diagnosis is None else [explanation.diagnosis]
+    return [("reason", [explanation.reason, *position]), ("diagnosis", found)]
+
+
+def _submission(detail: JobDetail) -> list[Labelled]:
+    spec = detail.spec
+    command = shlex.join(detail.command)
+    if len(command) > MOST_TEXT:
+        command = f"{command[:MOST_TEXT]}… (--json has all of it)"
+    whose = f"{detail.user}, queue {detail.queue}, project {detail.project}, priority {detail.priority}"
+    limits = [
+        *([f"time limit {format_duration(detail.time_limit_s)}"] if detail.time_limit_s is not None else []),
+        *([f"may be retried {count_of(spec['retries'], 'time')}"] if spec.get("retries") else []),
+        *(["held"] if detail.held else []),
+    ]
+    after = ", ".join(spec.get("after") or ())
+    left = f" (still waits for {', '.join(detail.waits_for)})" if detail.waits_for else ""
+    return [
+        ("user", [whose]),
+        ("command", [command] if detail.command else [str(detail.kind)]),
+        ("directory", [spec["workdir"]] if spec.get("workdir") else []),
+        ("request", [line for line in (detail.needs, ", ".join(limits)) if line]),
+        ("after", [after + left] if after else []),
+    ]
+
+
+def _times(detail: JobDetail, explanation: Explanation | None, now: float) -> list[Labelled]:
+    waited = ", ".join(f"{part.reason} {format_duration(part.seconds)}" for part in detail.waited)
+    expected, what = detail.expected_start, detail.expected_start_is
+    if explanation is not None and explanation.expected_start is not None:
+        expected, what = explanation.expected_start, explanation.expected_start_is
+    waits = detail.phase == "PENDING" or (detail.phase == "STOPPING" and expected is not None)
+    evicted = f"{count_of(detail.evictions, 'time')}, {format_duration(detail.lost_s)} of work lost"
+    return [
+        ("submitted", _moment(detail.submitted_at)),
+        ("begin", ["not before " + text for text in _moment(detail.begin_at)]),
+        ("waited", [waited] if waited else []),
+        ("starts", [start_time(expected, what)] if waits else []),
+        ("started", _moment(detail.started_at)),
+        ("ended", _moment(detail.ended_at) if detail.ended else []),
+        ("made room", [evicted] if detail.evictions else []),
+    ]
+
+
+def _moment(at: float | None) -> list[str]:
+    return [] if at is None else [time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))]
+
+
+def _placed(detail: JobDetail) -> list[Labelled]:
+    """What it has or had: devices, and what stands behind that; and how its members stand."""
+    gang = len(detail.members) > 1
+    without = [f"no GPU, on node {detail.members[0].node}"] if detail.members and not detail.grant else []
+    behind = detail.enforcement
+    named = {} if behind is None else to_plain(behind)
+    levels = ", ".join(f"{what.replace('_', ' ')} {level}" for what, level in named.items() if level is not None)
+    return [
+        ("had" if detail.ended else "has", _table_of_devices(detail.grant, ranked=gang) if detail.grant else without),
+        ("", _more(len(detail.grant))),
+        ("limits", [levels] if levels else []),
+        ("members", _table_of_members(detail) if gang else []),
+        ("", _more(len(detail.members)) if gang else []),
+    ]
+
+
+def share_in_words(grant: GrantedDevice) -> str:
+    """How much of the device: "all", "0.5", "slice 1g.10gb"."""
+    if grant.mig_profile is not None:
+        return f"slice {grant.mig_profile}"
+    return "all" if grant.share_milli == MILLI_PER_DEVICE else format_share(grant.share_milli)
+
+
+def _table_of_devices(grants: Sequence[GrantedDevice], *, ranked: bool) -> TextTable:
+    rank = ["RANK"] if ranked else []
+    table = TextTable([*rank, "GPU", "NODE", "SHARE", "MEMORY", "UUID"], numeric=(*rank, "GPU", "MEMORY"))
+    for grant in grants[:MOST_LINES]:
+        memory = "all" if grant.memory_mib is None else format_memory(grant.memory_mib)
+        index = "?" if grant.index is None else str(grant.index)
+        cells = (index, grant.node or "?", share_in_words(grant), memory, grant.uuid)
+        table.add(*([str(grant.rank)] if ranked else []), *cells)
+    return table
+
+
+def _table_of_members(detail: JobDetail) -> TextTable:
+    table = TextTable(("RANK", "NODE", "GPUS", "PHASE", "EXIT"), numeric=("RANK", "GPUS", "EXIT"))
+    for member in detail.members[:MOST_LINES]:
+        code = "-" if member.exit_code is None else str(member.exit_code)
+        table.add(str(member.rank), member.node, str(len(member.devices)), member.phase or "?", code)
+    return table
+
+
+def _more(count: int) -> list[str]:
+    return [f"and {count - MOST_LINES} more; --json has all"] if count > MOST_LINES else []
+
+
+def _attempt(one: AttemptRow, detail: JobDetail, now: float) -> str:
+    """An attempt in a line: "2: 2026-11-22 10:00:03, 7m 3s on a: failed with exit code 1"."""
+    nodes = ", ".join(one.nodes) or one.node or "?"
+    begun = one.started_at if one.started_at is not None else one.allocated_at
+    ran = "" if one.started_at is None else f", {format_duration((one.ended_at or now) - one.started_at)}"
+    what = one.reason or detail.phase.lower()
+    apart = {each.log for each in detail.history if each.log}
+    log = f"; log {one.log}" if len(apart) > 1 and one.log else ""
+    return f"{one.attempt}: {(_moment(begun) or ['?'])[0]}{ran} on {nodes}: {what}{log}"
+
+
+def _logs(detail: JobDetail) -> list[str]:
+    """Paths of the logs, and of the files that take a job's output in place of them."""
+    several = len(detail.members) > 1
+    lines = []
+    for member in detail.members[:MOST_LINES]:
+        rank = f"rank {member.rank}: " if several else ""
+        files = [path for path in (member.log, member.output, member.error) if path]
+        lines += [rank + path for path in dict.fromkeys(files)]
+    if not lines and detail.history and detail.history[-1].log:
+        lines = [detail.history[-1].log]
+    return lines

@@ -1,0 +1,173 @@
+"""Everything about one job: what it asked for and got, how its members stand, and what became of each attempt."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+
+from corral.clock import Clock
+from corral.control.attempts import Attempt
+from corral.control.querying.wall_times import in_wall_time
+from corral.lifecycle.past_attempts import attempts_of
+from corral.model.allocation import Allocation, GpuInfo
+from corral.model.answers import AttemptRow, GrantedDevice, JobDetail, JobRow, MemberRow, WaitPart
+from corral.model.attempt import MemberEnd, RecordedAttempt
+from corral.model.job import Job, Phase
+from corral.model.launch import LaunchPhase, LaunchReport, launch_id
+from corral.model.output import output_files
+from corral.model.view import View
+from corral.ports.ledger import Ledger
+from corral.scheduling.explaining.phrases import need_of
+from corral.wire import to_plain
+
+MOST_FACTS = 2_000
+"""So many of the newest facts about a job are read for its history."""
+
+MOST_ATTEMPTS = 100
+"""So many of the newest attempts are told."""
+
+LogPath = Callable[[str, str, int], str | None]
+"""The path of a log on its node, by the node's name, the id of the job and the rank; None where it is not known."""
+
+
+class JobDetails:
+    """Reads what the ledger has of a job, and how far its members are."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        clock: Clock,
+        *,
+        find: Callable[[str], Job],
+        row: Callable[[Job], JobRow],
+        waited: Callable[[Job], tuple[tuple[str, float], ...]],
+        live: Callable[[str], Attempt | None],
+        log_path: LogPath,
+    ) -> None:
+        """`find` raises NotFound; `row` is a job as `ps` lists it; `live` is the record of a live allocation."""
+        self._ledger = ledger
+        self._clock = clock
+        self._find = find
+        self._row = row
+        self._waited = waited
+        self._live = live
+        self._log_path = log_path
+
+    def of(self, job_id: str) -> JobDetail:
+        """One job with all its details. Raises NotFound."""
+        job = self._find(job_id)
+        view, last = self._ledger.view(), self._ledger.last_allocation(job)
+        recorded = attempts_of(entry.fact for entry in self._ledger.latest_entries(job.id, MOST_FACTS))
+        held = None if job.phase is Phase.PENDING else last
+        spec = to_plain(job.spec)
+        del spec["env"]
+        row = self._row(job)
+        return in_wall_time(
+            JobDetail(
+                **{one.name: getattr(row, one.name) for one in fields(JobRow)},
+                spec=spec,
+                request=spec["request"],
+                needs=need_of(job.spec.request),
+                gpu_info=None if last is None else to_plain(last.gpu_info),
+                waits_for=job.waits_for,
+                waited=tuple(WaitPart(reason, seconds) for reason, seconds in self._waited(job)),
+                grant=() if held is None else granted_devices(view, held),
+                members=() if held is None else self._members(job, held, recorded),
+                history=tuple(self._attempt(job, one) for one in recorded[-MOST_ATTEMPTS:]),
+            ),
+            self._clock,
+        )
+
+    def _members(self, job: Job, allocation: Allocation, recorded: Sequence[RecordedAttempt]) -> tuple[MemberRow, ...]:
+        members = allocation.placement.members
+        stands = self._standing(job, allocation, recorded)
+        files = output_files(job, [member.node for member in members])
+        return tuple(
+            MemberRow(
+                rank=rank,
+                node=member.node,
+                devices=tuple(grant.uuid for grant in member.grants),
+                phase=stands[rank].phase,
+                exit_code=stands[rank].exit_code,
+                signal=stands[rank].signal,
+                log=self._log_path(member.node, job.id, rank),
+                output=files[rank].output,
+                error=files[rank].error,
+            )
+            for rank, member in enumerate(members)
+        )
+
+    def _standing(self, job: Job, allocation: Allocation, recorded: Sequence[RecordedAttempt]) -> tuple[MemberEnd, ...]:
+        """How each member stands or ended, by rank."""
+        count = len(allocation.placement.members)
+        if count == 1:
+            return (MemberEnd(job.phase, job.exit_code, job.signal),)
+        if job.phase.terminal:
+            ends = recorded[-1].members if recorded and recorded[-1].allocation.id == allocation.id else ()
+            return ends if len(ends) == count else (MemberEnd(),) * count
+        live = self._live(allocation.id)
+        unknown = [LaunchReport(launch_id(allocation.id, rank), LaunchPhase.UNKNOWN) for rank in range(count)]
+        reports = unknown if live is None else [live.report(rank) for rank in range(count)]
+        return tuple(_stands(job, report) for report in reports)
+
+    def _attempt(self, job: Job, one: RecordedAttempt) -> AttemptRow:
+        nodes = tuple(dict.fromkeys(member.node for member in one.allocation.placement.members))
+        node = nodes[0] if nodes else ""
+        return AttemptRow(
+            attempt=one.allocation.attempt,
+            node=node,
+            started_at=one.started_at,
+            ended_at=one.ended_at,
+            reason=one.reason,
+            log=self._log_path(node, job.id, 0),
+            ended_as=one.ended_as,
+            exit_code=one.exit_code,
+            signal=one.signal,
+            allocated_at=one.allocation.created_at,
+            nodes=nodes,
+            devices=one.allocation.placement.uuids,
+        )
+
+
+def granted_devices(view: View, allocation: Allocation) -> tuple[GrantedDevice, ...]:
+    """What an allocation has of each device, by rank."""
+    known = {device.uuid: device for node in view.nodes.values() for device in node.devices}
+    rows = []
+    for rank, member in enumerate(allocation.placement.members):
+        for position, grant in enumerate(member.grants):
+            found = known.get(grant.uuid)
+            index, name = _as_chosen(allocation, position) if found is None else (found.index, found.model)
+            rows.append(
+                GrantedDevice(
+                    uuid=grant.uuid,
+                    index=index,
+                    node=member.node,
+                    rank=rank,
+                    share_milli=grant.share_milli,
+                    memory_mib=grant.memory_mib,
+                    name=name,
+                    mig_profile=None if found is None else found.mig_profile,
+                )
+            )
+    return tuple(rows)
+
+
+def _as_chosen(allocation: Allocation, position: int) -> tuple[int | None, str | None]:
+    """Index and model of a device that is not known any more, as they were when it was chosen, where that is kept."""
+    info: GpuInfo | None = allocation.gpu_info
+    # The record of a gang is not in the order of its ranks.
+    if info is None or len(allocation.placement.members) > 1 or len(info.details) != len(allocation.placement.grants):
+        return None, None
+    return info.details[position].index, info.details[position].name
+
+
+def _stands(job: Job, report: LaunchReport) -> MemberEnd:
+    """How a member of a live gang stands, by what its node reports."""
+    match report.phase:
+        case LaunchPhase.EXITED:
+            return MemberEnd(report.ending or Phase.FAILED, report.exit_code, report.signal)
+        case LaunchPhase.DEAD | LaunchPhase.DECLARED_LOST:
+            return MemberEnd(Phase.LOST)
+        case _ if job.phase is Phase.STOPPING:
+            return MemberEnd(Phase.STOPPING)
+        case LaunchPhase.RUNNING:
+            return MemberEnd(Phase.RUNNING)
+    return MemberEnd(Phase.STARTING)

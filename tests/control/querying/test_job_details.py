@@ -1,0 +1,105 @@
+"""Everything about one job: what it has or had, how each member stands, and its attempts, also after restarts."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from corral.control.querying.job_details import JobDetails, granted_devices
+from corral.control.querying.listing_rows import job_row
+from corral.ledger.store import open_ledger
+from corral.lifecycle import starting
+from corral.lifecycle.step import Backoff
+from corral.model.allocation import Allocation, ChosenDevice, GpuInfo, Grant, Member, Placement
+from corral.model.answers import GrantedDevice
+from corral.model.attempt import AttemptEnd
+from corral.model.job import Job, Phase
+from corral.model.view import View
+from corral.ports.ledger import Decided
+from corral.runtimes.simulated import SimulatedRuntime
+from tests.control.cluster import Cluster, on, until
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    cluster = Cluster(tmp_path, "a", "b")
+    yield cluster
+    cluster.close()
+
+
+def details(cluster: Cluster) -> JobDetails:
+    def find(job_id: str) -> Job:
+        return cluster.job(int(job_id))
+
+    return JobDetails(
+        cluster.ledger,
+        cluster.clock,
+        find=find,
+        row=lambda job: job_row(job, None, None),
+        waited=lambda job: job.waited,
+        live=cluster.dispatcher.attempts.of,
+        log_path=lambda node, job_id, rank: f"/{node}/{job_id}.{rank}",
+    )
+
+
+def runtime(cluster: Cluster, node: str) -> SimulatedRuntime:
+    return cluster.nodes[node].runtime
+
+
+def test_a_job_tells_what_it_has_and_had_and_not_its_environment(cluster: Cluster) -> None:
+    cluster.run(1, on("a", 1, 2))
+    told = details(cluster).of("1")
+    grants = tuple(GrantedDevice(f"a-{index}", index, "a", name="GPU") for index in (1, 2))
+    assert (told.phase, told.grant, told.needs) == (Phase.RUNNING, grants, "2 GPUs")
+    assert [(one.attempt, one.node, one.ended_as, one.log) for one in told.history] == [(1, "a", None, "/a/1.0")]
+    assert "env" not in told.spec
+    runtime(cluster, "a").finish("1.1", exit_code=3)
+    until(lambda: cluster.phase(1) is Phase.FAILED)
+    told = details(cluster).of("1")
+    assert (told.grant, [(one.ended_as, one.exit_code) for one in told.history]) == (grants, [(AttemptEnd.FAILED, 3)])
+    assert [(one.phase, one.exit_code, one.devices) for one in told.members] == [(Phase.FAILED, 3, ("a-1", "a-2"))]
+
+
+def test_each_member_of_a_gang_tells_how_it_stands_and_after_a_restart_how_it_ended(cluster: Cluster) -> None:
+    cluster.run(1, on("a", 0), on("b", 3))
+    runtime(cluster, "a").finish("1.1")
+    until(lambda: cluster.dispatcher.attempts.of("1.1").is_over(0))  # type: ignore[union-attr]
+    told = details(cluster).of("1")
+    assert [(one.rank, one.node, one.phase, one.exit_code) for one in told.members] == [
+        (0, "a", Phase.SUCCEEDED, 0),
+        (1, "b", Phase.RUNNING, None),
+    ]
+    runtime(cluster, "b").finish("1.1-1", exit_code=7)
+    until(lambda: cluster.phase(1) is Phase.FAILED)
+    cluster.stop()
+    cluster.ledger.close()
+    cluster.ledger = open_ledger(cluster.url)
+    cluster.start()
+    told = details(cluster).of("1")
+    assert [(one.phase, one.exit_code, one.log) for one in told.members] == [
+        (Phase.SUCCEEDED, 0, "/a/1.0"),
+        (Phase.FAILED, 7, "/b/1.1"),
+    ]
+    assert [(one.nodes, one.reason) for one in told.history] == [
+        (("a", "b"), "failed with exit code 7: rank 1 on b exited with 7")
+    ]
+
+
+def test_a_job_that_waits_again_has_nothing_and_tells_of_the_attempt_before(cluster: Cluster) -> None:
+    cluster.commit(1, on("a", 0))
+
+    def failed(view: View) -> Decided[None]:
+        step = starting.launch_failed(view, view.jobs["1"], "no room", by="test", at=5.0, backoff=Backoff())
+        return Decided(tuple(step), None)
+
+    cluster.ledger.commit(failed).result()
+    told = details(cluster).of("1")
+    assert (told.phase, told.grant, told.members) == (Phase.PENDING, (), ())
+    assert [(one.ended_as, one.reason) for one in told.history] == [(AttemptEnd.NOT_LAUNCHED, "not launched: no room")]
+
+
+def test_a_device_that_is_gone_is_told_as_it_was_chosen() -> None:
+    placement = Placement((Member("a", (Grant("gone", 500, 40_960),)),))
+    info = GpuInfo(1, (3,), "pack", (ChosenDevice(3, "NVIDIA A100", None, None, 1.0),))
+    (told,) = granted_devices(View(), Allocation("1.1", "1", "alice", placement, 0.0, gpu_info=info))
+    assert told == GrantedDevice("gone", 3, "a", 0, 500, 40_960, "NVIDIA A100")
