@@ -21,6 +21,7 @@ from corral.control.recovery import RETRY_S
 from corral.control.site.reloading import SiteSettings
 from corral.control.submitting.device_request import RequestRules
 from corral.control.token_issuer import TokenIssuer
+from corral.control.watching.absent_clients import AbsentClients
 from corral.control.watching.draining import DrainWatch
 from corral.control.watching.idle_gpus import IdleWatch
 from corral.control.watching.memory_guard import MemoryGuard, Patrol
@@ -47,6 +48,9 @@ TOKEN_USES_INTERVAL_S = 60.0
 IDLE_INTERVAL_S = 5.0
 """How often it is looked whether allocated GPUs are used: often enough that none is missed that works now and then."""
 
+
+ABSENCE_INTERVAL_S = 5.0
+"""How often it is looked whether those who send input to jobs are still there."""
 
 DRAIN_INTERVAL_S = 1.0
 """How often it is looked whether the deadline of a node that is drained has passed."""
@@ -166,11 +170,13 @@ class Server:
         tell, stopper = core.notes.tell, core.stopper
         policy = GuardPolicy(settings.guard_grace_s, settings.guard_reserve_mib)
         guard = MemoryGuard(ledger, self._hub, self._clock, policy=policy, tell=tell, stopper=stopper)
+        absent_clients = AbsentClients(ledger, self._clock, core.service.interaction, core.dispatcher.stop)
         # Twice as often as samples are taken, so that none waits for long to be judged.
         patrols = [
             Patrol("memory-guard", guard.look, settings.sample_interval_s / 2),
             Patrol("node-return", core.recovery.try_again, RETRY_S),
             Patrol("node-drain", DrainWatch(ledger, self._clock, core.dispatcher.stop).look, DRAIN_INTERVAL_S),
+            Patrol("absent-clients", absent_clients.look, ABSENCE_INTERVAL_S),
             Patrol("token-uses", ledger.tokens.write_uses, TOKEN_USES_INTERVAL_S),
         ]
         if settings.reclaim_idle_after_s is not None:

@@ -2,7 +2,7 @@ import signal
 
 import pytest
 
-from corral.cli.run import exit_code_for
+from corral.cli.follower import exit_code_for
 from corral.client import JobRow
 from corral.model.job import Phase
 

@@ -1,12 +1,18 @@
 """`corral run` as a user meets it: real processes, their output and their exit codes."""
 
+import hashlib
 import os
+import random
 import re
+import shlex
 import signal
 import subprocess
+import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
@@ -77,20 +83,73 @@ def test_binary_output_arrives_as_it_was_written(box: Box) -> None:
     assert done.stdout == bytes(300000) + b"\xff\x00\nerr\n"
 
 
-def test_a_job_that_reads_input_finds_its_end_at_once(box: Box) -> None:
-    assert box.ok("run", "--", "sh", "-c", "cat; echo done") == "done\n"
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_job_without_input_finds_its_end_at_once(box: Box, closed: bool) -> None:
+    how = "<&-" if closed else "< /dev/null"
+    words = ["sh", "-c", f"{CORRAL} run -- sh -c 'cat; echo done' {how}"]
+    done = subprocess.run(words, capture_output=True, text=True, env=box.env, timeout=COMMAND_S)
+    assert (done.returncode, done.stdout) == (0, "done\n")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_to_run_cancels_its_job(box: Box, number: signal.Signals) -> None:
-    with box.start("run", "--name", f"sent-{number}", "--", "sh", "-c", "echo up; exec sleep 60") as command:
+def test_input_reaches_the_job_whole_from_a_file_and_from_a_pipe(box: Box, tmp_path: Path) -> None:
+    data = random.Random(1).randbytes(3_000_000)
+    (tmp_path / "data").write_bytes(data)
+    for source in (f"< {tmp_path / 'data'}", None):
+        words = ["sh", "-c", f"{CORRAL} run -- sha256sum {source or ''}"]
+        given = None if source else data
+        done = subprocess.run(words, input=given, capture_output=True, env=box.env, timeout=COMMAND_S)
+        assert done.stdout.split()[0].decode() == hashlib.sha256(data).hexdigest(), done.stderr
+
+
+def test_a_job_that_reads_no_input_or_only_some_ends_as_it_likes(box: Box) -> None:
+    for words in (["true"], ["head", "-c", "100"]):
+        script = f"yes | {CORRAL} run -- {shlex.join(words)} | wc -c"
+        done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, env=box.env, timeout=COMMAND_S)
+        assert done.stdout == ("0\n" if words == ["true"] else "100\n"), done.stderr
+
+
+def test_a_job_that_answers_its_input_line_by_line_can_be_talked_to(box: Box) -> None:
+    script = "while read line; do echo got $line; done"
+    with box.start("run", "--", "sh", "-c", script, stdin=subprocess.PIPE) as command:
+        assert command.stdin is not None
+        for word in ("one", "two"):
+            command.stdin.write(f"{word}\n")
+            command.stdin.flush()
+            assert line_of(command.stdout) == f"got {word}\n"
+        command.stdin.close()
+        assert command.wait(PATIENCE_S) == 0
+
+
+def test_sigterm_to_run_cancels_its_job(box: Box) -> None:
+    with box.start("run", "--name", "sent-term", "--", "sh", "-c", "echo up; exec sleep 60") as command:
         assert line_of(command.stdout) == "up\n"
-        command.send_signal(number)
+        command.send_signal(signal.SIGTERM)
         _, told = command.communicate(timeout=PATIENCE_S)
     assert command.returncode == 128 + signal.SIGTERM
     assert "cancelling job" in told
-    (row,) = (row for row in box.json("ps", "--all", "--json") if row["name"] == f"sent-{number}")
+    (row,) = (row for row in box.json("ps", "--all", "--json") if row["name"] == "sent-term")
     assert (row["phase"], row["signal"]) == ("CANCELLED", signal.SIGTERM)
+
+
+def test_ctrl_c_interrupts_the_job_which_is_not_tried_again(box: Box) -> None:
+    words = ["run", "--retries", "3", "--name", "sent-int"]
+    with box.start(*words, "--", "sh", "-c", "echo up; exec sleep 60") as command:
+        assert line_of(command.stdout) == "up\n"
+        command.send_signal(signal.SIGINT)
+        _, told = command.communicate(timeout=PATIENCE_S)
+    assert command.returncode == 130
+    assert re.fullmatch(r"corral: sent SIGINT to job \d+; press Ctrl-C again to cancel it\n", told)
+    (row,) = (row for row in box.json("ps", "--all", "--json") if row["name"] == "sent-int")
+    assert (row["phase"], row["signal"], row["attempts"]) == ("FAILED", signal.SIGINT, 1)
+
+
+def test_a_job_that_saves_its_work_on_ctrl_c_ends_as_it_likes(box: Box) -> None:
+    script = "trap 'echo saved; exit 0' INT; echo up; while :; do sleep 0.05; done"
+    with box.start("run", "--", "sh", "-c", script) as command:
+        assert line_of(command.stdout) == "up\n"
+        command.send_signal(signal.SIGINT)
+        out, _ = command.communicate(timeout=PATIENCE_S)
+    assert (command.returncode, out) == (0, "saved\n")
 
 
 def test_a_signal_while_it_waits_takes_it_from_the_queue(box: Box) -> None:
@@ -102,11 +161,13 @@ def test_a_signal_while_it_waits_takes_it_from_the_queue(box: Box) -> None:
     assert command.returncode == 128 + signal.SIGINT
 
 
-def test_a_second_interrupt_stops_waiting_for_a_job_that_does_not_go(box: Box, tmp_path: Path) -> None:
+def test_a_second_ctrl_c_cancels_and_a_third_stops_waiting_for_a_job_that_does_not_go(box: Box, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
-    script = f"trap '' TERM; echo up; {until_there(gate)}"
+    script = f"trap '' INT TERM; echo up; {until_there(gate)}"
     with box.start("run", "--name", "stubborn", "--", "sh", "-c", script) as command:
         assert line_of(command.stdout) == "up\n"
+        command.send_signal(signal.SIGINT)
+        line_of(command.stderr, "press Ctrl-C again to cancel it")
         command.send_signal(signal.SIGINT)
         line_of(command.stderr, "cancelling")
         command.send_signal(signal.SIGINT)
@@ -190,6 +251,26 @@ def test_a_dry_run_of_what_can_never_start_ends_as_the_submission_would(box: Box
             "can never start here: this machine has 4; the most you can ask for is 4",
             "starts now with: --gpus 4",
         ]
+
+
+def test_no_input_is_lost_or_doubled_when_the_server_is_killed(new_box: Callable[[str], Box]) -> None:
+    box = new_box(described(1))
+    box.up()
+    data = random.Random(2).randbytes(2_000_000)
+    slow = "import hashlib, os, time\ndigest = hashlib.sha256()\nprint('up', flush=True)\n"
+    slow += "while block := os.read(0, 20_000): digest.update(block); time.sleep(0.005)\nprint(digest.hexdigest())"
+    words = [CORRAL, "run", "--", sys.executable, "-c", slow]
+    with subprocess.Popen(words, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=box.env) as command:
+        assert command.stdin is not None
+        assert command.stdout is not None
+        feeding = threading.Thread(target=lambda: (command.stdin.write(data), command.stdin.close()))  # type: ignore[union-attr]
+        feeding.start()
+        assert command.stdout.readline() == b"up\n"
+        os.kill(int((box.home / "corral.pid").read_text().split()[0]), signal.SIGKILL)
+        box.up()
+        assert command.stdout.read().decode().strip() == hashlib.sha256(data).hexdigest()
+        feeding.join()
+        assert command.wait(PATIENCE_S) == 0
 
 
 def test_run_outlasts_a_restart_of_the_server(new_box: Callable[[str], Box]) -> None:

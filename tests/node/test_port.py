@@ -5,14 +5,17 @@ import contextlib
 import os
 import signal
 import subprocess
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from corral.model.errors import NodeUnreachable
 from corral.model.job import Phase
-from corral.model.launch import LaunchPhase
+from corral.model.launch import Launch, LaunchPhase
 from corral.ports.host import Credentials, FileQuery
+from corral.ports.node import InputTaken
 from tests.node.conftest import OVER, Host, a_launch, finished, until
 
 NOBODY = 65534
@@ -237,3 +240,40 @@ def test_files_are_looked_at_with_the_rights_of_their_user(host: Host, open_dire
     assert of_agent == dict.fromkeys(queries, True)
     of_user = {each.query: each.facts["enterable"] for each in host.node.inspect(queries, Credentials(NOBODY, NOBODY))}
     assert of_user == {queries[0]: True, queries[1]: os.geteuid() != 0}
+
+
+def with_input(launch: Launch, **spec: Any) -> Launch:
+    return replace(launch, job=replace(launch.job, spec=replace(launch.job.spec, **spec)))
+
+
+def give(host: Host, offset: int, data: bytes, *, end: bool = False) -> InputTaken | None:
+    return host.node.write_input("1.1", offset, base64.b64encode(data).decode(), end)
+
+
+def test_a_program_reads_its_input_to_the_end(host: Host) -> None:
+    host.node.launch(with_input(a_launch(1, "cat"), stdin=True))
+    until(lambda: give(host, 0, b""), "it takes input")
+    assert give(host, 0, b"one\n") == InputTaken(4, True)
+    assert give(host, 4, b"two\n", end=True) == InputTaken(8, False)
+    assert host.wait("1.1", LaunchPhase.EXITED).exit_code == 0
+    assert host.log("1") == "one\ntwo\n"
+    assert give(host, 8, b"") is None
+
+
+def test_input_goes_on_under_the_next_agent(host: Host) -> None:
+    launch = with_input(a_launch(1, "cat"), stdin=True)
+    host.node.launch(launch)
+    until(lambda: give(host, 0, b""), "it takes input")
+    give(host, 0, b"one\n")
+    host.end()
+    host.start()
+    host.node.reconcile((launch,), ())
+    assert give(host, 0, b"one\ntwo\n", end=True) == InputTaken(8, False)
+    host.wait("1.1", LaunchPhase.EXITED)
+    assert host.log("1") == "one\ntwo\n"
+
+
+def test_a_launch_without_input_takes_none_and_finds_its_end(host: Host) -> None:
+    host.node.launch(a_launch(1, "sh", "-c", "cat; echo done; sleep 600"))
+    until(lambda: "done\n" in host.log("1"), "it has found the end of its input")
+    assert give(host, 0, b"abc") is None

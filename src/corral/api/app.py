@@ -4,7 +4,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.routing import APIRoute
 
 import corral
-from corral.api import job_changes, jobs, log_routes, nodes, shapes, site, token_routes
+from corral.api import interaction, job_changes, jobs, log_routes, nodes, shapes, site, token_routes
 from corral.api.auth import Authenticator
 from corral.api.errors import add_error_handlers
 from corral.api.openapi import describer, gives
@@ -32,13 +32,16 @@ def create_app(service: Service, authenticator: Authenticator, token_issuer: Tok
         redoc_url=None,
         redirect_slashes=False,
     )
-    app.state.corral = AppState(service, Submitter(service), UserThreads(), authenticator, token_issuer, ends)
+    app.state.corral = AppState(
+        service, Submitter(service), UserThreads(), UserThreads(), authenticator, token_issuer, ends
+    )
     app.openapi = describer(app)  # type: ignore[method-assign]
     methods: dict[str, set[str]] = {f"{PREFIX}/health": {"GET"}, f"{PREFIX}/openapi.json": {"GET"}}
     for router, prefix in (
         (jobs.router, PREFIX),
         (job_changes.router, PREFIX),
         (log_routes.router, PREFIX),
+        (interaction.router, PREFIX),
         (site.router, PREFIX),
         (nodes.router, PREFIX),
         (token_routes.router, PREFIX),

@@ -36,6 +36,12 @@ def takes(cls: type[Any], *, most_bytes: int = MAX_BODY_BYTES) -> dict[str, Any]
     return {"requestBody": {"required": True, "content": _json_of(cls), MOST_BYTES: most_bytes}}
 
 
+def takes_bytes(*, most_bytes: int) -> dict[str, Any]:
+    """`openapi_extra` of a route whose body is at most so many bytes of any kind."""
+    content = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+    return {"requestBody": {"required": False, "content": content, MOST_BYTES: most_bytes}}
+
+
 def takes_query(cls: type[Any]) -> dict[str, Any]:
     """`openapi_extra` of a route whose query string is a `cls`."""
     hints = get_type_hints(cls)

@@ -34,6 +34,7 @@ class AppState:
     service: Service
     submitter: Submitter
     log_threads: UserThreads
+    input_threads: UserThreads
     authenticator: Authenticator
     token_issuer: TokenIssuer
     ends: EndSignal
@@ -47,6 +48,7 @@ class RequestContext:
     service: Service
     submitter: Submitter
     log_threads: UserThreads
+    input_threads: UserThreads
     token_issuer: TokenIssuer
     caller: Caller
     ends: EndSignal
@@ -56,7 +58,15 @@ async def request_context(request: Request) -> RequestContext:
     """Authenticates the caller. A dependency of every route but those that are open to everyone."""
     state: AppState = request.app.state.corral
     caller = await state.authenticator.caller_of(request)
-    return RequestContext(state.service, state.submitter, state.log_threads, state.token_issuer, caller, state.ends)
+    return RequestContext(
+        state.service,
+        state.submitter,
+        state.log_threads,
+        state.input_threads,
+        state.token_issuer,
+        caller,
+        state.ends,
+    )
 
 
 Context = Annotated[RequestContext, Depends(request_context)]

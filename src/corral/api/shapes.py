@@ -144,6 +144,21 @@ class LogQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class JobSignal:
+    """The name of a signal, without SIG: INT, TERM, HUP, QUIT, USR1 or USR2."""
+
+    signal: str
+
+
+@dataclass(frozen=True, slots=True)
+class InputQuery:
+    """Which part of a job's input the body is: from byte `offset` on; with `end`, there is no more after it."""
+
+    offset: int = 0
+    end: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class JobId:
     """The id of an accepted job or array; `array_size` counts the elements of an array.
 

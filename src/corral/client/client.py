@@ -12,6 +12,7 @@ from corral.model.answers import (
     DeviceRow,
     DryRun,
     Explanation,
+    InputProgress,
     JobDetail,
     JobRow,
     MadeToken,
@@ -274,6 +275,24 @@ class Jobs:
         given = {key: value for key, value in chosen.items() if value is not None}
         body = {"ids": list(ids), "phase": list(phase), "dry_run": dry_run, **given}
         return from_answer(ChangedJobs, self._transport.post(f"/jobs/{verb}", body))
+
+    def signal(self, job_id: str, name: str) -> None:
+        """Send a signal ("INT", "TERM", "HUP", "QUIT", "USR1" or "USR2") to its processes; Conflict if none run."""
+        self._transport.post(_job(job_id, "signal"), {"signal": name})
+
+    def write_input(self, job_id: str, data: bytes = b"", *, offset: int, end: bool = False) -> InputProgress:
+        """Send the part of its input from byte `offset` on, 64 KiB at most; with `end` there is no more after it.
+
+        Returns how much it has taken by then, which may be none after ten seconds. Safe to repeat.
+        """
+        answer = self._transport.post_bytes(
+            _job(job_id, "input"), data, timeout_s=POLL_S + POLL_S, offset=offset, end=end or None
+        )
+        return from_answer(InputProgress, answer)
+
+    def resize_terminal(self, job_id: str, rows: int, columns: int) -> None:
+        """Set the size of its terminal."""
+        self._transport.post(_job(job_id, "terminal"), {"rows": rows, "columns": columns}, repeatable=True)
 
     def _act(self, job_id: str, verb: str) -> tuple[str, ...]:
         return tuple(self._transport.post(_job(job_id, verb))["ids"])

@@ -155,6 +155,10 @@ class Transport:
         """The answer to `body`. Sent twice only if `repeatable` and the kept connection had gone stale."""
         return self._call("POST", _API + path, {} if body is None else body, repeatable, timeout_s)
 
+    def post_bytes(self, path: str, data: bytes, *, timeout_s: float, **query: Any) -> Any:
+        """The answer to a body of bytes, which may be sent twice."""
+        return self._call("POST", _with_query(path, query), data, repeatable=True, timeout_s=timeout_s)
+
     def stream(self, path: str, **query: Any) -> Iterator[bytes]:
         """Bytes of `path` as they come, over a connection of their own.
 
@@ -176,7 +180,9 @@ class Transport:
             connection.close()
 
     def _call(self, method: str, target: str, body: Any, repeatable: bool, timeout_s: float) -> Any:
-        data = None if body is None else json.dumps(body, separators=(",", ":")).encode()
+        data = body
+        if body is not None and not isinstance(body, bytes):
+            data = json.dumps(body, separators=(",", ":")).encode()
         give_up_at = time.monotonic() + timeout_s
         while True:
             try:

@@ -10,6 +10,7 @@ from corral.control.controller import Controller
 from corral.control.cordoning import NodeCordons
 from corral.control.dispatcher import Dispatcher
 from corral.control.environment import launches_of
+from corral.control.interaction import Interaction
 from corral.control.job_changes import JobChanges
 from corral.control.job_notes import JobNotes
 from corral.control.mig_changes import MigChanges
@@ -150,6 +151,7 @@ class ControlCore:
             slicing=MigChanges(ledger, nodes, queries, allowed=settings.mig_changes),
             node_cordons=NodeCordons(ledger, clock, self._telemetry.contacts),
             adopting=Adoption(ledger, nodes, self._telemetry, clock, server=server, watch=dispatcher.launch),
+            interaction=Interaction(ledger, queries, nodes, dispatcher.attempts, clock),
             asking=rules,
             inspection=SubmissionPreflight(eligible, strict=settings.strict_cuda),
             file_findings=FileFindingsCache(NodeFiles(nodes), CandidateNodes(ledger, nodes, rules, eligible), clock),

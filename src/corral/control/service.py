@@ -11,6 +11,7 @@ from corral.access.permissions import can_read_log, may_read_log, must_be_admin
 from corral.clock import Clock
 from corral.control.adopted_processes import Adoption, find_process, no_process
 from corral.control.cordoning import NodeCordons
+from corral.control.interaction import Interaction
 from corral.control.job_changes import JobChanges
 from corral.control.mig_changes import MigChanges
 from corral.control.node_registry import Nodes
@@ -54,7 +55,8 @@ class Service:
     """Everything a caller can have done. What a caller can ask is in `queries`, who holds what in `holdings`.
 
     Of one job, `details` has everything. Jobs are changed through `changes`, MIG slices through `slicing`, processes
-    become jobs in `adopting`, `accounts` tells what was used, and `node_cordons` which nodes take jobs.
+    become jobs in `adopting`, `accounts` tells what was used, `node_cordons` which nodes take jobs, and `interaction`
+    passes signals and input on to jobs.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Service:
         slicing: MigChanges,
         adopting: Adoption,
         node_cordons: NodeCordons,
+        interaction: Interaction,
         asking: RequestRules,
         inspection: SubmissionPreflight,
         file_findings: FileFindingsCache,
@@ -83,6 +86,7 @@ class Service:
         self.adopting = adopting
         self.node_cordons = node_cordons
         self.changes = changes
+        self.interaction = interaction
         self.accounts = Accounts(ledger, clock)
         self._ledger = ledger
         self._nodes = nodes

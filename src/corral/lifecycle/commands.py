@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from corral.lifecycle.following import followers
+from corral.lifecycle.input import spent
 from corral.lifecycle.step import change, give_back
 from corral.lifecycle.stopping import stop
 from corral.model.errors import Conflict
@@ -29,6 +30,10 @@ def requeue(view: View, job: Job, *, by: str, at: float) -> list[Fact]:
     """A live job is stopped and waits again; one that failed or was lost waits again. Raises Conflict otherwise."""
     if job.spec.kind is not JobKind.RUN:
         raise Conflict(f"job {job.id} is {_article(job.spec.kind)}; only work that Corral runs can be run again")
+    if job.phase in (Phase.STARTING, Phase.RUNNING) and (why := spent(job)) is not None:
+        raise Conflict(f"job {job.id}: {why}; cancel it, and submit it anew")
+    if job.phase in (Phase.FAILED, Phase.LOST) and job.spec.takes_input:
+        raise Conflict(f"job {job.id} took its input from a command that has ended; submit it anew")
     if job.phase in (Phase.STARTING, Phase.RUNNING):
         return stop(job, Phase.PENDING, f"requeued by {by}", by=by, at=at)
     if job.phase in (Phase.FAILED, Phase.LOST):

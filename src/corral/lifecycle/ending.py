@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from corral.lifecycle.following import followers
+from corral.lifecycle.input import spent
 from corral.lifecycle.step import Backoff, back_to_queue, change, closed_eviction, give_back, measured
 from corral.model.fact import Fact, JobChanged
 from corral.model.job import Job, Phase
@@ -11,6 +12,9 @@ from corral.model.job_patch import JobPatch, patched
 from corral.model.launch import LaunchPhase, LaunchReport
 from corral.model.units import format_duration
 from corral.model.view import View
+
+INTERRUPTED = 130
+"""What a program that ends on SIGINT exits with. A person wanted it to end, so that it is not tried again."""
 
 
 def ended(view: View, job: Job, report: LaunchReport, *, by: str, at: float, backoff: Backoff) -> list[Fact]:
@@ -31,7 +35,8 @@ def ended(view: View, job: Job, report: LaunchReport, *, by: str, at: float, bac
     if started_at is not None:
         outcome["started_at"] = started_at
     first = change(job, {**outcome, "phase": phase}, by=by, at=at)
-    if phase in (Phase.FAILED, Phase.LOST) and attempts <= job.spec.retries:
+    final = spent(job) is not None or report.exit_code == INTERRUPTED
+    if phase in (Phase.FAILED, Phase.LOST) and attempts <= job.spec.retries and not final:
         again = replace(job, phase=phase)
         return [first, back_to_queue(again, {"eligible_at": at + backoff.after(attempts)}, by=by, at=at), *freed]
     return [first, *freed, *followers(view, job, phase, by=by, at=at)]
@@ -53,6 +58,8 @@ def _ending(job: Job, report: LaunchReport) -> tuple[Phase, str | None]:
         return Phase.LOST, report.reason or "its supervisor died and left no record of how the job ended"
     ending = report.ending or Phase.FAILED
     if job.phase is Phase.STOPPING and ending is not Phase.TIMED_OUT:
+        if job.stop_reason is Phase.PENDING and (why := spent(job)) is not None:
+            return Phase.FAILED, f"{job.reason}; {why}"
         return job.stop_reason or Phase.CANCELLED, job.reason
     if ending is Phase.CANCELLED:
         return Phase.FAILED, report.reason or "something other than Corral told its supervisor to stop"

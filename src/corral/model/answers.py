@@ -10,6 +10,7 @@ from typing import Any
 from corral.model.attempt import AttemptEnd
 from corral.model.certainty import Certainty
 from corral.model.eviction import Eviction
+from corral.model.input_state import InputState
 from corral.model.job import TERMINAL_PHASES, JobKind, Phase
 from corral.model.means import Enforcement
 from corral.model.token import TokenScope
@@ -166,6 +167,14 @@ class AttemptRow:
     allocated_at: float | None = None
     nodes: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class InputProgress:
+    """How much of its input a job has taken: all bytes before `offset`, the next one to send."""
+
+    offset: int
+    state: InputState = InputState.WAITING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

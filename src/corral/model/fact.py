@@ -32,6 +32,7 @@ class ServerPart(StrEnum):
     IDLE_RECLAIM = "corral:idle-reclaim"
     HUB = "corral:hub"
     NODE_DRAIN = "corral:node-drain"
+    ABSENT_CLIENTS = "corral:absent-clients"
     SIMULATOR = "corral:simulator"
     UNRECORDED = "corral:unrecorded"
     """Who it was, the journal did not say then."""

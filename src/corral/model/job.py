@@ -7,6 +7,7 @@ from corral.model.eviction import Eviction
 from corral.model.means import Means
 from corral.model.split import Strategy
 from corral.model.sweep import Params, named_values
+from corral.model.terminal import TerminalSize
 from corral.model.units import MILLI_PER_DEVICE
 
 DEFAULT_PRIORITY = 5
@@ -170,6 +171,7 @@ class JobSpec:
             The stop follows `checkpoint_grace_s` later.
         owner: for a reservation, the session leader whose end releases it; for an adoption, the process.
         notes: lines for the head of the job's log: what was rounded, what preflight warns of.
+        stdin, terminal: as `Submission` has them.
         forced_by: who insisted on it although preflight had said that it cannot run; None when nobody had to.
         uid, gid, groups: the submitting user as the kernel names it; None on a server that is not root's.
         params: its values of a sweep's parameters, which it also finds in its environment; () of any other job.
@@ -205,6 +207,13 @@ class JobSpec:
     open_mode: str | None = None
     script: bool = False
     params: Params = ()
+    stdin: bool = False
+    terminal: TerminalSize | None = None
+
+    @property
+    def takes_input(self) -> bool:
+        """Whether somebody sends its program input, through a pipe or a terminal."""
+        return self.stdin or self.terminal is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +238,7 @@ class Job:
         devices: UUIDs of the last allocation, kept after the end.
         eviction: the last time it was stopped for others, None if it never was; `evictions` counts the times it went
             back to its queue for that, and `lost_s` is the run time that it lost by them.
+        input_taken: its program was given some of its input, which cannot be given to another run of it.
         waited: how the wait before the last start was spent, (reason, seconds) pairs in the order they first came.
     """
 
@@ -259,6 +269,7 @@ class Job:
     eviction: Eviction | None = None
     evictions: int = 0
     lost_s: float = 0.0
+    input_taken: bool = False
 
     @property
     def evicted(self) -> Eviction | None:

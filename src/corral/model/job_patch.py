@@ -34,6 +34,7 @@ class JobPatch(TypedDict, total=False):
     eviction: Eviction | None
     evictions: int
     lost_s: float
+    input_taken: bool
 
 
 def patched(job: Job, patch: JobPatch) -> Job:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from corral.model.job import JobKind, Request
 from corral.model.sweep import Sweep
+from corral.model.terminal import TerminalSize
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ class Submission:
         force: let it in although preflight says that it cannot run.
         checkpoint_signal, checkpoint_grace_s: as in `JobSpec`.
         sweep: an array over values of parameters, in place of `array`. Command, name, files and directory name them.
+        stdin: somebody sends the program's standard input while it runs, to rank 0 of a gang; else it is empty.
+        terminal: it runs at a terminal of this size, whose keys and output come and go the same way.
         owner_pid: for a reservation, the session leader whose end releases it; for an adoption, the process.
     """
 
@@ -73,6 +76,8 @@ class Submission:
     nice: int | None = None
     script: bool = False
     sweep: Sweep | None = None
+    stdin: bool = False
+    terminal: TerminalSize | None = None
 
     @property
     def elements(self) -> ArraySpec | None:

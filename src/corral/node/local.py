@@ -21,10 +21,12 @@ from corral.model.errors import BackendFailed, CorralError, Forbidden, NodeUnrea
 from corral.model.home import Home
 from corral.model.launch import Launch, Lineage, Origin, checked_launch_id, job_of
 from corral.model.means import Level, Means
+from corral.model.terminal import TerminalSize
 from corral.node.cleaner import Cleaner
 from corral.node.device_setup import DeviceSetup, Then
 from corral.node.file_inspector import HostFileInspector
 from corral.node.inventory import Inventory
+from corral.node.job_inputs import JobInputs
 from corral.node.job_logs import JobLogs
 from corral.node.meeting_places import MeetingPlaces
 from corral.node.mps_watch import MpsWatch
@@ -35,6 +37,7 @@ from corral.node.unknown_launches import UnknownLaunches
 from corral.ports.host import Credentials, FileQuery
 from corral.ports.node import (
     FileFinding,
+    InputTaken,
     LogChunk,
     News,
     ProcessFound,
@@ -94,6 +97,7 @@ class LocalNode:
         self._news = NewsBuffer(clock)
         self._files = ResourceFiles(home.scratch)
         self._logs = JobLogs(home.logs)
+        self._inputs = JobInputs(home.launches)
         self._disks = Disks((home.root, home.launches, home.logs, home.scratch))
         self._reconciling = threading.Lock()
         self._is_reconciled = False
@@ -226,6 +230,12 @@ class LocalNode:
 
     def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int) -> LogChunk:
         return self._logs.read(job_id, rank, offset, max_bytes)
+
+    def write_input(self, launch_id: str, offset: int, data: str, end: bool) -> InputTaken | None:
+        return self._inputs.write(checked_launch_id(launch_id), offset, data, end=end)
+
+    def resize_terminal(self, launch_id: str, size: TerminalSize) -> None:
+        self._inputs.resize(checked_launch_id(launch_id), size)
 
     def note(self, job_id: str, line: str) -> None:
         self._logs.note(job_id, line)

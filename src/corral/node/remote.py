@@ -9,12 +9,14 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from corral.model.errors import BackendFailed, NodeUnreachable, Refused
 from corral.model.launch import Launch
+from corral.model.terminal import TerminalSize
 from corral.node.file_inspector import DEADLINE_S as INSPECTION_S
 from corral.node.local import REFRESH_TIMEOUT_S, TOOL_TIMEOUT_S
 from corral.node.protocol import GREETING, METHODS, VERSION, BadFrame, Closed, error_of, receive, send
 from corral.ports.host import Credentials, FileQuery
 from corral.ports.node import (
     FileFinding,
+    InputTaken,
     LogChunk,
     News,
     NodeAgent,
@@ -90,6 +92,12 @@ class RemoteNode:
 
     def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int) -> LogChunk:
         return self._call(0.0, NodeAgent.read_log, job_id, rank, offset, max_bytes)
+
+    def write_input(self, launch_id: str, offset: int, data: str, end: bool) -> InputTaken | None:
+        return self._call(0.0, NodeAgent.write_input, launch_id, offset, data, end)
+
+    def resize_terminal(self, launch_id: str, size: TerminalSize) -> None:
+        self._call(0.0, NodeAgent.resize_terminal, launch_id, size)
 
     def note(self, job_id: str, line: str) -> None:
         self._call(0.0, NodeAgent.note, job_id, line)

@@ -6,11 +6,13 @@ from corral.clock import Clock
 from corral.model.device import DeviceSample, Node
 from corral.model.errors import NodeUnreachable
 from corral.model.launch import Launch, LaunchPhase
+from corral.model.terminal import TerminalSize
 from corral.node.file_inspector import InProcessFileInspector
 from corral.node.news import NewsBuffer
 from corral.ports.host import Credentials, FileQuery
 from corral.ports.node import (
     FileFinding,
+    InputTaken,
     LogChunk,
     News,
     ProcessFound,
@@ -135,6 +137,13 @@ class SimulatedNode:
     def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int) -> LogChunk:
         self._called()
         return LogChunk("", None)
+
+    def write_input(self, launch_id: str, offset: int, data: str, end: bool) -> InputTaken | None:
+        self._called()
+        return None
+
+    def resize_terminal(self, launch_id: str, size: TerminalSize) -> None:
+        self._called()
 
     def note(self, job_id: str, line: str) -> None:
         self._called()

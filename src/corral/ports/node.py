@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from corral.model.device import DeviceSample, Node
 from corral.model.job import ProcessIdentity
 from corral.model.launch import Launch, LaunchReport
+from corral.model.terminal import TerminalSize
 from corral.ports.host import Credentials, FileQuery
 
 
@@ -90,6 +91,19 @@ class LogChunk:
 
     data: str
     size_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class InputTaken:
+    """How far a launch has taken its input.
+
+    Attributes:
+        offset: so many bytes; the next one to send has this number.
+        open: it takes more; not after its input has ended, or once nothing reads it any more.
+    """
+
+    offset: int
+    open: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +194,18 @@ class NodeAgent(Protocol):
 
     def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int) -> LogChunk:
         """The log of a member of a job, from a byte on."""
+        ...
+
+    def write_input(self, launch_id: str, offset: int, data: str, end: bool) -> InputTaken | None:
+        """Give a launch input from byte `offset` on, as much as it takes now; `data` is base64, of 64 KiB at most.
+
+        What it had before is passed over, so that a call may be repeated. With `end` its input ends after these bytes.
+        None where it takes no input: it has not begun, has ended, or was launched without.
+        """
+        ...
+
+    def resize_terminal(self, launch_id: str, size: TerminalSize) -> None:
+        """Set the size of a launch's terminal, which tells its programs; nothing where it has none (any more)."""
         ...
 
     def note(self, job_id: str, line: str) -> None:

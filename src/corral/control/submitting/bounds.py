@@ -7,6 +7,7 @@ from corral.model.errors import Refused
 from corral.model.job import Request
 from corral.model.submission import ArraySpec, Submission
 from corral.model.sweep import Sweep
+from corral.model.terminal import MOST_CELLS, TerminalSize
 from corral.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI
 
 MAX_ARRAY_ELEMENTS = 10_000
@@ -50,12 +51,13 @@ BOUNDS: Mapping[type[Any], Mapping[str, Range]] = {
         "host_memory_mib": Range(0, MAX_MIB),
         "disk_mib": Range(0, MAX_MIB),
     },
+    TerminalSize: {"rows": Range(1, MOST_CELLS), "columns": Range(1, MOST_CELLS)},
     ArraySpec: {"limit": Range(1, MAX_ARRAY_ELEMENTS, "how many of its jobs run at a time", "array")},
     Sweep: {"limit": Range(1, MAX_ARRAY_ELEMENTS, "how many of its jobs run at a time", "max_running")},
 }
 
 
-def check_bounds(value: Submission | Request | ArraySpec | Sweep) -> None:
+def check_bounds(value: Submission | Request | ArraySpec | Sweep | TerminalSize) -> None:
     """Raises Refused for a number that is out of its range."""
     for name, (least, most, hint, called) in BOUNDS[type(value)].items():
         amount = getattr(value, name)

@@ -54,6 +54,8 @@ def spec_of(submission: Submission, caller: Caller, limits: Limits, owner: Proce
         error=submission.error,
         open_mode=submission.open_mode,
         script=submission.script,
+        stdin=submission.stdin,
+        terminal=submission.terminal,
         env=_shared(tuple(sorted(submission.env.items()))),
         workdir=submission.workdir,
         umask=submission.umask,

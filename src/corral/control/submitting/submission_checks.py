@@ -5,6 +5,7 @@ from collections import Counter
 from math import isfinite
 
 from corral.control.submitting.bounds import MAX_ARRAY_ELEMENTS, MAX_DEVICES, between, check_bounds
+from corral.control.submitting.input_checks import check_input
 from corral.control.submitting.sweeps import check_sweep
 from corral.model.dependency import clauses_of
 from corral.model.errors import Refused, nearest
@@ -63,6 +64,7 @@ def check(submission: Submission) -> None:
     check_checkpoint(submission.checkpoint_signal, submission.checkpoint_grace_s, submission.time_limit_s)
     clauses_of(submission.after)
     _check_output(submission)
+    check_input(submission)
     _check_surroundings(submission)
     if submission.array is not None:
         _check_array(submission.array)

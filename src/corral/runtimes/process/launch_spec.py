@@ -24,8 +24,9 @@ class LaunchSpec:
     much as there is; it is held to that where the runtime can. `notes` are lines written at the head of the log.
     `output` and `error` are files that get standard output and error in place of the log, emptied first unless
     `append`. `checkpoint_signal` is the number of a signal that is sent `checkpoint_grace_s` before the time limit, if
-    that is longer; 0 is none. `numa_nodes` and `numa_cpus` are what the job is bound to, () for nothing. None in
-    `kill_grace_s` and `log_max_bytes` takes the runtime's default.
+    that is longer; 0 is none. `numa_nodes` and `numa_cpus` are what the job is bound to, () for nothing. With `stdin`
+    the program's input comes from outside (`job_input`). None in `kill_grace_s` and `log_max_bytes` takes the
+    runtime's default.
 
     Raises ValueError for values that no process could be started with.
     """
@@ -53,6 +54,7 @@ class LaunchSpec:
     append: bool = False
     checkpoint_signal: int = 0
     checkpoint_grace_s: float = 0.0
+    stdin: bool = False
     numa_nodes: tuple[int, ...] = ()
     numa_cpus: tuple[int, ...] = ()
 
@@ -129,6 +131,7 @@ class LaunchSpec:
             checkpoint_signal=self.checkpoint_signal,
             checkpoint_grace_s=self.checkpoint_grace_s,
             boot_at=boot_at,
+            stdin=self.stdin,
             numa_nodes=list(self.numa_nodes) or None,
             numa_cpus=list(self.numa_cpus) or None,
         )

@@ -56,6 +56,7 @@ class ProcessRuntime:
                     checkpoint_grace_s=spec.checkpoint_grace_s,
                     cpu_milli=launch.cpu_milli,
                     host_memory_mib=launch.host_memory_mib,
+                    stdin=spec.stdin and launch.rank == 0,
                     numa_nodes=() if launch.numa is None else launch.numa.nodes,
                     numa_cpus=() if launch.numa is None else launch.numa.cpus,
                 )

@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from . import cgroup
 from .outputs import OutputFailed, close_outputs, open_outputs
+from .streams import Streams
 from .supervisor_orders import Command
 
 NOT_FOUND = 127
@@ -28,8 +29,8 @@ class StartFailed(Exception):
         self.message = message
 
 
-def start(command: Command, output: int, cgroup_path: str | None, groups: list[str]) -> int:
-    """Execute the program with `output` as its stdout and stderr, where it names no files for them.
+def start(command: Command, streams: Streams, cgroup_path: str | None, groups: list[str]) -> int:
+    """Execute the program with its ends of `streams`; in place of stdout and stderr with the files that it names.
 
     The pid, once it surely runs. Raises StartFailed.
 
@@ -39,13 +40,13 @@ def start(command: Command, output: int, cgroup_path: str | None, groups: list[s
     job must not run outside of.
     """
     if command.uid is not None or groups:
-        return _fork(command, output, cgroup_path, groups)
+        return _fork(command, streams, cgroup_path, groups)
     usual_umask = os.umask(command.umask)
     usual_limits = _lower_limits(command)
     joined = cgroup_path is not None and _join(cgroup_path)
     try:
         _enter_workdir(command)
-        return _spawn(command, output)
+        return _spawn(command, streams)
     finally:
         os.chdir("/")
         os.umask(usual_umask)
@@ -82,12 +83,14 @@ def _join(path: str) -> bool:
     return True
 
 
-def _spawn(command: Command, output: int) -> int:
+def _spawn(command: Command, streams: Streams) -> int:
     try:
-        out, err = open_outputs(command.output, command.error, command.append, output)
+        out, err = open_outputs(command.output, command.error, command.append, streams.stdout)
     except OutputFailed as failed:
         raise StartFailed(CANNOT_RUN, str(failed)) from failed
     actions = [(os.POSIX_SPAWN_DUP2, out, 1), (os.POSIX_SPAWN_DUP2, err, 2)]
+    if streams.stdin >= 0:
+        actions.append((os.POSIX_SPAWN_DUP2, streams.stdin, 0))
     try:
         return _found(
             command,
@@ -98,7 +101,7 @@ def _spawn(command: Command, output: int) -> int:
     except OSError as error:
         raise _explain("exec", error, command) from error
     finally:
-        close_outputs(out, err, output)
+        close_outputs(out, err, streams.stdout)
 
 
 def _found(command: Command, execute: Callable[[str], int]) -> int:
@@ -123,11 +126,11 @@ def _candidates(command: Command) -> list[str]:
     return [path for path in [f"{directory or '.'}/{program}" for directory in directories] if os.path.exists(path)]
 
 
-def _fork(command: Command, output: int, cgroup_path: str | None, groups: list[str]) -> int:
+def _fork(command: Command, streams: Streams, cgroup_path: str | None, groups: list[str]) -> int:
     report_reader, report = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if pid == 0:
-        _become(command, output, report, cgroup_path, groups)
+        _become(command, streams, report, cgroup_path, groups)
     os.close(report)
     # Ends without a word when the program is executed, for then the child's end closes.
     failure = b""
@@ -141,7 +144,7 @@ def _fork(command: Command, output: int, cgroup_path: str | None, groups: list[s
     return pid
 
 
-def _become(command: Command, output: int, report: int, cgroup_path: str | None, groups: list[str]) -> NoReturn:
+def _become(command: Command, streams: Streams, report: int, cgroup_path: str | None, groups: list[str]) -> NoReturn:
     """Turn a forked supervisor into the job, or write to `report` why that failed."""
     step = "cgroup"
     try:
@@ -159,7 +162,9 @@ def _become(command: Command, output: int, report: int, cgroup_path: str | None,
         os.umask(command.umask)
         step = "workdir"
         os.chdir(command.workdir)
-        out, err = open_outputs(command.output, command.error, command.append, output)
+        out, err = open_outputs(command.output, command.error, command.append, streams.stdout)
+        if streams.stdin >= 0:
+            os.dup2(streams.stdin, 0)
         os.dup2(out, 1)
         os.dup2(err, 2)
         step = "exec"

@@ -23,6 +23,7 @@ from .joblog import JobLog
 from .launch_records import Exit, LaunchRecords
 from .procfs import LocalProcess
 from .start_program import StartFailed, start
+from .streams import Streams
 from .supervisor_orders import Command, Orders
 
 NAME = b"corral-job"
@@ -134,9 +135,9 @@ class Supervision:
         "_main_pid",
         "_main_status",
         "_orders",
-        "_output",
         "_records",
         "_started_at",
+        "_streams",
         "_wake",
     )  # fmt: skip
 
@@ -161,13 +162,9 @@ class Supervision:
             self._records.list_as_claimed()
             self._records.reserve_exit()
             self._make_scratch()
-            self._output, output_writer = os.pipe2(os.O_CLOEXEC)
-            if orders.uid != -1:
-                # What opens /dev/stderr opens the pipe anew, which only its owner may.
-                os.fchown(output_writer, orders.uid, orders.gid)
+            self._streams = Streams(orders, self._records.directory)
         except OSError as error:
             raise NotStarted(None, "launch_failed", f"cannot prepare the job: {error}") from error
-        os.set_blocking(self._output, False)
         self._log = JobLog(orders.log_path, (orders.uid, orders.gid), orders.log_max_bytes)
         for line in orders.notes:
             self._log.note(line)
@@ -176,12 +173,12 @@ class Supervision:
             raise NotStarted(None, stop_reason, "stopped before it began")
         self._bind_to_numa_nodes()
         try:
-            self._main_pid = start(command, output_writer, orders.cgroup, orders.limits)
+            self._main_pid = start(command, self._streams, orders.cgroup, orders.limits)
         except StartFailed as error:
             self._log.note(error.message)
             reason = "launch_failed" if error.exit_code is None else "exec_failed"
             raise NotStarted(error.exit_code, reason, error.message) from error
-        os.close(output_writer)
+        self._streams.started()
         self._on_started()
 
     def _bind_to_numa_nodes(self) -> None:
@@ -223,11 +220,16 @@ class Supervision:
         """Supervise the job until none of its processes is left, then record the end."""
         poll = select.poll()
         poll.register(self._wake, select.POLLIN)
-        poll.register(self._output, select.POLLIN)
+        poll.register(self._streams.output, select.POLLIN)
+        questions = self._streams.input
+        if questions is not None:
+            poll.register(questions, select.POLLIN)
         while not self._is_over():
             for fd, _ in poll.poll(self._escalation.wait_ms()):
                 if fd == self._wake:
                     self._on_signals(os.read(fd, _WAKE_BYTES))
+                elif questions is not None and fd == questions.fileno():
+                    questions.answer()
                 elif not self._log.drain(fd):
                     poll.unregister(fd)
             self._reap()
@@ -276,10 +278,11 @@ class Supervision:
 
     def _finish(self) -> None:
         # The job is gone, so what is in the pipe now is its all; but its user may have opened the pipe from elsewhere.
+        output = self._streams.output
         for _ in range(_LAST_PORTIONS):
-            if not (select.select([self._output], [], [], 0)[0] and self._log.drain(self._output)):
+            if not (select.select([output], [], [], 0)[0] and self._log.drain(output)):
                 break
-        os.close(self._output)
+        self._streams.close()
         killed = self._killed_for_memory()
         self._log.close(killed)
         status = self._main_status or 0

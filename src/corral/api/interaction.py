@@ -1,0 +1,78 @@
+"""Routes that reach a running job: signals, input, the size of its terminal."""
+
+import asyncio
+from functools import partial
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from corral.api import shapes
+from corral.api.bodies import MAX_BODY_BYTES, Intake
+from corral.api.openapi import gives, takes, takes_bytes, takes_query
+from corral.api.reading import read_body, read_query
+from corral.api.routing import Context, ContextRoute, json_response
+from corral.model.answers import InputProgress
+from corral.model.input_state import InputState
+from corral.model.terminal import TerminalSize
+
+LONGEST_WAIT_S = 10.0
+"""So long a request waits for its job to take something; then it says that nothing was taken."""
+
+_SOONEST_S = 0.005
+_LATEST_S = 0.5
+
+router = APIRouter(tags=["jobs"], route_class=ContextRoute)
+
+
+@router.post("/jobs/{job_id}/signal", openapi_extra=takes(shapes.JobSignal), responses=gives(shapes.JobIds))
+async def signal(request: Request, context: Context, job_id: str) -> Response:
+    """Send a signal to every process of a job that runs."""
+    asked_for = await read_body(request, shapes.JobSignal)
+    call = partial(context.service.interaction.signal, job_id, asked_for.signal, context.caller)
+    await context.input_threads.run(context.caller, call)
+    return json_response({"ids": (job_id,)})
+
+
+@router.post(
+    "/jobs/{job_id}/input",
+    openapi_extra={**takes_bytes(most_bytes=MAX_BODY_BYTES), **takes_query(shapes.InputQuery)},
+    responses=gives(InputProgress),
+)
+async def write_input(request: Request, context: Context, job_id: str) -> Response:
+    """Send the next bytes of a job's input, as many as it takes now. No bytes ask how much it has taken.
+
+    Waits a while for a job that takes nothing yet. A request may be repeated: what the job has is passed over. Who
+    has none to send says so every 20 seconds; a job whose sender was not heard of for a minute is ended.
+    """
+    asked_for = read_query(request, shapes.InputQuery)
+    intake: Intake = request.scope["state"]["intake"]
+    data = await intake.bytes_of(request)
+    interaction = context.service.interaction
+    give = partial(interaction.write_input, job_id, asked_for.offset, data, asked_for.end, context.caller)
+    loop = asyncio.get_running_loop()
+    until, pause_s = loop.time() + LONGEST_WAIT_S, _SOONEST_S
+    with context.ends.waiter([job_id]) as waiter:
+        progress: InputProgress = await context.input_threads.run(context.caller, give)
+        while loop.time() < until and not context.ends.closed and _nothing_taken(progress, asked_for, data):
+            woken = await waiter.woken(pause_s)
+            pause_s = min(1.5 * pause_s, _LATEST_S)
+            if woken or not interaction.waits(job_id):
+                progress = await context.input_threads.run(context.caller, give)
+    return json_response(progress)
+
+
+@router.post("/jobs/{job_id}/terminal", openapi_extra=takes(TerminalSize), responses=gives(shapes.JobIds))
+async def resize_terminal(request: Request, context: Context, job_id: str) -> Response:
+    """Set the size of a job's terminal."""
+    size = await read_body(request, TerminalSize)
+    call = partial(context.service.interaction.resize_terminal, job_id, size, context.caller)
+    await context.input_threads.run(context.caller, call)
+    return json_response({"ids": (job_id,)})
+
+
+def _nothing_taken(progress: InputProgress, asked_for: shapes.InputQuery, data: bytes) -> bool:
+    """Whether it may help to wait: the job has not begun, or its program reads nothing now."""
+    if progress.state is InputState.OPEN:
+        return bool(data or asked_for.end) and progress.offset <= asked_for.offset
+    return progress.state is InputState.WAITING

@@ -1,0 +1,160 @@
+"""Follows one job to its end: shows its output, sends it input, and passes on what its user does with Ctrl-C."""
+
+import signal
+import sys
+import time
+from contextlib import ExitStack
+from types import FrameType
+
+from corral.cli.endings import ending_of
+from corral.cli.input_stream import InputStream
+from corral.cli.screen import say
+from corral.cli.waiting import Narrator
+from corral.client import Client, JobRow, NoServer
+from corral.model.errors import Conflict, CorralError
+
+TIMED_OUT = 124
+CORRAL_FAILED = 125
+SIGNALLED = 128
+INTERRUPTED = SIGNALLED + signal.SIGINT
+
+RESTART_GRACE_S = 60.0
+"""How long to wait for a server that went away while a job ran."""
+
+_RECONNECT_S = 0.2
+_SHOWN_BYTES = 8192
+"""How much of the end of the output is kept: it may already say why the job ended."""
+
+
+class StoppedWaiting(Exception):
+    """The last Ctrl-C: return without waiting for the job to end."""
+
+
+def exit_code_for(row: JobRow, signalled: int | None = None) -> int:
+    """What `run` exits with for a job that ended as `row` says; `signalled` is what this command was sent."""
+    if row.phase == "TIMED_OUT":
+        return TIMED_OUT
+    if row.phase == "LOST":
+        return CORRAL_FAILED
+    if row.exit_code is not None:
+        return row.exit_code
+    if row.phase == "CANCELLED" and signalled is not None:
+        return SIGNALLED + signalled
+    return CORRAL_FAILED
+
+
+class Follower:
+    """Follows one job. While it lives, this process's SIGINT and SIGTERM are for the job."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._job_id: str | None = None
+        self._narrator: Narrator | None = None
+        self._signalled: int | None = None
+        self._cancelled = False
+        self._shown = b""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._on_signal)
+
+    def follow(self, job_id: str, *, sends_input: bool = False) -> int:
+        """Stay until the job has ended; the exit code to end with."""
+        try:
+            row = self._follow_to_end(job_id, sends_input)
+        except StoppedWaiting:
+            say(f"job {job_id} is being cancelled; `corral wait {job_id}` waits until it has ended")
+            return INTERRUPTED
+        if row is None:
+            return SIGNALLED + signal.SIGPIPE
+        unheard = row.reason is not None and row.reason.encode(errors="replace") not in self._shown
+        if unheard or (row.phase != "SUCCEEDED" and (row.exit_code is None or row.phase in ("TIMED_OUT", "LOST"))):
+            say(ending_of(row))
+        if row.phase == "FAILED" and row.exit_code != INTERRUPTED:
+            self._say_why(job_id)
+        return exit_code_for(row, self._signalled)
+
+    def _say_why(self, job_id: str) -> None:
+        """Why the job failed, where that is known and was not the last line of its output."""
+        diagnosis = self._client.jobs.why(job_id).diagnosis
+        if diagnosis is not None and diagnosis.encode(errors="replace") not in self._shown:
+            say(diagnosis)
+
+    def _follow_to_end(self, job_id: str, sends_input: bool) -> JobRow | None:
+        """How the job ended; None if nobody reads our output any more, so that the job was cancelled."""
+        self._job_id = job_id
+        if self._signalled is not None:
+            self._cancel()
+        try:
+            with ExitStack() as stack:
+                self._narrator = stack.enter_context(Narrator(job_id))
+                if sends_input:
+                    stack.enter_context(InputStream(job_id))
+                self._copy_output(job_id, self._narrator)
+                return self._client.wait(job_id)[0]
+        except BrokenPipeError:
+            self._cancel()
+            return None
+
+    def _copy_output(self, job_id: str, narrator: Narrator) -> None:
+        """Everything the job writes, until it ends. A server that restarts meanwhile is waited for."""
+        output, copied, away_since = sys.stdout.buffer, 0, None
+        while True:
+            try:
+                for block in self._client.jobs.logs(job_id, follow=True, offset=copied):
+                    narrator.stop()
+                    output.write(block)
+                    output.flush()
+                    self._shown = (self._shown + block)[-_SHOWN_BYTES:]
+                    copied += len(block)
+                    away_since = None
+                return
+            except NoServer:
+                now = time.monotonic()
+                if away_since is None:
+                    away_since = now
+                    say(f"lost the server; job {job_id} runs on, and its output continues here when the server is back")
+                elif now - away_since > RESTART_GRACE_S:
+                    raise
+                time.sleep(_RECONNECT_S)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        again, self._signalled = self._signalled is not None, number
+        if self._job_id is None:
+            if again and number == signal.SIGINT:
+                raise StoppedWaiting
+        elif number == signal.SIGINT and self._cancelled:
+            raise StoppedWaiting
+        elif number == signal.SIGINT and not again:
+            self._interrupt()
+        else:
+            self._cancel()
+
+    def _interrupt(self) -> None:
+        """Send the job SIGINT; one that does not run yet has nothing to interrupt, and is cancelled."""
+        self._stop_narrator()
+        try:
+            with Client() as client:
+                client.jobs.signal(str(self._job_id), "INT")
+        except Conflict:
+            self._cancel()
+        except CorralError as error:
+            say(str(error))
+            self._cancel()
+        else:
+            say(f"sent SIGINT to job {self._job_id}; press Ctrl-C again to cancel it")
+
+    def _cancel(self) -> None:
+        """Cancel over a new connection: the usual one may be in the middle of an answer."""
+        if self._cancelled:
+            return
+        self._cancelled = True
+        self._stop_narrator()
+        say(f"cancelling job {self._job_id}; press Ctrl-C again to return without waiting for it to end")
+        try:
+            with Client() as client:
+                client.jobs.cancel(str(self._job_id))
+        except CorralError as error:
+            say(str(error))
+
+    def _stop_narrator(self) -> None:
+        if self._narrator is not None:
+            self._narrator.stop()

@@ -1,0 +1,78 @@
+"""Sends this command's standard input to its job."""
+
+import os
+import select
+import stat
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+from corral.cli.screen import say
+from corral.client import Client
+from corral.model.errors import BackendFailed, CorralError, LedgerFailed
+from corral.model.input_state import InputState
+
+PORTION_BYTES = 64 * 1024
+PRESENT_S = 20.0
+"""How often the server hears that this command is still there while there is nothing to send."""
+
+_STDIN = 0
+_NULL = os.makedev(1, 3)
+_AGAIN_S = 0.2
+
+
+def has_input() -> bool:
+    """Whether somebody else than a person gives this command input: a file that is not empty, a pipe, a socket."""
+    try:
+        found = os.fstat(_STDIN)
+        if stat.S_ISREG(found.st_mode):
+            return os.lseek(_STDIN, 0, os.SEEK_CUR) < found.st_size
+        return found.st_rdev != _NULL and not stat.S_ISDIR(found.st_mode) and not os.isatty(_STDIN)
+    except OSError:
+        return False
+
+
+class InputStream:
+    """Reads standard input as fast as the job takes it, on a thread and a connection of its own."""
+
+    def __init__(self, job_id: str) -> None:
+        self._job_id = job_id
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._send, name="input", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        # Its thread may wait in a read: it ends with the process.
+        self._over.set()
+
+    def _send(self) -> None:
+        try:
+            with Client() as client:
+                self._send_all(client)
+        except CorralError as error:
+            if not self._over.is_set():
+                say(f"input of job {self._job_id} is not sent any more: {error}")
+
+    def _send_all(self, client: Client) -> None:
+        portion, offset, end = b"", 0, False
+        while not self._over.is_set():
+            try:
+                progress = client.jobs.write_input(self._job_id, portion, offset=offset, end=end)
+            except (BackendFailed, LedgerFailed):
+                # The server restarts, or the job's node does not answer. The job's end is for others to find.
+                time.sleep(_AGAIN_S)
+                continue
+            if progress.state == InputState.CLOSED:
+                return
+            if progress.state == InputState.WAITING:
+                continue
+            if not offset <= progress.offset <= offset + len(portion):
+                raise BackendFailed(f"the job has {progress.offset} bytes of it, and {offset} were sent")
+            portion, offset = portion[progress.offset - offset :], progress.offset
+            if not portion and not end and select.select([_STDIN], [], [], PRESENT_S)[0]:
+                portion = os.read(_STDIN, PORTION_BYTES)
+                end = not portion

@@ -1,0 +1,25 @@
+"""Checks of a submission whose program is sent input."""
+
+from corral.control.submitting.bounds import check_bounds
+from corral.model.errors import Refused
+from corral.model.job import JobKind
+from corral.model.submission import Submission
+
+
+def check_input(submission: Submission) -> None:
+    """Raises Refused where the job cannot be sent input as it asks for."""
+    field = "stdin" if submission.stdin else "terminal"
+    if not submission.stdin and submission.terminal is None:
+        return
+    if submission.stdin and submission.terminal is not None:
+        raise Refused("stdin: a terminal is its program's standard input already; leave out stdin", field="stdin")
+    if submission.kind is not JobKind.RUN:
+        raise Refused(f"{field}: nothing runs here that could read input; leave it out", field=field)
+    if submission.elements is not None:
+        raise Refused(f"{field}: input goes to one job, and an array is several; leave out one of them", field=field)
+    if submission.terminal is None:
+        return
+    check_bounds(submission.terminal)
+    for name, path in (("output", submission.output), ("error", submission.error)):
+        if path is not None:
+            raise Refused(f"{name}: what a program writes goes to its terminal; leave out one of them", field=name)

@@ -1,0 +1,31 @@
+"""What input means for a job: it can be given once, and somebody has to send it."""
+
+from corral.lifecycle.following import followers
+from corral.lifecycle.step import change
+from corral.lifecycle.stopping import stop
+from corral.model.fact import Fact, JobChanged
+from corral.model.job import Job, Phase
+from corral.model.job_patch import JobPatch
+from corral.model.view import View
+
+
+def take(job: Job, *, by: str, at: float) -> list[Fact]:
+    """The program is about to be given its first input; nothing where it had some before."""
+    return [] if job.input_taken else [JobChanged(job.id, JobPatch(input_taken=True), at=at, by=by)]
+
+
+def spent(job: Job) -> str | None:
+    """Why a job that has run cannot run once more, None where it can: input that was taken is gone."""
+    if job.spec.terminal is not None:
+        return "it does not run again, because its session is over"
+    if job.input_taken:
+        return "it does not run again, because the input that it has read cannot be given twice"
+    return None
+
+
+def give_up(view: View, job: Job, reason: str, *, by: str, at: float) -> list[Fact]:
+    """Nobody sends the job its input any more: PENDING -> CANCELLED, a live job -> STOPPING; nothing once it ends."""
+    if job.phase is Phase.PENDING:
+        first = change(job, JobPatch(phase=Phase.CANCELLED, ended_at=at, reason=reason), by=by, at=at)
+        return [first, *followers(view, job, Phase.CANCELLED, by=by, at=at)]
+    return stop(job, Phase.CANCELLED, reason, by=by, at=at)
