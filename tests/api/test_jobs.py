@@ -371,3 +371,33 @@ def test_the_sites_range_of_priorities_holds_wherever_a_job_is_made_or_run_again
     allow(5, 10)
     with pytest.raises(Refused, match=rf"priority 0 of job {job_id} is not allowed: .* 5 to 10"):
         world.service.changes.one(Verb.REQUEUE, job_id, bob)
+
+
+def test_a_job_is_given_other_values_by_a_patch(served: Served) -> None:
+    job_id = served.submit()
+    answer = served.call("PATCH", f"/jobs/{job_id}", {"priority": 2, "time_limit_s": 60, "name": "new"})
+    assert (answer.status, answer.data) == (200, {"ids": [job_id]})
+    row = served.call("GET", f"/jobs/{job_id}").data
+    assert (row["priority"], row["time_limit_s"], row["name"]) == (2, 60.0, "new")
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "field", "said"),
+    [
+        ({}, 422, None, "nothing to change"),
+        ({"command": ["true"]}, 422, "command", "not a known field"),
+        ({"name": "new", "user": "root"}, 422, "user", "not a known field"),
+        ({"name": "new", "priority": "high"}, 422, "priority", "must be"),
+        ({"name": "new", "time_limit_s": -1}, 422, "time_limit_s", "above 0"),
+        ({"name": "new", "queue": ["a"]}, 422, "queue", "must be"),
+    ],
+)
+def test_a_patch_of_anything_else_changes_nothing(
+    served: Served, body: Any, status: int, field: str | None, said: str
+) -> None:
+    job_id = served.submit()
+    before = served.call("GET", f"/jobs/{job_id}").data
+    answer = served.call("PATCH", f"/jobs/{job_id}", body)
+    assert (answer.status, answer.data["error"]["field"]) == (status, field)
+    assert said in answer.data["error"]["message"]
+    assert served.call("GET", f"/jobs/{job_id}").data == before

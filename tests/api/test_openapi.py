@@ -58,6 +58,7 @@ def test_every_operation_can_say_no(description: Any) -> None:
 
 TAKEN = (
     "Submission", "Request", "ArraySpec", "JobBatch", "AdoptRequest", "WaitFor", "Cordon", "Cut", "GiveUp", "NewToken",
+    "JobUpdate",
 )  # fmt: skip
 
 

@@ -58,3 +58,31 @@ def test_whoever_reads_the_beginning_of_a_log_only_gets_no_complaint(box: Box) -
         assert reading.stdout.readline() == "50001\n"
         reading.stdout.close()
         assert reading.stderr.read() == ""
+
+
+def test_jobs_are_updated_each_by_itself(box: Box) -> None:
+    first, second = (box.submit("--hold", "--", "true") for _ in range(2))
+    box.ok("cancel", first)
+    done = box.run("update", first, second, "--priority", "2", "--time", "2h", "--name", "new", "--queue", "default")
+    assert (done.returncode, done.stdout) == (1, f"updated {second}\n")
+    assert done.stderr.startswith(f"corral: job {first} has already ended (CANCELLED)")
+    row = box.job(second)
+    assert (row["priority"], row["time_limit_s"], row["name"]) == (2, 7200.0, "new")
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["--time", "5"], ["--priority", "9999999999"], ["--queue", "nope"], ["--name", ""]]
+)
+def test_an_update_that_makes_no_sense_is_refused_with_2(box: Box, words: list[str]) -> None:
+    job = box.submit("--hold", "--", "true")
+    done = box.run("update", job, *words)
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_a_running_job_is_ended_at_its_new_time_limit_and_its_log_says_who_set_it(box: Box) -> None:
+    job = box.submit("--time", "1h", "--", "sleep", "600")
+    box.until_phase(job, "RUNNING")
+    box.ok("update", job, "--time", "0.2s")
+    assert box.run("wait", job).returncode == 1
+    assert box.job(job)["phase"] == "TIMED_OUT"
+    assert " changed its time limit from 1h to <1s" in box.ok("logs", job)

@@ -13,7 +13,7 @@ import pytest
 
 from corral.model.errors import NodeUnreachable
 from corral.model.job import Phase
-from corral.model.launch import Launch, LaunchPhase
+from corral.model.launch import Launch, LaunchPhase, with_time_limit
 from corral.ports.host import Credentials, FileQuery
 from corral.ports.node import InputTaken
 from tests.node.conftest import OVER, Host, a_launch, finished, until
@@ -139,6 +139,37 @@ def test_a_device_that_is_not_there_is_sampled_with_a_fault(host: Host) -> None:
     readiness = host.node.ready(("GPU-1", "GPU-7"))
     assert readiness.obstacle is None
     assert [(sample.uuid, sample.fault is None) for sample in readiness.samples] == [("GPU-1", True), ("GPU-7", False)]
+
+
+def limited(launch: Launch, time_limit_s: float) -> Launch:
+    return with_time_limit(launch, time_limit_s)
+
+
+def test_a_launch_ends_at_the_time_limit_that_it_was_given_since(host: Host) -> None:
+    host.node.launch(limited(a_launch(1, "sleep", "600"), 3600.0))
+    host.wait("1.1", LaunchPhase.RUNNING)
+    host.node.set_time_limit("1.1", 0.1)
+    assert host.wait("1.1", LaunchPhase.EXITED).ending is Phase.TIMED_OUT
+    host.node.set_time_limit("1.1", 0.2)
+    host.node.set_time_limit("9.1", 0.2)
+
+
+def test_a_new_agent_holds_what_runs_to_the_time_limits_of_the_ledger(host: Host) -> None:
+    launch = limited(a_launch(1, "sleep", "600"), 3600.0)
+    host.node.launch(launch)
+    host.wait("1.1", LaunchPhase.RUNNING)
+    host.end()
+    host.start()
+    host.node.reconcile((finished(limited(launch, 0.1)),), ())
+    assert host.wait("1.1", LaunchPhase.EXITED).ending is Phase.TIMED_OUT
+
+
+def test_an_agent_that_stayed_is_told_of_time_limits_by_a_server_that_comes(host: Host) -> None:
+    launch = limited(a_launch(1, "sleep", "600"), 3600.0)
+    host.node.launch(launch)
+    host.wait("1.1", LaunchPhase.RUNNING)
+    host.node.reconcile((finished(limited(launch, 0.1)),), ())
+    assert host.wait("1.1", LaunchPhase.EXITED).ending is Phase.TIMED_OUT
 
 
 def test_a_new_agent_has_another_epoch_and_finds_what_runs(host: Host) -> None:

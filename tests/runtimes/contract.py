@@ -157,6 +157,22 @@ class RuntimeContract:
         assert rig.end_of(launch).ending is Phase.CANCELLED
         rig.told_of(launch)
 
+    def test_work_that_has_run_longer_than_a_new_time_limit_ends_and_other_work_goes_on(self, rig: Rig) -> None:
+        brief, lasting = rig.start(rig.launch_of(1)), rig.start(rig.launch_of(2))
+        rig.runtime.set_time_limit(lasting.id, 3600.0)
+        rig.runtime.set_time_limit(brief.id, 0.001)
+        time.sleep(0.002)
+        rig.runtime.set_time_limit(brief.id, 0.001)
+        assert rig.end_of(brief).ending is Phase.TIMED_OUT
+        rig.told_of(brief)
+        assert rig.report(lasting).phase is LaunchPhase.RUNNING
+
+    def test_a_time_limit_of_what_nobody_asked_for_is_nothing(self, rig: Rig) -> None:
+        launch = rig.launch_of()
+        rig.runtime.set_time_limit(launch.id, 1.0)
+        assert rig.report(launch).phase is LaunchPhase.UNKNOWN
+        assert rig.runtime.launches() == ()
+
     def test_what_runs_goes_on_when_its_server_restarts_and_does_not_begin_again(self, rig: Rig) -> None:
         launch = rig.start(rig.launch_of())
         rig.restart()

@@ -1,15 +1,28 @@
 """What a plan promises, on one machine and on a few."""
 
 import gc
+from collections import Counter
 from dataclasses import dataclass, field, replace
+from typing import cast
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from corral.model.allocation import Grant, Member, Placement, Promise
 from corral.model.device import Device, DeviceCondition
-from corral.model.fact import ConditionObserved, Delta, JobChanged, SiteArranged
+from corral.model.fact import (
+    AllocationEnded,
+    ConditionObserved,
+    Delta,
+    JobChanged,
+    JobUpdated,
+    SiteArranged,
+    StartsPromised,
+)
 from corral.model.fit import Cause, Misfit, fit, node_state
 from corral.model.job import Job, JobKind, Phase
+from corral.model.job_update import SpecPatch, values_before
 from corral.model.plan import Plan, WaitReason
 from corral.model.queue import Limits, Queue, Quota
 from corral.model.view import View
@@ -216,6 +229,15 @@ REQUESTS = st.fixed_dictionaries(
         "held": st.booleans(),
     }
 )
+UPDATES: st.SearchStrategy[SpecPatch] = st.fixed_dictionaries(
+    {},
+    optional={
+        "priority": st.integers(1, 3),
+        "time_limit_s": st.sampled_from([5.0, 50.0]),
+        "name": st.sampled_from(["x", "y"]),
+        "queue": st.sampled_from(["default", "night"]),
+    },
+)  # type: ignore[assignment]
 NODES = [box("a", 3, cpus=8), box("b", 2, cpus=8), box("h", 2, model=H100, cpus=8)]
 STEPS = st.lists(
     st.one_of(
@@ -224,6 +246,7 @@ STEPS = st.lists(
         st.tuples(st.just("end"), st.integers(0, 20)),
         st.tuples(st.just("trouble"), st.integers(0, 20)),
         st.tuples(st.just("release"), st.integers(0, 20)),
+        st.tuples(st.just("update"), st.tuples(st.integers(0, 20), UPDATES)),
     ),
     max_size=25,
 )
@@ -256,7 +279,17 @@ def run_steps(steps: list[tuple[str, object]]) -> World:
             world.tell([trouble(devices[value % len(devices)], value)])
         elif what == "release":
             world.tell([JobChanged(one.id, {"held": False}, at=at, by="test") for one in jobs if one.held])
+        elif what == "update" and jobs:
+            assert isinstance(value, tuple)
+            world.tell(updated(jobs[value[0] % len(jobs)], value[1], at))
     return world
+
+
+def updated(one: Job, changes: SpecPatch, at: float = T0) -> list[Delta]:
+    """The job has these values; its queue only where it waits."""
+    allowed = {key: value for key, value in changes.items() if key != "queue" or one.phase is Phase.PENDING}
+    new = cast(SpecPatch, allowed)
+    return [JobUpdated(one.id, new, values_before(one.spec, new), at=at, by="alice")]
 
 
 def trouble(device: Device, value: int) -> ConditionObserved:
@@ -286,10 +319,12 @@ def assert_not_overcommitted(view: View) -> None:
 def assert_nobody_waits_without_reason(after: View, plan: Plan) -> None:
     blocked = {wait.job_id for wait in plan.waits}
     waiting = [one for one in after.jobs.values() if one.phase is Phase.PENDING and not one.held]
-    for position, one in enumerate(sorted(waiting, key=lambda j: (j.spec.priority, j.sequence)), start=1):
+    positions: Counter[str] = Counter()
+    for one in sorted(waiting, key=lambda j: (j.spec.priority, j.sequence)):
+        positions[one.spec.queue] += 1
         wait = next((wait for wait in plan.waits if wait.job_id == one.id), None)
         if wait is not None:
-            assert wait.position == position
+            assert wait.position == positions[one.spec.queue]
         if wait is not None and wait.reason is WaitReason.RESOURCES and one.spec.request.gang_size == 1:
             request = one.spec.request
             assert all(isinstance(fit(request, node_state(after, name)), Misfit) for name in after.nodes)
@@ -329,3 +364,51 @@ def test_a_planner_that_hears_of_new_queues_plans_as_one_that_begins_with_them()
         "2": "user alice uses 3 of at most 3 GPUs, and this job asks for 4 more",
         "3": "user alice uses 3 of at most 3 GPUs, and this job asks for 1 more",
     }
+
+
+def test_a_job_that_goes_to_another_queue_waits_there_alone() -> None:
+    planner = planner_of(observed(box(gpus=1)), submitted(job(1), job(2), job(3, queue="night")))
+    planner.advance(updated(planner.view.jobs["2"], {"queue": "night", "priority": 1}))
+    assert [planner.position(planner.view.jobs[one], T0) for one in ("1", "2", "3")] == [1, 1, 2]
+
+
+def test_the_quota_that_a_job_used_is_free_again_though_it_waits_in_another_queue_by_then() -> None:
+    day, night = Queue("day", quota=Quota(share_milli=1000)), Queue("night")
+    planner = planner_of(observed(box()), [SiteArranged(queues=(day, night))], submitted(job(1, queue="day")))
+    (start,) = planner.plan(T0).starts
+    planner.advance(started(start))
+    back: list[Delta] = [
+        JobChanged("1", {"phase": Phase.STOPPING, "stop_reason": Phase.PENDING}, at=T0, by="test"),
+        JobChanged("1", {"phase": Phase.PENDING, "allocation_id": None, "stop_reason": None}, at=T0, by="test"),
+        AllocationEnded("1.1", "1", at=T0, by="test"),
+    ]
+    # In one batch, so that the planner sees the job in its new queue alone.
+    planner.advance([*back, JobUpdated("1", {"queue": "night"}, {"queue": "day"}, at=T0, by="alice")])
+    planner.advance(submitted(job(2, queue="day")))
+    assert sorted(one.job_id for one in planner.plan(T0).starts) == ["1", "2"]
+
+
+def test_what_runs_is_expected_to_end_by_its_new_time_limit() -> None:
+    planner = planner_of(observed(box(gpus=1)), submitted(job(1, time_limit_s=1000), job(2)))
+    planner.advance(started(planner.plan(T0).starts[0]))
+    assert planner.plan(T0).future_starts[0].start_at == pytest.approx(T0 + 1000)
+    planner.advance(updated(planner.view.jobs["1"], {"time_limit_s": 60.0}))
+    assert planner.plan(T0).future_starts[0].start_at == pytest.approx(T0 + 60)
+
+
+@pytest.mark.parametrize(
+    ("changes", "kept"),
+    [
+        ({"time_limit_s": 50.0}, True),
+        ({"priority": 1}, True),
+        ({"time_limit_s": 500.0}, False),
+        ({"priority": 9}, False),
+        ({"queue": "night"}, False),
+    ],
+)
+def test_a_job_keeps_its_promised_start_unless_it_asks_for_what_would_be_later(changes: SpecPatch, kept: bool) -> None:
+    view = View().advance([*observed(box(gpus=1)), *submitted(job(1, time_limit_s=100))])
+    placement = Placement((Member("box", (Grant("GPU-box-0", 1000),)),))
+    view = view.advance([StartsPromised((Promise("1", placement, T0 + 5),))])
+    after = view.advance(updated(view.jobs["1"], changes))
+    assert ("1" in after.promises) is kept

@@ -2,8 +2,9 @@
 
 from corral.access.caller import Caller
 from corral.model.errors import Forbidden
-from corral.model.job import Job
+from corral.model.job import Job, Phase
 from corral.model.token import TokenScope
+from corral.model.units import format_duration
 
 
 def must_reach(caller: Caller, scope: TokenScope) -> None:
@@ -21,6 +22,33 @@ def may_change(caller: Caller, job: Job) -> None:
         _explain_scope(caller)
         raise Forbidden(
             f"job {job.id} belongs to {job.spec.user}; only {job.spec.user} or an administrator may change it"
+        )
+
+
+def may_give_time(caller: Caller, job: Job, time_limit_s: float, most_s: float | None) -> None:
+    """Raises Forbidden where the job's own user asks for a longer time limit than they may give it.
+
+    They may shorten it at any time, and lengthen it up to the site's `most_s` (seconds, None: no limit) while it waits:
+    they could as well cancel the job and submit it again. An administrator may give any.
+    """
+    has_s = job.spec.time_limit_s
+    if caller.admin or (has_s is not None and time_limit_s <= has_s):
+        return
+    if job.phase is Phase.PENDING:
+        if most_s is None or time_limit_s <= most_s:
+            return
+        _explain_scope(caller)
+        raise Forbidden(
+            f"a time limit of {format_duration(time_limit_s)} is more than the {format_duration(most_s)} that this "
+            f"site allows; ask for less, or an administrator to lengthen that of job {job.id}",
+            field="time_limit_s",
+        )
+    if has_s is not None:
+        _explain_scope(caller)
+        raise Forbidden(
+            f"job {job.id} is {job.phase} with a time limit of {format_duration(has_s)}, which you may only shorten; "
+            f"only an administrator may lengthen it to {format_duration(time_limit_s)}",
+            field="time_limit_s",
         )
 
 

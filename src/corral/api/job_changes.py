@@ -12,6 +12,7 @@ from corral.api.routing import Context, ContextRoute, RequestContext, answer, js
 from corral.control.job_changes import Verb
 from corral.model.answers import ChangedJobs
 from corral.model.job_choice import JobChoice
+from corral.model.job_update import JobUpdate
 
 router = APIRouter(tags=["jobs"], route_class=ContextRoute)
 
@@ -44,6 +45,14 @@ async def release_many(request: Request, context: Context) -> Response:
 async def requeue_many(request: Request, context: Context) -> Response:
     """Run all jobs again that are named or chosen: of the latter those that failed or were lost."""
     return await _change_many(Verb.REQUEUE, request, context)
+
+
+@router.patch("/jobs/{job_id}", openapi_extra=takes(JobUpdate), responses=gives(shapes.JobIds))
+async def update(request: Request, context: Context, job_id: str) -> Response:
+    """Change the priority, time limit, name or queue of a job, or of an array's elements that have not ended."""
+    asked = await read_body(request, JobUpdate)
+    ids = await to_thread.run_sync(context.service.updating.update, job_id, asked, context.caller)
+    return json_response({"ids": ids})
 
 
 @router.post("/jobs/{job_id}/cancel", responses=gives(shapes.JobIds))

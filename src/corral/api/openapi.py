@@ -21,6 +21,7 @@ from corral.control.token_issuer import LONGEST_S
 from corral.model import answers
 from corral.model.job import Request
 from corral.model.job_choice import JobChoice
+from corral.model.job_update import JobUpdate
 from corral.model.submission import ArraySpec, Submission
 
 _REF = "#/components/schemas/"
@@ -89,7 +90,7 @@ def _schemas() -> dict[str, Any]:
     from pydantic import TypeAdapter
 
     answered = _defined_in(answers)
-    classes: list[type[Any]] = [Submission, JobChoice, *_defined_in(shapes), *answered]
+    classes: list[type[Any]] = [Submission, JobChoice, JobUpdate, *_defined_in(shapes), *answered]
     inputs = (TypeAdapter[Any](cls) for cls in classes)
     _, described = TypeAdapter.json_schemas(
         [(index, "validation", adapter) for index, adapter in enumerate(inputs)], ref_template=f"{_REF}{{model}}"
@@ -122,6 +123,11 @@ def _limits() -> dict[type[Any], dict[str, dict[str, Any]]]:
         "checkpoint_grace_s": {"exclusiveMinimum": 0, "maximum": submission_checks.MAX_CHECKPOINT_GRACE_S},
         "checkpoint_signal": {"enum": list(submission_checks.CHECKPOINT_SIGNALS)},
         "speeds": {"maxItems": submission_checks.MAX_SPEEDS},
+    }
+    limits[JobUpdate] = {
+        "priority": priority,
+        "time_limit_s": limits[Submission]["time_limit_s"],
+        **{name: {"minLength": 1, "maxLength": submission_checks.MAX_NAME_LENGTH} for name in ("name", "queue")},
     }
     limits[Request]["labels"] = limits[Request]["prefers"] = {"maxItems": submission_checks.MAX_LABELS}
     limits[ArraySpec]["indices"] = {

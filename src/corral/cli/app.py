@@ -40,6 +40,7 @@ GROUPS = {
     },
     "Change jobs": {
         "cancel": Listed("change", "Cancel jobs: stop running ones, remove waiting ones."),
+        "update": Listed("update", "Change jobs that wait or run: priority, time, name, queue."),
         "hold": Listed("change", "Keep waiting jobs from starting until `corral release`."),
         "release": Listed("change", "Let jobs on hold start again, or end reservations."),
         "requeue": Listed("change", "Run jobs again: those that run, failed or were lost."),

@@ -25,6 +25,7 @@ from corral.model.answers import (
 )
 from corral.model.errors import CorralError, NotFound
 from corral.model.token import TokenScope
+from corral.model.units import parse_duration_s
 from corral.wire import from_answer, to_plain
 
 if TYPE_CHECKING:
@@ -241,6 +242,24 @@ class Jobs:
         """Stop it, or remove it from the queue. Returns the ids of the changed jobs, as the next three do."""
         return self._act(job_id, "cancel")
 
+    def update(
+        self,
+        job_id: str,
+        *,
+        priority: int | None = None,
+        time: str | float | None = None,
+        name: str | None = None,
+        queue: str | None = None,
+    ) -> tuple[str, ...]:
+        """Give a job that has not ended other values, all of them or none; the ids of the jobs that have them now.
+
+        `time` is a time limit, "2h" or seconds. What is None stays as it is. Raises Conflict once the job has ended.
+        """
+        seconds = parse_duration_s(time, field="time") if isinstance(time, str) else time
+        given = {"priority": priority, "time_limit_s": seconds, "name": name, "queue": queue}
+        body = {key: value for key, value in given.items() if value is not None}
+        return tuple(self._transport.patch(_job(job_id), body)["ids"])
+
     def hold(self, job_id: str) -> tuple[str, ...]:
         """Keep it waiting until it is released."""
         return self._act(job_id, "hold")
@@ -410,6 +429,16 @@ class JobHandle:
 
     def cancel(self) -> tuple[str, ...]:
         return self._client.jobs.cancel(self.id)
+
+    def update(
+        self,
+        *,
+        priority: int | None = None,
+        time: str | float | None = None,
+        name: str | None = None,
+        queue: str | None = None,
+    ) -> tuple[str, ...]:
+        return self._client.jobs.update(self.id, priority=priority, time=time, name=name, queue=queue)
 
 
 def _plain(work: "Sequence[str] | Submission", options: "RequestOptions") -> Any:

@@ -159,6 +159,10 @@ class Transport:
         """The answer to a body of bytes, which may be sent twice."""
         return self._call("POST", _with_query(path, query), data, repeatable=True, timeout_s=timeout_s)
 
+    def patch(self, path: str, body: Any) -> Any:
+        """The answer to `body`, which says how things are to be, so that it may be sent twice."""
+        return self._call("PATCH", _API + path, body, repeatable=True, timeout_s=ANSWER_TIMEOUT_S)
+
     def stream(self, path: str, **query: Any) -> Iterator[bytes]:
         """Bytes of `path` as they come, over a connection of their own.
 

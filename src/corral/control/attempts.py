@@ -72,6 +72,11 @@ class Attempt:
             self.asked_at[rank] = now
             return True
 
+    def told(self, launch: Launch) -> None:
+        """The launch's node knows it as it is here."""
+        with self._lock:
+            self.launches = tuple(launch if one.rank == launch.rank else one for one in self.launches)
+
     def gang(self) -> Gang:
         """What the reports of all members come to."""
         reports = [self.report(launch.rank) for launch in self.launches]
@@ -150,9 +155,9 @@ class Attempts:
             job, allocation = view.jobs.get(attempt.job_id), view.allocations.get(attempt.allocation_id)
             if job is not None and allocation is not None and attempt.on(node):
                 fresh = self._launches_of(job, allocation, view)
-                attempt.launches = tuple(
-                    new if new.node == node else old for old, new in zip(attempt.launches, fresh, strict=True)
-                )
+                for launch in fresh:
+                    if launch.node == node:
+                        attempt.told(launch)
 
     def known(self) -> tuple[Attempt, ...]:
         """The records there are, those of allocations that ended a moment ago too."""

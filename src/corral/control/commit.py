@@ -35,7 +35,7 @@ def commit_starts(
     allocation_ids: list[str] = []
     for start in starts:
         job = draft.view.jobs.get(start.job_id)
-        if job is None or not _may_start(job) or verify(draft.view, start) is not None:
+        if job is None or not _may_start(job, start) or verify(draft.view, start) is not None:
             continue
         placement = ranked(start.placement, draft.view.nodes.values())
         enforcement = enforce(job, placement, draft.view)
@@ -54,8 +54,9 @@ def commit_starts(
     return Decided(tuple(facts), tuple(allocation_ids))
 
 
-def _may_start(job: Job) -> bool:
-    return job.phase is Phase.PENDING and not job.held and not job.waits_for
+def _may_start(job: Job, start: Start) -> bool:
+    decided_on = start.spec is None or start.spec is job.spec or start.spec == job.spec
+    return decided_on and job.phase is Phase.PENDING and not job.held and not job.waits_for
 
 
 def commit_evictions(view: View, evictions: Sequence[Evict], at: float) -> Decided[tuple[str, ...]]:

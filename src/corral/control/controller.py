@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from corral.clock import Clock
@@ -11,8 +12,9 @@ from corral.control.node_registry import Nodes
 from corral.control.readiness import ReadinessChecks
 from corral.control.wait_times import WaitBook
 from corral.model.errors import CorralError, LedgerFailed
-from corral.model.fact import Delta, JobChanged, JobRequeued, JobSubmitted, StartsPromised
+from corral.model.fact import Delta, JobChanged, JobRequeued, JobSubmitted, JobUpdated, StartsPromised
 from corral.model.job import Job, Phase
+from corral.model.job_update import with_changes
 from corral.model.plan import Plan, Start
 from corral.model.view import View
 from corral.ports.ledger import Ledger
@@ -170,6 +172,9 @@ class Controller:
                     self._waits.reopen(again.id, at)
                 case JobChanged(job_id=job_id, changes={"phase": Phase.PENDING}, at=at):
                     self._waits.reopen(job_id, at)
+                case JobUpdated(job_id=job_id, before=before, at=at) if job_id in jobs:
+                    now_is = jobs[job_id]
+                    self._waits.carry_over(replace(now_is, spec=with_changes(now_is.spec, before)), at)
         for job_id in dict.fromkeys(_named_job(delta) for delta in deltas):
             job = jobs.get(job_id)
             if job is None or job.phase is not Phase.PENDING:
@@ -225,6 +230,6 @@ def _named_job(delta: Delta) -> str:
     match delta:
         case JobSubmitted(job=job) | JobRequeued(job=job):
             return job.id
-        case JobChanged(job_id=job_id):
+        case JobChanged(job_id=job_id) | JobUpdated(job_id=job_id):
             return job_id
     return ""

@@ -13,6 +13,7 @@ from corral.control.environment import launches_of
 from corral.control.interaction import Interaction
 from corral.control.job_changes import JobChanges
 from corral.control.job_notes import JobNotes
+from corral.control.job_updates import JobUpdates
 from corral.control.mig_changes import MigChanges
 from corral.control.node_events import NodeEvents
 from corral.control.node_registry import Nodes
@@ -152,6 +153,13 @@ class ControlCore:
             node_cordons=NodeCordons(ledger, clock, self._telemetry.contacts),
             adopting=Adoption(ledger, nodes, self._telemetry, clock, server=server, watch=dispatcher.launch),
             interaction=Interaction(ledger, queries, nodes, dispatcher.attempts, clock),
+            updating=JobUpdates(
+                ledger,
+                clock,
+                named=queries.named,
+                tell=self.notes.tell,
+                time_limit_changed=dispatcher.time_limits.changed,
+            ),
             asking=rules,
             inspection=SubmissionPreflight(eligible, strict=settings.strict_cuda),
             file_findings=FileFindingsCache(NodeFiles(nodes), CandidateNodes(ledger, nodes, rules, eligible), clock),

@@ -18,6 +18,7 @@ from corral.control.environment import with_rendezvous
 from corral.control.launch_news import LaunchNews
 from corral.control.node_registry import Nodes
 from corral.control.outcomes import Outcomes
+from corral.control.time_limits import TimeLimits
 from corral.lifecycle.step import Backoff
 from corral.model.errors import BackendFailed, CorralError, NodeUnreachable, Refused
 from corral.model.job import Job, Phase
@@ -64,6 +65,7 @@ class Dispatcher:
             forget=self._forget,
         )
         self._checkpoints = Checkpoints(clock, self.stop)
+        self.time_limits = TimeLimits(self.attempts, nodes, self.outcomes.note_trouble)
         self._news = LaunchNews(nodes, self._read_news)
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dispatcher", daemon=True)
@@ -144,6 +146,7 @@ class Dispatcher:
         if launch.rank == 0 and job.evicted_before is not None:
             log.info("job %s: %s", job.id, goes_on(job.evicted_before))
         agent = self._nodes.agent(launch.node)
+        launch = attempt.launches[launch.rank]
         try:
             agent.launch(launch if meet is None else with_rendezvous([launch], meet)[0])
         except NodeUnreachable:
@@ -151,6 +154,7 @@ class Dispatcher:
             raise
         except (BackendFailed, Refused) as failure:
             self._give_up(agent, attempt, launch, str(failure))
+        self.time_limits.renew(attempt, launch.rank)
 
     def _give_up(self, agent: NodeAgent, attempt: Attempt, launch: Launch, why: str) -> None:
         """The launch failed: see to it that it never runs, and record that."""
@@ -328,4 +332,6 @@ class Dispatcher:
         elif job.phase is Phase.STOPPING:
             self._end(agent, job, attempt, launch)
             self.read(launch.node, [(attempt, launch)])
+        else:
+            self.time_limits.renew(attempt, launch.rank)
         self.outcomes.settle(attempt)

@@ -13,6 +13,7 @@ from corral.control.adopted_processes import Adoption, find_process, no_process
 from corral.control.cordoning import NodeCordons
 from corral.control.interaction import Interaction
 from corral.control.job_changes import JobChanges
+from corral.control.job_updates import JobUpdates
 from corral.control.mig_changes import MigChanges
 from corral.control.node_registry import Nodes
 from corral.control.querying.allocation_map import AllocationMap
@@ -54,9 +55,9 @@ Wish = tuple[Request, tuple[tuple[str, float], ...], tuple[str, ...]]
 class Service:
     """Everything a caller can have done. What a caller can ask is in `queries`, who holds what in `holdings`.
 
-    Of one job, `details` has everything. Jobs are changed through `changes`, MIG slices through `slicing`, processes
-    become jobs in `adopting`, `accounts` tells what was used, `node_cordons` which nodes take jobs, and `interaction`
-    passes signals and input on to jobs.
+    Of one job, `details` has everything. Jobs are changed through `changes` and given other values through `updating`,
+    MIG slices change through `slicing`, processes become jobs in `adopting`, `accounts` tells what was used,
+    `node_cordons` which nodes take jobs, and `interaction` passes signals and input on to jobs.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Service:
         holdings: AllocationMap,
         slicing: MigChanges,
         adopting: Adoption,
+        updating: JobUpdates,
         node_cordons: NodeCordons,
         interaction: Interaction,
         asking: RequestRules,
@@ -84,6 +86,7 @@ class Service:
         self.holdings = holdings
         self.slicing = slicing
         self.adopting = adopting
+        self.updating = updating
         self.node_cordons = node_cordons
         self.changes = changes
         self.interaction = interaction

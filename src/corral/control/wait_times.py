@@ -46,6 +46,17 @@ class WaitBook:
         if until is not None:
             _turn(stretches, until, "")
 
+    def carry_over(self, job: Job, now: float) -> None:
+        """The job, here as it was, is alike with others from now on: the book of its wait so far becomes its own."""
+        alike, own = self._groups.get(group_of(job)), self._parked.get(job.id, [])
+        if not alike:
+            return
+        carried: list[Stretch] = []
+        for moment in sorted({at for at, _ in (*own, *alike) if at < now}):
+            _turn(carried, moment, _at(own, moment) or _at(alike, moment))
+        _turn(carried, now, _at(own, now))
+        self._parked[job.id] = carried + [stretch for stretch in own if stretch[0] > now]
+
     def reopen(self, job_id: str, at: float) -> None:
         """The job, which had been started, waits again from `at` on."""
         self._again_since[job_id] = at

@@ -10,9 +10,18 @@ from sqlalchemy import Connection, bindparam, insert, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from corral.ledger import tables
-from corral.ledger.table_rows import Row, allocation_row, environment_of, job_row, job_state
+from corral.ledger.table_rows import (
+    Row,
+    allocation_row,
+    environment_of,
+    job_row,
+    job_state,
+    respecified_row,
+    spec_row,
+    stored_text,
+)
 from corral.model.errors import LedgerFailed
-from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobRequeued, JobSubmitted
+from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobRequeued, JobSubmitted, JobUpdated
 from corral.model.view import View
 
 
@@ -23,6 +32,7 @@ class Changes:
     Attributes:
         new_jobs: the journal row of its last submission, by job id; in order, as the others.
         changed_jobs: ids of jobs that were there before.
+        updated_jobs: ids of jobs whose spec changed.
         made: rows of allocations, by the journal sequence of their beginning; also of those that have ended since.
         ended: for allocations that were made before, their ends.
         latest: the journal sequence of the last fact, by subject.
@@ -30,10 +40,12 @@ class Changes:
 
     new_jobs: dict[str, Row] = field(default_factory=dict)
     changed_jobs: dict[str, None] = field(default_factory=dict)
+    updated_jobs: dict[str, None] = field(default_factory=dict)
     made: dict[int, Row] = field(default_factory=dict)
     ended: list[Row] = field(default_factory=list)
     latest: dict[str, int] = field(default_factory=dict)
     _active: dict[str, Row] = field(default_factory=dict)
+    _made_of: dict[str, list[Row]] = field(default_factory=dict)
 
     def add(self, fact: Fact, entry: Row, view: View) -> None:
         """Take in one more fact with its journal row; `view` is after it, and may be further on."""
@@ -48,6 +60,13 @@ class Changes:
                 job = view.jobs.get(allocation.job_id)
                 row = allocation_row(allocation, entry["sequence"], None, job)
                 self.made[entry["sequence"]] = self._active[allocation.id] = row
+                self._made_of.setdefault(allocation.job_id, []).append(row)
+            case JobUpdated(job_id=job_id, before=before):
+                self.updated_jobs[job_id] = None
+                if "queue" in before:
+                    # `view` may be further on: what was made before was made for the queue that the job had then.
+                    for row in self._made_of.pop(job_id, ()):
+                        row["queue"] = stored_text(before["queue"])
             case AllocationEnded(allocation_id=allocation_id, at=at, lost_from=lost_from):
                 if allocation_id in self._active:
                     self._active.pop(allocation_id).update(ended_at=at, lost_from=lost_from)
@@ -93,12 +112,19 @@ def _write_environments(connection: Connection, facts: Sequence[Fact]) -> None:
 
 
 def _write_jobs(connection: Connection, changes: Changes, view: View) -> None:
-    new = [job_row(view.jobs[job_id], entry) for job_id, entry in changes.new_jobs.items()]
+    updated = changes.updated_jobs
+    new = [
+        job_row(view.jobs[job_id], spec_row(view.jobs[job_id].spec) if job_id in updated else entry)
+        for job_id, entry in changes.new_jobs.items()
+    ]
     if new:
         connection.execute(_SET_JOB, new)
     changed = [view.jobs[job_id] for job_id in changes.changed_jobs if job_id in view.jobs]
     if changed:
         connection.execute(_UPDATE_JOB, [{"at_sequence": job.sequence, **job_state(job)} for job in changed])
+    respecified = [job for job in changed if job.id in updated]
+    if respecified:
+        connection.execute(_UPDATE_JOB, [{"at_sequence": job.sequence, **respecified_row(job)} for job in respecified])
 
 
 _add_job = upsert(tables.jobs)

@@ -105,6 +105,11 @@ def job_row(job: Job, spec: Row) -> Row:
     }
 
 
+def respecified_row(job: Job) -> Row:
+    """What changes of a job whose spec was changed."""
+    return {"name": stored_text(job.spec.name), "spec": spec_row(job.spec)["spec"]}
+
+
 def stored_text(value: str | None) -> str | None:
     """Text as a database takes it: what is no UTF-8 as escapes."""
     if value is None or value.isascii():

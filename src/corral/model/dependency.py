@@ -73,6 +73,11 @@ def wait_for_ends_alone(clauses: tuple[Clause, ...]) -> bool:
     return all(len(clause) == 1 and clause[0].condition in _ENDS for clause in clauses)
 
 
+def single(after: tuple[str, ...]) -> bool:
+    """Whether no two jobs of the name and user are to run at once."""
+    return any(term.condition is Condition.SINGLETON for clause in clauses_of(after) for term in clause)
+
+
 def covers(term: Dependency, job: Job, parent: Job) -> bool:
     """Whether the dependency of `job` speaks of `parent`."""
     if term.condition is Condition.SINGLETON:

@@ -15,6 +15,7 @@ from corral.model.attempt import MemberEnd
 from corral.model.device import DeviceCondition, Node, NodeCordon, Silence
 from corral.model.job import Job
 from corral.model.job_patch import JobPatch, patched
+from corral.model.job_update import SpecPatch, may_start_later, with_changes
 from corral.model.queue import Limits, Pool, Project, Queue
 
 if TYPE_CHECKING:
@@ -121,6 +122,27 @@ class JobChanged(Fact):
     def apply(self, draft: "ViewDraft") -> None:
         """Its fields have these values."""
         draft.set_job(patched(draft.view.jobs[self.job_id], self.changes))
+
+
+@dataclass(frozen=True, slots=True)
+class JobUpdated(Fact):
+    """Somebody gave a job that had not ended another priority, time limit, name or queue; `before` is what it had."""
+
+    job_id: str
+    changes: SpecPatch
+    before: SpecPatch
+
+    @property
+    def about(self) -> str:
+        """The job."""
+        return self.job_id
+
+    def apply(self, draft: "ViewDraft") -> None:
+        """It counts as if it had been submitted so, at its own time; a start promised for what it was is not kept."""
+        job = draft.view.jobs[self.job_id]
+        draft.set_job(replace(job, spec=with_changes(job.spec, self.changes)))
+        if self.job_id in draft.view.promises and may_start_later(self.before, self.changes):
+            draft.drop("promises", self.job_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,7 +156,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class JobSpec:
-    """One submission as it was accepted; it never changes afterwards.
+    """One submission as it was accepted. Afterwards only a `JobUpdated` changes it.
 
     Attributes:
         priority: a lower number runs first; 5 is the default.

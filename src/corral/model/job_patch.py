@@ -9,7 +9,7 @@ from corral.model.job import Job, Phase
 
 
 class JobPatch(TypedDict, total=False):
-    """What changes of a job; see `Job` for the fields. What was submitted never changes, so that it is not here.
+    """What changes of a job; see `Job` for the fields. What was submitted is not here: see `JobUpdated`.
 
     Not to be written to once it is in a fact.
     """

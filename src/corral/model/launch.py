@@ -1,7 +1,7 @@
 """A launch is one attempt to run a member of a job on one node, and what is known of it."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from corral.model.device import Device
@@ -105,6 +105,11 @@ class Launch:
     def id(self) -> str:
         """The launch's id, by which its node knows it."""
         return launch_id(self.allocation_id, self.rank)
+
+
+def with_time_limit(launch: Launch, time_limit_s: float | None) -> Launch:
+    """The launch of a job with this time limit."""
+    return replace(launch, job=replace(launch.job, spec=replace(launch.job.spec, time_limit_s=time_limit_s)))
 
 
 def launch_id(allocation_id: str, rank: int) -> str:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from corral.model.allocation import Placement, Promise
 from corral.model.eviction import EvictionRule
 from corral.model.fit import Misfit
-from corral.model.job import Job, JobKind, Request
+from corral.model.job import Job, JobKind, JobSpec, Request
 
 
 class WaitReason(StrEnum):
@@ -60,12 +60,14 @@ class Start:
     """Start the job on these devices. `method` names the policy that chose them.
 
     `loan_milli` is how far above its own quota the job's queue stands with it, in milli-GPU: so much is borrowed.
+    `spec` is what was decided on: a job that is another by now is decided on again. None is whatever it is.
     """
 
     job_id: str
     placement: Placement
     method: str
     loan_milli: int = 0
+    spec: JobSpec | None = None
 
 
 @dataclass(frozen=True, slots=True)

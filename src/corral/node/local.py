@@ -203,6 +203,9 @@ class LocalNode:
     def signal(self, launch_id: str, name: str) -> None:
         self._launches.signal(checked_launch_id(launch_id), name)
 
+    def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
+        self._launches.set_time_limit(checked_launch_id(launch_id), time_limit_s)
+
     def declare_lost(self, launch_id: str, ran: bool) -> bool:
         return self._launches.declare_lost(checked_launch_id(launch_id), ran=ran)
 

@@ -11,7 +11,7 @@ from functools import partial
 
 from corral.model.errors import BackendFailed, CorralError, Refused
 from corral.model.job import Job, JobKind, ProcessIdentity
-from corral.model.launch import Launch, LaunchPhase, LaunchReport, Origin, job_of
+from corral.model.launch import Launch, LaunchPhase, LaunchReport, Origin, job_of, with_time_limit
 from corral.ports.runtime import Runtime
 
 log = logging.getLogger(__name__)
@@ -97,8 +97,10 @@ class NodeLaunches:
             complete = self._complete(launch)
             with self._lock:
                 # Else it was given up while its devices were made ready, and nobody would ever look for it.
-                if launch.id in self._known:
-                    self._runtimes[launch.runtime].launch(complete)
+                known = self._known.get(launch.id)
+                if known is not None:
+                    # Its time limit may have been changed meanwhile.
+                    self._runtimes[launch.runtime].launch(replace(complete, job=known.job))
         except CorralError as error:
             self._fail(launch, str(error))
         with self._lock:
@@ -131,6 +133,15 @@ class NodeLaunches:
         for pid in self._runtime_of(launch_id).pids(launch_id):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
+
+    def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
+        """Hold it to another time limit, also if it is yet to be started. Raises BackendFailed."""
+        with self._lock:
+            known = self._known.get(launch_id)
+            if known is not None:
+                self._known[launch_id] = with_time_limit(known, time_limit_s)
+            runtime = self._runtime_of(launch_id)
+        runtime.set_time_limit(launch_id, time_limit_s)
 
     def report(self, launch_id: str) -> LaunchReport:
         """What is known of it; one whose record cannot be read is UNKNOWN, for that reason."""
@@ -201,13 +212,15 @@ class NodeLaunches:
         return dict(sorted(unknown.items()))
 
     def _take_over(self, launch: Launch) -> None:
-        runtime = self._runtime_of(launch.id)
-        if launch.id in self._asked:
-            return
-        if launch.job.spec.kind is not JobKind.RUN:
-            runtime.launch(launch)
-        elif runtime.report(launch.id).phase is LaunchPhase.UNKNOWN:
-            runtime.declare_lost(launch.id, ran=launch.id in self._claimed)
+        runtime, limit_s = self._runtime_of(launch.id), launch.job.spec.time_limit_s
+        if launch.id not in self._asked:
+            if launch.job.spec.kind is not JobKind.RUN:
+                runtime.launch(launch)
+            elif runtime.report(launch.id).phase is LaunchPhase.UNKNOWN:
+                runtime.declare_lost(launch.id, ran=launch.id in self._claimed)
+        if limit_s is not None:
+            # It may be another than at the launch, and nobody may have been here to hear of it.
+            runtime.set_time_limit(launch.id, limit_s)
 
     def origins(self) -> tuple[Origin, ...]:
         """By what the processes of each job here are known, the job that came first first."""

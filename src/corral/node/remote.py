@@ -75,6 +75,9 @@ class RemoteNode:
     def signal(self, launch_id: str, name: str) -> None:
         self._call(0.0, NodeAgent.signal, launch_id, name)
 
+    def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
+        self._call(0.0, NodeAgent.set_time_limit, launch_id, time_limit_s)
+
     def reports(self, launch_ids: tuple[str, ...]) -> Reports:
         return self._call(0.0, NodeAgent.reports, launch_ids)
 

@@ -96,6 +96,8 @@ class SimulatedNode:
         for launch in allocated:
             if self.runtime.report(launch.id).phase is LaunchPhase.UNKNOWN:
                 self.runtime.declare_lost(launch.id, ran=launch.job.started_at is not None)
+            if launch.job.spec.time_limit_s is not None:
+                self.runtime.set_time_limit(launch.id, launch.job.spec.time_limit_s)
         return Reconciled((), running)
 
     def rendezvous(self, launch_id: str) -> Rendezvous:
@@ -113,6 +115,10 @@ class SimulatedNode:
     def signal(self, launch_id: str, name: str) -> None:
         self._called()
         self.signals.append((launch_id, name))
+
+    def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
+        self._called()
+        self.runtime.set_time_limit(launch_id, time_limit_s)
 
     def reports(self, launch_ids: tuple[str, ...]) -> Reports:
         self._called()

@@ -151,7 +151,8 @@ class NodeAgent(Protocol):
     def reconcile(self, allocated: tuple[Launch, ...], waiting: tuple[str, ...]) -> Reconciled:
         """Take over what the ledger says is on this node, end what it does not know, and tidy up after what is over.
 
-        An allocated launch that was never claimed is declared lost. `waiting` are the ids of jobs that ran before
+        An allocated launch that was never claimed is declared lost; the others are held to the time limits they have
+        here. `waiting` are the ids of jobs that ran before
         and are to run again: their scratch is kept.
         """
         ...
@@ -170,6 +171,10 @@ class NodeAgent(Protocol):
 
     def signal(self, launch_id: str, name: str) -> None:
         """Send a signal, by its name without SIG, to every process of the launch."""
+        ...
+
+    def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
+        """Hold a launch to another time limit, as `corral.ports.runtime.Runtime.set_time_limit`."""
         ...
 
     def reports(self, launch_ids: tuple[str, ...]) -> Reports:

@@ -19,6 +19,13 @@ class Runtime(Protocol):
         """
         ...
 
+    def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
+        """Hold work that has not ended to this limit, counted from its start, and no longer to the one it came with.
+
+        Where it has run longer it ends now, timed out. Nothing where there is no such launch, or it is being stopped.
+        """
+        ...
+
     def report(self, launch_id: str) -> LaunchReport:
         """What is known of the launch now."""
         ...

@@ -18,6 +18,8 @@ class SimulatedRuntime:
         self.on_event: Callable[[str], None] = lambda _: None
         self.ran: list[str] = []
         """Job ids in the order in which they began to run; one that ran twice is in it twice."""
+        self.time_limits: dict[str, float] = {}
+        """The limits that launches were given after they had begun."""
 
     def launch(self, launch: Launch) -> None:
         """The work runs at once, unless the launch is known already."""
@@ -35,6 +37,13 @@ class SimulatedRuntime:
     def stop(self, launch_id: str) -> None:
         """The work ends on SIGTERM."""
         self._end(launch_id, Phase.CANCELLED, 143)
+
+    def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
+        """The work ends if it has run longer; later nothing keeps the limit."""
+        report = self.report(launch_id)
+        if report.started_at is not None and self._clock.now() - report.started_at >= time_limit_s:
+            self._end(launch_id, Phase.TIMED_OUT, 143)
+        self.time_limits[launch_id] = time_limit_s
 
     def die(self, launch_id: str) -> None:
         """The work is gone, and nobody can say how it ended."""

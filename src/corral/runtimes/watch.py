@@ -65,8 +65,7 @@ class WatchRuntime:
             pidfd = self._open(job)
             now = self._clock.now()
             started_at = now if job.started_at is None else job.started_at
-            limit_s = job.spec.time_limit_s
-            deadline = None if limit_s is None else self._clock.monotonic() + max(0.0, started_at + limit_s - now)
+            deadline = self._deadline(started_at, job.spec.time_limit_s)
             if job.spec.owner is not None and pidfd is None:
                 self._over[launch.id] = self._ended(launch.id, job, started_at, None, None)
             else:
@@ -82,6 +81,14 @@ class WatchRuntime:
                 self._stop(launch_id, watch, Phase.CANCELLED)
         self._wake()
         self._on_event(launch_id)
+
+    def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
+        """Watch no longer than this, counted from the start of the watch."""
+        with self._lock:
+            watch = self._watches.get(launch_id)
+            if watch is not None:
+                watch.deadline = self._deadline(watch.started_at, time_limit_s)
+        self._wake()
 
     def report(self, launch_id: str) -> LaunchReport:
         """Running while the owner lives, EXITED afterwards."""
@@ -136,6 +143,12 @@ class WatchRuntime:
         with self._lock:
             for watch in self._watches.values():
                 self._close_pidfd(watch)
+
+    def _deadline(self, started_at: float, limit_s: float | None) -> float | None:
+        """When the time is up, by the monotonic clock."""
+        if limit_s is None:
+            return None
+        return self._clock.monotonic() + max(0.0, started_at + limit_s - self._clock.now())
 
     def _open(self, job: Job) -> int | None:
         """A pidfd of the owner, None when it is gone. Checked after opening, so that it cannot be a later process's."""

@@ -164,7 +164,7 @@ class Cycle:
             self.draft.take(placement.members, wanted.until, job)
             self.admission.started(job, placement)
             self.fair.started(job, placement)
-            self.starts.append(Start(job.id, placement, policy.method, loan_milli))
+            self.starts.append(Start(job.id, placement, policy.method, loan_milli, job.spec))
             return None
         wait = self._wait(job, wanted, placement, policy)
         if not self._must_wait_for(wanted):

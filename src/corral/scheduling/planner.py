@@ -10,7 +10,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from corral.model.allocation import Allocation
-from corral.model.fact import AllocationEnded, Delta, JobChanged, JobRequeued, JobSubmitted, SiteArranged
+from corral.model.fact import AllocationEnded, Delta, JobChanged, JobRequeued, JobSubmitted, JobUpdated, SiteArranged
 from corral.model.job import Job, Phase, Request
 from corral.model.plan import Evict, Plan
 from corral.model.queue import Limits
@@ -116,7 +116,7 @@ class Planner:
                     self._follow(self.view.jobs[job.id])
                     if isinstance(delta, JobSubmitted):
                         self._mix.observe(job.spec.request)
-                case JobChanged(job_id=job_id):
+                case JobChanged(job_id=job_id) | JobUpdated(job_id=job_id):
                     self._follow(self.view.jobs[job_id])
                 case AllocationEnded(job_id=job_id) if job_id in self.view.jobs:
                     self._follow(self.view.jobs[job_id])
@@ -131,7 +131,7 @@ class Planner:
         self._use = QuotaUse(self.view.queues)
         self._live: dict[str, Job] = {}
         self._ends: list[tuple[float, str]] = []
-        self._booked: dict[str, tuple[str | None, Used]] = {}
+        self._booked: dict[str, tuple[Job, Used]] = {}
         for job in self.view.jobs.values():
             self._follow(job)
 
@@ -356,11 +356,12 @@ class Planner:
             if (end := self._estimated_end(job)) is not None:
                 heappush(self._ends, (end, job.id))
         booked = self._booked.get(job.id)
-        if booked is not None and not (live and booked[0] == job.allocation_id):
-            self._use.count(job, booked[1], -1)
+        if booked is not None and not (live and booked[0].allocation_id == job.allocation_id):
+            # For the queue that it ran in: since then it may have been given another.
+            self._use.count(*booked, -1)
             del self._booked[job.id]
         if live and job.id not in self._booked:
             allocation = self.view.allocations.get(job.allocation_id or "")
             used = self._demands.least(job) if allocation is None else self._demands.of(job, allocation.placement)
-            self._booked[job.id] = (job.allocation_id, used)
+            self._booked[job.id] = (job, used)
             self._use.count(job, used, 1)

@@ -14,8 +14,9 @@ from corral.ledger.database import Database
 from corral.ledger.reader import Reader
 from corral.model.device import Device, Node
 from corral.model.errors import Refused
-from corral.model.fact import AllocationMade, Fact, JobChanged, JobRequeued, JobSubmitted
+from corral.model.fact import AllocationMade, Fact, JobChanged, JobRequeued, JobSubmitted, JobUpdated
 from corral.model.job import Job, Phase
+from corral.model.job_update import with_changes
 from corral.scheduling.planner import Planner
 from corral.scheduling.policy import backfill_named, policy_named
 from corral.sim.engine import Engine, SimulatedWork, inventory
@@ -150,6 +151,9 @@ def recorded_jobs(facts: Iterable[Fact]) -> list[Recorded]:
                 jobs[job.id] = Recorded(replace(job, submitted_at=max(job.submitted_at, job.spec.begin_at or 0.0)))
             case JobRequeued(job=job):
                 jobs[job.id] = Recorded(replace(job, submitted_at=jobs[job.id].job.submitted_at))
+            case JobUpdated(job_id=job_id, changes=updates) if job_id in jobs:
+                one = jobs[job_id]
+                one.job = replace(one.job, spec=with_changes(one.job.spec, updates))
             case JobChanged(job_id=job_id, changes=changes) if job_id in jobs:
                 one = jobs[job_id]
                 if changes.get("phase") is Phase.STARTING:

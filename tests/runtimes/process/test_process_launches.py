@@ -13,8 +13,10 @@ import pytest
 
 from corral.model.launch import LaunchPhase
 from corral.runtimes.process import process_launches, procfs, watcher
+from corral.runtimes.process.launch_records import LaunchRecords
 from corral.runtimes.process.launch_spec import LaunchError
 from corral.runtimes.process.process_launches import ProcessLaunches
+from corral.runtimes.process.supervisor_orders import NEW_TIME_LIMIT
 from tests.runtimes.process.conftest import EVENT_S, PATH, Machine, alive, stopped, until
 
 
@@ -213,7 +215,7 @@ def test_a_supervisor_that_ends_nothing_when_told_is_killed_with_its_job(
 ) -> None:
     machine = machine_of_each_kind
     monkeypatch.setattr(process_launches, "OVERDUE_S", 0.2)
-    monkeypatch.setattr(watcher, "_end", lambda _: True)
+    monkeypatch.setattr(watcher, "_signal", lambda *_: True)
     name = machine.launch("sh", "-c", "env -i setsid sleep 61 & echo up; sleep 60")
     machine.wait_for_log(name, "up")
     supervisor = machine.supervisor(name)
@@ -332,6 +334,83 @@ def test_a_job_is_told_so_long_before_its_time_limit_if_that_is_longer(machine: 
     assert b"saved\n" in machine.log(told)
     assert b"SIGUSR1 was sent: the job is stopped at its time limit, in" in machine.log(told)
     assert b"SIGUSR1" not in machine.log(untold)
+
+
+def test_a_job_whose_time_is_up_by_a_new_limit_is_ended_and_no_longer_one_saves_it_then(machine: Machine) -> None:
+    name = machine.launch("sh", "-c", "trap 'echo told' TERM; echo up; while :; do sleep 0.02; done", time_limit_s=3600)
+    machine.wait_for_log(name, "up")
+    machine.runtime.set_time_limit(name, 0.001)
+    machine.wait_for_log(name, "told")
+    machine.runtime.set_time_limit(name, 1800.0)
+    state = machine.wait(name)
+    assert state.exit is not None
+    assert (state.exit.reason, state.exit.signal) == ("timed_out", signal.SIGKILL)
+
+
+def test_a_longer_time_limit_counts_as_well(machine: Machine) -> None:
+    name = machine.launch("sh", "-c", "echo up; until [ -e go ]; do sleep 0.02; done; exit 4", time_limit_s=2.0)
+    machine.wait_for_log(name, "up")
+    machine.runtime.set_time_limit(name, 3600.0)
+    started_at = machine.runtime.status(name).started_at
+    assert started_at is not None
+    until(lambda: time.time() > started_at + 2.2, "the end of the first limit")
+    assert machine.runtime.status(name).phase is LaunchPhase.RUNNING
+    machine.runtime.stop(name)
+    machine.wait(name)
+
+
+def test_a_time_limit_that_was_given_before_the_supervisor_came_counts(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launches: list[str] = []
+    monkeypatch.setattr(watcher.Watcher, "request", lambda _, launch_id: launches.append(launch_id))
+    name = machine.launch("sleep", "60", time_limit_s=3600.0)
+    monkeypatch.undo()
+    machine.runtime.set_time_limit(name, 0.05)
+    machine.runtime._watcher.request(*launches)
+    state = machine.wait(name)
+    assert state.exit is not None
+    assert state.exit.reason == "timed_out"
+
+
+def test_a_time_limit_that_was_written_by_a_server_that_died_then_is_told_by_the_next(machine: Machine) -> None:
+    name = machine.launch("sleep", "60", time_limit_s=3600.0)
+    machine.heard(name, LaunchPhase.RUNNING)
+    LaunchRecords(str(machine.home / "launches" / name)).set_time_limit(0.05)
+    machine.runtime.close()
+    machine.start_backend()
+    machine.runtime.set_time_limit(name, 0.05)
+    state = machine.wait(name)
+    assert state.exit is not None
+    assert state.exit.reason == "timed_out"
+
+
+@pytest.mark.parametrize(("limit_s", "saves"), [(0.001, False), (5.0, True)])
+def test_a_job_is_told_to_save_its_work_if_there_is_time_left_for_it(
+    machine: Machine, limit_s: float, saves: bool
+) -> None:
+    script = "trap 'echo saved; exit 0' USR1; echo up; while :; do sleep 0.02; done"
+    name = machine.launch(
+        "sh", "-c", script, time_limit_s=3600.0, checkpoint_signal=int(signal.SIGUSR1), checkpoint_grace_s=4.999
+    )
+    machine.wait_for_log(name, "up")
+    machine.runtime.set_time_limit(name, limit_s)
+    state = machine.wait(name)
+    assert state.exit is not None
+    assert (b"saved\n" in machine.log(name)) is saves
+    assert (state.exit.reason is None) is saves
+
+
+@pytest.mark.parametrize("record", [b"", b"{}", b'{"time_limit_s": "x"}', b'{"time_limit_s": -1}', b"[" * 70_000])
+def test_a_time_limit_that_makes_no_sense_is_none(machine: Machine, record: bytes) -> None:
+    name = machine.launch("sleep", "60", time_limit_s=3600.0)
+    machine.heard(name, LaunchPhase.RUNNING)
+    (machine.home / "launches" / name / "limit").write_bytes(record)
+    os.kill(machine.supervisor(name), NEW_TIME_LIMIT)
+    os.kill(machine.supervisor(name), signal.SIGTERM)
+    state = machine.wait(name)
+    assert state.exit is not None
+    assert state.exit.reason == "cancelled"
 
 
 def test_a_new_server_adopts_what_runs_and_learns_how_the_rest_ended(machine: Machine) -> None:

@@ -19,6 +19,7 @@ from corral.model.dependency import (
     conditions_to_keep,
     covers,
     settle,
+    single,
 )
 from corral.model.errors import Refused
 from corral.model.fact import Fact, JobSubmitted
@@ -173,11 +174,6 @@ def still_to_follow(
     `find` is as for `admit`. Raises Refused for a dependency on what does not exist.
     """
     return settle(clauses_of(job.spec.after), lambda term: _parents(view, term, job, find, earlier))
-
-
-def single(after: tuple[str, ...]) -> bool:
-    """Whether no two jobs of the name and user are to run at once."""
-    return any(term.condition is Condition.SINGLETON for clause in clauses_of(after) for term in clause)
 
 
 def _by_element(after: tuple[str, ...]) -> bool:

@@ -75,6 +75,16 @@ def refuse_full(view: View, jobs: Sequence[Job]) -> None:
             _refuse_line(view, jobs, kind, name, quota.waiting)
 
 
+def refuse_move(view: View, jobs: Sequence[Job], queue: str) -> None:
+    """Raises Refused if these waiting jobs, in another queue than now, exceed how many may wait there or above it."""
+    for name in ancestry(view.queues, queue):
+        most = view.queues[name].quota.waiting if name in view.queues else None
+        come = [job for job in jobs if name not in ancestry(view.queues, job.spec.queue)]
+        if most is not None and come:
+            moved = [replace(job, spec=replace(job.spec, queue=queue)) for job in come]
+            _refuse_line(view, moved, "queue", name, most)
+
+
 def _refuse_line(view: View, jobs: Sequence[Job], kind: str, name: str, most: int) -> None:
     below = [queue for queue in view.queues if name in ancestry(view.queues, queue)] if kind == "queue" else [name]
     names = frozenset(below)

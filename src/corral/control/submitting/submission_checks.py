@@ -45,17 +45,9 @@ def check(submission: Submission) -> None:
     _check_speeds(submission.speeds)
     check_bounds(submission)
     for field, word in (("name", submission.name), ("queue", submission.queue), ("project", submission.project)):
-        if len(word) > MAX_NAME_LENGTH or not word.isprintable():
-            raise Refused(
-                f"{field}: {word!r:.60} is not allowed; use at most {MAX_NAME_LENGTH} printable characters",
-                field=field,
-            )
-    if submission.time_limit_s is not None and not 0 < submission.time_limit_s < MAX_TIME_LIMIT_S:
-        raise Refused(
-            f"time_limit_s: {submission.time_limit_s:g} is not a time limit; it must be above 0 and below "
-            f"{MAX_TIME_LIMIT_S:g} (leave it out for no limit)",
-            field="time_limit_s",
-        )
+        check_word(word, field)
+    if submission.time_limit_s is not None:
+        check_time_limit(submission.time_limit_s)
     if submission.begin_at is not None and not 0 <= submission.begin_at <= MAX_BEGIN_AT:
         raise Refused(
             f"begin_at: {submission.begin_at:g} is not a begin time; give Unix seconds from 0 to {MAX_BEGIN_AT:g}",
@@ -90,6 +82,24 @@ def check_checkpoint(signal: str | None, grace_s: float, time_limit_s: float | N
             f"{format_duration(time_limit_s)}; give more time, or shorten the notice, as in "
             f"{signal}@{max(1, int(time_limit_s / 2))}s",
             field="checkpoint_signal",
+        )
+
+
+def check_word(word: str, field: str) -> None:
+    """Raises Refused for what cannot be the name of a job, a queue or a project."""
+    if len(word) > MAX_NAME_LENGTH or not word.isprintable():
+        raise Refused(
+            f"{field}: {word!r:.60} is not allowed; use at most {MAX_NAME_LENGTH} printable characters", field=field
+        )
+
+
+def check_time_limit(seconds: float) -> None:
+    """Raises Refused for what is no time limit."""
+    if not 0 < seconds < MAX_TIME_LIMIT_S:
+        raise Refused(
+            f"time_limit_s: {seconds:g} is not a time limit; it must be above 0 and below "
+            f"{MAX_TIME_LIMIT_S:g} (leave it out for no limit)",
+            field="time_limit_s",
         )
 
 

@@ -47,6 +47,9 @@ class Escalation:
         """The job may run so long, None being for ever. What it was limited to before counts no more."""
         notice_s = self._orders.checkpoint_grace_s if self._orders.checkpoint_signal else None
         self._limit = None if limit_s is None else time_limit(began_at, limit_s, notice_s)
+        if self._limit is not None and self._limit.ends_at <= uptime_s():
+            # It was shortened to less than the job has run: no time is left to save anything.
+            self._limit = self._limit._replace(notice_at=None)
         if self.stop_reason is None and not self._killing:
             self._deadline = self._next_moment()
 

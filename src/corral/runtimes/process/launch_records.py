@@ -3,6 +3,7 @@
     spec.jsonl  written by the server before it asks for the launch: a line for the supervisor, a line for the job
     claim       who may decide about this launch, and what runs: see `claim`
     stop        written by the server: end the job, and why
+    limit       written by the server: the time limit that counts instead of the one in spec.jsonl
     exit        written by the supervisor as its last act
 
 Every file appears whole: it is linked or renamed into place, or a line of it is read as absent while it does not parse.
@@ -42,7 +43,7 @@ _SPEC_LIMIT_BYTES = 64 * 1024 * 1024
 CLAIMED_LIST = "claims"
 """The list of claimed launches, in the directory above the one that the launches are in."""
 
-_SPEC, _STOP, _EXIT, _EXIT_ROOM = "spec.jsonl", "stop", "exit", "exit.room"
+_SPEC, _STOP, _LIMIT, _EXIT, _EXIT_ROOM = "spec.jsonl", "stop", "limit", "exit", "exit.room"
 
 
 class Exit(NamedTuple):
@@ -82,6 +83,11 @@ def _decode_exit(data: Any) -> Exit:
     if exit_.started_at is not None and exit_.ended_at < exit_.started_at:
         raise ValueError("it ends before it begins")
     return exit_
+
+
+def _decode_limit(data: Any) -> float:
+    # As bounded as a moment: a job that may write here can only harm itself, and the server ends it late at worst.
+    return a_moment(data["time_limit_s"])
 
 
 def _decode_stop(data: Any) -> str:
@@ -137,6 +143,20 @@ class LaunchRecords:
         temporary = temporary_beside(self._path(_STOP))
         write_new(temporary, json.dumps({"reason": reason}).encode())
         os.rename(temporary, self._path(_STOP))
+
+    def set_time_limit(self, time_limit_s: float) -> None:
+        temporary = temporary_beside(self._path(_LIMIT))
+        write_new(temporary, json.dumps({"time_limit_s": time_limit_s}).encode())
+        os.rename(temporary, self._path(_LIMIT))
+
+    def new_time_limit_s(self) -> float | None:
+        """The time limit that counts instead of the first; None while it is that, or what is there makes no sense."""
+        path = self._path(_LIMIT)
+        try:
+            data = read_record(path)
+            return None if data is None else decode_record(path, data, _decode_limit)
+        except Unreadable:
+            return None
 
     def stop_reason(self) -> str | None:
         """Why the server wants the job to end; None when it does not, or what it wrote was tampered with."""

@@ -17,7 +17,7 @@ from .claim import Claim
 from .evidence import supervisors
 from .job_cgroups import JobCgroups
 from .killing import kill_with_supervisor
-from .launch_records import CLAIMED_LIST, Exit
+from .launch_records import CLAIMED_LIST, Exit, LaunchRecords
 from .launch_spec import LAUNCH_ID, LaunchError, LaunchSpec
 from .leftovers import LeftoverKiller
 from .limits import lowered
@@ -51,6 +51,14 @@ class LaunchState:
     exit: Exit | None = None
     message: str = ""
     age_s: float | None = None
+
+
+def _first_time_limit_s(records: LaunchRecords) -> float | None:
+    """The time limit that the launch came with, None where it had none or its record makes no sense."""
+    try:
+        return records.read_spec()[0].time_limit_s
+    except (OSError, ValueError, TypeError):
+        return None
 
 
 def _age_s(process: LocalProcess | None) -> float | None:
@@ -205,6 +213,27 @@ class ProcessLaunches:
                 self._watcher.end_process(claim.holder)
         except OSError as error:
             raise LaunchError(f"cannot ask launch {launch_id} to stop: {error}") from error
+
+    def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
+        """Have its supervisor end the job when it has run so long, or now. To be repeated until it does not raise.
+
+        Nothing for a launch without a record, and for one that has this limit since it was launched. Raises LaunchError
+        or OSError when it cannot be written down.
+        """
+        records = self._verifier.records(launch_id)
+        now_s = records.new_time_limit_s()
+        if now_s is None and _first_time_limit_s(records) == time_limit_s:
+            return
+        if now_s != time_limit_s:
+            try:
+                records.set_time_limit(time_limit_s)
+            except FileNotFoundError:
+                return
+        # Told again even so: who wrote it may have died before it told.
+        if not self._watcher.tell_supervisor(launch_id):
+            claim = self._verifier.claim(launch_id)
+            if claim is not None and claim.holder is not None:
+                self._watcher.tell_process(claim.holder)
 
     def _force(self, launch_id: str) -> None:
         """Kill a supervisor that does not end its job, and the job; the sweeper kills what is left."""

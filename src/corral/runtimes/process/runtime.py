@@ -97,6 +97,15 @@ class ProcessRuntime:
         except OSError as error:
             raise BackendFailed(f"launch {launch_id} cannot be asked to stop: {error.strerror}") from error
 
+    def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:
+        """Have the supervisor keep another time limit. Raises BackendFailed when that cannot be written down."""
+        try:
+            self._processes.set_time_limit(launch_id, time_limit_s)
+        except LaunchError as error:
+            raise BackendFailed(str(error)) from error
+        except OSError as error:
+            raise BackendFailed(f"launch {launch_id} cannot be given a time limit: {error.strerror}") from error
+
     def report(self, launch_id: str) -> LaunchReport:
         """What the launch's records say. Raises BackendFailed when the machine does not let them be read."""
         try:

@@ -24,7 +24,7 @@ from .launch_records import Exit, LaunchRecords
 from .procfs import LocalProcess
 from .start_program import StartFailed, start
 from .streams import Streams
-from .supervisor_orders import Command, Orders
+from .supervisor_orders import NEW_TIME_LIMIT, Command, Orders
 
 NAME = b"corral-job"
 """What every supervisor calls itself."""
@@ -43,6 +43,7 @@ _WAKE_BYTES = 65536
 
 # Plain numbers: an enumeration's members cost memory when they are compared or passed.
 _STOP_SIGNALS = (int(signal.SIGTERM), int(signal.SIGINT), int(signal.SIGHUP))
+_NEW_TIME_LIMIT = int(NEW_TIME_LIMIT)
 
 # Looked up once, in the zygote, for the same reason.
 _prctl = ctypes.CDLL(None).prctl
@@ -195,10 +196,18 @@ class Supervision:
         self._began_at = uptime_s()
         self._started_at = self._moment(self._began_at)
         self._escalation.started(self._began_at)
+        self._take_time_limit()
         # On a full disk the exit record alone will have the start time.
         with suppress(OSError):
             self._records.claim.write_started(Started(LocalProcess.of(self._main_pid), self._started_at))
         self._notify()
+
+    def _take_time_limit(self) -> None:
+        """Keep the time limit that the launch was given since, if it was."""
+        with suppress(OSError):
+            limit_s = self._records.new_time_limit_s()
+            if limit_s is not None:
+                self._escalation.limit_to(self._began_at, limit_s)
 
     def _moment(self, uptime_s: float) -> float:
         """A moment since the boot in the server's seconds."""
@@ -238,6 +247,8 @@ class Supervision:
         self._finish()
 
     def _on_signals(self, signums: bytes) -> None:
+        if _NEW_TIME_LIMIT in signums:
+            self._take_time_limit()
         if self._main_status is None and any(signum in _STOP_SIGNALS for signum in signums):
             self._escalation.stop(self._records.stop_reason() or "cancelled")
 

@@ -4,7 +4,11 @@ Plain tuples: these modules are loaded by the zygote, and dataclasses alone woul
 """
 
 import json
+import signal
 from typing import Any, NamedTuple
+
+NEW_TIME_LIMIT = signal.SIGURG
+"""Tells a supervisor that its launch has another time limit. One of a version that does not know it ignores it."""
 
 _decoder = json.JSONDecoder()
 

@@ -16,6 +16,7 @@ from .evidence import is_another
 from .launch_records import LaunchRecords
 from .launch_spec import LAUNCH_ID, LaunchError
 from .procfs import LocalProcess
+from .supervisor_orders import NEW_TIME_LIMIT
 from .zygote_link import ZygoteLink
 
 log = logging.getLogger(__name__)
@@ -156,12 +157,11 @@ class Watcher:
 
     def end_process(self, supervisor: LocalProcess) -> None:
         """Have this supervisor end its job, and never another process that got its pid. Raises OSError."""
-        pidfd = _open_process(supervisor)
-        if pidfd is not None:
-            try:
-                _end(pidfd)
-            finally:
-                os.close(pidfd)
+        _signal_process(supervisor, signal.SIGTERM)
+
+    def tell_process(self, supervisor: LocalProcess) -> None:
+        """Have this supervisor look at its time limit again, as `end_process`."""
+        _signal_process(supervisor, NEW_TIME_LIMIT)
 
     def watches(self, launch_id: str) -> bool:
         """Whether a supervisor that was forked for this launch is known to live."""
@@ -170,11 +170,18 @@ class Watcher:
 
     def end_supervisor(self, launch_id: str) -> bool:
         """Have the supervisor end its job, if it is watched and lives; False when there is none."""
+        return self._signal(launch_id, signal.SIGTERM)
+
+    def tell_supervisor(self, launch_id: str) -> bool:
+        """Have the supervisor look at its time limit again, if it is watched and lives; False when there is none."""
+        return self._signal(launch_id, NEW_TIME_LIMIT)
+
+    def _signal(self, launch_id: str, signum: signal.Signals) -> bool:
         found = False
         with self._lock:
             for pidfd, name in self._supervisors.items():
                 if name == launch_id:
-                    found |= _end(pidfd)
+                    found |= _signal(pidfd, signum)
         return found
 
     def _add(self, pidfd: int, launch_id: str) -> None:
@@ -338,10 +345,19 @@ class Watcher:
             self._on_failed(launch_id, outcome)
 
 
-def _end(pidfd: int) -> bool:
-    """Ask a supervisor to end its job, which may have stopped it; False when it has ended."""
+def _signal_process(process: LocalProcess, signum: signal.Signals) -> None:
+    pidfd = _open_process(process)
+    if pidfd is not None:
+        try:
+            _signal(pidfd, signum)
+        finally:
+            os.close(pidfd)
+
+
+def _signal(pidfd: int, signum: signal.Signals) -> bool:
+    """Signal a supervisor, and wake it, for its job may have stopped it; False when it has ended."""
     try:
-        signal.pidfd_send_signal(pidfd, signal.SIGTERM)
+        signal.pidfd_send_signal(pidfd, signum)
         signal.pidfd_send_signal(pidfd, signal.SIGCONT)
     except ProcessLookupError:
         return False

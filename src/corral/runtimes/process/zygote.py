@@ -13,13 +13,16 @@ import sys
 from . import cgroup
 from .launch_records import LaunchRecords
 from .supervisor import name_process, run_launch, supervise
-from .supervisor_orders import Command, Orders
+from .supervisor_orders import NEW_TIME_LIMIT, Command, Orders
 
 # The interpreter adapts a function to its arguments on the eighth call.
 _REHEARSALS = 10
 _BYTES_HEADER = 40
 _SMALL_BLOCKS = range(48, 513, 16)
-_HANDLED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ)
+_HANDLED = (
+    *(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ),
+    NEW_TIME_LIMIT,
+)
 _REQUEST_BYTES = 4096
 
 

@@ -90,11 +90,12 @@ class WaitingJobs:
     _later: dict[str, Job] = field(default_factory=dict)
     _times: list[tuple[float, str]] = field(default_factory=list)
     _awake_at: float = -inf
+    _queue_of: dict[str, str] = field(default_factory=dict)
 
     def follow(self, job: Job, context: OrderContext) -> None:
         """Take in the current state of a job."""
-        queue = self.queue_named(job.spec.queue)
-        queue.leave(job.id)
+        self.queue_named(job.spec.queue)
+        self._leave(job.id)
         before = self._later.pop(job.id, None)
         if before is not None:
             del self._times[bisect_left(self._times, _time_of(before))]
@@ -104,7 +105,7 @@ class WaitingJobs:
             self._later[job.id] = job
             insort(self._times, _time_of(job))
         if job.eligible_at is None or job.eligible_at <= self._awake_at:
-            queue.join(job, context)
+            self._join(job, context)
 
     def queue_named(self, name: str) -> WaitingQueue:
         """The waiting jobs of one queue."""
@@ -119,9 +120,19 @@ class WaitingJobs:
         for _, job_id in self._times[first:last]:
             job = self._later[job_id]
             if context.now > before:
-                self.queue_named(job.spec.queue).join(job, context)
+                self._join(job, context)
             else:
-                self.queue_named(job.spec.queue).leave(job_id)
+                self._leave(job_id)
+
+    def _join(self, job: Job, context: OrderContext) -> None:
+        self._queue_of[job.id] = job.spec.queue
+        self.queue_named(job.spec.queue).join(job, context)
+
+    def _leave(self, job_id: str) -> None:
+        """Remove a job from the queue that it is in, which may no longer be the one that it names."""
+        queue = self._queue_of.pop(job_id, None)
+        if queue is not None:
+            self.queues[queue].leave(job_id)
 
 
 def _time_of(job: Job) -> tuple[float, str]:

@@ -1,0 +1,77 @@
+"""What becomes of a job that is given other values."""
+
+from dataclasses import replace
+
+import pytest
+
+from corral.lifecycle import starting, stopping
+from corral.lifecycle.updating import update
+from corral.model.errors import Conflict, Refused
+from corral.model.job import Job, Phase
+from corral.model.job_update import NOTES_KEPT, JobUpdate
+from corral.model.view import View
+from tests.control.strategies import box, job, with_jobs
+from tests.lifecycle.taken_steps import started
+
+
+def running(view: View) -> View:
+    return view.advance(starting.running(view, view.jobs["1"], 201.0, by="test", at=201.0))
+
+
+def test_a_waiting_job_has_the_new_values_and_its_log_will_tell_of_them() -> None:
+    view = with_jobs(box(), job(1))
+    asked = JobUpdate(priority=1, time_limit_s=60.0, name="new", queue="night")
+    (fact,) = update(view.jobs["1"], asked, by="alice", at=203.0)
+    spec = view.advance([fact]).jobs["1"].spec
+    assert (spec.priority, spec.time_limit_s, spec.name, spec.queue) == (1, 60.0, "new", "night")
+    assert (fact.by, fact.at, fact.before) == (
+        "alice",
+        203.0,
+        {"priority": 5, "time_limit_s": None, "name": "", "queue": "default"},
+    )
+    (note,) = spec.notes
+    assert note.startswith("alice changed its priority from 5 to 1, its time limit from none to 1m, its name from ")
+    assert note.endswith(" to new and its queue from default to night")
+
+
+def test_values_that_a_job_has_already_change_nothing() -> None:
+    assert update(job(1), JobUpdate(priority=5, queue="default"), by="alice", at=203.0) == []
+
+
+def test_of_many_changes_the_head_of_the_log_tells_the_last() -> None:
+    view = with_jobs(box(), job(1))
+    for number in range(NOTES_KEPT + 5):
+        view = view.advance(update(view.jobs["1"], JobUpdate(name=f"name {number}"), by="alice", at=203.0))
+    notes = view.jobs["1"].spec.notes
+    assert len(notes) == NOTES_KEPT
+    assert notes[-1].endswith(f"to name {NOTES_KEPT + 4}")
+
+
+def test_a_running_job_cannot_go_to_another_queue_and_all_else_can_change() -> None:
+    view = running(started(with_jobs(box(), job(1)), "1", 0))
+    with pytest.raises(Conflict, match="job 1 is RUNNING and counts to the quota of queue default"):
+        update(view.jobs["1"], JobUpdate(queue="night", priority=1), by="alice", at=203.0)
+    asked = JobUpdate(priority=1, time_limit_s=60.0, name="new")
+    spec = view.advance(update(view.jobs["1"], asked, by="alice", at=203.0)).jobs["1"].spec
+    assert (spec.priority, spec.time_limit_s, spec.name, spec.notes) == (1, 60.0, "new", ())
+
+
+@pytest.mark.parametrize("phase", [phase for phase in Phase if phase.terminal])
+def test_what_has_ended_cannot_be_changed(phase: Phase) -> None:
+    with pytest.raises(Conflict, match=rf"already ended \({phase}\)"):
+        update(replace(job(1), phase=phase), JobUpdate(priority=1), by="alice", at=203.0)
+
+
+def test_what_is_cancelled_cannot_be_changed_and_what_makes_room_can() -> None:
+    view = running(started(with_jobs(box(), job(1)), "1", 0))
+    cancelled = view.advance(stopping.stop(view.jobs["1"], Phase.CANCELLED, "enough", by="bob", at=203.0))
+    with pytest.raises(Conflict, match=r"being stopped \(enough\)"):
+        update(cancelled.jobs["1"], JobUpdate(priority=1), by="alice", at=204.0)
+    evicted = view.advance(stopping.stop(view.jobs["1"], Phase.PENDING, "room", by="bob", at=203.0))
+    assert update(evicted.jobs["1"], JobUpdate(priority=1), by="alice", at=204.0)
+
+
+def test_a_job_that_waits_for_those_of_its_name_keeps_its_name() -> None:
+    waiting: Job = job(1, after=("singleton",))
+    with pytest.raises(Refused, match="its name cannot change"):
+        update(replace(waiting, waits_for=()), JobUpdate(name="new"), by="alice", at=203.0)
