@@ -20,7 +20,7 @@ from corral.cli.screen import (
     wrapped,
     write_painted,
 )
-from corral.client import AttemptRow, Client, Explanation, GrantedDevice, JobDetail, JobRow
+from corral.client import AttemptRow, Client, Explanation, GrantedDevice, JobDetail, JobRow, MemberRow
 from corral.model.errors import CorralError, NotFound
 from corral.model.printable import printable
 from corral.model.units import MILLI_PER_DEVICE, count_of, format_duration, format_memory, format_share
@@ -203,6 +203,7 @@ def _placed(detail: JobDetail) -> list[Labelled]:
         ("had" if detail.ended else "has", _table_of_devices(detail.grant, ranked=gang) if detail.grant else without),
         ("", _more(len(detail.grant))),
         ("limits", [levels] if levels else []),
+        ("numa", [_near(detail.members[0])] if detail.members and not gang and detail.members[0].numa_nodes else []),
         ("members", _table_of_members(detail) if gang else []),
         ("", _more(len(detail.members)) if gang else []),
     ]
@@ -227,11 +228,19 @@ def _table_of_devices(grants: Sequence[GrantedDevice], *, ranked: bool) -> TextT
 
 
 def _table_of_members(detail: JobDetail) -> TextTable:
-    table = TextTable(("RANK", "NODE", "GPUS", "PHASE", "EXIT"), numeric=("RANK", "GPUS", "EXIT"))
+    near = ["NUMA"] if any(member.numa_nodes for member in detail.members) else []
+    table = TextTable(("RANK", "NODE", "GPUS", "PHASE", "EXIT", *near), numeric=("RANK", "GPUS", "EXIT"))
     for member in detail.members[:MOST_LINES]:
         code = "-" if member.exit_code is None else str(member.exit_code)
-        table.add(str(member.rank), member.node, str(len(member.devices)), member.phase or "?", code)
+        cells = (str(member.rank), member.node, str(len(member.devices)), member.phase or "?", code)
+        table.add(*cells, *([_near(member) if member.numa_nodes else "-"] if near else []))
     return table
+
+
+def _near(member: MemberRow) -> str:
+    """What it is bound to: "node 0, CPUs 0-31"."""
+    several = "s" if len(member.numa_nodes) > 1 else ""
+    return f"node{several} {', '.join(map(str, member.numa_nodes))}, CPUs {member.numa_cpus}"
 
 
 def _more(count: int) -> list[str]:

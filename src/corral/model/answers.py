@@ -129,6 +129,8 @@ class MemberRow:
         exit_code: 128+N when `signal` N ended it; None if it never ran or was lost.
         log: the path of its log on its node, None where that is not known.
         output, error: files on its node that take its standard output and error in place of the log.
+        numa_nodes, numa_cpus: what a running member is bound to, the CPUs as the kernel writes them ("0-31"); () and ""
+            where it is not, or has ended.
     """
 
     rank: int = 0
@@ -140,6 +142,8 @@ class MemberRow:
     log: str | None = None
     output: str | None = None
     error: str | None = None
+    numa_nodes: tuple[int, ...] = ()
+    numa_cpus: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Everything about one job: what it has or had, how each member stands, and its attempts, also after restarts."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from corral.lifecycle.step import Backoff
 from corral.model.allocation import Allocation, ChosenDevice, GpuInfo, Grant, Member, Placement
 from corral.model.answers import GrantedDevice
 from corral.model.attempt import AttemptEnd
+from corral.model.fact import NodeObserved
 from corral.model.job import Job, Phase
 from corral.model.view import View
 from corral.ports.ledger import Decided
@@ -103,3 +105,18 @@ def test_a_device_that_is_gone_is_told_as_it_was_chosen() -> None:
     info = GpuInfo(1, (3,), "pack", (ChosenDevice(3, "NVIDIA A100", None, None, 1.0),))
     (told,) = granted_devices(View(), Allocation("1.1", "1", "alice", placement, 0.0, gpu_info=info))
     assert told == GrantedDevice("gone", 3, "a", 0, 500, 40_960, "NVIDIA A100")
+
+
+def test_a_running_job_tells_the_numa_nodes_that_it_is_bound_to(cluster: Cluster) -> None:
+    node = cluster.ledger.view().nodes["a"]
+    near = tuple(replace(device, numa_node=1) for device in node.devices)
+    seen = replace(node, devices=near, numa_cpus=((0, (0, 1)), (1, (2, 3, 6))))
+    cluster.ledger.observe([NodeObserved(seen)])
+    cluster.run(1, on("a", 1))
+    until(lambda: cluster.ledger.view().nodes["a"] == seen)
+    (member,) = details(cluster).of("1").members
+    assert (member.numa_nodes, member.numa_cpus) == ((1,), "2-3,6")
+    runtime(cluster, "a").finish("1.1")
+    until(lambda: cluster.phase(1) is Phase.SUCCEEDED)
+    (member,) = details(cluster).of("1").members
+    assert (member.numa_nodes, member.numa_cpus) == ((), "")

@@ -10,8 +10,9 @@ from corral.lifecycle.past_attempts import attempts_of
 from corral.model.allocation import Allocation, GpuInfo
 from corral.model.answers import AttemptRow, GrantedDevice, JobDetail, JobRow, MemberRow, WaitPart
 from corral.model.attempt import MemberEnd, RecordedAttempt
-from corral.model.job import Job, Phase
+from corral.model.job import Job, JobKind, Phase
 from corral.model.launch import LaunchPhase, LaunchReport, launch_id
+from corral.model.numa import cpu_list, numa_binding
 from corral.model.output import output_files
 from corral.model.view import View
 from corral.ports.ledger import Ledger
@@ -70,14 +71,18 @@ class JobDetails:
                 waits_for=job.waits_for,
                 waited=tuple(WaitPart(reason, seconds) for reason, seconds in self._waited(job)),
                 grant=() if held is None else granted_devices(view, held),
-                members=() if held is None else self._members(job, held, recorded),
+                members=() if held is None else self._members(job, held, recorded, view),
                 history=tuple(self._attempt(job, one) for one in recorded[-MOST_ATTEMPTS:]),
             ),
             self._clock,
         )
 
-    def _members(self, job: Job, allocation: Allocation, recorded: Sequence[RecordedAttempt]) -> tuple[MemberRow, ...]:
+    def _members(
+        self, job: Job, allocation: Allocation, recorded: Sequence[RecordedAttempt], view: View
+    ) -> tuple[MemberRow, ...]:
         members = allocation.placement.members
+        runs = job.spec.kind is JobKind.RUN and not job.phase.terminal
+        bound = [numa_binding(member, view.nodes.get(member.node)) if runs else None for member in members]
         stands = self._standing(job, allocation, recorded)
         files = output_files(job, [member.node for member in members])
         return tuple(
@@ -91,8 +96,10 @@ class JobDetails:
                 log=self._log_path(member.node, job.id, rank),
                 output=files[rank].output,
                 error=files[rank].error,
+                numa_nodes=() if numa is None else numa.nodes,
+                numa_cpus="" if numa is None else cpu_list(numa.cpus),
             )
-            for rank, member in enumerate(members)
+            for rank, (member, numa) in enumerate(zip(members, bound, strict=True))
         )
 
     def _standing(self, job: Job, allocation: Allocation, recorded: Sequence[RecordedAttempt]) -> tuple[MemberEnd, ...]:
