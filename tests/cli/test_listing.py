@@ -182,7 +182,11 @@ def test_an_ending_says_nothing_twice() -> None:
 def test_a_reservations_exports_can_be_evaluated_by_a_shell() -> None:
     lines = exports(job(devices=("GPU-a", "MIG-b c"), kind="reserve"))
     assert lines[0] == "export CUDA_VISIBLE_DEVICES='GPU-a,MIG-b c'"
-    assert lines[1:] == ["export CUDA_DEVICE_ORDER=PCI_BUS_ID", "export CORRAL_JOB_ID=17"]
+    assert lines[1:] == [
+        "export CUDA_DEVICE_ORDER=PCI_BUS_ID",
+        "export CORRAL_JOB_ID=17",
+        "export CORRAL_RESERVATION=17",
+    ]
 
 
 class _Terminal(io.StringIO):
