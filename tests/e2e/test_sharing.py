@@ -49,6 +49,35 @@ def test_shares_in_a_neighbours_words_are_split_as_its_users_know_it(pair: Box) 
     assert held(pair) == {FIRST: {large: 600}, SECOND: {small: 200, large: 600}}
 
 
+def test_a_number_of_gpus_fills_whole_devices_first_unless_it_is_to_be_split_evenly(pair: Box) -> None:
+    small = pair.submit("--gpus", "0.2", "--", "sleep", "60")
+    pair.until_phase(small, "RUNNING")
+    shown = pair.ok("submit", "--dry-run", "--gpus", "1.2", "--", "true")
+    assert "2 GPUs: 0, 1 (CUDA GPU), 1 with 2G, 0.2 with 409M" in shown
+    large = pair.submit("--gpus", "1.2", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES; sleep 60")
+    pair.until_phase(large, "RUNNING")
+    assert held(pair) == {FIRST: {large: 1000}, SECOND: {small: 200, large: 200}}
+    told = asked(pair, MAP, agent_id=node_of(pair))["agent"]["gpu_alloc_map"]
+    assert json.loads(told) == {FIRST: "1.00", SECOND: "0.40"}
+    waiting = pair.submit("--gpus", "1.2", "--", "true")
+    pair.until(lambda: pair.job(waiting)["wait"])
+    pair.ok("cancel", large, waiting)
+    pair.ended(large)
+    even = pair.submit("--gpus", "1.2", "--split", "evenly", "--", "sleep", "60")
+    pair.until_phase(even, "RUNNING")
+    assert held(pair) == {FIRST: {even: 600}, SECOND: {small: 200, even: 600}}
+
+
+def test_the_devices_that_a_job_has_whole_are_its_first_ones(pair: Box) -> None:
+    small = pair.submit("--gpus", "0.2", "--device", "0", "--", "sleep", "60")
+    pair.until_phase(small, "RUNNING")
+    large = pair.submit("--gpus", "1.5", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES $CORRAL_GPU_INDICES; sleep 60")
+    pair.until_phase(large, "RUNNING")
+    pair.until(lambda: f"{SECOND},{FIRST} 1,0\n" in pair.ok("logs", large))
+    assert "GPU 1,0 1+0.5, 3G guarded" in pair.ok("ps")
+    assert "holds GPU 1, 0.5 of GPU 0 with 1G" in pair.ok("why", large)
+
+
 def test_a_share_of_a_device_meets_others_on_it_and_memory_is_granted_with_it(pair: Box) -> None:
     jobs = [pair.submit("--gpus", "0.5", "--", "sleep", "60") for _ in range(2)]
     for job in jobs:

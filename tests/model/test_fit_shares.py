@@ -46,6 +46,15 @@ def test_a_share_that_no_device_gives_is_split() -> None:
     assert fit(replace(ONE_AND_A_FIFTH, split=Strategy.FILL), state(A100, left(800))) == Fit((0, 1), (1000, 200))
 
 
+def test_whole_devices_of_a_share_that_fills_come_first_with_all_of_their_memory() -> None:
+    request = Request(share_milli=1000, split_milli=2500, split=Strategy.FILL, memory_mib=4096)
+    answer = fit(request, state(left(700), A100, A100))
+    assert answer == Fit((1, 2, 0), (1000, 1000, 500))
+    assert isinstance(answer, Fit)
+    grants = grants_on(request, state(left(700), A100, A100), answer.slots, ("GPU-b", "GPU-c", "GPU-a"))
+    assert [(grant.share_milli, grant.memory_mib) for grant in grants] == [(1000, 81920), (1000, 81920), (500, 4096)]
+
+
 def test_where_fragments_are_refused_the_share_waits_for_a_whole_place() -> None:
     answer = fit(replace(HALF, may_fragment=False), state(left(300), left(300)))
     assert isinstance(answer, Misfit)

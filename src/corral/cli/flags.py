@@ -59,6 +59,15 @@ class DeviceFlags:
         str | None,
         typer.Option("--share", metavar="MEANS", help="How to share the GPU: mps, mig, timeslice or exclusive."),
     ] = None
+    split: Annotated[
+        str | None,
+        typer.Option(
+            "--split",
+            metavar="HOW",
+            help="Spread a part over several GPUs: fill (whole GPUs first) or evenly.  [default: fill; with "
+            "--resource evenly]",
+        ),
+    ] = None
     resource: Annotated[
         list[str] | None,
         typer.Option("--resource", metavar="KEY=N,..", help="Another system's resource names: cuda.shares=0.5,mem=4g."),

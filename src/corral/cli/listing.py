@@ -231,9 +231,19 @@ def job_place(row: JobRow, places: Mapping[str, Place]) -> str:
     by_node: dict[str, list[int]] = {}
     for node, index in (places[uuid] for uuid in row.devices if uuid in places):
         by_node.setdefault(node, []).append(index)
-    known = [f"{node}:{','.join(_spans(of))}" if node else ",".join(_spans(of)) for node, of in by_node.items()]
+    listed = {node: _by_share(row, of, places) for node, of in by_node.items()}
+    known = [f"{node}:{indices}" if node else indices for node, indices in listed.items()]
     where = [*known, *(uuid for uuid in row.devices if uuid not in places)]
     return f"GPU {(' ' if len(by_node) > 1 else ',').join(where)}{_share(row)}"
+
+
+def _by_share(row: JobRow, indices: Sequence[int], places: Mapping[str, Place]) -> str:
+    """The indices of its devices on a node; if it has some of them whole, in the order of its shares: those first."""
+    whole = {
+        places[grant.uuid][1] for grant in row.grants if grant.share_milli == MILLI_PER_DEVICE and grant.uuid in places
+    }
+    parts = [index for index in indices if index not in whole] if whole and row.enforcement is not None else []
+    return ",".join([*_spans([index for index in indices if index not in parts]), *_spans(parts)])
 
 
 def _share(row: JobRow) -> str:

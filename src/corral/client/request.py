@@ -11,7 +11,7 @@ from typing import Any, TypedDict, TypeVar
 
 from corral.client.begin import parse_begin
 from corral.client.sweep_values import Values, sweep_of
-from corral.client.where import parse_cuda, parse_labels, parse_speeds, parse_version
+from corral.client.where import parse_cuda, parse_labels, parse_speeds, parse_strategy, parse_version
 from corral.model.ask import HOST_RESOURCES, Ask, ask, host_amounts
 from corral.model.errors import Refused, nearest
 from corral.model.job import JobKind, Request
@@ -51,6 +51,8 @@ class RequestOptions(TypedDict, total=False):
         gpu_cores: percent of each GPU's compute.
         mig: a MIG slice of this profile instead of a GPU: "1g.10gb"; `gpus` counts slices then.
         share: how the GPU must be shared: mps, mig, timeslice or exclusive.
+        split: how a part that no GPU gives alone is spread over several: "fill" takes whole GPUs first, "evenly" equal
+            parts. By default as the site has it, else "fill", and "evenly" with `resource`.
         resource: the same with another system's resource names: {"cuda.shares": "0.5"}; `cpu` and `mem` are
             those of the host.
         force: submit even if preflight finds that it cannot run.
@@ -103,6 +105,7 @@ class RequestOptions(TypedDict, total=False):
     gpu_cores: int | str | None
     mig: str | None
     share: str | None
+    split: str | None
     resource: Mapping[str, str | int | float]
     force: bool
     min_memory: str | None
@@ -242,6 +245,7 @@ def device_request(options: RequestOptions, spell: Callable[[str], str] = str) -
         host_memory_mib=0 if host_memory is None else parse_memory_mib(host_memory, field=spell("host_memory")),
         disk_mib=0 if disk is None else parse_memory_mib(disk, field=spell("disk")),
         accept_in_use=None if accept_in_use is None else parse_memory_mib(accept_in_use, field=spell("accept_in_use")),
+        split=parse_strategy(options.get("split"), field=spell("split")),
     )
     if _resources(options, spell):
         return conditions

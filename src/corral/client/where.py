@@ -4,7 +4,8 @@ import re
 from collections.abc import Mapping
 from math import isfinite
 
-from corral.model.errors import Refused
+from corral.model.errors import Refused, nearest
+from corral.model.split import Strategy
 
 _VERSION = re.compile(r"\d{1,7}(\.\d{1,7})*")
 
@@ -40,6 +41,16 @@ def parse_version(text: str | None, *, field: str) -> tuple[int, ...] | None:
     if _VERSION.fullmatch(text.strip()) is None:
         raise Refused(f"{field}: {text!r} is not a version; write numbers with dots, such as 550.54", field=field)
     return tuple(int(part) for part in text.strip().split("."))
+
+
+def parse_strategy(text: str | None, *, field: str) -> Strategy | None:
+    """How a share is split over several devices: "evenly" or "fill". Raises Refused for anything else."""
+    if text is None:
+        return None
+    try:
+        return Strategy(text.strip().lower())
+    except ValueError:
+        raise Refused(f"{field}: {text!r:.60} is not a way to split; {nearest(text, Strategy)}", field=field) from None
 
 
 def parse_cuda(text: str | None, *, field: str) -> tuple[int, int] | None:

@@ -123,7 +123,7 @@ class Settings:
     retry_backoff_max_s: float = 300.0
     fair_share_half_life_s: float = 7 * 86400.0
     sharing: tuple[tuple[str, Means], ...] = ()
-    split: Strategy = Strategy.EVENLY
+    split: Strategy | None = None
     split_fragments: bool = True
     resource_names: str | None = None
     guard_grace_s: float = 10.0

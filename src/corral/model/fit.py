@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from corral.model.allocation import Grant
 from corral.model.device import DeviceState, NodeStatus
+from corral.model.fill import fill
 from corral.model.job import Request
 from corral.model.means import Means
 from corral.model.quota import counted_milli
@@ -91,7 +92,8 @@ _EVICTABLE_CAUSES = frozenset(
 class Fit:
     """The request fits: these slots can serve it, in index order; which of them to take is for placement to say.
 
-    With `parts_milli` no single slot has the room: all of these are taken, so much of each.
+    With `parts_milli` no single slot has the room: all of these are taken, so much of each. Where devices are filled,
+    whole ones come first.
     """
 
     slots: tuple[int, ...]
@@ -168,8 +170,7 @@ def _split_fit(request: Request, wanted_milli: int, state: NodeState, named: Col
     room = [0 if cause else _room_milli(part, slot) for cause, slot in zip(causes, state.slots, strict=True)]
     parts = _split(request, wanted_milli, room)
     if not isinstance(parts, NoRoom):
-        slots = tuple(i for i, milli in enumerate(parts) if milli)
-        return Fit(slots, tuple(parts[i] for i in slots))
+        return _in_parts(request, parts)
     ever = [0 if cause in STATIC_CAUSES else MILLI_PER_DEVICE for cause in causes]
     evicted = [MILLI_PER_DEVICE if cause in (None, *_EVICTABLE_CAUSES) else 0 for cause in causes]
     counts = sorted(((causes.count(c), c) for c in Cause if c in causes), key=lambda pair: -pair[0])
@@ -184,7 +185,30 @@ def _split_fit(request: Request, wanted_milli: int, state: NodeState, named: Col
     )
 
 
+def _in_parts(request: Request, parts: Sequence[int]) -> Fit:
+    slots = [i for i, milli in enumerate(parts) if milli]
+    if request.split is Strategy.FILL:
+        slots.sort(key=lambda i: (parts[i] < MILLI_PER_DEVICE, i))
+    return Fit(tuple(slots), tuple(parts[i] for i in slots))
+
+
+def filled_from(request: Request, state: NodeState, wholes: Collection[int], *, among: Collection[int]) -> Fit:
+    """As `fit` for a request that fills devices and fits on `among`, but with whole devices from `wholes` first."""
+    room = [_room_milli(_part_of(request), slot) if i in among else 0 for i, slot in enumerate(state.slots)]
+    parts = fill(request.split_milli or 0, room, refuse_fragmenting=not request.may_fragment, wholes=wholes)
+    assert not isinstance(parts, NoRoom), "the request was said to fit on these slots"
+    return _in_parts(request, parts)
+
+
+def slots_with_room(request: Request, state: NodeState, named: Collection[int] | None) -> list[int]:
+    """The slots that can give a part of a request that is split."""
+    part = _part_of(request)
+    return [i for i, slot in enumerate(state.slots) if _part_cause(part, slot, named is None or i in named) is None]
+
+
 def _split(request: Request, wanted_milli: int, room: Sequence[int]) -> tuple[int, ...] | NoRoom:
+    if request.split is Strategy.FILL:
+        return fill(wanted_milli, room, refuse_fragmenting=not request.may_fragment)
     return split(
         wanted_milli, room, strategy=request.split or Strategy.EVENLY, refuse_fragmenting=not request.may_fragment
     )
@@ -317,12 +341,14 @@ def grant_memory_mib(request: Request, slot: Slot, part_milli: int | None = None
     return slot.memory_mib * (part_milli or request.share_milli) // MILLI_PER_DEVICE
 
 
-def grants_on(request: Request, state: NodeState, slots: Sequence[int], uuids: Sequence[str]) -> tuple[Grant, ...]:
-    """What a member that fits gets of these slots, whose devices are `uuids`."""
+def grants_on(
+    request: Request, state: NodeState, slots: Sequence[int], uuids: Sequence[str], parts_milli: Sequence[int] = ()
+) -> tuple[Grant, ...]:
+    """What a member that fits gets of these slots, whose devices are `uuids`; `parts_milli` if it is decided."""
     chosen = [state.slots[index] for index in slots]
-    parts: Sequence[int | None] = [None] * len(chosen)
+    parts: Sequence[int | None] = parts_milli or [None] * len(chosen)
     wanted_milli = request.split_milli
-    if wanted_milli is not None and (len(chosen) > 1 or wanted_milli > MILLI_PER_DEVICE):
+    if not parts_milli and wanted_milli is not None and (len(chosen) > 1 or wanted_milli > MILLI_PER_DEVICE):
         found = _split(request, wanted_milli, [_room_milli(_part_of(request), slot) for slot in chosen])
         assert not isinstance(found, NoRoom), "the request was said to fit on these slots"
         parts = found
@@ -332,6 +358,9 @@ def grants_on(request: Request, state: NodeState, slots: Sequence[int], uuids: S
 def _grant(request: Request, slot: Slot, uuid: str, part_milli: int | None) -> Grant:
     share_milli = share_milli_of(request, slot) if part_milli is None else part_milli
     memory_mib = grant_memory_mib(request, slot, part_milli)
+    if part_milli == MILLI_PER_DEVICE and request.split is Strategy.FILL and slot.free_mib is not None:
+        # Nobody else comes to it: all of its memory goes with it, whatever is asked for on the others.
+        memory_mib = slot.free_mib
     tenant = request.tenant if slot.one_user and not request.whole else None
     counts_milli = counted_milli(
         share_milli,

@@ -87,6 +87,29 @@ def test_the_site_says_how_shares_are_split() -> None:
     assert (request.split, request.may_fragment) == (Strategy.FILL, False)
 
 
+@pytest.mark.parametrize(
+    ("site", "flag", "by_number", "by_name"),
+    [
+        (None, None, Strategy.FILL, Strategy.EVENLY),
+        (Strategy.EVENLY, None, Strategy.EVENLY, Strategy.EVENLY),
+        (Strategy.FILL, None, Strategy.FILL, Strategy.FILL),
+        (Strategy.FILL, Strategy.EVENLY, Strategy.EVENLY, Strategy.EVENLY),
+        (None, Strategy.EVENLY, Strategy.EVENLY, Strategy.EVENLY),
+        (Strategy.EVENLY, Strategy.FILL, Strategy.FILL, Strategy.FILL),
+    ],
+)
+def test_a_number_of_gpus_fills_devices_and_neighbours_names_split_evenly_unless_the_site_or_the_job_says_how(
+    site: Strategy | None, flag: Strategy | None, by_number: Strategy, by_name: Strategy
+) -> None:
+    rules = RequestRules(split=site)
+    number = Submission(("true",), request=Request(share_milli=1000, split_milli=1200, split=flag))
+    name = Submission(("true",), request=Request(split=flag), resources={"cuda.shares": "1.2"})
+    assert rules.settle(number, "alice")[0].request.split is by_number
+    assert rules.settle(name, "alice")[0].request.split is by_name
+    whole = Submission(("true",), request=Request(devices=2, split=flag))
+    assert rules.settle(whole, "alice")[0].request.split is None
+
+
 def test_a_resource_that_is_on_mps_by_name_is() -> None:
     submission = Submission(command=("true",), resources={"nvidia.com/mps-core": "25"})
     assert RequestRules().settle(submission, "alice")[0].request.means is Means.MPS

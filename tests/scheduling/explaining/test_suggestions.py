@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from corral.model.job import JobSpec, Request
 from corral.model.queue import Pool
+from corral.model.split import Strategy
 from corral.scheduling.explaining.phrases import flags_of
 from corral.scheduling.explaining.suggestions import nearest_that_starts
 from corral.scheduling.planner import Planner
@@ -23,6 +24,17 @@ def test_the_nearest_that_starts_keeps_as_much_of_the_request_as_it_can() -> Non
     full = view.advance(submitted(job(2, 1, models=("A100",))))
     full = full.advance(started(Planner(full).plan(T0).starts[0]))
     assert nearest_that_starts(full, JobSpec("alice", request=both)) == Request(devices=2, min_memory_mib=81_920)
+
+
+def test_whole_devices_are_the_nearest_to_a_share_of_more_than_are_free() -> None:
+    view = HERE.advance(submitted(job(1, 6)))
+    view = view.advance(started(Planner(view).plan(T0).starts[0]))
+    wish = Request(share_milli=1000, split_milli=2500, split=Strategy.FILL, memory_mib=4096, tenant="alice")
+    nearest = nearest_that_starts(view, JobSpec("alice", request=wish))
+    assert nearest == Request(devices=2)
+    assert flags_of(nearest, wish) == "--gpus 2"
+    assert flags_of(wish) == "--gpus 2.5 --gpu-mem 4G"
+    assert flags_of(replace(wish, split=Strategy.EVENLY)) == "--gpus 2.5 --split evenly --gpu-mem 4G"
 
 
 def test_what_the_site_asks_of_every_device_is_no_condition_that_a_job_could_leave_out() -> None:

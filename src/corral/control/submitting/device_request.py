@@ -26,13 +26,14 @@ class RequestRules:
     Attributes:
         catalogue: the resource names that are known here; None for those that come with Corral.
         split, may_fragment: how a share that no single device has room for is split over several, and whether into
-            parts. A request may choose how to split, and refuse to be split into parts.
+            parts. A request may choose how to split, and refuse to be split into parts. Where neither it nor the site
+            says how, shares by other systems' names are split evenly, as their users know it, and others fill devices.
         min_compute: the minimum compute capability of devices that jobs may use; None for any. With a minimum, a
             device whose capability is unknown is not used.
     """
 
     catalogue: Catalogue | None = None
-    split: Strategy = Strategy.EVENLY
+    split: Strategy | None = None
     may_fragment: bool = True
     min_compute: tuple[int, int] | None = None
 
@@ -47,9 +48,14 @@ class RequestRules:
             asked = self._of_resources(submission)
             request, notes = asked.request(request), asked.notes
         if request.split_milli is not None:
+            usual = Strategy.EVENLY if submission.resources else Strategy.FILL
             request = replace(
-                request, split=request.split or self.split, may_fragment=request.may_fragment and self.may_fragment
+                request,
+                split=request.split or self.split or usual,
+                may_fragment=request.may_fragment and self.may_fragment,
             )
+        elif request.split is not None:
+            request = replace(request, split=None)
         if self.min_compute is not None and request.devices:
             least = max(self.min_compute, request.min_compute or (0, 0))
             request = replace(request, min_compute=least, site_min_compute=self.min_compute)

@@ -1,6 +1,7 @@
 """What requests, devices and jobs are called in a sentence."""
 
 from corral.model.job import Job, Request
+from corral.model.split import Strategy
 from corral.model.units import MILLI_PER_DEVICE, count_of, format_memory, format_share
 
 TITLE_LENGTH = 40
@@ -86,6 +87,8 @@ def _amounts(request: Request) -> list[str]:
     flags = []
     if request.split_milli is not None:
         flags.append(f"--gpus {format_share(request.split_milli)}")
+        if request.split is Strategy.EVENLY and request.split_milli > MILLI_PER_DEVICE:
+            flags.append("--split evenly")
     elif request.whole or request.memory_mib is None:
         flags.append(f"--gpus {format_share(request.devices * request.share_milli)}")
     if request.memory_mib is not None:

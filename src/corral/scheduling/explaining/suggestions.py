@@ -9,6 +9,7 @@ from corral.model.allocation import Placement
 from corral.model.fit import Misfit
 from corral.model.job import Job, JobSpec, Request
 from corral.model.plan import Plan, group_of
+from corral.model.units import MILLI_PER_DEVICE
 from corral.model.view import View
 from corral.scheduling.explaining.phrases import flags_of
 from corral.scheduling.placing.node_by_node import choose
@@ -73,9 +74,19 @@ def _heads(view: View, plan: Plan) -> Iterator[tuple[Job, Misfit]]:
             yield job, wait.misfit
 
 
+def _whole_devices_of(request: Request, split_milli: int) -> list[Request]:
+    """Whole devices in place of a share of several, as many as fit into it and fewer."""
+    most = (split_milli - 1) // MILLI_PER_DEVICE
+    whole: dict[str, Any] = dict.fromkeys(("split_milli", "split", "memory_mib", "memory_percent", "tenant"))
+    whole |= {"share_milli": MILLI_PER_DEVICE, "cores_percent": None}
+    return [replace(request, devices=count, **whole) for count in range(most, 0, -1)]
+
+
 def smaller_requests(request: Request) -> list[Request]:
     """Smaller requests, most similar first: fewer members, fewer devices, then without one or all device conditions."""
     fewer = [replace(request, gang_size=size) for size in range(request.gang_size - 1, 0, -1)]
+    if request.split_milli is not None and not request.device_uuids:
+        fewer += _whole_devices_of(request, request.split_milli)
     if not request.device_uuids:
         fewer += [replace(request, gang_size=1, devices=count) for count in range(request.devices - 1, 0, -1)]
     anything: dict[str, Any] = {"device_uuids": (), "node": None, "models": (), "min_memory_mib": None}

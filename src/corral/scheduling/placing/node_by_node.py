@@ -7,6 +7,8 @@ from functools import lru_cache
 from corral.model.allocation import Member, Placement
 from corral.model.fit import Cause, Fit, Misfit, NodeState, grants_on, labels_preferred, model_matches
 from corral.model.job import Request
+from corral.model.split import Strategy
+from corral.scheduling.placing.filling import WholeDevices, filled, fullness
 from corral.scheduling.policy import Prefer
 from corral.scheduling.state.draft import Draft, PlacementRequest
 
@@ -20,17 +22,18 @@ def choose(
     prefer: Prefer = Prefer.FULLEST,
     *,
     order: DeviceOrder | None = None,
+    wholes: WholeDevices | None = None,
     among: tuple[str, ...] | None = None,
 ) -> Placement | Misfit:
     """A placement of every member of the request, or the misfit of the nearest node. Does not change the draft.
 
     Members of a gang are placed one after another, so that each sees what those before it took. `order` says which
-    devices of a node are taken first; by default those with the least free. `among` are the nodes that are looked at,
-    None for all.
+    devices of a node are taken first; by default those with the least free. `wholes` chooses the whole devices of a
+    request that fills devices; by default the most available. `among` are the nodes that are looked at, None for all.
     """
     names, request = draft.capacity.names if among is None else among, wanted.request
     if request.gang_size == 1:
-        found = _member(draft, wanted, names, prefer, order)
+        found = _member(draft, wanted, names, prefer, order, wholes=wholes)
         return found if isinstance(found, Misfit) else Placement((found,))
     if not request.one_node:
         return _gang(draft, wanted, names, prefer, order)
@@ -76,18 +79,25 @@ def _gang(
 
 
 def _member(
-    draft: Draft, wanted: PlacementRequest, names: tuple[str, ...], prefer: Prefer, order: DeviceOrder | None
+    draft: Draft,
+    wanted: PlacementRequest,
+    names: tuple[str, ...],
+    prefer: Prefer,
+    order: DeviceOrder | None,
+    *,
+    wholes: WholeDevices | None = None,
 ) -> Member | Misfit:
-    best: tuple[tuple[float, int, int, int], str, tuple[int, ...]] | None = None
+    best: tuple[tuple[float, int, int, bool, tuple[int, ...]], str, tuple[int, ...]] | None = None
     misfits = []
     for name in names:
         answer = draft.fit(name, wanted)
         if isinstance(answer, Fit):
-            speed, slots = _fastest(draft, wanted, name, answer.slots)
+            speed, slots = _fastest(draft, wanted, name, answer)
             if len(slots) >= wanted.request.devices:
                 lent_devices = lent_devices_taken(draft, wanted, name, slots)
                 liked = labels_preferred(wanted.request, draft.capacity.state(name)) if wanted.request.prefers else 0
-                rank = (-speed, lent_devices, -liked, 0 if prefer is Prefer.FIRST else len(slots))
+                fullest = () if prefer is Prefer.FIRST else fullness(draft, wanted, name, answer, slots)
+                rank = (-speed, lent_devices, -liked, bool(answer.parts_milli), fullest)
                 if best is None or rank < best[0]:
                     best = (rank, name, slots)
             else:
@@ -95,7 +105,7 @@ def _member(
         else:
             misfits.append(answer if answer.node else replace(answer, node=name))
     if best is not None:
-        return _take(draft, wanted, best[1], best[2], order)
+        return _take(draft, wanted, best[1], best[2], order=order, wholes=wholes)
     return best_misfit(misfits) if misfits else _no_node(wanted.request)
 
 
@@ -105,13 +115,12 @@ def lent_devices_taken(draft: Draft, wanted: PlacementRequest, name: str, slots:
     return max(0, wanted.request.devices - sum(index not in lent_slots for index in slots)) if lent_slots else 0
 
 
-def _fastest(
-    draft: Draft, wanted: PlacementRequest, name: str, slots: tuple[int, ...]
-) -> tuple[float, tuple[int, ...]]:
+def _fastest(draft: Draft, wanted: PlacementRequest, name: str, answer: Fit) -> tuple[float, tuple[int, ...]]:
     """The speed that the job would have on the node, and the slots to choose from for it; devices of speed 0 left out.
 
-    A job runs at the speed of its slowest device.
+    A job runs at the speed of its slowest device. Of parts of several devices, all are taken.
     """
+    slots = answer.slots
     if not wanted.speeds or not wanted.request.devices:
         return 1.0, slots
     state = draft.free(name)
@@ -120,6 +129,9 @@ def _fastest(
         (speed,) = by_model.values()
         return speed, slots if speed > 0 else ()
     speeds = {index: by_model[state.slots[index].model] for index in slots}
+    if answer.parts_milli:
+        slowest = min(speeds.values())
+        return slowest, slots if slowest > 0 else ()
     able = tuple(sorted((i for i in slots if speeds[i] > 0), key=lambda i: (-speeds[i], i)))
     if len(able) < wanted.request.devices:
         return 0.0, able
@@ -128,13 +140,22 @@ def _fastest(
 
 
 def _take(
-    draft: Draft, wanted: PlacementRequest, name: str, slots: tuple[int, ...], order: DeviceOrder | None
+    draft: Draft,
+    wanted: PlacementRequest,
+    name: str,
+    slots: tuple[int, ...],
+    *,
+    order: DeviceOrder | None,
+    wholes: WholeDevices | None,
 ) -> Member:
     request = wanted.request
     if request.split_milli is not None:
         answer = draft.fit(name, wanted)
         if isinstance(answer, Fit) and answer.parts_milli:
-            return member_on(draft, request, name, answer.slots, draft.state(name, wanted))
+            if request.split is Strategy.FILL:
+                answer = filled(draft, wanted, name, answer, wholes)
+            state = draft.state(name, wanted)
+            return member_on(draft, request, name, answer.slots, state=state, parts_milli=answer.parts_milli)
     if len(slots) > request.devices:
         left, scores = draft.free(name).slots, draft.capacity.scores(name)
         last = -1 if request.split_milli is not None else 1  # of equals, a splittable share takes the last slot
@@ -148,11 +169,20 @@ def _take(
 
 
 def member_on(
-    draft: Draft, request: Request, name: str, slots: tuple[int, ...], state: NodeState | None = None
+    draft: Draft,
+    request: Request,
+    name: str,
+    slots: tuple[int, ...],
+    *,
+    state: NodeState | None = None,
+    parts_milli: Sequence[int] = (),
 ) -> Member:
-    """A member that takes all of these slots of a node, with amounts by what is free there, or by `state`."""
+    """A member that takes all of these slots of a node, with amounts by what is free there, or by `state`.
+
+    `parts_milli` are the parts of a request that is split, if they are decided.
+    """
     uuids = [draft.capacity.device(name, index).uuid for index in slots]
-    grants = grants_on(request, state or draft.free(name), slots, uuids)
+    grants = grants_on(request, state or draft.free(name), slots, uuids, parts_milli)
     return Member(name, grants, request.cpu_milli, request.host_memory_mib, request.disk_mib)
 
 

@@ -6,12 +6,15 @@ and where something is promised to or set aside for other jobs, the draft's fit 
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 
 from corral.model.allocation import Member, Placement
 from corral.model.device import DeviceCondition, availability_score
 from corral.model.errors import Refused, nearest
 from corral.model.fit import Fit, Misfit, NodeState
+from corral.model.job import Request
+from corral.model.split import Strategy
 from corral.model.units import MILLI_PER_DEVICE
 from corral.scheduling.placing.fragmentation import Fragmentation
 from corral.scheduling.placing.node_by_node import best_misfit, choose, lent_devices_taken, member_on
@@ -189,11 +192,13 @@ class Packer:
         """A placement of every member of the request, or the misfit of the nearest node. Does not change the draft."""
         request = wanted.request
         singly = bool(wanted.speeds) or not columnar(request)
-        if not singly or self._placer.ranks_devices:
+        fills = request.split is Strategy.FILL and request.split_milli is not None
+        if not singly or self._placer.ranks_devices or fills:
             self._follow_draft(draft)
         order = self._in_order if self._placer.ranks_devices else None
+        wholes = partial(self._whole_devices, draft, wanted) if fills else None
         if singly:
-            return choose(draft, wanted, Prefer.FULLEST, order=order)
+            return choose(draft, wanted, Prefer.FULLEST, order=order, wholes=wholes)
         plain = (
             not request.avoid_jobs
             and not wanted.closed_pools
@@ -208,7 +213,14 @@ class Packer:
                 return self._placer.why_not(request)
         elif request.gang_size == 1 and request.split_milli is None:
             return self._verified(draft, wanted)
-        return choose(draft, wanted, Prefer.FULLEST, order=order)
+        return choose(draft, wanted, Prefer.FULLEST, order=order, wholes=wholes)
+
+    def _whole_devices(
+        self, draft: Draft, wanted: PlacementRequest, name: str, free: Sequence[int], count: int
+    ) -> Sequence[int]:
+        """Those that a request for `count` whole devices would take of these free ones."""
+        whole = replace(wanted, request=Request(devices=count))
+        return self._best_slots(draft, whole, self._scoring.columns.rows[name], tuple(free))
 
     def _in_order(self, name: str, slots: Sequence[int]) -> Sequence[int]:
         """See `corral.scheduling.placing.node_by_node.DeviceOrder`."""

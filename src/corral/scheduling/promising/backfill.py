@@ -120,7 +120,7 @@ def _earliest_member(
     since = timeline.free_since(name, at, answer.slots, wanted.request.share_milli)
     latest = sorted(answer.slots, key=lambda index: (-since[index], index))
     slots = answer.slots if answer.parts_milli else tuple(sorted(latest[: wanted.request.devices]))
-    return at, member_on(draft, wanted.request, name, slots, window)
+    return at, member_on(draft, wanted.request, name, slots, state=window, parts_milli=answer.parts_milli)
 
 
 def _tester(draft: Draft, wanted: PlacementRequest, name: str) -> Callable[[NodeState], bool]:
