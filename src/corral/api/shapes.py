@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from corral.model.answers import DeviceRow, JobRow, MappedDevice, NodeRow, TokenRow
+from corral.model.answers import DeviceRow, JobRow, MappedDevice, NodeRow, QueueRow, TokenRow
 from corral.model.job import Phase
 from corral.model.run_history import UsageBy
 from corral.model.submission import Submission
@@ -205,6 +205,20 @@ class NodeList:
     """Nodes by name."""
 
     nodes: tuple[NodeRow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QueuesQuery:
+    """The project of the job for which it is told what is left."""
+
+    project: str = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueList:
+    """The caller's limits, their projects', and all queues, each above those below it."""
+
+    queues: tuple[QueueRow, ...]
 
 
 @dataclass(frozen=True, slots=True)

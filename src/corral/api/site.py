@@ -55,6 +55,13 @@ async def give_up(request: Request, context: Context, device: str) -> Response:
     return await answer(context.service.slicing.give_up, device, context.caller, apply=wanted.apply)
 
 
+@router.get("/queues", openapi_extra=takes_query(shapes.QueuesQuery), responses=gives(shapes.QueueList))
+async def queues(request: Request, context: Context) -> Response:
+    """List the queues with their quotas and use, and what of them is left to the caller."""
+    project = read_query(request, shapes.QueuesQuery).project
+    return await answer(lambda: {"queues": context.service.queues.rows(context.caller, project)})
+
+
 @router.get("/alloc-map", responses=gives(shapes.AllocMap))
 async def alloc_map(request: Request, context: Context) -> Response:
     """Tell how much of each device is allocated, and to which jobs."""

@@ -35,6 +35,7 @@ GROUPS = {
         "ps": Listed("listing", "List jobs that wait or run."),
         "show": Listed("show", "Show everything about a job."),
         "status": Listed("listing", "Show each GPU, its state, and who uses it."),
+        "queues": Listed("queues", "List queues: their quotas, use, and what is left to you."),
         "why": Listed("jobs", "Explain why a job waits, and what would start it now."),
         "logs": Listed("jobs", "Print the output of a job."),
     },

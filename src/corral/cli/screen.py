@@ -162,9 +162,13 @@ class TextTable:
         self._numeric = frozenset(numeric)
         self._rows: list[tuple[list[str], str | None]] = []
 
-    def add(self, *cells: str, style: str | None = None) -> None:
-        """Add a row; `style` colours its cell in the column that `lines(paint=...)` names."""
-        self._rows.append(([printable(" ".join(cell.split())) for cell in cells], style))
+    def add(self, *cells: str, style: str | None = None, indent: int = 0) -> None:
+        """Add a row, its first cell after so many blanks.
+
+        `style` colours its cell in the column that `lines(paint=...)` names.
+        """
+        first, *others = [printable(" ".join(cell.split())) for cell in cells]
+        self._rows.append(([" " * indent + first, *others], style))
 
     def lines(self, *, paint: str | None = None, indent: int = 0) -> list[str]:
         """The lines of the table, titles first. Cells in the column `paint` get their row's style.
@@ -191,7 +195,7 @@ class TextTable:
     def _line(self, cells: Sequence[str], widths: Sequence[int], painted_column: int, style: str | None) -> str:
         words = []
         for column, (cell, columns) in enumerate(zip(cells, widths, strict=True)):
-            shown = cell if len(cell) <= columns else clipped(cell, columns)
+            shown = cell if len(cell) <= columns else cell[: max(0, columns - 1)] + "…"
             shown = shown.rjust(columns) if self._titles[column] in self._numeric else shown.ljust(columns)
             words.append(painted(shown, style) if style and column == painted_column else shown)
         return "  ".join(words).rstrip()

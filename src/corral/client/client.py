@@ -18,6 +18,7 @@ from corral.model.answers import (
     MadeToken,
     MappedDevice,
     NodeRow,
+    QueueRow,
     ServerInfo,
     SlicePlan,
     TokenRow,
@@ -145,6 +146,10 @@ class Client:
     def alloc_map(self) -> tuple[MappedDevice, ...]:
         """How much of each device is allocated and to which jobs, free devices included."""
         return tuple(from_answer(MappedDevice, row) for row in self._transport.get("/alloc-map")["devices"])
+
+    def queues(self, project: str = "default") -> tuple[QueueRow, ...]:
+        """The caller's limits, their projects', and all queues, with what a job in this project may have in each."""
+        return tuple(from_answer(QueueRow, row) for row in self._transport.get("/queues", project=project)["queues"])
 
     def usage(self, by: str = "user", *, since: float | None = None, until: float | None = None) -> Usage:
         """GPU-hours used between two times (Unix seconds; by default the last week), by user, project or queue."""

@@ -23,6 +23,7 @@ from corral.control.querying.allocation_map import AllocationMap
 from corral.control.querying.job_details import JobDetails, LogPath
 from corral.control.querying.member_logs import MemberLogs
 from corral.control.querying.queries import Queries
+from corral.control.querying.queue_rows import QueueListing
 from corral.control.recovery import Recovery
 from corral.control.service import Service
 from corral.control.submitting.candidate_nodes import CandidateNodes, EligibleNodes
@@ -80,7 +81,7 @@ class ControlCore:
     ) -> None:
         """`server` is this server's own process, where it can be adopted; `log_path` says where logs are."""
         self._ledger, self._nodes, self._telemetry, self._clock = ledger, nodes, telemetry, clock
-        planners = Planners(ledger, policies)
+        self._planners = planners = Planners(ledger, policies)
         backoff = Backoff(settings.retry_backoff_s, settings.retry_backoff_max_s)
         self.dispatcher = dispatcher = Dispatcher(
             ledger, nodes, clock, _launches_of, backoff, kill_grace_s=settings.kill_grace_s
@@ -153,6 +154,7 @@ class ControlCore:
             node_cordons=NodeCordons(ledger, clock, self._telemetry.contacts),
             adopting=Adoption(ledger, nodes, self._telemetry, clock, server=server, watch=dispatcher.launch),
             interaction=Interaction(ledger, queries, nodes, dispatcher.attempts, clock),
+            queues=QueueListing(ledger, clock, self._planners.alike),
             updating=JobUpdates(
                 ledger,
                 clock,

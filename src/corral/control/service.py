@@ -20,6 +20,7 @@ from corral.control.querying.allocation_map import AllocationMap
 from corral.control.querying.job_details import JobDetails
 from corral.control.querying.member_logs import MemberLog, MemberLogs
 from corral.control.querying.queries import Queries
+from corral.control.querying.queue_rows import QueueListing
 from corral.control.querying.usage import Accounts
 from corral.control.submitting import new_jobs
 from corral.control.submitting.device_request import RequestRules, with_profile_named, with_whole_node
@@ -53,7 +54,8 @@ Wish = tuple[Request, tuple[tuple[str, float], ...], tuple[str, ...]]
 
 
 class Service:
-    """Everything a caller can have done. What a caller can ask is in `queries`, who holds what in `holdings`.
+    """Everything a caller can have done. What a caller can ask is in `queries`, who holds what in `holdings`, and what
+    is left of quotas in `queues`.
 
     Of one job, `details` has everything. Jobs are changed through `changes` and given other values through `updating`,
     MIG slices change through `slicing`, processes become jobs in `adopting`, `accounts` tells what was used,
@@ -74,6 +76,7 @@ class Service:
         slicing: MigChanges,
         adopting: Adoption,
         updating: JobUpdates,
+        queues: QueueListing,
         node_cordons: NodeCordons,
         interaction: Interaction,
         asking: RequestRules,
@@ -87,6 +90,7 @@ class Service:
         self.slicing = slicing
         self.adopting = adopting
         self.updating = updating
+        self.queues = queues
         self.node_cordons = node_cordons
         self.changes = changes
         self.interaction = interaction

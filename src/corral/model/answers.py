@@ -13,6 +13,7 @@ from corral.model.eviction import Eviction
 from corral.model.input_state import InputState
 from corral.model.job import TERMINAL_PHASES, JobKind, Phase
 from corral.model.means import Enforcement
+from corral.model.queue import Quota
 from corral.model.token import TokenScope
 
 
@@ -313,6 +314,28 @@ class DeviceRow:
     def sliced(self) -> bool:
         """Whether it is in MIG mode, and only its slices are handed out."""
         return self.means == "mig" and self.mig_profile is None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRow:
+    """One queue as `queues` lists it; or what limits the caller, or a project, in every queue.
+
+    Attributes:
+        kind: user, project or queue.
+        parent: the queue that it stands below, None for one at the top and for users and projects.
+        quota: its own limits.
+        used_milli, waiting: milli-GPU in use and jobs that wait, of a queue with those of all queues below it.
+        left_milli: milli-GPU that a job of the caller may have there by all quotas that it would count to, with what
+            can be borrowed now; None is no limit.
+    """
+
+    name: str
+    kind: str = "queue"
+    parent: str | None = None
+    quota: Quota = field(default_factory=Quota)
+    used_milli: int = 0
+    waiting: int = 0
+    left_milli: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,6 +145,25 @@ def excess(used: Used, quota: Quota, borrowable_milli: int = 0) -> Used:
     )
 
 
+def left_milli(used: Used, quota: Quota, borrowable_milli: int = 0, *, device_mib: int = 0) -> int | None:
+    """How much of this quota one more job may have: milli-GPU in whole quanta, None for no limit.
+
+    `device_mib` is the memory of a device, of which a share counts its part; 0 is not known.
+    """
+    if quota.running is not None and used.running >= quota.running:
+        return 0
+    rooms = []
+    if quota.share_milli is not None:
+        rooms.append(quota.share_milli + borrowable_milli - used.milli)
+    if quota.devices is not None:
+        rooms.append((quota.devices - used.devices) * MILLI_PER_DEVICE)
+    if quota.memory_mib is not None and device_mib:
+        # The most of which the memory, rounded down, is no more than what is left.
+        left_mib = quota.memory_mib - used.memory_mib
+        rooms.append(((left_mib + 1) * MILLI_PER_DEVICE - 1) // device_mib)
+    return max(0, min(rooms) // SHARE_QUANTUM_MILLI * SHARE_QUANTUM_MILLI) if rooms else None
+
+
 def counted_milli(
     share_milli: int,
     *,

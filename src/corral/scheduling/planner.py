@@ -141,9 +141,7 @@ class Planner:
         fair = FairShare(view, now)
         context = self._order_context(now, fair)
         self._waiting.wake(context)
-        admission = Admission(
-            self._use, self._demands, self._limits or view.limits, view.projects, self._used_s_at(now)
-        )
+        admission = self.admission(now)
         draft = Draft(self._capacity, self._memo)
         pools = self._pools(admission)
         evictions = self._time_slice_evictions(draft, context, admission, pools)
@@ -179,6 +177,11 @@ class Planner:
         draft.timeline = None  # it reads the draft: knowing each other, both would outlive the plan until a collection
         faults = self._order_faults()
         return replace(plan, faults=faults) if faults else plan
+
+    def admission(self, now: float) -> Admission:
+        """What may start by limits and quotas at `now`, over what runs then."""
+        view = self.view
+        return Admission(self._use, self._demands, self._limits or view.limits, view.projects, self._used_s_at(now))
 
     def _pools(self, admission: Admission) -> Pools:
         """The pools, and the waiting jobs for which they stop lending: the first of each queue, project and user."""

@@ -39,13 +39,7 @@ def obey(view: View, submission: Submission, user: str, least_of: LeastUse) -> N
     queue, project = submission.queue, submission.project
     if view.queues and queue not in view.queues:
         raise Refused(f"there is no queue {queue!r} here; {nearest(queue, view.queues)}", field="queue")
-    if view.projects and project != DEFAULT_PROJECT and project not in view.projects:
-        raise Refused(f"there is no project {project!r} here; {nearest(project, view.projects)}", field="project")
-    found = view.projects.get(project)
-    if found is not None and found.users and user not in found.users:
-        raise Forbidden(
-            f"{user} is not a member of project {project}; its members are {', '.join(found.users)}", field="project"
-        )
+    refuse_project(view, project, user)
     most_s, asked_s = view.limits.max_time_limit_s, submission.time_limit_s
     if most_s is not None and asked_s is not None and asked_s > most_s and submission.kind is not JobKind.ADOPT:
         raise Refused(
@@ -56,6 +50,17 @@ def obey(view: View, submission: Submission, user: str, least_of: LeastUse) -> N
     for (kind, name), quota in _quotas(view, user, project, queue):
         if (quota.share_milli, quota.devices, quota.memory_mib) != (None, None, None):
             _refuse_above(f"{kind} {name}", quota, least_of(view, submission.request))
+
+
+def refuse_project(view: View, project: str, user: str) -> None:
+    """Raises Refused for a project that does not exist, and Forbidden for one that the user is not a member of."""
+    if view.projects and project != DEFAULT_PROJECT and project not in view.projects:
+        raise Refused(f"there is no project {project!r} here; {nearest(project, view.projects)}", field="project")
+    found = view.projects.get(project)
+    if found is not None and found.users and user not in found.users:
+        raise Forbidden(
+            f"{user} is not a member of project {project}; its members are {', '.join(found.users)}", field="project"
+        )
 
 
 def refuse_full(view: View, jobs: Sequence[Job]) -> None:

@@ -18,6 +18,7 @@ from corral.model.quota import (
     borrowable_milli,
     excess,
     least_device_mib,
+    left_milli,
     quotas_of,
     scopes_of,
 )
@@ -185,12 +186,24 @@ class Admission:
         used = self.used(Scope("queue", queue.name)).milli + self._demands.of(job, placement).milli
         return max(0, used - queue.quota.share_milli)
 
+    def left_milli(self, *, user: str, project: str, queue: str) -> int | None:
+        """How many milli-GPU one more job of this user, project and queue may have, in whole quanta; None: no limit."""
+        device_mib = self._demands.device_mib()
+        rooms = [
+            0
+            if self._hours_used(scope, quota) is not None
+            else left_milli(self.used(scope), quota, lent_milli, device_mib=device_mib)
+            for scope, quota, lent_milli in self._quotas_of(user, project, queue)
+        ]
+        return min((room for room in rooms if room is not None), default=None)
+
     def _quotas(self, job: Job) -> Iterator[tuple[Scope, Quota, int]]:
         """Every quota that applies to the job, and how many milli-GPU may be borrowed above it now."""
-        spec, queues = job.spec, self._use.queues
-        for scope, quota in quotas_of(
-            queues, self._projects, self._limits, user=spec.user, project=spec.project, queue=spec.queue
-        ):
+        return self._quotas_of(job.spec.user, job.spec.project, job.spec.queue)
+
+    def _quotas_of(self, user: str, project: str, queue: str) -> Iterator[tuple[Scope, Quota, int]]:
+        queues = self._use.queues
+        for scope, quota in quotas_of(queues, self._projects, self._limits, user=user, project=project, queue=queue):
             lent_milli = 0
             if scope.kind == "queue":
                 lent_milli = borrowable_milli(queues, queues[scope.name], self.used)
@@ -210,16 +223,21 @@ class Admission:
             if quota.borrow_milli:
                 most += f", with {format_share(lent_milli)} to borrow now"
             return _over(who, format_share(used.milli), format_share(more.milli), most)
-        if quota.gpu_hours is not None and quota.period_s is not None and more.devices:
-            used_h = self._used_s(scope, quota.period_s) / HOUR_S
-            if used_h >= quota.gpu_hours:
-                period = format_duration(quota.period_s)
-                return f"{who} used {used_h:.1f} of at most {quota.gpu_hours:g} GPU-hours in the last {period}"
+        if more.devices and (used_h := self._hours_used(scope, quota)) is not None:
+            period = format_duration(quota.period_s)
+            return f"{who} used {used_h:.1f} of at most {quota.gpu_hours:g} GPU-hours in the last {period}"
         if quota.memory_mib is not None and more.memory_mib and used.memory_mib + more.memory_mib > quota.memory_mib:
             return _over(
                 who, format_memory(used.memory_mib), format_memory(more.memory_mib), format_memory(quota.memory_mib)
             )
         return None
+
+    def _hours_used(self, scope: Scope, quota: Quota) -> float | None:
+        """The GPU-hours that were used, where they are all that the quota allows; else None."""
+        if quota.gpu_hours is None or quota.period_s is None:
+            return None
+        used_h = self._used_s(scope, quota.period_s) / HOUR_S
+        return used_h if used_h >= quota.gpu_hours else None
 
 
 def _over(who: str, used: str, more: str, most: str) -> str:

@@ -80,6 +80,11 @@ class Demands:
             found = self._least[request] = least_use(request, self._devices_for(request))._replace(running=1)
         return found if job.spec.kind is JobKind.RUN else found._replace(running=0)
 
+    def device_mib(self) -> int:
+        """The least memory that a whole device counts as."""
+        whole = Request()
+        return least_use(whole, self._devices_for(whole)).memory_mib
+
     def of(self, job: Job, placement: Placement) -> Used:
         """What the job counts as with this placement."""
         last = self._last

@@ -1,0 +1,86 @@
+"""What `corral queues` lists: each queue with its quota, its use, and what of it is left to the caller."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from corral.access.caller import Caller
+from corral.clock import Clock
+from corral.control.submitting.site_rules import refuse_project
+from corral.model.answers import QueueRow
+from corral.model.job import Phase
+from corral.model.queue import Project, Queue
+from corral.model.quota import UNLIMITED, Scope, ancestry
+from corral.model.view import View
+from corral.ports.ledger import Ledger
+from corral.scheduling.forecast import MakePlanner
+from corral.scheduling.queueing.admission import Admission
+
+
+class QueueListing:
+    """Lists queues. Thread-safe. `planner` makes a planner that counts as the one that decides does."""
+
+    def __init__(self, ledger: Ledger, clock: Clock, planner: MakePlanner) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._planner = planner
+
+    def rows(self, caller: Caller, project: str) -> list[QueueRow]:
+        """The caller's own limits, those of their projects, and all queues, each above those below it.
+
+        `left_milli` of a queue is what a job of the caller in this project may have there. Raises Refused, Forbidden.
+        """
+        view = self._ledger.view()
+        refuse_project(view, project, caller.user)
+        admission = self._planner(view).admission(self._clock.now())
+        waiting = _waiting(view)
+        return list(_rows(view, admission, waiting, caller, project))
+
+
+def _rows(
+    view: View, admission: Admission, waiting: Counter[Scope], caller: Caller, project: str
+) -> Iterator[QueueRow]:
+    user = caller.user
+    own = Scope("user", user)
+    if view.limits.of_user != UNLIMITED:
+        left = admission.left_milli(user=user, project="", queue="")
+        yield QueueRow(user, "user", None, view.limits.of_user, admission.used(own).milli, waiting[own], left)
+    for one in view.projects.values():
+        if one.quota != UNLIMITED and _may_see(caller, one):
+            scope = Scope("project", one.name)
+            left = admission.left_milli(user=user, project=one.name, queue="")
+            yield QueueRow(one.name, "project", None, one.quota, admission.used(scope).milli, waiting[scope], left)
+    for queue in _in_tree_order(view):
+        scope = Scope("queue", queue.name)
+        left = admission.left_milli(user=user, project=project, queue=queue.name)
+        used_milli = admission.used(scope).milli
+        yield QueueRow(queue.name, "queue", queue.parent, queue.quota, used_milli, waiting[scope], left)
+
+
+def _may_see(caller: Caller, project: Project) -> bool:
+    return caller.admin or caller.overseer or not project.users or caller.user in project.users
+
+
+def _in_tree_order(view: View) -> Iterator[Queue]:
+    """Each queue, directly followed by those below it."""
+
+    below: dict[str | None, list[Queue]] = {}
+    for queue in view.queues.values():
+        below.setdefault(queue.parent if queue.parent in view.queues else None, []).append(queue)
+    waiting = below.get(None, [])[::-1]
+    while waiting:
+        queue = waiting.pop()
+        yield queue
+        waiting += below.get(queue.name, [])[::-1]
+
+
+def _waiting(view: View) -> Counter[Scope]:
+    """How many jobs of each user, project and queue wait; to a queue count those of the queues below it."""
+    alike = Counter(
+        (job.spec.user, job.spec.project, job.spec.queue) for job in view.jobs.values() if job.phase is Phase.PENDING
+    )
+    counts: Counter[Scope] = Counter()
+    for (user, project, queue), count in alike.items():
+        scopes = [Scope("user", user), Scope("project", project)]
+        for scope in (*scopes, *(Scope("queue", name) for name in ancestry(view.queues, queue))):
+            counts[scope] += count
+    return counts
