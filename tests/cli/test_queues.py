@@ -26,7 +26,7 @@ def test_queues_are_a_tree_that_fits_a_terminal(monkeypatch: pytest.MonkeyPatch)
         "default                          -     0        0  no limit",
         "lab                             16   4.5       12       3.5  1 job running, 20 …",
         "  day                       4.5 +2   1.5        0         1  200G of GPU memory",
-        "    a queue with\\x1b[2J a …       -     0        0         0  3 GPUs touched",
+        "    a queue with\\x1b[2J a…       -     0        0         0  3 GPUs touched",
     ]
 
 
