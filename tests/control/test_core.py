@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from corral.access.caller import Caller
 from corral.clock import SystemClock
+from corral.control.job_changes import Verb
 from corral.ledger.fold import check
 from corral.model.errors import Conflict
 from corral.model.fact import ConditionObserved, NodeObserved
@@ -81,12 +82,12 @@ class LifeOfAServer(RuleBasedStateMachine):
                 time.sleep(0.001)
             self.server.settle()
 
-    @rule(pick=PICKS, command=st.sampled_from(["cancel", "hold", "release", "requeue"]))
-    def change(self, pick: int, command: str) -> None:
+    @rule(pick=PICKS, verb=st.sampled_from(list(Verb)))
+    def change(self, pick: int, verb: Verb) -> None:
         job_id = self.some_job(pick)
         if job_id is not None:
             try:
-                getattr(self.server.service, command)(job_id, ALICE)
+                self.server.service.changes.one(verb, job_id, ALICE)
             except Conflict:
                 return
             self.server.settle()

@@ -143,7 +143,7 @@ def test_a_running_job_is_shortened_by_its_user_and_lengthened_by_an_administrat
         update(served, job_id, time_limit_s=2 * HOUR_S)
     update(served, job_id, time_limit_s=60.0)
     until(lambda: runtime(served).time_limits == {f"{job_id}.1": 60.0})
-    until(lambda: (job_id, "alice changed its time limit from 1h to 1m") in served.nodes["a"].notes)
+    until(lambda: (job_id, 0, "alice changed its time limit from 1h to 1m") in served.nodes["a"].notes)
     update(served, job_id, ROOT, time_limit_s=7200.0)
     until(lambda: runtime(served).time_limits == {f"{job_id}.1": 7200.0})
 

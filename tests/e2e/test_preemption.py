@@ -51,17 +51,21 @@ def test_what_is_taken_back_leaves_its_trace_with_everybody(new_box: Callable[[s
     assert row["lost_s"] == eviction["lost_s"] == eviction["ran_s"] > 2
     words = f"queue b reclaims for job {lender} what it had lent to queue a"
     told = box.json("why", row["id"], "--json")
-    assert f"told to stop for job {lender}" in told["reason"]
+    assert f"It was reclaimed for job {lender}" in told["reason"]
     assert words in told["reason"]
     assert "that it had run are lost" in told["reason"]
     assert (told["expected_start_is"], told["eviction"]) == ("expectation", eviction)
-    assert f"corral: told to stop for job {lender}: {words}" in box.ok("logs", row["id"])
-    assert f"job {row['id']}: told to stop for job {lender}: {words}" in (box.home / "server.log").read_text()
+    log = box.ok("logs", row["id"])
+    assert f"corral: reclaimed for job {lender}: {words}" in log
+    box.until(lambda: "corral: it is expected to go on in " in box.ok("logs", row["id"]))
+    assert f"job {row['id']}: reclaimed for job {lender}: {words}" in (box.home / "server.log").read_text()
     assert box.json("usage", "--json")["total"]["lost_hours"] > 2 / 3600
     (box.home / "done").touch()
     box.until_phase(row["id"], "RUNNING")
-    assert f"starts again after it made room for job {lender}" in box.ok("logs", row["id"])
-    assert f"told to stop for job {lender}" in box.ok("why", row["id"])
+    assert f"corral: attempt 2 begins; it goes on after it was reclaimed for job {lender}; the" in box.ok(
+        "logs", row["id"]
+    )
+    assert f"was reclaimed for job {lender}" in box.ok("why", row["id"])
 
 
 def test_a_signal_that_is_none_is_refused(box: Box) -> None:

@@ -48,7 +48,7 @@ def test_what_stands_in_the_place_of_a_log_is_no_log(tmp_path: Path, thing: Call
     logs = JobLogs(tmp_path)
     with pytest.raises(BackendFailed, match="cannot read the log"):
         logs.read("1", 0, 0, 100)
-    logs.note("1", "nobody reads this")
+    logs.note("1", 0, "nobody reads this")
 
 
 @pytest.mark.parametrize(

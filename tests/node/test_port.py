@@ -238,7 +238,8 @@ def test_a_log_is_read_from_any_byte_on(host: Host) -> None:
 def test_a_note_stands_in_the_log_of_its_job(host: Host) -> None:
     host.node.launch(a_launch(1, "true"))
     host.wait("1.1", LaunchPhase.EXITED)
-    host.node.note("1", "a word for its user")
+    host.node.note("1", 0, "a word for its user")
+    host.node.note("1", 1, "there is no such member")
     assert "corral: a word for its user\n" in host.log("1")
 
 

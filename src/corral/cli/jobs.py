@@ -126,7 +126,7 @@ def explained(explanation: Explanation) -> list[str]:
         lines.append(f"place in the queue: {explanation.position}")
     if explanation.phase == "PENDING":
         lines.append(f"expected start: {start_time(explanation.expected_start, explanation.expected_start_is)}")
-    elif explanation.phase == "STOPPING" and explanation.expected_start:
+    elif explanation.phase == "STOPPING" and (explanation.expected_start or explanation.eviction):
         lines.append(f"continues: {start_time(explanation.expected_start, explanation.expected_start_is)}")
     if explanation.starts_now_with and explanation.starts_now_with not in explanation.reason:
         lines.append(f"starts now with: {explanation.starts_now_with}")

@@ -33,7 +33,7 @@ class Attempt:
         given_up: ranks that were given up with their nodes, where they may still run.
         checkpoint_until: how long the job has to save its state before it is stopped, by the monotonic clock.
         signalled: ranks that were told to save their state.
-        eviction_noted: the job was told in its log for whom it is stopped.
+        stop_noted: ranks that were told in their logs that they go back to the queue, and for whom.
         trouble: what stands in the way of the next step, which is tried again.
     """
 
@@ -46,7 +46,7 @@ class Attempt:
     given_up: set[int] = field(default_factory=set)
     checkpoint_until: float | None = None
     signalled: set[int] = field(default_factory=set)
-    eviction_noted: bool = False
+    stop_noted: set[int] = field(default_factory=set)
     trouble: str | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from corral.clock import Clock
 from corral.config import Settings
 from corral.control.adopted_processes import Adoption
+from corral.control.attempt_notes import begins
 from corral.control.controller import Controller
 from corral.control.cordoning import NodeCordons
 from corral.control.dispatcher import Dispatcher
@@ -26,6 +28,7 @@ from corral.control.querying.queries import Queries
 from corral.control.querying.queue_rows import QueueListing
 from corral.control.recovery import Recovery
 from corral.control.service import Service
+from corral.control.stop_notes import StopNotes
 from corral.control.submitting.candidate_nodes import CandidateNodes, EligibleNodes
 from corral.control.submitting.device_request import RequestRules
 from corral.control.submitting.file_findings import FileFindingsCache
@@ -42,7 +45,7 @@ from corral.model.launch import Launch
 from corral.model.view import View
 from corral.ports.ledger import Ledger
 from corral.ports.telemetry import NodeTelemetry
-from corral.scheduling.explaining.eviction_notices import goes_on
+from corral.scheduling.forecast import expected_starts
 from corral.scheduling.policy import POLICIES, Policy
 
 RECONCILED_WITHIN_S = 30.0
@@ -83,8 +86,17 @@ class ControlCore:
         self._ledger, self._nodes, self._telemetry, self._clock = ledger, nodes, telemetry, clock
         self._planners = planners = Planners(ledger, policies)
         backoff = Backoff(settings.retry_backoff_s, settings.retry_backoff_max_s)
+        self._noting = TaskQueue("job-notes")
+        forecast = partial(expected_starts, planner=planners.alike)
+        stop_notes = StopNotes(ledger, nodes, clock, forecast=forecast, later=self._noting.put)
         self.dispatcher = dispatcher = Dispatcher(
-            ledger, nodes, clock, _launches_of, backoff, kill_grace_s=settings.kill_grace_s
+            ledger,
+            nodes,
+            clock,
+            partial(_launches_of, ledger),
+            backoff,
+            kill_grace_s=settings.kill_grace_s,
+            tell=stop_notes.tell,
         )
         self.controller = Controller(
             ledger,
@@ -100,7 +112,6 @@ class ControlCore:
         self.stopper = Stopper(ledger, clock, dispatcher.stop)
         lost_services = LostServices(dispatcher.attempts, self.notes.tell, self.stopper)
         self.listener = NodeEvents(nodes, dispatcher, self.recovery, lost_services)
-        self._noting = TaskQueue("failure-notes")
         queries = self._make_queries(planners, rules, about)
         self.service = self._make_service(queries, self._make_details(queries, log_path), settings, rules, server)
 
@@ -184,10 +195,10 @@ class ControlCore:
         self._noting.join(CLOSE_S)
 
 
-def _launches_of(job: Job, allocation: Allocation, view: View) -> tuple[Launch, ...]:
+def _launches_of(ledger: Ledger, job: Job, allocation: Allocation, view: View) -> tuple[Launch, ...]:
     """What is launched of a job. What Corral did not start is watched where it runs, whichever devices it has."""
-    again, owner = job.evicted_before, job.spec.owner
-    launches = launches_of(job, allocation, view, () if again is None else (goes_on(again),))
+    owner = job.spec.owner
+    launches = launches_of(job, allocation, view, begins(ledger, job))
     if owner is None or not owner.node:
         return launches
     return tuple(one if one.node == owner.node else replace(one, node=owner.node, uses=()) for one in launches)

@@ -25,7 +25,7 @@ from corral.model.job import Job, Phase
 from corral.model.launch import Launch, LaunchPhase, LaunchReport
 from corral.ports.ledger import Ledger
 from corral.ports.node import NodeAgent, Rendezvous
-from corral.scheduling.explaining.eviction_notices import eviction_notice, goes_on
+from corral.scheduling.explaining.eviction_notices import goes_on
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +34,13 @@ LAUNCH_DOUBT_S = 30.0
 """A launch that nothing has claimed this long after it was asked for is declared lost."""
 HALF_BEGUN_S = 10.0
 """If only a part of a gang has begun after this time, or the kill grace if that is longer, a sweep ends the gang."""
+
+Tell = Callable[[NodeAgent, Job, Attempt, Launch], None]
+"""Tells a member of a job that is being stopped why."""
+
+
+def _nobody(agent: NodeAgent, job: Job, attempt: Attempt, launch: Launch) -> None:
+    """Tells nobody."""
 
 
 class Dispatcher:
@@ -48,11 +55,14 @@ class Dispatcher:
         backoff: Backoff,
         *,
         kill_grace_s: float,
+        tell: Tell = _nobody,
     ) -> None:
+        """`tell` is called on a node's thread before a member there is stopped."""
         self._ledger = ledger
         self._nodes = nodes
         self._clock = clock
         self._kill_grace_s = kill_grace_s
+        self._tell = tell
         self.attempts = Attempts(ledger, launches_of)
         self.outcomes = Outcomes(
             ledger,
@@ -190,8 +200,7 @@ class Dispatcher:
         if job is None:
             agent.stop(launch.id)
         elif job.phase is Phase.STOPPING and not attempt.is_over(launch.rank):
-            if launch.rank == 0:
-                self._tell_of_eviction(agent, job, attempt)
+            self._tell(agent, job, attempt, launch)
             self._end(agent, job, attempt, launch)
             self.read(launch.node, [(attempt, launch)])
         self.outcomes.settle(attempt)
@@ -211,19 +220,6 @@ class Dispatcher:
             self.read(launch.node, [(attempt, launch)])
             if attempt.is_over(launch.rank):
                 self.outcomes.settle(attempt)
-
-    @staticmethod
-    def _tell_of_eviction(agent: NodeAgent, job: Job, attempt: Attempt) -> None:
-        """Say for whom the job is stopped, in its log and the server's, once."""
-        eviction = job.evicted
-        if eviction is None or job.stop_reason is not Phase.PENDING or attempt.eviction_noted:
-            return
-        attempt.eviction_noted = True
-        log.info("job %s: %s", job.id, eviction_notice(eviction))
-        try:
-            agent.note(job.id, eviction_notice(eviction))
-        except BackendFailed as error:
-            log.warning("job %s could not be told in its log: %s", job.id, error)
 
     def _end(self, agent: NodeAgent, job: Job, attempt: Attempt, launch: Launch) -> None:
         """Stop a launch once the job has had time for its checkpoint."""

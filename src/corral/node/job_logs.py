@@ -48,9 +48,9 @@ class JobLogs:
             os.close(fd)
         return LogChunk(base64.b64encode(data).decode(), max(found.st_size, offset + len(data)))
 
-    def note(self, job_id: str, line: str) -> None:
-        """Write a line to the end of rank 0's log, where there is one; what fails is logged alone."""
-        path = self._path(job_id, 0)
+    def note(self, job_id: str, rank: int, line: str) -> None:
+        """Write a line to the end of a member's log, where there is one; what fails is logged alone."""
+        path = self._path(job_id, rank)
         try:
             append_note(str(path), line)
         except OSError as error:

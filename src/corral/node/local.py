@@ -19,7 +19,7 @@ from corral.clock import SystemClock
 from corral.config import Settings
 from corral.model.errors import BackendFailed, CorralError, Forbidden, NodeUnreachable
 from corral.model.home import Home
-from corral.model.launch import Launch, Lineage, Origin, checked_launch_id, job_of
+from corral.model.launch import Launch, Lineage, Origin, checked_launch_id, job_of, member_of
 from corral.model.means import Level, Means
 from corral.model.terminal import TerminalSize
 from corral.node.cleaner import Cleaner
@@ -154,7 +154,7 @@ class LocalNode:
         """Have everything that runs here end, and tell it in the logs of the jobs."""
         for launch_id in self._launches.stop_all(reason):
             with suppress(CorralError):
-                self.note(job_of(launch_id), reason)
+                self.note(job_of(launch_id), member_of(launch_id)[1], reason)
 
     def power_off(self) -> None:
         """Kill all that runs here, and let it leave no word of how it ended: what a mock host does that is gone."""
@@ -240,8 +240,8 @@ class LocalNode:
     def resize_terminal(self, launch_id: str, size: TerminalSize) -> None:
         self._inputs.resize(checked_launch_id(launch_id), size)
 
-    def note(self, job_id: str, line: str) -> None:
-        self._logs.note(job_id, line)
+    def note(self, job_id: str, rank: int, line: str) -> None:
+        self._logs.note(job_id, rank, line)
 
     def inspect(self, queries: tuple[FileQuery, ...], who: Credentials | None) -> tuple[FileFinding, ...]:
         found = self._inspector.inspect(queries, who)

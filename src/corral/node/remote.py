@@ -102,8 +102,8 @@ class RemoteNode:
     def resize_terminal(self, launch_id: str, size: TerminalSize) -> None:
         self._call(0.0, NodeAgent.resize_terminal, launch_id, size)
 
-    def note(self, job_id: str, line: str) -> None:
-        self._call(0.0, NodeAgent.note, job_id, line)
+    def note(self, job_id: str, rank: int, line: str) -> None:
+        self._call(0.0, NodeAgent.note, job_id, rank, line)
 
     def inspect(self, queries: tuple[FileQuery, ...], who: Credentials | None) -> tuple[FileFinding, ...]:
         return self._call(INSPECTION_S, NodeAgent.inspect, queries, who)

@@ -36,7 +36,7 @@ class SimulatedNode:
     Attributes:
         obstacle: what keeps anything from being started, such as a full disk.
         delay_s: how long each call takes.
-        notes: lines that were written into logs, with their job.
+        notes: lines that were written into logs, with their job and rank.
         signals: what was sent to which launch.
         processes: the process table, as far as anybody asks for it.
         samples: of devices, by UUID, as they are asked for before a start.
@@ -46,7 +46,7 @@ class SimulatedNode:
         self.runtime = runtime
         self.obstacle: str | None = None
         self.delay_s = 0.0
-        self.notes: list[tuple[str, str]] = []
+        self.notes: list[tuple[str, int, str]] = []
         self.signals: list[tuple[str, str]] = []
         self.processes: dict[int, ProcessFound] = {}
         self.samples: dict[str, DeviceSample] = {}
@@ -151,9 +151,9 @@ class SimulatedNode:
     def resize_terminal(self, launch_id: str, size: TerminalSize) -> None:
         self._called()
 
-    def note(self, job_id: str, line: str) -> None:
+    def note(self, job_id: str, rank: int, line: str) -> None:
         self._called()
-        self.notes.append((job_id, line))
+        self.notes.append((job_id, rank, line))
 
     def inspect(self, queries: tuple[FileQuery, ...], who: Credentials | None) -> tuple[FileFinding, ...]:
         self._called()

@@ -213,8 +213,8 @@ class NodeAgent(Protocol):
         """Set the size of a launch's terminal, which tells its programs; nothing where it has none (any more)."""
         ...
 
-    def note(self, job_id: str, line: str) -> None:
-        """Write a line into the log of a job, for its user."""
+    def note(self, job_id: str, rank: int, line: str) -> None:
+        """Write a line of Corral's own into the log of a member of a job, for its user."""
         ...
 
     def inspect(self, queries: tuple[FileQuery, ...], who: Credentials | None) -> tuple[FileFinding, ...]:

@@ -39,8 +39,8 @@ class Host:
             raise NodeUnreachable("the node did not answer within 2 s")
         return self.logs.read(job_id, rank, offset, max_bytes)
 
-    def note(self, job_id: str, line: str) -> None:
-        self.logs.note(job_id, line)
+    def note(self, job_id: str, rank: int, line: str) -> None:
+        self.logs.note(job_id, rank, line)
 
 
 class Site:

@@ -160,3 +160,14 @@ def test_what_a_job_chose_cannot_pass_for_another_line_of_corrals(tmp_path: Path
         "corral: no such file: x\\ncorral: all is well\\x1b[2J",
         "corral: cannot enter \\x1b[1m\\n",
     ]
+
+
+def test_a_line_of_corrals_own_begins_on_a_line_of_its_own(tmp_path: Path) -> None:
+    path = str(tmp_path / "log")
+    _write(path, b"50%", 1000)
+    append_note(path, "one")
+    append_note(path, "two")
+    log = JobLog(path, (-1, -1), 1000)
+    log.note("three")
+    log.close()
+    assert Path(path).read_text().splitlines() == ["50%", "corral: one", "corral: two", "corral: three"]

@@ -1,21 +1,23 @@
 import os
+import re
 import signal
 
 import pytest
 
+from corral.model.units import format_duration
 from corral.runtimes.process import escalation
 from corral.runtimes.process.escalation import Escalation
 from corral.runtimes.process.supervisor_orders import Orders
-from corral.runtimes.process.time_limit import TimeLimit, time_limit
+from corral.runtimes.process.time_limit import TimeLimit, in_words, time_limit
 
 
 @pytest.mark.parametrize(
     ("limit_s", "notice_s", "expected"),
     [
-        (100.0, None, TimeLimit(None, 1100.0)),
-        (100.0, 30.0, TimeLimit(1070.0, 1100.0)),
-        (30.0, 30.0, TimeLimit(None, 1030.0)),
-        (10.0, 30.0, TimeLimit(None, 1010.0)),
+        (100.0, None, TimeLimit(None, 1100.0, 100.0)),
+        (100.0, 30.0, TimeLimit(1070.0, 1100.0, 100.0)),
+        (30.0, 30.0, TimeLimit(None, 1030.0, 30.0)),
+        (10.0, 30.0, TimeLimit(None, 1010.0, 10.0)),
     ],
 )
 def test_the_notice_lies_within_a_limit_that_is_longer(
@@ -60,7 +62,11 @@ class Told:
 def test_a_job_is_told_once_and_stopped_at_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     told = Told(monkeypatch, 100.0)
     assert told.until(1200.0) == [(1070.0, signal.SIGUSR1), (1100.0, signal.SIGTERM)]
-    assert told.notes == ["SIGUSR1 was sent: the job is stopped at its time limit, in 30 s"]
+    notice, stop = told.notes
+    assert notice == "SIGUSR1 was sent: the job is stopped at its time limit, in 30 s"
+    assert re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "TIME", stop) == (
+        "its time limit of 1m 40s was reached at TIME: SIGTERM was sent, SIGKILL follows in 10s"
+    )
     assert told.of.stop_reason == "timed_out"
 
 
@@ -71,7 +77,7 @@ def test_a_limit_that_is_shortened_has_its_notice_at_once_where_it_should_have_b
     told.until(1050.0)
     told.of.limit_to(1000.0, 60.0)
     assert told.until(1200.0) == [(1050.0, signal.SIGUSR1), (1060.0, signal.SIGTERM)]
-    assert told.notes == ["SIGUSR1 was sent: the job is stopped at its time limit, in 10 s"]
+    assert told.notes[0] == "SIGUSR1 was sent: the job is stopped at its time limit, in 10 s"
 
 
 def test_a_limit_that_is_lengthened_after_its_notice_has_another(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,3 +97,8 @@ def test_a_job_that_is_told_to_stop_gets_no_more_time_from_another_limit(monkeyp
     stopped_by = told.of.wait_ms()
     told.of.limit_to(1000.0, 1000.0)
     assert told.of.wait_ms() == stopped_by
+
+
+@pytest.mark.parametrize("seconds", [0.0, 0.5, 1.0, 59.0, 60.0, 3600.0, 7260.0, 86_400.0, 90_061.0])
+def test_durations_are_written_as_everywhere_else(seconds: float) -> None:
+    assert in_words(seconds) == (format_duration(seconds) if seconds != 0.5 else "0.5s")

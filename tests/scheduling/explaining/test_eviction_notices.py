@@ -55,7 +55,7 @@ def test_it_is_told_how_long_who_makes_room_may_take_to_save_its_work() -> None:
 def test_who_makes_room_is_told_for_whom_and_by_which_rule() -> None:
     view = giving_way()
     assert ended_sentence(view.jobs["1"], T0 + 13) == (
-        f"job 1 is being stopped, and goes back to its queue. It was told to stop for job 2 3s ago: {WORDS}."
+        f"job 1 is being stopped, and goes back to its queue. It was preempted for job 2 3s ago: {WORDS}."
     )
 
 
@@ -73,7 +73,7 @@ def test_afterwards_it_is_told_what_was_lost() -> None:
     )
     told = explain(view, view.jobs["1"], None, T0 + 20).sentence
     assert (
-        f"It was told to stop for job 2 10s ago: {WORDS}; the 12s that it had run are lost. "
+        f"It was preempted for job 2 10s ago: {WORDS}; the 12s that it had run are lost. "
         "It has made room 2 times, and lost 1m 30s in all."
     ) in told
 
@@ -83,7 +83,7 @@ def test_a_job_that_runs_again_still_tells_that_it_made_room() -> None:
     again = replace(view.jobs["1"], launches=2, evictions=1, eviction=replace(TOLD, ran_s=12.0, lost_s=12.0))
     assert ended_sentence(again, T0 + 20) == (
         "job 1 does not wait: it is running and has run for 20s. "
-        f"It was told to stop for job 2 10s ago: {WORDS}; the 12s that it had run are lost."
+        f"It was preempted for job 2 10s ago: {WORDS}; the 12s that it had run are lost."
     )
 
 
@@ -111,11 +111,16 @@ def test_who_only_asks_is_told_who_would_be_stopped_and_does_not_start_at_once()
 
 
 def test_the_lines_in_the_logs_say_for_whom_and_what_was_lost() -> None:
-    assert eviction_notice(TOLD) == f"told to stop for job 2: {WORDS}; it goes back to its place in the queue"
+    assert eviction_notice(job(1), TOLD) == f"preempted for job 2: {WORDS}; it goes back to its place in the queue"
+    taken_back = replace(TOLD, rule=EvictionRule.POOL_RECLAIM, saves=True)
+    assert eviction_notice(job(1, checkpoint_signal="USR1"), taken_back) == (
+        f"reclaimed for job 2: {WORDS}; it gets SIGUSR1 and has 1m to save its work; "
+        "it goes back to its place in the queue"
+    )
     over = replace(TOLD, ran_s=12.0, lost_s=12.0)
-    assert goes_on(over) == "starts again after it made room for job 2; the 12s that it had run are lost"
+    assert goes_on(over) == "it goes on after it was preempted for job 2; the 12s that it had run are lost"
     assert goes_on(replace(over, saves=True)) == (
-        "starts again after it made room for job 2; it had run for 12s, and was signalled first to save its work"
+        "it goes on after it was preempted for job 2; it had run for 12s, and was signalled first to save its work"
     )
     assert "for job" not in eviction_sentence(job(1), replace(TOLD, for_job_id=None, reason="faster"), T0 + 20)
 

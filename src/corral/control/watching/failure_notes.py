@@ -99,7 +99,7 @@ class FailureNotes:
         code = "" if job.exit_code is None else f" with exit code {job.exit_code}"
         agent = self._agent_of(job, 0)
         if agent is not None:
-            agent.note(job.id, f"{NEXT_ATTEMPT} {job.attempts} failed{code}{why}")
+            agent.note(job.id, 0, f"{NEXT_ATTEMPT} {job.attempts} failed{code}{why}")
 
 
 def failure_of(view: View, job: Job, allocation: Allocation | None, rank: int) -> Failure:

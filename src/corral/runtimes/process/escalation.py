@@ -8,7 +8,7 @@ from collections.abc import Callable
 from . import cgroup
 from .killing import kill_descendants, tell_descendants, terminate_descendants
 from .supervisor_orders import Orders
-from .time_limit import TimeLimit, time_limit
+from .time_limit import TimeLimit, in_words, time_limit
 
 KILL_RETRY_S = 0.05
 _KILL_RETRY_LIMIT_S = 1.0
@@ -76,8 +76,11 @@ class Escalation:
             self.kill()
         elif due and self._limit is not None and self._limit.notice_at is not None:
             self._give_notice(self._limit)
-        elif due:
+        elif due and self._limit is not None:
             self.stop("timed_out")
+            limit, grace = in_words(self._limit.limit_s), in_words(self._orders.kill_grace_s)
+            at = time.strftime("%Y-%m-%d %H:%M:%S")
+            self._note(f"its time limit of {limit} was reached at {at}: SIGTERM was sent, SIGKILL follows in {grace}")
 
     def stop(self, reason: str) -> None:
         """SIGTERM to all of the job; SIGKILL follows when its grace is over. Only the first reason counts."""

@@ -22,13 +22,19 @@ def append_note(path: str, line: str) -> None:
     Nothing happens where there is no log. Raises OSError when it cannot be written, as where the job has put a fifo.
     """
     try:
-        fd = open_regular(path, os.O_WRONLY | os.O_APPEND)
+        fd = open_regular(path, os.O_RDWR | os.O_APPEND)
     except FileNotFoundError:
         return
     try:
-        os.write(fd, _note(line))
+        os.write(fd, _on_a_new_line(fd) + _note(line))
     finally:
         os.close(fd)
+
+
+def _on_a_new_line(fd: int) -> bytes:
+    """What must come before a line of Corral's own where the last line of the log has no end yet."""
+    size = os.lseek(fd, 0, os.SEEK_END)
+    return b"\n" if size and os.pread(fd, 1, size - 1) != b"\n" else b""
 
 
 def _note(line: str) -> bytes:
@@ -58,7 +64,7 @@ class JobLog:
         try:
             # A retry goes on in the same file. No O_APPEND: splice refuses it, so the end is looked for each time:
             # the server writes lines of its own to it.
-            self._fd = open_regular(path, os.O_WRONLY | os.O_CREAT)
+            self._fd = open_regular(path, os.O_RDWR | os.O_CREAT)
             if owner != (-1, -1):
                 os.fchown(self._fd, *owner)
             if os.lseek(self._fd, 0, os.SEEK_END) == 0:
@@ -85,7 +91,11 @@ class JobLog:
 
     def note(self, line: str) -> None:
         """One line of Corral's own."""
-        self._write(_note(line))
+        try:
+            begin = _on_a_new_line(self._fd)
+        except OSError:
+            begin = b""
+        self._write(begin + _note(line))
 
     def _mark_in_place(self, line: str) -> None:
         """Have the file end with a line of Corral's own where there is no room for one more: its end gives way."""

@@ -47,25 +47,32 @@ def room_to_make(view: View, evictions: Sequence[Evict]) -> str:
     return f"when {who} has been stopped for it, {_RULES.get(first.rule, 'to make room')}{also}"
 
 
-def eviction_notice(eviction: Eviction) -> str:
+def eviction_notice(job: Job, eviction: Eviction) -> str:
     """The line in the job's log and the server's when the job is told to stop."""
-    whom = "" if eviction.for_job_id is None else f" for job {eviction.for_job_id}"
-    return f"told to stop{whom}: {eviction.reason}; it goes back to its place in the queue"
+    saves = ""
+    if eviction.saves:
+        grace = format_duration(job.spec.checkpoint_grace_s)
+        saves = f"it gets SIG{job.spec.checkpoint_signal} and has {grace} to save its work; "
+    return f"{_taken(eviction)}: {eviction.reason}; {saves}it goes back to its place in the queue"
 
 
 def goes_on(eviction: Eviction) -> str:
-    """The line in the job's log and the server's when the job starts again after an eviction."""
-    whom = "others" if eviction.for_job_id is None else f"job {eviction.for_job_id}"
-    return f"starts again after it made room for {whom}{_loss(eviction)}"
+    """How an attempt that follows an eviction came about: for the job's log and the server's."""
+    return f"it goes on after it was {_taken(eviction)}{_loss(eviction)}"
 
 
 def eviction_sentence(job: Job, eviction: Eviction, now: float) -> str:
     """When and why a job was last evicted, and what it lost by that."""
-    whom = "" if eviction.for_job_id is None else f" for job {eviction.for_job_id}"
     ago = format_duration(max(0.0, now - eviction.at))
     times = "" if job.evictions < 2 else f" It has made room {job.evictions} times, and lost "
     times += f"{format_duration(job.lost_s)} in all." if times else ""
-    return f"It was told to stop{whom} {ago} ago: {eviction.reason}{_loss(eviction)}.{times}"
+    return f"It was {_taken(eviction)} {ago} ago: {eviction.reason}{_loss(eviction)}.{times}"
+
+
+def _taken(eviction: Eviction) -> str:
+    """What happened to it, and for which job: "preempted for job 9"."""
+    whom = "" if eviction.for_job_id is None else f" for job {eviction.for_job_id}"
+    return f"{'reclaimed' if eviction.rule.reclaims else 'preempted'}{whom}"
 
 
 def _loss(eviction: Eviction) -> str:
