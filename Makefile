@@ -7,11 +7,12 @@ READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --require-virtualenv
 
 .DEFAULT_GOAL := help
-.PHONY: help setup python install uninstall lint test demo bench lock clean
+.PHONY: help setup python install uninstall lint test test-install demo bench lock clean
 
 help:
 	@echo 'make demo         set up, then show Corral on the GPUs of this machine, or on mock ones (KEEP=1 leaves it running)'
 	@echo 'make test         set up, then lint, types, import rules and tests'
+	@echo 'make test-install set up, then test what make install and pip install make (a few minutes)'
 	@echo 'make setup        only make the environment: $(BIN)/corral'
 	@echo 'make install      install for everybody in PREFIX=/usr/local (as root), or for you in PREFIX=$$HOME/.local'
 	@echo 'make uninstall    remove what that installed in PREFIX; jobs, logs and settings stay'
@@ -57,6 +58,10 @@ lint: setup
 # Four at a time also on two cores: tests of real servers and jobs mostly wait.
 test: lint
 	$(BIN)/pytest --numprocesses 4
+
+# Real environments, which are fetched for it: a few minutes.
+test-install: setup
+	CORRAL_TEST_INSTALL=1 $(BIN)/pytest -p no:randomly tests/deploy
 
 demo: setup
 	@$(BIN)/corral demo $(if $(filter 1,$(KEEP)),--keep)

@@ -199,6 +199,8 @@ def check_prefix(layout: Layout) -> None:
     if _PREFIX.fullmatch(str(layout.prefix)) is None:
         raise Failed(f"PREFIX must be an absolute path of letters, digits and . _ + @ -, not {str(layout.prefix)!r}")
     nearest = next(path for path in (layout.at(layout.prefix), *layout.at(layout.prefix).parents) if path.exists())
+    if not nearest.is_dir():
+        raise Failed(f"{nearest} is not a directory; choose another PREFIX")
     if not os.access(nearest, os.W_OK | os.X_OK):
         raise Failed(
             f"you may not write to {nearest}. For everybody: sudo make install PREFIX={layout.prefix}. "
@@ -423,15 +425,10 @@ def what_next(layout: Layout, before: str) -> list[str]:
     told = []
     if (closed := closed_to_others(layout.command)) is not None and os.geteuid() == 0:
         told.append(f"other users cannot reach it: {closed} is closed to them. To open it: chmod a+rx {closed}")
-    if (found := shutil.which("corral")) is None or not os.path.samefile(found, layout.command):
-        told.append(
-            f"your shell does not find it in {layout.command.parent}, but {found or 'no corral'}; "
-            + (
-                f"type: ln -sf {layout.command} /usr/local/bin/"
-                if os.geteuid() == 0
-                else "put that directory on your PATH"
-            )
-        )
+    found = shutil.which("corral")
+    if found is None or not os.path.samefile(found, layout.command):
+        where = f"{layout.command.parent} is not on your PATH" if found is None else f"your shell finds {found} first"
+        told.append(f"{where}; type: ln -sf {layout.command} /usr/local/bin/" if os.geteuid() == 0 else where)
     if has_service(layout):
         told.append(
             "the server: systemctl daemon-reload && systemctl restart corral (jobs run on)"

@@ -66,9 +66,10 @@ class AgentSpawner:
         self._config = config
         self._agents: dict[str, _Agent] = {}
         self._forks, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        isolation = "-I" if sys.flags.isolated else "-P"
         with theirs:
             self._parent = subprocess.Popen(
-                [sys.executable, "-P", "-m", "corral.node.spawn", str(theirs.fileno())],
+                [sys.executable, isolation, "-m", "corral.node.spawn", str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,

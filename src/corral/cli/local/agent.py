@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from corral.cli.local.server import own_python
 from corral.cli.screen import command_group, example
 from corral.cli.server_part import require_server_part
 
@@ -52,5 +53,4 @@ def agent(
         "--address": address,
     }
     given = [word for option, value in options.items() if value is not None for word in (option, str(value))]
-    # -P: what lies in the directory this is typed in is no part of the agent.
-    os.execv(sys.executable, [sys.executable, "-P", "-m", AGENT, *given])
+    os.execv(sys.executable, [*own_python(), "-m", AGENT, *given])

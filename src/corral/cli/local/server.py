@@ -122,11 +122,18 @@ def daemon_command(home: Home, mock: Path | None, listen: str | None) -> list[st
             f"--mock: there is no file {mock}; give a file with mock devices, such as {example_file}", field="--mock"
         )
     _ = home.socket
-    # -P: what lies in the directory this is typed in is no part of the server.
-    command = [sys.executable, "-P", "-m", DAEMON, "--home", str(home.root)]
+    command = [*own_python(), "-m", DAEMON, "--home", str(home.root)]
     command += [] if mock is None else ["--mock", str(mock.absolute())]
     command += [] if listen is None else ["--listen", listen]
     return command
+
+
+def own_python() -> list[str]:
+    """This interpreter, for another process of Corral's: it takes no module from the directory that this is typed in.
+
+    Nor from the user's PYTHONPATH, if this process does not: what `make install` installs does not.
+    """
+    return [sys.executable, "-I" if sys.flags.isolated else "-P"]
 
 
 def start_detached(home: Home, command: list[str]) -> int:
