@@ -16,6 +16,11 @@ def main() -> int:
     from corral.cli.screen import exit_code_of, say
 
     try:
+        if os.environ.get("_CORRAL_COMPLETE") == "lines":
+            from corral.cli.completion import answer
+
+            answer(app)
+            return 0
         app(prog_name="corral")
     except CorralError as error:
         say(str(error))

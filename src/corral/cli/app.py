@@ -71,6 +71,7 @@ GROUPS = {
     },
     "Learn more": {
         "demo": Listed("demo", "Watch Corral at work for about ten seconds."),
+        "completion": Listed("completion", "Print a script with which your shell completes commands."),
         "help": Listed("help_command", "Show the help of a command."),
         "version": Listed("local.server", "Print the version of Corral."),
     },
@@ -95,6 +96,13 @@ class _Commands(TyperGroup):
         for command in _with_subcommands(found):
             _write_usage_as_in_a_manual(command)
         return found
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params = super().get_params(ctx)
+        for param in params:
+            # Typer's own way to set up completion knows no values; `corral completion` is the one to show.
+            param.hidden = param.hidden or param.name in ("install_completion", "show_completion")  # type: ignore[attr-defined]
+        return params
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         widest = max(map(len, COMMANDS))
@@ -142,8 +150,8 @@ def _write_usage_as_in_a_manual(command: Any) -> None:
     vars(command)["collect_usage_pieces"] = lambda ctx: [piece.strip("{}") for piece in pieces(ctx)]
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(ctx: typer.Context, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
         write_lines(f"corral {package.__version__}")
         raise typer.Exit
 
