@@ -77,7 +77,7 @@ def _seen(field: str) -> Callable[[Client], Values]:
 
 
 def _queues(client: Client) -> Values:
-    return sorted({"default": "", **dict(_seen("queue")(client))}.items())
+    return [(row.name, "") for row in client.queues() if row.kind == "queue"]
 
 
 def _nodes(client: Client) -> Values:
