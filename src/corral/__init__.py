@@ -3,7 +3,7 @@
 >>> import corral
 >>> with corral.Client() as client:          # doctest: +SKIP
 ...     job = client.submit(["python", "train.py"], gpus=2)
-...     client.wait(job.id)
+...     print(*job.logs(follow=True), sep="")
 """
 
 from typing import TYPE_CHECKING, Any
@@ -11,21 +11,49 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from corral import gpu as gpu
     from corral.client import Client as Client
+    from corral.client import JobHandle as JobHandle
+    from corral.client import NoServer as NoServer
+    from corral.client import UntrustedServer as UntrustedServer
+    from corral.client import WaitTimedOut as WaitTimedOut
+    from corral.model.errors import BackendFailed as BackendFailed
+    from corral.model.errors import Conflict as Conflict
+    from corral.model.errors import CorralError as CorralError
+    from corral.model.errors import Forbidden as Forbidden
+    from corral.model.errors import LedgerFailed as LedgerFailed
+    from corral.model.errors import NotFound as NotFound
+    from corral.model.errors import Refused as Refused
 
 __version__ = "0.1.0"
-__all__ = ["Client", "gpu"]
+
+_CLIENT = ("Client", "JobHandle", "NoServer", "UntrustedServer", "WaitTimedOut")
+_ERRORS = ("BackendFailed", "Conflict", "CorralError", "Forbidden", "LedgerFailed", "NotFound", "Refused")
+__all__ = [
+    "BackendFailed",
+    "Client",
+    "Conflict",
+    "CorralError",
+    "Forbidden",
+    "JobHandle",
+    "LedgerFailed",
+    "NoServer",
+    "NotFound",
+    "Refused",
+    "UntrustedServer",
+    "WaitTimedOut",
+    "gpu",
+]
 
 
 def __getattr__(name: str) -> Any:
     """Load the public face on first use, so that `import corral` costs nothing."""
-    if name == "Client":
-        from corral.client import Client
+    from importlib import import_module
 
-        return Client
+    if name in _CLIENT:
+        return getattr(import_module("corral.client"), name)
+    if name in _ERRORS:
+        return getattr(import_module("corral.model.errors"), name)
     if name == "gpu":
-        import importlib
-
-        return importlib.import_module("corral.gpu")
+        return import_module("corral.gpu")
     raise AttributeError(f"module 'corral' has no attribute {name!r}; its public names are {', '.join(__all__)}")
 
 

@@ -56,7 +56,7 @@ def test_a_client_that_trusts_the_certificate_is_served(
         with client_of(served, host) as client:
             job = client.submit(["true"])
             assert client.jobs.get(job.id).id == job.id
-            assert b"".join(client.jobs.logs(job.id)) == b""
+            assert "".join(client.jobs.logs(job.id)) == ""
 
 
 def test_a_certificate_that_is_not_trusted_is_told_nothing_and_the_message_says_what_to_set(

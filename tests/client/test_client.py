@@ -178,7 +178,8 @@ def test_a_handle_answers_for_its_job(home: Path, script: Script) -> None:
         job = client.submit(["true"])
         assert job.row().phase == "RUNNING"
         assert job.why().waited[0].seconds == 2
-        assert b"".join(job.logs()) == b"hi"
+        assert "".join(job.logs()) == "hi"
+        assert b"".join(job.logs_bytes()) == b"hi"
         assert job.cancel() == ("5",)
 
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corral.client.options import RequestOptions
 from corral.client.request import (
     MAX_ARRAY_SIZE,
-    RequestOptions,
     environment,
     parse_array,
     parse_checkpoint_signal,

@@ -2,7 +2,8 @@ from itertools import count
 
 import pytest
 
-from corral.client.request import RequestOptions, submission
+from corral.client.options import RequestOptions
+from corral.client.request import submission
 from corral.client.sweep_values import params_of, sweep_of
 from corral.model.errors import Refused
 from corral.model.submission import ArraySpec

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,6 +45,39 @@ def test_a_token_is_the_one_given_else_of_the_environment_else_for_a_server_here
     monkeypatch.setenv("CORRAL_TOKEN", "of-the-environment")
     assert find_address(url="http://h:1").token == "of-the-environment"
     assert find_address(url="http://h:1", token="given").token == "given"
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"home": "http://gpu-07:7070"}, r"home: .* is an address.*Client\(url="),
+        ({"home": 3}, "home: 3 is not a path"),
+        ({"url": Path("/srv/corral")}, "url: .* is not text"),
+        ({"url": "gpu-07"}, "url: 'gpu-07' .*no port"),
+        ({"url": "/srv/corral"}, "url: .*names no host"),
+        ({"url": "ssh://gpu-07:22"}, "url: .*ssh:// is not spoken"),
+        ({"url": "http://gpu-07:123456"}, "url: .*0-65535"),
+    ],
+)
+def test_what_is_no_address_is_refused_at_once_with_what_is_wrong_with_it(given: dict[str, Any], why: str) -> None:
+    with pytest.raises(Refused, match=why):
+        Client(**given)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://u:secret@h:1", "http://u:secret@h:99999", "http://u:secret@[::1", "http://secret@h"]
+)
+def test_a_token_in_an_address_is_repeated_in_no_message(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CORRAL_URL", url)
+    with pytest.raises(Refused, match="CORRAL_URL") as refused:
+        find_address()
+    assert "secret" not in str(refused.value)
+
+
+def test_text_of_a_log_is_whole_where_a_letter_is_split_between_two_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = [b"caf\xc3", b"\xa9 ", b"\xff", b"", b"end\xc3"]
+    monkeypatch.setattr(transport.Transport, "stream", lambda *_, **__: iter(blocks))
+    assert "".join(Client("/nowhere").jobs.logs("7")) == "caf\u00e9 \ufffdend\ufffd"
 
 
 def test_without_a_server_the_message_names_the_home_and_what_to_do(tmp_path: Path) -> None:
@@ -244,14 +278,14 @@ def test_a_submission_is_never_sent_twice(home: Path, script: Script) -> None:
 def test_a_log_comes_in_blocks_as_it_was_written(home: Path, script: Script) -> None:
     script.log_blocks = (b"\x00\xff binary\n", b"second")
     with Client(home) as client:
-        assert b"".join(client.jobs.logs("7", follow=True, offset=3)) == b"\x00\xff binary\nsecond"
+        assert b"".join(client.jobs.logs_bytes("7", follow=True, offset=3)) == b"\x00\xff binary\nsecond"
     assert script.asked[0][1] == "/api/v1/jobs/7/logs?follow=1&offset=3"
 
 
 def test_a_log_that_breaks_off_is_not_taken_for_its_end(home: Path, script: Script) -> None:
     script.log_blocks, script.break_log_off = (b"some",), True
     with Client(home) as client:
-        blocks = client.jobs.logs("7", follow=True)
+        blocks = client.jobs.logs_bytes("7", follow=True)
         assert next(blocks) == b"some"
         with pytest.raises(NoServer):
             next(blocks)

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.client.request import RequestOptions, submission
+from corral.client.options import RequestOptions
+from corral.client.request import submission
 from corral.client.where import parse_cuda, parse_labels, parse_speeds, parse_version
 from corral.model.errors import Refused
 from corral.model.job import Request

@@ -109,7 +109,7 @@ def type_as(user: pwd.struct_passwd, box: Box, *words: str) -> tuple[int, str]:
 def output_of(client: Client, script: str, **options: Any) -> list[str]:
     job = client.submit(["/bin/sh", "-c", script], **options)
     job.wait(timeout_s=PATIENCE_S)
-    return b"".join(job.logs()).decode().splitlines()
+    return "".join(job.logs()).splitlines()
 
 
 def test_a_job_runs_as_the_user_who_submitted_it_with_that_users_groups(shared: Box) -> None:
@@ -145,7 +145,7 @@ def test_output_goes_to_files_as_the_jobs_user_and_never_over_anothers(shared: B
 def test_a_user_may_neither_end_nor_read_nor_hold_what_is_anothers(shared: Box) -> None:
     job = as_user(ONE, shared, lambda client: client.submit(["/bin/sleep", "60"]).id)
     assert f"belongs to {ONE.pw_name}" in as_user(OTHER, shared, lambda client: client.jobs.cancel(job))
-    assert "Forbidden" in as_user(OTHER, shared, lambda client: b"".join(client.jobs.logs(job)).decode())
+    assert "Forbidden" in as_user(OTHER, shared, lambda client: "".join(client.jobs.logs(job)))
     assert "Forbidden" in as_user(OTHER, shared, lambda client: client.devices.cordon(0) and "cordoned")
     assert as_user(ONE, shared, lambda client: client.jobs.cancel(job)) == [job]
     assert (shared.ended(job)["user"], shared.job(job)["phase"]) == (ONE.pw_name, "CANCELLED")

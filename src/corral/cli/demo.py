@@ -22,7 +22,8 @@ from corral.cli.local.server import daemon_command, described_box, nearest_path,
 from corral.cli.screen import command_group, example, painted, say, typed, width, wrapped, write_painted
 from corral.cli.server_part import require_server_part
 from corral.client import Client, JobRow
-from corral.client.request import RequestOptions, submission
+from corral.client.options import RequestOptions
+from corral.client.request import submission
 from corral.model.errors import BackendFailed, Conflict, CorralError
 from corral.model.home import Home
 from corral.model.submission import Submission
@@ -199,7 +200,7 @@ class _Steps:
 def _tell_what_was_seen(client: Client, ids: Mapping[str, str]) -> None:
     rows = {row.id: row for row in client.jobs.list(all=True, limit=None)}
     broken, hopeless = rows[ids["broken"]], rows[ids["hopeless"]]
-    log = b"".join(client.jobs.logs(broken.id)).decode(errors="replace").strip()
+    log = "".join(client.jobs.logs(broken.id)).strip()
     _write("", painted("what was to be seen", "bold"))
     _write(f"waiting   why {ids['evaluate']}: {'; '.join(explained(client.jobs.why(ids['evaluate'])))}")
     _write(f"priority  {_order(rows[ids['urgent']], rows[ids['evaluate']])}")

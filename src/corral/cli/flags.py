@@ -11,7 +11,7 @@ import typer
 from corral.cli.listing import device_called, several_nodes
 from corral.cli.other_tools import name_flag_here
 from corral.client import Client
-from corral.client.request import RequestOptions
+from corral.client.options import RequestOptions
 from corral.client.sweep_values import params_of
 from corral.model.errors import Refused
 from corral.model.units import MILLI_PER_DEVICE, is_whole, parse_share_milli

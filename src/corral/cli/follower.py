@@ -99,7 +99,7 @@ class Follower:
         output, copied, away_since = sys.stdout.buffer, 0, None
         while True:
             try:
-                for block in self._client.jobs.logs(job_id, follow=True, offset=copied):
+                for block in self._client.jobs.logs_bytes(job_id, follow=True, offset=copied):
                     narrator.stop()
                     output.write(block)
                     output.flush()

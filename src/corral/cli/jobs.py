@@ -98,7 +98,9 @@ def logs(
     with Client() as client:
         if notice := no_log_yet(client, job_id):
             say(notice)
-        for block in client.jobs.logs(job_id, follow=follow, rank="all" if rank == "all" else int(rank), tail=tail):
+        for block in client.jobs.logs_bytes(
+            job_id, follow=follow, rank="all" if rank == "all" else int(rank), tail=tail
+        ):
             sys.stdout.buffer.write(block)
             sys.stdout.buffer.flush()
 

@@ -6,6 +6,7 @@
 ...     print(job.why().reason)
 ...     (row,) = job.wait()
 ...     print(row.phase, row.exit_code)
+...     print("".join(job.logs()))
 
 `Client` submits and waits; `client.jobs`, `client.devices` and `client.nodes` look at what there is and act on it. A
 client keeps one connection and belongs to one thread.

@@ -2,10 +2,12 @@
 
 import os
 import time
+from codecs import iterdecode
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
 from urllib.parse import quote
 
+from corral.client.options import RequestOptions, with_options
 from corral.client.transport import NoServer, ServerWentAway, Transport, find_address
 from corral.model.answers import (
     ChangedJobs,
@@ -30,7 +32,6 @@ from corral.model.units import parse_duration_s
 from corral.wire import from_answer, to_plain
 
 if TYPE_CHECKING:
-    from corral.client.request import RequestOptions
     from corral.model.submission import Submission
 
 POLL_S = 20.0
@@ -89,7 +90,8 @@ class Client:
         """Close the connection. The next call opens a new one."""
         self._transport.close()
 
-    def submit(self, work: "Sequence[str] | Submission", **options: "Unpack[RequestOptions]") -> "JobHandle":
+    @with_options
+    def submit(self, work: "Sequence[str] | Submission", **options: Unpack[RequestOptions]) -> "JobHandle":
         """Queue a command (a list of arguments) with `RequestOptions`, or a finished submission.
 
         When it returns, the job is on disk and will run. An array is one handle, with its parent's id.
@@ -104,11 +106,13 @@ class Client:
         answer = self._transport.post("/jobs/batch", {"jobs": [_plain(work, {}) for work in submissions]})
         return tuple(JobHandle(self, job_id) for job_id in answer["ids"])
 
-    def dry_run(self, work: "Sequence[str] | Submission", **options: "Unpack[RequestOptions]") -> DryRun:
+    @with_options
+    def dry_run(self, work: "Sequence[str] | Submission", **options: Unpack[RequestOptions]) -> DryRun:
         """Whether and where that submission would start now. Submits nothing."""
         return from_answer(DryRun, self._transport.post("/jobs/dry-run", _plain(work, options), repeatable=True))
 
-    def reserve(self, owner_pid: int | None = None, **options: "Unpack[RequestOptions]") -> "JobHandle":
+    @with_options
+    def reserve(self, owner_pid: int | None = None, **options: Unpack[RequestOptions]) -> "JobHandle":
         """Queue a reservation: GPUs without a command, for `time`.
 
         They are given back when the process `owner_pid` is gone (None: never), on cancel, or when the time is up.
@@ -232,13 +236,26 @@ class Jobs:
         offset: int = 0,
         rank: int | Literal["all"] = 0,
         tail: int | None = None,
-    ) -> Iterator[bytes]:
-        """What the job has written, standard output and error together, in blocks: from byte `offset` on, or its last
-        `tail` lines.
+    ) -> Iterator[str]:
+        """What the job has written, standard output and error together, in pieces of text: from byte `offset` on, or
+        its last `tail` lines. What is no UTF-8 is shown as U+FFFD; `logs_bytes` has it as it is.
 
         Of a gang it is the member of this rank; "all" gives whole lines of all members, with the rank before each.
         With `follow` it goes on until the job has ended and all is read. Raises NoServer if it breaks off before.
         """
+        blocks = self.logs_bytes(job_id, follow=follow, offset=offset, rank=rank, tail=tail)
+        return (text for text in iterdecode(blocks, "utf-8", errors="replace") if text)
+
+    def logs_bytes(
+        self,
+        job_id: str,
+        *,
+        follow: bool = False,
+        offset: int = 0,
+        rank: int | Literal["all"] = 0,
+        tail: int | None = None,
+    ) -> Iterator[bytes]:
+        """As `logs`, in blocks of bytes as the job wrote them."""
         return self._transport.stream(
             _job(job_id, "logs"), follow=follow, offset=offset or None, rank=rank or None, tail=tail
         )
@@ -429,8 +446,13 @@ class JobHandle:
     def why(self) -> Explanation:
         return self._client.jobs.why(self.id)
 
-    def logs(self, *, follow: bool = False, tail: int | None = None) -> Iterator[bytes]:
+    def logs(self, *, follow: bool = False, tail: int | None = None) -> Iterator[str]:
+        """Its output in pieces of text, as `Jobs.logs` gives it: `"".join(job.logs())` is all of it."""
         return self._client.jobs.logs(self.id, follow=follow, tail=tail)
+
+    def logs_bytes(self, *, follow: bool = False, tail: int | None = None) -> Iterator[bytes]:
+        """The same in bytes, as the job wrote them."""
+        return self._client.jobs.logs_bytes(self.id, follow=follow, tail=tail)
 
     def cancel(self) -> tuple[str, ...]:
         return self._client.jobs.cancel(self.id)
@@ -446,7 +468,7 @@ class JobHandle:
         return self._client.jobs.update(self.id, priority=priority, time=time, name=name, queue=queue)
 
 
-def _plain(work: "Sequence[str] | Submission", options: "RequestOptions") -> Any:
+def _plain(work: "Sequence[str] | Submission", options: RequestOptions) -> Any:
     from corral.client.request import submission
     from corral.model.submission import Submission
 

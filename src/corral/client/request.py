@@ -7,10 +7,11 @@ import time as clock
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypeVar
 
 from corral.client.begin import parse_begin
-from corral.client.sweep_values import Values, sweep_of
+from corral.client.options import RequestOptions
+from corral.client.sweep_values import sweep_of
 from corral.client.where import parse_cuda, parse_labels, parse_speeds, parse_strategy, parse_version
 from corral.model.ask import HOST_RESOURCES, Ask, ask, host_amounts
 from corral.model.errors import Refused, nearest
@@ -40,113 +41,6 @@ _OWN = frozenset({"CORRAL_URL", "CORRAL_TOKEN", "CORRAL_CA_FILE", "CORRAL_INSECU
 
 _ELEMENTS = re.compile(rf"({WHOLE})(?:-({WHOLE})(?::({WHOLE}))?)?")
 _COMPUTE = re.compile(rf"({WHOLE})\.({WHOLE})")
-
-
-class RequestOptions(TypedDict, total=False):
-    """The options of a job besides its command. Each is a flag of `corral run` or `submit` of the same name.
-
-    Keys:
-        gpus: number of GPUs, 1 by default; 0 for none, 0.5 for half of one, 1.2 spread over several if need be.
-        gpu_mem: memory to grant on each GPU: "20G"; without `gpus` it also decides the share.
-        gpu_cores: percent of each GPU's compute.
-        mig: a MIG slice of this profile instead of a GPU: "1g.10gb"; `gpus` counts slices then.
-        share: how the GPU must be shared: mps, mig, timeslice or exclusive.
-        split: how a part that no GPU gives alone is spread over several: "fill" takes whole GPUs first, "evenly" equal
-            parts. By default as the site has it, else "fill", and "evenly" with `resource`.
-        resource: the same with another system's resource names: {"cuda.shares": "0.5"}; `cpu` and `mem` are
-            those of the host.
-        force: submit even if preflight finds that it cannot run.
-        min_memory: only GPUs with at least this much memory in total: "20G" (G is GiB).
-        gpu_model: only these GPU models, as a list or with commas: "A100,H100".
-        min_compute: minimum compute capability: "8.0".
-        min_driver, min_cuda: minimum driver and CUDA version of the node: "550.54", "12.1".
-        label: labels that the node must have: {"cuda-major-version": "12"}.
-        prefer: labels that the node should have if possible; nodes with more of them come first.
-        node: the name of the node to run on.
-        avoid: names of jobs that must not run on the same node.
-        gang: members that start together or not at all, each with `gpus` whole GPUs. The command runs once for each
-            member, also if several are on one node; RANK, LOCAL_RANK and WORLD_SIZE tell them apart.
-        exclusive: all GPUs of one node (in a gang, of one node per member), in place of `gpus`.
-        one_node, spread: all members of the gang on one node, or each on a different node.
-        checkpoint_signal: signal to send so long before the job is stopped, for another job or at its time limit:
-            "USR1@60s".
-        speed: relative speed on each GPU model, 1 by default, 0 if it cannot run there: {"v100": 1, "k80": 0.2} or
-            "v100=1,k80=0.2".
-        device: UUIDs of exactly the GPUs to use.
-        accept_in_use: also accept a GPU that processes outside Corral use, if this much memory is free: "20G".
-        cpus: CPU cores, also fractions.
-        host_memory: host memory (RAM): "16G".
-        disk: disk space of the host: "100G". It is counted, but not enforced.
-        name: the job's name.
-        priority: lower numbers run first; None is the site's default.
-        nice: as for sbatch(1), in place of priority: 100 is one priority step behind the default.
-        time: time limit: "2h", or seconds as a number.
-        retries: how often to retry after a failure; None is the site's default.
-        queue, project: the queue to wait in and the project that the usage counts for, both "default" by default.
-        after: ids of jobs that must succeed first. Other conditions: "any:17" (ended), "notok:17" (failed), "start:17"
-            (started), "corr:17" (same array element), "singleton"; alternatives: "17?any:18".
-        begin: earliest start: "16:00", "now+2hours", "tomorrow", "2026-12-01T08:00", or Unix seconds.
-        output, error: files for standard output and error instead of the log, relative to the working directory:
-            "train-%j.out" (%j id, %x name, %A array, %a element, %u user). Without `error`, both go to `output`.
-        open_mode: "append" to these files or "truncate" them at each start; by default only the first start truncates.
-        env: variables to set besides those of this process; None removes one.
-        workdir: working directory; by default that of this process.
-        array: indices and how many may run at once: "0-9%2", "0,3,5-7", "0-10:2".
-        params: a job for each combination of these values: {"lr": [0.1, 0.01], "seed": range(5)}. Each finds its values
-            in its environment, and in place of {lr} in command, name, output, error and workdir. Text is read as on the
-            command line: "0.1,0.01", "0..4".
-        zip: pair the values of `params` instead, the first of all, the second of all, and so on.
-        max_running: how many jobs of an array or of `params` may run at once.
-        hold: keep it waiting until released.
-    """
-
-    gpus: int | float | str | None
-    gpu_mem: str | None
-    gpu_cores: int | str | None
-    mig: str | None
-    share: str | None
-    split: str | None
-    resource: Mapping[str, str | int | float]
-    force: bool
-    min_memory: str | None
-    gpu_model: str | Sequence[str] | None
-    min_compute: str | None
-    min_driver: str | None
-    min_cuda: str | None
-    label: Mapping[str, str]
-    prefer: Mapping[str, str]
-    node: str | None
-    avoid: Sequence[str]
-    gang: int | None
-    exclusive: bool
-    one_node: bool
-    spread: bool
-    speed: str | Mapping[str, float] | None
-    checkpoint_signal: str | None
-    device: Sequence[str]
-    accept_in_use: str | None
-    cpus: float | None
-    host_memory: str | None
-    disk: str | None
-    name: str | None
-    priority: int | None
-    nice: int | None
-    time: str | float | None
-    retries: int | None
-    queue: str | None
-    project: str | None
-    after: Sequence[str]
-    begin: str | float | None
-    output: str | None
-    error: str | None
-    open_mode: str | None
-    env: Mapping[str, str | None]
-    workdir: str | os.PathLike[str] | None
-    array: str | None
-    params: Mapping[str, Values] | None
-    zip: bool
-    max_running: int | None
-    hold: bool
 
 
 def submission(

@@ -84,15 +84,26 @@ def find_address(
     When no token is given for an address of this machine, it is the home's own. CORRAL_CA_FILE names certificates to
     trust, CORRAL_INSECURE=1 allows plain HTTP to other machines. Raises Refused.
     """
-    environ = os.environ if home is None else {**os.environ, "CORRAL_HOME": os.fspath(home)}
+    environ = os.environ if home is None else {**os.environ, "CORRAL_HOME": _directory(home)}
+    field = "url"
     if url is None and home is None:
-        url = environ.get("CORRAL_URL") or None
+        url, field = environ.get("CORRAL_URL") or None, "CORRAL_URL"
     if url is None:
         return Address(find_server_home(environ))
+    _ = _parts(url, field)
     place = own_home(environ)
     token = token or environ.get("CORRAL_TOKEN") or (_token_in(place) if _is_here(url) else None)
     ca_file, insecure = environ.get("CORRAL_CA_FILE") or None, environ.get("CORRAL_INSECURE") == "1"
     return Address(place, url, None if token is None else _checked(token.strip()), ca_file, insecure)
+
+
+def _directory(home: str | os.PathLike[str]) -> str:
+    """Raises Refused for what is the address of a server, and for what is no path."""
+    if not isinstance(home, str | os.PathLike):
+        raise Refused(f"home: {home!r} is not a path; give the server's directory, or url=...", field="home")
+    if "://" in (path := os.fspath(home)):
+        raise Refused(f"home: {path!r} is an address, not a directory; write Client(url={path!r})", field="home")
+    return path
 
 
 def _is_here(url: str) -> bool:
@@ -315,22 +326,33 @@ def _tcp(address: Address) -> http.client.HTTPConnection:
     return http.client.HTTPSConnection(host, port, timeout=CONNECT_TIMEOUT_S, context=context)
 
 
-def _parts(url: str) -> tuple[str, str, int]:
-    """Scheme, host and port of a server's address. Raises Refused for another text."""
-    parts = urlsplit(url if "://" in url else f"http://{url}")
-    if parts.username or parts.password or parts.query:
-        # Not repeated here: it may be the token.
-        raise Refused("CORRAL_URL: do not put the token into the address; set CORRAL_TOKEN instead", field="CORRAL_URL")
+def _parts(url: str, field: str = "CORRAL_URL") -> tuple[str, str, int]:
+    """Scheme, host and port of a server's address. Raises Refused for anything else."""
+    if not isinstance(url, str):
+        raise Refused(f"{field}: {url!r} is not text; write https://HOST:PORT, or give home=...", field=field)
     try:
-        port = parts.port or (443 if parts.scheme == "https" else None)
-    except ValueError:
-        port = None
-    if parts.scheme not in ("http", "https") or not parts.hostname or port is None:
-        raise Refused(
-            f"CORRAL_URL: {url!r} is not the address of a server; write https://HOST:PORT, or http://HOST:PORT",
-            field="CORRAL_URL",
-        )
-    return parts.scheme, parts.hostname, port
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        if parts.username or parts.password or parts.query:
+            # Not repeated here: it may be the token.
+            raise Refused(f"{field}: do not put the token into the address; set CORRAL_TOKEN instead", field=field)
+        host, port = parts.hostname, parts.port or (443 if parts.scheme == "https" else None)
+    except ValueError as error:
+        raise _no_address(field, url, str(error)) from None
+    if parts.scheme not in ("http", "https"):
+        raise _no_address(field, url, f"{parts.scheme}:// is not spoken here")
+    if not host or url.startswith(("/", "~", ".")):
+        raise _no_address(field, url, "it names no host; the directory of a server goes into CORRAL_HOME, or home=...")
+    if port is None:
+        raise _no_address(field, url, "it has no port, the one of `corral up --listen HOST:PORT`")
+    return parts.scheme, host, port
+
+
+def _no_address(field: str, url: str, why: str) -> Refused:
+    shown = "this" if "@" in url else repr(url)  # the token may be in it
+    return Refused(
+        f"{field}: {shown} is not the address of a server ({why}); write https://HOST:PORT, or http://HOST:PORT",
+        field=field,
+    )
 
 
 def _check_private(address: Address, connection: http.client.HTTPConnection) -> None:
