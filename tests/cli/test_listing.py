@@ -61,6 +61,16 @@ def test_ps_says_where_a_job_runs_why_it_waits_or_how_it_ended(row: JobRow, plac
     assert job_place(row, {uuid: ("", index) for uuid, index in indices.items()}) == place
 
 
+def test_parameters_stand_before_the_place_and_leave_room_for_it() -> None:
+    few, many = {"lr": "0.1", "seed": "3"}, {"lr": "0.1", "text": "a long text that takes a line"}
+    rows = [job(id="17_0", wait="Resources", params=few), job(id="17_1", wait="Resources", params=many)]
+    _, first, second = job_lines(rows, {}, NOW)
+    assert first.endswith("lr=0.1 seed=3: (Resources)")
+    assert "lr=0.1 text=" in second
+    assert second.endswith(": (Resources)")
+    assert len(second) <= 80
+
+
 def test_a_begin_time_is_shown_while_it_is_what_a_job_waits_for() -> None:
     row = job(phase="PENDING", wait="BeginTime", begin_at=NOW)
     assert job_place(row, {}) == f"(BeginTime {clock_time(NOW)})"

@@ -133,6 +133,7 @@ _SOURCES: dict[tuple[str, str], Callable[[Client], Values] | Places] = {
     ("", "mig"): _profiles,
     ("", "state"): _fixed(*_PHASES),
     ("", "share"): _fixed("exclusive", "mps", "mig", "timeslice"),
+    ("", "split"): _fixed("evenly", "fill"),
     ("", "open_mode"): _fixed("append", "truncate"),
     ("", "by"): _fixed("user", "project", "queue", "month"),
     ("", "output"): Places.FILES,

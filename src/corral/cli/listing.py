@@ -35,6 +35,9 @@ PAGE = 100
 LONGEST_PAGE = 10_000
 """The most jobs that a server lists in one answer, unless asked for all."""
 
+LEAST_PARAMS_WIDTH = 20
+"""Characters for the parameters of a job in a terminal of 80 columns; wider ones show more."""
+
 PHASE_STYLES = {
     "PENDING": "yellow", "STARTING": "cyan", "RUNNING": "cyan", "STOPPING": "magenta", "SUCCEEDED": "green",
     "FAILED": "red", "CANCELLED": "dim", "TIMED_OUT": "red", "LOST": "red",
@@ -181,9 +184,17 @@ def job_lines(rows: Sequence[JobRow], places: Mapping[str, Place], now: float) -
     )
     for row in sorted(rows, key=lambda row: (row.sequence or 0, row.id)):
         shown = (row.id, row.name or _command_name(row), row.user, row.phase, _gpus(row))
-        place = f"{job_place(row, places)} {named_values(tuple(row.params.items()))}".strip()
-        table.add(*shown, job_time(row, now), place, style=PHASE_STYLES.get(row.phase))
+        table.add(
+            *shown, job_time(row, now), f"{_params(row)}{job_place(row, places)}", style=PHASE_STYLES.get(row.phase)
+        )
     return table.lines(paint="PHASE")
+
+
+def _params(row: JobRow) -> str:
+    """The parameters of a job of a sweep, as far as they leave room for where it runs: "lr=0.1 seed=1: "."""
+    if not row.params:
+        return ""
+    return clipped(named_values(tuple(row.params.items())), max(LEAST_PARAMS_WIDTH, width() - 90)) + ": "
 
 
 def start_lines(rows: Sequence[JobRow]) -> list[str]:

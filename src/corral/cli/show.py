@@ -23,6 +23,7 @@ from corral.cli.screen import (
 from corral.client import AttemptRow, Client, Explanation, GrantedDevice, JobDetail, JobRow, MemberRow
 from corral.model.errors import CorralError, NotFound
 from corral.model.printable import printable
+from corral.model.sweep import named_values
 from corral.model.units import MILLI_PER_DEVICE, count_of, format_duration, format_memory, format_share
 from corral.wire import to_plain
 
@@ -164,6 +165,7 @@ def _submission(detail: JobDetail) -> list[Labelled]:
     return [
         ("user", [whose]),
         ("command", [command] if detail.command else [str(detail.kind)]),
+        ("parameters", [named_values(tuple(detail.params.items()))] if detail.params else []),
         ("directory", [spec["workdir"]] if spec.get("workdir") else []),
         ("request", [line for line in (detail.needs, ", ".join(limits)) if line]),
         ("after", [after + left] if after else []),

@@ -108,7 +108,8 @@ def _devices(request: Request) -> str:
     if request.share_of_memory:
         return f"a part of {'a' if request.devices == 1 else request.devices} {kind}{shared}"
     if request.split_milli is not None and request.split_milli > MILLI_PER_DEVICE:
-        return f"{format_share(request.split_milli)} {kind}s in parts of one node{shared}"
+        how = "on one node, whole ones first" if request.split is Strategy.FILL else "in parts of one node"
+        return f"{format_share(request.split_milli)} {kind}s {how}{shared}"
     return f"{format_share(request.share_milli)} of {'a' if request.devices == 1 else request.devices} {kind}{shared}"
 
 
