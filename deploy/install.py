@@ -152,7 +152,7 @@ def install(layout: Layout, packages: Sequence[str] | None) -> list[str]:
         installed.write(layout)
         kept = remove_unused(layout, keep=(environment.name, before))
     took_s = time.monotonic() - began
-    return [f"Corral {version()} is installed in {layout.prefix} ({took_s:.0f} s)", *kept, *what_next(layout, before)]
+    return [f"Corral {version()} is installed in {layout.at(layout.prefix)} ({took_s:.0f} s)", *kept, *what_next(layout, before)]
 
 
 def uninstall(layout: Layout, *, force: bool) -> list[str]:
@@ -165,7 +165,7 @@ def uninstall(layout: Layout, *, force: bool) -> list[str]:
     if not force:
         check_unused(layout)
     told = remove(layout, Installed.read(layout))
-    told.append(f"Corral is removed from {layout.prefix}. Jobs, logs and settings stay: /var/lib/corral, ~/.corral")
+    told.append(f"Corral is removed from {layout.at(layout.prefix)}. Jobs, logs and settings stay: /var/lib/corral, ~/.corral")
     return told
 
 

@@ -287,7 +287,7 @@ def check_killing(home: Home) -> CheckResult:
         "killing",
         WARNING,
         f"{found}; so a job's processes are found and killed one by one",
-        "run the server by the systemd unit in deploy/, which delegates a cgroup",
+        "run the server by the systemd unit that `sudo make install` installs: it delegates a cgroup",
     )
 
 
