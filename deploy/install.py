@@ -152,7 +152,11 @@ def install(layout: Layout, packages: Sequence[str] | None) -> list[str]:
         installed.write(layout)
         kept = remove_unused(layout, keep=(environment.name, before))
     took_s = time.monotonic() - began
-    return [f"Corral {version()} is installed in {layout.at(layout.prefix)} ({took_s:.0f} s)", *kept, *what_next(layout, before)]
+    return [
+        f"Corral {version()} is installed in {layout.at(layout.prefix)} ({took_s:.0f} s)",
+        *kept,
+        *what_next(layout, before),
+    ]
 
 
 def uninstall(layout: Layout, *, force: bool) -> list[str]:
@@ -165,7 +169,9 @@ def uninstall(layout: Layout, *, force: bool) -> list[str]:
     if not force:
         check_unused(layout)
     told = remove(layout, Installed.read(layout))
-    told.append(f"Corral is removed from {layout.at(layout.prefix)}. Jobs, logs and settings stay: /var/lib/corral, ~/.corral")
+    told.append(
+        f"Corral is removed from {layout.at(layout.prefix)}. Jobs, logs and settings stay: /var/lib/corral, ~/.corral"
+    )
     return told
 
 
@@ -357,8 +363,7 @@ def surroundings(layout: Layout, environment: Path) -> Iterator[tuple[Path, str]
     # The command's first line may name a path that is not there yet.
     command = [layout.at(environment) / "bin" / name for name in ("python", "corral")]
     for shell, place in COMPLETIONS.items():
-        asked = {**os.environ, "_CORRAL_COMPLETE": f"source_{shell}"}
-        done = subprocess.run(command, env=asked, capture_output=True, text=True)
+        done = subprocess.run([*command, "completion", shell], capture_output=True, text=True)
         if done.returncode == 0 and done.stdout:
             yield layout.prefix / place, done.stdout
     if has_service(layout):

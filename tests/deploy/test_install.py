@@ -13,7 +13,7 @@ import pytest
 from deploy import install as script
 from deploy.install import Failed, Layout, install, uninstall
 
-COMMAND = "#!/bin/sh\necho {name} $_CORRAL_COMPLETE\n"
+COMMAND = "#!/bin/sh\necho {name} $1 $2\n"
 
 
 def small_environment(layout: Layout, environment: Path, packages: Sequence[str]) -> None:

@@ -17,12 +17,10 @@ ROOT = Path(__file__).parents[2]
 NOBODY = 65534
 PATIENCE_S = 60.0
 
-pytestmark = [
-    pytest.mark.skipif(
-        not os.environ.get("CORRAL_TEST_INSTALL"), reason="fetches packages; `make test-install` runs it"
-    ),
-    pytest.mark.timeout(900),
-]
+if not os.environ.get("CORRAL_TEST_INSTALL"):
+    pytest.skip("fetches packages; `make test-install` runs it", allow_module_level=True)
+
+pytestmark = pytest.mark.timeout(900)
 
 
 def run(*command: object, ok: bool = True, **options: Any) -> "subprocess.CompletedProcess[str]":
