@@ -2,7 +2,6 @@
 
 import logging
 import os
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -90,7 +89,13 @@ class Server:
             server=HostProcesses().identify(os.getpid()),
             log_path=lambda node, job_id, rank: str(self._hosts.home_of(node).log_of(job_id, rank)),
         )
-        self._site = SiteSettings(self._ledger, settings, lambda: load_settings(home.config_file), policies)
+        self._site = SiteSettings(
+            self._ledger,
+            settings,
+            lambda: load_settings(home.config_file),
+            policies,
+            renew=self._renew_certificate,
+        )
         self._patrols = self._make_patrols()
         self._ends = EndSignal()
         self._ledger.subscribe(self._ends.on_change)
@@ -120,8 +125,10 @@ class Server:
     def reload(self) -> None:
         """Read settings and certificate again, as far as a running server takes them on. Safe from a signal handler."""
         self._site.reload_soon()
+
+    def _renew_certificate(self) -> None:
         if self._tcp is not None:
-            threading.Thread(target=self._tcp.renew_certificate, name="renew-certificate", daemon=True).start()
+            self._tcp.renew_certificate()
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -157,7 +164,7 @@ class Server:
             is_admin=authenticator.is_admin,
             only_user=None if _by_root() else user_name(os.geteuid()),
         )
-        app = create_app(self._core.service, authenticator, token_issuer, self._ends)
+        app = create_app(self._core.service, authenticator, token_issuer, self._ends, self._site)
         plain, tls = [self._unix], None
         if self._tcp is not None and self._tcp.certificate is not None:
             tls = TlsAcceptor(self._tcp.socket, self._tcp.certificate)

@@ -20,7 +20,7 @@ def test_a_method_that_a_path_does_not_have_names_the_one_it_has(served: Served)
     ("path", "allowed"),
     [
         ("/jobs", "GET, POST"),
-        ("/jobs/17", "GET"),
+        ("/jobs/17", "GET, PATCH"),
         ("/jobs/batch", "POST"),
         ("/health", "GET"),
         ("/devices/MIG-1%2F2/cordon", "POST"),

@@ -48,3 +48,33 @@ def test_a_second_cordon_keeps_the_reason_unless_it_has_one_of_its_own(served: S
     assert [reason("fan"), reason(None), reason(""), reason("smoke"), reason(None)] == ["fan"] * 3 + ["smoke"] * 2
     served.call("POST", "/devices/1/uncordon")
     assert reason(None) == "None"
+
+
+def test_the_settings_are_reloaded_and_the_answer_says_what_changed(served: Served) -> None:
+    served.world.home.config_file.write_text("max_queue_size: 7\nkill_grace: 5s\n")
+    answer = served.call("POST", "/config/reload")
+    assert (answer.status, answer.data) == (
+        200,
+        {
+            "changed": [{"setting": "max_queue_size", "old": "100000", "new": "7"}],
+            "after_restart": [{"setting": "kill_grace", "old": "10s", "new": "5s"}],
+            "remarks": [],
+        },
+    )
+
+
+def test_settings_with_a_mistake_are_refused_with_its_line(served: Served) -> None:
+    served.world.home.config_file.write_text("max_queue_size: 7\nkil_grace: 5s\n")
+    answer = served.call("POST", "/config/reload")
+    assert answer.status == 422
+    assert (
+        "config.yaml, line 2: kil_grace is not a setting; did you mean 'kill_grace'?" in answer.data["error"]["message"]
+    )
+    assert served.world.ledger.view().limits.max_queue_size is None
+
+
+def test_the_listing_of_queues_tells_what_is_left(served: Served) -> None:
+    assert served.call("POST", "/config/reload").data == {"changed": [], "after_restart": [], "remarks": []}
+    (row,) = served.call("GET", "/queues").data["queues"]
+    assert (row["name"], row["kind"], row["left_milli"]) == ("default", "queue", None)
+    assert row["quota"]["share_milli"] is None

@@ -19,9 +19,10 @@ from corral.api.server import ApiServer, tcp_socket, unix_socket
 from corral.api.tls import Certificate, TlsAcceptor
 from corral.api.waiting import EndSignal
 from corral.clock import ManualClock, SystemClock
-from corral.config import Settings
+from corral.config import Settings, load_settings
 from corral.control.core import ControlCore
 from corral.control.node_registry import Nodes
+from corral.control.site.reloading import SiteSettings
 from corral.control.submitting.device_request import RequestRules
 from corral.control.token_issuer import TokenIssuer
 from corral.ledger.store import SqlLedger, open_ledger
@@ -35,6 +36,7 @@ from corral.node.simulated_node import SimulatedNode
 from corral.ports.ledger import Decided
 from corral.ports.node import LogChunk, ProcessFound
 from corral.runtimes.simulated import SimulatedRuntime
+from corral.scheduling.policy import POLICIES
 from corral.sim.live_server import QuietHub
 
 PATIENCE_S = 60.0
@@ -77,6 +79,9 @@ class World:
         )
         # Operations are published in order: after this one the devices are there.
         self.ledger.commit(lambda _: Decided((), None)).result()
+        self.site_settings = SiteSettings(
+            self.ledger, Settings(), lambda: load_settings(self.home.config_file), POLICIES
+        )
         nodes = {"here": self.node}
         self.service = ControlCore(
             self.ledger,
@@ -114,7 +119,7 @@ class Served:
         sockets = [unix_socket(self.path, for_everyone=True), *([] if certificate else [tcp])]
         tls = None if certificate is None else TlsAcceptor(tcp, certificate)
         self.ready = threading.Event()
-        app = create_app(world.service, authenticator, token_issuer, world.ends)
+        app = create_app(world.service, authenticator, token_issuer, world.ends, world.site_settings)
         self.app_state: AppState = app.state.corral
         self.server = ApiServer(app, sockets, world.ends, on_ready=self.ready.set, tls=tls)
         self.thread = threading.Thread(target=self.server.run)

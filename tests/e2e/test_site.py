@@ -60,6 +60,21 @@ def test_a_mistake_in_new_settings_leaves_those_before_in_force(site: Box) -> No
     )
 
 
+def test_a_reload_says_what_has_changed_what_waits_and_what_is_wrong(site: Box) -> None:
+    config = site.home / "config.yaml"
+    reloaded(site, SETTINGS)
+    config.write_text(SETTINGS.replace("quota: {gpus: 1}", "quota: {gpus: 1.5}") + "log_max: 7M\n")
+    lines = site.ok("config", "reload").splitlines()
+    assert [line for line in lines if "night" in line] == ["queues.night.quota.gpus: 1 -> 1.5"]
+    assert [line for line in lines if "log_max" in line] == ["after a restart: log_max: 100M -> 7M"]
+    config.write_text("queues:\n- {name: night, polcy: fcfs}\n")
+    wrong = site.run("config", "reload")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert "line 2: queue.polcy is not a setting; did you mean 'policy'?" in wrong.stderr
+    config.write_text(SETTINGS)
+    assert "queues.night.quota.gpus: 1.5 -> 1" in site.ok("config", "reload")
+
+
 def test_a_job_may_ask_for_a_label_that_the_site_has_given_its_host(site: Box) -> None:
     there = site.submit("--label", "zone=a", "--gpus", "0", "--", "true")
     site.until_phase(there, "SUCCEEDED")

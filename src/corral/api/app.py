@@ -13,12 +13,19 @@ from corral.api.submitting import Submitter
 from corral.api.user_threads import UserThreads
 from corral.api.waiting import EndSignal
 from corral.control.service import Service
+from corral.control.site.reloading import SiteSettings
 from corral.control.token_issuer import TokenIssuer
 
 PREFIX = "/api/v1"
 
 
-def create_app(service: Service, authenticator: Authenticator, token_issuer: TokenIssuer, ends: EndSignal) -> FastAPI:
+def create_app(
+    service: Service,
+    authenticator: Authenticator,
+    token_issuer: TokenIssuer,
+    ends: EndSignal,
+    site_settings: SiteSettings,
+) -> FastAPI:
     """The ASGI application. `ends.on_change` must be subscribed to the ledger that the service writes.
 
     Serve it with `corral.api.server`, whose connections name the peer; any other server would refuse every request.
@@ -33,7 +40,7 @@ def create_app(service: Service, authenticator: Authenticator, token_issuer: Tok
         redirect_slashes=False,
     )
     app.state.corral = AppState(
-        service, Submitter(service), UserThreads(), UserThreads(), authenticator, token_issuer, ends
+        service, Submitter(service), UserThreads(), UserThreads(), authenticator, token_issuer, ends, site_settings
     )
     app.openapi = describer(app)  # type: ignore[method-assign]
     methods: dict[str, set[str]] = {f"{PREFIX}/health": {"GET"}, f"{PREFIX}/openapi.json": {"GET"}}

@@ -20,6 +20,7 @@ from corral.api.submitting import Submitter
 from corral.api.user_threads import UserThreads
 from corral.api.waiting import EndSignal
 from corral.control.service import Service
+from corral.control.site.reloading import SiteSettings
 from corral.control.token_issuer import TokenIssuer
 from corral.model.token import TokenScope
 from corral.wire import to_plain
@@ -38,6 +39,7 @@ class AppState:
     authenticator: Authenticator
     token_issuer: TokenIssuer
     ends: EndSignal
+    site_settings: SiteSettings
     in_flight: InFlight = field(default_factory=InFlight)
 
 
@@ -52,6 +54,7 @@ class RequestContext:
     token_issuer: TokenIssuer
     caller: Caller
     ends: EndSignal
+    site_settings: SiteSettings
 
 
 async def request_context(request: Request) -> RequestContext:
@@ -66,6 +69,7 @@ async def request_context(request: Request) -> RequestContext:
         state.token_issuer,
         caller,
         state.ends,
+        state.site_settings,
     )
 
 

@@ -12,7 +12,7 @@ from corral.api.errors import TooLarge
 from corral.api.openapi import gives, takes, takes_query
 from corral.api.reading import read_body, read_query
 from corral.api.routing import Context, ContextRoute, answer, json_response, read_only
-from corral.model.answers import ServerInfo, SlicePlan, Usage
+from corral.model.answers import ReloadedSettings, ServerInfo, SlicePlan, Usage
 from corral.model.errors import Refused
 
 router = APIRouter(tags=["devices and server"], route_class=ContextRoute)
@@ -94,6 +94,12 @@ async def graphql(request: Request, context: Context) -> Response:
         return graphql.execute(query.query, query.variables, query.operationName, context.service, context.caller)
 
     return await answer(execute)
+
+
+@router.post("/config/reload", responses=gives(ReloadedSettings))
+async def reload(request: Request, context: Context) -> Response:
+    """Have the server read its settings again: all that a running server takes on is in force then, or nothing is."""
+    return await answer(context.site_settings.reload_for, context.caller)
 
 
 @router.get("/server", responses=gives(ServerInfo))

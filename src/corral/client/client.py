@@ -21,6 +21,7 @@ from corral.model.answers import (
     MappedDevice,
     NodeRow,
     QueueRow,
+    ReloadedSettings,
     ServerInfo,
     SlicePlan,
     TokenRow,
@@ -159,6 +160,13 @@ class Client:
         """GPU-hours used between two times (Unix seconds; by default the last week), by user, project or queue."""
         period = {name: None if at is None else int(at) for name, at in (("since", since), ("until", until))}
         return from_answer(Usage, self._transport.get("/usage", by=by, **period))
+
+    def reload(self) -> ReloadedSettings:
+        """Have the server read its settings again; what has changed. For administrators.
+
+        Raises Refused, with file, line and reason, where nothing was changed for a mistake.
+        """
+        return from_answer(ReloadedSettings, self._transport.post("/config/reload"))
 
     def server(self) -> ServerInfo:
         """What the server says of itself."""

@@ -216,7 +216,7 @@ def _merge_sections(path: Path, found: KeyGroup) -> None:
                     field=key,
                 )
             if sets is not None:
-                found.lines.setdefault(_KEY_OF.get(sets, key), line)
+                found.lines.setdefault(KEY_OF.get(sets, key), line)
         found.values.update(section.values)
         found.unbuilt += section.unbuilt
 
@@ -389,7 +389,8 @@ _SETTINGS: dict[str, tuple[str, NodeReader]] = {
     "labels": ("labels", _labels),
 }
 
-_KEY_OF = {sets: key for key, (sets, _) in _SETTINGS.items()}
+KEY_OF = {sets: key for key, (sets, _) in _SETTINGS.items()}
+"""The key in the file of each setting that has one of its own."""
 
 _KEYS = {
     **{key: Key(sets, read) for key, (sets, read) in _SETTINGS.items()},

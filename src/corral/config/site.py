@@ -155,6 +155,15 @@ _POOL = {
     "lends": Key("lends", one(yes_or_no)),
 }
 
+KEYS_OF_QUOTAS = {key.sets: word for word, key in _QUOTA.items() if key.sets is not None}
+"""The key in the file of each field of a quota."""
+
+KEYS_OF_GROUPS = {
+    name: {key.sets: word for word, key in keys.items() if key.sets is not None}
+    for name, keys in (("queues", _QUEUE), ("projects", _PROJECT), ("pools", _POOL))
+}
+"""The same of each queue, project and pool."""
+
 
 def read_section(name: str, path: Path, node: "Node") -> KeyGroup:
     """What a section says. Raises Refused with file and line."""

@@ -317,6 +317,30 @@ class DeviceRow:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangedSetting:
+    """A setting whose value in the file differs from that in force, as the file has them; null is not set."""
+
+    setting: str
+    old: str | None = None
+    new: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadedSettings:
+    """What came of reading the settings again.
+
+    Attributes:
+        changed: in force since.
+        after_restart: in force once the server is started again; old is what it was started with.
+        remarks: what an administrator should know, a sentence each.
+    """
+
+    changed: tuple[ChangedSetting, ...] = ()
+    after_restart: tuple[ChangedSetting, ...] = ()
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class QueueRow:
     """One queue as `queues` lists it; or what limits the caller, or a project, in every queue.
 

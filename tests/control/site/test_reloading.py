@@ -7,14 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from corral.access.caller import Caller
 from corral.config import Settings, load_settings
-from corral.control.site.reloading import LIVE, SiteSettings, waits_for_start
+from corral.control.site.reloading import LIVE, SiteSettings
 from corral.ledger.store import SqlLedger, open_ledger
+from corral.model.answers import ChangedSetting, ReloadedSettings
+from corral.model.errors import Forbidden, Refused
 from corral.model.fact import JobSubmitted, NodeObserved
 from corral.model.view import View
 from corral.ports.ledger import Decided
 from corral.scheduling.policy import POLICIES
 from tests.control.strategies import box, job
+
+ROOT = Caller("root", 0, admin=True, overseer=True)
 
 
 @pytest.fixture
@@ -73,7 +78,52 @@ def test_jobs_of_a_queue_that_is_taken_away_are_not_forgotten_silently(
     assert "queue default" not in caplog.text
 
 
-def test_settings_that_wait_for_the_next_start_are_named() -> None:
-    after = Settings(kill_grace_s=1.0, max_queue_size=3, default_priority=1)
-    assert waits_for_start(Settings(), after) == ("kill_grace_s",)
+def test_a_reload_tells_what_has_changed_and_what_waits_for_the_next_start(ledger: SqlLedger, path: Path) -> None:
+    site = SiteSettings(ledger, Settings(), lambda: load_settings(path), POLICIES)
+    site.begin()
+    path.write_text("kill_grace: 5s\nmax_queue_size: 3\nqueues:\n- {name: night, quota: {gpus: 1.5}}\n")
+    said = site.reload_for(ROOT)
+    assert said == ReloadedSettings(
+        (
+            ChangedSetting("max_queue_size", "100000", "3"),
+            ChangedSetting("queues.night", None, "defined"),
+            ChangedSetting("queues.night.quota.gpus", None, "1.5"),
+        ),
+        (ChangedSetting("kill_grace", "10s", "5s"),),
+    )
+    assert ledger.view().limits.max_queue_size == 3
+    # What was taken on is no change any more; what was not still waits.
+    assert site.reload_for(ROOT) == ReloadedSettings((), said.after_restart)
     assert set(Settings.__slots__) >= LIVE
+
+
+def test_a_refused_reload_names_line_and_reason_and_changes_nothing(ledger: SqlLedger, path: Path) -> None:
+    site = SiteSettings(ledger, Settings(), lambda: load_settings(path), POLICIES)
+    site.begin()
+    before = settle(ledger)
+    path.write_text("max_queue_size: 3\nqueues:\n- {name: night, parent: dya}\n- {name: day}\n")
+    with pytest.raises(Refused, match=r"config.yaml, line 3: queue night: .*dya"):
+        site.reload_for(ROOT)
+    assert settle(ledger) == before
+    path.write_text("max_queue_size: 3\n")
+    assert site.reload_for(ROOT).changed == (ChangedSetting("max_queue_size", "100000", "3"),)
+
+
+def test_only_an_administrator_has_the_settings_reloaded(ledger: SqlLedger, path: Path) -> None:
+    renewed: list[int] = []
+    site = SiteSettings(ledger, Settings(), lambda: load_settings(path), POLICIES, renew=lambda: renewed.append(1))
+    with pytest.raises(Forbidden, match="reloading the settings is for administrators"):
+        site.reload_for(Caller("alice", 1000))
+    assert renewed == []
+    site.reload_for(ROOT)
+    assert site.reload()
+    assert renewed == [1, 1]
+
+
+def test_what_an_administrator_should_know_is_told(ledger: SqlLedger, path: Path) -> None:
+    site = SiteSettings(ledger, Settings(), lambda: load_settings(path), POLICIES)
+    path.write_text("cluster: {total_gpus: 9}\nfault_tolerance: {enable_checkpointing: true}\n")
+    assert site.reload_for(ROOT).remarks == (
+        "cluster.total_gpus expects 9 GPUs, but there are 4",
+        "settings that Corral reads but does not use yet: fault_tolerance.enable_checkpointing",
+    )

@@ -1,4 +1,4 @@
-"""`corral config check`: checks a settings file as a server would read it."""
+"""`corral config`: checks a settings file as a server would read it, and has the running server read it again."""
 
 import pwd
 from collections.abc import Iterator
@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from corral.cli.config_reload import reload
 from corral.cli.screen import example, print_json, write_lines
 from corral.client import Client, own_home
 from corral.config import Settings, load_settings
@@ -19,7 +20,7 @@ from corral.sharing.definitions import load_catalogue
 
 app = typer.Typer(
     name="config",
-    help="Check the settings of a site.",
+    help="Check the settings of a site, and reload them.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -65,6 +66,9 @@ def check(
     for remark in remarks:
         write_lines(f"note: {remark}")
     write_lines(f"{path} is valid")
+
+
+app.command(epilog=example("corral config reload"))(reload)
 
 
 def _names_gpus(settings: Settings) -> bool:

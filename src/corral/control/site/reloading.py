@@ -1,17 +1,21 @@
-"""Applies the settings when a server starts, and again when it is told to reload them (SIGHUP)."""
+"""Applies the settings when a server starts, and again when it is told to reload them: by SIGHUP, or a request."""
 
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 
+from corral.access.caller import Caller
+from corral.access.permissions import must_be_admin
 from corral.config import Settings
+from corral.config.differences import Difference, differences
 from corral.control.site.from_settings import site_setup
-from corral.model.errors import CorralError
+from corral.model.answers import ChangedSetting, ReloadedSettings
+from corral.model.errors import BackendFailed, CorralError
 from corral.model.fact import SiteArranged
 from corral.model.units import count_of
-from corral.ports.ledger import Ledger
+from corral.ports.ledger import Decided, Ledger
 from corral.scheduling.policy import Policy
 
 log = logging.getLogger(__name__)
@@ -27,20 +31,34 @@ LIVE = frozenset(
 """Settings that a reload changes; the others wait for the next start of the server."""
 
 
+_NAMES = frozenset(field.name for field in fields(Settings))
+
+
 class SiteSettings:
-    """Puts a site's queues, projects, pools and limits into the ledger's view."""
+    """Puts a site's queues, projects, pools and limits into the ledger's view.
+
+    `renew` is called at each reload, too: it reads again what else may have been renewed, and logs what it cannot use.
+    """
 
     def __init__(
-        self, ledger: Ledger, settings: Settings, load: Callable[[], Settings], policies: Mapping[str, Policy]
+        self,
+        ledger: Ledger,
+        settings: Settings,
+        load: Callable[[], Settings],
+        policies: Mapping[str, Policy],
+        *,
+        renew: Callable[[], None] = lambda: None,
     ) -> None:
         self._ledger = ledger
-        self._settings = settings
+        self._started_with = self._in_force = settings
         self._load = load
         self._policies = policies
+        self._renew = renew
+        self._lock = threading.Lock()
 
     def begin(self) -> None:
         """Apply the settings of the start, once the devices are known. Raises Refused for contradictions."""
-        self._put_in_force(self._settings)
+        self._put_in_force(self._started_with)
 
     def reload_soon(self) -> None:
         """Reload on a thread of its own. Safe to call from a signal handler."""
@@ -49,27 +67,52 @@ class SiteSettings:
     def reload(self) -> bool:
         """Read the settings again and apply all of them, or none and log why. Returns whether they were applied."""
         try:
-            settings = self._load()
-            self._put_in_force(settings)
-        except (CorralError, OSError) as error:
-            log.error("the settings were not reloaded; the previous ones stay in effect: %s", error)
+            self._reload()
+        except (CorralError, OSError):
             return False
-        log.info("the settings were reloaded")
-        later = waits_for_start(self._settings, settings)
+        return True
+
+    def reload_for(self, caller: Caller) -> ReloadedSettings:
+        """As `reload`, for an administrator; what came of it. Raises Forbidden, and Refused if none was applied."""
+        must_be_admin(caller, "reloading the settings")
+        log.info("%s has the settings reloaded", caller.user)
+        try:
+            return self._reload()
+        except OSError as error:
+            raise BackendFailed(f"the settings cannot be read: {error}") from error
+
+    def _reload(self) -> ReloadedSettings:
+        with self._lock:
+            self._renew()
+            try:
+                settings = self._load()
+                remarks = self._put_in_force(settings)
+            except (CorralError, OSError) as error:
+                log.error("the settings were not reloaded; the previous ones stay in effect: %s", error)
+                raise
+            before, self._in_force = self._in_force, settings
+        changed = differences(before, settings, LIVE)
+        later = differences(self._started_with, settings, _NAMES - LIVE)
+        log.info("the settings were reloaded%s", "".join(f"; {_in_words(one)}" for one in changed))
         if later:
             log.warning(
                 "these changed settings take effect when the server is restarted (corral down, corral up): %s",
-                ", ".join(later),
+                "; ".join(map(_in_words, later)),
             )
-        return True
+        return ReloadedSettings(_rows(changed), _rows(later), remarks)
 
-    def _put_in_force(self, settings: Settings) -> None:
+    def _put_in_force(self, settings: Settings) -> tuple[str, ...]:
+        """Apply the settings, and return what an administrator should know of them."""
         setup = site_setup(settings, self._ledger.view().nodes.values(), self._policies)
         self._ledger.observe([setup.observation])
-        for remark in (*setup.remarks, *self._left_behind(setup.observation)):
-            log.warning("%s", remark)
+        # Published in order: after this the view has them.
+        self._ledger.commit(lambda _: Decided((), None)).result()
+        remarks = [*setup.remarks, *self._left_behind(setup.observation)]
         if settings.unbuilt:
-            log.warning("settings that Corral reads but does not use yet: %s", ", ".join(settings.unbuilt))
+            remarks.append(f"settings that Corral reads but does not use yet: {', '.join(settings.unbuilt)}")
+        for remark in remarks:
+            log.warning("%s", remark)
+        return tuple(remarks)
 
     def _left_behind(self, arranged: SiteArranged) -> list[str]:
         """Queues that were removed while jobs are in them."""
@@ -82,10 +125,9 @@ class SiteSettings:
         ]
 
 
-def waits_for_start(before: Settings, after: Settings) -> tuple[str, ...]:
-    """The names of the settings that differ and that a reload does not change."""
-    return tuple(
-        field.name
-        for field in fields(Settings)
-        if field.name not in LIVE and getattr(before, field.name) != getattr(after, field.name)
-    )
+def _in_words(one: Difference) -> str:
+    return f"{one.setting}: {one.old or 'not set'} -> {one.new or 'not set'}"
+
+
+def _rows(found: Iterable[Difference]) -> tuple[ChangedSetting, ...]:
+    return tuple(ChangedSetting(*one) for one in found)

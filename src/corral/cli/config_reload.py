@@ -1,0 +1,35 @@
+"""`corral config reload`: has the running server read its settings again."""
+
+from typing import Annotated
+
+import typer
+
+from corral.cli.screen import print_json, write_lines
+from corral.client import ChangedSetting, Client
+
+
+def reload(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Have the running server read its settings again.
+
+    Shows what has changed, and what changes only when the server is restarted. If anything in the file is wrong, shows
+    its line, changes nothing and exits with 2. For administrators. `systemctl reload corral` and SIGHUP do the same.
+    """
+    with Client() as client:
+        answer = client.reload()
+    if json:
+        print_json(answer)
+        return
+    for changed in answer.changed:
+        write_lines(_in_words(changed))
+    for later in answer.after_restart:
+        write_lines(f"after a restart: {_in_words(later)}")
+    for remark in answer.remarks:
+        write_lines(f"note: {remark}")
+    if not answer.changed:
+        write_lines("nothing has changed that a running server takes on")
+    if answer.after_restart:
+        write_lines("restart the server for the rest: corral down, corral up (jobs run on)")
+
+
+def _in_words(one: ChangedSetting) -> str:
+    return f"{one.setting}: {one.old or 'not set'} -> {one.new or 'not set'}"

@@ -1,0 +1,101 @@
+"""What differs between two readings of the settings, by the keys of the file and with values as it has them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, fields
+from enum import Enum
+from typing import Any, NamedTuple
+
+from corral.config.settings import KEY_OF, Settings
+from corral.config.site import KEYS_OF_GROUPS, KEYS_OF_QUOTAS, SECTIONS
+from corral.model.queue import Quota
+from corral.model.units import format_duration, format_memory, format_share
+from corral.wire import to_plain
+
+UNTOLD = frozenset({"places", "unbuilt"})
+"""What is about the file itself."""
+
+_HOUR_S, _DAY_S = 3600.0, 86400.0
+_IN_SECTIONS = {key.sets: f"{name}.{word}" for name, keys in SECTIONS.items() for word, key in keys.items() if key.sets}
+
+
+class Difference(NamedTuple):
+    """A setting with its old and its new value; None is not set."""
+
+    setting: str
+    old: str | None
+    new: str | None
+
+
+def differences(before: Settings, after: Settings, names: frozenset[str]) -> tuple[Difference, ...]:
+    """The settings of these names (of `Settings`) that differ, in the order in which `Settings` has them."""
+    old, new = _told(before, names), _told(after, names)
+    return tuple(Difference(key, old.get(key), new.get(key)) for key in {**old, **new} if old.get(key) != new.get(key))
+
+
+def _told(settings: Settings, names: frozenset[str]) -> dict[str, str]:
+    """Each setting as the file would have it; of queues, projects, pools and quotas what is not as by default."""
+    told: dict[str, str] = {}
+    for field in fields(Settings):
+        if field.name not in names or field.name in UNTOLD:
+            continue
+        value = getattr(settings, field.name)
+        if field.name in KEYS_OF_GROUPS:
+            for group in value:
+                at = f"{field.name}.{group.name}"
+                told[at] = "defined"
+                told |= _of_group(at, group, KEYS_OF_GROUPS[field.name])
+        elif isinstance(value, Quota):
+            told |= _of_group(field.name, value, KEYS_OF_QUOTAS)
+        elif value is not None:
+            key = KEY_OF.get(field.name) or _IN_SECTIONS.get(field.name) or field.name
+            told[key] = f"{value / _HOUR_S:g}" if key.endswith("_hours") else _text(field.name, value)
+    return told
+
+
+def _of_group(at: str, group: Any, keys: Mapping[str, str]) -> dict[str, str]:
+    told: dict[str, str] = {}
+    for field in fields(group):
+        value = getattr(group, field.name)
+        if field.name == "name" or value is None or value == field.default:
+            continue
+        key = f"{at}.{keys.get(field.name, field.name)}"
+        if isinstance(value, Quota):
+            told |= _of_group(key, value, KEYS_OF_QUOTAS)
+        elif not (field.default is MISSING and not value):
+            told[key] = _text(field.name, value)
+    return told
+
+
+def _text(name: str, value: Any) -> str:
+    """The value of a setting of this name, whose end is its unit."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Enum):
+        return str(value.value)
+    if isinstance(value, int | float):
+        return _amount(name, value)
+    if name == "min_compute":
+        return ".".join(map(str, value))
+    if isinstance(value, tuple):
+        return ", ".join(_parts(value)) or "none"
+    return str(value)
+
+
+def _amount(name: str, value: float) -> str:
+    if name.endswith("_milli") or "_milli_" in name:
+        return format_share(int(value))
+    if name.endswith("_mib"):
+        return format_memory(int(value))
+    if name.endswith("_s"):
+        exact = value % 60 == 0 and (value < _DAY_S or value % _HOUR_S == 0)
+        return format_duration(value) if exact and value else f"{value:g}s"
+    return f"{value:g}"
+
+
+def _parts(values: tuple[Any, ...]) -> Iterator[str]:
+    for value in values:
+        if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str):
+            name, said = value
+            yield f"{name}: {_text('', said) if isinstance(said, int | float | str | Enum) else to_plain(said)}"
+        else:
+            yield str(value)
