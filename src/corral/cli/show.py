@@ -165,7 +165,7 @@ def _submission(detail: JobDetail) -> list[Labelled]:
     return [
         ("user", [whose]),
         ("command", [command] if detail.command else [str(detail.kind)]),
-        ("parameters", [named_values(tuple(detail.params.items()))] if detail.params else []),
+        ("params", [named_values(tuple(detail.params.items()))] if detail.params else []),
         ("directory", [spec["workdir"]] if spec.get("workdir") else []),
         ("request", [line for line in (detail.needs, ", ".join(limits)) if line]),
         ("after", [after + left] if after else []),
