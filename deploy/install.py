@@ -32,6 +32,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parent.parent
+PROGRESS = CHECKOUT / "deploy" / "pip_progress.py"
 UNIT = CHECKOUT / "deploy" / "corral.service"
 UNIT_COMMAND = "/usr/local/bin/corral"
 """The command that UNIT names, in place of which the installed one is put."""
@@ -49,6 +50,7 @@ RECORD = "installed.json"
 LOCK = ".lock"
 _PREFIX = re.compile(r"/[\w./+@-]*")
 _UNWANTED = re.compile(r"PYTHON|PIP_(USER|TARGET|PREFIX|ROOT|PYTHON|NO_CACHE_DIR)$")
+_NO_CACHE = ("--no-cache-dir", "--disable-pip-version-check")
 _LAST_LINES = 12
 
 
@@ -285,7 +287,7 @@ def make_environment(layout: Layout, environment: Path, packages: Sequence[str])
             pip.install(None, *HASHED, "-r", str(CHECKOUT / "requirements-build.lock"))
             pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", scratch, str(CHECKOUT))
             venv.EnvBuilder(symlinks=True).create(path)
-            pip.install(path, *HASHED, "-r", str(CHECKOUT / "requirements-server.lock"))
+            pip.install_shown(path, *HASHED, "-r", str(CHECKOUT / "requirements-server.lock"))
             pip.install(path, "--no-deps", "--no-index", "--find-links", scratch, f"corral=={version()}")
             if packages:
                 pip.install(path, *packages)
@@ -300,19 +302,29 @@ class Pip:
 
     def __init__(self, directory: Path) -> None:
         venv.EnvBuilder(with_pip=True, symlinks=True).create(directory)
-        self._python = str(directory / "bin" / "python")
+        self._python = [str(directory / "bin" / "python"), "-I"]
+        # Neither a path of the caller's nor his wish to install elsewhere is to change what gets where.
+        self._environ = {name: value for name, value in os.environ.items() if not _UNWANTED.match(name)}
 
     def install(self, environment: Path | None, *words: str) -> None:
-        """Install into an environment; None is its own. Nothing is left elsewhere, such as in a cache."""
+        """Install into an environment; None is its own."""
+        self(*self._install(environment), *words)
+
+    def install_shown(self, environment: Path, *words: str) -> None:
+        """The same, with a bar on a terminal."""
+        command = [*self._python, str(PROGRESS), *_NO_CACHE, *self._install(environment), *words]
+        if subprocess.run(command, env=self._environ).returncode != 0:
+            raise Failed("pip failed (see above); nothing is changed")
+
+    def _install(self, environment: Path | None) -> list[str]:
         into = [] if environment is None else ["--python", str(environment / "bin" / "python")]
-        self(*into, "install", "--no-compile", "--no-warn-script-location", *words)
+        return [*into, "install", "--no-compile", "--no-warn-script-location"]
 
     def __call__(self, *words: str) -> None:
-        command = [self._python, "-I", "-m", "pip", "--quiet", "--no-cache-dir", "--disable-pip-version-check", *words]
-        # Neither a path of the caller's nor his wish to install elsewhere is to change what gets where.
-        kept = {name: value for name, value in os.environ.items() if not _UNWANTED.match(name)}
+        """Run pip, whose last lines are shown if it fails."""
+        command = [*self._python, "-m", "pip", "--quiet", *_NO_CACHE, *words]
         done = subprocess.run(
-            command, env=kept, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+            command, env=self._environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
         )
         if done.returncode != 0:
             lines = [line for line in done.stdout.splitlines() if not line.startswith("WARNING")]

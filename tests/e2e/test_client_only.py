@@ -1,6 +1,9 @@
 """Where only the client is installed: what talks to a server works, and what needs the rest says what to type."""
 
+import os
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -58,6 +61,17 @@ def test_every_command_that_talks_to_a_server_works(box: Box, client_only: dict[
     for words in commands(TALKS_TO_A_SERVER + WORKS_WITHOUT_ONE, job=job, settings=settings):
         done = box.run(*words, cwd=None, **client_only)
         assert (done.returncode, done.stderr.count("install")) == (0, 0), f"{words}: {done.stderr}"
+
+
+def test_the_help_of_every_command_is_there(client_only: dict[str, str]) -> None:
+    code = (
+        "import typer; from corral.cli.app import app; commands = typer.main.get_command(app);"
+        "print(all(commands.get_command(None, name) for name in commands.list_commands(None)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, **client_only}
+    )
+    assert (done.stdout, done.stderr) == ("True\n", "")
 
 
 def test_what_needs_the_rest_says_what_to_type(box: Box, client_only: dict[str, str], tmp_path: Path) -> None:
