@@ -8,6 +8,8 @@ import pytest
 
 from corral.access.caller import Caller
 from corral.api import jobs
+from corral.api.gpu_number import with_gpus_read
+from corral.api.shapes import JobBatch
 from corral.api.waiting import LONGEST_WAIT_S
 from corral.control.job_changes import Verb
 from corral.model.answers import JobRow
@@ -17,6 +19,7 @@ from corral.model.job import JobKind, Request
 from corral.model.queue import Limits, Queue
 from corral.model.submission import Submission
 from corral.ports.ledger import Decided
+from corral.wire import from_plain
 from tests.api.world import Answer, Served, World
 
 
@@ -32,6 +35,50 @@ def test_a_row_has_just_the_keys_that_the_description_promises(served: Served) -
     served.submit()
     (row,) = served.call("GET", "/jobs").data["jobs"]
     assert sorted(row) == sorted(JobRow.__dataclass_fields__)
+
+
+@pytest.mark.parametrize(
+    ("request_", "same"),
+    [
+        ({"gpus": 2}, Request(devices=2)),
+        ({"gpus": 0}, Request(devices=0)),
+        ({"gpus": "2", "gang_size": 2}, Request(devices=2, gang_size=2)),
+        ({"gpus": 0.5}, Request(share_milli=500, split_milli=500)),
+        ({"gpus": "1.2"}, Request(share_milli=1000, split_milli=1200)),
+        ({"gpus": 1.0, "mig_profile": "1g.10gb"}, Request(devices=1, mig_profile="1g.10gb")),
+    ],
+)
+def test_a_number_of_gpus_is_read_as_on_the_command_line(request_: dict[str, Any], same: Request) -> None:
+    one = {"command": ["true"], "request": request_}
+    read = from_plain(Submission, with_gpus_read(dict(one)))
+    assert read.request == same
+    (in_batch,) = from_plain(JobBatch, with_gpus_read({"jobs": [dict(one)]})).jobs
+    assert in_batch == read
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "told"),
+    [
+        ({"request": {"gpus": 2, "devices": 2}}, "request.gpus", "request.devices"),
+        ({"request": {"gpus": -1}}, "request.gpus", "above zero"),
+        ({"request": {"gpus": 0.333}}, "request.gpus", "multiples of 0.01"),
+        ({"request": {"gpus": True}}, "request.gpus", "not a number of GPUs"),
+        ({"request": {"gpus": 10**30}}, "request.gpus", ""),
+        ({"request": {"gpus": [2]}}, "request.gpus", "not a number of GPUs"),
+        ({"request": {"gpus": 0.5, "mig_profile": "1g.10gb"}}, "request.gpus", "slices"),
+        ({"gpus": 2}, "gpus", "request"),
+    ],
+)
+def test_another_number_of_gpus_is_refused_by_name(served: Served, body: dict[str, Any], field: str, told: str) -> None:
+    answer = served.call("POST", "/jobs", {"command": ["true"], **body})
+    error = answer.data["error"]
+    assert (answer.status, error["field"]) == (422, field)
+    assert told in error["message"]
+
+
+def test_a_job_that_asks_for_a_number_of_gpus_waits_for_so_many(served: Served) -> None:
+    job_id = served.call("POST", "/jobs", {"command": ["true"], "request": {"gpus": 2}}).data["id"]
+    assert served.call("GET", f"/jobs/{job_id}").data["gpus"] == 2
 
 
 def test_an_array_answers_with_its_parent_and_its_size(served: Served) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from corral.api import shapes
+from corral.api import gpu_number, shapes
 from corral.api.bodies import MAX_BODY_BYTES
 from corral.api.routing import MOST_BYTES
 from corral.control.cordoning import LONGEST_DEADLINE_S
@@ -100,6 +100,7 @@ def _schemas() -> dict[str, Any]:
         for name, limit in limits.items():
             _narrow(schemas[cls.__name__]["properties"][name], limit)
     _close(schemas, {cls.__name__ for cls in _TAKEN})
+    schemas[Request.__name__]["properties"]["gpus"] = gpu_number.SCHEMA
     for cls in answered:
         # Defaults are for clients of older servers: this server sends every field.
         properties = schemas[cls.__name__]["properties"]

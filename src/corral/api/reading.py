@@ -13,8 +13,11 @@ from starlette.requests import Request
 
 from corral import wire
 from corral.api.bodies import Intake
+from corral.api.gpu_number import with_gpus_read
 from corral.api.nesting import refuse_unwieldy
+from corral.api.shapes import JobBatch
 from corral.model.errors import Refused, nearest
+from corral.model.submission import Submission
 
 T = TypeVar("T")
 
@@ -38,7 +41,8 @@ async def read_body(request: Request, cls: type[T]) -> T:
 
 
 def _read(raw: bytes, cls: type[T]) -> T:
-    return wire.from_plain(cls, parse_json(raw))
+    data = parse_json(raw)
+    return wire.from_plain(cls, with_gpus_read(data) if cls in (Submission, JobBatch) else data)
 
 
 def parse_json(raw: bytes) -> Any:
