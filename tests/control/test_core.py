@@ -18,6 +18,7 @@ from corral.model.fact import ConditionObserved, NodeObserved
 from corral.model.fit import Misfit, fit, node_state
 from corral.model.home import Home
 from corral.model.job import Phase, Request
+from corral.model.job_update import JobUpdate
 from corral.model.submission import Submission
 from corral.model.units import MILLI_PER_DEVICE
 from corral.node.simulated_node import SimulatedNode
@@ -88,6 +89,16 @@ class LifeOfAServer(RuleBasedStateMachine):
         if job_id is not None:
             try:
                 self.server.service.changes.one(verb, job_id, ALICE)
+            except Conflict:
+                return
+            self.server.settle()
+
+    @rule(pick=PICKS, asked=st.builds(JobUpdate, priority=st.integers(0, 9), queue=st.sampled_from([None, "night"])))
+    def update(self, pick: int, asked: JobUpdate) -> None:
+        job_id = self.some_job(pick)
+        if job_id is not None:
+            try:
+                self.server.service.updating.update(job_id, asked, ALICE)
             except Conflict:
                 return
             self.server.settle()

@@ -72,3 +72,15 @@ def test_a_job_that_waits_again_keeps_its_earlier_waits_and_not_the_time_it_ran(
 def test_after_a_restart_the_end_of_the_last_attempt_is_where_the_wait_began_again() -> None:
     again = replace(FIRST, waited=(("Resources", 10.0),), ended_at=3710.0)
     assert WaitBook().spent(again, 3715.0) == (("Resources", 10.0), ("Unrecorded", 5.0))
+
+
+def test_a_job_that_is_changed_keeps_the_book_of_its_wait_so_far() -> None:
+    waits = book((100.0, WaitReason.PRIORITY), (110.0, WaitReason.RESOURCES))
+    waits.park("1", WaitReason.HELD, 115.0)
+    waits.park("1", None, 118.0)
+    changed = replace(FIRST, spec=replace(FIRST.spec, name="new"))
+    waits.carry_over(FIRST, 120.0)
+    waits.park("1", None, 120.0)
+    waits.note([(changed, Wait("1", WaitReason.LIMIT, position=1))], 120.0)
+    assert waits.spent(changed, 130.0) == (("Priority", 10.0), ("Resources", 7.0), ("Held", 3.0), ("Limit", 10.0))
+    assert waits.spent(SECOND, 130.0) == (("Priority", 10.0), ("Resources", 20.0))

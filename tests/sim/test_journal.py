@@ -7,7 +7,7 @@ import pytest
 
 from corral.model.allocation import Allocation, ChosenDevice, GpuInfo, Grant, Member, Placement
 from corral.model.errors import Refused
-from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobSubmitted
+from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobSubmitted, JobUpdated
 from corral.model.job import Job, Phase
 from corral.sim.journal import Faults, read_journal, recorded_jobs, recorded_nodes, simulate
 from tests.scheduling.lab import A100, T0, job
@@ -49,6 +49,13 @@ def test_a_job_that_never_started_is_left_out_and_one_that_runs_ends_with_the_jo
     facts = [*PAST, JobSubmitted(job(3, submitted_at=T0 + 2000), at=T0 + 2000, by="alice")]
     facts += story(job(4, submitted_at=T0 + 1500), "GPU-0", T0 + 1500, T0 + 1600)[:4]
     assert [(one.job.id, one.ended_at) for one in recorded_jobs(facts)][2:] == [("4", T0 + 2000)]
+
+
+def test_a_job_that_was_changed_is_run_again_as_it_was_then() -> None:
+    submitted, *ran = story(job(1, submitted_at=T0, time_limit_s=1000), "GPU-0", T0, T0 + 50)
+    changed = JobUpdated("1", {"time_limit_s": 60.0, "priority": 2}, {"time_limit_s": 1000.0}, at=T0, by="alice")
+    (one,) = recorded_jobs([submitted, changed, *ran])
+    assert (one.job.spec.time_limit_s, one.job.spec.priority, one.ran_s) == (60.0, 2, 50)
 
 
 def test_a_job_with_a_begin_time_comes_when_it_may_begin() -> None:

@@ -21,6 +21,9 @@ _USAGE = ("`corral usage` counts GPU-hours",)
 _NODES = ("`corral nodes` lists nodes",)
 _DEVICES = ("`corral devices` lists GPUs",)
 _FOLLOW = ("`corral logs --follow` shows the output of a job as it comes",)
+_UPDATE = ("`corral update` changes a job's priority, time limit, name or queue",)
+_RELOAD = ("`corral config reload` has the server read its settings again",)
+_QUEUES = ("`corral queues` shows quotas, and what is left to you",)
 _REQUEUE = ("`corral requeue` runs a job again",)
 _RESERVE = ("`corral reserve` keeps GPUs for interactive work",)
 _DRAIN = ("`corral drain` empties a node", "`corral cordon` keeps new jobs off it")
@@ -44,7 +47,10 @@ COMMANDS_ELSEWHERE: dict[str, Sequence[str]] = {
     **dict.fromkeys(("pause", "suspend", "qhold"), _HOLD),
     **dict.fromkeys(("resume", "unhold", "qrls"), _RELEASE),
     **dict.fromkeys(("rerun", "retry", "restart", "resubmit", "redo"), _REQUEUE),
-    **dict.fromkeys(("scontrol", "qalter", "gctl"), (*_HOLD, *_RELEASE, *_REQUEUE, *_DRAIN)),
+    **dict.fromkeys(("scontrol", "qalter", "gctl"), (*_HOLD, *_RELEASE, *_REQUEUE, *_UPDATE, *_DRAIN)),
+    **dict.fromkeys(("modify", "change", "edit", "set", "bmod", "renice"), _UPDATE),
+    **dict.fromkeys(("reload", "reconfigure", "reconfig"), _RELOAD),
+    **dict.fromkeys(("quota", "quotas", "limits", "sacctmgr", "partitions", "bqueues"), _QUEUES),
     **dict.fromkeys(("sreport", "sshare", "gstats", "stats", "report", "accounting"), _USAGE),
     **dict.fromkeys(("node", "hosts"), _NODES),
     **dict.fromkeys(("device", "gpu", "topo", "nvidia"), _DEVICES),

@@ -4,6 +4,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import fields
 
 from corral.access.caller import Caller
@@ -12,7 +13,7 @@ from corral.config import Settings
 from corral.config.differences import Difference, differences
 from corral.control.site.from_settings import site_setup
 from corral.model.answers import ChangedSetting, ReloadedSettings
-from corral.model.errors import BackendFailed, CorralError
+from corral.model.errors import BackendFailed, CorralError, LedgerFailed
 from corral.model.fact import SiteArranged
 from corral.model.units import count_of
 from corral.ports.ledger import Decided, Ledger
@@ -105,8 +106,9 @@ class SiteSettings:
         """Apply the settings, and return what an administrator should know of them."""
         setup = site_setup(settings, self._ledger.view().nodes.values(), self._policies)
         self._ledger.observe([setup.observation])
-        # Published in order: after this the view has them.
-        self._ledger.commit(lambda _: Decided((), None)).result()
+        # Published in order: after this the view has them, also where the disk takes nothing.
+        with suppress(LedgerFailed):
+            self._ledger.commit(lambda _: Decided((), None)).result()
         remarks = [*setup.remarks, *self._left_behind(setup.observation)]
         if settings.unbuilt:
             remarks.append(f"settings that Corral reads but does not use yet: {', '.join(settings.unbuilt)}")
