@@ -27,9 +27,9 @@ from corral.control.submitting.device_request import RequestRules, with_profile_
 from corral.control.submitting.file_findings import FileFindings, FileFindingsCache
 from corral.control.submitting.preflight import SubmissionPreflight
 from corral.control.submitting.priorities import settle_priority
-from corral.control.submitting.site_rules import LeastUse, obey
+from corral.control.submitting.site_rules import LeastUse, obey, refuse_overflow
 from corral.control.submitting.submission_checks import check
-from corral.control.submitting.sweeps import first_of
+from corral.control.submitting.sweeps import check_text, first_of
 from corral.control.watching.failure_notes import FailureNotes
 from corral.model.answers import DeviceRow, DryRun, Explanation
 from corral.model.device import Node
@@ -122,6 +122,8 @@ class Service:
             # A batch often has the same submission many times; its jobs share a spec.
             specs.append(specs[-1] if asked == before else self._checked(view, asked, caller, files))
             before = asked
+        refuse_overflow(view, sum(map(new_jobs.jobs_needed, submissions)))
+        check_text(submissions)
         # All numbers at once: taking more than are in reserve waits for the disk each time.
         numbers = iter(self._ledger.next_ids(sum(map(new_jobs.ids_needed, submissions))))
         jobs: list[Job] = []

@@ -6,7 +6,7 @@ import pytest
 from corral.access.caller import Caller
 from corral.control.submitting.new_jobs import ids_needed, jobs_of, spec_of
 from corral.control.submitting.submission_checks import check
-from corral.control.submitting.sweeps import first_of
+from corral.control.submitting.sweeps import check_text, first_of
 from corral.ledger.table_rows import job_of, job_row, spec_row
 from corral.model.errors import Refused
 from corral.model.job import Job, JobKind
@@ -64,6 +64,18 @@ def test_files_are_looked_at_as_the_first_job_names_them() -> None:
     assert first_of(Submission(("{lr}",))) == Submission(("{lr}",))
     for unchecked in (Sweep({}), Sweep({"lr": ()})):
         assert first_of(replace(TRAIN, command=("{}",), sweep=unchecked)).workdir == "/runs/{seed}"
+
+
+def test_a_text_that_would_grow_beyond_all_measure_is_refused_and_never_made() -> None:
+    grown = replace(TRAIN, command=("{a}" * 1_000_000,), sweep=Sweep({"a": ("x" * 1000,)}))
+    assert first_of(grown) is grown
+    with pytest.raises(Refused, match=r"come to 2,003,\d{3},\d{3} characters, and 67,108,864 are the most"):
+        check(grown)
+    large = replace(TRAIN, command=("{a}" + "x" * 10_000,), sweep=Sweep({"a": tuple(map(str, range(4000)))}))
+    check(large)
+    with pytest.raises(Refused, match="all jobs together"):
+        check_text([large, large])
+    check_text([replace(large, command=("x" * 100_000,))] * 9)
 
 
 def sweep(*, zipped: Any = False, limit: Any = None, **params: Any) -> Submission:

@@ -106,8 +106,14 @@ def _shared(env: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
 
 def ids_needed(submission: Submission) -> int:
     """How many job numbers the submission needs: one, and for an array one more per element."""
-    array = submission.elements
-    return 1 if array is None else 1 + len(array.indices)
+    if submission.sweep is not None:
+        return 1 + submission.sweep.size
+    return 1 if submission.array is None else 1 + len(submission.array.indices)
+
+
+def jobs_needed(submission: Submission) -> int:
+    """How many jobs the submission is."""
+    return max(1, ids_needed(submission) - 1)
 
 
 def jobs_of(submission: Submission, spec: JobSpec, ids: Sequence[str], now: float) -> tuple[Job, ...]:

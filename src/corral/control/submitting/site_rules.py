@@ -68,12 +68,7 @@ def refuse_full(view: View, jobs: Sequence[Job]) -> None:
 
     Such limits are the site's, the user's, the project's, and those of the queue and of every queue above it.
     """
-    most = view.limits.max_queue_size
-    if most is not None and len(view.jobs) + len(jobs) > most:
-        raise Refused(
-            f"the queue is full: it has {len(view.jobs)} jobs, this adds {len(jobs)}, and the site allows {most}; "
-            "submit fewer, wait until some have ended, or cancel some"
-        )
+    refuse_overflow(view, len(jobs))
     spoken_for = dict.fromkeys((job.spec.user, job.spec.project, job.spec.queue) for job in jobs)
     for (kind, name), quota in dict.fromkeys(one for who in spoken_for for one in _quotas(view, *who)):
         if quota.waiting is not None:
@@ -88,6 +83,16 @@ def refuse_move(view: View, jobs: Sequence[Job], queue: str) -> None:
         if most is not None and come:
             moved = [replace(job, spec=replace(job.spec, queue=queue)) for job in come]
             _refuse_line(view, moved, "queue", name, most)
+
+
+def refuse_overflow(view: View, more: int) -> None:
+    """Raises Refused if the site's queue cannot take so many more jobs."""
+    most = view.limits.max_queue_size
+    if most is not None and len(view.jobs) + more > most:
+        raise Refused(
+            f"the queue is full: it has {len(view.jobs)} jobs, this adds {more}, and the site allows {most}; "
+            "submit fewer, wait until some have ended, or cancel some"
+        )
 
 
 def _refuse_line(view: View, jobs: Sequence[Job], kind: str, name: str, most: int) -> None:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,9 @@ MAX_VALUE_LENGTH = 1000
 MAX_ELEMENT_LENGTH = 4000
 """Characters of all values of one job together: each job is kept with its own."""
 
+MAX_TEXT = 64 * 1024 * 1024
+"""Characters of the texts of all jobs of the sweeps that are sent at once: in each they stand again."""
+
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED = re.compile(
     r"(CORRAL|CUDA|LD|NVIDIA|SLURM)_.*|PATH|HOME|USER|LOGNAME|SHELL|PWD|IFS|BASH_ENV|TMPDIR|PYTHONPATH|PYTHONHOME|"
@@ -29,7 +32,7 @@ _RESERVED = re.compile(
 def first_of(submission: Submission) -> Submission:
     """The submission as its first job will have it: what is checked of a sweep's files, and shown of it."""
     params = None if submission.sweep is None else next(submission.sweep.elements(), None)
-    if params is None:
+    if params is None or _text_length(submission) > MAX_TEXT:
         return submission
     return replace(submission, **_with_values(submission, params), env={**submission.env, **dict(params)})
 
@@ -51,6 +54,33 @@ def _with_values(of: Submission | JobSpec, params: Params) -> dict[str, Any]:
     }
 
 
+def check_text(submissions: Iterable[Submission]) -> None:
+    """Raises Refused if the texts of all jobs of these sweeps come to more than the server takes at once."""
+    length = sum(_text_length(one) * one.sweep.size for one in submissions if one.sweep is not None)
+    if length > MAX_TEXT:
+        raise Refused(
+            f"params: command, name and files of all jobs together may come to {length:,} characters, and "
+            f"{MAX_TEXT:,} are the most; put long text into a file and give its name",
+            field="params",
+        )
+
+
+def _text_length(submission: Submission) -> int:
+    """The most characters that one of its jobs may have in texts that name parameters; these are not made for that.
+
+    Other texts are the same in all jobs, which share them.
+    """
+    longest = [] if submission.sweep is None else _longest(submission.sweep)
+    texts = (*submission.command, submission.name, submission.workdir, submission.output or "", submission.error or "")
+    names = [(f"{{{name}}}", 2 * len(value)) for name, value in longest]  # an output file doubles percent signs
+    grown = [(len(text), sum(text.count(name) * length for name, length in names)) for text in texts]
+    return sum(length + more for length, more in grown if more)
+
+
+def _longest(sweep: Sweep) -> Params:
+    return tuple((name, max(values, key=len, default="")) for name, values in sweep.params.items())
+
+
 def check_sweep(submission: Submission, most_name_length: int) -> None:
     """Raises Refused for a sweep that cannot be made: names, values, or too many jobs."""
     sweep = submission.sweep
@@ -70,7 +100,8 @@ def check_sweep(submission: Submission, most_name_length: int) -> None:
         _check_name(name)
         _check_values(name, values, distinct=not sweep.zipped)
     _check_size(sweep)
-    longest = tuple((name, max(values, key=len)) for name, values in sweep.params.items())
+    check_text([submission])
+    longest = _longest(sweep)
     together = sum(len(value) for _, value in longest)
     if together > MAX_ELEMENT_LENGTH:
         raise Refused(
