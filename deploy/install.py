@@ -40,6 +40,9 @@ UNIT_COMMAND = "/usr/local/bin/corral"
 SEARCHED = (Path("/usr/local"), Path("/usr"))
 """Below these systemd finds a unit by its name."""
 
+ENABLED = Path("/etc/systemd/system")
+"""Where systemd keeps links to the units that it starts."""
+
 COMPLETIONS = {
     "bash": "share/bash-completion/completions/corral",
     "zsh": "share/zsh/site-functions/_corral",
@@ -237,8 +240,9 @@ def check_command(layout: Layout) -> None:
 
 def check_unused(layout: Layout) -> None:
     """Raise Failed while a process needs what is installed, or systemd would start it."""
-    links = [*Path("/etc/systemd/system").glob("corral.service"), *Path("/etc/systemd/system").glob("*/corral.service")]
-    if not layout.staging and any(os.path.realpath(link) == str(layout.unit) for link in links):
+    links = [*ENABLED.glob("corral.service"), *ENABLED.glob("*.wants/corral.service")]
+    unit = os.path.realpath(layout.unit)
+    if not layout.staging and any(os.path.realpath(link) == unit for link in links):
         raise Failed("systemd starts the server from it; first type: systemctl disable --now corral")
     if users := users_of(layout.versions):
         raise Failed(

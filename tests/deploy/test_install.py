@@ -81,6 +81,20 @@ def test_uninstalling_leaves_everything_else_as_it_was(layout: Layout, tmp_path:
     assert tree(tmp_path) == before
 
 
+def test_a_unit_that_systemd_starts_is_not_removed_under_it(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(layout, None)
+    link = tmp_path / "etc" / "multi-user.target.wants" / "corral.service"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(layout.unit)
+    monkeypatch.setattr(script, "ENABLED", tmp_path / "etc")
+    with pytest.raises(Failed, match="systemctl disable --now corral"):
+        uninstall(layout, force=False)
+    link.unlink()
+    uninstall(layout, force=False)
+
+
 def test_uninstalling_leaves_no_directory_that_installing_made(layout: Layout, tmp_path: Path) -> None:
     install(layout, None)
     uninstall(layout, force=False)
