@@ -16,6 +16,7 @@ from corral.clock import SystemClock
 from corral.config import Settings, load_settings
 from corral.control.core import ControlCore
 from corral.control.node_registry import Nodes
+from corral.control.notifications import LOOK_INTERVAL_S, Notifications
 from corral.control.recovery import RETRY_S
 from corral.control.site.reloading import SiteSettings
 from corral.control.submitting.device_request import RequestRules
@@ -184,6 +185,7 @@ class Server:
             Patrol("node-return", core.recovery.try_again, RETRY_S),
             Patrol("node-drain", DrainWatch(ledger, self._clock, core.dispatcher.stop).look, DRAIN_INTERVAL_S),
             Patrol("absent-clients", absent_clients.look, ABSENCE_INTERVAL_S),
+            Patrol("notifications", Notifications(ledger, self._nodes, self._clock).look, LOOK_INTERVAL_S),
             Patrol("token-uses", ledger.tokens.write_uses, TOKEN_USES_INTERVAL_S),
         ]
         if settings.reclaim_idle_after_s is not None:

@@ -22,6 +22,7 @@ from corral.model import answers
 from corral.model.job import Request
 from corral.model.job_choice import JobChoice
 from corral.model.job_update import JobUpdate
+from corral.model.notification import MAX_COMMAND_LENGTH
 from corral.model.submission import ArraySpec, Submission
 
 _REF = "#/components/schemas/"
@@ -124,6 +125,7 @@ def _limits() -> dict[type[Any], dict[str, dict[str, Any]]]:
         "checkpoint_grace_s": {"exclusiveMinimum": 0, "maximum": submission_checks.MAX_CHECKPOINT_GRACE_S},
         "checkpoint_signal": {"enum": list(submission_checks.CHECKPOINT_SIGNALS)},
         "speeds": {"maxItems": submission_checks.MAX_SPEEDS},
+        "notify": {"minLength": 1, "maxLength": MAX_COMMAND_LENGTH},
     }
     limits[JobUpdate] = {
         "priority": priority,

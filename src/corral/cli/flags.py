@@ -155,6 +155,14 @@ class JobFlags(DeviceFlags):
             help="Send this signal so long before the job is stopped, at its time limit or for another job: USR1@60s.",
         ),
     ] = None
+    notify: Annotated[
+        str | None,
+        typer.Option(
+            "--notify",
+            metavar="CMD",
+            help="Shell command to run once when the job has ended: 'mail -s \"$CORRAL_JOB_NAME $CORRAL_PHASE\" me'.",
+        ),
+    ] = None
     gang: Annotated[
         int | None,
         typer.Option(

@@ -39,6 +39,8 @@ class RequestOptions(TypedDict, total=False):
         one_node, spread: all members of the gang on one node, or each on a different node.
         checkpoint_signal: signal to send so long before the job is stopped, for another job or at its time limit:
             "USR1@60s".
+        notify: shell command to run once when the job has ended for good (of an array, when all its jobs have), as you.
+            CORRAL_PHASE, CORRAL_EXIT_CODE, CORRAL_REASON and CORRAL_LOG tell it how.
         speed: relative speed on each GPU model, 1 by default, 0 if it cannot run there: {"v100": 1, "k80": 0.2} or
             "v100=1,k80=0.2".
         device: UUIDs of exactly the GPUs to use.
@@ -92,6 +94,7 @@ class RequestOptions(TypedDict, total=False):
     spread: bool
     speed: str | Mapping[str, float] | None
     checkpoint_signal: str | None
+    notify: str | None
     device: Sequence[str]
     accept_in_use: str | None
     cpus: float | None

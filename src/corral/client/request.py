@@ -101,6 +101,7 @@ def submission(
         checkpoint_signal=signal_name,
         checkpoint_grace_s=signal_grace_s,
         script=script,
+        notify=None if (notify := options.get("notify")) is None else _text(notify, spell("notify")),
         sweep=sweep,
     )
 

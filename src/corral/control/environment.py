@@ -39,8 +39,8 @@ def launches_of(job: Job, allocation: Allocation, view: View, notes: Sequence[st
     the names that such scripts use. A device that its node does not have any more is missing among the launch's uses.
     """
     members = allocation.placement.members
-    given = {name: value for name, value in job.spec.env if name not in _OF_ANOTHER_JOB}
-    shared = {**_UNLESS_GIVEN, **given, **dict(job.spec.params), **_of_the_job(job, allocation)}
+    given = submitted_with(job)
+    shared = {**given, **dict(job.spec.params), **_of_the_job(job, allocation)}
     outputs = output_files(job, [member.node for member in members])
     launches = []
     for rank, (member, files) in enumerate(zip(members, outputs, strict=True)):
@@ -75,6 +75,11 @@ def launches_of(job: Job, allocation: Allocation, view: View, notes: Sequence[st
             )
         )
     return tuple(launches)
+
+
+def submitted_with(job: Job) -> dict[str, str]:
+    """The environment of the job's submitter, as far as it is the job's, too."""
+    return {**_UNLESS_GIVEN, **{name: value for name, value in job.spec.env if name not in _OF_ANOTHER_JOB}}
 
 
 def with_rendezvous(launches: Sequence[Launch], rendezvous: Rendezvous) -> tuple[Launch, ...]:

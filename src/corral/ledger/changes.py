@@ -3,10 +3,10 @@
 A job is written as the batch leaves it, however many facts it took to get there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sqlalchemy import Connection, bindparam, insert, update
+from sqlalchemy import Connection, bindparam, delete, insert, update
 from sqlalchemy.dialects.sqlite import insert as upsert
 
 from corral.ledger import tables
@@ -35,7 +35,7 @@ class Changes:
         updated_jobs: ids of jobs whose spec changed.
         made: rows of allocations, by the journal sequence of their beginning; also of those that have ended since.
         ended: for allocations that were made before, their ends.
-        latest: the journal sequence of the last fact, by subject.
+        latest: the journal sequence of the last fact, by subject; None where that closed the subject.
     """
 
     new_jobs: dict[str, Row] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Changes:
     updated_jobs: dict[str, None] = field(default_factory=dict)
     made: dict[int, Row] = field(default_factory=dict)
     ended: list[Row] = field(default_factory=list)
-    latest: dict[str, int] = field(default_factory=dict)
+    latest: dict[str, int | None] = field(default_factory=dict)
     _active: dict[str, Row] = field(default_factory=dict)
     _made_of: dict[str, list[Row]] = field(default_factory=dict)
 
@@ -54,7 +54,7 @@ class Changes:
         elif fact.about is not None and fact.about not in self.new_jobs:
             self.changed_jobs[fact.about] = None
         if fact.subject is not None:
-            self.latest[fact.subject] = entry["sequence"]
+            self.latest[fact.subject] = None if fact.closes else entry["sequence"]
         match fact:
             case AllocationMade(allocation=allocation):
                 job = view.jobs.get(allocation.job_id)
@@ -87,9 +87,16 @@ def write_changes(connection: Connection, facts: Sequence[Fact], entries: Sequen
         connection.execute(_END_ALLOCATION, changes.ended)
     if changes.made:
         connection.execute(_ADD_ALLOCATION, list(changes.made.values()))
-    if changes.latest:
-        rows = [{"subject": subject, "entry": entry} for subject, entry in changes.latest.items()]
-        connection.execute(_SET_LATEST, rows)
+    _write_latest(connection, changes.latest)
+
+
+def _write_latest(connection: Connection, latest: Mapping[str, int | None]) -> None:
+    open_ones = [{"subject": subject, "entry": entry} for subject, entry in latest.items() if entry is not None]
+    if open_ones:
+        connection.execute(_SET_LATEST, open_ones)
+    closed = [{"of_subject": subject} for subject, entry in latest.items() if entry is None]
+    if closed:
+        connection.execute(_DROP_LATEST, closed)
 
 
 def move_ceiling(connection: Connection, before: int, after: int) -> None:
@@ -140,6 +147,7 @@ _END_ALLOCATION = update(tables.allocations).where(
 )
 _set_latest = upsert(tables.latest_facts)
 _SET_LATEST = _set_latest.on_conflict_do_update(index_elements=["subject"], set_={"entry": _set_latest.excluded.entry})
+_DROP_LATEST = delete(tables.latest_facts).where(tables.latest_facts.c.subject == bindparam("of_subject"))
 _MOVE_CEILING = update(tables.meta).where(
     tables.meta.c.name == tables.NEXT_ID, tables.meta.c.value == bindparam("before")
 )

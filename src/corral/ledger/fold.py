@@ -82,7 +82,8 @@ class _Folded:
         jobs = self._draft.view.jobs
         yield tables.jobs, "id", {job_id: job_row(job, spec_row(job.spec)) for job_id, job in jobs.items()}
         yield tables.allocations, "entry", self._changes.made
-        latest = {subject: {"subject": subject, "entry": entry} for subject, entry in self._changes.latest.items()}
+        latest_entries = [(subject, entry) for subject, entry in self._changes.latest.items() if entry is not None]
+        latest = {subject: {"subject": subject, "entry": entry} for subject, entry in latest_entries}
         yield tables.latest_facts, "subject", latest
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from corral.lifecycle.following import followers
+from corral.lifecycle.following import after_end
 from corral.lifecycle.input import spent
 from corral.lifecycle.step import change, give_back
 from corral.lifecycle.stopping import stop
@@ -18,7 +18,7 @@ def cancel(view: View, job: Job, *, by: str, at: float) -> list[Fact]:
     reason = f"cancelled by {by}"
     if job.phase is Phase.PENDING:
         first = change(job, JobPatch(phase=Phase.CANCELLED, ended_at=at, reason=reason), by=by, at=at)
-        return [first, *followers(view, job, Phase.CANCELLED, by=by, at=at)]
+        return [first, *after_end(view, job, Phase.CANCELLED, by=by, at=at)]
     if job.phase in (Phase.STARTING, Phase.RUNNING):
         return [change(job, JobPatch(phase=Phase.STOPPING, stop_reason=Phase.CANCELLED, reason=reason), by=by, at=at)]
     if job.phase is Phase.STOPPING:
@@ -61,5 +61,9 @@ def release(view: View, job: Job, *, by: str, at: float) -> list[Fact]:
     """
     if job.spec.kind is JobKind.RESERVE and job.phase is Phase.RUNNING:
         first = change(job, JobPatch(phase=Phase.SUCCEEDED, ended_at=at, reason=f"released by {by}"), by=by, at=at)
-        return [first, *give_back(view, job, by=by, at=at), *followers(view, job, Phase.SUCCEEDED, by=by, at=at)]
+        return [
+            first,
+            *give_back(view, job, by=by, at=at),
+            *after_end(view, job, Phase.SUCCEEDED, by=by, at=at),
+        ]
     return hold(job, False, by=by, at=at)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from corral.lifecycle.following import followers
+from corral.lifecycle.following import after_end, followers
 from corral.lifecycle.step import Backoff, back_to_queue, change, closed_eviction, give_back, measured
 from corral.model.allocation import Allocation, GpuInfo, Placement
 from corral.model.fact import AllocationMade, Fact, JobChanged
@@ -101,7 +101,7 @@ def launch_failed(view: View, job: Job, message: str, *, by: str, at: float, bac
         first = change(
             job, JobPatch(phase=Phase.FAILED, ended_at=at, reason=reason, launch_failures=failures), by=by, at=at
         )
-        return [first, *freed, *followers(view, job, Phase.FAILED, by=by, at=at)]
+        return [first, *freed, *after_end(view, job, Phase.FAILED, by=by, at=at)]
     again = JobPatch(reason=message, launch_failures=failures, eligible_at=at + backoff.after(failures))
     return [back_to_queue(job, again, by=by, at=at), *freed]
 
@@ -119,4 +119,4 @@ def _stopped_before_it_ran(view: View, job: Job, *, by: str, at: float) -> list[
     if ending is Phase.PENDING:
         return [back_to_queue(job, closed_eviction(job, 0.0, at), by=by, at=at), *freed]
     first = change(job, JobPatch(phase=ending, ended_at=at, reason=job.reason), by=by, at=at)
-    return [first, *freed, *followers(view, job, ending, by=by, at=at)]
+    return [first, *freed, *after_end(view, job, ending, by=by, at=at)]

@@ -16,6 +16,7 @@ from corral.model.device import DeviceCondition, Node, NodeCordon, Silence
 from corral.model.job import Job
 from corral.model.job_patch import JobPatch, patched
 from corral.model.job_update import SpecPatch, may_start_later, with_changes
+from corral.model.notification import DueNotification
 from corral.model.queue import Limits, Pool, Project, Queue
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class ServerPart(StrEnum):
     HUB = "corral:hub"
     NODE_DRAIN = "corral:node-drain"
     ABSENT_CLIENTS = "corral:absent-clients"
+    NOTIFICATIONS = "corral:notifications"
     SIMULATOR = "corral:simulator"
     UNRECORDED = "corral:unrecorded"
     """Who it was, the journal did not say then."""
@@ -84,6 +86,11 @@ class Fact(Delta):
         A server that starts applies the last fact of each subject again.
         """
         return None
+
+    @property
+    def closes(self) -> bool:
+        """Whether nothing of its subject is left to be applied when a server starts."""
+        return False
 
 
 def fact_class(name: str) -> type[Fact]:
@@ -199,6 +206,50 @@ class AllocationEnded(Fact):
     def apply(self, draft: "ViewDraft") -> None:
         """They are free."""
         draft.free(self.allocation_id, self.at)
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationDue(Fact):
+    """A job has ended for good, and its user is to be told; of an array once none of its elements is left."""
+
+    job_id: str
+    user: str
+    array_id: str | None = None
+
+    @property
+    def about(self) -> str:
+        """The job."""
+        return self.job_id
+
+    @property
+    def subject(self) -> str:
+        """Whether its user was told."""
+        return f"notification of job {self.array_id or self.job_id}"
+
+    def apply(self, draft: "ViewDraft") -> None:
+        """It is due."""
+        draft.put("notifications", self.array_id or self.job_id, DueNotification(self.job_id, self.user, self.at))
+
+
+@dataclass(frozen=True, slots=True)
+class NotificationGiven(Fact):
+    """A node has the notification of a job or an array to run, and runs it no second time."""
+
+    job_id: str
+
+    @property
+    def subject(self) -> str:
+        """Whether its user was told."""
+        return f"notification of job {self.job_id}"
+
+    @property
+    def closes(self) -> bool:
+        """It is done."""
+        return True
+
+    def apply(self, draft: "ViewDraft") -> None:
+        """It is due no more."""
+        draft.drop("notifications", self.job_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,6 +80,11 @@ class Home:
         """The files through which server and supervisors exchange what they know of each launch."""
         return self.root / "launches"
 
+    @property
+    def notifications(self) -> Path:
+        """What is to be run for jobs that have ended, and ids of what was."""
+        return self.root / "notifications"
+
     @cached_property
     def programs(self) -> Path:
         """What Corral adds to the PATH of jobs."""

@@ -173,6 +173,7 @@ class JobSpec:
         notes: lines for the head of the job's log: what was rounded, what preflight warns of.
         stdin, terminal: as `Submission` has them.
         forced_by: who insisted on it although preflight had said that it cannot run; None when nobody had to.
+        notify: a shell command that is run once when the job has ended for good, of an array when all of it has.
         uid, gid, groups: the submitting user as the kernel names it; None on a server that is not root's.
         params: its values of a sweep's parameters, which it also finds in its environment; () of any other job.
     """
@@ -206,6 +207,7 @@ class JobSpec:
     error: str | None = None
     open_mode: str | None = None
     script: bool = False
+    notify: str | None = None
     params: Params = ()
     stdin: bool = False
     terminal: TerminalSize | None = None

@@ -43,6 +43,7 @@ class Submission:
         sweep: an array over values of parameters, in place of `array`. Command, name, files and directory name them.
         stdin: somebody sends the program's standard input while it runs, to rank 0 of a gang; else it is empty.
         terminal: it runs at a terminal of this size, whose keys and output come and go the same way.
+        notify: as in `JobSpec`.
         owner_pid: for a reservation, the session leader whose end releases it; for an adoption, the process.
     """
 
@@ -75,6 +76,7 @@ class Submission:
     speeds: tuple[tuple[str, float], ...] = ()
     nice: int | None = None
     script: bool = False
+    notify: str | None = None
     sweep: Sweep | None = None
     stdin: bool = False
     terminal: TerminalSize | None = None

@@ -5,12 +5,13 @@ import logging
 import os
 import re
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 from corral.model.errors import BackendFailed, Refused
 from corral.model.home import log_name
 from corral.ports.node import LogChunk
-from corral.runtimes.process.joblog import append_note
+from corral.runtimes.process.joblog import append_lines, append_note
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +54,14 @@ class JobLogs:
         path = self._path(job_id, rank)
         try:
             append_note(str(path), line)
+        except OSError as error:
+            log.warning("job %s could not be told in its log: %s", job_id, error.strerror)
+
+    def tell(self, job_id: str, lines: Sequence[str], owner: tuple[int, int] | None) -> None:
+        """Write lines to the end of rank 0's log, which is made for `owner` (uid, gid) where there is none yet."""
+        path = self._path(job_id, 0)
+        try:
+            append_lines(str(path), lines, owner)
         except OSError as error:
             log.warning("job %s could not be told in its log: %s", job_id, error.strerror)
 

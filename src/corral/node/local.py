@@ -3,6 +3,7 @@
 node_launches      what runs here              unknown_launches   what the ledger does not know of it
 device_setup       devices made ready          resource_files     scratch directories
 sampler, news      what is told of the host    mps_watch          the daemons that jobs share devices through
+notification_runner    commands of users whose jobs have ended
 """
 
 import logging
@@ -21,6 +22,7 @@ from corral.model.errors import BackendFailed, CorralError, Forbidden, NodeUnrea
 from corral.model.home import Home
 from corral.model.launch import Launch, Lineage, Origin, checked_launch_id, job_of, member_of
 from corral.model.means import Level, Means
+from corral.model.notification import Notification
 from corral.model.terminal import TerminalSize
 from corral.node.cleaner import Cleaner
 from corral.node.device_setup import DeviceSetup, Then
@@ -32,6 +34,7 @@ from corral.node.meeting_places import MeetingPlaces
 from corral.node.mps_watch import MpsWatch
 from corral.node.news import NewsBuffer
 from corral.node.node_launches import HeardLaunches, NodeLaunches
+from corral.node.notification_runner import NotificationRunner
 from corral.node.resource_files import ResourceFiles
 from corral.node.unknown_launches import UnknownLaunches
 from corral.ports.host import Credentials, FileQuery
@@ -114,7 +117,8 @@ class LocalNode:
         self._source = discover(clock, mock=mock, allocated=self._devices.allocated_milli, labels=labels, node=name)
         # After all that may be refused, because it starts a process.
         heard = HeardLaunches(self._news.launch_changed)
-        processes = _started(home, settings, clock, heard.add)
+        self._notifications = NotificationRunner(home, self._logs.tell, {**self._paths})
+        processes = _started(home, settings, clock, self._notifications.beside(heard.add))
         self._launches = self._make_launches(ProcessRuntime(processes, home), heard)
         self._sampler = Sampler(
             self._source,
@@ -129,6 +133,7 @@ class LocalNode:
         )
         _warn(mps_warning(settings), process_mode_warning(settings, described=described, by_root=by_root))
         self._cleaner.start()
+        self._notifications.start(processes)
         self._sampler.start()
         if any(means is Means.MPS for _, means in settings.sharing):
             self._mps_watch.start()
@@ -146,6 +151,7 @@ class LocalNode:
         self._devices.close()
         self._cleaner.close()
         self._inspector.close()
+        self._notifications.close()
         self._launches.close()
         self._sampler.stop()
         self._source.close()
@@ -242,6 +248,9 @@ class LocalNode:
 
     def note(self, job_id: str, rank: int, line: str) -> None:
         self._logs.note(job_id, rank, line)
+
+    def notify(self, notification: Notification) -> bool:
+        return self._notifications.take(notification)
 
     def inspect(self, queries: tuple[FileQuery, ...], who: Credentials | None) -> tuple[FileFinding, ...]:
         found = self._inspector.inspect(queries, who)

@@ -9,6 +9,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 from corral.model.errors import BackendFailed, NodeUnreachable, Refused
 from corral.model.launch import Launch
+from corral.model.notification import Notification
 from corral.model.terminal import TerminalSize
 from corral.node.file_inspector import DEADLINE_S as INSPECTION_S
 from corral.node.local import REFRESH_TIMEOUT_S, TOOL_TIMEOUT_S
@@ -104,6 +105,9 @@ class RemoteNode:
 
     def note(self, job_id: str, rank: int, line: str) -> None:
         self._call(0.0, NodeAgent.note, job_id, rank, line)
+
+    def notify(self, notification: Notification) -> bool:
+        return self._call(0.0, NodeAgent.notify, notification)
 
     def inspect(self, queries: tuple[FileQuery, ...], who: Credentials | None) -> tuple[FileFinding, ...]:
         return self._call(INSPECTION_S, NodeAgent.inspect, queries, who)

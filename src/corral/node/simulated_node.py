@@ -6,6 +6,7 @@ from corral.clock import Clock
 from corral.model.device import DeviceSample, Node
 from corral.model.errors import NodeUnreachable
 from corral.model.launch import Launch, LaunchPhase
+from corral.model.notification import Notification
 from corral.model.terminal import TerminalSize
 from corral.node.file_inspector import InProcessFileInspector
 from corral.node.news import NewsBuffer
@@ -37,6 +38,7 @@ class SimulatedNode:
         obstacle: what keeps anything from being started, such as a full disk.
         delay_s: how long each call takes.
         notes: lines that were written into logs, with their job and rank.
+        notifications: what was to be run, by id; of each user at most `most_notifications`.
         signals: what was sent to which launch.
         processes: the process table, as far as anybody asks for it.
         samples: of devices, by UUID, as they are asked for before a start.
@@ -47,6 +49,8 @@ class SimulatedNode:
         self.obstacle: str | None = None
         self.delay_s = 0.0
         self.notes: list[tuple[str, int, str]] = []
+        self.notifications: dict[str, Notification] = {}
+        self.most_notifications = 1000
         self.signals: list[tuple[str, str]] = []
         self.processes: dict[int, ProcessFound] = {}
         self.samples: dict[str, DeviceSample] = {}
@@ -154,6 +158,14 @@ class SimulatedNode:
     def note(self, job_id: str, rank: int, line: str) -> None:
         self._called()
         self.notes.append((job_id, rank, line))
+
+    def notify(self, notification: Notification) -> bool:
+        self._called()
+        of_user = [one for one in self.notifications.values() if one.user == notification.user]
+        if notification.id not in self.notifications and len(of_user) >= self.most_notifications:
+            return False
+        self.notifications.setdefault(notification.id, notification)
+        return True
 
     def inspect(self, queries: tuple[FileQuery, ...], who: Credentials | None) -> tuple[FileFinding, ...]:
         self._called()

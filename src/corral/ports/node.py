@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from corral.model.device import DeviceSample, Node
 from corral.model.job import ProcessIdentity
 from corral.model.launch import Launch, LaunchReport
+from corral.model.notification import Notification
 from corral.model.terminal import TerminalSize
 from corral.ports.host import Credentials, FileQuery
 
@@ -215,6 +216,14 @@ class NodeAgent(Protocol):
 
     def note(self, job_id: str, rank: int, line: str) -> None:
         """Write a line of Corral's own into the log of a member of a job, for its user."""
+        ...
+
+    def notify(self, notification: Notification) -> bool:
+        """Run a notification once, as soon as there is a place for it; what it says goes into its job's log.
+
+        True once it is written down, or was before: then it is run, also by the next agent, and never again. False
+        when as many of its user's wait here as may.
+        """
         ...
 
     def inspect(self, queries: tuple[FileQuery, ...], who: Credentials | None) -> tuple[FileFinding, ...]:

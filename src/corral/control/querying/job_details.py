@@ -59,7 +59,8 @@ class JobDetails:
         recorded = attempts_of(entry.fact for entry in self._ledger.latest_entries(job.id, MOST_FACTS))
         held = None if job.phase is Phase.PENDING else last
         spec = to_plain(job.spec)
-        del spec["env"]
+        # Others may see the rest. An address to tell something to is often as good as a password.
+        del spec["env"], spec["notify"]
         row = self._row(job)
         return in_wall_time(
             JobDetail(

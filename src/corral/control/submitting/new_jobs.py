@@ -11,6 +11,7 @@ from corral.access.caller import Caller
 from corral.control.submitting.site_rules import refuse_full
 from corral.control.submitting.sweeps import element_specs
 from corral.lifecycle.following import follow_no_more
+from corral.lifecycle.notifying import notification
 from corral.model.dependency import (
     Condition,
     Dependency,
@@ -57,6 +58,7 @@ def spec_of(submission: Submission, caller: Caller, limits: Limits, owner: Proce
         script=submission.script,
         stdin=submission.stdin,
         terminal=submission.terminal,
+        notify=submission.notify,
         env=_shared(tuple(sorted(submission.env.items()))),
         workdir=submission.workdir,
         umask=submission.umask,
@@ -166,7 +168,7 @@ def admit(view: View, jobs: Sequence[Job], find: Callable[[str], tuple[Job, ...]
         kept = conditions_to_keep(stands, after)
         facts.append(JobSubmitted(replace(job, waits_for=stands.waits_for, conditions=kept), at=at, by=by))
         if stands.lost is not None:
-            facts.append(follow_no_more(job, stands.lost, by=by, at=at))
+            facts += [follow_no_more(job, stands.lost, by=by, at=at), *notification(job, by=by, at=at)]
         elif single(after):
             earlier.append(job)
     return Decided(tuple(facts), None)

@@ -11,6 +11,7 @@ from corral.model.dependency import clauses_of
 from corral.model.errors import Refused, nearest
 from corral.model.job import JobKind, Request
 from corral.model.means import Means
+from corral.model.notification import MAX_COMMAND_LENGTH
 from corral.model.output import check_pattern
 from corral.model.submission import ArraySpec, Submission
 from corral.model.units import MILLI_PER_DEVICE, SHARE_QUANTUM_MILLI, format_duration
@@ -55,6 +56,7 @@ def check(submission: Submission) -> None:
         )
     check_checkpoint(submission.checkpoint_signal, submission.checkpoint_grace_s, submission.time_limit_s)
     clauses_of(submission.after)
+    check_notify(submission.notify)
     _check_output(submission)
     check_input(submission)
     _check_surroundings(submission)
@@ -100,6 +102,20 @@ def check_time_limit(seconds: float) -> None:
             f"time_limit_s: {seconds:g} is not a time limit; it must be above 0 and below "
             f"{MAX_TIME_LIMIT_S:g} (leave it out for no limit)",
             field="time_limit_s",
+        )
+
+
+def check_notify(command: str | None) -> None:
+    """Raises Refused for what is no shell command."""
+    if command is None:
+        return
+    if not command.strip():
+        raise Refused("notify: the command is empty; leave it out to run none", field="notify")
+    if len(command) > MAX_COMMAND_LENGTH or "\0" in command:
+        raise Refused(
+            f"notify: a command has at most {MAX_COMMAND_LENGTH} characters and no zero byte; this one has "
+            f"{len(command)} characters; put it into a script",
+            field="notify",
         )
 
 

@@ -3,6 +3,7 @@
 import ctypes
 import errno
 import os
+from collections.abc import Iterable
 
 from .whole_files import open_regular
 
@@ -35,6 +36,17 @@ def _on_a_new_line(fd: int) -> bytes:
     """What must come before a line of Corral's own where the last line of the log has no end yet."""
     size = os.lseek(fd, 0, os.SEEK_END)
     return b"\n" if size and os.pread(fd, 1, size - 1) != b"\n" else b""
+
+
+def append_lines(path: str, lines: Iterable[str], owner: tuple[int, int] | None) -> None:
+    """Write lines of Corral's own as `append_note` does, to a log that is made for `owner` where there is none."""
+    fd = open_regular(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+    try:
+        if owner is not None and os.fstat(fd).st_size == 0:
+            os.fchown(fd, *owner)
+        os.write(fd, _on_a_new_line(fd) + b"".join(map(_note, lines)))
+    finally:
+        os.close(fd)
 
 
 def _note(line: str) -> bytes:

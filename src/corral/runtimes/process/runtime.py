@@ -13,6 +13,9 @@ from corral.runtimes.process.launch_spec import LaunchError, LaunchSpec
 from corral.runtimes.process.process_launches import LaunchState, ProcessLaunches
 from corral.runtimes.process.srun.programs import install, member_program, script_program
 
+NO_JOB = "notification."
+"""So begins the id of a launch that is none of a job's."""
+
 _ENDING_BY_REASON = {"timed_out": Phase.TIMED_OUT, "cancelled": Phase.CANCELLED}
 _PHASE_BY_REASON = {"launch_failed": LaunchPhase.DECLARED_LOST, "supervisor_failed": LaunchPhase.DEAD}
 
@@ -121,8 +124,8 @@ class ProcessRuntime:
             raise BackendFailed(f"the claim of launch {launch_id} cannot be written: {error.strerror}") from error
 
     def launches(self) -> tuple[str, ...]:
-        """Launches on record."""
-        return tuple(self._processes.list_launches())
+        """Launches of jobs on record."""
+        return tuple(name for name in self._processes.list_launches() if not name.startswith(NO_JOB))
 
     def forget(self, launch_id: str) -> None:
         """Drop the record of a launch that is over."""

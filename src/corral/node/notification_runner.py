@@ -1,0 +1,278 @@
+"""Runs what users want to have run when their jobs have ended: each once, as its user, a few at a time.
+
+    notifications/ID.json  what is to be run, or runs
+    notifications/ID.log   what it says, until that is in the job's log
+    notifications/ID.done  it was run, and is not run again
+
+It is launched under a supervisor, as a job is: so it has a time limit, all its processes end with it, and it outlives
+this agent, whose successor finds it again. A launch is claimed once, so that a crash at any point runs nothing twice.
+"""
+
+import json
+import logging
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from corral.model.errors import BackendFailed, Refused
+from corral.model.home import Home
+from corral.model.launch import LaunchPhase
+from corral.model.notification import Notification, checked_notification_id
+from corral.runtimes.process.launch_spec import LaunchError, LaunchSpec
+from corral.runtimes.process.process_launches import LaunchState, ProcessLaunches
+from corral.runtimes.process.runtime import NO_JOB
+from corral.runtimes.process.whole_files import read_record, sync_directory, temporary_beside, write_all
+from corral.wire import from_plain, to_plain
+
+log = logging.getLogger(__name__)
+
+AT_ONCE, AT_ONCE_OF_USER = 8, 2
+"""So many run at the same time, of all users and of one."""
+
+WAITING_OF_USER = 8
+"""So many of a user are taken beyond those that run; more are to be asked for again."""
+
+OUTPUT_BYTES = 4096
+"""So much of the end of what it says is kept."""
+
+KILL_GRACE_S = 5.0
+CPU_MILLI, HOST_MEMORY_MIB = 1000, 1024
+"""What it may have of the host, where a cgroup can hold it to that: its job's part is others' by now."""
+
+LOOK_AGAIN_S = 5.0
+KEPT_S = 7 * 86400.0
+"""How long it is remembered that something was run: a server that was killed as it asked may ask again."""
+
+_MOST_BYTES = 64 * 1024 * 1024
+_OVER = (LaunchPhase.EXITED, LaunchPhase.DEAD, LaunchPhase.DECLARED_LOST)
+
+Tell = Callable[[str, Sequence[str], tuple[int, int] | None], None]
+"""Writes lines into the log of a job, which is made for this owner where there is none."""
+
+
+class NotificationRunner:
+    """The notifications of one host. `take` may be called from any thread; all else is done on one of its own."""
+
+    def __init__(self, home: Home, tell: Tell, paths: Mapping[str, str]) -> None:
+        """`paths` are variables that only the node knows."""
+        self._home = home
+        self._directory = home.notifications
+        self._tell = tell
+        self._paths = paths
+        self._lock = threading.Lock()
+        self._waiting: dict[str, Notification] = {}
+        self._running: dict[str, Notification] = {}
+        self._wake = threading.Event()
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name="notifications", daemon=True)
+        self._processes: ProcessLaunches | None = None
+
+    def beside(self, on_event: Callable[[str], None]) -> Callable[[str], None]:
+        """A listener for launches that takes those of notifications here, and hands all others on."""
+
+        def heard(launch_id: str) -> None:
+            if launch_id.startswith(NO_JOB):
+                self._wake.set()
+            else:
+                on_event(launch_id)
+
+        return heard
+
+    def start(self, processes: ProcessLaunches) -> None:
+        """Go on with what an earlier agent was asked for. Raises BackendFailed when the directory cannot be made."""
+        self._processes = processes
+        try:
+            self._directory.mkdir(mode=0o700, exist_ok=True)
+            self._waiting = self._left()
+        except OSError as error:
+            raise BackendFailed(f"{self._directory} cannot be read: {error.strerror}") from error
+        self._thread.start()
+        self._wake.set()
+
+    def close(self) -> None:
+        """Begin nothing more; what runs, runs on."""
+        self._closing = True
+        self._wake.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=5)
+
+    def take(self, notification: Notification) -> bool:
+        """As `corral.ports.node.NodeAgent.notify`. Raises BackendFailed when it cannot be written down."""
+        name = checked_notification_id(notification.id)
+        with self._lock:
+            if name in self._waiting or name in self._running or self._path(name, "done").exists():
+                return True
+            if sum(one.user == notification.user for one in self._waiting.values()) >= WAITING_OF_USER:
+                return False
+            try:
+                self._write(notification)
+            except OSError as error:
+                raise BackendFailed(f"notification {name} cannot be written down: {error.strerror}") from error
+            self._waiting[name] = notification
+        self._wake.set()
+        return True
+
+    def _path(self, name: str, kind: str) -> Path:
+        return self._directory / f"{name}.{kind}"
+
+    def _write(self, notification: Notification) -> None:
+        path = str(self._path(notification.id, "json"))
+        temporary = temporary_beside(path)
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            write_all(fd, json.dumps(to_plain(notification, compact=True)).encode())
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.rename(temporary, path)
+        sync_directory(str(self._directory))
+
+    def _left(self) -> dict[str, Notification]:
+        """What was taken and is not known to be over, the oldest first. What makes no sense is removed."""
+        found: dict[str, Notification] = {}
+        others: list[Path] = []
+        oldest = time.time() - KEPT_S
+        for path in sorted(self._directory.iterdir(), key=lambda path: path.lstat().st_mtime):
+            if path.suffix == ".json":
+                try:
+                    plain = json.loads(read_record(str(path), _MOST_BYTES) or b"")
+                    found[path.stem] = from_plain(Notification, plain)
+                    if checked_notification_id(found[path.stem].id) != path.stem:
+                        raise Refused("it is another's", field="id")
+                except (Refused, ValueError, RecursionError):
+                    log.warning("%s makes no sense and is removed", path)
+                    found.pop(path.stem, None)
+                    path.unlink(missing_ok=True)
+            elif path.suffix != ".done" or path.lstat().st_mtime < oldest:
+                others.append(path)
+        for path in others:
+            if path.suffix != ".log" or path.stem not in found:
+                path.unlink(missing_ok=True)
+        return found
+
+    def _run(self) -> None:
+        self._forget_left_over()
+        while not self._closing:
+            self._finish_those_over()
+            again = self._start_next()
+            self._wake.wait(LOOK_AGAIN_S if again or self._running else None)
+            self._wake.clear()
+
+    def _forget_left_over(self) -> None:
+        """Remove the records of launches that were over when an earlier agent ended, and could not be removed."""
+        assert self._processes is not None
+        for launch_id in self._processes.list_launches():
+            if launch_id.startswith(NO_JOB) and launch_id.removeprefix(NO_JOB) not in self._waiting:
+                self._forget(launch_id.removeprefix(NO_JOB))
+
+    def _start_next(self) -> bool:
+        """Begin as many as may run now. True when one could not be begun, and is to be tried again."""
+        assert self._processes is not None
+        of_user = Counter(one.user for one in self._running.values())
+        failed = False
+        for name, one in list(self._waiting.items()):
+            if self._closing or len(self._running) >= AT_ONCE:
+                break
+            if of_user[one.user] >= AT_ONCE_OF_USER:
+                continue
+            try:
+                self._processes.launch(self._launch_spec(one))
+            except LaunchError as error:
+                log.warning("notification %s cannot be run yet: %s", name, error)
+                failed = True
+                continue
+            except ValueError as error:
+                self._end(one, [f"cannot be run: {error}"])
+                continue
+            of_user[one.user] += 1
+            with self._lock:
+                self._running[name] = self._waiting.pop(name)
+        return failed
+
+    def _launch_spec(self, one: Notification) -> LaunchSpec:
+        log_of_job = self._home.log_of(one.job_id)
+        become = os.geteuid() == 0 and one.uid not in (None, 0)
+        return LaunchSpec(
+            launch_id=NO_JOB + one.id,
+            job_id=one.job_id,
+            argv=("/bin/sh", "-c", one.command),
+            env={**dict(one.env), **self._paths, "CORRAL_LOG": str(log_of_job)},
+            workdir=one.workdir,
+            log_path=str(self._path(one.id, "log")),
+            # It has none: a directory that is there already is left alone.
+            scratch_path="/",
+            umask=one.umask,
+            uid=one.uid if become else None,
+            gid=one.gid if become else None,
+            groups=one.groups if become else None,
+            time_limit_s=one.time_limit_s,
+            kill_grace_s=KILL_GRACE_S,
+            # The supervisor keeps the beginning in one half of it and the end in the other.
+            log_max_bytes=2 * OUTPUT_BYTES,
+            rlimits={f"RLIMIT_{name}": soft for name, soft in one.rlimits},
+            cpu_milli=CPU_MILLI,
+            host_memory_mib=HOST_MEMORY_MIB,
+        )
+
+    def _finish_those_over(self) -> None:
+        assert self._processes is not None
+        for name, one in list(self._running.items()):
+            try:
+                state = self._processes.status(NO_JOB + name)
+                if state.phase in _OVER:
+                    self._end(one, self._account(one, state))
+            except OSError as error:
+                log.warning("notification %s cannot be looked at: %s", name, error.strerror)
+
+    def _account(self, one: Notification, state: LaunchState) -> list[str]:
+        """What it said, and how it ended."""
+        record = state.exit
+        if record is None:
+            return [f"it may not have run: {state.message}" if state.message else "it may not have run"]
+        if record.reason in ("exec_failed", "launch_failed"):
+            return [f"not run: {record.message}"]
+        if record.reason == "timed_out":
+            how = f"stopped after its {one.time_limit_s:g} s"
+        else:
+            how = "done" if record.exit_code == 0 else f"failed with exit code {record.exit_code}"
+        return [*self._output(one.id), how]
+
+    def _output(self, name: str) -> list[str]:
+        """The last lines of what it said."""
+        try:
+            fd = os.open(self._path(name, "log"), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:
+            return []
+        try:
+            data = os.pread(fd, OUTPUT_BYTES, max(0, os.fstat(fd).st_size - OUTPUT_BYTES))
+        finally:
+            os.close(fd)
+        return data.decode(errors="backslashreplace").splitlines()
+
+    def _end(self, one: Notification, lines: list[str]) -> None:
+        """It is over: tell its job, and remember no more of it than that."""
+        become = os.geteuid() == 0 and one.uid is not None and one.gid is not None
+        owner = (one.uid, one.gid) if become and one.uid is not None and one.gid is not None else None
+        self._tell(one.job_id, [f"notify: {line}" for line in lines], owner)
+        done = self._path(one.id, "done")
+        try:
+            os.rename(self._path(one.id, "json"), done)
+            os.truncate(done, 0)
+            os.utime(done)
+            self._path(one.id, "log").unlink(missing_ok=True)
+        except OSError as error:
+            log.warning("notification %s leaves a file behind: %s", one.id, error.strerror)
+        with self._lock:
+            self._running.pop(one.id, None)
+            self._waiting.pop(one.id, None)
+        self._forget(one.id)
+
+    def _forget(self, name: str) -> None:
+        assert self._processes is not None
+        try:
+            self._processes.forget(NO_JOB + name)
+        except (LaunchError, OSError) as error:
+            log.warning("the record of notification %s is left behind: %s", name, error)

@@ -1,0 +1,45 @@
+"""What is due is found again by the next server; what was done leaves nothing for it to read."""
+
+from pathlib import Path
+
+from corral.ledger.fold import check, fold
+from corral.ledger.store import SqlLedger, open_ledger
+from corral.model.fact import NotificationDue, NotificationGiven
+from corral.model.notification import DueNotification
+from tests.ledger.making import a_job, ended, submitted, url_of, write
+
+
+def due(job_id: str, at: float = 3000.0) -> NotificationDue:
+    return NotificationDue(job_id, "alice", at=at, by="test")
+
+
+def given(job_id: str) -> NotificationGiven:
+    return NotificationGiven(job_id, at=3001.0, by="test")
+
+
+def reopened(tmp_path: Path) -> dict[str, DueNotification]:
+    again = open_ledger(url_of(tmp_path))
+    found = dict(again.view().notifications)
+    assert dict(fold(again.journal()).notifications) == found
+    again.close()
+    assert check(url_of(tmp_path)) == ()
+    return found
+
+
+def test_what_is_due_outlives_the_server_and_what_was_given_is_not_due_again(ledger: SqlLedger, tmp_path: Path) -> None:
+    for number in (1, 2, 3):
+        write(ledger, submitted(a_job(number)))
+        write(ledger, ended(str(number)), due(str(number)))
+    write(ledger, given("1"))
+    write(ledger, given("3"), due("3", at=3005.0))
+    ledger.close()
+    assert reopened(tmp_path) == {
+        "2": DueNotification("2", "alice", 3000.0),
+        "3": DueNotification("3", "alice", 3005.0),
+    }
+
+
+def test_what_is_due_and_given_in_one_commit_leaves_nothing(ledger: SqlLedger, tmp_path: Path) -> None:
+    write(ledger, submitted(a_job(1)), ended("1"), due("1"), given("1"))
+    ledger.close()
+    assert reopened(tmp_path) == {}

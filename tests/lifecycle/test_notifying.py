@@ -1,0 +1,109 @@
+"""Every end for good of a job that asks for it makes a notification due, and no other step does."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from corral.control.submitting.new_jobs import admit
+from corral.lifecycle import commands, ending, starting, stopping
+from corral.lifecycle.input import give_up
+from corral.model.fact import Fact, NotificationDue, NotificationGiven
+from corral.model.job import Job, JobKind, Phase
+from corral.model.launch import LaunchPhase, LaunchReport
+from corral.model.notification import DueNotification
+from corral.model.view import View
+from tests.control.strategies import box, job, with_jobs
+from tests.lifecycle.taken_steps import BACKOFF, URGENT, exited, started
+
+
+def loud(number: int, **given: Any) -> Job:
+    kind = given.pop("kind", JobKind.RUN)
+    plain = job(number, **given)
+    return replace(plain, spec=replace(plain.spec, notify="mail me", kind=kind))
+
+
+def due(facts: list[Fact]) -> list[str]:
+    return [fact.job_id for fact in facts if isinstance(fact, NotificationDue)]
+
+
+def over(view: View, report: LaunchReport) -> list[Fact]:
+    return ending.ended(view, view.jobs["1"], report, by="test", at=203.0, backoff=BACKOFF)
+
+
+LOST = LaunchReport("1.1", LaunchPhase.DEAD, reason="its node is gone")
+
+
+@pytest.mark.parametrize(
+    "report", [exited("1"), exited("1", code=3), exited("1", code=143, ending=Phase.TIMED_OUT), LOST]
+)
+def test_the_end_of_the_last_attempt_is_told_however_it_ended(report: LaunchReport) -> None:
+    view = started(with_jobs(box(), loud(1)), "1", 0)
+    facts = over(view, report)
+    assert due(facts) == ["1"]
+    assert view.advance(facts).notifications == {"1": DueNotification("1", "alice", 203.0)}
+
+
+def test_a_job_of_which_nobody_wants_to_hear_is_not_told_of() -> None:
+    assert due(over(started(with_jobs(box(), job(1)), "1", 0), exited("1"))) == []
+
+
+def test_an_attempt_that_is_followed_by_another_is_not_told() -> None:
+    view = started(with_jobs(box(), loud(1, retries=1)), "1", 0)
+    assert due(over(view, exited("1", code=3))) == []
+    assert due(over(view, LOST)) == []
+
+
+def test_a_job_that_makes_room_is_not_told_of_and_one_that_is_cancelled_meanwhile_is() -> None:
+    view = started(with_jobs(box(), loud(1)), "1", 0)
+    view = view.advance(stopping.evict(view.jobs["1"], URGENT, by="test", at=202.0))
+    assert due(over(view, exited("1"))) == []
+    view = view.advance(commands.cancel(view, view.jobs["1"], by="bob", at=202.0))
+    assert due(over(view, exited("1"))) == ["1"]
+
+
+def test_a_job_that_is_cancelled_before_it_started_is_told_with_all_that_would_have_followed_it() -> None:
+    view = with_jobs(box(), loud(1), loud(2, after=("1",)), job(3, after=("1",)))
+    assert due(commands.cancel(view, view.jobs["1"], by="bob", at=203.0)) == ["1", "2"]
+
+
+def test_a_job_whose_dependency_is_lost_as_it_is_submitted_is_told() -> None:
+    failed = replace(job(1), phase=Phase.FAILED)
+    facts = admit(box(), [loud(2, after=("1",))], lambda _: (failed,), "alice", 203.0).facts
+    assert due(list(facts)) == ["2"]
+
+
+def test_a_job_that_could_never_be_launched_is_told_after_the_last_try() -> None:
+    view = started(with_jobs(box(), loud(1)), "1", 0)
+
+    def failed(failures: int) -> list[Fact]:
+        tried = replace(view.jobs["1"], launch_failures=failures)
+        return starting.launch_failed(view, tried, "no disk", by="test", at=203.0, backoff=BACKOFF)
+
+    assert due(failed(0)) == []
+    assert due(failed(starting.MAX_LAUNCH_FAILURES - 1)) == ["1"]
+    stopped = view.advance(commands.cancel(view, view.jobs["1"], by="bob", at=202.0))
+    assert due(starting.never_ran(stopped, stopped.jobs["1"], by="test", at=203.0)) == ["1"]
+
+
+def test_a_job_whose_input_nobody_sends_any_more_is_told() -> None:
+    view = with_jobs(box(), loud(1))
+    assert due(give_up(view, view.jobs["1"], "its client is gone", by="test", at=203.0)) == ["1"]
+
+
+def test_a_reservation_that_is_released_is_told() -> None:
+    view = started(with_jobs(box(), loud(1, kind=JobKind.RESERVE)), "1", 0)
+    view = view.advance(starting.running(view, view.jobs["1"], 201.0, by="test", at=201.0))
+    assert due(commands.release(view, view.jobs["1"], by="alice", at=203.0)) == ["1"]
+
+
+def test_of_an_array_the_last_end_counts_until_it_is_told() -> None:
+    first, second = (
+        replace(loud(number), id=f"7_{number}", array_id="7", array_index=number, phase=Phase.PENDING)
+        for number in (1, 2)
+    )
+    view = with_jobs(box(), first, second)
+    view = view.advance(commands.cancel(view, first, by="bob", at=203.0))
+    view = view.advance(commands.cancel(view, second, by="bob", at=204.0))
+    assert view.notifications == {"7": DueNotification("7_2", "alice", 204.0)}
+    assert view.advance([NotificationGiven("7", at=205.0, by="test")]).notifications == {}
