@@ -12,7 +12,6 @@ from corral.cli.listing import device_called, several_nodes
 from corral.cli.other_tools import name_flag_here
 from corral.client import Client
 from corral.client.options import RequestOptions
-from corral.client.sweep_values import params_of
 from corral.model.errors import Refused
 from corral.model.units import MILLI_PER_DEVICE, is_whole, parse_share_milli
 
@@ -267,6 +266,8 @@ class SubmitFlags(JobFlags):
     def options(self, client: Client) -> RequestOptions:
         options: Any = super().options(client)
         if self.param:
+            from corral.client.sweep_values import params_of
+
             options["params"] = params_of(options.pop("param"), field="--param")
         return options  # type: ignore[no-any-return]
 

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 from corral.client.begin import parse_begin
 from corral.client.options import RequestOptions
-from corral.client.sweep_values import sweep_of
 from corral.client.where import parse_cuda, parse_labels, parse_speeds, parse_strategy, parse_version
 from corral.model.ask import HOST_RESOURCES, Ask, ask, host_amounts
 from corral.model.errors import Refused, nearest
@@ -240,6 +239,10 @@ def _texts(options: RequestOptions) -> dict[str, str]:
 def _sweep(options: RequestOptions, spell: Callable[[str], str]) -> Sweep | None:
     field, limit = spell("params"), _max_running(options, spell)
     params = options.get("params")
+    if not params and not options.get("zip"):
+        return None
+    from corral.client.sweep_values import sweep_of
+
     twice = sorted(set(params or ()) & set(options.get("env", ())))
     if twice:
         raise Refused(f"{field} and {spell('env')} both set {twice[0]}; remove one of them", field=field)
