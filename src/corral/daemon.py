@@ -13,6 +13,7 @@ from pathlib import Path
 
 from corral.api.listening import Listening
 from corral.config import Settings, load_settings
+from corral.device_claims import claimed, warning_of_others
 from corral.event_log import log_to_stderr
 from corral.model.errors import CorralError, Refused
 from corral.model.home import Home, find_home
@@ -51,6 +52,9 @@ def _serve(home: Home, settings: Settings, options: argparse.Namespace) -> None:
         # What is alive now lives until the end: no collection need look at it again.
         gc.freeze()
         log.info("serving on %s", " and ".join(running.addresses))
+        marks.enter_context(claimed(running.gpus_here))
+        if (warning := warning_of_others(running.gpus_here, os.getpid())) is not None:
+            log.warning("%s", warning)
         _tell(options.ready_fd, "ready")
 
     server = Server(home, settings, mock=options.mock, listen=_listening(options), on_ready=on_ready)
@@ -58,7 +62,8 @@ def _serve(home: Home, settings: Settings, options: argparse.Namespace) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: server.stop())
     signal.signal(signal.SIGHUP, lambda *_: server.reload())
-    server.run()
+    with contextlib.ExitStack() as marks:
+        server.run()
 
 
 def _crash(failure: threading.ExceptHookArgs) -> None:

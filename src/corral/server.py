@@ -136,6 +136,14 @@ class Server:
         """Where the server answers, for a person."""
         return (str(self._home.socket), *([] if self._tcp is None else [self._tcp.url]))
 
+    @property
+    def gpus_here(self) -> dict[str, int]:
+        """The real GPUs of this host, by UUID with their index."""
+        if self._hosts.source == "mock":
+            return {}
+        nodes = self._ledger.view().nodes.values()
+        return {device.uuid: device.index for node in nodes for device in node.devices}
+
     def _close(self) -> None:
         for patrol in self._patrols:
             patrol.close()

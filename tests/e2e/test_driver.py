@@ -97,3 +97,15 @@ def test_a_gpu_that_falls_off_the_bus_is_set_aside_with_its_reason(box: Box, nvm
     row = device(box, 0)
     assert row["memory_used_mib"] is None
     assert box.ok("run", "--", "sh", "-c", "echo $CUDA_VISIBLE_DEVICES") == f"{stub_uuid(1)}\n"
+
+
+def test_a_second_server_on_the_same_gpus_is_told_of_the_first(
+    box: Box, new_box: Callable[[str], Box], nvml_stub: NvmlStub
+) -> None:
+    second = new_box("")
+    second.env.update(nvml_stub.env)
+    begun = second.run("up", "--detach")
+    assert begun.returncode == 0
+    assert "another server manages GPUs of this one too: GPU 0, 1 to the one of" in begun.stderr
+    assert "another server manages GPUs" in (second.home / "server.log").read_text()
+    second.down()

@@ -18,6 +18,7 @@ import corral
 from corral.cli.screen import command_group, example, say, typed, write_lines
 from corral.cli.server_part import require_server_part
 from corral.client import Client, ServerInfo, own_home
+from corral.device_claims import warning_of_others
 from corral.model.errors import BackendFailed, Conflict, CorralError, Forbidden, Refused
 from corral.model.home import Home
 from corral.pid_file import read_pid
@@ -73,7 +74,11 @@ def up(
     pid = start_detached(home, command)
     write_lines(f"server {pid} is running in {home.root}")
     with Client(home.root) as client:
-        if not client.devices.list():
+        devices = client.devices.list()
+        gpus = {row.uuid: row.index for row in devices if row.index is not None and not row.parent}
+        if not client.server().mock and (warning := warning_of_others(gpus, pid)) is not None:
+            say(warning)
+        if not devices:
             box = shlex.quote(nearest_path(described_box()))
             say(
                 f"it has found no GPU, so only jobs with --gpus 0 can run; `{typed()} doctor` shows why. "
