@@ -227,3 +227,19 @@ def test_what_was_decided_for_the_job_as_it_was_is_decided_again(served: Served)
         return said.value
 
     assert committed(served.ledger.view()) == ()
+
+
+def test_a_node_that_knows_no_other_time_limits_loses_nothing_but_those(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(launch_id: str, time_limit_s: float) -> None:
+        raise Refused("'set_time_limit' is not a call of an agent", field="call")
+
+    job_id = served.running(served.submit(TRUE), on("a", 0))
+    monkeypatch.setattr(served.nodes["a"], "set_time_limit", refuse)
+    update(served, job_id, time_limit_s=60.0)
+    until(lambda: "not a call" in str(served.dispatcher.trouble(f"{job_id}.1")))
+    served.dispatcher.sweep()
+    assert served.phase_of(job_id) is Phase.RUNNING
+    runtime(served).finish(f"{job_id}.1")
+    until(lambda: served.phase_of(job_id) is Phase.SUCCEEDED)

@@ -412,3 +412,19 @@ def test_a_job_keeps_its_promised_start_unless_it_asks_for_what_would_be_later(c
     view = view.advance([StartsPromised((Promise("1", placement, T0 + 5),))])
     after = view.advance(updated(view.jobs["1"], changes))
     assert ("1" in after.promises) is kept
+
+
+def test_a_job_that_becomes_longer_delays_none_that_was_promised_a_start() -> None:
+    patient = Queue("default", "fcfs", backfill="conservative")
+    planner = planner_of(
+        [SiteArranged(queues=(patient,))],
+        observed(box(gpus=1)),
+        submitted(*(job(number, time_limit_s=100) for number in (1, 2, 3))),
+    )
+    planner.advance(started(planner.plan(T0).starts[0]))
+    before = planner.plan(T0).promises
+    assert [(one.job_id, round(one.start_at - T0)) for one in before] == [("2", 100), ("3", 200)]
+    planner.advance([StartsPromised(before), *updated(planner.view.jobs["2"], {"time_limit_s": 300.0})])
+    after = {one.job_id: round(one.start_at - T0) for one in planner.plan(T0).promises}
+    assert after["3"] <= 200
+    assert after["2"] >= 200

@@ -99,9 +99,10 @@ class JobUpdates:
         jobs = self._ledger.view().jobs
         for fact in facts:
             job = jobs.get(fact.job_id)
-            if job is None or job.phase is Phase.PENDING or job.allocation_id is None:
+            if job is None or job.allocation_id is None:
                 continue
-            self._tell(job.id, sentence(fact.before, fact.changes, caller.user))
+            if "notes" not in fact.changes:
+                self._tell(job.id, sentence(fact.before, fact.changes, caller.user))
             if "time_limit_s" in fact.changes:
                 self._time_limit_changed(job.allocation_id)
 
