@@ -2,6 +2,7 @@ import os
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from corral.model.job import JobKind, Request
 from corral.model.queue import Limits, Queue
 from corral.model.submission import Submission
 from corral.ports.ledger import Decided
+from corral.runtimes.process.log_marks import marks_path
 from corral.wire import from_plain
 from tests.api.world import Answer, Served, World
 
@@ -336,6 +338,22 @@ def test_of_a_log_its_last_lines_are_sent_alone_or_of_each_rank(served: Served) 
     assert served.call("GET", f"{path}?tail=1&rank=all").body == b"[0] new 0\n[1] new 1\n"
     for wrong in ("tail=-1", "tail=x", "tail=1&offset=3"):
         assert served.call("GET", f"{path}?{wrong}").status == 422
+
+
+def test_a_log_is_sent_from_a_moment_on_of_which_it_is_known_where_it_is(served: Served) -> None:
+    job_id = served.submit()
+    path, now = f"/jobs/{job_id}/logs", int(time.time())
+    log = served.world.home.log_of(job_id)
+    log.write_text("old\nolder line\nnew\nnewest\n")
+    mark = Path(marks_path(str(log)))
+    mark.write_text(f"{now - 100:014.3f} {4:015d}\n{now - 50:014.3f} {10:015d}\n")
+    assert served.call("GET", f"{path}?since={now - 200}").body == log.read_bytes()
+    assert served.call("GET", f"{path}?since={now - 99}").body == b"older line\nnew\nnewest\n"
+    assert served.call("GET", f"{path}?since={now - 10}").body == b"older line\nnew\nnewest\n"
+    assert served.call("GET", f"{path}?since={now - 10}&tail=1").body == b"newest\n"
+    assert served.call("GET", f"{path}?since={now}&offset=1").status == 422
+    mark.unlink()
+    assert served.call("GET", f"{path}?since={now - 10}").body == log.read_bytes(), "it has not even started"
 
 
 @pytest.mark.parametrize("query", ["", "?follow=1"])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.api import log_start
-from corral.api.log_start import last_lines
+from corral.api.log_start import last_lines, line_of
 from corral.api.logs import Read
 
 PIECE_BYTES = 7
@@ -56,3 +56,9 @@ def test_what_is_written_meanwhile_is_not_counted() -> None:
 
 def test_a_log_that_was_cut_meanwhile_is_begun_at_its_beginning() -> None:
     assert asyncio.run(last_lines(reads(b""), 30, 5)) == 0
+
+
+@pytest.mark.parametrize(("at", "begins"), [(0, 0), (3, 3), (4, 3), (6, 6), (7, 6), (20, 20), (30, 30), (99, 30)])
+def test_a_line_is_shown_from_its_beginning_unless_that_is_far_away(at: int, begins: int) -> None:
+    data = b"ab\ncd\n" + b"x" * 24
+    assert asyncio.run(line_of(reads(data), len(data), at)) == begins

@@ -58,6 +58,9 @@ class NodeOfThisHost(SimulatedNode):
             return None
         return ProcessFound(ProcessIdentity(pid, 1, "boot"), os.stat(f"/proc/{pid}").st_uid, (pid,))
 
+    def log_written_since(self, job_id: str, rank: int, ago_s: float) -> int | None:
+        return self._logs.written_since(job_id, rank, ago_s)
+
     def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int) -> LogChunk:
         return self._logs.read(job_id, rank, offset, max_bytes)
 

@@ -62,3 +62,16 @@ def test_months_follow_each_other_without_a_gap(zone: str) -> None:
 def test_more_months_than_anybody_means_are_refused() -> None:
     with pytest.raises(Refused, match="more than 600 months"):
         list(months_of(Period(-4e9, NOW)))
+
+
+@pytest.mark.parametrize("text", ["0:00", "06:59", "07:00:00", "23:59", "12:30:59"])
+def test_a_time_without_a_day_is_the_last_that_was_so_late(zone: str, text: str) -> None:
+    at = parse_past(text, NOW, field="--since")
+    assert told(at).endswith(text[:5].rjust(5, "0"))
+    assert NOW - 25 * 3600 < at <= NOW
+
+
+@pytest.mark.parametrize("text", ["24:00", "7:5", "12:60", "12:30:60"])
+def test_what_is_no_time_of_day_is_refused(text: str) -> None:
+    with pytest.raises(Refused, match="is no moment"):
+        parse_past(text, NOW, field="--since")

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.api import shapes
-from corral.api.log_start import last_lines
+from corral.api.log_start import last_lines, line_of
 from corral.api.logs import AllLogs, LogResponse, OneLog, follow_log, read_log
 from corral.api.openapi import gives, takes_query
 from corral.api.reading import read_query
@@ -54,14 +54,17 @@ class _Reading:
     async def size_bytes(self) -> int:
         return await self._context.log_threads.run(self._context.caller, self._log.size_bytes)
 
+    async def written_since(self, wall: float) -> int:
+        return await self._context.log_threads.run(self._context.caller, partial(self._log.written_since, wall))
+
 
 def _checked(asked_for: shapes.LogQuery) -> shapes.LogQuery:
     """Raises Refused for what cannot be sent."""
     for name, value in (("offset", asked_for.offset), ("tail", asked_for.tail)):
         if value is not None and value < 0:
             raise Refused(f"{name} must be 0 or more, not {value}", field=name)
-    if asked_for.offset and asked_for.tail is not None:
-        raise Refused("offset and tail each say where to begin; give one of them", field="offset")
+    if asked_for.offset and (asked_for.tail, asked_for.since) != (None, None):
+        raise Refused("offset says where to begin, and so do tail and since; leave one out", field="offset")
     if asked_for.offset and asked_for.rank == "all":
         raise Refused("offset: the logs of all ranks together are read from the beginning", field="offset")
     return asked_for
@@ -77,6 +80,11 @@ def _of_rank(logs: Sequence[MemberLog], rank: str, job_id: str) -> MemberLog:
 
 async def _from_its_start(log: _Reading, asked_for: shapes.LogQuery) -> OneLog:
     """The log from where the query says that it begins."""
-    if asked_for.tail is None:
+    if asked_for.tail is None and asked_for.since is None:
         return OneLog(log.read, asked_for.offset)
-    return OneLog(log.read, await last_lines(log.read, await log.size_bytes(), asked_for.tail))
+    end, start = await log.size_bytes(), 0
+    if asked_for.since is not None:
+        start = await line_of(log.read, end, await log.written_since(asked_for.since))
+    if asked_for.tail is not None:
+        start = max(start, await last_lines(log.read, end, asked_for.tail))
+    return OneLog(log.read, start)

@@ -23,6 +23,15 @@ async def last_lines(read: Read, end: int, lines: int) -> int:
     return at
 
 
+async def line_of(read: Read, end: int, at: int) -> int:
+    """Where the line begins that byte `at` of a log of `end` bytes is in; `at` itself where that is far away."""
+    if not 0 < at < end:
+        return min(at, end)
+    start, piece = await _piece_before(read, at)
+    newline = piece.rfind(b"\n")
+    return at if newline < 0 and start > 0 else start + newline + 1
+
+
 async def _piece_before(read: Read, end: int) -> tuple[int, bytes]:
     """A piece of a log that ends at a byte, and where it begins. A log that was cut meanwhile has less, or nothing."""
     start = max(0, end - PIECE_BYTES)

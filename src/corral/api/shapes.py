@@ -130,8 +130,8 @@ class UsageQuery:
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
-    """Which part of a log: from byte `offset` on, or the last `tail` lines. With `follow`, what is written from now on
-    follows.
+    """Which part of a log: from byte `offset` on, or the last `tail` lines, or what was written `since` a moment (Unix
+    seconds; some seconds more may come), or of that the last lines. With `follow`, what is written later follows.
 
     `rank` is a member of a gang, or "all": then whole lines of all members, with the rank before each, and of each the
     last `tail` lines.
@@ -141,6 +141,7 @@ class LogQuery:
     offset: int = 0
     rank: str = "0"
     tail: int | None = None
+    since: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,13 @@
 """Commands that look at existing jobs: wait, why, logs."""
 
 import sys
-from typing import Annotated
+import time
+from typing import Annotated, Literal
 
 import typer
 
 from corral.cli.endings import ending_of
+from corral.cli.periods import parse_past
 from corral.cli.screen import (
     command_group,
     example,
@@ -87,20 +89,26 @@ def logs(
     tail: Annotated[
         int | None, typer.Option("--tail", "-n", metavar="N", min=0, help="Begin at the last N lines (of each rank).")
     ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="TIME", help="What was written since: 10m, 14:05, 2026-10-01."),
+    ] = None,
 ) -> None:
     """Print the output of a job.
 
     Standard output and standard error are in one log, in the order in which they were written. Lines that begin with
     "corral: " are Corral's own. A job that waits has no log yet: why it waits is said on standard error.
+
+    Lines have no times. With --since, up to some seconds more are shown than were asked for, and never less.
     """
     if rank != "all" and not is_whole(rank):
         raise Refused(f"--rank: {rank!r:.60} is no rank; write a number from 0, or all", field="rank")
+    which: int | Literal["all"] = "all" if rank == "all" else int(rank)
+    at = None if since is None else parse_past(since, time.time(), field="--since")
     with Client() as client:
         if notice := no_log_yet(client, job_id):
             say(notice)
-        for block in client.jobs.logs_bytes(
-            job_id, follow=follow, rank="all" if rank == "all" else int(rank), tail=tail
-        ):
+        for block in client.jobs.logs_bytes(job_id, follow=follow, rank=which, tail=tail, since=at):
             sys.stdout.buffer.write(block)
             sys.stdout.buffer.flush()
 

@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from corral.model.errors import Refused
 from corral.model.units import parse_duration_s
 
 _MONTH = re.compile(r"\d{4}-\d{2}")
+_TIME = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?")
 _FORMS = ("%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S")
 MOST_MONTHS = 600
 
@@ -22,9 +23,9 @@ class Period(NamedTuple):
 
 
 def parse_past(text: str, now: float, *, field: str) -> float:
-    """Unix seconds of a moment of the past: 2026-10, 2026-10-01, 2026-10-01T08:00, now, or 30d for so long ago.
+    """Unix seconds of a moment of the past: 2026-10, 2026-10-01, 2026-10-01T08:00, 08:00, now, or 30d for so long ago.
 
-    A month or a day begins at its midnight. Raises Refused.
+    A month or a day begins at its midnight. A time without a day is the last one that was so late. Raises Refused.
     """
     given = text.strip()
     if given == "now":
@@ -36,11 +37,15 @@ def parse_past(text: str, now: float, *, field: str) -> float:
             return datetime.strptime(given, form).astimezone().timestamp()
         except (ValueError, OverflowError, OSError):
             continue
+    if match := _TIME.fullmatch(given):
+        today = datetime.fromtimestamp(now).astimezone()
+        at = today.replace(hour=int(match[1]), minute=int(match[2]), second=int(match[3] or 0), microsecond=0)
+        return at.timestamp() if at <= today else (at - timedelta(days=1)).timestamp()
     try:
         return now - parse_duration_s(given, field=field)
     except Refused:
         raise Refused(
-            f"{field}: {text!r:.60} is no moment; write one such as 2026-10, 2026-10-01, 2026-10-01T08:00, or 30d",
+            f"{field}: {text!r:.60} is no moment; write one such as 2026-10-01, 2026-10-01T08:00, 08:00, or 30d",
             field=field,
         ) from None
 

@@ -244,14 +244,16 @@ class Jobs:
         offset: int = 0,
         rank: int | Literal["all"] = 0,
         tail: int | None = None,
+        since: float | None = None,
     ) -> Iterator[str]:
         """What the job has written, standard output and error together, in pieces of text: from byte `offset` on, or
-        its last `tail` lines. What is no UTF-8 is shown as U+FFFD; `logs_bytes` has it as it is.
+        its last `tail` lines, or what it wrote `since` a moment (Unix seconds; some seconds more may come), or both.
+        What is no UTF-8 is shown as U+FFFD; `logs_bytes` has it as it is.
 
         Of a gang it is the member of this rank; "all" gives whole lines of all members, with the rank before each.
         With `follow` it goes on until the job has ended and all is read. Raises NoServer if it breaks off before.
         """
-        blocks = self.logs_bytes(job_id, follow=follow, offset=offset, rank=rank, tail=tail)
+        blocks = self.logs_bytes(job_id, follow=follow, offset=offset, rank=rank, tail=tail, since=since)
         return (text for text in iterdecode(blocks, "utf-8", errors="replace") if text)
 
     def logs_bytes(
@@ -262,10 +264,16 @@ class Jobs:
         offset: int = 0,
         rank: int | Literal["all"] = 0,
         tail: int | None = None,
+        since: float | None = None,
     ) -> Iterator[bytes]:
         """As `logs`, in blocks of bytes as the job wrote them."""
         return self._transport.stream(
-            _job(job_id, "logs"), follow=follow, offset=offset or None, rank=rank or None, tail=tail
+            _job(job_id, "logs"),
+            follow=follow,
+            offset=offset or None,
+            rank=rank or None,
+            tail=tail,
+            since=None if since is None else int(since),
         )
 
     def cancel(self, job_id: str) -> tuple[str, ...]:

@@ -148,7 +148,7 @@ class ControlCore:
         server: ProcessIdentity | None,
     ) -> Service:
         ledger, nodes, clock, dispatcher = self._ledger, self._nodes, self._clock, self.dispatcher
-        logs = MemberLogs(ledger, nodes)
+        logs = MemberLogs(ledger, nodes, clock)
         failures = FailureNotes(ledger, logs.agent_of, later=self._noting.put, on_node=logs.on_node)
         ledger.subscribe(failures.on_change)
         eligible = EligibleNodes()

@@ -5,13 +5,15 @@ import logging
 import os
 import re
 import stat
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from corral.model.errors import BackendFailed, Refused
 from corral.model.home import log_name
 from corral.ports.node import LogChunk
 from corral.runtimes.process.joblog import append_lines, append_note
+from corral.runtimes.process.log_marks import mark_end, written_since
 
 log = logging.getLogger(__name__)
 
@@ -24,8 +26,10 @@ _JOB_ID = re.compile(r"\d{1,20}(_\d{1,20})?")
 class JobLogs:
     """The directory of logs. What a job may have put in its log's place is neither followed nor waited for."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, now: Callable[[], float] = time.time) -> None:
+        """`now` is the host's time as its supervisors count it."""
         self._directory = directory
+        self._now = now
 
     def read(self, job_id: str, rank: int, offset: int, max_bytes: int) -> LogChunk:
         """A piece of at most `max_bytes`, and of no more than MOST_BYTES. Raises BackendFailed, Refused."""
@@ -49,11 +53,24 @@ class JobLogs:
             os.close(fd)
         return LogChunk(base64.b64encode(data).decode(), max(found.st_size, offset + len(data)))
 
+    def written_since(self, job_id: str, rank: int, ago_s: float) -> int | None:
+        """The byte from which on it was written in the last `ago_s` seconds, or a little earlier.
+
+        None where it is not known when what was written. Raises BackendFailed, Refused.
+        """
+        path = self._path(job_id, rank)
+        try:
+            return written_since(str(path), self._now() - ago_s)
+        except OSError as error:
+            raise BackendFailed(f"cannot read when the log {path} was written: {error.strerror}") from None
+
     def note(self, job_id: str, rank: int, line: str) -> None:
         """Write a line to the end of a member's log, where there is one; what fails is logged alone."""
         path = self._path(job_id, rank)
         try:
-            append_note(str(path), line)
+            size = append_note(str(path), line)
+            if size is not None:
+                mark_end(str(path), self._now(), size)
         except OSError as error:
             log.warning("job %s could not be told in its log: %s", job_id, error.strerror)
 
@@ -61,7 +78,7 @@ class JobLogs:
         """Write lines to the end of rank 0's log, which is made for `owner` (uid, gid) where there is none yet."""
         path = self._path(job_id, 0)
         try:
-            append_lines(str(path), lines, owner)
+            mark_end(str(path), self._now(), append_lines(str(path), lines, owner))
         except OSError as error:
             log.warning("job %s could not be told in its log: %s", job_id, error.strerror)
 

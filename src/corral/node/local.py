@@ -99,7 +99,7 @@ class LocalNode:
         self._scratch_of = home.scratch_of
         self._news = NewsBuffer(clock)
         self._files = ResourceFiles(home.scratch)
-        self._logs = JobLogs(home.logs)
+        self._logs = JobLogs(home.logs, clock.now)
         self._inputs = JobInputs(home.launches)
         self._disks = Disks((home.root, home.launches, home.logs, home.scratch))
         self._reconciling = threading.Lock()
@@ -239,6 +239,9 @@ class LocalNode:
 
     def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int) -> LogChunk:
         return self._logs.read(job_id, rank, offset, max_bytes)
+
+    def log_written_since(self, job_id: str, rank: int, ago_s: float) -> int | None:
+        return self._logs.written_since(job_id, rank, ago_s)
 
     def write_input(self, launch_id: str, offset: int, data: str, end: bool) -> InputTaken | None:
         return self._inputs.write(checked_launch_id(launch_id), offset, data, end=end)

@@ -97,6 +97,9 @@ class RemoteNode:
     def read_log(self, job_id: str, rank: int, offset: int, max_bytes: int) -> LogChunk:
         return self._call(0.0, NodeAgent.read_log, job_id, rank, offset, max_bytes)
 
+    def log_written_since(self, job_id: str, rank: int, ago_s: float) -> int | None:
+        return self._call(0.0, NodeAgent.log_written_since, job_id, rank, ago_s)
+
     def write_input(self, launch_id: str, offset: int, data: str, end: bool) -> InputTaken | None:
         return self._call(0.0, NodeAgent.write_input, launch_id, offset, data, end)
 

@@ -148,6 +148,10 @@ class SimulatedNode:
         self._called()
         return LogChunk("", None)
 
+    def log_written_since(self, job_id: str, rank: int, ago_s: float) -> int | None:
+        self._called()
+        return None
+
     def write_input(self, launch_id: str, offset: int, data: str, end: bool) -> InputTaken | None:
         self._called()
         return None

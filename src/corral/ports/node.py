@@ -202,6 +202,12 @@ class NodeAgent(Protocol):
         """The log of a member of a job, from a byte on."""
         ...
 
+    def log_written_since(self, job_id: str, rank: int, ago_s: float) -> int | None:
+        """The byte of the log of a member from which on it was written in the last `ago_s` seconds, or a little
+        earlier; None where it is not known when what was written.
+        """
+        ...
+
     def write_input(self, launch_id: str, offset: int, data: str, end: bool) -> InputTaken | None:
         """Give a launch input from byte `offset` on, as much as it takes now; `data` is base64, of 64 KiB at most.
 

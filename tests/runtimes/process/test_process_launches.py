@@ -15,6 +15,7 @@ from corral.model.launch import LaunchPhase
 from corral.runtimes.process import process_launches, procfs, watcher
 from corral.runtimes.process.launch_records import LaunchRecords
 from corral.runtimes.process.launch_spec import LaunchError
+from corral.runtimes.process.log_marks import written_since
 from corral.runtimes.process.process_launches import ProcessLaunches
 from corral.runtimes.process.supervisor_orders import NEW_TIME_LIMIT
 from tests.runtimes.process.conftest import EVENT_S, PATH, Machine, alive, stopped, until
@@ -705,3 +706,13 @@ def test_a_closed_backend_refuses_launches(machine: Machine) -> None:
     with pytest.raises(LaunchError, match="closed"):
         machine.launch("true")
     machine.start_backend()
+
+
+def test_a_supervisor_notes_when_its_log_was_written_also_while_nothing_more_is(machine: Machine) -> None:
+    began = time.time()
+    name = machine.launch("sh", "-c", "echo early; sleep 60")
+    log = str(machine.home / "logs" / f"{name}.log")
+    until(lambda: written_since(log, time.time()) == len("early\n"), "the first output was noted")
+    assert written_since(log, began) == 0
+    machine.runtime.stop(name)
+    machine.wait(name)

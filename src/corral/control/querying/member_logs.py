@@ -4,14 +4,18 @@ import base64
 from collections.abc import Callable
 from functools import partial
 
+from corral.clock import Clock
 from corral.control.node_registry import Nodes
-from corral.model.errors import NodeUnreachable
+from corral.model.errors import Conflict, NodeUnreachable
 from corral.model.job import Job
 from corral.ports.ledger import Ledger
-from corral.ports.node import LogChunk, NodeAgent
+from corral.ports.node import NodeAgent
 
 PIECE_BYTES = 256 * 1024
 """So much of a log is read at once."""
+
+UNMARKED_S = 15.0
+"""The log of a job that ran no longer may have no marks, and its beginning is near enough."""
 
 
 class MemberLog:
@@ -22,6 +26,8 @@ class MemberLog:
         job: Job,
         rank: int,
         nodes: Nodes,
+        clock: Clock,
+        *,
         find: Callable[[], tuple[Job, str | None]],
         why_not_asked: Callable[[str], str | None],
     ) -> None:
@@ -31,6 +37,7 @@ class MemberLog:
         self._nodes = nodes
         self._find = find
         self._why_not_asked = why_not_asked
+        self._clock = clock
 
     def has_ended(self) -> bool:
         """Whether the job has ended: nothing is added then."""
@@ -41,15 +48,40 @@ class MemberLog:
 
         Raises BackendFailed; at once where the node is known not to answer.
         """
-        chunk = self._chunk(offset, PIECE_BYTES)
+        agent = self._agent()
+        chunk = None if agent is None else agent.read_log(self._job_id, self._rank, offset, PIECE_BYTES)
         return b"" if chunk is None else base64.b64decode(chunk.data)
 
     def size_bytes(self) -> int:
         """How long it is by now; 0 where there is none (yet). Raises as `read` does."""
-        chunk = self._chunk(0, 0)
-        return 0 if chunk is None else chunk.size_bytes or 0
+        agent = self._agent()
+        return 0 if agent is None else agent.read_log(self._job_id, self._rank, 0, 0).size_bytes or 0
 
-    def _chunk(self, offset: int, max_bytes: int) -> LogChunk | None:
+    def written_since(self, wall: float) -> int:
+        """The byte from which on it was written since a moment (Unix seconds), or a little earlier.
+
+        Raises Conflict where that is not known, and as `read` does.
+        """
+        agent, job = self._agent(), self._find()[0]
+        now, at = self._clock.now(), self._clock.taken(wall)
+        if agent is None:
+            return 0
+        start = agent.log_written_since(self._job_id, self._rank, max(0.0, now - at))
+        if start is not None:
+            return start
+        # A log gets its first mark some seconds after its first line.
+        size, ended_at = self.size_bytes(), job.ended_at if job.phase.terminal and job.ended_at is not None else now
+        if at > ended_at:
+            return size
+        if not size or job.started_at is None or at <= job.started_at or ended_at - job.started_at <= UNMARKED_S:
+            return 0
+        raise Conflict(
+            f"when the lines of the log of job {self._job_id} were written is not known: it began under a version of "
+            "Corral that did not note it, or the notes are lost; --tail shows its last lines"
+        )
+
+    def _agent(self) -> NodeAgent | None:
+        """The agent of the node that has it, None where it is nowhere yet."""
         _, node = self._find()
         if node is None:
             return None
@@ -58,21 +90,30 @@ class MemberLog:
             raise NodeUnreachable(
                 f"the log of job {self._job_id}, rank {self._rank}, is on a node that is not asked now: {silent}"
             )
-        return self._nodes.agent(node).read_log(self._job_id, self._rank, offset, max_bytes)
+        return self._nodes.agent(node)
 
 
 class MemberLogs:
     """Finds the node that has a job's log: where the job runs, or ran last."""
 
-    def __init__(self, ledger: Ledger, nodes: Nodes) -> None:
+    def __init__(self, ledger: Ledger, nodes: Nodes, clock: Clock) -> None:
         self._ledger = ledger
         self._nodes = nodes
+        self._clock = clock
 
     def of(self, job: Job) -> tuple[MemberLog, ...]:
         """The logs of the job's members, in the order of their ranks."""
         members = range(job.spec.request.gang_size)
         return tuple(
-            MemberLog(job, rank, self._nodes, partial(self._newest, job, rank), self._why_not_asked) for rank in members
+            MemberLog(
+                job,
+                rank,
+                self._nodes,
+                self._clock,
+                find=partial(self._newest, job, rank),
+                why_not_asked=self._why_not_asked,
+            )
+            for rank in members
         )
 
     def agent_of(self, job: Job, rank: int) -> NodeAgent | None:

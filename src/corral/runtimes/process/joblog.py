@@ -5,29 +5,34 @@ import errno
 import os
 from collections.abc import Iterable
 
+from .log_marks import SPACING_S, LogMarks
 from .whole_files import open_regular
 
 TAIL_BYTES = 64 * 1024
 _READ_BYTES = 64 * 1024
 _SPLICE_BYTES = 1024 * 1024
 _FIRST_BYTES = 4096
+_REST_MS = SPACING_S * 1000
 
 _KEEP_SIZE = 1  # FALLOC_FL_KEEP_SIZE of fallocate(2), which the standard library does not have
 _fallocate = ctypes.CDLL(None).fallocate
 _fallocate.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 
 
-def append_note(path: str, line: str) -> None:
-    """Write a line of Corral's own to the end of a job's log, from another process than the one that writes the log.
+def append_note(path: str, line: str) -> int | None:
+    """Write a line of Corral's own to the end of a job's log, from another process than the one that writes the log;
+    how long the log is then.
 
-    Nothing happens where there is no log. Raises OSError when it cannot be written, as where the job has put a fifo.
+    None, and nothing happens, where there is no log. Raises OSError when it cannot be written, as where the job has
+    put a fifo.
     """
     try:
         fd = open_regular(path, os.O_RDWR | os.O_APPEND)
     except FileNotFoundError:
-        return
+        return None
     try:
         os.write(fd, _on_a_new_line(fd) + _note(line))
+        return os.lseek(fd, 0, os.SEEK_END)
     finally:
         os.close(fd)
 
@@ -38,13 +43,14 @@ def _on_a_new_line(fd: int) -> bytes:
     return b"\n" if size and os.pread(fd, 1, size - 1) != b"\n" else b""
 
 
-def append_lines(path: str, lines: Iterable[str], owner: tuple[int, int] | None) -> None:
+def append_lines(path: str, lines: Iterable[str], owner: tuple[int, int] | None) -> int:
     """Write lines of Corral's own as `append_note` does, to a log that is made for `owner` where there is none."""
     fd = open_regular(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     try:
         if owner is not None and os.fstat(fd).st_size == 0:
             os.fchown(fd, *owner)
         os.write(fd, _on_a_new_line(fd) + b"".join(map(_note, lines)))
+        return os.lseek(fd, 0, os.SEEK_END)
     finally:
         os.close(fd)
 
@@ -64,7 +70,8 @@ class JobLog:
     is handled as if the limit had been reached; `error` then says what failed.
     """
 
-    def __init__(self, path: str, owner: tuple[int, int], max_bytes: int) -> None:
+    def __init__(self, path: str, owner: tuple[int, int], max_bytes: int, boot_at: float | None = None) -> None:
+        """`boot_at` is when this boot began in the server's time, by which it is noted when what was written."""
         self.error = ""
         self.dropped_bytes = 0
         self._tail_limit = min(TAIL_BYTES, max_bytes // 2)
@@ -73,13 +80,16 @@ class JobLog:
         self._tail = bytearray()
         self._spliceable = True
         self._fd = -1
+        self._marks: LogMarks | None = None
         try:
             # A retry goes on in the same file. No O_APPEND: splice refuses it, so the end is looked for each time:
             # the server writes lines of its own to it.
             self._fd = open_regular(path, os.O_RDWR | os.O_CREAT)
             if owner != (-1, -1):
                 os.fchown(self._fd, *owner)
-            if os.lseek(self._fd, 0, os.SEEK_END) == 0:
+            size = os.lseek(self._fd, 0, os.SEEK_END)
+            self._marks = LogMarks(path, size, boot_at)
+            if size == 0:
                 # A block for the first lines, and for one that says what is missing once the disk is full.
                 _fallocate(self._fd, _KEEP_SIZE, 0, _FIRST_BYTES)
         except OSError as error:
@@ -92,14 +102,25 @@ class JobLog:
 
     def _write(self, data: bytes) -> bool:
         try:
-            os.lseek(self._fd, 0, os.SEEK_END)
+            end = os.lseek(self._fd, 0, os.SEEK_END) + len(data)
             view = memoryview(data)
             while view:
                 view = view[os.write(self._fd, view) :]
         except OSError as error:
             self._give_up(error)
             return False
+        if self._marks is not None:
+            self._marks.wrote(end)
         return True
+
+    def rest_ms(self) -> float | None:
+        """After so long without output `rest` has something to do; None while it has nothing."""
+        return _REST_MS if self._marks is not None and self._marks.pending else None
+
+    def rest(self) -> None:
+        """There was no output for a while: note when the last of it was written."""
+        if self._marks is not None:
+            self._marks.rest()
 
     def note(self, line: str) -> None:
         """One line of Corral's own."""
@@ -125,9 +146,11 @@ class JobLog:
         """Take what the non-blocking pipe holds, at most one portion. False at its end."""
         if self._room > 0 and self._spliceable:
             try:
-                os.lseek(self._fd, 0, os.SEEK_END)
+                size = os.lseek(self._fd, 0, os.SEEK_END)
                 moved = os.splice(pipe, self._fd, min(self._room, _SPLICE_BYTES), flags=os.SPLICE_F_NONBLOCK)
                 self._room -= moved
+                if moved and self._marks is not None:
+                    self._marks.wrote(size + moved)
                 return moved > 0
             except BlockingIOError:
                 return True
@@ -177,4 +200,6 @@ class JobLog:
             self._mark_in_place(f"{self.dropped_bytes} bytes of output are missing here ({why})")
         if last_line:
             self.note(last_line)
+        if self._marks is not None:
+            self._marks.close()
         os.close(self._fd)

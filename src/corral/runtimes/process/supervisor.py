@@ -115,6 +115,10 @@ def _supervise_claimed(job: "Supervision", command: Command) -> None:
         job.record(None, None, "supervisor_failed", f"the supervisor failed: {error!r}")
 
 
+def _sooner(first_ms: float | None, second_ms: float | None) -> float | None:
+    return first_ms if second_ms is None else second_ms if first_ms is None else min(first_ms, second_ms)
+
+
 class NotStarted(Exception):
     """No process of the job was executed; what its exit record will say."""
 
@@ -166,7 +170,7 @@ class Supervision:
             self._streams = Streams(orders, self._records.directory)
         except OSError as error:
             raise NotStarted(None, "launch_failed", f"cannot prepare the job: {error}") from error
-        self._log = JobLog(orders.log_path, (orders.uid, orders.gid), orders.log_max_bytes)
+        self._log = JobLog(orders.log_path, (orders.uid, orders.gid), orders.log_max_bytes, orders.boot_at)
         for line in orders.notes:
             self._log.note(line)
         stop_reason = self._records.stop_reason()
@@ -234,13 +238,16 @@ class Supervision:
         if questions is not None:
             poll.register(questions, select.POLLIN)
         while not self._is_over():
-            for fd, _ in poll.poll(self._escalation.wait_ms()):
+            ready = poll.poll(_sooner(self._escalation.wait_ms(), self._log.rest_ms()))
+            for fd, _ in ready:
                 if fd == self._wake:
                     self._on_signals(os.read(fd, _WAKE_BYTES))
                 elif questions is not None and fd == questions.fileno():
                     questions.answer()
                 elif not self._log.drain(fd):
                     poll.unregister(fd)
+            if not ready:
+                self._log.rest()
             self._reap()
             if not self._is_over():
                 self._escalation.go_on(main_ended=self._main_status is not None)
