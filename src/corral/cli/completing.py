@@ -108,6 +108,16 @@ def _profiles(client: Client) -> Values:
     return [(name, "") for name in sorted({row.mig_profile for row in client.devices.list() if row.mig_profile})]
 
 
+def _labels(client: Client) -> Values:
+    return [
+        (label, "") for label in sorted({f"{k}={v}" for node in client.nodes.list() for k, v in node.labels.items()})
+    ]
+
+
+def _tokens(client: Client) -> Values:
+    return [(token.id, f"{token.scope} of {token.user}") for token in client.tokens.list()]
+
+
 def _fixed(*names: str) -> Callable[[Client], Values]:
     return lambda client: [(name, "") for name in names]
 
@@ -118,7 +128,11 @@ _SOURCES: dict[tuple[str, str], Callable[[Client], Values] | Places] = {
     ("hold", "ids"): _jobs("PENDING", chosen=lambda row: not row.held),
     ("release", "ids"): _jobs("PENDING,RUNNING", chosen=lambda row: row.held or row.kind == "reserve"),
     ("requeue", "ids"): _jobs("STARTING,RUNNING,FAILED,LOST", chosen=lambda row: row.kind == "run"),
+    ("update", "ids"): _jobs("PENDING,STARTING,RUNNING"),
     ("", "ids"): _jobs(None),
+    ("", "token_id"): _tokens,
+    ("", "label"): _labels,
+    ("", "prefer"): _labels,
     ("", "job_id"): _jobs(None),
     ("", "array"): _fixed(),
     ("", "after"): _dependencies,

@@ -14,6 +14,7 @@ _RUN = ("`corral run` runs a command and waits for it",)
 _CANCEL = ("`corral cancel` stops a job",)
 _HOLD = ("`corral hold` keeps a job waiting",)
 _RELEASE = ("`corral release` lets it start again",)
+_SHOW = ("`corral show` tells everything about a job",)
 _WHY = ("`corral why` explains a job",)
 _UP = ("`corral up` starts the server",)
 _DOWN = ("`corral down` stops the server",)
@@ -30,7 +31,7 @@ _DRAIN = ("`corral drain` empties a node", "`corral cordon` keeps new jobs off i
 _SETTINGS = ("`corral config check` checks the settings of a site",)
 
 COMMANDS_ELSEWHERE: dict[str, Sequence[str]] = {
-    **dict.fromkeys(("squeue", "qstat", "bjobs", "gqueue", "gjob", "jobs", "list", "ls", "queue", "get"), _JOBS),
+    **dict.fromkeys(("squeue", "qstat", "bjobs", "gqueue", "jobs", "list", "ls", "queue", "get"), _JOBS),
     **dict.fromkeys(("sacct", "history"), _ALL_JOBS),
     **dict.fromkeys(("top", "smi", "nvidia-smi", "nvtop", "gpustat", "gpus", "stat", "ginfo"), _GPUS),
     "sinfo": (*_NODES, *_GPUS),
@@ -42,13 +43,14 @@ COMMANDS_ELSEWHERE: dict[str, Sequence[str]] = {
     **dict.fromkeys(("start", "launch"), (*_RUN, *_UP)),
     **dict.fromkeys(("serve", "server", "daemon", "init", "gflowd"), _UP),
     **dict.fromkeys(("shutdown", "halt"), _DOWN),
-    **dict.fromkeys(("describe", "inspect", "explain", "reason", "sprio"), _WHY),
+    **dict.fromkeys(("describe", "inspect", "info", "gjob"), _SHOW),
+    **dict.fromkeys(("explain", "reason", "sprio"), _WHY),
     **dict.fromkeys(("log", "output", "tail", "attach", "sattach", "cat", "follow"), _FOLLOW),
     **dict.fromkeys(("pause", "suspend", "qhold"), _HOLD),
     **dict.fromkeys(("resume", "unhold", "qrls"), _RELEASE),
     **dict.fromkeys(("rerun", "retry", "restart", "resubmit", "redo"), _REQUEUE),
-    **dict.fromkeys(("scontrol", "qalter", "gctl"), (*_HOLD, *_RELEASE, *_REQUEUE, *_UPDATE, *_DRAIN)),
-    **dict.fromkeys(("modify", "change", "edit", "set", "bmod", "renice"), _UPDATE),
+    **dict.fromkeys(("scontrol", "gctl"), (*_SHOW, *_UPDATE, *_HOLD, *_REQUEUE, *_DRAIN)),
+    **dict.fromkeys(("modify", "change", "edit", "set", "qalter", "bmod", "renice"), _UPDATE),
     **dict.fromkeys(("reload", "reconfigure", "reconfig"), _RELOAD),
     **dict.fromkeys(("quota", "quotas", "limits", "sacctmgr", "partitions", "bqueues"), _QUEUES),
     **dict.fromkeys(("sreport", "sshare", "gstats", "stats", "report", "accounting"), _USAGE),
