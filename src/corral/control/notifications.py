@@ -24,7 +24,7 @@ from corral.ports.ledger import Decided, Ledger
 
 log = logging.getLogger(__name__)
 
-LOOK_INTERVAL_S = 1.0
+LOOK_INTERVAL_S = 0.5
 GIVEN_AT_ONCE = 16
 """So many a node is given in one round, for it has other things to do."""
 
