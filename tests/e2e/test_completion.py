@@ -139,6 +139,13 @@ def test_only_jobs_that_a_command_can_act_on_are_offered(box: Box, tmp_path: Pat
     }
 
 
+def test_an_array_is_one_value_until_its_elements_are_asked_for(box: Box) -> None:
+    array = box.json("submit", "--json", "--hold", "--array", "0-3", "--", "true")["id"]
+    assert [line.split("\t")[0] for line in asked(box, f"corral cancel {array}")] == [array]
+    elements = [line.split("\t")[0] for line in asked(box, f"corral cancel {array}_")]
+    assert sorted(elements) == [f"{array}_{index}" for index in range(4)]
+
+
 def asked(box: Box, line: str, breaks: str = "") -> list[str]:
     """What the script of a shell is answered."""
     done = box.run(_CORRAL_COMPLETE="lines", _CORRAL_LINE=line, _CORRAL_BREAKS=breaks)

@@ -5,6 +5,7 @@ A parameter is known by its command and name, else by its name alone. One withou
 
 import os
 import pwd
+import re
 import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,9 @@ ANSWER_S = 0.5
 
 Values = Iterable[tuple[str, str]]
 """Values, each with what it is."""
+
+_ELEMENT = re.compile(r"\d_\d+$")
+"""The id of one job of an array. There may be thousands: they are offered once an underscore was typed."""
 
 _LIVE = "PENDING,STARTING,RUNNING,STOPPING"
 _PHASES = ("pending", "starting", "running", "stopping", "succeeded", "failed", "cancelled", "timed_out", "lost")
@@ -37,7 +41,10 @@ def values_of(context: Any, param: Any, args: Sequence[str], incomplete: str) ->
         return source
     try:
         with _limited(ANSWER_S), Client() as client:
-            return _listed(source(client), incomplete) if param.name in _LISTS else list(source(client))
+            values = list(source(client))
+            if param.name in _JOBS and "_" not in incomplete:
+                values = [one for one in values if not _ELEMENT.search(one[0])]
+            return _listed(values, incomplete) if param.name in _LISTS else values
     except Exception:
         return []
 
@@ -49,9 +56,18 @@ def _jobs(phases: str | None, *, chosen: Callable[[JobRow], bool] | None = None)
         root = os.geteuid() == 0 or client.address.url is not None
         user = None if root else pwd.getpwuid(os.geteuid()).pw_name
         rows = client.jobs.list(all=phases is None, phase=phases, user=user, limit=MOST_VALUES)
-        return [(row.id, _about(row)) for row in rows if chosen is None or chosen(row)]
+        found = [row for row in rows if chosen is None or chosen(row)]
+        named = {name: about for row in found for name, about in _names(row)}
+        return list(named.items())
 
     return values
+
+
+def _names(row: JobRow) -> Values:
+    """The id of a job, and before it that of its array."""
+    if row.array_id is not None:
+        yield row.array_id, f"array {row.name}"
+    yield row.id, _about(row)
 
 
 def _about(row: JobRow) -> str:
@@ -156,6 +172,8 @@ _SOURCES: dict[tuple[str, str], Callable[[Client], Values] | Places] = {
 }
 _LISTS = frozenset({"gpu_model", "state", "by"})
 """Parameters that take several values, with commas."""
+
+_JOBS = frozenset({"ids", "job_id", "after"})
 
 _COMMAND_LINES = frozenset({"words", "command"})
 """Parameters that are a command with its arguments, or the script of `submit`."""
