@@ -129,7 +129,7 @@ def with_many_jobs(url: str) -> None:
     print(f"boot with {FINISHED:,} finished and {WAITING:,} waiting jobs: {boot_s:.2f} s (goal, the whole server: 5 s)")
     for what, query in (
         ("all", JobQuery(limit=100)),
-        ("of a user", JobQuery(user="alice", limit=100)),
+        ("of a user", JobQuery(users=("alice",), limit=100)),
         ("finished", JobQuery(phases=(Phase.SUCCEEDED,), limit=100)),
         ("active", JobQuery(phases=tuple(phase for phase in Phase if not phase.terminal), limit=100)),
         ("failed, none there", JobQuery(phases=(Phase.FAILED,), limit=100)),

@@ -29,8 +29,12 @@ _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 def to_plain(value: Any, *, compact: bool = False) -> Plain:
     """Plain data of any model value. `compact` leaves out the fields that have their default value."""
-    if type(value) in _SCALARS:
+    kind = type(value)
+    if kind in _SCALARS:
         return value
+    if kind is dict and not value:
+        # Every row of a listing has one, and to ask what it is takes longer.
+        return {}
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, (tuple, list)):

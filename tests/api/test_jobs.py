@@ -161,7 +161,33 @@ def test_a_listing_can_be_narrowed(served: Served) -> None:
     assert served.call("GET", "/jobs?user=nobody-such").data["jobs"] == []
 
 
-@pytest.mark.parametrize("query", ["limit=-1", "limit=1000000", "bogus=1", "phase=NOPE"])
+def test_a_listing_is_narrowed_and_ordered_by_the_server(served: Served) -> None:
+    first, second, third = (served.submit(name=name, priority=p) for name, p in (("a-1", 6), ("b-1", 7), ("a-2", 5)))
+
+    def listed(query: str) -> list[str]:
+        return [row["id"] for row in served.call("GET", f"/jobs?{query}").data["jobs"]]
+
+    assert listed("name=a-*") == listed("name=a-1,a-2") == [third, first]
+    assert listed("user=me&sort=-priority&limit=2") == [second, first]
+    assert listed("user=nobody,me&queue=default,night&all=1&limit=0") == [third, second, first]
+    assert listed("queue=night&all=1") == []
+    assert listed("since=4000000000&all=1") == listed("since=4000000000") == []
+    assert len(listed("since=1000&all=1&sort=started")) == 3
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "sort=nothing",
+        "sort=started&limit=0",
+        "sort=id&before=3",
+        f"user={'u,' * 200}u",
+        "limit=-1",
+        "limit=1000000",
+        "bogus=1",
+        "phase=NOPE",
+    ],
+)
 def test_a_bad_listing_is_refused(served: Served, query: str) -> None:
     assert served.call("GET", f"/jobs?{query}").status == 422
 

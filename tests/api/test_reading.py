@@ -103,7 +103,7 @@ def test_without_a_query_everything_has_its_default() -> None:
 
 
 def test_a_query_is_read_by_the_types_of_its_shape() -> None:
-    assert query("all=1&user=ann&limit=0&before=17") == JobsQuery(all=True, user="ann", limit=0, before=17)
+    assert query("all=1&user=ann&limit=0&before=17") == JobsQuery(all=True, user=("ann",), limit=0, before=17)
     assert query("follow=true&offset=12", LogQuery) == LogQuery(follow=True, offset=12)
 
 

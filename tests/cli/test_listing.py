@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from corral.cli.endings import ending_of
+from corral.cli.job_rows import job_lines, job_place, oldest_first, places_of, start_lines
 from corral.cli.jobs import explained
-from corral.cli.listing import device_lines, job_lines, job_place, places_of, start_lines, status_lines
+from corral.cli.listing import device_lines, status_lines
 from corral.cli.nodes import node_line, node_lines
 from corral.cli.reserve import exports
 from corral.cli.screen import TextTable, clipped, clock_time, painted
@@ -101,7 +102,7 @@ def test_ps_lists_the_oldest_first_and_how_long_each_took() -> None:
         job(id="17", sequence=17, phase="SUCCEEDED", started_at=NOW - 100, ended_at=NOW - 10),
         job(id="16", sequence=16, phase="CANCELLED"),
     ]
-    lines = [line.split() for line in job_lines(rows, {}, NOW)]
+    lines = [line.split() for line in job_lines(oldest_first(rows), {}, NOW)]
     assert [line[0] for line in lines] == ["ID", "16", "17", "18", "19"]
     assert [" ".join(line[5:7]) for line in lines[2:4]] == ["1m 30s", "2h 5m"]
 

@@ -12,17 +12,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from corral.control.querying.listing_rows import job_row
 from corral.ledger.database import Database
-from corral.ledger.reader import pages
+from corral.ledger.listing import pages
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.errors import Refused
 from corral.model.fact import AllocationEnded, AllocationMade, Fact
 from corral.model.job import Job, JobSpec, Phase
+from corral.model.job_sort import SORT_KEYS, JobSort, sorted_rows
 from corral.model.means import Enforcement, Level
 from corral.model.run_history import AllocatedTime
 from corral.ports.ledger import JobQuery
-from tests.ledger.making import a_job, submitted, url_of, write
+from tests.ledger.making import a_job, given_back, made, submitted, url_of, write
 
 PHASES = (Phase.PENDING, Phase.RUNNING, Phase.SUCCEEDED, Phase.FAILED)
 
@@ -61,13 +63,81 @@ def test_a_page_holds_the_newest_jobs_that_match(ledger: SqlLedger, jobs: Sequen
             and (name is None or job.spec.name == name)
             and (before is None or job.sequence < before)
         ]
-        query = JobQuery(user=user, phases=phases, name=name, limit=limit, before_sequence=before)
+        query = JobQuery(
+            users=() if user is None else (user,), phases=phases, name=name, limit=limit, before_sequence=before
+        )
         assert ledger.jobs(query) == tuple(matching[:limit]), query
+
+
+def test_several_users_queues_and_names_and_a_time_are_asked_for_at_once(ledger: SqlLedger) -> None:
+    jobs = []
+    for number in range(1, 60):
+        one = a_job(
+            number, user=("alice", "bob", "carol")[number % 3], name=("train-a", "train-b", "eval")[number % 4 % 3]
+        )
+        jobs.append(
+            replace(one, phase=PHASES[number % 4], spec=replace(one.spec, queue=("default", "night")[number % 2]))
+        )
+    write(ledger, *map(submitted, jobs))
+    for users, queues, name, since, limit in product(
+        ((), ("alice", "carol"), tuple(f"u{number}" for number in range(80))),
+        ((), ("night",), ("default",), ("night", "default"), ("none",)),
+        (None, "train-*", "eval,train-a", "[!t]*", "*[", "train-?"),
+        (None, 1030.5, 5000.0),
+        (None, 4),
+    ):
+        query = JobQuery(users, name=name, queues=queues, since=since, limit=limit)
+        matching = [job for job in reversed(jobs) if query.has(job)]
+        assert ledger.jobs(query) == tuple(matching[:limit]), query
+
+
+@pytest.mark.parametrize("key", SORT_KEYS)
+@pytest.mark.parametrize("descending", [False, True])
+def test_the_first_jobs_in_an_order_are_those_that_rows_in_this_order_begin_with(
+    ledger: SqlLedger, key: str, descending: bool
+) -> None:
+    jobs = [
+        replace(
+            a_job(number, user=("alice", "bob")[number % 2], name=("b", "a", "")[number % 3], attempts=number % 3),
+            phase=PHASES[number % 4],
+            started_at=None if number % 5 == 0 else 2000.0 + number * 7 % 11,
+            ended_at=None if number % 3 == 0 else 3000.0 + number * 3 % 7,
+            exit_code=(None, 0, 3)[number % 3],
+        )
+        for number in range(1, 40)
+    ]
+    jobs = [replace(job, spec=replace(job.spec, priority=5 + job.sequence % 3)) for job in jobs]
+    write(ledger, *map(submitted, jobs))
+    sort, now = JobSort(key, descending), 4000.0
+    expected = [row.id for row in sorted_rows([job_row(job, None, None) for job in jobs], sort, now)]
+    for limit in (None, 1, 10):
+        assert [job.id for job in ledger.jobs(JobQuery(sort=sort, now=now, limit=limit))] == expected[:limit]
+
+
+def test_what_jobs_had_last_is_read_for_many_at_once(ledger: SqlLedger) -> None:
+    write(ledger, *(submitted(a_job(number)) for number in range(1, 5)))
+    write(
+        ledger,
+        made("1"),
+        given_back("1"),
+        made("1", "GPU-1", attempt=2),
+        given_back("1", 2),
+        made("3"),
+        given_back("3"),
+    )
+    found = ledger.last_allocations(["1", "2", "3", "nobody"])
+    assert {job_id: (one.id, one.placement.uuids) for job_id, one in found.items()} == {
+        "1": ("1.2", ("GPU-1",)),
+        "3": ("3.1", ("GPU-0",)),
+    }
+    last = ledger.last_allocation(a_job(3))
+    assert last is not None
+    assert found["3"] == replace(last, gpu_info=None)
 
 
 def test_pages_follow_one_another_without_a_gap(ledger: SqlLedger, jobs: Sequence[Job]) -> None:
     found: list[Job] = []
-    query = JobQuery(user="bob", limit=7)
+    query = JobQuery(users=("bob",), limit=7)
     while page := ledger.jobs(query):
         found += page
         query = replace(query, before_sequence=page[-1].sequence)
@@ -107,9 +177,11 @@ def test_jobs_with_the_same_environment_share_it_in_memory_and_on_disk(tmp_path:
         JobQuery(limit=100),
         JobQuery(limit=100, before_sequence=50),
         JobQuery(limit=100, phases=(Phase.FAILED, Phase.PENDING)),
-        JobQuery(limit=100, user="alice"),
-        JobQuery(limit=100, user="alice", phases=(Phase.FAILED,), before_sequence=50),
+        JobQuery(limit=100, users=("alice",)),
+        JobQuery(limit=100, users=("alice",), phases=(Phase.FAILED,), before_sequence=50),
         JobQuery(limit=100, name="train"),
+        JobQuery(limit=100, queues=("night",)),
+        JobQuery(limit=100, since=1000.0),
         JobQuery(array_id="7"),
     ],
     ids=str,

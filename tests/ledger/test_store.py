@@ -220,7 +220,7 @@ def test_text_that_is_no_utf8_comes_back_as_it_was(ledger: SqlLedger) -> None:
     found = ledger.find_job("1")
     assert found is not None
     assert (found.spec, found.reason) == (job.spec, odd)
-    assert ledger.jobs(JobQuery(name=odd)) == ledger.jobs(JobQuery(user=odd)) == (found,)
+    assert ledger.jobs(JobQuery(name=odd)) == ledger.jobs(JobQuery(users=(odd,))) == (found,)
 
 
 def test_closing_finishes_what_was_accepted_and_then_refuses_more(tmp_path: Path) -> None:

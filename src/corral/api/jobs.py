@@ -10,6 +10,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
+from corral.access.caller import Caller
 from corral.api import shapes
 from corral.api.bodies import MAX_BATCH_BYTES, MAX_SUBMIT_BYTES
 from corral.api.openapi import gives, takes, takes_query
@@ -19,6 +20,8 @@ from corral.api.waiting import LONGEST_WAIT_S, EndedJobs, wait_until
 from corral.model.answers import DryRun, Explanation, JobDetail
 from corral.model.errors import Refused
 from corral.model.job import JobKind, Phase
+from corral.model.job_choice import OWN
+from corral.model.job_sort import parse_sort
 from corral.model.submission import Submission
 from corral.ports.ledger import JobQuery
 
@@ -110,20 +113,36 @@ async def list_jobs(request: Request, context: Context) -> Response:
     asked_for = read_query(request, shapes.JobsQuery)
     if not 0 <= asked_for.limit <= shapes.MAX_PAGE:
         raise Refused(f"limit must be from 0 (all) to {shapes.MAX_PAGE}, not {asked_for.limit}", field="limit")
-    query = JobQuery(
-        user=asked_for.user,
-        phases=asked_for.phase,
-        array_id=asked_for.array,
-        name=asked_for.name,
-        limit=asked_for.limit or _STREAMED_PAGE,
-        before_sequence=asked_for.before,
-    )
+    query = _query(asked_for, context.caller)
     active_only = not (asked_for.all or asked_for.phase)
     first = await to_thread.run_sync(_page, context, query, active_only, asked_for.starts)
     if asked_for.limit or first[1] is None:
         return Response(b'{"jobs":%b,"next":%b}' % (first[0], to_json(first[1])), media_type="application/json")
     pages = _all_pages(context, query, active_only, asked_for.starts, first)
     return StreamingResponse(pages, media_type="application/json")
+
+
+def _query(asked_for: shapes.JobsQuery, caller: Caller) -> JobQuery:
+    """What a listing asks of the ledger. Raises Refused."""
+    for name, values in (("user", asked_for.user), ("queue", asked_for.queue)):
+        if len(values) > shapes.MAX_VALUES:
+            raise Refused(f"{name}: at most {shapes.MAX_VALUES} can be named, not {len(values)}", field=name)
+    sort = None if asked_for.sort is None else parse_sort(asked_for.sort)
+    if sort is not None and not asked_for.limit:
+        raise Refused("sort: the answer to limit=0 is newest first; sort it, or give a limit", field="sort")
+    if sort is not None and asked_for.before is not None:
+        raise Refused("before: pages follow each other newest first; leave out sort, or before", field="before")
+    return JobQuery(
+        users=tuple(caller.user if user == OWN else user for user in asked_for.user),
+        phases=asked_for.phase,
+        array_id=asked_for.array,
+        name=asked_for.name,
+        limit=asked_for.limit or _STREAMED_PAGE,
+        before_sequence=asked_for.before,
+        queues=asked_for.queue,
+        since=asked_for.since,
+        sort=sort,
+    )
 
 
 @router.get("/jobs/{job_id}", responses=gives(JobDetail))

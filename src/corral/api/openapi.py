@@ -187,7 +187,9 @@ def _query_schema(kind: Any, cls: type[Any], name: str) -> dict[str, Any]:
     if get_origin(kind) in (Union, types.UnionType):
         (kind,) = (arg for arg in get_args(kind) if arg is not type(None))
     if get_origin(kind) is tuple:
-        return {"type": "array", "items": {"type": "string", "enum": [member.value for member in get_args(kind)[0]]}}
+        (of, _) = get_args(kind)
+        values = {} if of is str else {"enum": [member.value for member in of]}
+        return {"type": "array", "items": {"type": "string", **values}}
     if issubclass(kind, StrEnum):
         return {"type": "string", "enum": [member.value for member in kind]}
     return {"type": _QUERY_TYPES[kind], **_limits().get(cls, {}).get(name, {})}

@@ -16,6 +16,8 @@ from corral.model.token import TokenScope
 MAX_BATCH = 10_000
 MAX_PAGE = 10_000
 MAX_WAITED_FOR = 10_000
+MAX_VALUES = 100
+"""The most users or queues that a listing is narrowed to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,16 +109,23 @@ class GiveUp:
 class JobsQuery:
     """Which jobs to list, newest first. `all` adds those that have ended; `limit` 0 lists all of them in one answer;
     `starts` adds the expected start of every waiting job.
+
+    `user`, `phase`, `queue` and `name` may be several, separated by commas. The user "me" is the caller, and * in a
+    name is any characters. `since` are those submitted then or later (Unix seconds). `sort`, such as "started" or
+    "-started" for the latest first, gives the first `limit` jobs in that order, and no next page.
     """
 
     all: bool = False
-    user: str | None = None
+    user: tuple[str, ...] = ()
     phase: tuple[Phase, ...] = ()
     name: str | None = None
     array: str | None = None
     limit: int = 100
     before: int | None = None
     starts: bool = False
+    queue: tuple[str, ...] = ()
+    since: int | None = None
+    sort: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ GROUPS = {
         "adopt": Listed("reserve", "Make a running process a job, so that it keeps the GPUs it uses."),
     },
     "Look": {
-        "ps": Listed("listing", "List jobs that wait or run."),
+        "ps": Listed("ps", "List jobs that wait or run."),
         "show": Listed("show", "Show everything about a job."),
         "status": Listed("listing", "Show each GPU, its state, and who uses it."),
         "queues": Listed("queues", "List queues: their quotas, use, and what is left to you."),

@@ -10,8 +10,9 @@ from typing import Annotated, Literal
 import typer
 
 from corral.cli.screen import command_group, example, print_json, say, write_lines
+from corral.cli.states import phases_of
 from corral.client import ChangedJobs, Client
-from corral.model.errors import Refused, nearest
+from corral.model.errors import Refused
 from corral.model.job import Phase
 from corral.model.printable import printable
 from corral.model.units import count_of
@@ -58,7 +59,7 @@ def cancel(
 
     Options choose among your own jobs, or among those of the ids. If they find more than one, you are asked first.
     """
-    _change("cancel", "cancelled", ids, _Chosen(user, name, array, _phases(state)), yes=yes, json=json)
+    _change("cancel", "cancelled", ids, _Chosen(user, name, array, phases_of(state or ())), yes=yes, json=json)
 
 
 @app.command(epilog=example("corral hold 17", "corral hold --user me"))
@@ -76,7 +77,7 @@ def hold(
 
     Options choose among your own jobs, or among those of the ids. If they find more than one, you are asked first.
     """
-    _change("hold", "held", ids, _Chosen(user, name, array, _phases(state)), yes=yes, json=json)
+    _change("hold", "held", ids, _Chosen(user, name, array, phases_of(state or ())), yes=yes, json=json)
 
 
 @app.command(epilog=example("corral release 17", "corral release --name 'sweep-*'"))
@@ -95,7 +96,7 @@ def release(
     Options choose among your own jobs on hold, or among those of the ids. If they find more than one, you are asked
     first. A reservation ends by its id only.
     """
-    _change("release", "released", ids, _Chosen(user, name, array, _phases(state)), yes=yes, json=json)
+    _change("release", "released", ids, _Chosen(user, name, array, phases_of(state or ())), yes=yes, json=json)
 
 
 @app.command(epilog=example("corral requeue 17", "corral requeue --array 17 --state failed"))
@@ -114,7 +115,7 @@ def requeue(
     Running ones are stopped and queued. Options choose among your own jobs that failed or were lost (with --state also
     others), or among those of the ids. If they find more than one, you are asked first.
     """
-    _change("requeue", "requeued", ids, _Chosen(user, name, array, _phases(state)), yes=yes, json=json)
+    _change("requeue", "requeued", ids, _Chosen(user, name, array, phases_of(state or ())), yes=yes, json=json)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,13 +220,3 @@ def elements(text: str) -> Iterator[str]:
     from corral.client.request import parse_array
 
     yield from (f"{match[1]}_{index}" for index in parse_array(match[2], field=text).indices)
-
-
-def _phases(states: Sequence[str] | None) -> tuple[Phase, ...]:
-    """The phases that --state names. Raises Refused."""
-    known = {phase.value.lower(): phase for phase in Phase}
-    words = [word.strip().lower().replace("-", "_") for text in states or () for word in text.split(",")]
-    for word in words:
-        if word not in known:
-            raise Refused(f"--state: {word!r:.40} is no state; {nearest(word, known)}", field="state")
-    return tuple(dict.fromkeys(known[word] for word in words))

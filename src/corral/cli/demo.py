@@ -15,8 +15,8 @@ from typing import Annotated
 import typer
 
 from corral.cli.endings import ending_of
+from corral.cli.job_rows import Place, job_lines, job_place, oldest_first, places_of
 from corral.cli.jobs import explained
-from corral.cli.listing import Place, job_lines, job_place, places_of
 from corral.cli.local.doctor import devices_here
 from corral.cli.local.server import daemon_command, described_box, nearest_path, start_detached, stop_server
 from corral.cli.screen import command_group, example, painted, say, typed, width, wrapped, write_painted
@@ -180,7 +180,12 @@ def _display(places: Mapping[str, Place]) -> Iterator[Callable[[Sequence[JobRow]
     from rich.text import Text
 
     with Live(console=Console(no_color=bool(os.environ.get("NO_COLOR"))), auto_refresh=False) as live:
-        yield lambda rows: live.update(Text.from_ansi("\n".join(job_lines(rows, places, time.time()))), refresh=True)
+
+        def show(rows: Sequence[JobRow]) -> None:
+            table = "\n".join(job_lines(oldest_first(rows), places, time.time()))
+            live.update(Text.from_ansi(table), refresh=True)
+
+        yield show
 
 
 class _Steps:

@@ -114,10 +114,10 @@ def room() -> int | None:
     return width() if sys.stdout.isatty() else None
 
 
-def fitted(text: str, used: int = 0) -> str:
-    """`text`, made printable and cut to what is left of a line of which so many columns are used."""
+def fitted(text: str, used: int = 0, least: int = 8) -> str:
+    """`text`, made printable and cut to what is left of a line of which so many columns are used, or to the `least`."""
     columns = room()
-    return clipped(text, len(text) if columns is None else max(8, columns - used))
+    return printable(" ".join(text.split())) if columns is None else clipped(text, max(least, columns - used))
 
 
 def clipped(text: str, columns: int) -> str:
@@ -145,6 +145,10 @@ def start_time(at: float | None, what: str | None) -> str:
     if at is None:
         return "not known"
     return f"{clock_time(at)} ({what})" if what else clock_time(at)
+
+
+_LEAST = 4
+"""So many columns of a cell are left, however narrow the terminal is."""
 
 
 class TextTable:
@@ -183,19 +187,31 @@ class TextTable:
         return lines
 
     def _widths(self, columns: int | None) -> list[int]:
-        widths = [max(map(len, each)) for each in zip(self._titles, *(cells for cells, _ in self._rows), strict=True)]
-        gaps = 2 * (len(widths) - 1)
-        if columns is None or sum(widths) + gaps <= columns:
-            return widths
-        *first, _ = [
-            min(widest, self._limits.get(title, widest)) for title, widest in zip(self._titles, widths, strict=True)
+        """The width of each column; 0 is one that there is no room for."""
+        natural = [max(map(len, each)) for each in zip(self._titles, *(cells for cells, _ in self._rows), strict=True)]
+        if columns is None:
+            return natural
+        left = columns - 2 * (len(natural) - 1)
+        widths = [
+            min(widest, self._limits.get(title, widest)) for title, widest in zip(self._titles, natural, strict=True)
         ]
-        return [*first, max(len(self._titles[-1]), columns - sum(first) - gaps)]
+        widths[-1] = min(natural[-1], max(len(self._titles[-1]), left - sum(widths[:-1])))
+        while sum(widths) > left and max(widths) > _LEAST:
+            widths[widths.index(max(widths))] -= 1
+        for number, widest in enumerate(natural):
+            widths[number] += max(0, min(widest - widths[number], left - sum(widths)))
+        used = 0
+        for number, wide in enumerate(widths):
+            used += wide + 2
+            widths[number] = wide if used - 2 <= columns else 0
+        return widths
 
     def _line(self, cells: Sequence[str], widths: Sequence[int], painted_column: int, style: str | None) -> str:
         words = []
         for column, (cell, columns) in enumerate(zip(cells, widths, strict=True)):
-            shown = cell if len(cell) <= columns else cell[: max(0, columns - 1)] + "…"
+            if not columns:
+                break
+            shown = cell if len(cell) <= columns else cell[: columns - 1] + "…"
             shown = shown.rjust(columns) if self._titles[column] in self._numeric else shown.ljust(columns)
             words.append(painted(shown, style) if style and column == painted_column else shown)
         return "  ".join(words).rstrip()

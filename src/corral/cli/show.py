@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from corral.cli.listing import PHASE_STYLES, job_lines, places_of
+from corral.cli.job_rows import PHASE_STYLES, job_lines, places_of
 from corral.cli.screen import (
     TextTable,
     command_group,

@@ -217,16 +217,36 @@ class Jobs:
         array: str | None = None,
         limit: int | None = 100,
         starts: bool = False,
+        queue: str | None = None,
+        since: float | None = None,
+        sort: str | None = None,
     ) -> tuple[JobRow, ...]:
         """Jobs that wait or run, with `all` also those that ended, newest first; at most `limit` (None: every one).
 
-        With `starts`, the expected start of all that wait, as far as it can be told.
+        `user`, `phase`, `queue` and `name` may be several, separated by commas; the user "me" is oneself, and "sweep-*"
+        every name that begins so. `since` are those submitted then or later (Unix seconds). `sort` is another order:
+        "started", or "-started" for the latest first. With `starts`, the expected start of all that wait, as far as it
+        can be told.
         """
-        most = 0 if limit is None else limit
+        from corral.model.job_sort import parse_sort, sorted_rows
+
+        order = None if sort is None else parse_sort(sort)
         answer = self._transport.get(
-            "/jobs", all=all, user=user, phase=phase, name=name, array=array, limit=most, starts=starts or None
+            "/jobs",
+            all=all,
+            user=user,
+            phase=phase,
+            name=name,
+            array=array,
+            limit=0 if limit is None else limit,
+            starts=starts or None,
+            queue=queue,
+            since=None if since is None else int(since),
+            sort=None if limit is None else sort,
         )
-        return tuple(from_answer(JobRow, job) for job in answer["jobs"])
+        rows = tuple(from_answer(JobRow, job) for job in answer["jobs"])
+        # All that there are come page by page, newest first.
+        return rows if order is None or limit is not None else tuple(sorted_rows(rows, order, time.time()))
 
     def get(self, job_id: str) -> JobDetail:
         """Everything about a job: its row, what it asked for and has, its members and its attempts."""

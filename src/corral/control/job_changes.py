@@ -161,7 +161,8 @@ class JobChanges:
         phases = tuple(phase for phase in choice.phase or (Phase.FAILED, Phase.LOST) if phase.terminal)
         if verb is not Verb.REQUEUE or not phases:
             return (), None
-        query = JobQuery(user, phases, choice.array, limit=MOST_AT_ONCE, before_sequence=choice.before)
+        users = () if user is None else (user,)
+        query = JobQuery(users, phases, choice.array, limit=MOST_AT_ONCE, before_sequence=choice.before)
         page = self._ledger.jobs(query)
         return page, page[-1].sequence if len(page) == MOST_AT_ONCE else None
 

@@ -8,15 +8,17 @@ from sqlalchemy import Connection, Select, and_, case, func, or_, select
 
 from corral.ledger import tables
 from corral.ledger.database import Database
+from corral.ledger.listing import in_order, pages
 from corral.ledger.table_rows import (
+    OF_LAST_ALLOCATION,
     Variables,
     allocated_time_of,
     allocation_of,
     digests,
     entry_of,
     job_of,
+    last_allocation_of,
     past_run_of,
-    stored_text,
     variables_of,
 )
 from corral.model.allocation import Allocation, Placement
@@ -72,9 +74,29 @@ class Reader:
             row = connection.execute(question).mappings().first()
         return None if row is None else allocation_of(row)
 
+    def last_allocations(self, job_ids: Collection[str]) -> Mapping[str, Allocation]:
+        """The newest allocation of each of these jobs, without its `gpu_info`."""
+        table = tables.allocations
+        wanted = list(job_ids)
+        found: dict[str, Allocation] = {}
+        with self._database.reading() as connection:
+            for start in range(0, len(wanted), _IDS_A_QUESTION):
+                chunk = wanted[start : start + _IDS_A_QUESTION]
+                newest = select(func.max(table.c.entry)).where(table.c.job_id.in_(chunk)).group_by(table.c.job_id)
+                rows = connection.execute(select(*_OF_LAST_ALLOCATION).where(table.c.entry.in_(newest)))
+                found.update((allocation.job_id, allocation) for allocation in map(last_allocation_of, rows))
+        return found
+
     def jobs(self, query: JobQuery) -> tuple[Job, ...]:
-        """A page of jobs, newest first."""
-        return self._read_jobs(pages(query), query.limit)
+        """A page of jobs, newest first or in the order of the query."""
+        if query.sort is None:
+            return self._read_jobs(pages(query), query.limit)
+        with self._database.reading() as connection:
+            numbers = connection.scalars(in_order(query)).all()
+            chunks = [numbers[start : start + _IDS_A_QUESTION] for start in range(0, len(numbers), _IDS_A_QUESTION)]
+            questions = [select(tables.jobs).where(tables.jobs.c.sequence.in_(chunk)) for chunk in chunks]
+            found = {job.sequence: job for job in self._jobs(connection, questions)}
+        return tuple(found[number] for number in numbers)
 
     def allocated(self, since: float, until: float) -> tuple[AllocatedTime, ...]:
         """What allocations with devices came to between two moments, summed in the database."""
@@ -214,26 +236,9 @@ _LATEST_FACTS = (
     .join(tables.latest_facts, tables.latest_facts.c.entry == tables.journal.c.sequence)
     .order_by(tables.journal.c.sequence)
 )
+_OF_LAST_ALLOCATION = [tables.allocations.c[name] for name in OF_LAST_ALLOCATION]
 _RUNS_REMEMBERED = 10_000
 _PLACEMENTS_REMEMBERED = 256
 _IDS_A_QUESTION = 500
 _DIGESTS_A_QUESTION = 500
 _ROWS_AT_ONCE = 1_000
-
-
-def pages(query: JobQuery) -> list[Select[Any]]:
-    """Questions whose answers, merged, are the page.
-
-    With a limit there is one question per phase: each is answered by an index in the order wanted, so that a page
-    costs its own rows however many other jobs there are.
-    """
-    table = tables.jobs
-    question = select(table).order_by(table.c.sequence.desc()).limit(query.limit)
-    for column, value in ((table.c.user, query.user), (table.c.name, query.name), (table.c.array_id, query.array_id)):
-        if value is not None:
-            question = question.where(column == stored_text(value))
-    if query.before_sequence is not None:
-        question = question.where(table.c.sequence < query.before_sequence)
-    if query.limit is not None and (query.phases or query.user is not None):
-        return [question.where(table.c.phase == phase.value) for phase in query.phases or Phase]
-    return [question.where(table.c.phase.in_(query.phases))] if query.phases else [question]

@@ -1,6 +1,6 @@
 """The ledger as the rest of the core sees it: `corral.ports.ledger.Ledger` over one SQLite file."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
@@ -97,8 +97,12 @@ class SqlLedger:
         """What the job has or had last."""
         return self._reader.last_allocation(job.id)
 
+    def last_allocations(self, job_ids: Collection[str]) -> Mapping[str, Allocation]:
+        """What each of these jobs has or had last."""
+        return self._reader.last_allocations(job_ids)
+
     def jobs(self, query: JobQuery) -> tuple[Job, ...]:
-        """Jobs as committed, newest first."""
+        """Jobs as committed, in the order of the query."""
         return self._reader.jobs(query)
 
     def allocated(self, since: float, until: float) -> tuple[AllocatedTime, ...]:

@@ -8,6 +8,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     Float,
     Index,
     Integer,
@@ -15,9 +16,10 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    literal_column,
 )
 
-REVISION = "0008"
+REVISION = "0009"
 """The newest migration; a ledger that says anything else must be migrated, or is from a newer Corral."""
 
 metadata = MetaData()
@@ -47,7 +49,11 @@ jobs = Table(
     Index("jobs_by_user", "user", "phase", "sequence"),
     Index("jobs_by_name", "name", "sequence"),
     Index("jobs_by_array", "array_id", "array_index"),
+    Index("jobs_by_submission", "submitted_at"),
 )
+QUEUE: ColumnElement[str] = literal_column("coalesce(json_extract(spec, '$.queue'), 'default')")
+"""The queue of a job; an index has just this expression."""
+Index("jobs_by_queue", QUEUE, jobs.c.sequence)
 
 environments = Table(
     "environments",

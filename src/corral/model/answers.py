@@ -36,9 +36,12 @@ class JobRow:
         reason: why it ended as it did.
         wait: one word on why it waits, None unless it does.
         gpus: devices asked for, of all members of a gang.
-        gpus_milli: thousandths of a GPU that it holds, or asks for; None where it asks for memory and holds none.
-        grants: what it holds of each device now.
-        enforcement: what stands behind that, and behind its CPUs and memory of the host; None when it holds none.
+        gpus_milli: thousandths of a GPU that it holds or held last, or asks for; None where it asks for memory, and had
+            none yet.
+        grants: what it holds of each device, and after its end what it held last; () while it waits.
+        enforcement: what stands behind that, and behind its CPUs and memory of the host; None when it has none.
+        nodes: the nodes that it runs on, and after its end those that it ran on last, each once.
+            A listing leaves these three out of a job that has ended and had whole devices: `devices` says what it had.
         begin_at: it is not to start before.
         expected_start_is: whether the expected start is promised, None when no start can be expected.
         eviction: the last time it was stopped for others, with what it lost; None if it never was.
@@ -79,6 +82,7 @@ class JobRow:
     eviction: Eviction | None = None
     evictions: int = 0
     lost_s: float = 0.0
+    nodes: tuple[str, ...] = ()
     params: Mapping[str, str] = field(default_factory=dict)
 
     @property

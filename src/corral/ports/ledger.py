@@ -1,6 +1,6 @@
 """What control needs of the ledger: the newest view, commits, and what is kept of jobs that are over."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -8,6 +8,8 @@ from typing import Generic, Protocol, TypeVar
 from corral.model.allocation import Allocation
 from corral.model.fact import Delta, Fact, Observation
 from corral.model.job import Job, Phase
+from corral.model.job_sort import JobSort
+from corral.model.name_pattern import fits
 from corral.model.run_history import AllocatedTime
 from corral.model.token import Token
 from corral.model.view import View
@@ -25,14 +27,39 @@ class Decided(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class JobQuery:
-    """A page of jobs, newest first. `phases` empty means every phase; those in it are below `before_sequence`."""
+    """A page of jobs, newest first, or the first ones in another order.
 
-    user: str | None = None
+    Attributes:
+        users, queues, phases: any of these; () is any there are.
+        name: as `corral.model.name_pattern` reads it.
+        since: submitted then or later, Unix seconds.
+        limit: the most jobs; None is all.
+        before_sequence: only jobs of a lower sequence number.
+        sort: their order, None is newest first. `now` is until when the time counts of those that run.
+    """
+
+    users: tuple[str, ...] = ()
     phases: tuple[Phase, ...] = ()
     array_id: str | None = None
     name: str | None = None
     limit: int | None = None
     before_sequence: int | None = None
+    queues: tuple[str, ...] = ()
+    since: float | None = None
+    sort: JobSort | None = None
+    now: float = 0.0
+
+    def has(self, job: Job) -> bool:
+        """Whether it asks for this job, but for the limit."""
+        return (
+            (not self.users or job.spec.user in self.users)
+            and (not self.phases or job.phase in self.phases)
+            and (not self.queues or job.spec.queue in self.queues)
+            and (self.array_id is None or job.array_id == self.array_id)
+            and (self.name is None or fits(job.spec.name, self.name))
+            and (self.since is None or job.submitted_at >= self.since)
+            and (self.before_sequence is None or job.sequence < self.before_sequence)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +114,12 @@ class Ledger(Protocol):
         """What the job has or had last, None when it never had anything."""
         ...
 
+    def last_allocations(self, job_ids: Collection[str]) -> Mapping[str, Allocation]:
+        """What each of these jobs has or had last, without its `gpu_info`; who never had anything is missing."""
+        ...
+
     def jobs(self, query: JobQuery) -> tuple[Job, ...]:
-        """Jobs as committed, newest first."""
+        """Jobs as committed, in the order of the query."""
         ...
 
     def allocated(self, since: float, until: float) -> tuple[AllocatedTime, ...]:

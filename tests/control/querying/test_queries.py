@@ -14,12 +14,13 @@ from corral.ledger.store import SqlLedger, open_ledger
 from corral.lifecycle import commands, ending, starting, stopping
 from corral.lifecycle.step import Backoff
 from corral.model.allocation import Grant, Member, Placement
-from corral.model.answers import ServerInfo, WaitPart
+from corral.model.answers import GrantRow, ServerInfo, WaitPart
 from corral.model.certainty import Certainty
 from corral.model.device import DeviceSample
 from corral.model.errors import NotFound, Refused
 from corral.model.fact import Fact
 from corral.model.job import Job, Phase, Request
+from corral.model.job_sort import JobSort
 from corral.model.launch import LaunchPhase, LaunchReport
 from corral.model.plan import Evict, Plan, Wait, WaitReason
 from corral.model.submission import ArraySpec, Submission
@@ -163,15 +164,21 @@ def test_a_listing_is_newest_first_and_of_active_jobs_unless_all_are_asked_for(l
 
 @pytest.mark.parametrize("active_only", [True, False])
 def test_a_listing_is_narrowed_by_each_of_its_conditions(lab: Lab, active_only: bool) -> None:
-    lab.submit(job(1), job(2, user="bob"), job(3, name="train"), element(11, 0))
+    lab.submit(job(1), job(2, user="bob"), job(3, name="train", queue="night"), element(11, 0))
     lab.run("1", "a", 0)
     for query, found in (
-        ({"user": "bob"}, ["2"]),
+        ({"users": ("bob",)}, ["2"]),
+        ({"users": ("bob", "carol")}, ["2"]),
         ({"name": "train"}, ["3"]),
+        ({"name": "x,tr*"}, ["3"]),
+        ({"queues": ("night",)}, ["3"]),
+        ({"queues": ("default",), "users": ("bob", "alice")}, ["10_0", "2", "1"]),
+        ({"since": T0 + 3.0}, ["10_0", "3"]),
+        ({"since": T0 + 3.0, "limit": 1}, ["10_0"]),
         ({"phases": (Phase.RUNNING, Phase.STARTING)}, ["1"]),
         ({"array_id": "10"}, ["10_0"]),
         ({"before_sequence": 3}, ["2", "1"]),
-        ({"user": "bob", "name": "train"}, []),
+        ({"users": ("bob",), "name": "train"}, []),
     ):
         assert lab.listed(active_only=active_only, **query) == found, query
 
@@ -227,6 +234,33 @@ def test_expected_starts_are_worked_out_for_all_that_wait_only_on_request(lab: L
     }
     assert starts[False] == dict.fromkeys("1234")
     assert (starts[True]["3"], starts[True]["4"], starts[True]["1"]) == (T0 + 600.0, T0 + 660.0, None)
+
+
+@pytest.mark.parametrize("active_only", [True, False])
+def test_a_listing_has_its_first_jobs_in_the_order_that_is_asked_for(lab: Lab, active_only: bool) -> None:
+    lab.submit(*(job(number, priority=9 - number % 3) for number in range(1, 7)))
+    sort = JobSort("priority", descending=False)
+    assert lab.listed(active_only=active_only, sort=sort) == ["5", "2", "4", "1", "6", "3"]
+    assert lab.listed(active_only=active_only, sort=sort, limit=3) == ["5", "2", "4"]
+
+
+def test_an_ended_job_says_what_share_it_had_and_where(lab: Lab) -> None:
+    lab.submit(job(1, share_milli=500), job(2, 0), job(3))
+    for job_id, member in (("1", Member("b", (Grant("GPU-b-1", 500, 40_960),))), ("2", Member("a", ()))):
+        place = Placement((member,))
+        lab.step(job_id, lambda _, one, at, place=place: starting.start(one, place, by="test", at=at))  # type: ignore[misc]
+        lab.end(job_id, exited(Phase.SUCCEEDED, 0))
+    lab.run("3", "a", 0)
+    lab.end("3", exited(Phase.FAILED, 1))
+    rows = {row.id: row for row in lab.queries.jobs(JobQuery(), active_only=False)[0]}
+    assert (rows["1"].grants, rows["1"].gpus_milli, rows["1"].nodes) == (
+        (GrantRow("GPU-b-1", 500, 40_960),),
+        500,
+        ("b",),
+    )
+    assert (rows["2"].grants, rows["2"].nodes) == ((), ("a",))
+    assert (rows["3"].grants, rows["3"].devices) == ((), ("GPU-a-0",))
+    assert lab.queries.row(lab.queries.find("1")).grants == rows["1"].grants
 
 
 # Why

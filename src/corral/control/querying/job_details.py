@@ -2,9 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
+from typing import Any
 
 from corral.clock import Clock
 from corral.control.attempts import Attempt
+from corral.control.querying.listing_rows import grant_rows
 from corral.control.querying.wall_times import in_wall_time
 from corral.lifecycle.past_attempts import attempts_of
 from corral.model.allocation import Allocation, GpuInfo
@@ -64,7 +66,7 @@ class JobDetails:
         row = self._row(job)
         return in_wall_time(
             JobDetail(
-                **{one.name: getattr(row, one.name) for one in fields(JobRow)},
+                **{**{one.name: getattr(row, one.name) for one in fields(JobRow)}, **_held(held)},
                 spec=spec,
                 request=spec["request"],
                 needs=need_of(job.spec.request),
@@ -133,6 +135,13 @@ class JobDetails:
             nodes=nodes,
             devices=one.allocation.placement.uuids,
         )
+
+
+def _held(allocation: Allocation | None) -> dict[str, Any]:
+    """What the row of a job that has ended leaves out where it had whole devices."""
+    if allocation is None:
+        return {}
+    return {"grants": grant_rows(allocation.placement.grants), "enforcement": allocation.enforcement}
 
 
 def granted_devices(view: View, allocation: Allocation) -> tuple[GrantedDevice, ...]:

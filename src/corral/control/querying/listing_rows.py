@@ -27,7 +27,8 @@ def job_row(
     `certainty` says how sure the expected start is.
     """
     spec = job.spec
-    grants = () if allocation is None else allocation.placement.grants
+    members = () if allocation is None else allocation.placement.members
+    grants = tuple(grant for member in members for grant in member.grants)
     return JobRow(
         id=job.id,
         array_id=job.array_id,
@@ -63,6 +64,7 @@ def job_row(
         lost_s=job.lost_s,
         begin_at=spec.begin_at,
         params=dict(spec.params),
+        nodes=tuple(dict.fromkeys(member.node for member in members)),
     )
 
 

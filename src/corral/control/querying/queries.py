@@ -26,6 +26,7 @@ from corral.model.answers import (
 )
 from corral.model.errors import NotFound, Refused
 from corral.model.job import Job, JobSpec, Phase
+from corral.model.job_sort import sorted_rows
 from corral.model.plan import Plan, WaitReason
 from corral.model.submission import Submission
 from corral.model.units import count_of
@@ -102,18 +103,32 @@ class Queries:
 
         With `starts`, the planner is run ahead to predict when each waiting job will start.
         """
+        since = None if query.since is None else self._clock.taken(query.since)
+        query = replace(query, since=since, now=self._clock.now())
         if active_only:
-            matching = [job for job in self._ledger.view().jobs.values() if _matches(job, query)]
-            found: Sequence[Job] = sorted(matching, key=lambda job: -job.sequence)[: query.limit]
+            found, rows = self._active(query)
         else:
             found = self._ledger.jobs(query)
-        more = query.limit is not None and len(found) == query.limit
-        rows = [self.row(job) for job in found]
+            rows = self._rows(found)
+        more = query.limit is not None and len(found) == query.limit and query.sort is None
         if starts:
             waiting = [row.id for row in rows if row.phase is Phase.PENDING]
             expected = expected_starts(self._ledger.view(), self._clock.now(), waiting, planner=self._planner)
             rows = [_expecting(row, expected[row.id]) if row.id in expected else row for row in rows]
         return in_wall_time(rows, self._clock), found[-1].sequence if more else None
+
+    def _active(self, query: JobQuery) -> tuple[Sequence[Job], list[JobRow]]:
+        """The jobs that have not ended and that a query asks for, and their rows."""
+        matching = [job for job in self._ledger.view().jobs.values() if not job.phase.terminal and query.has(job)]
+        if query.sort is None:
+            newest = sorted(matching, key=lambda job: -job.sequence)[: query.limit]
+            return newest, self._rows(newest)
+        return matching, sorted_rows(self._rows(matching), query.sort, query.now)[: query.limit]
+
+    def _rows(self, jobs: Sequence[Job]) -> list[JobRow]:
+        """The rows of jobs; of those that have ended, with what they had last, where their devices do not say it."""
+        had = self._ledger.last_allocations([job.id for job in jobs if job.phase.terminal and _had_parts(job)])
+        return [job_row(job, None, None, had.get(job.id)) if job.phase.terminal else self.row(job) for job in jobs]
 
     def ended(self, ids: Sequence[str]) -> tuple[bool, list[JobRow]]:
         """Whether all of these jobs or arrays have ended, and the row of each job. Raises NotFound."""
@@ -126,7 +141,7 @@ class Queries:
             if not elements:
                 raise NotFound(f"there is no job {job_id}; `corral ps --all` lists those there are")
             found.extend(elements)
-        return all(job.phase.terminal for job in found), in_wall_time([self.row(job) for job in found], self._clock)
+        return all(job.phase.terminal for job in found), in_wall_time(self._rows(found), self._clock)
 
     def is_live(self, job_id: str) -> bool:
         """Whether the job, or an element of the array, has not ended. Quick: reads only the view."""
@@ -285,6 +300,8 @@ class Queries:
 
     def row(self, job: Job) -> JobRow:
         """A job as `ps` lists it, with its times as the ledger has them."""
+        if job.phase.terminal:
+            return job_row(job, None, None, self._ledger.last_allocation(job))
         if job.phase is not Phase.PENDING:
             return job_row(job, None, None, self._ledger.view().allocations.get(job.allocation_id or ""))
         wait = self._waits().of(job)
@@ -333,15 +350,9 @@ def _standing(phase: Phase) -> str:
     return "waiting" if phase is Phase.PENDING else phase.value.lower().replace("_", " ")
 
 
-def _matches(job: Job, query: JobQuery) -> bool:
-    return (
-        not job.phase.terminal
-        and (query.user is None or job.spec.user == query.user)
-        and (not query.phases or job.phase in query.phases)
-        and (query.array_id is None or job.array_id == query.array_id)
-        and (query.name is None or job.spec.name == query.name)
-        and (query.before_sequence is None or job.sequence < query.before_sequence)
-    )
+def _had_parts(job: Job) -> bool:
+    """Whether a job that was launched had something else than whole devices."""
+    return job.launches > 0 and not (job.devices and job.spec.request.whole)
 
 
 def _named(view: View, uuid: str) -> DeviceChoice:

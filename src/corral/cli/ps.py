@@ -1,0 +1,175 @@
+"""`corral ps`: the jobs there are, narrowed, ordered and shown as the user wants."""
+
+import gc
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Annotated, Any
+
+import typer
+
+from corral.cli.job_rows import (
+    COLUMNS,
+    DEFAULT_COLUMNS,
+    job_lines,
+    needs_places,
+    oldest_first,
+    parse_columns,
+    places_of,
+    start_lines,
+    with_nodes,
+)
+from corral.cli.screen import command_group, example, print_json, say, write_painted
+from corral.client import Client, JobRow
+from corral.model.errors import Refused
+from corral.model.job_sort import SORT_KEYS, parse_sort
+
+PAGE = 100
+LONGEST_PAGE = 10_000
+"""The most jobs that a server lists in one answer, unless asked for all."""
+
+UNDER_WAY = ("STARTING", "RUNNING", "STOPPING")
+
+app = command_group()
+
+
+@app.command(epilog=example("corral ps --user me", "corral ps --all --state failed --since 2d --sort -ended"))
+def ps(
+    *,
+    every: Annotated[bool, typer.Option("--all", "-a", help="Also list jobs that have ended.")] = False,
+    user: Annotated[
+        str | None, typer.Option("--user", "-u", metavar="NAME,..", help="Only jobs of these users; me is yourself.")
+    ] = None,
+    state: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--state", "-t", metavar="STATE,..", help="Only jobs in these states: waiting, running, failed, ended."
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME,..", help="Only jobs of these names, such as 'sweep-*'.")
+    ] = None,
+    queue: Annotated[str | None, typer.Option("--queue", metavar="NAME,..", help="Only jobs of these queues.")] = None,
+    array: Annotated[str | None, typer.Option("--array", metavar="ID", help="Only jobs of this array.")] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="WHEN", help="Only jobs submitted in this time, or since: 2h, 2026-11-20."),
+    ] = None,
+    sort: Annotated[
+        str | None,
+        typer.Option(
+            "--sort", metavar="KEY", help=f"Sort by this, with - before it the latest first: {', '.join(SORT_KEYS)}."
+        ),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option("--columns", metavar="NAME,..", help=f"Show these columns: {', '.join(COLUMNS)}."),
+    ] = None,
+    no_header: Annotated[bool, typer.Option("--no-header", help="Leave out the titles.")] = False,
+    start: Annotated[bool, typer.Option("--start", help="Only waiting jobs, with their expected start times.")] = False,
+    limit: Annotated[
+        int,
+        typer.Option("--limit", min=0, max=LONGEST_PAGE - 1, metavar="N", help="List the newest N jobs; 0 lists all."),
+    ] = PAGE,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, always of all jobs.")] = False,
+) -> None:
+    """List jobs that wait or run.
+
+    TIME is how long a job has run, or waited so far. The last column shows where it runs, why it waits or how it ended.
+    """
+    names = DEFAULT_COLUMNS if columns is None else parse_columns(columns)
+    if columns is not None and (json or start):
+        raise Refused("--columns is for the table of jobs; leave it out with --json and --start", field="--columns")
+    wanted = Wanted(every, user, _phases(state), name, queue, array, _moment(since))
+    order = _order(sort)
+    # All that is made here is kept to the end, and to look for garbage among it takes as long as to make it.
+    gc.disable()
+    with Client() as client:
+        if start:
+            _show_starts(client, wanted, json=json, header=not no_header)
+            return
+        if json:
+            print_json(client.jobs.list(limit=None, sort=order, **wanted.options()))
+            return
+        rows, more = listed_jobs(client, wanted, order, limit or None)
+        devices = client.devices.list() if needs_places(rows, names) else ()
+    if "node" in names:
+        rows = with_nodes(rows, devices)
+    write_painted(*job_lines(rows, places_of(devices), time.time(), names, header=not no_header))
+    if more:
+        which = "newest" if order is None else "first"
+        say(f"only the {which} {len(rows)} jobs are listed; --limit 0 lists all")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which jobs to list, as `Jobs.list` takes it; `phases` () are all that `every` allows."""
+
+    every: bool = False
+    user: str | None = None
+    phases: tuple[str, ...] = ()
+    name: str | None = None
+    queue: str | None = None
+    array: str | None = None
+    since: float | None = None
+
+    def options(self, phases: Sequence[str] | None = None) -> dict[str, Any]:
+        """The arguments of `Jobs.list`; `phases` in place of its own."""
+        wanted = self.phases if phases is None else phases
+        return {
+            "all": self.every, "user": self.user, "phase": ",".join(wanted) or None, "name": self.name,
+            "queue": self.queue, "array": self.array, "since": self.since,
+        }  # fmt: skip
+
+
+def _phases(states: Sequence[str] | None) -> tuple[str, ...]:
+    if not states:
+        return ()
+    from corral.cli.states import phases_of
+
+    return tuple(phase.value for phase in phases_of(states))
+
+
+def _moment(since: str | None) -> float | None:
+    if since is None:
+        return None
+    from corral.cli.periods import parse_past
+
+    return parse_past(since, time.time(), field="--since")
+
+
+def _order(sort: str | None) -> str | None:
+    """The order as the server has it. Raises Refused."""
+    if sort is None:
+        return None
+    parsed = parse_sort(sort, field="--sort")
+    return f"-{parsed.key}" if parsed.descending else parsed.key
+
+
+def listed_jobs(client: Client, wanted: Wanted, order: str | None, limit: int | None) -> tuple[Sequence[JobRow], bool]:
+    """The first `limit` jobs in this order, and whether there are more.
+
+    Without an order these are the newest, running ones before all others, oldest first.
+    """
+    most = None if limit is None else min(limit + 1, LONGEST_PAGE)
+    rows = client.jobs.list(limit=most, sort=order, **wanted.options())
+    more = limit is not None and len(rows) > limit
+    if order is not None:
+        return rows[:limit], more
+    if not more:
+        return oldest_first(rows), False
+    phases = [phase for phase in UNDER_WAY if not wanted.phases or phase in wanted.phases]
+    under_way = client.jobs.list(limit=None, **wanted.options(phases)) if phases else ()
+    first = {row.id: row for row in (*under_way, *rows)}
+    return oldest_first(list(first.values())[:limit]), True
+
+
+def _show_starts(client: Client, wanted: Wanted, *, json: bool, header: bool) -> None:
+    """List waiting jobs by expected start; those whose start cannot be predicted come last."""
+    rows = client.jobs.list(limit=None, starts=True, **wanted.options(["PENDING"]))
+    ordered = sorted(rows, key=lambda row: (row.expected_start or inf, row.sequence or 0, row.id))
+    if json:
+        print_json(ordered)
+        return
+    write_painted(*start_lines(ordered, header=header))

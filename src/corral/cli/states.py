@@ -1,0 +1,31 @@
+"""The states of jobs, in the words that users have for them."""
+
+from collections.abc import Sequence
+
+from corral.model.errors import Refused, nearest
+from corral.model.job import TERMINAL_PHASES, Phase
+
+_ACTIVE = tuple(phase for phase in Phase if phase not in TERMINAL_PHASES)
+_ENDED = tuple(phase for phase in Phase if phase in TERMINAL_PHASES)
+
+STATES: dict[str, tuple[Phase, ...]] = {
+    **{phase.value.lower(): (phase,) for phase in Phase},
+    "waiting": (Phase.PENDING,), "queued": (Phase.PENDING,), "pd": (Phase.PENDING,),
+    "r": (Phase.RUNNING,), "cg": (Phase.STOPPING,), "completing": (Phase.STOPPING,),
+    "completed": (Phase.SUCCEEDED,), "done": (Phase.SUCCEEDED,), "success": (Phase.SUCCEEDED,),
+    "cd": (Phase.SUCCEEDED,),
+    "failure": (Phase.FAILED,), "f": (Phase.FAILED,),
+    "canceled": (Phase.CANCELLED,), "ca": (Phase.CANCELLED,),
+    "timeout": (Phase.TIMED_OUT,), "to": (Phase.TIMED_OUT,), "node_fail": (Phase.LOST,), "nf": (Phase.LOST,),
+    "active": _ACTIVE, "live": _ACTIVE, "ended": _ENDED, "finished": _ENDED,
+}  # fmt: skip
+"""The phases that each word stands for: the phases themselves, other words for them, and Slurm's."""
+
+
+def phases_of(states: Sequence[str], *, field: str = "--state") -> tuple[Phase, ...]:
+    """The phases that texts such as "failed,lost" name, in any case. Raises Refused."""
+    words = [word.strip().lower().replace("-", "_").replace(" ", "_") for text in states for word in text.split(",")]
+    for word in words:
+        if word not in STATES:
+            raise Refused(f"{field}: {word!r:.40} is no state; {nearest(word, STATES)}", field=field)
+    return tuple(dict.fromkeys(phase for word in words for phase in STATES[word]))

@@ -1,0 +1,93 @@
+"""Questions to the table of jobs: which match, and in which order."""
+
+from itertools import product
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, func, or_, select
+
+from corral.ledger import tables
+from corral.ledger.table_rows import stored_text
+from corral.model.job import DEFAULT_PRIORITY, Phase
+from corral.model.name_pattern import as_glob, name_patterns
+from corral.ports.ledger import JobQuery
+
+MOST_QUESTIONS = 64
+"""So many questions a page is made of, at most; with more users and phases one question asks for all of them."""
+
+_JOBS = tables.jobs
+
+
+def pages(query: JobQuery) -> list[Select[Any]]:
+    """Questions whose answers, merged, are the page, newest first.
+
+    With a limit there is one question per phase and user: each is answered by an index in the order wanted, so that a
+    page costs its own rows however many other jobs there are.
+    """
+    question = _matching(select(_JOBS), query).order_by(_JOBS.c.sequence.desc()).limit(query.limit)
+    users = [stored_text(user) for user in query.users]
+    phases = query.phases or (tuple(Phase) if users else ())
+    pairs = list(product(users or [None], phases or [None]))
+    if query.limit is not None and phases and len(pairs) <= MOST_QUESTIONS:
+        return [_narrowed(question, [user] if user else [], [phase] if phase else []) for user, phase in pairs]
+    return [_narrowed(question, users, query.phases)]
+
+
+def in_order(query: JobQuery) -> Select[Any]:
+    """The question for the sequence numbers of the jobs that match, in the order that the query asks for."""
+    assert query.sort is not None
+    value = _value_of(query.sort.key, query.now)
+    order = value.desc() if query.sort.descending else value.asc()
+    question = _narrowed(
+        _matching(select(_JOBS.c.sequence), query), [stored_text(user) for user in query.users], query.phases
+    )
+    return question.order_by(value.is_(None), order, _JOBS.c.sequence.desc()).limit(query.limit)
+
+
+def _matching(question: Select[Any], query: JobQuery) -> Select[Any]:
+    """All of a query but its users and phases."""
+    if query.name is not None:
+        question = question.where(or_(*(_named(pattern) for pattern in name_patterns(query.name))))
+    if query.array_id is not None:
+        question = question.where(_JOBS.c.array_id == stored_text(query.array_id))
+    if query.queues:
+        question = question.where(tables.QUEUE.in_([stored_text(queue) for queue in query.queues]))
+    if query.since is not None:
+        # Those since then have the last numbers, but for a clock that was set back.
+        first = select(func.min(_JOBS.c.sequence)).where(_JOBS.c.submitted_at >= query.since).scalar_subquery()
+        question = question.where(_JOBS.c.sequence >= first, _JOBS.c.submitted_at >= query.since)
+    if query.before_sequence is not None:
+        question = question.where(_JOBS.c.sequence < query.before_sequence)
+    return question
+
+
+def _narrowed(question: Select[Any], users: Any, phases: Any) -> Select[Any]:
+    for column, values in ((_JOBS.c.user, users), (_JOBS.c.phase, [phase.value for phase in phases])):
+        if len(values) == 1:
+            question = question.where(column == values[0])
+        elif values:
+            question = question.where(column.in_(values))
+    return question
+
+
+def _named(pattern: str) -> ColumnElement[bool]:
+    exact, glob = _JOBS.c.name == stored_text(pattern), as_glob(pattern)
+    return exact if glob is None else or_(exact, _JOBS.c.name.op("GLOB", is_comparison=True)(stored_text(glob)))
+
+
+def _value_of(key: str, now: float) -> ColumnElement[Any]:
+    """What jobs are sorted by, as `corral.model.job_sort` has it of a row."""
+    return {
+        "id": _JOBS.c.sequence,
+        "name": _JOBS.c.name,
+        "user": _JOBS.c.user,
+        "state": _JOBS.c.phase,
+        "queue": tables.QUEUE,
+        "project": func.coalesce(func.json_extract(_JOBS.c.spec, "$.project"), "default"),
+        "priority": func.coalesce(func.json_extract(_JOBS.c.spec, "$.priority"), DEFAULT_PRIORITY),
+        "submitted": _JOBS.c.submitted_at,
+        "started": _JOBS.c.started_at,
+        "ended": _JOBS.c.ended_at,
+        "time": func.coalesce(_JOBS.c.ended_at, now) - _JOBS.c.started_at,
+        "attempts": func.coalesce(func.json_extract(_JOBS.c.state, "$.attempts"), 0),
+        "exit": _JOBS.c.exit_code,
+    }[key]
