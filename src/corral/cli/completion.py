@@ -6,13 +6,12 @@ none of it as code: values may be names that users chose.
 
 import os
 import re
-import sys
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
-from corral.cli.screen import command_group, example, write_lines
+from corral.cli.screen import command_group, example, write_fields, write_lines
 from corral.model.printable import printable
 
 MOST_VALUES = 200
@@ -119,15 +118,15 @@ def completion(shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", h
 def answer(app: Any) -> None:
     """Answer the script: what may follow on its line. Silent where nothing can be said, whatever the cause."""
     try:
-        lines = _lines(app, os.environ.get("_CORRAL_LINE", ""), os.environ.get("_CORRAL_BREAKS", ""))
+        rows = _rows(app, os.environ.get("_CORRAL_LINE", ""), os.environ.get("_CORRAL_BREAKS", ""))
     except Exception:
         if os.environ.get("CORRAL_DEBUG"):
             raise
         return
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    write_fields(rows)
 
 
-def _lines(app: Any, line: str, breaks: str) -> list[str]:
+def _rows(app: Any, line: str, breaks: str) -> list[tuple[str, ...]]:
     """The values that may be at the end of `line`, with descriptions. Bash splits words at `breaks`."""
     from typer._click import shell_completion as typed
 
@@ -139,11 +138,11 @@ def _lines(app: Any, line: str, breaks: str) -> list[str]:
     wanted, incomplete = typed._resolve_incomplete(context, args, word)
     found = _values(context, wanted, args, incomplete)
     if isinstance(found, Places):
-        return [found]
+        return [(found,)]
     before = word.removesuffix(incomplete)
     kept_by_shell = max((word.rfind(mark) for mark in ":=" if mark in breaks), default=-1) + 1
     values = [(value, about) for value, about in found if value.startswith(incomplete) and _SAFE.fullmatch(value)]
-    return [_line((before + value)[kept_by_shell:], about) for value, about in values[:MOST_VALUES]]
+    return [_row((before + value)[kept_by_shell:], about) for value, about in values[:MOST_VALUES]]
 
 
 def _values(context: Any, wanted: Any, args: list[str], incomplete: str) -> Any:
@@ -164,7 +163,7 @@ def _summaries() -> list[tuple[str, str]]:
     return [(name, listed.summary) for name, listed in COMMANDS.items()]
 
 
-def _line(value: str, about: str) -> str:
+def _row(value: str, about: str) -> tuple[str, ...]:
     """One value with its description, in which no shell finds anything to obey."""
     about = re.sub(r"[\\`$\s]+", " ", printable(about)).strip()[:_MOST_LETTERS]
-    return f"{value}\t{about}" if about else value
+    return (value, about) if about else (value,)

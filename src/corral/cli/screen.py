@@ -49,6 +49,11 @@ def write_lines(*lines: str) -> None:
     sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))
 
 
+def write_fields(rows: Iterable[Sequence[str]]) -> None:
+    """Write rows for another program: fields escaped as in `write_lines`, with a tab between them."""
+    sys.stdout.write("".join("\t".join(map(printable, row)) + "\n" for row in rows))
+
+
 def write_painted(*lines: str) -> None:
     """As `write_lines`, for lines with colours from `painted`. Other text must have gone through `clipped`."""
     sys.stdout.write("".join(f"{all_but_colours(line)}\n" for line in lines))
