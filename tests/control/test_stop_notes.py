@@ -88,3 +88,14 @@ def test_a_job_that_is_cancelled_is_told_nothing_and_one_that_is_requeued_by_who
     told.dispatcher.stop("2.1")
     until(lambda: told.lines("a"))
     assert told.lines("a")[0][2] == "stopped: requeued by bob; it goes back to its place in the queue"
+
+
+def test_a_job_whose_time_limit_the_server_had_to_keep_is_told_so(told: Told) -> None:
+    told.run(1, on("a", 0), on("b", 0))
+    told.stopped(lambda view: stopping.stop(view.jobs["1"], Phase.TIMED_OUT, "its time limit of 2h", by="test", at=1.0))
+    until(lambda: told.phase(1) is Phase.TIMED_OUT)
+    assert (told.lines("a"), told.lines("b")) == (
+        [("1", 0, "stopped: its time limit of 2h")],
+        [("1", 1, "stopped: its time limit of 2h")],
+    )
+    assert told.later == []

@@ -94,7 +94,7 @@ def release(
     """Let jobs on hold start again, or end reservations.
 
     Options choose among your own jobs on hold, or among those of the ids. If they find more than one, you are asked
-    first. A reservation ends by its id only.
+    first. A reservation ends by its id, or with --state running.
     """
     _change("release", "released", ids, _Chosen(user, name, array, phases_of(state or ())), yes=yes, json=json)
 

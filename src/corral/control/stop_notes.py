@@ -46,20 +46,21 @@ class StopNotes:
         self._asked: dict[str, Attempt] = {}
 
     def tell(self, agent: NodeAgent, job: Job, attempt: Attempt, launch: Launch) -> None:
-        """Tell a member of a job that is being stopped, if it goes back to its queue. For the node's own thread."""
-        if job.stop_reason is not Phase.PENDING or launch.rank in attempt.stop_noted:
+        """Tell a member of a job that is being stopped, if it goes back to its queue, or if the server had to keep its
+        time limit. For the node's own thread.
+        """
+        if job.stop_reason not in (Phase.PENDING, Phase.TIMED_OUT) or launch.rank in attempt.stop_noted:
             return
         attempt.stop_noted.add(launch.rank)
-        line = f"stopped: {job.reason}; it goes back to its place in the queue"
-        if job.evicted is not None:
-            line = eviction_notice(job, job.evicted)
+        goes_back = job.stop_reason is Phase.PENDING
+        line = _why_it_goes_back(job) if goes_back else f"stopped: {job.reason}"
         if launch.rank == 0:
             log.info("job %s: %s", job.id, line)
         try:
             agent.note(job.id, launch.rank, line)
         except BackendFailed as error:
             log.warning("job %s could not be told in its log: %s", job.id, error)
-        if launch.rank == 0:
+        if launch.rank == 0 and goes_back:
             self._ask(job.id, attempt)
 
     def _ask(self, job_id: str, attempt: Attempt) -> None:
@@ -91,6 +92,12 @@ class StopNotes:
         if expected.depends_on is not None and expected.depends_on in view.jobs:
             return f"when it goes on depends on {job_called(view.jobs[expected.depends_on])}, which has no time limit"
         return "when it goes on is not known yet; `corral why` says so once it is"
+
+
+def _why_it_goes_back(job: Job) -> str:
+    if job.evicted is not None:
+        return eviction_notice(job, job.evicted)
+    return f"stopped: {job.reason}; it goes back to its place in the queue"
 
 
 def _goes_back(job: Job | None) -> bool:
