@@ -7,7 +7,7 @@ import pytest
 
 from corral.cli.show import detail_lines
 from corral.client import AttemptRow, Explanation, GrantedDevice, JobDetail, MemberRow
-from corral.model.attempt import AttemptEnd
+from corral.model.attempt_end import AttemptEnd
 from corral.model.job import Phase
 
 NOW = 1_800_000_000.0

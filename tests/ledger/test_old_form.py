@@ -9,7 +9,7 @@ import pytest
 from corral.ledger.fold import check, fold
 from corral.ledger.store import open_ledger
 from corral.lifecycle.past_attempts import attempts_of
-from corral.model.attempt import AttemptEnd
+from corral.model.attempt_end import AttemptEnd
 from corral.model.fact import AllocationEnded, DeviceCordoned, DeviceUncordoned, JobChanged, JobRequeued, ServerPart
 from corral.model.job import Phase
 from tests.ledger.making import url_of, write

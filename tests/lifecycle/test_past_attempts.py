@@ -7,7 +7,8 @@ import pytest
 
 from corral.lifecycle import commands, ending, starting, stopping
 from corral.lifecycle.past_attempts import attempts_of
-from corral.model.attempt import AttemptEnd, RecordedAttempt
+from corral.model.attempt import RecordedAttempt
+from corral.model.attempt_end import AttemptEnd
 from corral.model.fact import Fact, JobChanged
 from corral.model.job import Job, Phase
 from corral.model.job_patch import patched

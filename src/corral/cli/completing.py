@@ -138,6 +138,18 @@ def _fixed(*names: str) -> Callable[[Client], Values]:
     return lambda client: [(name, "") for name in names]
 
 
+def _columns(client: Client) -> Values:
+    from corral.cli.job_rows import COLUMNS
+
+    return [(name, column.title) for name, column in COLUMNS.items()]
+
+
+def _sort_keys(client: Client) -> Values:
+    from corral.model.job_sort import SORT_KEYS
+
+    return [(key, "") for key in SORT_KEYS]
+
+
 _SOURCES: dict[tuple[str, str], Callable[[Client], Values] | Places] = {
     ("cancel", "ids"): _jobs(_LIVE),
     ("wait", "ids"): _jobs(_LIVE),
@@ -147,6 +159,8 @@ _SOURCES: dict[tuple[str, str], Callable[[Client], Values] | Places] = {
     ("update", "ids"): _jobs("PENDING,STARTING,RUNNING"),
     ("", "ids"): _jobs(None),
     ("", "token_id"): _tokens,
+    ("ps", "columns"): _columns,
+    ("ps", "sort"): _sort_keys,
     ("", "label"): _labels,
     ("", "prefer"): _labels,
     ("", "job_id"): _jobs(None),
@@ -170,7 +184,7 @@ _SOURCES: dict[tuple[str, str], Callable[[Client], Values] | Places] = {
     ("", "error"): Places.FILES,
     ("", "workdir"): Places.DIRECTORIES,
 }
-_LISTS = frozenset({"gpu_model", "state", "by"})
+_LISTS = frozenset({"gpu_model", "state", "by", "columns"})
 """Parameters that take several values, with commas."""
 
 _JOBS = frozenset({"ids", "job_id", "after"})

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from corral.model.attempt import AttemptEnd, RecordedAttempt
+from corral.model.attempt import RecordedAttempt
+from corral.model.attempt_end import AttemptEnd
 from corral.model.eviction import Eviction
 from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobRequeued, ServerPart
 from corral.model.job import TERMINAL_PHASES, Phase

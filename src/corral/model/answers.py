@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from corral.model.attempt import AttemptEnd
+from corral.model.attempt_end import AttemptEnd
 from corral.model.certainty import Certainty
 from corral.model.eviction import Eviction
 from corral.model.input_state import InputState

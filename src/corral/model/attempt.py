@@ -1,27 +1,10 @@
 """One attempt to run a job, as the journal tells of it: what it had, when it began and ended, and why it ended."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 
 from corral.model.allocation import Allocation
+from corral.model.attempt_end import AttemptEnd
 from corral.model.job import Phase
-
-
-class AttemptEnd(StrEnum):
-    """How an attempt ended.
-
-    PREEMPTED: it was stopped for others, REQUEUED: by a user, who had it run again. NOT_LAUNCHED: nothing of it ran.
-    The others are the phases of the same name.
-    """
-
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    CANCELLED = "cancelled"
-    TIMED_OUT = "timed_out"
-    LOST = "lost"
-    PREEMPTED = "preempted"
-    REQUEUED = "requeued"
-    NOT_LAUNCHED = "not_launched"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from corral.lifecycle import starting
 from corral.lifecycle.step import Backoff
 from corral.model.allocation import Allocation, ChosenDevice, GpuInfo, Grant, Member, Placement
 from corral.model.answers import GrantedDevice
-from corral.model.attempt import AttemptEnd
+from corral.model.attempt_end import AttemptEnd
 from corral.model.fact import NodeObserved
 from corral.model.job import Job, Phase
 from corral.model.view import View
