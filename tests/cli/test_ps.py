@@ -96,6 +96,8 @@ def test_states_are_asked_for_in_the_words_that_users_have(text: str, phases: tu
 def test_a_word_that_is_no_state_gets_the_nearest() -> None:
     with pytest.raises(Refused, match="'faild' is no state; did you mean 'failed'"):
         phases_of(["running,faild"])
+    with pytest.raises(Refused, match="known: active, cancelled, ended, failed"):
+        phases_of(["zzz"])
     assert set(map(str.lower, Phase)) <= set(STATES)
 
 

@@ -51,7 +51,7 @@ def show(
         try:
             detail = client.jobs.get(job_id)
         except NotFound:
-            elements = client.jobs.list(all=True, array=job_id, limit=None)
+            elements = client.jobs.list(all=True, array=job_id, limit=None) if job_id else ()
             if not elements:
                 raise
             _show_array(client, job_id, elements, json=json)

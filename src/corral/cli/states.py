@@ -27,5 +27,8 @@ def phases_of(states: Sequence[str], *, field: str = "--state") -> tuple[Phase, 
     words = [word.strip().lower().replace("-", "_").replace(" ", "_") for text in states for word in text.split(",")]
     for word in words:
         if word not in STATES:
-            raise Refused(f"{field}: {word!r:.40} is no state; {nearest(word, STATES)}", field=field)
+            hint = nearest(word, STATES)
+            if hint.startswith("known"):
+                hint = nearest("", [*map(str.lower, Phase), "waiting", "active", "ended"])
+            raise Refused(f"{field}: {word!r:.40} is no state; {hint}", field=field)
     return tuple(dict.fromkeys(phase for word in words for phase in STATES[word]))
