@@ -49,6 +49,15 @@ def test_a_job_that_waits_says_why_it_has_no_output_and_shows_it_once_there_is_s
     assert box.ok("logs", "-n", "2", job) == "2\n3\n"
 
 
+def test_a_job_that_never_ran_is_said_to_have_no_log(box: Box) -> None:
+    job = box.submit("--hold", "--", "true")
+    box.ok("cancel", job)
+    done = box.run("logs", job)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr.startswith(f"corral: job {job} (true) cancelled by ")
+    assert done.stderr.endswith("; it never ran, and has no log\n")
+
+
 def test_whoever_reads_the_beginning_of_a_log_only_gets_no_complaint(box: Box) -> None:
     job = box.submit("--", "seq", "200000")
     box.ok("wait", job)

@@ -156,7 +156,10 @@ def test_failed_jobs_are_requeued_page_by_page_also_where_few_of_a_page_are_chos
     assert changes.many(Verb.REQUEUE, JobChoice(name="sweep", before=found.next), ALICE).ids == (wanted,)
 
 
-@pytest.mark.parametrize("choice", [JobChoice(), JobChoice(before=3), JobChoice(name="x" * 2000)])
+BEYOND = [JobChoice(user="me", before=before) for before in (-1, 2**63, 10**400)]
+
+
+@pytest.mark.parametrize("choice", [JobChoice(), JobChoice(before=3), JobChoice(name="x" * 2000), *BEYOND])
 def test_a_choice_of_nothing_in_particular_is_refused(served: Served, choice: JobChoice) -> None:
     with pytest.raises(Refused):
         cancel(served, choice)

@@ -13,7 +13,7 @@ from corral.api import gpu_number, shapes
 from corral.api.bodies import MAX_BODY_BYTES
 from corral.api.routing import MOST_BYTES
 from corral.control.cordoning import LONGEST_DEADLINE_S
-from corral.control.job_changes import LONGEST_PATTERN, MOST_AT_ONCE
+from corral.control.job_changes import LAST_SEQUENCE, LONGEST_PATTERN, MOST_AT_ONCE
 from corral.control.mig_changes import MAX_SLICES
 from corral.control.submitting import submission_checks
 from corral.control.submitting.bounds import BOUNDS, MAX_ARRAY_ELEMENTS, MAX_PID
@@ -146,7 +146,11 @@ def _limits() -> dict[type[Any], dict[str, dict[str, Any]]]:
     limits[shapes.NewToken] = {"expires_in_s": {"minimum": 1, "maximum": LONGEST_S}}
     limits[shapes.JobsQuery] = {"limit": {"minimum": 0, "maximum": shapes.MAX_PAGE}}
     limits[shapes.LogQuery] = {"offset": {"minimum": 0}, "tail": {"minimum": 0}}
-    limits[JobChoice] = {"ids": {"maxItems": MOST_AT_ONCE}, "name": {"maxLength": LONGEST_PATTERN}}
+    limits[JobChoice] = {
+        "ids": {"maxItems": MOST_AT_ONCE},
+        "name": {"maxLength": LONGEST_PATTERN},
+        "before": {"minimum": 0, "maximum": LAST_SEQUENCE},
+    }
     return limits
 
 

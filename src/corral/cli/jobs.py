@@ -106,11 +106,21 @@ def logs(
     which: int | Literal["all"] = "all" if rank == "all" else int(rank)
     at = None if since is None else parse_past(since, time.time(), field="--since")
     with Client() as client:
+        shown = False
         if notice := no_log_yet(client, job_id):
             say(notice)
         for block in client.jobs.logs_bytes(job_id, follow=follow, rank=which, tail=tail, since=at):
+            shown = True
             sys.stdout.buffer.write(block)
             sys.stdout.buffer.flush()
+        if not shown and (notice := never_ran(client, job_id)):
+            say(notice)
+
+
+def never_ran(client: Client, job_id: str) -> str | None:
+    """Why a job that has ended has no log, None where something of it ran."""
+    row = client.jobs.get(job_id)
+    return f"{ending_of(row)}; it never ran, and has no log" if row.ended and not row.attempts else None
 
 
 def no_log_yet(client: Client, job_id: str) -> str | None:

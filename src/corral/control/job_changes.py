@@ -23,6 +23,8 @@ MOST_AT_ONCE = 10_000
 
 LONGEST_PATTERN = 1_000
 
+LAST_SEQUENCE = 2**63 - 1
+
 
 class Verb(StrEnum):
     """What is done to jobs."""
@@ -132,6 +134,8 @@ class JobChanges:
             )
         if choice.name is not None and len(choice.name) > LONGEST_PATTERN:
             raise Refused(f"name: a pattern has {LONGEST_PATTERN:,} characters at most", field="name")
+        if choice.before is not None and not 0 <= choice.before <= LAST_SEQUENCE:
+            raise Refused(f"before must be from 0 to {LAST_SEQUENCE}, not {str(choice.before)[:40]}", field="before")
         if choice.user == OWN or (choice.user is None and not choice.ids):
             return caller.user
         if choice.user is not None and choice.user != caller.user:
