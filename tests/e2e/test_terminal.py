@@ -139,6 +139,18 @@ def test_a_live_view_fits_the_terminal_follows_its_size_and_leaves_it_as_it_was(
     assert screen.shown.rfind(b"\033[?25h") > screen.shown.rfind(b"\033[?25l")
 
 
+def test_a_live_table_of_jobs_follows_them(box: Box) -> None:
+    with corral(box, "ps", "--watch", "--name", "followed") as screen:
+        screen.until(b"no jobs")
+        job = box.submit("--name", "followed", "--gpus", "0", "--", "sleep", "60")
+        screen.until(b"1 RUNNING")
+        box.ok("cancel", job)
+        screen.shown = b""
+        screen.until(b"no jobs")
+        screen.press(b"\003")
+        assert screen.to_the_end() == 0
+
+
 def test_a_live_view_outlives_its_server_and_says_how_old_it_is(new_box: Callable[[str], Box]) -> None:
     box = new_box(described(1))
     box.up()

@@ -2,6 +2,7 @@
 
 import gc
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
@@ -20,7 +21,7 @@ from corral.cli.job_rows import (
     start_lines,
     with_nodes,
 )
-from corral.cli.screen import command_group, example, print_json, say, write_painted
+from corral.cli.screen import command_group, example, painted, print_json, say, write_painted
 from corral.client import Client, JobRow
 from corral.model.errors import Refused
 from corral.model.job_sort import SORT_KEYS, parse_sort
@@ -72,6 +73,9 @@ def ps(
         int,
         typer.Option("--limit", min=0, max=LONGEST_PAGE - 1, metavar="N", help="List the newest N jobs; 0 lists all."),
     ] = PAGE,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Show the table anew each second, until Ctrl-C.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, always of all jobs.")] = False,
 ) -> None:
     """List jobs that wait or run.
@@ -81,25 +85,29 @@ def ps(
     names = DEFAULT_COLUMNS if columns is None else parse_columns(columns)
     if columns is not None and (json or start):
         raise Refused("--columns is for the table of jobs; leave it out with --json and --start", field="--columns")
+    if watch and json:
+        raise Refused("--watch is for a terminal and --json for programs; leave one of them out", field="--watch")
     wanted = Wanted(every, user, _phases(state), name, queue, array, _moment(since))
     order = _order(sort)
+    table = Table(wanted, order, limit or None, names, header=not no_header)
+    if watch:
+        from corral.cli.live import show_live
+
+        with Client() as client:
+            show_live(lambda: table.starts(client) if start else table.live(client), "ps")
+        return
     # All that is made here is kept to the end, and to look for garbage among it takes as long as to make it.
     gc.disable()
     with Client() as client:
-        if start:
-            _show_starts(client, wanted, json=json, header=not no_header)
-            return
         if json:
-            print_json(client.jobs.list(limit=None, sort=order, **wanted.options()))
+            print_json(
+                _by_start(client, wanted) if start else client.jobs.list(limit=None, sort=order, **wanted.options())
+            )
             return
-        rows, more = listed_jobs(client, wanted, order, limit or None)
-        devices = client.devices.list() if needs_places(rows, names) else ()
-    if "node" in names:
-        rows = with_nodes(rows, devices)
-    write_painted(*job_lines(rows, places_of(devices), time.time(), names, header=not no_header))
-    if more:
-        which = "newest" if order is None else "first"
-        say(f"only the {which} {len(rows)} jobs are listed; --limit 0 lists all")
+        lines, left_out = (table.starts(client), None) if start else table.jobs(client)
+    write_painted(*lines)
+    if left_out is not None:
+        say(left_out)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +173,42 @@ def listed_jobs(client: Client, wanted: Wanted, order: str | None, limit: int | 
     return oldest_first(list(first.values())[:limit]), True
 
 
-def _show_starts(client: Client, wanted: Wanted, *, json: bool, header: bool) -> None:
-    """List waiting jobs by expected start; those whose start cannot be predicted come last."""
+def _by_start(client: Client, wanted: Wanted) -> list[JobRow]:
+    """Waiting jobs by expected start; those whose start cannot be predicted come last."""
     rows = client.jobs.list(limit=None, starts=True, **wanted.options(["PENDING"]))
-    ordered = sorted(rows, key=lambda row: (row.expected_start or inf, row.sequence or 0, row.id))
-    if json:
-        print_json(ordered)
-        return
-    write_painted(*start_lines(ordered, header=header))
+    return sorted(rows, key=lambda row: (row.expected_start or inf, row.sequence or 0, row.id))
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What of which jobs is shown, as it stands whenever it is asked for."""
+
+    wanted: Wanted
+    order: str | None
+    limit: int | None
+    columns: Sequence[str]
+    header: bool
+
+    def jobs(self, client: Client) -> tuple[list[str], str | None]:
+        """The lines, and what to say of the jobs that are left out."""
+        rows, more = listed_jobs(client, self.wanted, self.order, self.limit)
+        which = "newest" if self.order is None else "first"
+        left_out = f"only the {which} {len(rows)} jobs are listed; --limit 0 lists all" if more else None
+        return self._lines(client, rows), left_out
+
+    def live(self, client: Client) -> list[str]:
+        """The lines, below how many jobs are in which phase."""
+        rows, more = listed_jobs(client, self.wanted, self.order, self.limit)
+        counts = Counter(row.phase for row in rows)
+        words = ", ".join(f"{count} {phase}" for phase, count in counts.items()) or "no jobs"
+        more_than = "more than " if more else ""
+        return [painted(f"{time.strftime('%H:%M:%S')}  {more_than}{words}", "bold"), *self._lines(client, rows)]
+
+    def _lines(self, client: Client, rows: Sequence[JobRow]) -> list[str]:
+        devices = client.devices.list() if needs_places(rows, self.columns) else ()
+        shown = with_nodes(rows, devices) if "node" in self.columns else rows
+        return job_lines(shown, places_of(devices), time.time(), self.columns, header=self.header)
+
+    def starts(self, client: Client) -> list[str]:
+        """The lines of the waiting jobs with their expected starts."""
+        return start_lines(_by_start(client, self.wanted), header=self.header)
