@@ -29,12 +29,14 @@ JobIds = Annotated[
     typer.Argument(metavar="[ID]...", help="Job ids. An array's id stands for all its jobs, 17_3-9 for some of them."),
 ]
 User = Annotated[
-    str | None, typer.Option("--user", metavar="NAME|me", help="Jobs of this user; of others for administrators only.")
+    str | None,
+    typer.Option("--user", "-u", metavar="NAME|me", help="Jobs of this user; of others for administrators only."),
 ]
 Name = Annotated[str | None, typer.Option("--name", metavar="PATTERN", help="Jobs of this name, such as 'sweep-*'.")]
 Array = Annotated[str | None, typer.Option("--array", metavar="ID", help="Jobs of this array.")]
 State = Annotated[
-    list[str] | None, typer.Option("--state", metavar="STATE", help="Jobs in this state, such as pending,running.")
+    list[str] | None,
+    typer.Option("--state", "-t", metavar="STATE", help="Jobs in this state, such as pending,running."),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, however many jobs these are.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]

@@ -166,7 +166,9 @@ class JobChanges:
         if verb is not Verb.REQUEUE or not phases:
             return (), None
         users = () if user is None else (user,)
-        query = JobQuery(users, phases, choice.array, limit=MOST_AT_ONCE, before_sequence=choice.before)
+        query = JobQuery(
+            users, phases, choice.array, name=choice.name, limit=MOST_AT_ONCE, before_sequence=choice.before
+        )
         page = self._ledger.jobs(query)
         return page, page[-1].sequence if len(page) == MOST_AT_ONCE else None
 

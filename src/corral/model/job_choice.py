@@ -1,9 +1,9 @@
 """Which jobs a change is for: those of some ids, or all that a user, a name, an array and phases choose."""
 
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 from corral.model.job import Job, Phase
+from corral.model.name_pattern import fits
 
 OWN = "me"
 """In the place of a user's name: the caller."""
@@ -16,7 +16,7 @@ class JobChoice:
     Attributes:
         ids: an array's stands for all its elements.
         user: whose jobs; "me" is the caller, and so is None without ids.
-        name: a pattern for the whole name: * is any characters, ? one, and [ab] one of these.
+        name: as `corral.model.name_pattern` reads it: * is any characters, and a comma separates several.
         array: the id of an array.
         phase: any of these; () are those in which the change makes sense.
         before: only jobs of a lower sequence number.
@@ -43,5 +43,5 @@ class JobChoice:
             and (not self.phase or job.phase in self.phase)
             and (self.array is None or job.array_id == self.array)
             and (self.before is None or job.sequence < self.before)
-            and (self.name is None or fnmatchcase(job.spec.name, self.name))
+            and (self.name is None or fits(job.spec.name, self.name))
         )
