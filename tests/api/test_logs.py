@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from starlette.types import Message
 
+from corral.api import logs
 from corral.api.logs import AllLogs, BrokenOff, LogResponse, OneLog, Read, follow_log, read_log
-from corral.api.waiting import EndSignal
+from corral.api.waiting import EndSignal, InputNotices
 from corral.model.errors import BackendFailed, NodeUnreachable
 from corral.model.fact import JobChanged
 from corral.model.job import Phase
@@ -54,6 +55,7 @@ class FollowedJob:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.signal = EndSignal()
+        self.inputs = InputNotices()
         self.over = False
 
     async def has_ended(self) -> bool:
@@ -64,7 +66,9 @@ class FollowedJob:
         self.signal.on_change(View(), [JobChanged("7", {"phase": Phase.SUCCEEDED}, at=1.0, by="test")])
 
     def follow(self, offset: int = 0) -> AsyncIterator[bytes]:
-        return follow_log(b"", OneLog(reader(self.path), offset), "7", self.has_ended, self.signal)
+        return follow_log(
+            b"", OneLog(reader(self.path), offset), "7", self.has_ended, signal=self.signal, inputs=self.inputs
+        )
 
     def followed_while(self, happen: Callable[[], Awaitable[None]], offset: int = 0) -> bytes:
         async def both() -> bytes:
@@ -231,3 +235,19 @@ def test_once_one_of_several_logs_cannot_be_read_no_other_read_is_begun() -> Non
     with pytest.raises(NodeUnreachable, match="node a"):
         asyncio.run(AllLogs([OneLog(read, 0)] * 40).next())
     assert begun <= 2, "the one that failed, and one that was let in before the others were cancelled"
+
+
+def test_a_log_is_looked_at_at_once_when_its_job_was_given_input(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "_SOONEST_S", 100.0)
+    monkeypatch.setattr(logs, "_LATEST_S", 100.0)
+    job = FollowedJob(path)
+
+    async def happen() -> None:
+        await asyncio.sleep(0.05)
+        path.write_bytes(b"echo")
+        job.inputs.given("7")
+        await asyncio.sleep(0.05)
+        job.end()
+
+    assert job.followed_while(happen) == b"echo"
+    job.inputs.given("7")

@@ -7,7 +7,7 @@ import pytest
 from corral.cli.change import elements
 from corral.model.errors import Refused
 from tests.e2e.box import Box, described, serving
-from tests.e2e.test_terminal import corral
+from tests.e2e.terminal import corral
 
 
 @pytest.fixture(scope="module")

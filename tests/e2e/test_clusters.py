@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.box import COMMAND_S, CORRAL, Box, until_there
+from tests.e2e.box import COMMAND_S, CORRAL, PATIENCE_S, Box, line_of, until_there
+from tests.e2e.terminal import corral
 
 SETTINGS = """kill_grace: 1s
 sample_interval: 0.5s
@@ -151,6 +152,33 @@ def test_a_gang_runs_on_both_nodes(two: Box) -> None:
     assert sorted(path.name for path in out.iterdir()) == ["0", "1"]
     held = {path.read_text().split()[1] for path in out.iterdir()}
     assert held == {"GPU-a-0,GPU-a-1", "GPU-b-0,GPU-b-1"}
+
+
+def test_the_first_of_a_gang_has_the_terminal_and_another_member_none(two: Box) -> None:
+    script = "tty; read answer; echo $CORRAL_NODE got $answer"
+    with corral(two, "run", "--gpus", "1", "--gang", "2", "--spread", "--pty", "--", "sh", "-c", script) as screen:
+        screen.after(b"/dev/pts/")
+        screen.press(b"it\r")
+        screen.until(b"a got it\r\n")
+        assert screen.to_the_end() == 0
+    newest = max((row for row in two.json("ps", "--all", "--json")), key=lambda row: row["sequence"])
+    assert two.ok("logs", "--rank", "1", newest["id"]) == "not a tty\nb got\n"
+
+
+def test_input_reaches_a_job_on_another_node_and_outlasts_its_agent(two: Box) -> None:
+    words = ["run", "--node", "b", "--", "sh", "-c", "echo up; cat; echo done"]
+    with two.start(*words, stdin=subprocess.PIPE) as command:
+        assert line_of(command.stdout) == "up\n"
+        assert command.stdin is not None
+        command.stdin.write("one\n")
+        command.stdin.flush()
+        assert line_of(command.stdout) == "one\n"
+        os.kill(agent_pid(two, "b"), signal.SIGKILL)
+        command.stdin.write("two\n")
+        command.stdin.close()
+        assert line_of(command.stdout, "two") == "two\n"
+        assert line_of(command.stdout) == "done\n"
+        assert command.wait(PATIENCE_S) == 0
 
 
 def test_an_agent_that_hangs_makes_its_node_silent_while_others_start_and_comes_back(two: Box) -> None:

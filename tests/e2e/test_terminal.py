@@ -1,66 +1,9 @@
 """What a person at a terminal sees: colour, one line that changes in place, Ctrl-C."""
 
-import fcntl
-import os
-import pty
-import struct
-import subprocess
-import termios
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 
-from tests.e2e.box import CORRAL, PATIENCE_S, Box, described, until_there
-
-
-class Screen:
-    """A terminal with `corral` in it."""
-
-    def __init__(self, terminal: int, process: "subprocess.Popen[bytes]") -> None:
-        self.process = process
-        self.shown = b""
-        self.terminal = terminal
-
-    def until(self, text: bytes) -> None:
-        """Read until `text` has been shown."""
-        deadline = time.monotonic() + PATIENCE_S
-        while text not in self.shown:
-            assert time.monotonic() < deadline, self.shown
-            assert self._read(), self.shown
-
-    def press(self, key: bytes) -> None:
-        os.write(self.terminal, key)
-
-    def to_the_end(self) -> int:
-        """Read all that is left; the exit code."""
-        while self._read():
-            pass
-        return self.process.wait(PATIENCE_S)
-
-    def _read(self) -> bytes:
-        try:
-            block = os.read(self.terminal, 65536)
-        except OSError:  # what a terminal says when nobody is left at its other end
-            block = b""
-        self.shown += block
-        return block
-
-
-@contextmanager
-def corral(box: Box, *words: str, **environ: str) -> Iterator[Screen]:
-    """The command as the leader of a session at a terminal of its own."""
-    terminal, other_end = pty.openpty()
-    process = subprocess.Popen(
-        ["setsid", "--ctty", "--wait", CORRAL, *words],
-        stdin=other_end, stdout=other_end, stderr=other_end, env={**box.env, "TERM": "xterm", **environ},
-    )  # fmt: skip
-    os.close(other_end)
-    try:
-        yield Screen(terminal, process)
-    finally:
-        process.kill()
-        process.wait()
-        os.close(terminal)
+from tests.e2e.box import Box, described, until_there
+from tests.e2e.terminal import corral
 
 
 def test_a_terminal_gets_colour_unless_it_wants_none(box: Box) -> None:
@@ -123,14 +66,10 @@ def test_the_demonstration_redraws_one_table(box: Box) -> None:
     assert b"what to type next" in screen.shown
 
 
-def resize(terminal: int, rows: int, columns: int) -> None:
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-
 def test_a_live_view_fits_the_terminal_follows_its_size_and_leaves_it_as_it_was(box: Box) -> None:
     with corral(box, "status", "--watch", COLUMNS="") as screen:
         screen.until(b"\033[?1049h")
-        resize(screen.terminal, 4, 60)
+        screen.resize(4, 60)
         screen.until(b"more lines")
         screen.press(b"\003")
         assert screen.to_the_end() == 0

@@ -9,6 +9,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from copy import copy
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -16,7 +17,9 @@ import pytest
 
 from corral.cli import main
 from corral.client import Client
+from corral.client.request import submission
 from corral.model.errors import CorralError
+from corral.model.terminal import TerminalSize
 from corral.model.token import TokenScope
 from corral.wire import to_plain
 from tests.e2e.box import PATIENCE_S, Box, described, uuid
@@ -248,3 +251,42 @@ def test_a_user_makes_tokens_for_nobody_else_and_sees_and_revokes_no_others(shar
     assert as_user(OTHER, shared, lambda client: [row.id for row in client.tokens.list()]) == []
     assert f"you have no token {mine['id']}" in as_user(OTHER, shared, lambda client: client.tokens.revoke(mine["id"]))
     assert as_user(ONE, shared, lambda client: client.tokens.revoke(mine["id"])) == [mine["id"]]
+
+
+def test_a_terminal_belongs_to_the_user_of_its_job_and_its_input_is_theirs_alone(shared: Box) -> None:
+    script = "stat -c '%U %a' $(tty); echo again > /dev/tty; read line; echo got $line"
+
+    def submitted(client: Client) -> str:
+        asked = submission(["/bin/sh", "-c", script], {"gpus": 0, "workdir": "/"})
+        return client.submit(replace(asked, terminal=TerminalSize(5, 40))).id
+
+    def typed(client: Client) -> Any:
+        while (progress := client.jobs.write_input(job, b"", offset=0)).state == "waiting":
+            pass
+        return to_plain(client.jobs.write_input(job, b"mine\r", offset=progress.offset))
+
+    def seen(client: Client) -> str:
+        client.wait(job)
+        return b"".join(client.jobs.logs_bytes(job)).decode()
+
+    job = as_user(ONE, shared, submitted)
+    for ask in (
+        lambda client: client.jobs.write_input(job, b"not mine", offset=0),
+        lambda client: client.jobs.signal(job, "INT"),
+        lambda client: client.jobs.resize_terminal(job, 1, 1),
+    ):
+        assert as_user(OTHER, shared, ask).startswith("Forbidden: ")
+    assert as_user(ONE, shared, typed) == {"offset": 5, "state": "open"}
+    assert as_user(ONE, shared, seen) == "nobody 600\r\nagain\r\nmine\r\ngot mine\r\n"
+
+
+def test_input_is_read_by_the_user_of_the_job(shared: Box) -> None:
+    def sent(client: Client) -> str:
+        asked = submission(["/bin/sh", "-c", "id -un; cat /dev/stdin"], {"gpus": 0, "workdir": "/"})
+        job = client.submit(replace(asked, stdin=True)).id
+        while client.jobs.write_input(job, b"words\n", offset=0, end=True).state != "closed":
+            pass
+        client.wait(job)
+        return b"".join(client.jobs.logs_bytes(job)).decode()
+
+    assert as_user(ONE, shared, sent) == "nobody\nwords\n"

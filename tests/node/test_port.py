@@ -14,6 +14,7 @@ import pytest
 from corral.model.errors import NodeUnreachable
 from corral.model.job import Phase
 from corral.model.launch import Launch, LaunchPhase, with_time_limit
+from corral.model.terminal import TerminalSize
 from corral.ports.host import Credentials, FileQuery
 from corral.ports.node import InputTaken
 from tests.node.conftest import OVER, Host, a_launch, finished, until
@@ -309,3 +310,37 @@ def test_a_launch_without_input_takes_none_and_finds_its_end(host: Host) -> None
     host.node.launch(a_launch(1, "sh", "-c", "cat; echo done; sleep 600"))
     until(lambda: "done\n" in host.log("1"), "it has found the end of its input")
     assert give(host, 0, b"abc") is None
+
+
+def test_a_program_at_a_terminal_leads_its_session_and_sees_its_size_change(host: Host) -> None:
+    script = "trap 'stty size; exit' WINCH; tty >/dev/tty; stty size; while :; do sleep 0.02; done"
+    host.node.launch(with_input(a_launch(1, "sh", "-c", script), terminal=TerminalSize(10, 20)))
+    until(lambda: "10 20\n" in host.log("1"), "it has its size")
+    host.node.resize_terminal("1.1", TerminalSize(33, 99))
+    assert host.wait("1.1", LaunchPhase.EXITED).exit_code == 0
+    first, *rest = host.log("1").split("\n")
+    assert (first.startswith("/dev/pts/"), rest) == (True, ["10 20", "33 99", ""])
+    host.node.resize_terminal("1.1", TerminalSize(33, 99))
+
+
+def test_keys_are_echoed_and_edited_by_the_terminal(host: Host) -> None:
+    host.node.launch(with_input(a_launch(1, "cat"), terminal=TerminalSize()))
+    until(lambda: give(host, 0, b""), "it takes input")
+    assert give(host, 0, b"a\xc3\xa4\x7fb\r", end=True) == InputTaken(6, True)
+    assert give(host, 6, b"\x04") == InputTaken(7, True)
+    host.wait("1.1", LaunchPhase.EXITED)
+    assert host.log("1").endswith("b\nab\n")
+
+
+def test_a_shell_at_a_terminal_that_is_stopped_ends_before_it_is_killed(host: Host) -> None:
+    host.node.launch(with_input(a_launch(1, "bash", "--norc", "-i"), terminal=TerminalSize()))
+    until(lambda: "bash-" in host.log("1"), "its prompt")
+    host.node.stop("1.1")
+    assert host.wait("1.1", LaunchPhase.EXITED).ending is Phase.CANCELLED
+
+
+def test_the_rest_of_a_gang_has_no_terminal(host: Host) -> None:
+    launch = a_launch(1, "sh", "-c", "tty; cat", rank=1)
+    host.node.launch(with_input(launch, terminal=TerminalSize()))
+    host.wait("1.1-1", LaunchPhase.EXITED)
+    assert host.home.log_of("1", 1).read_text() == "not a tty\n"

@@ -59,6 +59,8 @@ async def write_input(request: Request, context: Context, job_id: str) -> Respon
             pause_s = min(1.5 * pause_s, _LATEST_S)
             if woken or not interaction.waits(job_id):
                 progress = await context.input_threads.run(context.caller, give)
+    if data:
+        context.inputs.given(job_id)
     return json_response(progress)
 
 

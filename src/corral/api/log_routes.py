@@ -37,7 +37,9 @@ async def logs(request: Request, context: Context, job_id: str) -> Response:
     # What is in the way is told now: once an answer has begun it is too late.
     first = await pieces.next()
     following = asked_for.follow
-    chunks = follow_log(first, pieces, job_id, has_ended, context.ends) if following else read_log(first, pieces)
+    chunks = read_log(first, pieces)
+    if following:
+        chunks = follow_log(first, pieces, job_id, has_ended, signal=context.ends, inputs=context.inputs)
     return LogResponse(chunks, media_type="application/octet-stream")
 
 

@@ -8,11 +8,15 @@ from anyio import create_task_group
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from corral.api.waiting import LOOK_AGAIN_S, EndSignal
+from corral.api.waiting import LOOK_AGAIN_S, EndSignal, InputNotices
 from corral.model.errors import BackendFailed
 
 _SOONEST_S = 0.02
 _LATEST_S = 0.05
+_ECHO_S = 0.001
+"""How soon a log is looked at again after its job was given input."""
+_ANSWERING_S = 0.2
+"""For so long after that its output is looked for as often."""
 _LONGEST_LINE = 64 * 1024
 """A line of one of several logs that is longer is sent as several: what waits for its end is kept in memory."""
 
@@ -98,16 +102,24 @@ async def read_log(first: bytes, pieces: Pieces) -> AsyncIterator[bytes]:
 
 
 async def follow_log(
-    first: bytes, pieces: Pieces, job_id: str, has_ended: Callable[[], Awaitable[bool]], signal: EndSignal
+    first: bytes,
+    pieces: Pieces,
+    job_id: str,
+    has_ended: Callable[[], Awaitable[bool]],
+    *,
+    signal: EndSignal,
+    inputs: InputNotices,
 ) -> AsyncIterator[bytes]:
     """What is there now, `first` being what was read already, and what is added until the job has ended.
+
+    Once the job was given input it is looked at again within milliseconds, for somebody waits for the echo of a key.
 
     Raises BrokenOff if the server stops before that.
     """
     loop = asyncio.get_running_loop()
-    with signal.waiter([job_id]) as waiter:
+    with signal.waiter([job_id]) as waiter, inputs.following(job_id, waiter):
         ended = await has_ended()
-        looked_at, pause_s = loop.time(), _SOONEST_S
+        looked_at, pause_s, woken_at = loop.time(), _SOONEST_S, float("-inf")
         if first:
             yield first
         while True:
@@ -122,8 +134,13 @@ async def follow_log(
                 return
             if signal.closed:
                 raise BrokenOff
-            pause_s = _SOONEST_S if grew else min(1.5 * pause_s, _LATEST_S)
-            if await waiter.woken(pause_s) or loop.time() - looked_at > LOOK_AGAIN_S:
+            if grew:
+                pause_s = _ECHO_S if loop.time() - woken_at < _ANSWERING_S else _SOONEST_S
+            woken = await waiter.woken(pause_s)
+            pause_s = min(1.5 * pause_s, _LATEST_S)
+            if woken:
+                woken_at, pause_s = loop.time(), _ECHO_S
+            if woken or loop.time() - looked_at > LOOK_AGAIN_S:
                 ended = await has_ended()
                 looked_at = loop.time()
 

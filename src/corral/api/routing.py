@@ -18,7 +18,7 @@ from corral.api.auth import Authenticator
 from corral.api.bodies import MAX_BODY_BYTES, InFlight, Intake
 from corral.api.submitting import Submitter
 from corral.api.user_threads import UserThreads
-from corral.api.waiting import EndSignal
+from corral.api.waiting import EndSignal, InputNotices
 from corral.control.service import Service
 from corral.control.site.reloading import SiteSettings
 from corral.control.token_issuer import TokenIssuer
@@ -40,6 +40,7 @@ class AppState:
     token_issuer: TokenIssuer
     ends: EndSignal
     site_settings: SiteSettings
+    inputs: InputNotices = field(default_factory=InputNotices)
     in_flight: InFlight = field(default_factory=InFlight)
 
 
@@ -55,6 +56,7 @@ class RequestContext:
     caller: Caller
     ends: EndSignal
     site_settings: SiteSettings
+    inputs: InputNotices
 
 
 async def request_context(request: Request) -> RequestContext:
@@ -70,6 +72,7 @@ async def request_context(request: Request) -> RequestContext:
         caller,
         state.ends,
         state.site_settings,
+        state.inputs,
     )
 
 

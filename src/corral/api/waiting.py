@@ -96,6 +96,30 @@ class EndSignal:
                         del self._waiters[family]
 
 
+class InputNotices:
+    """Wakes those who follow the log of a job that was just given input: it may answer at once. For one loop."""
+
+    def __init__(self) -> None:
+        self._followers: dict[str, set[EndWaiter]] = {}
+
+    @contextmanager
+    def following(self, job_id: str, waiter: EndWaiter) -> Iterator[None]:
+        """Wake the waiter, too, whenever the job is given input."""
+        self._followers.setdefault(job_id, set()).add(waiter)
+        try:
+            yield
+        finally:
+            followers = self._followers[job_id]
+            followers.discard(waiter)
+            if not followers:
+                del self._followers[job_id]
+
+    def given(self, job_id: str) -> None:
+        """The job was given input."""
+        for waiter in self._followers.get(job_id, ()):
+            waiter.wake()
+
+
 async def wait_until(
     done: Callable[[], Awaitable[bool]], waiter: EndWaiter, signal: EndSignal, timeout_s: float
 ) -> None:

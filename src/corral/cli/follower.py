@@ -3,15 +3,19 @@
 import signal
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext, suppress
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from corral.cli.endings import ending_of
-from corral.cli.input_stream import InputStream
+from corral.cli.input_stream import InputSource, InputStream, StandardInput
 from corral.cli.screen import say
 from corral.cli.waiting import Narrator
 from corral.client import Client, JobRow, NoServer
-from corral.model.errors import Conflict, CorralError
+from corral.model.errors import BackendFailed, Conflict, CorralError
+
+if TYPE_CHECKING:
+    from corral.cli.terminal import Terminal
 
 TIMED_OUT = 124
 CORRAL_FAILED = 125
@@ -30,6 +34,14 @@ class StoppedWaiting(Exception):
     """The last Ctrl-C: return without waiting for the job to end."""
 
 
+class TerminalGone(Exception):
+    """The terminal of a job with one was closed; `number` is the signal that said so."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
 def exit_code_for(row: JobRow, signalled: int | None = None) -> int:
     """What `run` exits with for a job that ended as `row` says; `signalled` is what this command was sent."""
     if row.phase == "TIMED_OUT":
@@ -44,10 +56,14 @@ def exit_code_for(row: JobRow, signalled: int | None = None) -> int:
 
 
 class Follower:
-    """Follows one job. While it lives, this process's SIGINT and SIGTERM are for the job."""
+    """Follows one job. While it lives, this process's SIGINT and SIGTERM are for the job.
 
-    def __init__(self, client: Client) -> None:
+    `terminal` is what the job has as its own, None of a job without.
+    """
+
+    def __init__(self, client: Client, terminal: "Terminal | None" = None) -> None:
         self._client = client
+        self._terminal = terminal
         self._job_id: str | None = None
         self._narrator: Narrator | None = None
         self._signalled: int | None = None
@@ -55,6 +71,9 @@ class Follower:
         self._shown = b""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
+        if terminal is not None:
+            for number in (signal.SIGHUP, signal.SIGQUIT):
+                signal.signal(number, self._on_terminal_gone)
 
     def follow(self, job_id: str, *, sends_input: bool = False) -> int:
         """Stay until the job has ended; the exit code to end with."""
@@ -63,6 +82,9 @@ class Follower:
         except StoppedWaiting:
             say(f"job {job_id} is being cancelled; `corral wait {job_id}` waits until it has ended")
             return INTERRUPTED
+        except TerminalGone as gone:
+            self._cancel()
+            return SIGNALLED + gone.number
         if row is None:
             return SIGNALLED + signal.SIGPIPE
         unheard = row.reason is not None and row.reason.encode(errors="replace") not in self._shown
@@ -86,35 +108,68 @@ class Follower:
         try:
             with ExitStack() as stack:
                 self._narrator = stack.enter_context(Narrator(job_id))
-                if sends_input:
-                    stack.enter_context(InputStream(job_id))
+                if (source := self._source(job_id, sends_input)) is not None:
+                    stack.enter_context(InputStream(job_id, source))
                 self._copy_output(job_id, self._narrator)
                 return self._client.wait(job_id)[0]
         except BrokenPipeError:
             self._cancel()
             return None
 
+    def _source(self, job_id: str, sends_input: bool) -> InputSource | None:
+        if self._terminal is not None:
+            from corral.cli.terminal import Keys
+
+            say(f"job {job_id} gets this terminal; Ctrl-] three times within a second ends it")
+            return Keys(self._terminal, job_id, self._stop_narrator)
+        return StandardInput() if sends_input else None
+
     def _copy_output(self, job_id: str, narrator: Narrator) -> None:
-        """Everything the job writes, until it ends. A server that restarts meanwhile is waited for."""
-        output, copied, away_since = sys.stdout.buffer, 0, None
+        """Everything the job writes, until it ends. A server or a node that is away meanwhile is waited for."""
+        copied, away_since = 0, None
         while True:
             try:
                 for block in self._client.jobs.logs_bytes(job_id, follow=True, offset=copied):
                     narrator.stop()
-                    output.write(block)
-                    output.flush()
+                    if self._terminal is not None:
+                        self._terminal.take()
+                    self._show(block)
                     self._shown = (self._shown + block)[-_SHOWN_BYTES:]
                     copied += len(block)
                     away_since = None
                 return
-            except NoServer:
+            except BackendFailed as error:
                 now = time.monotonic()
                 if away_since is None:
                     away_since = now
-                    say(f"lost the server; job {job_id} runs on, and its output continues here when the server is back")
-                elif now - away_since > RESTART_GRACE_S:
+                    who = "server" if isinstance(error, NoServer) else "node"
+                    back = f"its output continues here when the {who} is back"
+                    self._say(f"lost the {who}; job {job_id} runs on, and {back}")
+                elif now - away_since > RESTART_GRACE_S and isinstance(error, NoServer):
                     raise
+                elif not isinstance(error, NoServer) and self._has_ended(job_id):
+                    self._say(f"the rest of the output of job {job_id} cannot be read: {error}")
+                    return
                 time.sleep(_RECONNECT_S)
+
+    def _has_ended(self, job_id: str) -> bool:
+        try:
+            return self._client.jobs.get(job_id).ended
+        except BackendFailed:
+            return False
+
+    def _show(self, block: bytes) -> None:
+        output = sys.stdout.buffer
+        try:
+            output.write(block)
+            output.flush()
+        except BrokenPipeError:
+            raise
+        except OSError:
+            if self._terminal is None:
+                raise
+            # It may be gone before the signal that says so.
+            raise TerminalGone(signal.SIGHUP) from None
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         again, self._signalled = self._signalled is not None, number
@@ -140,7 +195,7 @@ class Follower:
             say(str(error))
             self._cancel()
         else:
-            say(f"sent SIGINT to job {self._job_id}; press Ctrl-C again to cancel it")
+            self._say(f"sent SIGINT to job {self._job_id}; press Ctrl-C again to cancel it")
 
     def _cancel(self) -> None:
         """Cancel over a new connection: the usual one may be in the middle of an answer."""
@@ -148,12 +203,21 @@ class Follower:
             return
         self._cancelled = True
         self._stop_narrator()
-        say(f"cancelling job {self._job_id}; press Ctrl-C again to return without waiting for it to end")
+        if self._terminal is not None:
+            self._terminal.give_back()
+        self._say(f"cancelling job {self._job_id}; press Ctrl-C again to return without waiting for it to end")
         try:
             with Client() as client:
                 client.jobs.cancel(str(self._job_id))
         except CorralError as error:
             say(str(error))
+
+    def _on_terminal_gone(self, number: int, frame: FrameType | None) -> None:
+        raise TerminalGone(number)
+
+    def _say(self, message: str) -> None:
+        with nullcontext() if self._terminal is None else self._terminal.set_aside(), suppress(OSError):
+            say(message)
 
     def _stop_narrator(self) -> None:
         if self._narrator is not None:

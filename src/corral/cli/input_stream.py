@@ -2,11 +2,12 @@
 
 import os
 import select
+import signal
 import stat
 import threading
 import time
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from corral.cli.screen import say
 from corral.client import Client
@@ -33,11 +34,37 @@ def has_input() -> bool:
         return False
 
 
-class InputStream:
-    """Reads standard input as fast as the job takes it, on a thread and a connection of its own."""
+class InputSource(Protocol):
+    """Where the input of a job comes from."""
 
-    def __init__(self, job_id: str) -> None:
+    def begin(self) -> None:
+        """The job takes input now."""
+        ...
+
+    def next(self, client: Client, timeout_s: float) -> tuple[bytes, bool]:
+        """What comes next, b"" if nothing does in time, and whether that is the end."""
+        ...
+
+
+class StandardInput:
+    """A file or a pipe."""
+
+    def begin(self) -> None:
+        """What is there can be read at any time."""
+
+    def next(self, client: Client, timeout_s: float) -> tuple[bytes, bool]:
+        if not select.select([_STDIN], [], [], timeout_s)[0]:
+            return b"", False
+        portion = os.read(_STDIN, PORTION_BYTES)
+        return portion, not portion
+
+
+class InputStream:
+    """Reads a source as fast as the job takes it, on a thread and a connection of its own."""
+
+    def __init__(self, job_id: str, source: InputSource) -> None:
         self._job_id = job_id
+        self._source = source
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._send, name="input", daemon=True)
 
@@ -50,15 +77,17 @@ class InputStream:
         self._over.set()
 
     def _send(self) -> None:
+        # Signals are for the main thread: what it waits in is interrupted by them.
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             with Client() as client:
                 self._send_all(client)
-        except CorralError as error:
+        except (CorralError, OSError) as error:
             if not self._over.is_set():
                 say(f"input of job {self._job_id} is not sent any more: {error}")
 
     def _send_all(self, client: Client) -> None:
-        portion, offset, end = b"", 0, False
+        portion, offset, end, begun = b"", 0, False, False
         while not self._over.is_set():
             try:
                 progress = client.jobs.write_input(self._job_id, portion, offset=offset, end=end)
@@ -72,7 +101,9 @@ class InputStream:
                 continue
             if not offset <= progress.offset <= offset + len(portion):
                 raise BackendFailed(f"the job has {progress.offset} bytes of it, and {offset} were sent")
+            if not begun:
+                begun = True
+                self._source.begin()
             portion, offset = portion[progress.offset - offset :], progress.offset
-            if not portion and not end and select.select([_STDIN], [], [], PRESENT_S)[0]:
-                portion = os.read(_STDIN, PORTION_BYTES)
-                end = not portion
+            if not portion and not end:
+                portion, end = self._source.next(client, PRESENT_S)

@@ -15,6 +15,7 @@ from corral.cli.screen import command_group, example, exit_code_of, say
 from corral.client import Client
 from corral.client.request import submission
 from corral.model.errors import CorralError
+from corral.model.submission import Submission
 
 app = command_group()
 
@@ -24,6 +25,7 @@ app = command_group()
     epilog=example(
         "corral run --gpus 2 --min-memory 40G -- python train.py",
         "corral run -- python generate.py < prompts.txt",
+        "corral run --gpus 1 --pty -- bash",
     ),
 )
 @taking(JobFlags)
@@ -32,6 +34,9 @@ def run(
     words: Annotated[list[str], typer.Argument(metavar="[--] COMMAND...", help="The command and its arguments.")],
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Submit nothing; show whether and where it would start now.")
+    ] = False,
+    pty: Annotated[
+        bool, typer.Option("--pty", help="Give the command this terminal: for a shell, a debugger, an editor.")
     ] = False,
     no_reservation: Annotated[
         bool, typer.Option("--no-reservation", help="Queue a job even in a shell that has a reservation.")
@@ -47,6 +52,9 @@ def run(
     Input from a file or a pipe is passed on to the command; from a terminal it is not. A job that has read input is
     not run again: the input cannot be given twice. If this terminal closes, a job without input, or with all of it,
     runs on: `corral logs -f` shows its output again.
+
+    With --pty the command has this terminal, and every key, Ctrl-C too, is for it. Ctrl-] three times within a second
+    ends the job; so does closing this terminal.
 
     In a shell with a reservation (`corral reserve`) it runs at once on the reserved GPUs, in place of this command and
     not as a job. Two such commands get the same GPU only if both name it with --device.
@@ -64,9 +72,7 @@ def run(
             request = submission(words, options, spell=spell)
             if dry_run:
                 raise typer.Exit(show_forecast(client.dry_run(request)))
-            request = replace(request, stdin=has_input())
-            with interruptible():
-                code = Follower(client).follow(client.submit(request).id, sends_input=request.stdin)
+            code = _at_terminal(client, request) if pty else _run(client, replace(request, stdin=has_input()))
     except CorralError as error:
         say(str(error))
         raise typer.Exit(exit_code_of(error, otherwise=CORRAL_FAILED)) from error
@@ -74,3 +80,18 @@ def run(
         say("stopped before the server answered; `corral ps` shows whether the job was queued")
         code = INTERRUPTED
     raise typer.Exit(code)
+
+
+def _run(client: Client, request: Submission) -> int:
+    with interruptible():
+        return Follower(client).follow(client.submit(request).id, sends_input=request.stdin)
+
+
+def _at_terminal(client: Client, request: Submission) -> int:
+    """Run it at this terminal. Programs ask the terminal for its size, unless variables tell them an old one."""
+    from corral.cli.terminal import Terminal
+
+    env = {name: value for name, value in request.env.items() if name not in ("LINES", "COLUMNS")}
+    with Terminal() as terminal, interruptible():
+        request = replace(request, terminal=terminal.size(), env=env)
+        return Follower(client, terminal).follow(client.submit(request).id)

@@ -88,6 +88,9 @@ class Escalation:
             self.stop_reason = reason
             self._deadline = uptime_s() + self._orders.kill_grace_s
             terminate_descendants(self._own_pid)
+            if self._orders.terminal is not None:
+                # As when a terminal is closed: a shell at one takes no notice of SIGTERM.
+                tell_descendants(self._own_pid, signal.SIGHUP)
 
     def kill(self) -> None:
         """SIGKILL to all of the job. To be repeated, at growing intervals, until nothing is left."""

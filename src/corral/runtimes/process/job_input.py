@@ -9,6 +9,8 @@ import os
 import socket
 from contextlib import suppress
 
+from .pseudo_terminal import resize
+
 SOCKET = "input"
 """The socket's name in the directory of the launch."""
 
@@ -43,14 +45,16 @@ def read_answer(answer: bytes) -> tuple[int, bool]:
 class InputSocket:
     """Answers questions for one supervisor. It never waits.
 
-    `to` is where the input goes, a descriptor that does not block, and is closed after the last byte.
+    `to` is where the input goes, a descriptor that does not block. A pipe is closed after the last byte; the input of
+    a terminal has no end, for its programs come and go.
     """
 
-    __slots__ = ("_socket", "_taken", "_to")
+    __slots__ = ("_is_terminal", "_socket", "_taken", "_to")
 
-    def __init__(self, directory: str, to: int) -> None:
+    def __init__(self, directory: str, to: int, *, is_terminal: bool = False) -> None:
         """Raises OSError where no socket can be made in `directory`."""
         self._to = to
+        self._is_terminal = is_terminal
         self._taken = 0
         self._socket = _bound(directory)
 
@@ -80,8 +84,11 @@ class InputSocket:
         if kind in (_WRITE, _WRITE_LAST):
             offset = int.from_bytes(header, "big")
             self._write(offset, data)
-            if kind == _WRITE_LAST and self._taken == offset + len(data):
+            if kind == _WRITE_LAST and not self._is_terminal and self._taken == offset + len(data):
                 self._close_input()
+        elif kind == _RESIZE and self._is_terminal and self._to >= 0:
+            with suppress(OSError):
+                resize(self._to, int.from_bytes(header[:4], "big"), int.from_bytes(header[4:], "big"))
 
     def _write(self, offset: int, data: memoryview) -> None:
         new = data[self._taken - offset :] if offset <= self._taken else b""

@@ -55,11 +55,11 @@ def append_lines(path: str, lines: Iterable[str], owner: tuple[int, int] | None)
         os.close(fd)
 
 
-def _note(line: str) -> bytes:
+def _note(line: str, end: str = "\n") -> bytes:
     # Some of it may be a job's own words, which could pass for another line of Corral's or command a terminal. The
     # supervisors share no module with the rest of Corral, or `corral.model.printable` would do it.
     shown = "".join(character if character.isprintable() else ascii(character)[1:-1] for character in line)
-    return f"corral: {shown}\n".encode(errors="backslashreplace")
+    return f"corral: {shown}{end}".encode(errors="backslashreplace")
 
 
 class JobLog:
@@ -67,10 +67,19 @@ class JobLog:
 
     The file holds at most `max_bytes` of output of this launch. Its last 64 KiB (half of `max_bytes` if that is
     less) are kept for the end of the output, which waits in memory until the job ends. Once writing fails, the rest
-    is handled as if the limit had been reached; `error` then says what failed.
+    is handled as if the limit had been reached; `error` then says what failed. What a program writes to a terminal is
+    kept as it is, and lines of Corral's own end as on one that changes nothing.
     """
 
-    def __init__(self, path: str, owner: tuple[int, int], max_bytes: int, boot_at: float | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        owner: tuple[int, int],
+        max_bytes: int,
+        boot_at: float | None = None,
+        *,
+        of_terminal: bool = False,
+    ) -> None:
         """`boot_at` is when this boot began in the server's time, by which it is noted when what was written."""
         self.error = ""
         self.dropped_bytes = 0
@@ -78,7 +87,8 @@ class JobLog:
         self._room = max_bytes - self._tail_limit
         self._max_bytes = max_bytes
         self._tail = bytearray()
-        self._spliceable = True
+        self._spliceable = not of_terminal
+        self._line_end = "\r\n" if of_terminal else "\n"
         self._fd = -1
         self._marks: LogMarks | None = None
         try:
@@ -128,7 +138,7 @@ class JobLog:
             begin = _on_a_new_line(self._fd)
         except OSError:
             begin = b""
-        self._write(begin + _note(line))
+        self._write(begin + _note(line, self._line_end))
 
     def _mark_in_place(self, line: str) -> None:
         """Have the file end with a line of Corral's own where there is no room for one more: its end gives way."""
@@ -163,6 +173,9 @@ class JobLog:
             data = os.read(pipe, _READ_BYTES)
         except BlockingIOError:
             return True
+        except OSError:
+            # A terminal whose session has ended.
+            return False
         self._take(data)
         return bool(data)
 

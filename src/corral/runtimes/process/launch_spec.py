@@ -25,7 +25,8 @@ class LaunchSpec:
     `output` and `error` are files that get standard output and error in place of the log, emptied first unless
     `append`. `checkpoint_signal` is the number of a signal that is sent `checkpoint_grace_s` before the time limit, if
     that is longer; 0 is none. `numa_nodes` and `numa_cpus` are what the job is bound to, () for nothing. With `stdin`
-    the program's input comes from outside (`job_input`). None in `kill_grace_s` and `log_max_bytes` takes the
+    the program's input comes from outside (`job_input`), and with `terminal` it runs at one of so many rows and
+    columns. None in `kill_grace_s` and `log_max_bytes` takes the
     runtime's default.
 
     Raises ValueError for values that no process could be started with.
@@ -55,6 +56,7 @@ class LaunchSpec:
     checkpoint_signal: int = 0
     checkpoint_grace_s: float = 0.0
     stdin: bool = False
+    terminal: tuple[int, int] | None = None
     numa_nodes: tuple[int, ...] = ()
     numa_cpus: tuple[int, ...] = ()
 
@@ -132,6 +134,7 @@ class LaunchSpec:
             checkpoint_grace_s=self.checkpoint_grace_s,
             boot_at=boot_at,
             stdin=self.stdin,
+            terminal=None if self.terminal is None else list(self.terminal),
             numa_nodes=list(self.numa_nodes) or None,
             numa_cpus=list(self.numa_cpus) or None,
         )

@@ -60,6 +60,7 @@ class ProcessRuntime:
                     cpu_milli=launch.cpu_milli,
                     host_memory_mib=launch.host_memory_mib,
                     stdin=spec.stdin and launch.rank == 0,
+                    terminal=_terminal(launch),
                     numa_nodes=() if launch.numa is None else launch.numa.nodes,
                     numa_cpus=() if launch.numa is None else launch.numa.cpus,
                 )
@@ -162,6 +163,12 @@ def _program(launch: Launch) -> tuple[str, ...]:
     if launch.members == 1 or not launch.job.spec.script:
         return launch.job.spec.command
     return member_program() if launch.rank else script_program(launch.job.spec.command)
+
+
+def _terminal(launch: Launch) -> tuple[int, int] | None:
+    """Rows and columns of the member's terminal; of a gang the first has one."""
+    size = launch.job.spec.terminal
+    return None if size is None or launch.rank else (size.rows, size.columns)
 
 
 def _number(name: str | None) -> int:

@@ -10,6 +10,7 @@ from typing import NoReturn
 
 from . import cgroup
 from .outputs import OutputFailed, close_outputs, open_outputs
+from .pseudo_terminal import take
 from .streams import Streams
 from .supervisor_orders import Command
 
@@ -37,9 +38,9 @@ def start(command: Command, streams: Streams, cgroup_path: str | None, groups: l
     A job of the server's own user is spawned, at a third of what a fork costs: the supervisor takes on the job's
     directory, umask, limits and cgroup for a moment, and the new process inherits them. To become another user it takes
     a process that gives up its rights for good, so then one is forked; and so it is to enter `groups`, cgroups that the
-    job must not run outside of.
+    job must not run outside of, and to take a terminal.
     """
-    if command.uid is not None or groups:
+    if command.uid is not None or groups or streams.is_terminal:
         return _fork(command, streams, cgroup_path, groups)
     usual_umask = os.umask(command.umask)
     usual_limits = _lower_limits(command)
@@ -150,6 +151,8 @@ def _become(command: Command, streams: Streams, report: int, cgroup_path: str | 
     try:
         signal.set_wakeup_fd(-1)
         os.setsid()
+        if streams.is_terminal:
+            take(streams.stdin)
         if cgroup_path:
             _join(cgroup_path)
         for path in groups:

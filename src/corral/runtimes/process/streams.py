@@ -1,8 +1,9 @@
-"""What a program reads and writes: pipes to its supervisor."""
+"""What a program reads and writes: pipes to its supervisor, or a terminal."""
 
 import os
 
 from .job_input import InputSocket
+from .pseudo_terminal import open_terminal
 from .supervisor_orders import Orders
 
 
@@ -13,33 +14,52 @@ class Streams:
         stdin, stdout: the program's ends; stdin is -1 where it has no input but the supervisor's own, which is empty.
         output: what comes out of it, a descriptor that does not block.
         input: answers who sends it input, None where nobody does.
+        is_terminal: whether both of the program's ends are one terminal, which is to be its session's.
     """
 
-    __slots__ = ("input", "output", "stdin", "stdout")
+    __slots__ = ("input", "is_terminal", "output", "stdin", "stdout")
 
     def __init__(self, orders: Orders, directory: str) -> None:
-        """Raises OSError. What opens /dev/stdin or /dev/stderr opens a pipe anew, which only its owner may."""
+        """Raises OSError."""
         self.stdin = -1
         self.input: InputSocket | None = None
-        self.output, self.stdout = os.pipe2(os.O_CLOEXEC)
+        self.is_terminal = orders.terminal is not None
+        if orders.terminal is not None:
+            rows, columns = orders.terminal
+            self.output, self.stdout = open_terminal(rows, columns, orders.uid)
+            self.stdin = self.stdout
+            self.input = InputSocket(directory, os.dup(self.output), is_terminal=True)
+            return
+        self.output, self.stdout = _pipe(orders)
         os.set_blocking(self.output, False)
-        if orders.uid != -1:
-            os.fchown(self.stdout, orders.uid, orders.gid)
         if orders.stdin:
-            self.stdin, writer = os.pipe2(os.O_CLOEXEC)
+            self.stdin, writer = _pipe(orders)
             os.set_blocking(writer, False)
-            if orders.uid != -1:
-                os.fchown(self.stdin, orders.uid, orders.gid)
             self.input = InputSocket(directory, writer)
 
     def started(self) -> None:
-        """The program has its ends. Kept here too, it would never be known that it has closed them."""
-        os.close(self.stdout)
-        if self.stdin >= 0:
-            os.close(self.stdin)
+        """The program has its ends. A pipe's, kept here too, would never be known to be closed by the program.
+
+        A terminal's is kept: it would hang up when the program closes it, though it may open it again.
+        """
+        if not self.is_terminal:
+            os.close(self.stdout)
+            if self.stdin >= 0:
+                os.close(self.stdin)
 
     def close(self) -> None:
         """The program has ended, and all that it wrote is read."""
         os.close(self.output)
+        if self.is_terminal:
+            os.close(self.stdout)
         if self.input is not None:
             self.input.close()
+
+
+def _pipe(orders: Orders) -> tuple[int, int]:
+    """A pipe. What opens /dev/stdin or /dev/stderr opens it anew, which only its owner may."""
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    if orders.uid != -1:
+        os.fchown(reader, orders.uid, orders.gid)
+        os.fchown(writer, orders.uid, orders.gid)
+    return reader, writer

@@ -170,7 +170,13 @@ class Supervision:
             self._streams = Streams(orders, self._records.directory)
         except OSError as error:
             raise NotStarted(None, "launch_failed", f"cannot prepare the job: {error}") from error
-        self._log = JobLog(orders.log_path, (orders.uid, orders.gid), orders.log_max_bytes, orders.boot_at)
+        self._log = JobLog(
+            orders.log_path,
+            (orders.uid, orders.gid),
+            orders.log_max_bytes,
+            orders.boot_at,
+            of_terminal=orders.terminal is not None,
+        )
         for line in orders.notes:
             self._log.note(line)
         stop_reason = self._records.stop_reason()

@@ -30,7 +30,7 @@ class Orders(NamedTuple):
     `cgroup` is what the job is killed by, and tolerated to be missing; `limits` are those that it must not run outside.
     `checkpoint_signal` is sent to the job `checkpoint_grace_s` before its time limit, 0 being none.
     `numa_nodes` and `numa_cpus` are what the job is bound to, None where it may use all.
-    With `stdin` the program's input comes from outside, else it has none.
+    With `stdin` the program's input comes from outside; with `terminal` it runs at one of so many rows and columns.
     `boot_at` is when this boot began as the server counts time, None where it goes by the wall clock.
     """
 
@@ -52,6 +52,7 @@ class Orders(NamedTuple):
     numa_nodes: list[int] | None = None
     numa_cpus: list[int] | None = None
     stdin: bool = False
+    terminal: list[int] | None = None
 
 
 class Command(NamedTuple):
