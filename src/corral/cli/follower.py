@@ -69,6 +69,8 @@ class Follower:
         self._signalled: int | None = None
         self._cancelled = False
         self._shown = b""
+        self._needs_us = terminal is not None
+        """Whether the job ends without this command, which sends it input."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._on_signal)
         if terminal is not None:
@@ -77,6 +79,7 @@ class Follower:
 
     def follow(self, job_id: str, *, sends_input: bool = False) -> int:
         """Stay until the job has ended; the exit code to end with."""
+        self._needs_us = self._needs_us or sends_input
         try:
             row = self._follow_to_end(job_id, sends_input)
         except StoppedWaiting:
@@ -145,7 +148,7 @@ class Follower:
                     who = "server" if isinstance(error, NoServer) else "node"
                     back = f"its output continues here when the {who} is back"
                     self._say(f"lost the {who}; job {job_id} runs on, and {back}")
-                elif now - away_since > RESTART_GRACE_S and isinstance(error, NoServer):
+                elif isinstance(error, NoServer) and not self._needs_us and now - away_since > RESTART_GRACE_S:
                     raise
                 elif not isinstance(error, NoServer) and self._has_ended(job_id):
                     self._say(f"the rest of the output of job {job_id} cannot be read: {error}")

@@ -64,6 +64,24 @@ def test_a_long_log_keeps_its_last_64_kib(tmp_path: Path) -> None:
     assert len(kept) < 1_000_200
 
 
+def test_who_sits_at_a_terminal_is_told_when_its_log_is_full(tmp_path: Path) -> None:
+    log = JobLog(str(tmp_path / "log"), (-1, -1), 1000, of_terminal=True)
+    ours, programs = os.openpty()
+    os.set_blocking(ours, False)
+    for _ in range(3):
+        os.write(programs, bytes(400))
+        while select.select([ours], [], [], 0)[0]:
+            assert log.drain(ours)
+    shown = (tmp_path / "log").read_bytes()
+    assert shown[:500] == bytes(500)
+    full = b"corral: the log is full (1000 bytes); nothing more is shown here until the end\r\n"
+    assert shown[500:].strip(b"\n") == full.strip(b"\n")
+    os.close(programs)
+    assert not log.drain(ours)
+    os.close(ours)
+    log.close()
+
+
 def test_a_retry_goes_on_in_the_same_log(tmp_path: Path) -> None:
     for text in (b"first\n", b"second\n"):
         _write(str(tmp_path / "log"), text, 1000)

@@ -12,6 +12,7 @@ from corral.model.job_patch import JobPatch
 from corral.model.plan import Evict, WaitReason
 from corral.model.queue import Queue
 from corral.model.submission import Submission
+from corral.model.terminal import TerminalSize
 from corral.model.view import View
 from corral.scheduling.explaining.eviction_notices import eviction_notice, eviction_sentence, goes_on, room_to_make
 from corral.scheduling.explaining.submission_forecast import forecast_submission
@@ -56,6 +57,13 @@ def test_who_makes_room_is_told_for_whom_and_by_which_rule() -> None:
     view = giving_way()
     assert ended_sentence(view.jobs["1"], T0 + 13) == (
         f"job 1 is being stopped, and goes back to its queue. It was preempted for job 2 3s ago: {WORDS}."
+    )
+
+
+def test_who_makes_room_and_cannot_run_again_is_told_so() -> None:
+    told = ended_sentence(giving_way(terminal=TerminalSize()).jobs["1"], T0 + 13)
+    assert told.startswith(
+        "job 1 is being stopped; it does not run again, because its session is over. It was preempted"
     )
 
 

@@ -87,6 +87,7 @@ class JobLog:
         self._room = max_bytes - self._tail_limit
         self._max_bytes = max_bytes
         self._tail = bytearray()
+        self._of_terminal = of_terminal
         self._spliceable = not of_terminal
         self._line_end = "\r\n" if of_terminal else "\n"
         self._fd = -1
@@ -187,6 +188,9 @@ class JobLog:
             else:
                 rest = data
         if rest:
+            if self._of_terminal and not self._tail and not self.error:
+                # Who sits at it sees what is in the log.
+                self.note(f"the log is full ({self._max_bytes} bytes); nothing more is shown here until the end")
             self._tail += rest
             surplus = len(self._tail) - self._tail_limit
             # Cut now and then rather than on every read: it moves the whole tail.

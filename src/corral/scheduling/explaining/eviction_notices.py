@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from corral.lifecycle.input import spent
 from corral.model.eviction import Eviction, EvictionRule
 from corral.model.job import Job, Phase
 from corral.model.plan import Evict
@@ -53,7 +54,7 @@ def eviction_notice(job: Job, eviction: Eviction) -> str:
     if eviction.saves:
         grace = format_duration(job.spec.checkpoint_grace_s)
         saves = f"it gets SIG{job.spec.checkpoint_signal} and has {grace} to save its work; "
-    return f"{_taken(eviction)}: {eviction.reason}; {saves}it goes back to its place in the queue"
+    return f"{_taken(eviction)}: {eviction.reason}; {saves}{spent(job) or 'it goes back to its place in the queue'}"
 
 
 def goes_on(eviction: Eviction) -> str:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from corral.lifecycle.input import spent
 from corral.model.certainty import Certainty
 from corral.model.job import Job, Phase
 from corral.model.plan import Plan, Wait, WaitReason, group_of
@@ -100,7 +101,8 @@ def _how_it_stands(job: Job, now: float) -> str:
     tail = f": {job.reason}" if job.reason else ""
     code = "" if job.exit_code is None else f" with exit code {job.exit_code}"
     if job.phase is Phase.STOPPING and job.evicted is not None and job.stop_reason is Phase.PENDING:
-        return f"{job.title} is being stopped, and goes back to its queue. {eviction_sentence(job, job.evicted, now)}"
+        then = ", and goes back to its queue" if (why := spent(job)) is None else f"; {why}"
+        return f"{job.title} is being stopped{then}. {eviction_sentence(job, job.evicted, now)}"
     match job.phase:
         case Phase.STARTING:
             return f"{job.title} has its devices and is being started"
