@@ -67,7 +67,7 @@ def test_the_demonstration_redraws_one_table(box: Box) -> None:
 
 
 def test_a_live_view_fits_the_terminal_follows_its_size_and_leaves_it_as_it_was(box: Box) -> None:
-    with corral(box, "status", "--watch", COLUMNS="") as screen:
+    with corral(box, "status", "--watch", COLUMNS="", LINES="") as screen:
         screen.until(b"\033[?1049h")
         screen.resize(4, 60)
         screen.until(b"more lines")
