@@ -182,6 +182,8 @@ def test_a_listing_is_narrowed_and_ordered_by_the_server(served: Served) -> None
         "sort=started&limit=0",
         "sort=id&before=3",
         f"user={'u,' * 200}u",
+        f"name={'n,' * 1000}n",
+        f"name={'n' * 2001}",
         "limit=-1",
         "limit=1000000",
         "bogus=1",

@@ -79,6 +79,12 @@ def test_jobs_are_updated_each_by_itself(box: Box) -> None:
     assert (row["priority"], row["time_limit_s"], row["name"]) == (2, 7200.0, "new")
 
 
+def test_some_elements_of_an_array_are_updated_each_once(box: Box) -> None:
+    array = box.submit("--hold", "--array", "0-3", "--", "true")
+    done = box.run("update", f"{array}_1-2", f"{array}_2", "--name", "new")
+    assert (done.returncode, done.stdout) == (0, f"updated {array}_1\nupdated {array}_2\n")
+
+
 @pytest.mark.parametrize(
     "words", [[], ["--time", "5"], ["--priority", "9999999999"], ["--queue", "nope"], ["--name", ""]]
 )

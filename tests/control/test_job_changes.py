@@ -10,7 +10,7 @@ from corral.control import job_changes
 from corral.control.job_changes import Verb
 from corral.model.answers import ChangedJobs
 from corral.model.errors import Forbidden, Refused
-from corral.model.job import Phase
+from corral.model.job import Job, Phase
 from corral.model.job_choice import JobChoice
 from tests.control.cluster import on, until
 from tests.control.test_service import ALICE, ARRAY, BOB, OVERSEER, ROOT, TRUE, Served
@@ -102,6 +102,46 @@ def test_what_is_said_besides_ids_chooses_among_them(served: Served) -> None:
     assert "is not among the jobs" in found.unchanged[0].reason
 
 
+def test_an_element_that_is_named_besides_its_array_is_changed_once(served: Served) -> None:
+    array = served.submit(ARRAY)
+    served.do("hold", f"{array}_1")
+    served.do("cancel", f"{array}_2")
+    found = served.service.changes.many(Verb.RELEASE, JobChoice((array, f"{array}_1", f"{array}_2")), ALICE)
+    assert sorted(found.ids) == [f"{array}_0", f"{array}_1"]
+    assert [one.id for one in found.unchanged] == [f"{array}_2"]
+    found = cancel(served, JobChoice((f"{array}_0", array)))
+    assert (sorted(found.ids), found.unchanged, found.phases) == ([f"{array}_0", f"{array}_1"], (), {"PENDING": 2})
+
+
+def test_a_phase_that_is_named_very_often_costs_as_much_as_named_once(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (job_id,) = named(served, "one")
+    asked: list[int] = []
+    has = JobChoice.has
+
+    def has_told(choice: JobChoice, job: Job, user: str | None) -> bool:
+        asked.append(len(choice.phase))
+        return has(choice, job, user)
+
+    monkeypatch.setattr(JobChoice, "has", has_told)
+    phases = (Phase.FAILED,) * 50_000 + (Phase.PENDING,)
+    assert cancel(served, JobChoice(phase=phases)).ids == (job_id,)
+    assert set(asked) == {2}
+
+
+def test_several_names_choose_as_they_do_in_a_listing(served: Served) -> None:
+    first, _, second, third = named(served, "a-1", "other", "b", "c,d")
+    assert cancel(served, JobChoice(name="a-*,b")).ids == (second, first)
+    assert cancel(served, JobChoice(name="c,d")).ids == (third,)
+
+
+@pytest.mark.parametrize("name", ["a" * 2001, "a," * 100], ids=["long", "many"])
+def test_a_name_that_takes_long_to_compare_is_refused(served: Served, name: str) -> None:
+    with pytest.raises(Refused, match=r"name: .* (2,000|100)"):
+        cancel(served, JobChoice(name=name))
+
+
 def test_hold_and_release_mean_jobs_that_wait_and_are_not_so_yet(served: Served) -> None:
     served.running(one_named(served, "runs"), on("a", 0))
     first, second = named(served, "one", "two")
@@ -157,7 +197,7 @@ def test_failed_jobs_are_found_by_their_name_however_many_others_failed_since(
 BEYOND = [JobChoice(user="me", before=before) for before in (-1, 2**63, 10**400)]
 
 
-@pytest.mark.parametrize("choice", [JobChoice(), JobChoice(before=3), JobChoice(name="x" * 2000), *BEYOND])
+@pytest.mark.parametrize("choice", [JobChoice(), JobChoice(before=3), JobChoice(name="x" * 3000), *BEYOND])
 def test_a_choice_of_nothing_in_particular_is_refused(served: Served, choice: JobChoice) -> None:
     with pytest.raises(Refused):
         cancel(served, choice)

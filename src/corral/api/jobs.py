@@ -22,6 +22,7 @@ from corral.model.errors import Refused
 from corral.model.job import JobKind, Phase
 from corral.model.job_choice import OWN
 from corral.model.job_sort import parse_sort
+from corral.model.name_pattern import check_name_patterns
 from corral.model.submission import Submission
 from corral.ports.ledger import JobQuery
 
@@ -127,6 +128,8 @@ def _query(asked_for: shapes.JobsQuery, caller: Caller) -> JobQuery:
     for name, values in (("user", asked_for.user), ("queue", asked_for.queue)):
         if len(values) > shapes.MAX_VALUES:
             raise Refused(f"{name}: at most {shapes.MAX_VALUES} can be named, not {len(values)}", field=name)
+    if asked_for.name is not None:
+        check_name_patterns(asked_for.name)
     sort = None if asked_for.sort is None else parse_sort(asked_for.sort)
     if sort is not None and not asked_for.limit:
         raise Refused("sort: the answer to limit=0 is newest first; sort it, or give a limit", field="sort")
@@ -134,7 +137,7 @@ def _query(asked_for: shapes.JobsQuery, caller: Caller) -> JobQuery:
         raise Refused("before: pages follow each other newest first; leave out sort, or before", field="before")
     return JobQuery(
         users=tuple(caller.user if user == OWN else user for user in asked_for.user),
-        phases=asked_for.phase,
+        phases=tuple(dict.fromkeys(asked_for.phase)),
         array_id=asked_for.array,
         name=asked_for.name,
         limit=asked_for.limit or _STREAMED_PAGE,

@@ -13,7 +13,7 @@ from corral.api import gpu_number, shapes
 from corral.api.bodies import MAX_BODY_BYTES
 from corral.api.routing import MOST_BYTES
 from corral.control.cordoning import LONGEST_DEADLINE_S
-from corral.control.job_changes import LAST_SEQUENCE, LONGEST_PATTERN, MOST_AT_ONCE
+from corral.control.job_changes import LAST_SEQUENCE, MOST_AT_ONCE
 from corral.control.mig_changes import MAX_SLICES
 from corral.control.submitting import submission_checks
 from corral.control.submitting.bounds import BOUNDS, MAX_ARRAY_ELEMENTS, MAX_PID
@@ -22,6 +22,7 @@ from corral.model import answers
 from corral.model.job import Request
 from corral.model.job_choice import JobChoice
 from corral.model.job_update import JobUpdate
+from corral.model.name_pattern import MOST_CHARACTERS
 from corral.model.notification import MAX_COMMAND_LENGTH
 from corral.model.submission import ArraySpec, Submission
 
@@ -144,11 +145,14 @@ def _limits() -> dict[type[Any], dict[str, dict[str, Any]]]:
     limits[shapes.Cut] = {"count": {"minimum": 1, "maximum": MAX_SLICES}}
     limits[shapes.Drain] = {"deadline_s": {"minimum": 0, "maximum": LONGEST_DEADLINE_S}}
     limits[shapes.NewToken] = {"expires_in_s": {"minimum": 1, "maximum": LONGEST_S}}
-    limits[shapes.JobsQuery] = {"limit": {"minimum": 0, "maximum": shapes.MAX_PAGE}}
+    limits[shapes.JobsQuery] = {
+        "limit": {"minimum": 0, "maximum": shapes.MAX_PAGE},
+        "name": {"maxLength": MOST_CHARACTERS},
+    }
     limits[shapes.LogQuery] = {"offset": {"minimum": 0}, "tail": {"minimum": 0}}
     limits[JobChoice] = {
         "ids": {"maxItems": MOST_AT_ONCE},
-        "name": {"maxLength": LONGEST_PATTERN},
+        "name": {"maxLength": MOST_CHARACTERS},
         "before": {"minimum": 0, "maximum": LAST_SEQUENCE},
     }
     return limits

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from corral.cli.jobs import JobIds
+from corral.cli.change import elements
 from corral.cli.screen import command_group, example, exit_code_of, say, write_lines
 from corral.client import Client
 from corral.model.errors import Conflict, Refused
@@ -15,7 +15,12 @@ app = command_group()
 
 @app.command(epilog=example("corral update 17 --priority 1 --time 4h"))
 def update(
-    ids: JobIds,
+    ids: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="ID...", help="Job ids. An array's id stands for all its jobs, 17_3-9 for some of them."
+        ),
+    ],
     priority: Annotated[
         int | None, typer.Option("--priority", metavar="N", help="Lower numbers run first.", show_default=False)
     ] = None,
@@ -36,7 +41,7 @@ def update(
     time_limit_s = None if time is None else parse_duration_s(time, field="--time")
     codes = [0]
     with Client() as client:
-        for job_id in ids:
+        for job_id in dict.fromkeys(one for text in ids for one in elements(text)):
             try:
                 touched = client.jobs.update(job_id, priority=priority, time=time_limit_s, name=name, queue=queue)
             except (Refused, Conflict) as error:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from corral.access.caller import Caller
@@ -15,13 +15,12 @@ from corral.model.errors import Conflict, CorralError, NotFound, Refused
 from corral.model.fact import AllocationEnded, Fact
 from corral.model.job import Job, Phase
 from corral.model.job_choice import OWN, JobChoice
+from corral.model.name_pattern import check_name_patterns
 from corral.model.view import View, ViewDraft
 from corral.ports.ledger import Decided, JobQuery, Ledger
 
 MOST_AT_ONCE = 10_000
 """So many jobs are changed in one commit; who asks for more asks again."""
-
-LONGEST_PATTERN = 1_000
 
 LAST_SEQUENCE = 2**63 - 1
 
@@ -107,6 +106,8 @@ class JobChanges:
         What cannot be changed is told with its reason. Raises Refused, and Forbidden for jobs of others by their user.
         """
         user = self._user(verb, choice, caller)
+        # One phase a hundred thousand times would be compared with each job so often.
+        choice = replace(choice, phase=tuple(dict.fromkeys(choice.phase)))
         if choice.ids:
             named = [_chosen(target, choice, user) for target in self._named(choice.ids, caller)]
             outcome = self._commit(verb, lambda _: (named, None), caller, dry_run=choice.dry_run)
@@ -132,8 +133,8 @@ class JobChanges:
             raise Refused(
                 f"ids: one request can change {MOST_AT_ONCE:,} jobs at most, not {len(choice.ids):,}", field="ids"
             )
-        if choice.name is not None and len(choice.name) > LONGEST_PATTERN:
-            raise Refused(f"name: a pattern has {LONGEST_PATTERN:,} characters at most", field="name")
+        if choice.name is not None:
+            check_name_patterns(choice.name)
         if choice.before is not None and not 0 <= choice.before <= LAST_SEQUENCE:
             raise Refused(f"before must be from 0 to {LAST_SEQUENCE}, not {str(choice.before)[:40]}", field="before")
         if choice.user == OWN or (choice.user is None and not choice.ids):
@@ -143,14 +144,16 @@ class JobChanges:
         return choice.user
 
     def _named(self, ids: Sequence[str], caller: Caller) -> list[_Target]:
-        """What each id names."""
+        """What each id names; an element that is named besides its array counts once, as itself."""
         jobs = self._ledger.view().jobs
         known = {job_id: jobs[job_id] for job_id in ids if job_id in jobs}
         known |= {job.id: job for job in self._ledger.find_jobs([one for one in ids if one not in known])}
         targets = []
         for job_id in dict.fromkeys(ids):
             named = (known[job_id],) if job_id in known else self._ledger.find_array(job_id)
-            target = _Target(job_id, named, whole_array=job_id not in known)
+            whole_array = job_id not in known
+            rest = tuple(job for job in named if job.id not in known) if whole_array else named
+            target = _Target(job_id, rest, whole_array)
             try:
                 if not named:
                     raise NotFound(f"there is no job {job_id}; `corral ps --all` lists those there are")
@@ -238,7 +241,7 @@ def _nothing(array_id: str) -> str:
 
 def _chosen(target: _Target, choice: JobChoice, user: str | None) -> _Target:
     """Of what an id names, what is chosen besides."""
-    if target.error is None and choice.narrows:
+    if target.jobs and target.error is None and choice.narrows:
         target.jobs = tuple(job for job in target.jobs if choice.has(job, user))
         if not target.jobs:
             target.error = Conflict(f"{target.id} is not among the jobs of this user, name, array or state")
