@@ -9,13 +9,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from corral.client import Client
+from corral.model.job import ProcessIdentity
+from corral.telemetry.processes import HostProcesses
 from tests.e2e.box import PATIENCE_S, Box, described
 from tests.e2e.test_users import ONE, OTHER, as_user
 from tests.hung_mount import hung_mount
+
+PROCESSES = HostProcesses()
 
 by_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may act as two other users")
 
@@ -28,12 +31,18 @@ def shared(new_box: Callable[[str], Box]) -> Box:
     return box
 
 
-def server_of(box: Box) -> psutil.Process:
-    return psutil.Process(int((box.home / "corral.pid").read_text()))
+def server_of(box: Box) -> ProcessIdentity:
+    found = PROCESSES.identify(int((box.home / "corral.pid").read_text()))
+    assert found is not None
+    return found
 
 
-def inspection_worker_of(box: Box) -> psutil.Process:
-    (found,) = [child for child in server_of(box).children() if "inspection_worker" in " ".join(child.cmdline())]
+def inspection_worker_of(box: Box) -> ProcessIdentity:
+    pid = server_of(box).pid
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    (worker,) = [child for child in children if b"inspection_worker" in Path(f"/proc/{child}/cmdline").read_bytes()]
+    found = PROCESSES.identify(int(worker))
+    assert found is not None
     return found
 
 
@@ -97,12 +106,12 @@ def test_whoever_stops_the_process_that_looks_holds_up_neither_submissions_nor_t
     box.up()
     assert "id" in submitted(box, ["true"], open_directory)
     worker = inspection_worker_of(box)
-    worker.send_signal(signal.SIGSTOP)
+    os.kill(worker.pid, signal.SIGSTOP)
     (open_directory / "new").mkdir()
     answer = submitted(box, ["true"], open_directory / "new")
     assert "notes" not in answer, "it was looked at by another process"
-    assert not worker.is_running()
-    inspection_worker_of(box).send_signal(signal.SIGSTOP)
+    assert not PROCESSES.alive(worker)
+    os.kill(inspection_worker_of(box).pid, signal.SIGSTOP)
     box.down()
 
 
