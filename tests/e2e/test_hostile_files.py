@@ -39,7 +39,8 @@ def server_of(box: Box) -> ProcessIdentity:
 
 def inspection_worker_of(box: Box) -> ProcessIdentity:
     pid = server_of(box).pid
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    children = [child for thread in threads for child in (thread / "children").read_text().split()]
     (worker,) = [child for child in children if b"inspection_worker" in Path(f"/proc/{child}/cmdline").read_bytes()]
     found = PROCESSES.identify(int(worker))
     assert found is not None
