@@ -9,11 +9,12 @@ from typing import Annotated, Literal
 
 import typer
 
+from corral.cli.flag_classes import taking
 from corral.cli.screen import command_group, example, print_json, say, write_lines
 from corral.cli.states import phases_of
 from corral.client import ChangedJobs, Client
 from corral.model.errors import Refused
-from corral.model.job import Phase
+from corral.model.job_choice import JobChoice
 from corral.model.printable import printable
 from corral.model.units import count_of
 
@@ -28,118 +29,89 @@ JobIds = Annotated[
     list[str] | None,
     typer.Argument(metavar="[ID]...", help="Job ids. An array's id stands for all its jobs, 17_3-9 for some of them."),
 ]
-User = Annotated[
-    str | None,
-    typer.Option("--user", "-u", metavar="NAME|me", help="Jobs of this user; of others for administrators only."),
-]
-Name = Annotated[str | None, typer.Option("--name", metavar="PATTERN", help="Jobs of this name, such as 'sweep-*'.")]
-Array = Annotated[str | None, typer.Option("--array", metavar="ID", help="Jobs of this array.")]
-State = Annotated[
-    list[str] | None,
-    typer.Option("--state", "-t", metavar="STATE", help="Jobs in this state, such as pending,running."),
-]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, however many jobs these are.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-
 app = command_group()
 
 
+@dataclass(frozen=True)
+class ChangeFlags:
+    """What chooses jobs, whether to ask, and how to answer. None means that a flag was not given."""
+
+    user: Annotated[
+        str | None,
+        typer.Option("--user", "-u", metavar="NAME|me", help="Jobs of this user; of others for administrators only."),
+    ] = None
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="PATTERN", help="Jobs of this name, such as 'sweep-*'.")
+    ] = None
+    array: Annotated[str | None, typer.Option("--array", metavar="ID", help="Jobs of this array.")] = None
+    state: Annotated[
+        list[str] | None,
+        typer.Option("--state", "-t", metavar="STATE", help="Jobs in this state, such as pending,running."),
+    ] = None
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, however many jobs these are.")] = False
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
+
+    def choice(self) -> JobChoice:
+        """Which jobs the flags choose. Raises Refused."""
+        phases = () if self.state is None else phases_of(self.state)
+        return JobChoice(user=self.user, name=self.name, array=self.array, phase=phases)
+
+
 @app.command(epilog=example("corral cancel 17 18_3-9", "corral cancel --name 'sweep-*' --state pending"))
-def cancel(
-    ids: JobIds = None,
-    *,
-    user: User = None,
-    name: Name = None,
-    array: Array = None,
-    state: State = None,
-    yes: Yes = False,
-    json: AsJson = False,
-) -> None:
+@taking(ChangeFlags)
+def cancel(flags: ChangeFlags, ids: JobIds = None) -> None:
     """Cancel jobs: stop running ones, remove waiting ones.
 
     All processes of a running job get SIGTERM, then SIGKILL after a grace period (the setting kill_grace).
 
     Options choose among your own jobs, or among those of the ids. If they find more than one, you are asked first.
     """
-    _change("cancel", "cancelled", ids, _Chosen(user, name, array, phases_of(state or ())), yes=yes, json=json)
+    _change("cancel", "cancelled", ids or (), flags)
 
 
 @app.command(epilog=example("corral hold 17", "corral hold --user me"))
-def hold(
-    ids: JobIds = None,
-    *,
-    user: User = None,
-    name: Name = None,
-    array: Array = None,
-    state: State = None,
-    yes: Yes = False,
-    json: AsJson = False,
-) -> None:
+@taking(ChangeFlags)
+def hold(flags: ChangeFlags, ids: JobIds = None) -> None:
     """Keep waiting jobs from starting until `corral release`.
 
     Options choose among your own jobs, or among those of the ids. If they find more than one, you are asked first.
     """
-    _change("hold", "held", ids, _Chosen(user, name, array, phases_of(state or ())), yes=yes, json=json)
+    _change("hold", "held", ids or (), flags)
 
 
 @app.command(epilog=example("corral release 17", "corral release --name 'sweep-*'"))
-def release(
-    ids: JobIds = None,
-    *,
-    user: User = None,
-    name: Name = None,
-    array: Array = None,
-    state: State = None,
-    yes: Yes = False,
-    json: AsJson = False,
-) -> None:
+@taking(ChangeFlags)
+def release(flags: ChangeFlags, ids: JobIds = None) -> None:
     """Let jobs on hold start again, or end reservations.
 
     Options choose among your own jobs on hold, or among those of the ids. If they find more than one, you are asked
     first. A reservation ends by its id, or with --state running.
     """
-    _change("release", "released", ids, _Chosen(user, name, array, phases_of(state or ())), yes=yes, json=json)
+    _change("release", "released", ids or (), flags)
 
 
 @app.command(epilog=example("corral requeue 17", "corral requeue --array 17 --state failed"))
-def requeue(
-    ids: JobIds = None,
-    *,
-    user: User = None,
-    name: Name = None,
-    array: Array = None,
-    state: State = None,
-    yes: Yes = False,
-    json: AsJson = False,
-) -> None:
+@taking(ChangeFlags)
+def requeue(flags: ChangeFlags, ids: JobIds = None) -> None:
     """Run jobs again: those that run, failed or were lost.
 
     Running ones are stopped and queued. Options choose among your own jobs that failed or were lost (with --state also
     others), or among those of the ids. If they find more than one, you are asked first.
     """
-    _change("requeue", "requeued", ids, _Chosen(user, name, array, phases_of(state or ())), yes=yes, json=json)
+    _change("requeue", "requeued", ids or (), flags)
 
 
-@dataclass(frozen=True, slots=True)
-class _Chosen:
-    """What the options choose."""
-
-    user: str | None
-    name: str | None
-    array: str | None
-    phases: tuple[Phase, ...]
-
-    def __bool__(self) -> bool:
-        return bool(self.phases) or (self.user, self.name, self.array) != (None, None, None)
-
-
-def _change(verb: Verb, done: str, ids: Sequence[str] | None, chosen: _Chosen, *, yes: bool, json: bool) -> None:
-    named = [one for text in ids or () for one in elements(text)]
-    if not named and not chosen:
+def _change(verb: Verb, done: str, ids: Sequence[str], flags: ChangeFlags) -> None:
+    named = [one for text in ids for one in elements(text)]
+    chosen = flags.choice()
+    if not named and not chosen.narrows:
         raise Refused(f"name jobs to {verb}, or choose them: --user me is all of yours, --name 'sweep-*' some of them")
     with Client() as client:
-        changed = _change_chosen(client, verb, named, chosen, yes=yes) if chosen else _each(client, verb, named, chosen)
-    if json:
+        if chosen.narrows and not flags.yes:
+            changed = _change_agreed(client, verb, named, chosen)
+        else:
+            changed = _each(client, verb, named, chosen)
+    if flags.json:
         print_json(changed)
     else:
         write_lines(*(f"{done} {job_id}" for job_id in changed.ids))
@@ -148,10 +120,8 @@ def _change(verb: Verb, done: str, ids: Sequence[str] | None, chosen: _Chosen, *
     raise typer.Exit(1 if {one.id for one in changed.unchanged} & set(named) else 0)
 
 
-def _change_chosen(client: Client, verb: Verb, named: Sequence[str], chosen: _Chosen, *, yes: bool) -> ChangedJobs:
+def _change_agreed(client: Client, verb: Verb, named: Sequence[str], chosen: JobChoice) -> ChangedJobs:
     """Change what the options choose; if that is more than one job, once the user has agreed to it."""
-    if yes:
-        return _each(client, verb, named, chosen)
     found = _each(client, verb, named, chosen, dry_run=True)
     if not found.ids:
         if not found.unchanged:
@@ -160,7 +130,7 @@ def _change_chosen(client: Client, verb: Verb, named: Sequence[str], chosen: _Ch
     if len(found.ids) > 1:
         _ask(verb, found)
     # These and no others: more may have come meanwhile.
-    changed = _each(client, verb, found.ids, _Chosen(None, None, None, ()))
+    changed = _each(client, verb, found.ids, JobChoice())
     return ChangedJobs(changed.ids, (*found.unchanged, *changed.unchanged), changed.users, changed.phases)
 
 
@@ -177,7 +147,7 @@ def _ask(verb: str, found: ChangedJobs) -> None:
         raise typer.Exit(1)
 
 
-def _each(client: Client, verb: Verb, named: Sequence[str], chosen: _Chosen, *, dry_run: bool = False) -> ChangedJobs:
+def _each(client: Client, verb: Verb, named: Sequence[str], chosen: JobChoice, *, dry_run: bool = False) -> ChangedJobs:
     """What came of it all; a server takes AT_ONCE jobs in a request, and then tells where the next begins."""
     answers: list[ChangedJobs] = []
     for start in range(0, max(1, len(named)), AT_ONCE):
@@ -190,7 +160,7 @@ def _each(client: Client, verb: Verb, named: Sequence[str], chosen: _Chosen, *, 
                     user=chosen.user,
                     name=chosen.name,
                     array=chosen.array,
-                    phase=chosen.phases,
+                    phase=chosen.phase,
                     before=before,
                     dry_run=dry_run,
                 )

@@ -1,13 +1,12 @@
 """The flags that describe a job, defined once for `run`, `submit`, `reserve` and the header lines of a script."""
 
-import functools
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, TypeVar
 
 import typer
 
+from corral.cli.flag_classes import taking
 from corral.cli.listing import device_called, several_nodes
 from corral.cli.other_tools import name_flag_here
 from corral.client import Client
@@ -270,29 +269,6 @@ class SubmitFlags(JobFlags):
 
             options["params"] = params_of(options.pop("param"), field="--param")
         return options  # type: ignore[no-any-return]
-
-
-def taking(flags: type[F]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A decorator: the command takes the flags of class `flags` and gets them as one value, its argument `flags`."""
-    hints = get_type_hints(flags, include_extras=True)
-    added = [
-        inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=hints[f.name])
-        for f in fields(flags)
-    ]
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        own = [p for name, p in inspect.signature(command).parameters.items() if name != "flags"]
-
-        @functools.wraps(command)
-        def taken(**given: Any) -> None:
-            command(flags=flags(**{p.name: given.pop(p.name) for p in added}), **given)
-
-        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
-        taken.__signature__ = inspect.Signature([*parameters, *added])  # type: ignore[attr-defined]
-        taken.__annotations__ = {p.name: p.annotation for p in [*parameters, *added]}
-        return taken
-
-    return decorate
 
 
 def parse_words(flags: type[F], words: Sequence[str], where: str) -> F:

@@ -12,7 +12,8 @@ from typing import Annotated
 import typer
 
 from corral.cli.endings import ending_of
-from corral.cli.flags import DeviceFlags, spell, taking
+from corral.cli.flag_classes import taking
+from corral.cli.flags import DeviceFlags, spell
 from corral.cli.interrupts import interruptible
 from corral.cli.screen import clock_time, command_group, example, print_json, say, write_lines
 from corral.cli.waiting import ReasonLine, has_reason

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from corral.cli.dry_run import show_forecast
-from corral.cli.flags import JobFlags, spell, taking
+from corral.cli.flag_classes import taking
+from corral.cli.flags import JobFlags, spell
 from corral.cli.follower import CORRAL_FAILED, INTERRUPTED, Follower, StoppedWaiting
 from corral.cli.input_stream import has_input
 from corral.cli.interrupts import interruptible

@@ -7,7 +7,8 @@ import typer
 from typer.core import TyperCommand
 
 from corral.cli.dry_run import show_forecast
-from corral.cli.flags import SubmitFlags, filled, spell, taking
+from corral.cli.flag_classes import taking
+from corral.cli.flags import SubmitFlags, filled, spell
 from corral.cli.screen import command_group, example, print_json, say, write_lines
 from corral.cli.script import read_script
 from corral.client import Client
