@@ -72,6 +72,15 @@ def line_of(stream: IO[str] | None, text: str = "") -> str:
     raise AssertionError(f"{text!r} was never said")
 
 
+class Command(subprocess.Popen[str]):
+    """A command on its way. A test that fails ends it, rather than wait for it."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: Any, traceback: Any) -> None:
+        if kind is not None:
+            self.kill()
+        super().__exit__(kind, error, traceback)
+
+
 class Box:
     """A home with its server, and the `corral` command on it."""
 
@@ -106,8 +115,11 @@ class Box:
         shutil.rmtree(self.home, ignore_errors=True)
 
     def clear(self) -> None:
-        """End every job, and wait until all have."""
+        """End every job, and wait until all have; uncordon the GPUs."""
         with Client(self.home) as client:
+            for device in client.devices.list():
+                if device.state == "cordoned":
+                    client.devices.uncordon(device.uuid)
             ids = [row.id for row in client.jobs.list(limit=None)]
             for job_id in ids:
                 with suppress(Conflict):
@@ -156,9 +168,9 @@ class Box:
             client.wait(job_id, within_s)
         return self.job(job_id)
 
-    def start(self, *words: str, **given: Any) -> "subprocess.Popen[str]":
+    def start(self, *words: str, **given: Any) -> Command:
         """The command, on its way."""
-        return subprocess.Popen(
+        return Command(
             [CORRAL, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.env, **given
         )
 
