@@ -78,6 +78,12 @@ def test_the_terminal_is_left_as_it_was_however_the_job_ends(box: Box) -> None:
             assert screen.modes() == before
 
 
+def test_a_shell_that_is_left_ends_before_it_has_to_be_killed(shell: Screen) -> None:
+    shell.press(b"\x1d")
+    shell.press(b"\x1d\x1d")
+    assert shell.to_the_end() == 128 + signal.SIGHUP
+
+
 def test_a_session_whose_window_is_closed_ends(box: Box) -> None:
     with corral(box, "run", "--name", "closed", *SHELL[1:]) as screen:
         screen.after(b"bash-")
