@@ -26,9 +26,9 @@ def test_an_administrator_whose_token_is_too_small_is_told_that() -> None:
     with pytest.raises(Forbidden, match=too_small):
         may_change(READER, OF_ALICE)
     with pytest.raises(Forbidden, match=too_small):
-        must_be_admin(READER, "setting a device apart")
-    with pytest.raises(Forbidden, match=r"setting a device apart is for administrators .* you are bob"):
-        must_be_admin(BOB, "setting a device apart")
+        must_be_admin(READER, "cordoning a device")
+    with pytest.raises(Forbidden, match=r"cordoning a device is for administrators .* you are bob"):
+        must_be_admin(BOB, "cordoning a device")
 
 
 def test_an_administrator_sees_every_log_with_any_token_and_others_only_theirs() -> None:

@@ -1,4 +1,4 @@
-"""Nodes are set apart, drained and given back by administrators, and keep their reason."""
+"""Nodes are cordoned, drained and uncordoned by administrators, and keep their reason."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,11 +37,11 @@ def states(cordons: NodeCordons) -> dict[str, str]:
 
 
 def test_only_administrators_change_which_nodes_take_jobs(cordons: NodeCordons, ledger: SqlLedger) -> None:
-    with pytest.raises(Forbidden, match="setting a node apart is for administrators"):
+    with pytest.raises(Forbidden, match="cordoning a node is for administrators"):
         cordons.cordon("a", "", ALICE)
     with pytest.raises(Forbidden, match="draining a node is for administrators"):
         cordons.drain("a", "", None, ALICE)
-    with pytest.raises(Forbidden, match="giving a node back is for administrators"):
+    with pytest.raises(Forbidden, match="uncordoning a node is for administrators"):
         cordons.uncordon("a", ALICE)
     assert ledger.journal() == ()
 

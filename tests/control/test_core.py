@@ -126,9 +126,9 @@ class LifeOfAServer(RuleBasedStateMachine):
     @rule(index=st.integers(0, GPUS - 1), command=st.sampled_from(["cordon", "uncordon"]))
     def set_apart(self, index: int, command: str) -> None:
         if command == "cordon":
-            self.server.service.cordon(str(index), "a test", ALICE)
+            self.server.service.device_cordons.cordon(str(index), "a test", ALICE)
         else:
-            self.server.service.uncordon(str(index), ALICE)
+            self.server.service.device_cordons.uncordon(str(index), ALICE)
         self.server.settle()
 
     @rule(ending=st.sets(st.integers(0, 5)))

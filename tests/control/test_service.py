@@ -338,30 +338,30 @@ def cordons(served: Served) -> dict[str, str]:
     return dict(served.ledger.view().cordons)
 
 
-def test_only_administrators_set_devices_apart_and_give_them_back(served: Served) -> None:
+def test_only_administrators_cordon_and_uncordon_devices(served: Served) -> None:
     for caller in (ALICE, OVERSEER):
-        with pytest.raises(Forbidden, match="setting a device apart is for administrators"):
-            served.service.cordon("a:0", "", caller)
-        with pytest.raises(Forbidden, match="giving a device back is for administrators"):
-            served.service.uncordon("a:0", caller)
+        with pytest.raises(Forbidden, match="cordoning a device is for administrators"):
+            served.service.device_cordons.cordon("a:0", "", caller)
+        with pytest.raises(Forbidden, match="uncordoning a device is for administrators"):
+            served.service.device_cordons.uncordon("a:0", caller)
     assert cordons(served) == {}
 
 
-def test_a_device_is_set_apart_with_a_reason_that_stays_until_it_is_given_back(served: Served) -> None:
-    (row,) = served.service.cordon("b:1", "it throws errors", ROOT)
+def test_a_device_is_cordoned_with_a_reason_that_stays_until_it_is_uncordoned(served: Served) -> None:
+    (row,) = served.service.device_cordons.cordon("b:1", "it throws errors", ROOT)
     assert (row.uuid, row.state, row.state_reason) == ("b-1", "cordoned", "it throws errors")
-    served.service.cordon("b-1", "", ROOT)
+    served.service.device_cordons.cordon("b-1", "", ROOT)
     assert cordons(served) == {"b-1": "it throws errors"}
     fact = served.ledger.journal()[-1].fact
     assert isinstance(fact, DeviceCordoned)
     assert fact.by == "root"
-    (row,) = served.service.uncordon("b:1", ROOT)
+    (row,) = served.service.device_cordons.uncordon("b:1", ROOT)
     assert (row.state, cordons(served)) == ("free", {})
 
 
 def test_an_index_that_several_nodes_have_names_no_device(served: Served) -> None:
     with pytest.raises(Refused, match="name one of a:1, b:1"):
-        served.service.cordon("1", "", ROOT)
+        served.service.device_cordons.cordon("1", "", ROOT)
     assert cordons(served) == {}
 
 

@@ -275,7 +275,7 @@ def test_cordon_and_uncordon_say_what_was_kept_and_who_still_uses_the_gpu(box: B
     assert f"GPU 3 is no longer cordoned: it is allocated, and job {job_id} still uses it" in box.ok("uncordon", "3")
     log = (box.home / "server.log").read_text()
     assert re.search(rf"GPU {uuid(3)}: cordoned by \S+: its fan is loud\n", log)
-    assert f"GPU {uuid(3)}: given back by " in log
+    assert f"GPU {uuid(3)}: uncordoned by " in log
     box.ok("cancel", job_id)
 
 

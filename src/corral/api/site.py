@@ -29,14 +29,14 @@ async def devices(request: Request, context: Context) -> Response:
 async def cordon(request: Request, context: Context, device: str) -> Response:
     """Keep new jobs from starting on a device."""
     reason = (await read_body(request, shapes.Cordon)).reason
-    rows = await to_thread.run_sync(context.service.cordon, device, reason, context.caller)
+    rows = await to_thread.run_sync(context.service.device_cordons.cordon, device, reason, context.caller)
     return json_response({"devices": rows})
 
 
 @router.post("/devices/{device:path}/uncordon", responses=gives(shapes.DeviceList))
 async def uncordon(request: Request, context: Context, device: str) -> Response:
     """Let jobs start on a device again."""
-    rows = await to_thread.run_sync(context.service.uncordon, device, context.caller)
+    rows = await to_thread.run_sync(context.service.device_cordons.uncordon, device, context.caller)
     return json_response({"devices": rows})
 
 

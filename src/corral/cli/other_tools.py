@@ -56,7 +56,7 @@ COMMANDS_ELSEWHERE: dict[str, Sequence[str]] = {
     **dict.fromkeys(("sreport", "sshare", "gstats", "stats", "report", "accounting"), _USAGE),
     **dict.fromkeys(("node", "hosts"), _NODES),
     **dict.fromkeys(("device", "gpu", "topo", "nvidia"), _DEVICES),
-    "undrain": ("`corral uncordon` gives a node back",),
+    "undrain": ("`corral uncordon` ends it",),
     **dict.fromkeys(("settings", "setup", "configure"), _SETTINGS),
     "login": ("`corral token create` makes a token, which CORRAL_TOKEN takes",),
 }

@@ -65,8 +65,8 @@ class Client:
 
     Attributes:
         jobs: look at jobs and act on them.
-        devices: look at devices and set them apart.
-        nodes: look at nodes and set them apart.
+        devices: list and cordon devices.
+        nodes: list, cordon and drain nodes.
         tokens: make, list and revoke tokens for TCP.
         address: which server this is.
     """

@@ -1,4 +1,4 @@
-"""Setting nodes apart: cordon, drain, and giving them back. What these mean for a job is the scheduler's to say."""
+"""Cordons of nodes and devices, and drains. What these mean for a job is the scheduler's to say."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -7,10 +7,11 @@ from corral.access.caller import Caller
 from corral.access.permissions import must_be_admin
 from corral.clock import Clock
 from corral.control.querying.nodes import node_rows
+from corral.control.querying.queries import Queries
 from corral.control.querying.wall_times import in_wall_time
-from corral.model.answers import NodeRow
+from corral.model.answers import DeviceRow, NodeRow
 from corral.model.errors import NotFound, Refused, nearest
-from corral.model.fact import Fact, NodeCordoned, NodeDraining, NodeUncordoned
+from corral.model.fact import DeviceCordoned, DeviceUncordoned, Fact, NodeCordoned, NodeDraining, NodeUncordoned
 from corral.model.units import format_duration
 from corral.model.view import View
 from corral.ports.ledger import Decided, Ledger
@@ -38,11 +39,11 @@ class NodeCordons:
         return frozenset(self._ledger.view().silences)
 
     def cordon(self, node: str, reason: str, caller: Caller) -> NodeRow:
-        """Nothing new starts on the node; what runs there goes on. Also ends a drain without giving the node back.
+        """Nothing new starts on the node; what runs there goes on. Also ends a drain: the node stays cordoned.
 
-        One that is set apart already keeps its reason where none is given.
+        One that is cordoned already keeps its reason where none is given.
         """
-        must_be_admin(caller, "setting a node apart")
+        must_be_admin(caller, "cordoning a node")
         return self._commit(
             node,
             lambda view, at: NodeCordoned(node, reason or _reason_before(view, node), by=caller.user, at=at),
@@ -64,9 +65,9 @@ class NodeCordons:
 
     def uncordon(self, node: str, caller: Caller) -> NodeRow:
         """Jobs may start on the node again."""
-        must_be_admin(caller, "giving a node back")
+        must_be_admin(caller, "uncordoning a node")
         return self._commit(
-            node, lambda _, at: NodeUncordoned(node, by=caller.user, at=at), f"given back by {_said(caller)}"
+            node, lambda _, at: NodeUncordoned(node, by=caller.user, at=at), f"uncordoned by {_said(caller)}"
         )
 
     def _commit(self, node: str, fact: Callable[[View, float], Fact], done: str) -> NodeRow:
@@ -77,6 +78,45 @@ class NodeCordons:
         self._ledger.commit(lambda view: Decided((fact(view, at),), None)).result()
         log.info("node %s: %s", node, done)
         return next(row for row in self.nodes() if row.name == node)
+
+
+class DeviceCordons:
+    """Which devices take jobs. Every change is for administrators and returns the device as it then is.
+
+    A device is named as `Queries.uuid_of` has it.
+    """
+
+    def __init__(self, ledger: Ledger, clock: Clock, queries: Queries) -> None:
+        self._ledger = ledger
+        self._clock = clock
+        self._queries = queries
+
+    def cordon(self, device: str, reason: str, caller: Caller) -> tuple[DeviceRow, ...]:
+        """Nothing new starts on the device; what runs there goes on.
+
+        One that is cordoned already keeps its reason where none is given.
+        """
+        must_be_admin(caller, "cordoning a device")
+        uuid = self._queries.uuid_of(device)
+
+        def cordoned(view: View, at: float) -> Fact:
+            return DeviceCordoned(uuid, reason or view.cordons.get(uuid, ""), by=caller.user, at=at)
+
+        return self._commit(uuid, cordoned, f"cordoned by {_said(caller, reason)}")
+
+    def uncordon(self, device: str, caller: Caller) -> tuple[DeviceRow, ...]:
+        """Jobs may start on the device again."""
+        must_be_admin(caller, "uncordoning a device")
+        uuid = self._queries.uuid_of(device)
+        return self._commit(
+            uuid, lambda _, at: DeviceUncordoned(uuid, by=caller.user, at=at), f"uncordoned by {_said(caller)}"
+        )
+
+    def _commit(self, uuid: str, fact: Callable[[View, float], Fact], done: str) -> tuple[DeviceRow, ...]:
+        at = self._clock.now()
+        self._ledger.commit(lambda view: Decided((fact(view, at),), None)).result()
+        log.info("GPU %s: %s", uuid, done)
+        return tuple(row for row in self._queries.devices() if row.uuid == uuid)
 
 
 def _said(caller: Caller, reason: str = "") -> str:

@@ -9,7 +9,7 @@ from corral.config import Settings
 from corral.control.adopted_processes import Adoption
 from corral.control.attempt_notes import begins
 from corral.control.controller import Controller
-from corral.control.cordoning import NodeCordons
+from corral.control.cordoning import DeviceCordons, NodeCordons
 from corral.control.dispatcher import Dispatcher
 from corral.control.environment import launches_of
 from corral.control.interaction import Interaction
@@ -163,13 +163,13 @@ class ControlCore:
             holdings=AllocationMap(ledger, nodes, dispatcher.attempts),
             slicing=MigChanges(ledger, nodes, queries, allowed=settings.mig_changes),
             node_cordons=NodeCordons(ledger, clock, self._telemetry.contacts),
+            device_cordons=DeviceCordons(ledger, clock, queries),
             adopting=Adoption(ledger, nodes, self._telemetry, clock, server=server, watch=dispatcher.launch),
             interaction=Interaction(ledger, queries, nodes, dispatcher.attempts, clock),
             queues=QueueListing(ledger, clock, self._planners.alike),
             updating=JobUpdates(
                 ledger,
                 clock,
-                named=queries.named,
                 tell=self.notes.tell,
                 time_limit_changed=dispatcher.time_limits.changed,
             ),

@@ -8,10 +8,11 @@ from enum import StrEnum
 from corral.access.caller import Caller
 from corral.access.permissions import may_change, must_be_admin
 from corral.clock import Clock
+from corral.control.named_jobs import as_it_is, named_jobs, no_such_job
 from corral.control.submitting.priorities import refuse_priority
 from corral.lifecycle import commands
 from corral.model.answers import ChangedJobs, UnchangedJob
-from corral.model.errors import Conflict, CorralError, NotFound, Refused
+from corral.model.errors import Conflict, CorralError, Refused
 from corral.model.fact import AllocationEnded, Fact
 from corral.model.job import Job, Phase
 from corral.model.job_choice import OWN, JobChoice
@@ -145,18 +146,15 @@ class JobChanges:
 
     def _named(self, ids: Sequence[str], caller: Caller) -> list[_Target]:
         """What each id names; an element that is named besides its array counts once, as itself."""
-        jobs = self._ledger.view().jobs
-        known = {job_id: jobs[job_id] for job_id in ids if job_id in jobs}
-        known |= {job.id: job for job in self._ledger.find_jobs([one for one in ids if one not in known])}
         targets = []
-        for job_id in dict.fromkeys(ids):
-            named = (known[job_id],) if job_id in known else self._ledger.find_array(job_id)
-            whole_array = job_id not in known
-            rest = tuple(job for job in named if job.id not in known) if whole_array else named
+        found = named_jobs(self._ledger, ids)
+        for job_id, named in found.items():
+            whole_array = not named or named[0].id != job_id
+            rest = tuple(job for job in named if job.id not in found) if whole_array else named
             target = _Target(job_id, rest, whole_array)
             try:
                 if not named:
-                    raise NotFound(f"there is no job {job_id}; `corral ps --all` lists those there are")
+                    raise no_such_job(job_id)
                 may_change(caller, named[0])
             except CorralError as error:
                 target.error = error
@@ -209,7 +207,7 @@ class JobChanges:
         for target in targets:
             error, changed = target.error, len(outcome.changed)
             for found in () if error is not None else target.jobs:
-                before = view.jobs.get(found.id) or self._as_it_ended(found)
+                before = as_it_is(self._ledger, view, found)
                 job = draft.view.jobs.get(found.id) or before
                 if job.phase is Phase.CANCELLED and not before.phase.terminal and verb is Verb.CANCEL:
                     # It followed one of those before it, and was cancelled with that.
@@ -229,10 +227,6 @@ class JobChanges:
             if error is not None:
                 outcome.unchanged.append((target.id, error))
         return facts
-
-    def _as_it_ended(self, found: Job) -> Job:
-        """A job that is not in the view: it had ended when it was looked for, or it has since."""
-        return found if found.phase.terminal else self._ledger.find_job(found.id) or found
 
 
 def _nothing(array_id: str) -> str:

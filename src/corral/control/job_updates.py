@@ -5,12 +5,13 @@ from collections.abc import Callable, Sequence
 from corral.access.caller import Caller
 from corral.access.permissions import may_change, may_give_time
 from corral.clock import Clock
+from corral.control.named_jobs import as_it_is, named_jobs, no_such_job
 from corral.control.submitting.bounds import BOUNDS, between
 from corral.control.submitting.priorities import refuse_priority
 from corral.control.submitting.site_rules import LeastUse, obey, refuse_move
 from corral.control.submitting.submission_checks import check_checkpoint, check_time_limit, check_word
 from corral.lifecycle.updating import may_go_on, update
-from corral.model.errors import Conflict, NotFound, Refused
+from corral.model.errors import Conflict, Refused
 from corral.model.fact import JobUpdated
 from corral.model.job import Job, Phase
 from corral.model.job_update import JobUpdate, sentence
@@ -22,7 +23,7 @@ from corral.ports.ledger import Decided, Ledger
 class JobUpdates:
     """Changes a job, or the elements of an array that have not ended, all in one commit. Thread-safe.
 
-    `named` gives the jobs of an id. `tell` writes a line into the log of a job that has started. `time_limit_changed`
+    `tell` writes a line into the log of a job that has started. `time_limit_changed`
     is called with the allocations whose nodes have to hear of another time limit.
     """
 
@@ -31,13 +32,11 @@ class JobUpdates:
         ledger: Ledger,
         clock: Clock,
         *,
-        named: Callable[[str], tuple[Job, ...]],
         tell: Callable[[str, str], None],
         time_limit_changed: Callable[[str], None],
     ) -> None:
         self._ledger = ledger
         self._clock = clock
-        self._named = named
         self._tell = tell
         self._time_limit_changed = time_limit_changed
         self._least_of = LeastUse()
@@ -48,14 +47,14 @@ class JobUpdates:
         Raises NotFound, Refused, Forbidden, and Conflict where the job has ended or its state does not allow it.
         """
         check_update(asked)
-        named = self._named(job_id)
+        named = named_jobs(self._ledger, (job_id,))[job_id]
         if not named:
-            raise NotFound(f"there is no job {job_id}; `corral ps --all` lists those there are")
+            raise no_such_job(job_id)
         may_change(caller, named[0])
         whole_array = named[0].id != job_id
 
         def decide(view: View) -> Decided[tuple[tuple[str, ...], tuple[JobUpdated, ...]]]:
-            jobs = [view.jobs.get(found.id) or self._as_it_ended(found) for found in named]
+            jobs = [as_it_is(self._ledger, view, found) for found in named]
             if whole_array:
                 jobs = [job for job in jobs if may_go_on(job)]
                 if not jobs:
@@ -105,10 +104,6 @@ class JobUpdates:
                 self._tell(job.id, sentence(fact.before, fact.changes, caller.user))
             if "time_limit_s" in fact.changes:
                 self._time_limit_changed(job.allocation_id)
-
-    def _as_it_ended(self, found: Job) -> Job:
-        """A job that is not in the view: it had ended when it was looked for, or it has since."""
-        return found if found.phase.terminal else self._ledger.find_job(found.id) or found
 
 
 def check_update(asked: JobUpdate) -> None:

@@ -1,16 +1,16 @@
 """The use cases: what a caller can ask of a server, each checked, decided and committed. Thread-safe, synchronous."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from itertools import islice
 
 from corral.access.caller import Caller
-from corral.access.permissions import can_read_log, may_read_log, must_be_admin
+from corral.access.permissions import can_read_log, may_read_log
 from corral.clock import Clock
 from corral.control.adopted_processes import Adoption, find_process, no_process
-from corral.control.cordoning import NodeCordons
+from corral.control.cordoning import DeviceCordons, NodeCordons
 from corral.control.interaction import Interaction
 from corral.control.job_changes import JobChanges
 from corral.control.job_updates import JobUpdates
@@ -31,10 +31,9 @@ from corral.control.submitting.site_rules import LeastUse, obey, refuse_overflow
 from corral.control.submitting.submission_checks import check
 from corral.control.submitting.sweeps import check_text, first_of
 from corral.control.watching.failure_notes import FailureNotes
-from corral.model.answers import DeviceRow, DryRun, Explanation
+from corral.model.answers import DryRun, Explanation
 from corral.model.device import Node
 from corral.model.errors import Refused
-from corral.model.fact import DeviceCordoned, DeviceUncordoned, Fact
 from corral.model.job import Job, JobKind, JobSpec, Phase, ProcessIdentity, Request
 from corral.model.queue import Pool
 from corral.model.submission import Submission
@@ -59,7 +58,7 @@ class Service:
 
     Of one job, `details` has everything. Jobs are changed through `changes` and given other values through `updating`,
     MIG slices change through `slicing`, processes become jobs in `adopting`, `accounts` tells what was used,
-    `node_cordons` which nodes take jobs, and `interaction` passes signals and input on to jobs.
+    `node_cordons` and `device_cordons` say where nothing starts, and `interaction` passes signals and input on to jobs.
     """
 
     def __init__(
@@ -78,6 +77,7 @@ class Service:
         updating: JobUpdates,
         queues: QueueListing,
         node_cordons: NodeCordons,
+        device_cordons: DeviceCordons,
         interaction: Interaction,
         asking: RequestRules,
         inspection: SubmissionPreflight,
@@ -92,6 +92,7 @@ class Service:
         self.updating = updating
         self.queues = queues
         self.node_cordons = node_cordons
+        self.device_cordons = device_cordons
         self.changes = changes
         self.interaction = interaction
         self.accounts = Accounts(ledger, clock)
@@ -193,27 +194,6 @@ class Service:
             raise Refused(no_process(self._nodes, submission.owner_pid), field="owner_pid")
         return found[0].identity
 
-    def cordon(self, device: str, reason: str, caller: Caller) -> tuple[DeviceRow, ...]:
-        """Set a device apart (by UUID or index): nothing new starts on it, what runs there runs on.
-
-        One that is set apart already keeps its reason where none is given.
-        """
-        must_be_admin(caller, "setting a device apart")
-        uuid = self.queries.uuid_of(device)
-
-        def apart(view: View, at: float) -> Fact:
-            return DeviceCordoned(uuid, reason or view.cordons.get(uuid, ""), by=caller.user, at=at)
-
-        log.info("GPU %s: cordoned by %s%s", uuid, caller.user, f": {reason}" if reason else "")
-        return self._device_facts(apart, uuid)
-
-    def uncordon(self, device: str, caller: Caller) -> tuple[DeviceRow, ...]:
-        """Give a device back."""
-        must_be_admin(caller, "giving a device back")
-        uuid = self.queries.uuid_of(device)
-        log.info("GPU %s: given back by %s", uuid, caller.user)
-        return self._device_facts(lambda _, at: DeviceUncordoned(uuid, by=caller.user, at=at), uuid)
-
     def why(self, job_id: str, caller: Caller) -> Explanation:
         """Why a job waits, as `Queries.why`; and why it failed, for those who may read its log. Raises NotFound.
 
@@ -231,8 +211,3 @@ class Service:
         job = self.queries.find(job_id)
         may_read_log(caller, job)
         return self._logs.of(job)
-
-    def _device_facts(self, fact: Callable[[View, float], Fact], uuid: str) -> tuple[DeviceRow, ...]:
-        at = self._clock.now()
-        self._ledger.commit(lambda view: Decided((fact(view, at),), None)).result()
-        return tuple(row for row in self.queries.devices() if row.uuid == uuid)

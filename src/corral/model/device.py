@@ -198,7 +198,7 @@ class DeviceCondition:
         unreadable: why it cannot be read (or its sample is too old), None when it can.
         unhealthy: why it is taken for sick, None when it is well.
         ill_since: when it was first seen to be so, unreadable or unhealthy; None when it is neither.
-        cordoned: the administrator's reason for setting it apart, None when it is not.
+        cordoned: the administrator's reason for the cordon, None when it is not.
         strangers: processes on it that Corral did not start.
         stale: strangers hold memory but have not used the device for the site's `stale_after`.
         lendable: the site counts the device, though strangers are on it, as free for the memory it has left.

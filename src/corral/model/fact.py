@@ -254,18 +254,18 @@ class NotificationGiven(Fact):
 
 @dataclass(frozen=True, slots=True)
 class DeviceCordoned(Fact):
-    """An administrator set a device apart: nothing new starts on it."""
+    """An administrator cordoned a device: nothing new starts on it."""
 
     uuid: str
     reason: str
 
     @property
     def subject(self) -> str:
-        """Whether the device is set apart."""
+        """Whether the device is cordoned."""
         return f"cordon of device {self.uuid}"
 
     def apply(self, draft: "ViewDraft") -> None:
-        """It is set apart."""
+        """It is cordoned."""
         draft.cordon_device(self.uuid, self.reason)
 
 
@@ -277,28 +277,28 @@ class DeviceUncordoned(Fact):
 
     @property
     def subject(self) -> str:
-        """Whether the device is set apart."""
+        """Whether the device is cordoned."""
         return f"cordon of device {self.uuid}"
 
     def apply(self, draft: "ViewDraft") -> None:
-        """It is no longer set apart."""
+        """It is no longer cordoned."""
         draft.cordon_device(self.uuid, None)
 
 
 @dataclass(frozen=True, slots=True)
 class NodeCordoned(Fact):
-    """An administrator set a node apart: nothing new starts on it, and what runs there goes on."""
+    """An administrator cordoned a node: nothing new starts on it, and what runs there goes on."""
 
     node: str
     reason: str = ""
 
     @property
     def subject(self) -> str:
-        """Whether the node is set apart."""
+        """Whether the node is cordoned."""
         return f"cordon of node {self.node}"
 
     def apply(self, draft: "ViewDraft") -> None:
-        """It is set apart."""
+        """It is cordoned."""
         draft.put("node_cordons", self.node, NodeCordon(self.reason, self.by, self.at))
 
 
@@ -312,11 +312,11 @@ class NodeDraining(Fact):
 
     @property
     def subject(self) -> str:
-        """Whether the node is set apart."""
+        """Whether the node is cordoned."""
         return f"cordon of node {self.node}"
 
     def apply(self, draft: "ViewDraft") -> None:
-        """It is set apart until it is given back, also once it is empty."""
+        """It is cordoned until it is uncordoned, also once it is empty."""
         cordon = NodeCordon(self.reason, self.by, self.at, draining=True, deadline=self.deadline)
         draft.put("node_cordons", self.node, cordon)
 
@@ -329,11 +329,11 @@ class NodeUncordoned(Fact):
 
     @property
     def subject(self) -> str:
-        """Whether the node is set apart."""
+        """Whether the node is cordoned."""
         return f"cordon of node {self.node}"
 
     def apply(self, draft: "ViewDraft") -> None:
-        """It is no longer set apart."""
+        """It is no longer cordoned."""
         draft.drop("node_cordons", self.node)
 
 
@@ -388,7 +388,7 @@ class ConditionObserved(Observation):
     condition: DeviceCondition
 
     def apply(self, draft: "ViewDraft") -> None:
-        """The device is in this condition, and set apart or not as before."""
+        """The device is in this condition, and cordoned or not as before."""
         uuid = self.condition.uuid
         draft.put("conditions", uuid, replace(self.condition, cordoned=draft.view.cordons.get(uuid)))
 

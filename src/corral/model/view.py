@@ -233,7 +233,7 @@ class ViewDraft:
             self._drop_id("residents", member.node, allocation_id)
 
     def cordon_device(self, uuid: str, reason: str | None) -> None:
-        """The device is set apart for this reason; None gives it back."""
+        """The device is cordoned for this reason; None: not any more."""
         if reason is None:
             self.drop("cordons", uuid)
         else:

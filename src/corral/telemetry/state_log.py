@@ -102,7 +102,7 @@ class StateLog:
 
 
 def _state_of(condition: DeviceCondition) -> State:
-    """Whether a site that set it apart, or has jobs on it, is no matter here."""
+    """Whether a site that cordons it, or has jobs on it, is no matter here."""
     if condition.unreadable is not None:
         return DeviceState.UNREADABLE, _NUMBERS.sub("", condition.unreadable)
     if condition.unhealthy is not None:

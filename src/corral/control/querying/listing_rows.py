@@ -93,7 +93,7 @@ def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample
     )
     cordon = view.node_cordons.get(node_name)
     if cordon is not None and condition.cordoned is None:
-        condition = replace(condition, cordoned=cordon.reason or f"its node is set apart by {cordon.by}")
+        condition = replace(condition, cordoned=cordon.reason or f"its node is cordoned by {cordon.by}")
     allocations = [view.allocations[allocation_id] for allocation_id in view.holders.get(device.uuid, ())]
     of_slices = [view.allocations[a] for part in device.partitions for a in view.holders.get(part.uuid, ())]
     state = condition.state(

@@ -10,7 +10,7 @@ from corral.ports.telemetry import NodeContact
 
 
 def node_rows(view: View, contacts: Iterable[NodeContact]) -> list[NodeRow]:
-    """Every node, by name: those with an inventory, those that should answer, and those that are set apart."""
+    """Every node, by name: those with an inventory, those that should answer, and those that are cordoned."""
     seen = {contact.node: contact.last_seen_at for contact in contacts}
     names = sorted({*view.nodes, *seen, *view.silences})
     return [_row(view, name, seen.get(name)) for name in names]

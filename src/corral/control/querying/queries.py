@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from corral.clock import Clock
+from corral.control.named_jobs import named_jobs, no_such_job
 from corral.control.querying.listing_rows import device_rows, grant_rows, holding, job_row
 from corral.control.querying.wall_times import in_wall_time
 from corral.control.submitting.device_request import RequestRules
@@ -90,13 +91,12 @@ class Queries:
         if job is None:
             if elements := self._ledger.find_array(job_id):
                 raise NotFound(f"{job_id} is an array; name one of its elements, such as {elements[0].id}")
-            raise NotFound(f"there is no job {job_id}; `corral ps --all` lists those there are")
+            raise no_such_job(job_id)
         return job
 
     def named(self, job_id: str) -> tuple[Job, ...]:
         """The job, or the elements of the array, that an id names; () when it names none."""
-        job = self._ledger.find_job(job_id)
-        return (job,) if job is not None else self._ledger.find_array(job_id)
+        return named_jobs(self._ledger, (job_id,))[job_id]
 
     def jobs(self, query: JobQuery, *, active_only: bool, starts: bool = False) -> tuple[list[JobRow], int | None]:
         """A page of jobs, newest first, and the sequence number below which the next page begins (None after the last).
@@ -132,15 +132,11 @@ class Queries:
 
     def ended(self, ids: Sequence[str]) -> tuple[bool, list[JobRow]]:
         """Whether all of these jobs or arrays have ended, and the row of each job. Raises NotFound."""
-        active = self._ledger.view().jobs
-        known = {job.id: job for job in self._ledger.find_jobs([job_id for job_id in ids if job_id not in active])}
-        found: list[Job] = []
-        for job_id in ids:
-            job = active.get(job_id) or known.get(job_id)
-            elements = (job,) if job is not None else self._ledger.find_array(job_id)
-            if not elements:
-                raise NotFound(f"there is no job {job_id}; `corral ps --all` lists those there are")
-            found.extend(elements)
+        named = named_jobs(self._ledger, ids)
+        for job_id, jobs in named.items():
+            if not jobs:
+                raise no_such_job(job_id)
+        found = [job for job_id in ids for job in named[job_id]]
         return all(job.phase.terminal for job in found), in_wall_time(self._rows(found), self._clock)
 
     def is_live(self, job_id: str) -> bool:
