@@ -89,7 +89,7 @@ def ps(
         raise Refused("--watch is for a terminal and --json for programs; leave one of them out", field="--watch")
     wanted = Wanted(every, user, _phases(state), name, queue, array, _moment(since))
     order = _order(sort)
-    table = Table(wanted, order, limit or None, names, header=not no_header)
+    table = JobTable(wanted, order, limit or None, names, header=not no_header)
     if watch:
         from corral.cli.live import show_live
 
@@ -180,7 +180,7 @@ def _by_start(client: Client, wanted: Wanted) -> list[JobRow]:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class JobTable:
     """What of which jobs is shown, as it stands whenever it is asked for."""
 
     wanted: Wanted
