@@ -12,7 +12,8 @@ from corral.cli.jobs import explained
 from corral.cli.listing import device_lines, status_lines
 from corral.cli.nodes import node_line, node_lines
 from corral.cli.reserve import exports
-from corral.cli.screen import TextTable, clipped, clock_time, painted
+from corral.cli.screen import clipped, clock_time, painted
+from corral.cli.text_table import TextTable
 from corral.client import DeviceRow, Explanation, HolderRow, JobRow, NodeRow, ProcessRow, ServerInfo, WaitPart
 from corral.model.certainty import Certainty
 from corral.model.job import Phase
@@ -38,7 +39,8 @@ def job(**given: Any) -> JobRow:
 @pytest.fixture(autouse=True)
 def _eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    monkeypatch.setattr("corral.cli.screen.room", lambda: 80)
+    for module in ("screen", "text_table"):
+        monkeypatch.setattr(f"corral.cli.{module}.room", lambda: 80)
 
 
 @pytest.mark.parametrize(

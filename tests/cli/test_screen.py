@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import corral.cli
-from corral.cli.screen import TextTable, painted, print_json, say, typed, wrapped, write_lines, write_painted
+from corral.cli.screen import painted, print_json, say, typed, wrapped, write_lines, write_painted
+from corral.cli.text_table import TextTable
 
 HOSTILE = "\x1b[2J\x1b[31mall is well\x07\nfree \x9b1m\x7f"
 """Clears the screen, turns red, rings, begins a line of its own, and colours once more in one byte."""

@@ -189,6 +189,6 @@ def elements(text: str) -> Iterator[str]:
     if match is None or match[2].isdecimal():
         yield text
         return
-    from corral.client.request import parse_array
+    from corral.client.array_indices import parse_array
 
     yield from (f"{match[1]}_{index}" for index in parse_array(match[2], field=text).indices)

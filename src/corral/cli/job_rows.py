@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from corral.cli.screen import TextTable, clock_time, fitted
+from corral.cli.screen import clock_time, fitted
+from corral.cli.text_table import TextTable
 from corral.client import DeviceRow, JobRow
 from corral.model.errors import Refused, nearest
 from corral.model.sweep import named_values

@@ -9,7 +9,6 @@ import typer
 
 from corral.cli.gauges import GaugeLayout, bars_line, layout_for
 from corral.cli.screen import (
-    TextTable,
     clipped,
     clipped_line,
     clock_time,
@@ -23,6 +22,7 @@ from corral.cli.screen import (
     wrapped,
     write_painted,
 )
+from corral.cli.text_table import TextTable
 from corral.client import Address, Client, DeviceRow, HolderRow, ServerInfo
 from corral.model.printable import printable
 from corral.model.units import format_memory, format_share

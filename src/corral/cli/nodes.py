@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from corral.cli.screen import (
-    TextTable,
     clock_time,
     command_group,
     example,
@@ -14,6 +13,7 @@ from corral.cli.screen import (
     write_lines,
     write_painted,
 )
+from corral.cli.text_table import TextTable
 from corral.client import Client, NodeRow
 from corral.model.device import VERSION_LABELS
 from corral.model.units import format_memory, parse_duration_s

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from corral.cli.screen import TextTable, command_group, example, print_json, write_painted
+from corral.cli.screen import command_group, example, print_json, write_painted
+from corral.cli.text_table import TextTable
 from corral.client import Client, QueueRow
 from corral.model.queue import Quota
 from corral.model.units import count_of, format_duration, format_memory, format_share

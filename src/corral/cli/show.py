@@ -10,7 +10,6 @@ import typer
 
 from corral.cli.job_rows import PHASE_STYLES, job_lines, places_of
 from corral.cli.screen import (
-    TextTable,
     command_group,
     example,
     painted,
@@ -20,6 +19,7 @@ from corral.cli.screen import (
     wrapped,
     write_painted,
 )
+from corral.cli.text_table import TextTable
 from corral.client import AttemptRow, Client, Explanation, GrantedDevice, JobDetail, JobRow, MemberRow
 from corral.model.errors import CorralError, NotFound
 from corral.model.printable import printable

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from corral.cli.screen import TextTable, clock_time, example, print_json, say, write_lines, write_painted
+from corral.cli.screen import clock_time, example, print_json, say, write_lines, write_painted
+from corral.cli.text_table import TextTable
 from corral.client import Client
 from corral.model.answers import TokenRow
 from corral.model.token import TokenScope

@@ -12,7 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from corral.cli.periods import Period, months_of, parse_past
-from corral.cli.screen import TextTable, clock_time, command_group, example, print_json, write_painted
+from corral.cli.screen import clock_time, command_group, example, print_json, write_painted
+from corral.cli.text_table import TextTable
 from corral.client import Client, Usage, UsageRow
 from corral.model.errors import Refused
 from corral.model.printable import printable

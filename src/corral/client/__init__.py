@@ -12,7 +12,9 @@
 client keeps one connection and belongs to one thread.
 """
 
-from corral.client.client import Client, ClusterNodes, Devices, JobHandle, Jobs, Tokens, WaitTimedOut
+from corral.client.client import Client, JobHandle, WaitTimedOut
+from corral.client.cluster import ClusterNodes, Devices, Tokens
+from corral.client.jobs import Jobs
 from corral.client.server_home import own_home
 from corral.client.transport import Address, NoServer, UntrustedServer, find_address
 from corral.model.answers import (

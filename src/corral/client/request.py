@@ -1,15 +1,15 @@
 """Turns options as users write them ("20G", "2h", "0-9%2") into a `Submission`, for commands and library alike."""
 
-import os
 import re
-import resource
 import time as clock
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Any, TypeVar
 
+from corral.client.array_indices import parse_array
 from corral.client.begin import parse_begin
+from corral.client.calling_process import checked_text, directory, environment, soft_limits, umask
 from corral.client.options import RequestOptions
 from corral.client.where import parse_cuda, parse_labels, parse_speeds, parse_strategy, parse_version
 from corral.model.ask import HOST_RESOURCES, Ask, ask, host_amounts
@@ -18,15 +18,9 @@ from corral.model.job import JobKind, Request
 from corral.model.output import check_pattern
 from corral.model.submission import ArraySpec, Submission
 from corral.model.sweep import Sweep
-from corral.model.units import WHOLE, count_of, is_whole, parse_duration_s, parse_memory_mib
-
-MAX_ARRAY_SIZE = 10_000
-"""The most elements of an array."""
+from corral.model.units import WHOLE, count_of, parse_duration_s, parse_memory_mib
 
 CHECKPOINT_GRACE_S = 60.0
-
-SENT_LIMITS = ("AS", "CORE", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "STACK")
-"""The caller's soft limits that its jobs get, if they are not unlimited."""
 
 _FLAGS = {
     "--gpu-mem": "gpu_mem", "--gpu-cores": "gpu_cores", "--gpus": "gpus", "--mig": "mig", "--share": "share",
@@ -35,10 +29,6 @@ _FLAGS = {
 
 N = TypeVar("N", int, float)
 
-_OWN = frozenset({"CORRAL_URL", "CORRAL_TOKEN", "CORRAL_CA_FILE", "CORRAL_INSECURE"})
-"""How this process reaches the server. Jobs do not get these: they find the socket, and one of these is secret."""
-
-_ELEMENTS = re.compile(rf"({WHOLE})(?:-({WHOLE})(?::({WHOLE}))?)?")
 _COMPUTE = re.compile(rf"({WHOLE})\.({WHOLE})")
 
 
@@ -63,7 +53,7 @@ def submission(
             f"command: {command!r} is one string; give a list of arguments, or ['sh', '-c', {command!r}]",
             field="command",
         )
-    words = tuple(_text(word, "command") for word in command)
+    words = tuple(checked_text(word, "command") for word in command)
     if kind is JobKind.RUN and not (words and words[0]):
         raise Refused("there is no command to run; write it after --, such as: -- python train.py", field="command")
     time, retries, sweep = options.get("time"), options.get("retries"), _sweep(options, spell)
@@ -72,23 +62,23 @@ def submission(
     )
     return Submission(
         command=words,
-        name=_text(options.get("name") or "", spell("name")),
+        name=checked_text(options.get("name") or "", spell("name")),
         kind=kind,
         request=device_request(options, spell),
         priority=options.get("priority"),
         nice=options.get("nice"),
         time_limit_s=parse_duration_s(time, field=spell("time")) if isinstance(time, str) else time,
         retries=None if retries is None else _at_least(0, retries, spell("retries")),
-        queue=_text(options.get("queue") or "default", spell("queue")),
-        project=_text(options.get("project") or "default", spell("project")),
+        queue=checked_text(options.get("queue") or "default", spell("queue")),
+        project=checked_text(options.get("project") or "default", spell("project")),
         after=tuple(options.get("after", ())),
         begin_at=parse_begin(options.get("begin"), clock.time(), field=spell("begin")),
         output=_pattern(options.get("output"), spell("output")),
         error=_pattern(options.get("error"), spell("error")),
         open_mode=options.get("open_mode"),
         env=environment(options.get("env", {}), spell("env")),
-        workdir=_directory(options.get("workdir"), spell("workdir")),
-        umask=_umask(),
+        workdir=directory(options.get("workdir"), spell("workdir")),
+        umask=umask(),
         rlimits=soft_limits(),
         array=_array(options, spell),
         held=options.get("hold", False),
@@ -100,7 +90,7 @@ def submission(
         checkpoint_signal=signal_name,
         checkpoint_grace_s=signal_grace_s,
         script=script,
-        notify=None if (notify := options.get("notify")) is None else _text(notify, spell("notify")),
+        notify=None if (notify := options.get("notify")) is None else checked_text(notify, spell("notify")),
         sweep=sweep,
     )
 
@@ -270,63 +260,6 @@ def _max_running(options: RequestOptions, spell: Callable[[str], str]) -> int | 
     return None if limit is None else _at_least(1, limit, spell("max_running"))
 
 
-def parse_array(text: str, *, field: str = "array") -> ArraySpec:
-    """Indices of an array in ascending order, without duplicates: "0-9", "0,3,5-7", "0-10:2", each with "%N" at once.
-
-    Raises Refused for other forms, and for more than `MAX_ARRAY_SIZE` elements.
-    """
-    body, percent, limit = text.strip().partition("%")
-    if percent and not (is_whole(limit) and int(limit) > 0):
-        raise Refused(f"{field}: {limit!r:.60} after % is not a number of jobs; write one such as 0-9%2", field=field)
-    indices: set[int] = set()
-    for part in body.split(","):
-        indices.update(_span(part.strip(), field))
-    if len(indices) > MAX_ARRAY_SIZE:
-        raise _too_many(len(indices), field)
-    return ArraySpec(tuple(sorted(indices)), int(limit) if percent else None)
-
-
-def _span(part: str, field: str) -> range:
-    match = _ELEMENTS.fullmatch(part)
-    if match is None:
-        raise Refused(f"{field}: {part!r} is not an index or range; write 0-9, 0,3,5-7 or 0-10:2", field=field)
-    first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
-    if last < first or step < 1:
-        raise Refused(f"{field}: {part!r} is empty; a range goes up in steps of 1 or more", field=field)
-    size = (last - first) // step + 1
-    if size > MAX_ARRAY_SIZE:
-        raise _too_many(size, field)
-    return range(first, last + 1, step)
-
-
-def _too_many(size: int, field: str) -> Refused:
-    return Refused(f"{field}: {size:,} elements are too many; an array has at most {MAX_ARRAY_SIZE:,}", field=field)
-
-
-def environment(overrides: Mapping[str, str | None], field: str = "env") -> dict[str, str]:
-    """This process's variables with `overrides`, without those that reach the server (the token is secret).
-
-    Variables that are not UTF-8 text are left out, because JSON cannot carry them.
-    """
-    mine = {key: value for key, value in os.environ.items() if key not in _OWN and _is_text(key) and _is_text(value)}
-    for key, value in overrides.items():
-        if not key or "=" in key or "\0" in key:
-            raise Refused(
-                f"{field}: {key!r} is not a variable name; a name is not empty and contains no =", field=field
-            )
-        if value is None:
-            mine.pop(key, None)
-        else:
-            mine[key] = _text(value, field)
-    return mine
-
-
-def soft_limits() -> tuple[tuple[str, int], ...]:
-    """The soft limits of this process that are set, as pairs of name and value."""
-    limits = ((name, resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))[0]) for name in SENT_LIMITS)
-    return tuple((name, soft) for name, soft in limits if soft != resource.RLIM_INFINITY)
-
-
 def _reject_unknown(options: Mapping[str, Any]) -> None:
     known = RequestOptions.__annotations__
     for name in options:
@@ -353,36 +286,4 @@ def _at_least(least: N, value: N, field: str) -> N:
         raise Refused(f"{field}: {value} is not a number; it must be at least {least}", field=field)
     if value < least:
         raise Refused(f"{field}: {value} is too small; it must be at least {least}", field=field)
-    return value
-
-
-def _directory(workdir: str | os.PathLike[str] | None, field: str) -> str:
-    """The directory as an absolute path. The server checks that it exists."""
-    try:
-        return _text(os.path.abspath(os.path.expanduser(workdir or ".")), field)
-    except FileNotFoundError as error:
-        raise Refused(
-            f"{field}: your current directory no longer exists; change to another one", field=field
-        ) from error
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
-
-
-def _is_text(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _text(value: str, field: str) -> str:
-    if not _is_text(value):
-        raise Refused(f"{field}: {value!r} is not valid UTF-8; rename it or leave it out", field=field)
-    if "\0" in value:
-        raise Refused(f"{field}: {value!r} contains a zero byte, which no program can receive", field=field)
     return value

@@ -16,8 +16,8 @@ from corral.cli.endings import ending_of
 from corral.cli.listing import device_called, several_nodes
 from corral.cli.screen import clock_time, say
 from corral.client import Client, JobRow
+from corral.client.calling_process import environment
 from corral.client.options import RequestOptions
-from corral.client.request import environment
 from corral.model.answers import DeviceRow
 from corral.model.errors import Conflict, NotFound, Refused
 from corral.model.job import JobKind, Phase

@@ -1,0 +1,98 @@
+"""Devices, nodes and tokens: list and change them."""
+
+from typing import Any
+from urllib.parse import quote
+
+from corral.client.transport import Transport
+from corral.model.answers import DeviceRow, MadeToken, NodeRow, SlicePlan, TokenRow
+from corral.model.token import TokenScope
+from corral.wire import from_answer
+
+
+class Devices:
+    """Lists and cordons devices.
+
+    A device is named by its UUID, as NODE:INDEX, or by its index where only one node has it.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(self) -> tuple[DeviceRow, ...]:
+        return _devices(self._transport.get("/devices"))
+
+    def cordon(self, device: str | int, reason: str = "") -> tuple[DeviceRow, ...]:
+        """Keep new jobs from starting on it; running jobs go on. Returns the changed devices, as `uncordon` does."""
+        return _devices(self._transport.post(_device(device, "cordon"), {"reason": reason}))
+
+    def uncordon(self, device: str | int) -> tuple[DeviceRow, ...]:
+        return _devices(self._transport.post(_device(device, "uncordon")))
+
+    def cut(self, device: str | int, profile: str, count: int = 1, *, apply: bool = False) -> SlicePlan:
+        """How `count` MIG slices would be created on it; with `apply`, creates them."""
+        body = {"profile": profile, "count": count, "apply": apply}
+        return from_answer(SlicePlan, self._transport.post(_device(device, "slices"), body))
+
+    def give_up(self, device: str | int, *, apply: bool = False) -> SlicePlan:
+        """How its MIG slices would be deleted; with `apply`, deletes them. No job may use one."""
+        return from_answer(SlicePlan, self._transport.post(_device(device, "slices", "give-up"), {"apply": apply}))
+
+
+class ClusterNodes:
+    """Lists, cordons and drains nodes. Each change returns the node as it is then."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(self) -> tuple[NodeRow, ...]:
+        return tuple(from_answer(NodeRow, row) for row in self._transport.get("/nodes")["nodes"])
+
+    def cordon(self, node: str, reason: str = "") -> NodeRow:
+        """Start nothing more on it; what runs there goes on."""
+        return self._set(node, "cordon", {"reason": reason})
+
+    def drain(self, node: str, reason: str = "", *, deadline_s: float | None = None) -> NodeRow:
+        """Start nothing more on it; what still runs there `deadline_s` from now goes back to its queue."""
+        return self._set(node, "drain", {"reason": reason, "deadline_s": deadline_s})
+
+    def uncordon(self, node: str) -> NodeRow:
+        return self._set(node, "uncordon", None)
+
+    def _set(self, node: str, verb: str, body: Any) -> NodeRow:
+        answer = self._transport.post("/".join(["/nodes", quote(node, safe=""), verb]), body)
+        return from_answer(NodeRow, answer["nodes"][0])
+
+
+class Tokens:
+    """Creates, lists and revokes tokens for access over TCP."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def create(
+        self,
+        user: str | None = None,
+        *,
+        scope: TokenScope = TokenScope.SUBMIT,
+        expires_in_s: float | None = 30 * 86400.0,
+    ) -> MadeToken:
+        """A new token with its secret, for a user (default: the caller), valid for so long (None: until revoked)."""
+        body = {"user": user, "scope": scope.value, "expires_in_s": expires_in_s}
+        return from_answer(MadeToken, self._transport.post("/tokens", body))
+
+    def list(self, *, all: bool = False) -> tuple[TokenRow, ...]:
+        """Valid tokens, with `all` also recent invalid ones: one's own; for administrators, everybody's."""
+        return tuple(from_answer(TokenRow, row) for row in self._transport.get("/tokens", all=all)["tokens"])
+
+    def revoke(self, token_id: str) -> tuple[str, ...]:
+        """Revoke a token and all tokens created with it, at once. Returns their ids."""
+        path = "/".join(["/tokens", quote(token_id, safe=""), "revoke"])
+        return tuple(self._transport.post(path, repeatable=True)["ids"])
+
+
+def _device(device: str | int, *verb: str) -> str:
+    return "/".join(["/devices", quote(str(device), safe=""), *verb])
+
+
+def _devices(answer: Any) -> tuple[DeviceRow, ...]:
+    return tuple(from_answer(DeviceRow, device) for device in answer["devices"])

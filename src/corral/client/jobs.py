@@ -1,0 +1,196 @@
+"""Jobs by their ids: list, explain, read, change."""
+
+import time
+from codecs import iterdecode
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal
+from urllib.parse import quote
+
+from corral.client.transport import Transport
+from corral.model.answers import ChangedJobs, Explanation, InputProgress, JobDetail, JobRow
+from corral.model.errors import NotFound
+from corral.model.units import parse_duration_s
+from corral.wire import from_answer
+
+_INPUT_TIMEOUT_S = 40.0
+
+
+class Jobs:
+    """Lists and changes jobs. Ids are strings; for changes, an array's id stands for all its elements."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def list(
+        self,
+        *,
+        all: bool = False,
+        user: str | None = None,
+        phase: str | None = None,
+        name: str | None = None,
+        array: str | None = None,
+        limit: int | None = 100,
+        starts: bool = False,
+        queue: str | None = None,
+        since: float | None = None,
+        sort: str | None = None,
+    ) -> tuple[JobRow, ...]:
+        """Jobs that wait or run, with `all` also those that ended, newest first; at most `limit` (None: every one).
+
+        `user`, `phase`, `queue` and `name` may be several, separated by commas; the user "me" is oneself, and "sweep-*"
+        every name that begins so. `since` are those submitted then or later (Unix seconds). `sort` is another order:
+        "started", or "-started" for the latest first. With `starts`, the expected start of all that wait, as far as it
+        can be told.
+        """
+        from corral.model.job_sort import parse_sort, sorted_rows
+
+        order = None if sort is None else parse_sort(sort)
+        answer = self._transport.get(
+            "/jobs",
+            all=all,
+            user=user,
+            phase=phase,
+            name=name,
+            array=array,
+            limit=0 if limit is None else limit,
+            starts=starts or None,
+            queue=queue,
+            since=None if since is None else int(since),
+            sort=None if limit is None else sort,
+        )
+        rows = tuple(from_answer(JobRow, job) for job in answer["jobs"])
+        # All that there are come page by page, newest first.
+        return rows if order is None or limit is not None else tuple(sorted_rows(rows, order, time.time()))
+
+    def get(self, job_id: str) -> JobDetail:
+        """Everything about a job: its row, what it asked for and has, its members and its attempts."""
+        return from_answer(JobDetail, self._transport.get(_job(job_id)))
+
+    def why(self, job_id: str) -> Explanation:
+        """Why it waits, its place in the queue, and what would start it now; later, how long it waited for what."""
+        return from_answer(Explanation, self._transport.get(_job(job_id, "why")))
+
+    def logs(
+        self,
+        job_id: str,
+        *,
+        follow: bool = False,
+        offset: int = 0,
+        rank: int | Literal["all"] = 0,
+        tail: int | None = None,
+        since: float | None = None,
+    ) -> Iterator[str]:
+        """What the job has written, standard output and error together, in pieces of text: from byte `offset` on, or
+        its last `tail` lines, or what it wrote `since` a moment (Unix seconds; some seconds more may come), or both.
+        What is no UTF-8 is shown as U+FFFD; `logs_bytes` has it as it is.
+
+        Of a gang it is the member of this rank; "all" gives whole lines of all members, with the rank before each.
+        With `follow` it goes on until the job has ended and all is read. Raises NoServer if it breaks off before.
+        """
+        blocks = self.logs_bytes(job_id, follow=follow, offset=offset, rank=rank, tail=tail, since=since)
+        return (text for text in iterdecode(blocks, "utf-8", errors="replace") if text)
+
+    def logs_bytes(
+        self,
+        job_id: str,
+        *,
+        follow: bool = False,
+        offset: int = 0,
+        rank: int | Literal["all"] = 0,
+        tail: int | None = None,
+        since: float | None = None,
+    ) -> Iterator[bytes]:
+        """As `logs`, in blocks of bytes as the job wrote them."""
+        return self._transport.stream(
+            _job(job_id, "logs"),
+            follow=follow,
+            offset=offset or None,
+            rank=rank or None,
+            tail=tail,
+            since=None if since is None else int(since),
+        )
+
+    def cancel(self, job_id: str) -> tuple[str, ...]:
+        """Stop it, or remove it from the queue. Returns the ids of the changed jobs, as the next three do."""
+        return self._act(job_id, "cancel")
+
+    def update(
+        self,
+        job_id: str,
+        *,
+        priority: int | None = None,
+        time: str | float | None = None,
+        name: str | None = None,
+        queue: str | None = None,
+    ) -> tuple[str, ...]:
+        """Give a job that has not ended other values, all of them or none; the ids of the jobs that have them now.
+
+        `time` is a time limit, "2h" or seconds. What is None stays as it is. Raises Conflict once the job has ended.
+        """
+        seconds = parse_duration_s(time, field="time") if isinstance(time, str) else time
+        given = {"priority": priority, "time_limit_s": seconds, "name": name, "queue": queue}
+        body = {key: value for key, value in given.items() if value is not None}
+        return tuple(self._transport.patch(_job(job_id), body)["ids"])
+
+    def hold(self, job_id: str) -> tuple[str, ...]:
+        """Keep it waiting until it is released."""
+        return self._act(job_id, "hold")
+
+    def release(self, job_id: str) -> tuple[str, ...]:
+        """Let a job on hold start again; or end a reservation, which counts as a success."""
+        return self._act(job_id, "release")
+
+    def requeue(self, job_id: str) -> tuple[str, ...]:
+        """Stop a running job and queue it again, or queue a failed or lost one again."""
+        return self._act(job_id, "requeue")
+
+    def change(
+        self,
+        verb: Literal["cancel", "hold", "release", "requeue"],
+        ids: Iterable[str] = (),
+        *,
+        user: str | None = None,
+        name: str | None = None,
+        array: str | None = None,
+        phase: Iterable[str] = (),
+        before: int | None = None,
+        dry_run: bool = False,
+    ) -> ChangedJobs:
+        """Change many jobs in one step: those of `ids`, of which the rest chooses some, or else all that it chooses.
+
+        Without ids these are the caller's own (`user` "me"), or of another user for administrators. `name` may be a
+        pattern such as "sweep-*". A server changes 10,000 at once, the newest first; `next` of the answer is then the
+        `before` of the next call. With `dry_run` it only tells what it would change.
+        """
+        chosen: dict[str, Any] = {"user": user, "name": name, "array": array, "before": before}
+        given = {key: value for key, value in chosen.items() if value is not None}
+        body = {"ids": list(ids), "phase": list(phase), "dry_run": dry_run, **given}
+        return from_answer(ChangedJobs, self._transport.post(f"/jobs/{verb}", body))
+
+    def signal(self, job_id: str, name: str) -> None:
+        """Send a signal ("INT", "TERM", "HUP", "QUIT", "USR1" or "USR2") to its processes; Conflict if none run."""
+        self._transport.post(_job(job_id, "signal"), {"signal": name})
+
+    def write_input(self, job_id: str, data: bytes = b"", *, offset: int, end: bool = False) -> InputProgress:
+        """Send the part of its input from byte `offset` on, 64 KiB at most; with `end` there is no more after it.
+
+        Returns how much it has taken by then, which may be none after ten seconds. Safe to repeat.
+        """
+        answer = self._transport.post_bytes(
+            _job(job_id, "input"), data, timeout_s=_INPUT_TIMEOUT_S, offset=offset, end=end or None
+        )
+        return from_answer(InputProgress, answer)
+
+    def resize_terminal(self, job_id: str, rows: int, columns: int) -> None:
+        """Set the size of its terminal."""
+        self._transport.post(_job(job_id, "terminal"), {"rows": rows, "columns": columns}, repeatable=True)
+
+    def _act(self, job_id: str, verb: str) -> tuple[str, ...]:
+        return tuple(self._transport.post(_job(job_id, verb))["ids"])
+
+
+def _job(job_id: str, *verb: str) -> str:
+    """Raises NotFound for an id that would not stay one part of the path."""
+    if not job_id or "/" in job_id:
+        raise NotFound(f"there is no job {job_id!r}; `corral ps --all` lists those there are", field="id")
+    return "/".join(["/jobs", quote(job_id, safe=""), *verb])
