@@ -39,8 +39,7 @@ def job(**given: Any) -> JobRow:
 @pytest.fixture(autouse=True)
 def _eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    for module in ("screen", "text_table"):
-        monkeypatch.setattr(f"corral.cli.{module}.room", lambda: 80)
+    monkeypatch.setattr("corral.cli.screen.room", lambda: 80)
 
 
 @pytest.mark.parametrize(

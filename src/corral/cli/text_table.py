@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from corral.cli.screen import painted, room
+from corral.cli import screen
+from corral.cli.screen import painted
 from corral.model.printable import printable
 
 _LEAST = 4
@@ -37,7 +38,7 @@ class TextTable:
 
         The lines are to be printed after so many columns of `indent`.
         """
-        columns = room()
+        columns = screen.room()
         widths = self._widths(None if columns is None else columns - indent)
         painted_column = self._titles.index(paint) if paint else -1
         lines = [painted(self._line(self._titles, widths, -1, None), "bold")]
