@@ -13,7 +13,9 @@ from types import FrameType
 from typing import Any
 
 from corral.cli.completion import MOST_VALUES, Places
-from corral.client import Client, DeviceRow, JobRow
+from corral.cli.device_names import device_called, several_nodes
+from corral.client import Client, JobRow
+from corral.model.job import Phase
 
 ANSWER_S = 0.5
 """How long the server may take: nobody waits longer for a completion."""
@@ -24,8 +26,7 @@ Values = Iterable[tuple[str, str]]
 _ELEMENT = re.compile(r"\d_\d+$")
 """The id of one job of an array. There may be thousands: they are offered once an underscore was typed."""
 
-_LIVE = "PENDING,STARTING,RUNNING,STOPPING"
-_PHASES = ("pending", "starting", "running", "stopping", "succeeded", "failed", "cancelled", "timed_out", "lost")
+_LIVE = ",".join(phase for phase in Phase if not phase.terminal)
 
 
 def values_of(context: Any, param: Any, args: Sequence[str], incomplete: str) -> Values | Places:
@@ -102,12 +103,8 @@ def _nodes(client: Client) -> Values:
 
 def _devices(client: Client) -> Values:
     rows = [row for row in client.devices.list() if row.index is not None and not row.parent]
-    several = len({row.node for row in rows}) > 1
-    return [(f"{row.node}:{row.index}" if several else str(row.index), _device(row)) for row in rows]
-
-
-def _device(row: DeviceRow) -> str:
-    return f"{row.name}, {row.state}"
+    several = several_nodes(rows)
+    return [(device_called(row, several), f"{row.name}, {row.state}") for row in rows]
 
 
 def _targets(client: Client) -> Values:
@@ -175,7 +172,7 @@ _SOURCES: dict[tuple[str, str], Callable[[Client], Values] | Places] = {
     ("", "target"): _targets,
     ("", "gpu_model"): _models,
     ("", "mig"): _profiles,
-    ("", "state"): _fixed(*_PHASES),
+    ("", "state"): _fixed(*(phase.lower() for phase in Phase)),
     ("", "share"): _fixed("exclusive", "mps", "mig", "timeslice"),
     ("", "split"): _fixed("evenly", "fill"),
     ("", "open_mode"): _fixed("append", "truncate"),

@@ -2,6 +2,7 @@
 
 import shlex
 
+from corral.cli.device_names import several_nodes
 from corral.cli.screen import USAGE, print_json, say, start_time, write_lines
 from corral.client import DryRun
 from corral.model.sweep import named_values
@@ -44,7 +45,7 @@ def named_devices(forecast: DryRun) -> str:
     """The devices as a person names them: GPU 0, 3 (NVIDIA A100)."""
     if not forecast.devices:
         return "CPUs only (no GPU requested)"
-    several = len({device.node for device in forecast.devices}) > 1
+    several = several_nodes(forecast.devices)
     indices = ", ".join(
         f"{device.node}:{device.index}" if several else str(device.index) for device in forecast.devices
     )

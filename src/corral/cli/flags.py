@@ -6,8 +6,8 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from corral.cli.device_names import device_called, several_nodes
 from corral.cli.flag_classes import taking
-from corral.cli.listing import device_called, several_nodes
 from corral.cli.other_tools import name_flag_here
 from corral.client import Client
 from corral.client.options import RequestOptions

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TextIO
 
+from corral.cli.device_names import short_model
 from corral.cli.screen import clipped, painted
 from corral.client import DeviceRow
 
@@ -37,7 +38,7 @@ def layout_for(columns: int, devices: Sequence[DeviceRow]) -> GaugeLayout:
     power = power if left > power else 0
     left -= power + 1 if power else 0
     left -= min(_HOLDERS, max(0, left))
-    longest = max((len(_model(device)) for device in devices), default=0)
+    longest = max((len(short_model(device)) for device in devices), default=0)
     model = min(longest, _LONGEST_MODEL, left - 1) if left > _SHORTEST_MODEL else 0
     left -= model + 1 if model else 0
     bar = min(_LONGEST_BAR, _LEAST_BAR + left // 2)
@@ -53,7 +54,7 @@ def bars_line(device: DeviceRow, who: str, layout: GaugeLayout, state_style: str
     memory = f"{_gib(device.memory_used_mib)}/{_gib(device.memory_total_mib)}G"
     parts: list[tuple[str, str | None]] = [(f"[{_known(device.index)}]".ljust(4), None)]
     if layout.model:
-        parts.append((clipped(_model(device), layout.model).ljust(layout.model + 1), None))
+        parts.append((clipped(short_model(device), layout.model).ljust(layout.model + 1), None))
     if layout.heat:
         parts.append((f"{_known(device.temperature_c):>3}'C ", None))
     if layout.power:
@@ -98,10 +99,6 @@ def _style(part: float | None) -> str:
     if part is None or part >= _HOT:
         return "red"
     return "yellow" if part >= _WARM else "green"
-
-
-def _model(device: DeviceRow) -> str:
-    return device.mig_profile or device.name.removeprefix("NVIDIA ")
 
 
 def _power(device: DeviceRow) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from corral.cli.device_names import several_nodes
 from corral.cli.screen import clock_time, fitted
 from corral.cli.text_table import TextTable
 from corral.client import DeviceRow, JobRow
@@ -139,7 +140,7 @@ def with_nodes(rows: Sequence[JobRow], devices: Sequence[DeviceRow]) -> list[Job
 
 def places_of(devices: Sequence[DeviceRow]) -> dict[str, Place]:
     """Where each device is, by UUID. The node is left out where there is only one."""
-    several = len({device.node for device in devices}) > 1
+    several = several_nodes(devices)
     return {
         device.uuid: (device.node or "?" if several else "", device.index)
         for device in devices

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from corral.cli.device_names import device_called, several_nodes, short_model
 from corral.cli.gauges import GaugeLayout, bars_line, layout_for
 from corral.cli.screen import (
     clipped,
@@ -87,17 +88,6 @@ def elsewhere(address: Address) -> str | None:
     return None if root == os.path.expanduser("~/.corral") else root
 
 
-def several_nodes(devices: Sequence[DeviceRow]) -> bool:
-    """Whether they are of more than one node, so that an index does not tell which device is meant."""
-    return len({device.node for device in devices}) > 1
-
-
-def device_called(device: DeviceRow, several: bool) -> str:
-    """The index of a device, after its node where there are several: "3", "gpu-07:3"."""
-    index = _or(device.index, "?")
-    return f"{device.node}:{index}" if several else index
-
-
 def status_lines(server: ServerInfo, devices: Sequence[DeviceRow], *, bars: bool = False) -> list[str]:
     """The table of `status`: one line per GPU, as gpustat shows them or with bars, and the processes on it."""
     driver = f"driver {server.driver_version}" if server.driver_version else f"source {server.source or 'unknown'}"
@@ -108,7 +98,7 @@ def status_lines(server: ServerInfo, devices: Sequence[DeviceRow], *, bars: bool
     if server.obstacle is not None:
         obstacle = printable(f"nothing starts now: {server.obstacle}")
         lines += [painted(line, "red") for line in wrapped(obstacle, room() or len(obstacle))]
-    longest = max((len(device.mig_profile or _short_model(device.name)) for device in devices), default=0)
+    longest = max((len(short_model(device)) for device in devices), default=0)
     gauge: Gauge = partial(_gauge_line, name_width=min(19, longest))
     if bars:
         gauge = partial(_bars_line, layout=layout_for(width(), devices))
@@ -148,7 +138,7 @@ def device_lines(rows: Sequence[DeviceRow]) -> list[str]:
     table = TextTable(titles, limits={"UUID": 40}, numeric=("GPU", "MEMORY"))
     for row, shared in zip(rows, means, strict=True):
         cells = (device_called(row, several), row.uuid, format_memory(row.memory_total_mib))
-        table.add(*cells, row.compute_capability or "?", *([shared] if mixed else []), _short_model(row.name))
+        table.add(*cells, row.compute_capability or "?", *([shared] if mixed else []), row.name.removeprefix("NVIDIA "))
     below = [] if mixed or not rows else [f"shared: {means[0]}"]
     below += [clipped_line(f"GPU {device_called(row, several)} is {state_in_words(row)}") for row in rows if ill(row)]
     return table.lines() + below
@@ -166,7 +156,7 @@ def state_in_words(device: DeviceRow) -> str:
 
 
 def _gauge_line(device: DeviceRow, name_width: int) -> str:
-    name = clipped(device.mig_profile or _short_model(device.name), name_width).ljust(name_width)
+    name = clipped(short_model(device), name_width).ljust(name_width)
     heat = f"{_or(device.temperature_c, '?'):>3}'C"
     use = f"{_or(device.utilization_pct, '?'):>3} %"
     memory = f"{_or(device.memory_used_mib, '?'):>5} / {_or(device.memory_total_mib, '?'):>5} MB"
@@ -210,10 +200,6 @@ def _state_note(device: DeviceRow) -> str | None:
         return state_in_words(device)
     needs_reason = device.state_reason and device.state not in ("free", "allocated", "reserved", "in_use")
     return device.state_reason if needs_reason else None
-
-
-def _short_model(name: str) -> str:
-    return name.removeprefix("NVIDIA ")
 
 
 def _or(value: object, unknown: str) -> str:

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 
 from corral.model.errors import Refused, nearest
-from corral.model.job import TERMINAL_PHASES, Phase
+from corral.model.job import Phase
 
-_ACTIVE = tuple(phase for phase in Phase if phase not in TERMINAL_PHASES)
-_ENDED = tuple(phase for phase in Phase if phase in TERMINAL_PHASES)
+_ACTIVE = tuple(phase for phase in Phase if not phase.terminal)
+_ENDED = tuple(phase for phase in Phase if phase.terminal)
 
 STATES: dict[str, tuple[Phase, ...]] = {
     **{phase.value.lower(): (phase,) for phase in Phase},

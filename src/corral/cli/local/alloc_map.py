@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from corral.cli.device_names import several_nodes, short_model
 from corral.cli.screen import (
     clipped,
     command_group,
@@ -56,7 +57,7 @@ def alloc_map(
 def map_lines(devices: Sequence[MappedDevice]) -> list[str]:
     """One line per device, then one line per user."""
     letters = _letters(devices)
-    several = len({device.node for device in devices}) > 1
+    several = several_nodes(devices)
     lines: list[str] = []
     for node in dict.fromkeys(device.node for device in devices):
         lines += [painted(node or "?", "bold")] if several else []
@@ -79,7 +80,7 @@ def _device_line(device: MappedDevice, letters: Mapping[str, str]) -> str:
     stacked = sorted(device.jobs, key=lambda job: job.user)
     index = "?" if device.index is None else str(device.index)
     amount = f"{device.allocated_milli / MILLI_PER_DEVICE:.2f}"
-    name = clipped(device.mig_profile or device.name.removeprefix("NVIDIA "), 18).ljust(18)
+    name = clipped(short_model(device), 18).ljust(18)
     if device.sliced:
         return f"[{index}] {name} {device.means:<9} only its slices are handed out"
     head = f"[{index}] {name} {device.means:<9} {amount} "

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from corral.cli.listing import device_called, ill, several_nodes, state_in_words
+from corral.cli.device_names import device_called, several_nodes
+from corral.cli.listing import ill, state_in_words
 from corral.cli.local.check_result import OK, WARNING, CheckResult
 from corral.client import DeviceRow, NodeRow
 from corral.model.units import count_of

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from corral.cli.device_names import device_called, several_nodes
 from corral.cli.endings import ending_of
-from corral.cli.listing import device_called, several_nodes
 from corral.cli.screen import clock_time, say
 from corral.client import Client, JobRow
 from corral.client.calling_process import environment
