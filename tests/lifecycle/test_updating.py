@@ -39,12 +39,30 @@ def test_values_that_a_job_has_already_change_nothing() -> None:
 
 
 def test_of_many_changes_the_head_of_the_log_tells_the_last() -> None:
-    view = with_jobs(box(), job(1))
+    one = job(1)
+    view = with_jobs(box(), replace(one, spec=replace(one.spec, notes=("preflight: fine",))))
+    asked = [JobUpdate(priority=1, time_limit_s=60.0), *(JobUpdate(name=f"name {number}") for number in range(50))]
+    for each in [*asked, JobUpdate(priority=2)]:
+        view = view.advance(update(view.jobs["1"], each, by="alice", at=203.0))
+    view = view.advance(update(view.jobs["1"], JobUpdate(priority=3), by="root", at=203.0))
+    assert view.jobs["1"].spec.notes == (
+        "preflight: fine",
+        "alice changed its priority from 5 to 1 and its time limit from none to 1m",
+        "alice changed its name from name 48 to name 49",
+        "alice changed its priority from 1 to 2",
+        "root changed its priority from 2 to 3",
+    )
     for number in range(NOTES_KEPT + 5):
-        view = view.advance(update(view.jobs["1"], JobUpdate(name=f"name {number}"), by="alice", at=203.0))
-    notes = view.jobs["1"].spec.notes
-    assert len(notes) == NOTES_KEPT
-    assert notes[-1].endswith(f"to name {NOTES_KEPT + 4}")
+        facts = update(view.jobs["1"], JobUpdate(priority=number + 10), by=f"admin{number}", at=203.0)
+        view = view.advance(facts)
+    assert len(view.jobs["1"].spec.notes) == NOTES_KEPT
+
+
+def test_a_long_name_is_kept_in_no_sentence_and_the_elements_of_an_array_share_theirs() -> None:
+    first, second = (update(job(number), JobUpdate(name="n" * 200), by="alice", at=203.0)[0] for number in (1, 2))
+    (note,) = first.changes["notes"]
+    assert note.endswith(f" to {'n' * 39}…")
+    assert first.changes["notes"] is second.changes["notes"]
 
 
 def test_a_running_job_cannot_go_to_another_queue_and_all_else_can_change() -> None:

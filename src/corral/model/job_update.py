@@ -1,6 +1,8 @@
 """What may be changed of a job once it was submitted: its priority, its time limit, its name and its queue."""
 
+import re
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TypedDict, cast
 
 from corral.model.job import JobSpec
@@ -8,6 +10,12 @@ from corral.model.units import format_duration
 
 NOTES_KEPT = 20
 """The most lines that a job's spec keeps for the head of its log, where changes add some."""
+
+_SHOWN_CHARACTERS = 40
+"""So much of a name stands in a sentence: each job of an array is kept with its own."""
+
+_CHANGED = " changed "
+_FIELD = re.compile(r"\bits (priority|time limit|name|queue) from ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +62,20 @@ def with_changes(spec: JobSpec, changes: SpecPatch) -> JobSpec:
 
 
 def noted(spec: JobSpec, line: str) -> tuple[str, ...]:
-    """The spec's notes with one more at the end; of very many, the newest."""
-    return (*spec.notes, line)[-NOTES_KEPT:]
+    """The spec's notes with one more at the end; of very many, the newest.
+
+    A line about the same fields of the same user goes: who changes a job a hundred times leaves few lines.
+    """
+    return _noted(spec.notes, line)
+
+
+@lru_cache(maxsize=64)
+def _noted(notes: tuple[str, ...], line: str) -> tuple[str, ...]:
+    # Cached, so that all elements of an array share theirs.
+    begins, changed, _ = line.partition(_CHANGED)
+    fields = set(_FIELD.findall(line))
+    kept = [one for one in notes if not (one.startswith(begins + changed) and fields.issuperset(_FIELD.findall(one)))]
+    return (*kept, line)[-NOTES_KEPT:]
 
 
 def may_start_later(before: SpecPatch, changes: SpecPatch) -> bool:
@@ -77,13 +97,18 @@ def sentence(before: SpecPatch, changes: SpecPatch, by: str) -> str:
         for name, called, shown in (
             ("priority", "priority", str),
             ("time_limit_s", "time limit", _limit),
-            ("name", "name", str),
-            ("queue", "queue", str),
+            ("name", "name", _clipped),
+            ("queue", "queue", _clipped),
         )
         if name in changes
     ]
     *first, last = words
-    return f"{by} changed {', '.join(first)}{' and ' if first else ''}{last}"
+    return f"{by}{_CHANGED}{', '.join(first)}{' and ' if first else ''}{last}"
+
+
+def _clipped(word: object) -> str:
+    text = str(word)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 1]}…"
 
 
 def _limit(seconds: object) -> str:

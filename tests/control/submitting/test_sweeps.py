@@ -75,7 +75,18 @@ def test_a_text_that_would_grow_beyond_all_measure_is_refused_and_never_made() -
     check(large)
     with pytest.raises(Refused, match="all jobs together"):
         check_text([large, large])
-    check_text([replace(large, command=("x" * 100_000,))] * 9)
+    check_text([replace(large, env={"A": "x" * 1_000_000})])
+
+
+def test_an_array_whose_jobs_would_fill_the_disk_with_the_same_text_is_refused() -> None:
+    thousand = ArraySpec(tuple(range(1000)))
+    check(Submission(("true", "x" * 60_000), array=thousand))
+    with pytest.raises(Refused, match=r"^array: .* may come to 100,\d{3},\d{3} characters") as refused:
+        check(Submission(("true", "x" * 100_000), array=thousand))
+    assert refused.value.field == "array"
+    with pytest.raises(Refused, match=r"^params: "):
+        check(replace(TRAIN, command=("x" * 100_000,), sweep=Sweep({"a": tuple(map(str, range(1000)))})))
+    check(Submission(("true", "x" * 1_000_000)))
 
 
 def sweep(*, zipped: Any = False, limit: Any = None, **params: Any) -> Submission:

@@ -6,7 +6,7 @@ from math import isfinite
 
 from corral.control.submitting.bounds import MAX_ARRAY_ELEMENTS, MAX_DEVICES, between, check_bounds
 from corral.control.submitting.input_checks import check_input
-from corral.control.submitting.sweeps import check_sweep
+from corral.control.submitting.sweeps import check_sweep, check_text
 from corral.model.dependency import clauses_of
 from corral.model.errors import Refused, nearest
 from corral.model.job import JobKind, Request
@@ -62,6 +62,7 @@ def check(submission: Submission) -> None:
     _check_surroundings(submission)
     if submission.array is not None:
         _check_array(submission.array)
+        check_text([submission])
     check_sweep(submission, MAX_NAME_LENGTH)
 
 

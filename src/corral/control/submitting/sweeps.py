@@ -1,5 +1,6 @@
 """Sweeps: checks their parameters, and makes the specification of each of their jobs."""
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,6 +12,7 @@ from corral.model.errors import Refused
 from corral.model.job import JobKind, JobSpec
 from corral.model.submission import Submission
 from corral.model.sweep import Params, Sweep, with_values, with_values_in_pattern
+from corral.wire import to_plain
 
 MAX_PARAMS = 20
 MAX_PARAM_NAME_LENGTH = 64
@@ -19,7 +21,7 @@ MAX_ELEMENT_LENGTH = 4000
 """Characters of all values of one job together: each job is kept with its own."""
 
 MAX_TEXT = 64 * 1024 * 1024
-"""Characters of the texts of all jobs of the sweeps that are sent at once: in each they stand again."""
+"""Characters of the texts of all jobs of the arrays and sweeps that are sent at once: the ledger has them for each."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _RESERVED = re.compile(
@@ -32,7 +34,7 @@ _RESERVED = re.compile(
 def first_of(submission: Submission) -> Submission:
     """The submission as its first job will have it: what is checked of a sweep's files, and shown of it."""
     params = None if submission.sweep is None else next(submission.sweep.elements(), None)
-    if params is None or _text_length(submission) > MAX_TEXT:
+    if params is None or _growth(submission) > MAX_TEXT:
         return submission
     return replace(submission, **_with_values(submission, params), env={**submission.env, **dict(params)})
 
@@ -55,26 +57,37 @@ def _with_values(of: Submission | JobSpec, params: Params) -> dict[str, Any]:
 
 
 def check_text(submissions: Iterable[Submission]) -> None:
-    """Raises Refused if the texts of all jobs of these sweeps come to more than the server takes at once."""
-    length = sum(_text_length(one) * one.sweep.size for one in submissions if one.sweep is not None)
+    """Raises Refused if the texts that all jobs of these arrays and sweeps are kept with come to more than MAX_TEXT."""
+    several = [one for one in submissions if one.elements is not None]
+    length = sum(_kept_length(one) * _count(one) for one in several)
     if length > MAX_TEXT:
+        field = "array" if any(one.sweep is None for one in several) else "params"
         raise Refused(
-            f"params: command, name and files of all jobs together may come to {length:,} characters, and "
+            f"{field}: command, name and files of all jobs together may come to {length:,} characters, and "
             f"{MAX_TEXT:,} are the most; put long text into a file and give its name",
-            field="params",
+            field=field,
         )
 
 
-def _text_length(submission: Submission) -> int:
-    """The most characters that one of its jobs may have in texts that name parameters; these are not made for that.
+def _count(submission: Submission) -> int:
+    if submission.sweep is not None:
+        return submission.sweep.size
+    return 0 if submission.array is None else len(submission.array.indices)
 
-    Other texts are the same in all jobs, which share them.
-    """
+
+def _kept_length(submission: Submission) -> int:
+    """The most characters that one of its jobs is kept with; the environment is kept once for all."""
+    plain = to_plain(replace(submission, env={}, array=None, sweep=None), compact=True)
+    values = [] if submission.sweep is None else _longest(submission.sweep)
+    return len(json.dumps(plain)) + _growth(submission) + sum(len(value) for _, value in values)
+
+
+def _growth(submission: Submission) -> int:
+    """The most characters that values add to the texts of one of its jobs; these are not made for that."""
     longest = [] if submission.sweep is None else _longest(submission.sweep)
     texts = (*submission.command, submission.name, submission.workdir, submission.output or "", submission.error or "")
     names = [(f"{{{name}}}", 2 * len(value)) for name, value in longest]  # an output file doubles percent signs
-    grown = [(len(text), sum(text.count(name) * length for name, length in names)) for text in texts]
-    return sum(length + more for length, more in grown if more)
+    return sum(text.count(name) * length for text in texts for name, length in names)
 
 
 def _longest(sweep: Sweep) -> Params:
