@@ -126,8 +126,11 @@ def smi_rig(directory: Path) -> Rig:
                 continue
             utilization = "[N/A]" if gpu.utilization_pct is None else gpu.utilization_pct
             power = "[N/A]" if gpu.power_w is None else f"{gpu.power_w}.00"
+            more = "7, 1410, 1593, 0x0000000000000004"
             memory = f"81920, {gpu.used_mib}, {81920 - gpu.used_mib}"
-            readings.append(f"{i}, {smi_uuid(i)}, NVIDIA A100, {memory}, {utilization}, 40, {power}, 400.00, Default")
+            readings.append(
+                f"{i}, {smi_uuid(i)}, NVIDIA A100, {memory}, {utilization}, 40, {power}, 400.00, Default, {more}"
+            )
             details.append(f"{smi_uuid(i)}, 550.54.15, 00000000:1{i}:00.0, 8.0, Enabled, Enabled, Disabled")
             apps += [f"{smi_uuid(i)}, {pid}, {mib}" for pid, mib in gpu.processes]
         (directory / "readings.csv").write_text("".join(f"{line}\n" for line in readings))

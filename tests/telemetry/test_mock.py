@@ -81,3 +81,17 @@ def test_the_built_in_box_is_readable_and_fully_linked() -> None:
     assert len(node.devices) == 8
     assert all(len(device.links) == 7 for device in node.devices)
     assert {device.memory_mib for device in node.devices} == {81920}
+
+
+def test_clocks_xid_and_throttling_are_what_the_file_says(path: Path) -> None:
+    extra = 'sm_clock_mhz = 900\nxid = 79\nthrottle = ["hw_thermal"]\nunreadable = ["mem_clock_mhz"]'
+    path.write_text(ROW.format(uuid="a", extra=extra))
+    (sample,) = MockSource(path, ManualClock()).sample()
+    assert (sample.sm_clock_mhz, sample.mem_clock_mhz, sample.xid, sample.throttle) == (900, None, 79, 0x40)
+    assert sample.memory_bandwidth_pct == 0
+
+
+def test_an_unknown_reason_for_throttling_is_refused_with_the_nearest(path: Path) -> None:
+    path.write_text(ROW.format(uuid="a", extra='throttle = ["hw_termal"]'))
+    with pytest.raises(Refused, match="hw_thermal"):
+        MockSource(path, ManualClock())

@@ -9,7 +9,7 @@ from corral.model.errors import BackendFailed
 from corral.telemetry.nvidia_smi import NvidiaSmiSource, open_nvidia_smi
 from tests.telemetry.rigs import smi_rig, smi_uuid, write_smi
 
-READINGS = "0, GPU-a, NVIDIA A100, 81920, 10, 81910, 5, 40, 61.5, 400.00, Default\n"
+READINGS = "0, GPU-a, NVIDIA A100, 81920, 10, 81910, 5, 40, 61.5, 400.00, Default, 7, 1410, 1593, 0x0000000000000004\n"
 
 
 @pytest.fixture
@@ -34,13 +34,14 @@ def test_the_inventory_holds_what_the_command_tells(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["[N/A]", "N/A", "[Not Supported]", "[Unknown Error]", "ERR!", "", "nan", "what?"])
 def test_every_unreadable_form_is_none(smi: Path, form: str) -> None:
     (smi / "readings.csv").write_text(
-        f"0, GPU-a, NVIDIA A100, 81920, {form}, {form}, {form}, {form}, {form}, 400, Default\n"
+        f"0, GPU-a, NVIDIA A100, 81920, {', '.join([form] * 5)}, 400, Default, {', '.join([form] * 4)}\n"
     )
     sample = source_of(smi).sample()[0]
     assert sample.fault is None
     assert sample.memory_total_mib == 81920
     assert {
-        sample.memory_used_mib, sample.memory_free_mib, sample.utilization_pct, sample.temperature_c, sample.power_mw
+        sample.memory_used_mib, sample.memory_free_mib, sample.utilization_pct, sample.temperature_c, sample.power_mw,
+        sample.memory_bandwidth_pct, sample.sm_clock_mhz, sample.mem_clock_mhz, sample.throttle, sample.xid,
     } == {None}  # fmt: skip
 
 
@@ -103,3 +104,19 @@ def test_a_missing_command_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 def test_a_command_on_the_path_is_found(monkeypatch: pytest.MonkeyPatch, smi: Path) -> None:
     monkeypatch.setenv("PATH", f"{smi}:/usr/bin:/bin")
     assert [device.uuid for device in open_nvidia_smi(ManualClock()).node().devices] == ["GPU-a"]
+
+
+def test_clocks_and_why_they_are_not_higher_are_read(smi: Path) -> None:
+    sample = source_of(smi).sample()[0]
+    assert (sample.memory_bandwidth_pct, sample.sm_clock_mhz, sample.mem_clock_mhz) == (7, 1410, 1593)
+    assert sample.throttle == 4
+    assert sample.xid is None
+
+
+def test_a_release_without_the_newer_readings_gives_the_older_ones(smi: Path) -> None:
+    refuse = 'case "$1" in *clocks*) echo "Field \\"clocks.sm\\" is not a valid field to query."; exit 2 ;; esac'
+    script = (smi / "nvidia-smi").read_text().replace('case "$1"', f'{refuse}\ncase "$1"', 1)
+    (smi / "nvidia-smi").write_text(script)
+    (smi / "readings.csv").write_text("0, GPU-a, NVIDIA A100, 81920, 10, 81910, 5, 40, 61.5, 400.00, Default\n")
+    sample = source_of(smi).sample()[0]
+    assert (sample.utilization_pct, sample.sm_clock_mhz, sample.throttle) == (5, None, None)

@@ -9,7 +9,7 @@ import pynvml
 import pytest
 
 from corral.clock import ManualClock, SystemClock
-from corral.model.device import Link, Partition
+from corral.model.device import Link, Partition, throttle_reasons
 from corral.model.errors import BackendFailed
 from corral.telemetry.nvml import NvmlSource, open_nvml
 from tests.nvml_stub import NvmlStub, build_stub, load_stub, stub_uuid
@@ -82,6 +82,11 @@ def test_a_process_whose_memory_is_not_told_is_listed_without_it(source: NvmlSou
         ("nvmlDeviceGetUtilizationRates", "utilization_pct", None),
         ("nvmlDeviceGetPowerUsage", "power_mw", None),
         ("nvmlDeviceGetTotalEccErrors", "ecc_errors", None),
+        ("nvmlDeviceGetUtilizationRates", "memory_bandwidth_pct", None),
+        ("nvmlDeviceGetClockInfo", "sm_clock_mhz", None),
+        ("nvmlDeviceGetCurrentClocksEventReasons", "throttle", 0),
+        ("nvmlEventSetCreate", "xid", None),
+        ("nvmlDeviceRegisterEvents", "xid", None),
     ],
 )
 def test_a_function_that_the_driver_lacks_is_replaced_or_its_reading_is_none(
@@ -198,3 +203,31 @@ def test_a_device_that_cannot_be_opened_is_told_once_however_often_it_is_tried(
     stubbed_nvml.say("devices 2")
     source.sample()
     assert source.unopened == ()
+
+
+def test_clocks_bandwidth_and_throttling_are_read(source: NvmlSource, stubbed_nvml: NvmlStub) -> None:
+    stubbed_nvml.say("gpu 0 util 80", "gpu 0 sm 900", "gpu 0 mem 1215", "gpu 0 throttle 64", "gpu 1 sm -1")
+    first, second = source.sample()[:2]
+    assert (first.memory_bandwidth_pct, first.sm_clock_mhz, first.mem_clock_mhz) == (40, 900, 1215)
+    assert throttle_reasons(first.throttle or 0) == ("hw_thermal",)
+    assert (second.sm_clock_mhz, second.throttle) == (None, 0)
+
+
+def test_a_clock_that_rests_or_was_set_is_not_throttled() -> None:
+    assert throttle_reasons(0x1 | 0x2 | 0x10 | 0x100) == ()
+    assert throttle_reasons(0x4 | 0x80) == ("power_cap", "power_brake")
+
+
+def test_the_last_xid_is_told_of_its_device_alone_and_kept_over_a_reload(
+    source: NvmlSource, stubbed_nvml: NvmlStub
+) -> None:
+    assert [sample.xid for sample in source.sample()[:2]] == [0, 0]
+    stubbed_nvml.say("gpu 1 xid 79")
+    assert [sample.xid for sample in source.sample()[:2]] == [0, 79]
+    stubbed_nvml.say("gpu 1 xid 79", "generation 1")
+    assert [sample.xid for sample in source.sample()[:2]] == [0, 79]
+
+
+def test_a_device_that_tells_no_events_has_no_xid(source: NvmlSource, stubbed_nvml: NvmlStub) -> None:
+    stubbed_nvml.say("gpu 0 events 0")
+    assert [sample.xid for sample in source.sample()[:2]] == [None, 0]

@@ -283,6 +283,8 @@ class DeviceRow:
         availability: free memory and idle time as one number, 1.0 being wholly idle; None where one is not known.
         vgpu_layer, vgpu_cuda: what makes virtual GPUs of it, and the CUDA that this is built for, as the site says.
         mig_profile, parent: of a MIG slice, and the UUID of the device that it is cut from.
+        throttled_by: what holds its clocks down: power_cap, hw_slowdown, sw_thermal, hw_thermal, power_brake.
+        xid: the number of its last Xid error since the node's agent began to listen, 0 for none.
     """
 
     uuid: str
@@ -313,6 +315,11 @@ class DeviceRow:
     availability: float | None = None
     vgpu_layer: str | None = None
     vgpu_cuda: str | None = None
+    memory_bandwidth_pct: int | None = None
+    sm_clock_mhz: int | None = None
+    mem_clock_mhz: int | None = None
+    throttled_by: tuple[str, ...] | None = None
+    xid: int | None = None
 
     @property
     def sliced(self) -> bool:

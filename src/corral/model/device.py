@@ -175,6 +175,9 @@ class DeviceSample:
     `taken_at` is in Unix seconds. `fault` says why the device could not be read at all; None when it was read.
     `processes` is None when the driver would not list them: such a device is not known to be unused.
     `ecc_errors` counts memory errors beyond correction since the driver was loaded; None where ECC is off.
+    `memory_bandwidth_pct` is the part of the time in which memory was read or written.
+    `xid` is the number of the last Xid error since the driver's events were first listened to, 0 before one.
+    `throttle` is why the clocks are not higher, NVML's bits (`throttle_reasons` names them); 0 is no reason.
     """
 
     uuid: str
@@ -188,6 +191,33 @@ class DeviceSample:
     processes: tuple[DeviceProcess, ...] | None = None
     ecc_errors: int | None = None
     fault: str | None = None
+    memory_bandwidth_pct: int | None = None
+    sm_clock_mhz: int | None = None
+    mem_clock_mhz: int | None = None
+    xid: int | None = None
+    throttle: int | None = None
+
+
+CLOCK_REASONS = {
+    "idle": 0x1,
+    "clocks_setting": 0x2,
+    "power_cap": 0x4,
+    "hw_slowdown": 0x8,
+    "sync_boost": 0x10,
+    "sw_thermal": 0x20,
+    "hw_thermal": 0x40,
+    "power_brake": 0x80,
+    "display_clocks": 0x100,
+}
+"""NVML's bits of the reasons why a device's clocks are not higher."""
+
+_CHOSEN_REASONS = frozenset({"idle", "clocks_setting", "sync_boost", "display_clocks"})
+"""Clocks that are so because nothing runs, or because somebody set them so: no throttling."""
+
+
+def throttle_reasons(throttle: int) -> tuple[str, ...]:
+    """The names of what throttles a device: its power, its heat, or the host's power supply. () where nothing does."""
+    return tuple(name for name, bit in CLOCK_REASONS.items() if throttle & bit and name not in _CHOSEN_REASONS)
 
 
 @dataclass(frozen=True, slots=True)

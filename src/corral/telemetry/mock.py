@@ -21,6 +21,7 @@ _STEP_S = 5
 _BUSY_TEMPERATURE_C = 40
 _BUSY_POWER_MW = 250_000
 _BUSY_MEMORY = 0.6
+_BUSY_BANDWIDTH_PCT = 60
 
 
 class MockSource:
@@ -120,6 +121,15 @@ def _sample(mock: MockDevice, now: float, allocated_milli: int) -> DeviceSample:
         power_mw=mock.power_mw + round(_BUSY_POWER_MW * load) if readable("power_w") else None,
         processes=mock.processes if readable("processes") else None,
         ecc_errors=mock.ecc_errors,
+        memory_bandwidth_pct=(
+            min(100, mock.memory_bandwidth_pct + round(_BUSY_BANDWIDTH_PCT * load))
+            if readable("memory_bandwidth_pct")
+            else None
+        ),
+        sm_clock_mhz=mock.sm_clock_mhz if readable("sm_clock_mhz") else None,
+        mem_clock_mhz=mock.mem_clock_mhz if readable("mem_clock_mhz") else None,
+        xid=mock.xid if readable("xid") else None,
+        throttle=mock.throttle if readable("throttle") else None,
     )
 
 

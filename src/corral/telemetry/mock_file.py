@@ -1,8 +1,9 @@
 """Reading the devices of a `mock-accelerator.toml`: Backend.ai's description of devices that are not there, and more.
 
 Our own keys, all optional and per device, are `utilization_pct`, `memory_used`, `temperature_c`, `power_w`,
-`compute_capability`, `links`, `processes`, `unreadable`, `lost`, `load` and `ecc_errors`. A link is a peer's
-`mother_uuid`, its index, or a table `{ peer, kind, lanes }`; a link one way is a link both ways.
+`compute_capability`, `links`, `processes`, `unreadable`, `lost`, `load`, `ecc_errors`, `memory_bandwidth_pct`,
+`sm_clock_mhz`, `mem_clock_mhz`, `xid` and `throttle`. A link is a peer's `mother_uuid`, its index, or a table
+`{ peer, kind, lanes }`; a link one way is a link both ways.
 """
 
 import re
@@ -11,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from corral.model.device import Device, DeviceProcess, Link, Partition
+from corral.model.device import CLOCK_REASONS, Device, DeviceProcess, Link, Partition
 from corral.model.errors import nearest
 from corral.model.fit import version_tuple
 from corral.model.units import parse_memory_mib
@@ -22,11 +23,15 @@ _DEVICE_KEYS = (
     *("mother_uuid", "model_name", "numa_node", "subproc_count", "memory_size", "is_mig_device"),
     *("utilization_pct", "memory_used", "temperature_c", "power_w", "compute_capability"),
     *("links", "processes", "unreadable", "lost", "load", "ecc_errors"),
+    *("memory_bandwidth_pct", "sm_clock_mhz", "mem_clock_mhz", "xid", "throttle"),
 )
 _PROFILE = re.compile(r"-(?=\d+g\b)")
 """Before a slice's profile, 1g.10gb or 20g; models have hyphens, too."""
 
-_READINGS = ("utilization_pct", "memory_used", "temperature_c", "power_w", "processes")
+_READINGS = (
+    *("utilization_pct", "memory_used", "temperature_c", "power_w", "processes"),
+    *("memory_bandwidth_pct", "sm_clock_mhz", "mem_clock_mhz", "xid", "throttle"),
+)
 _SIZE = 'a size with a unit, such as "40G"'
 _PEER = "the mother_uuid or the index of another device of this host"
 
@@ -53,6 +58,11 @@ class MockDevice:
     lost: bool = False
     load: Load = Load.IDLE
     ecc_errors: int | None = None
+    memory_bandwidth_pct: int = 0
+    sm_clock_mhz: int = 1410
+    mem_clock_mhz: int = 1593
+    xid: int = 0
+    throttle: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +152,11 @@ def _read_device(row: Table, number: int) -> MockDevice:
         lost=row.get("lost", False, a_bool, "true or false"),
         load=row.get("load", Load.IDLE, Load, f"one of {', '.join(Load)}"),
         ecc_errors=row.get("ecc_errors", None, an_int(0, 2**31 - 1), "a number of memory errors"),
+        memory_bandwidth_pct=row.get("memory_bandwidth_pct", 0, an_int(0, 100), "a percentage from 0 to 100"),
+        sm_clock_mhz=row.get("sm_clock_mhz", 1410, an_int(0, 100_000), "a clock in MHz"),
+        mem_clock_mhz=row.get("mem_clock_mhz", 1593, an_int(0, 100_000), "a clock in MHz"),
+        xid=row.get("xid", 0, an_int(0, 10_000), "the number of an Xid error, 0 for none"),
+        throttle=_read_throttle(row),
     )
 
 
@@ -160,6 +175,16 @@ def _read_unreadable(row: Table) -> frozenset[str]:
         if name not in _READINGS:
             raise row.refuse("unreadable", f"{name!r} is not a reading; {nearest(str(name), _READINGS)}")
     return frozenset(names)
+
+
+def _read_throttle(row: Table) -> int:
+    names: list[Any] = row.get("throttle", [], a_list, "a list of reasons")
+    bits = 0
+    for name in names:
+        if not isinstance(name, str) or name not in CLOCK_REASONS:
+            raise row.refuse("throttle", f"{name!r:.60} is not a reason; {nearest(str(name), CLOCK_REASONS)}")
+        bits |= CLOCK_REASONS[name]
+    return bits
 
 
 def _join_slices(whole: MockDevice, part: MockDevice) -> MockDevice:
@@ -182,6 +207,9 @@ def _join_slices(whole: MockDevice, part: MockDevice) -> MockDevice:
         lost=whole.lost or part.lost,
         load=part.load if whole.load is Load.IDLE else whole.load,
         ecc_errors=max((e for e in (whole.ecc_errors, part.ecc_errors) if e is not None), default=None),
+        memory_bandwidth_pct=max(whole.memory_bandwidth_pct, part.memory_bandwidth_pct),
+        xid=whole.xid or part.xid,
+        throttle=whole.throttle | part.throttle,
     )
 
 

@@ -19,6 +19,13 @@ _READINGS = (
     "index,uuid,name,memory.total,memory.used,memory.free,utilization.gpu,temperature.gpu,power.draw,power.limit,"
     "compute_mode"
 )
+_MORE_READINGS = (
+    "utilization.memory,clocks.sm,clocks.mem,clocks_event_reasons.active",
+    "utilization.memory,clocks.sm,clocks.mem,clocks_throttle_reasons.active",
+    "utilization.memory,clocks.sm,clocks.mem",
+    "",
+)
+"""What else a sample wants; the later lists are for releases that do not know all of an earlier one."""
 _DETAILS = (
     "uuid,driver_version,pci.bus_id,compute_cap,persistence_mode,ecc.mode.current,mig.mode.current",
     "uuid,driver_version,pci.bus_id,persistence_mode",
@@ -32,6 +39,10 @@ _EXIT_REASONS = {
     15: "a GPU is lost: it has fallen off the bus (nvidia-smi exit 15)",
 }
 Row = dict[str, str | None]
+
+
+class UnknownField(BackendFailed):
+    """This release of nvidia-smi does not know a field that it was asked for."""
 
 
 class NvidiaSmiSource:
@@ -48,6 +59,7 @@ class NvidiaSmiSource:
         self._labels = labels
         self._node: Node | None = None
         self._node_read_at = 0.0
+        self._more_readings = 0
 
     def node(self) -> Node:
         """The inventory, at most a minute old. Raises BackendFailed when no device can be listed."""
@@ -62,7 +74,7 @@ class NvidiaSmiSource:
             uuids = [device.uuid for device in self.node().devices]
         fault = "nvidia-smi no longer lists it; it may have fallen off the bus"
         try:
-            rows = {row["uuid"]: row for row in self._query("gpu", _READINGS)}
+            rows = {row["uuid"]: row for row in self._readings()}
             processes = self._processes()
         except BackendFailed as error:
             rows, processes, fault = {}, None, str(error)
@@ -75,10 +87,21 @@ class NvidiaSmiSource:
     def close(self) -> None:
         """Nothing is held open."""
 
+    def _readings(self) -> list[Row]:
+        """The rows of a sample. A release that refuses a field is never asked for it again."""
+        for number in range(self._more_readings, len(_MORE_READINGS)):
+            try:
+                rows = self._query("gpu", ",".join(filter(None, (_READINGS, _MORE_READINGS[number]))))
+            except UnknownField:
+                continue
+            self._more_readings = number
+            return rows
+        raise BackendFailed("nvidia-smi does not know the fields that Corral asks for")
+
     def _read_inventory(self) -> Node:
         details, driver_version = self._details(), None
         devices = []
-        for row in self._query("gpu", _READINGS):
+        for row in self._readings():
             if row["uuid"] is None:
                 continue
             more = details.get(row["uuid"], {})
@@ -123,6 +146,8 @@ class NvidiaSmiSource:
         names = fields.split(",")
         cells = [[cell.strip() for cell in line.split(",")] for line in done.stdout.splitlines()]
         rows = [dict(zip(names, map(_readable, row), strict=True)) for row in cells if len(row) == len(names)]
+        if done.returncode != 0 and not rows and "is not a valid field" in done.stdout + done.stderr:
+            raise UnknownField(_failure(done))
         if done.returncode != 0 and not rows:
             raise BackendFailed(_failure(done))
         return rows
@@ -187,6 +212,10 @@ def _sample(
         temperature_c=_number(row["temperature.gpu"]),
         power_mw=None if power_w is None else round(1000 * power_w),
         processes=None if processes is None else tuple(processes.get(uuid, ())),
+        memory_bandwidth_pct=_number(row.get("utilization.memory")),
+        sm_clock_mhz=_number(row.get("clocks.sm")),
+        mem_clock_mhz=_number(row.get("clocks.mem")),
+        throttle=_bits(row.get("clocks_event_reasons.active") or row.get("clocks_throttle_reasons.active")),
     )
 
 
@@ -206,6 +235,11 @@ def _decimal(cell: str | None) -> float | None:
 def _number(cell: str | None) -> int | None:
     number = _decimal(cell)
     return None if number is None or not number.is_integer() else int(number)
+
+
+def _bits(cell: str | None) -> int | None:
+    """The number in a cell such as 0x0000000000000004."""
+    return int(cell, 16) if cell is not None and re.fullmatch(r"0x[0-9a-fA-F]{1,16}", cell) else None
 
 
 def _enabled(cell: str | None) -> bool | None:

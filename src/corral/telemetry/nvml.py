@@ -12,6 +12,7 @@ from corral.model.errors import BackendFailed
 from corral.telemetry.host import host_node
 from corral.telemetry.nvml_calls import DeviceLost, SessionEnded, ask, close_session, open_session
 from corral.telemetry.nvml_inventory import Handle, read_device, read_links, read_memory_mib, read_versions
+from corral.telemetry.nvml_xid import XidEvents
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ class NvmlSource:
         self._labels = labels
         self.unopened: tuple[str, ...] = ()
         self._session: _Session | None = None
+        self._xid = XidEvents()
         self._known: dict[str, Device] = {}
         self._node: Node | None = None
         self._node_read_at = 0.0
@@ -67,6 +69,7 @@ class NvmlSource:
             try:
                 session = self._current_session()
                 wanted = wanted or self._everything()
+                self._xid.collect()
                 return tuple(self._sample(session, uuid) for uuid in wanted)
             except SessionEnded as error:
                 self._session = None
@@ -77,6 +80,7 @@ class NvmlSource:
     def close(self) -> None:
         """End the session."""
         self._session = None
+        self._xid.close()
         close_session()
 
     def _everything(self) -> tuple[str, ...]:
@@ -99,6 +103,7 @@ class NvmlSource:
         return session
 
     def _open(self) -> _Session:
+        self._xid.close()
         open_session()
         handles, indices, unopened = {}, {}, []
         for index in range(ask(pynvml.nvmlDeviceGetCount) or 0):
@@ -120,6 +125,7 @@ class NvmlSource:
             links = {}
         session = _Session(handles, indices, links, self._clock.monotonic())
         self._read_inventory(session)
+        self._xid.listen(handles)
         self._session = session
         return session
 
@@ -162,6 +168,11 @@ class NvmlSource:
                 power_mw=ask(pynvml.nvmlDeviceGetPowerUsage, handle),
                 processes=_read_processes(handle),
                 ecc_errors=_read_ecc_errors(handle) if known is not None and known.ecc else None,
+                memory_bandwidth_pct=None if utilization is None else utilization.memory,
+                sm_clock_mhz=ask(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
+                mem_clock_mhz=ask(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_MEM),
+                xid=self._xid.last(uuid),
+                throttle=_read_throttle(handle),
             )
         except DeviceLost as error:
             self._drop(session, uuid)
@@ -208,6 +219,14 @@ def _read_ecc_errors(handle: Handle) -> int | None:
         pynvml.NVML_VOLATILE_ECC,
     )
     return count
+
+
+def _read_throttle(handle: Handle) -> int | None:
+    reasons: int | None = ask(pynvml.nvmlDeviceGetCurrentClocksEventReasons, handle)
+    if reasons is None:
+        # The name of the same call in drivers before 535.
+        reasons = ask(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
+    return reasons
 
 
 def open_nvml(clock: Clock, labels: Mapping[str, str] | None = None) -> NvmlSource:

@@ -6,6 +6,7 @@
  *   generation N            another number than at the last nvmlInit means that the driver was reloaded since
  *   nvswitch 1              NVLinks end in a switch, not in the peer
  *   gpu I KEY VALUE         util %, used MiB, temp C, power mW (-1: not supported), ecc errors, lost 0|1, hang 0|1, mig 0|1
+ *   gpu I KEY VALUE         sm, mem clock MHz (-1: not supported), throttle bits, xid N (an event at each change), events 0|1
  *   gpu I process PID MIB   a compute process (MIB -1: unknown), as often as there are processes
  * Without a file: eight idle A100.
  */
@@ -15,12 +16,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { OK = 0, UNINITIALIZED = 1, INVALID = 2, UNSUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, LOST = 15 };
+enum { OK = 0, UNINITIALIZED = 1, INVALID = 2, UNSUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, TIMEOUT = 10, LOST = 15 };
 enum { MAX_GPUS = 16, MAX_PROCESSES = 32, LINKS = 12, SLICES = 2 };
 
 typedef struct { unsigned pid; long long mib; } process_t;
 typedef struct gpu {
-    int index, util, used, temp, power, ecc, lost, hang, mig;
+    int index, util, used, temp, power, ecc, lost, hang, mig, sm, mem, throttle, xid, events;
     int slice; /* 0: the whole device; n: its nth MIG instance */
     int processes;
     process_t process[MAX_PROCESSES];
@@ -31,8 +32,10 @@ typedef struct { unsigned long long total, free, used; } memory_t;
 typedef struct { unsigned version; unsigned long long total, reserved, free, used; } memory_v2_t;
 typedef struct { unsigned gpu, memory; } utilization_t;
 typedef struct { unsigned pid; unsigned long long used; unsigned gpuInstance, computeInstance; } process_info_t;
+typedef struct { struct gpu *device; unsigned long long type, data; unsigned gpuInstance, computeInstance; } event_t;
 
 static const unsigned long long MIB = 1024 * 1024, TOTAL_MIB = 81920, RESERVED_MIB = 600;
+static int told_xid[MAX_GPUS], heard[MAX_GPUS], event_sets;
 static gpu_t gpus[MAX_GPUS], slices[MAX_GPUS][SLICES];
 static int devices, init_code, generation, nvswitch, opened_generation = -1;
 static struct timespec read_at;
@@ -50,6 +53,11 @@ static void set(int i, const char *key, long long value, long long second) {
     if (!strcmp(key, "lost")) g->lost = value;
     if (!strcmp(key, "hang")) g->hang = value;
     if (!strcmp(key, "mig")) g->mig = value;
+    if (!strcmp(key, "sm")) g->sm = value;
+    if (!strcmp(key, "mem")) g->mem = value;
+    if (!strcmp(key, "throttle")) g->throttle = value;
+    if (!strcmp(key, "xid")) g->xid = value;
+    if (!strcmp(key, "events")) g->events = value;
     if (!strcmp(key, "process") && g->processes < MAX_PROCESSES) {
         g->process[g->processes].pid = value;
         g->process[g->processes++].mib = second;
@@ -59,7 +67,7 @@ static void set(int i, const char *key, long long value, long long second) {
 static void reset(void) {
     devices = 8, init_code = generation = nvswitch = 0;
     for (int i = 0; i < MAX_GPUS; i++) {
-        gpus[i] = (gpu_t){.index = i, .temp = 30 + i, .power = 60000 + 1000 * i};
+        gpus[i] = (gpu_t){.index = i, .temp = 30 + i, .power = 60000 + 1000 * i, .sm = 1410, .mem = 1593, .events = 1};
         for (int s = 0; s < SLICES; s++) slices[i][s] = (gpu_t){.index = i, .slice = s + 1};
     }
 }
@@ -256,3 +264,45 @@ static int list(gpu_t *g, unsigned *count, process_info_t *out) {
 
 int nvmlDeviceGetComputeRunningProcesses_v3(gpu_t *g, unsigned *n, process_info_t *out) { return list(g, n, out); }
 int nvmlDeviceGetComputeRunningProcesses_v2(gpu_t *g, unsigned *n, process_info_t *out) { return list(g, n, out); }
+
+int nvmlDeviceGetClockInfo(gpu_t *g, int which, unsigned *mhz) {
+    REACH(g);
+    int clock = which == 1 ? g->sm : which == 2 ? g->mem : -1;
+    *mhz = clock;
+    return clock < 0 ? UNSUPPORTED : OK;
+}
+
+int nvmlDeviceGetCurrentClocksThrottleReasons(gpu_t *g, unsigned long long *bits) { REACH(g); *bits = g->throttle; return OK; }
+int nvmlDeviceGetCurrentClocksEventReasons(gpu_t *g, unsigned long long *bits) { REACH(g); *bits = g->throttle; return OK; }
+
+/* One event set at a time, which lives until it is freed. */
+int nvmlEventSetCreate(int **set) {
+    int code = session();
+    if (code) return code;
+    memset(heard, 0, sizeof heard);
+    event_sets++, *set = &event_sets;
+    return OK;
+}
+
+int nvmlEventSetFree(int *set) { int code = session(); if (!code) --*set; return code; }
+
+int nvmlDeviceRegisterEvents(gpu_t *g, unsigned long long types, int *set) {
+    (void)set;
+    REACH(g);
+    if (types != 8 || !g->events) return UNSUPPORTED;
+    heard[g->index] = 1, told_xid[g->index] = g->xid;
+    return OK;
+}
+
+int nvmlEventSetWait_v2(int *set, event_t *event, unsigned timeout_ms) {
+    (void)set, (void)timeout_ms;
+    int code = session();
+    if (code) return code;
+    for (int i = 0; i < devices; i++) {
+        if (!heard[i] || gpus[i].xid == told_xid[i]) continue;
+        told_xid[i] = gpus[i].xid;
+        *event = (event_t){&gpus[i], 8, gpus[i].xid, ~0U, ~0U};
+        return OK;
+    }
+    return TIMEOUT;
+}

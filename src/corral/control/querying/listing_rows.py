@@ -6,7 +6,7 @@ from dataclasses import replace
 from corral.model.allocation import Allocation, Grant
 from corral.model.answers import DeviceRow, GrantRow, HolderRow, JobRow, LinkRow, ProcessRow
 from corral.model.certainty import Certainty
-from corral.model.device import Device, DeviceCondition, DeviceSample, availability_score
+from corral.model.device import Device, DeviceCondition, DeviceSample, availability_score, throttle_reasons
 from corral.model.job import Job, Request
 from corral.model.plan import WaitReason
 from corral.model.units import MILLI_PER_DEVICE, format_memory, format_share
@@ -138,6 +138,11 @@ def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample
         availability=_availability(view, device, seen),
         vgpu_layer=None if device.virtual is None else device.virtual.name,
         vgpu_cuda=None if device.virtual is None else _dotted(device.virtual.baseline),
+        memory_bandwidth_pct=seen.memory_bandwidth_pct,
+        sm_clock_mhz=seen.sm_clock_mhz,
+        mem_clock_mhz=seen.mem_clock_mhz,
+        throttled_by=None if seen.throttle is None else throttle_reasons(seen.throttle),
+        xid=seen.xid,
     )
 
 
