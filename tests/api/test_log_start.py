@@ -62,3 +62,11 @@ def test_a_log_that_was_cut_meanwhile_is_begun_at_its_beginning() -> None:
 def test_a_line_is_shown_from_its_beginning_unless_that_is_far_away(at: int, begins: int) -> None:
     data = b"ab\ncd\n" + b"x" * 24
     assert asyncio.run(line_of(reads(data), len(data), at)) == begins
+
+
+def test_a_log_of_any_size_without_a_line_is_not_looked_through_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_start, "LOOKED_THROUGH_BYTES", 10 * PIECE_BYTES)
+    asked: list[int] = []
+    data = b"a\n" + b"\0" * 1000
+    begins = asyncio.run(last_lines(reads(data, asked), len(data), 10**12))
+    assert (begins, len(asked)) == (len(data) - 10 * PIECE_BYTES, 10)

@@ -273,6 +273,20 @@ def test_no_input_is_lost_or_doubled_when_the_server_is_killed(new_box: Callable
         assert command.wait(PATIENCE_S) == 0
 
 
+def test_a_job_that_cannot_be_cancelled_now_is_when_the_server_is_back(new_box: Callable[[str], Box]) -> None:
+    box = new_box(described(1))
+    box.up()
+    with box.start("run", "--", "sleep", "600") as run:
+        box.until(lambda: any(row["phase"] == "RUNNING" for row in box.json("ps", "--json")))
+        os.kill(int((box.home / "corral.pid").read_text().split()[0]), signal.SIGKILL)
+        line_of(run.stderr, "lost the server")
+        run.terminate()
+        line_of(run.stderr, "no Corral server runs")
+        box.up()
+        told = run.communicate(timeout=PATIENCE_S)[1]
+        assert run.returncode == 128 + signal.SIGTERM, told
+
+
 def test_run_outlasts_a_restart_of_the_server(new_box: Callable[[str], Box]) -> None:
     box = new_box(described(1))
     box.up()

@@ -135,10 +135,30 @@ def test_files_that_make_no_sense_harm_nothing(host: Host) -> None:
     (directory / "2-1.json").write_text('{"id": "9-9", "job_id": "1", "user": "a", "command": "true", "env": []}')
     (directory / "3-1.json.7.7").write_text("half")
     os.mkfifo(directory / "4-1.json")
+    for name in ("6-1.json", "stray", "6-2.done"):
+        (directory / name / "within").mkdir(parents=True)
+    (directory / "gone").symlink_to("/no/such/file")
+    (directory / "8-1.json").write_text('{"id": "8-1", "job_id": "../x", "user": "a", "command": "true", "env": []}')
     host.start()
     assert host.node.notify(told(5, "true"))
     said(host, 5, "done")
     until(lambda: not any(directory.glob("*.json*")), "they are gone")
+    assert not (directory / "stray").exists()
+
+
+def test_what_it_says_may_have_been_made_something_else_than_a_file(host: Host) -> None:
+    for number, command in ((1, "mkfifo $F"), (2, "mkdir $F"), (3, "ln -s /etc/passwd $F")):
+        at = host.home.notifications / f"{number}-1000.log"
+        assert host.node.notify(told(number, f"F={at}; rm $F; {command}"))
+        said(host, number, "done")
+        assert len(host.log(str(number)).splitlines()) == 1
+
+
+def test_no_file_of_one_that_is_over_is_left_but_that_it_was_run(host: Host) -> None:
+    times = host.home.notifications / "1-1000.log.times"
+    assert host.node.notify(told(1, f"echo > {times}"))
+    said(host, 1, "done")
+    until(lambda: [path.name for path in host.home.notifications.iterdir()] == ["1-1000.done"], "it is tidied")
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can run it as somebody else")

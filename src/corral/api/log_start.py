@@ -3,14 +3,18 @@
 from corral.api.logs import Read
 from corral.control.querying.member_logs import PIECE_BYTES
 
+LOOKED_THROUGH_BYTES = 256 * 1024 * 1024
+"""So much of the end of a log is looked through for its last lines. A user can make a log of any size, without a line
+in it and without a block on disk, and no request may keep the server reading for hours."""
+
 
 async def last_lines(read: Read, end: int, lines: int) -> int:
     """The byte at which the last `lines` lines of a log begin, which is `end` bytes long.
 
-    It is read in pieces from its end. What follows the last newline counts as a line.
+    It is read in pieces from its end, at most LOOKED_THROUGH_BYTES. What follows the last newline counts as a line.
     """
     at, left = end, lines
-    while at > 0 and left > 0:
+    while at > max(0, end - LOOKED_THROUGH_BYTES) and left > 0:
         start, piece = await _piece_before(read, at)
         # The newline at the very end ends the last line, and begins none.
         stop = len(piece) - 1 if at == end and piece.endswith(b"\n") else len(piece)

@@ -143,7 +143,7 @@ class LogQuery:
     seconds; some seconds more may come), or of that the last lines. With `follow`, what is written later follows.
 
     `rank` is a member of a gang, or "all": then whole lines of all members, with the rank before each, and of each the
-    last `tail` lines.
+    last `tail` lines. These are looked for in the last 256 MiB.
     """
 
     follow: bool = False

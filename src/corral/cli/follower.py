@@ -68,6 +68,9 @@ class Follower:
         self._narrator: Narrator | None = None
         self._signalled: int | None = None
         self._cancelled = False
+        self._cancel_unheard = False
+        """Whether the job is to be cancelled, and the server has not been told so far."""
+        self._terminal_gone: int | None = None
         self._shown = b""
         self._needs_us = terminal is not None
         """Whether the job ends without this command, which sends it input."""
@@ -83,7 +86,10 @@ class Follower:
         try:
             row = self._follow_to_end(job_id, sends_input)
         except StoppedWaiting:
-            say(f"job {job_id} is being cancelled; `corral wait {job_id}` waits until it has ended")
+            if self._cancel_unheard:
+                say(f"job {job_id} is not cancelled: the server did not answer; use: corral cancel {job_id}")
+            else:
+                say(f"job {job_id} is being cancelled; `corral wait {job_id}` waits until it has ended")
             return INTERRUPTED
         except TerminalGone as gone:
             self._cancel()
@@ -106,6 +112,8 @@ class Follower:
     def _follow_to_end(self, job_id: str, sends_input: bool) -> JobRow | None:
         """How the job ended; None if nobody reads our output any more, so that the job was cancelled."""
         self._job_id = job_id
+        if self._terminal_gone is not None:
+            raise TerminalGone(self._terminal_gone)
         if self._signalled is not None:
             self._cancel()
         try:
@@ -129,9 +137,15 @@ class Follower:
 
     def _copy_output(self, job_id: str, narrator: Narrator) -> None:
         """Everything the job writes, until it ends. A server or a node that is away meanwhile is waited for."""
-        copied, away_since = 0, None
+        copied, away_since, server_away = 0, None, False
         while True:
             try:
+                if self._cancel_unheard:
+                    self._tell_to_cancel()
+                if server_away:
+                    # A job that writes nothing does not show that the server is back.
+                    self._client.jobs.get(job_id)
+                    away_since, server_away = None, False
                 for block in self._client.jobs.logs_bytes(job_id, follow=True, offset=copied):
                     narrator.stop()
                     if self._terminal is not None:
@@ -142,15 +156,15 @@ class Follower:
                     away_since = None
                 return
             except BackendFailed as error:
-                now = time.monotonic()
+                now, server_away = time.monotonic(), isinstance(error, NoServer)
                 if away_since is None:
                     away_since = now
-                    who = "server" if isinstance(error, NoServer) else "node"
+                    who = "server" if server_away else "node"
                     back = f"its output continues here when the {who} is back"
                     self._say(f"lost the {who}; job {job_id} runs on, and {back}")
-                elif isinstance(error, NoServer) and not self._needs_us and now - away_since > RESTART_GRACE_S:
+                elif server_away and not self._needs_us and now - away_since > RESTART_GRACE_S:
                     raise
-                elif not isinstance(error, NoServer) and self._has_ended(job_id):
+                elif not server_away and self._has_ended(job_id):
                     self._say(f"the rest of the output of job {job_id} cannot be read: {error}")
                     return
                 time.sleep(_RECONNECT_S)
@@ -202,7 +216,7 @@ class Follower:
 
     def _cancel(self) -> None:
         """Cancel over a new connection: the usual one may be in the middle of an answer."""
-        if self._cancelled:
+        if self._cancelled and not self._cancel_unheard:
             return
         self._cancelled = True
         self._stop_narrator()
@@ -210,13 +224,28 @@ class Follower:
             self._terminal.give_back()
         self._say(f"cancelling job {self._job_id}; press Ctrl-C again to return without waiting for it to end")
         try:
-            with Client() as client:
-                client.jobs.cancel(str(self._job_id))
+            self._tell_to_cancel()
         except CorralError as error:
             say(str(error))
 
+    def _tell_to_cancel(self) -> None:
+        """Raises BackendFailed where the server is to be told later: it is away."""
+        self._cancel_unheard = True
+        try:
+            with Client() as client:
+                client.jobs.cancel(str(self._job_id))
+        except BackendFailed:
+            raise
+        except CorralError as error:
+            # It has ended, or was cancelled by what got no answer before.
+            say(str(error))
+        self._cancel_unheard = False
+
     def _on_terminal_gone(self, number: int, frame: FrameType | None) -> None:
-        raise TerminalGone(number)
+        # A shell passes on the SIGHUP that the kernel has sent already: the second must not end what the first began.
+        first, self._terminal_gone = self._terminal_gone is None, number
+        if first and self._job_id is not None:
+            raise TerminalGone(number)
 
     def _say(self, message: str) -> None:
         with nullcontext() if self._terminal is None else self._terminal.set_aside(), suppress(OSError):

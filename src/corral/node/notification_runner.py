@@ -11,6 +11,7 @@ this agent, whose successor finds it again. A launch is claimed once, so that a 
 import json
 import logging
 import os
+import shutil
 import threading
 import time
 from collections import Counter
@@ -22,9 +23,10 @@ from corral.model.home import Home
 from corral.model.launch import LaunchPhase
 from corral.model.notification import Notification, checked_notification_id
 from corral.runtimes.process.launch_spec import LaunchError, LaunchSpec
+from corral.runtimes.process.log_marks import marks_path
 from corral.runtimes.process.process_launches import LaunchState, ProcessLaunches
 from corral.runtimes.process.runtime import NO_JOB
-from corral.runtimes.process.whole_files import read_record, sync_directory, temporary_beside, write_all
+from corral.runtimes.process.whole_files import open_regular, read_record, sync_directory, temporary_beside, write_all
 from corral.wire import from_plain, to_plain
 
 log = logging.getLogger(__name__)
@@ -135,22 +137,23 @@ class NotificationRunner:
         found: dict[str, Notification] = {}
         others: list[Path] = []
         oldest = time.time() - KEPT_S
-        for path in sorted(self._directory.iterdir(), key=lambda path: path.lstat().st_mtime):
+        for path in sorted(self._directory.iterdir(), key=_changed_at):
             if path.suffix == ".json":
                 try:
                     plain = json.loads(read_record(str(path), _MOST_BYTES) or b"")
                     found[path.stem] = from_plain(Notification, plain)
+                    checked_notification_id(f"{found[path.stem].job_id}-0")
                     if checked_notification_id(found[path.stem].id) != path.stem:
                         raise Refused("it is another's", field="id")
                 except (Refused, ValueError, RecursionError):
                     log.warning("%s makes no sense and is removed", path)
                     found.pop(path.stem, None)
-                    path.unlink(missing_ok=True)
-            elif path.suffix != ".done" or path.lstat().st_mtime < oldest:
+                    others.append(path)
+            elif path.suffix != ".done" or _changed_at(path) < oldest:
                 others.append(path)
         for path in others:
             if path.suffix != ".log" or path.stem not in found:
-                path.unlink(missing_ok=True)
+                _remove(path)
         return found
 
     def _run(self) -> None:
@@ -184,7 +187,7 @@ class NotificationRunner:
                 log.warning("notification %s cannot be run yet: %s", name, error)
                 failed = True
                 continue
-            except ValueError as error:
+            except (ValueError, TypeError, OverflowError) as error:
                 self._end(one, [f"cannot be run: {error}"])
                 continue
             of_user[one.user] += 1
@@ -243,7 +246,7 @@ class NotificationRunner:
     def _output(self, name: str) -> list[str]:
         """The last lines of what it said."""
         try:
-            fd = os.open(self._path(name, "log"), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            fd = open_regular(str(self._path(name, "log")), os.O_RDONLY)
         except OSError:
             return []
         try:
@@ -263,6 +266,7 @@ class NotificationRunner:
             os.truncate(done, 0)
             os.utime(done)
             self._path(one.id, "log").unlink(missing_ok=True)
+            Path(marks_path(str(self._path(one.id, "log")))).unlink(missing_ok=True)
         except OSError as error:
             log.warning("notification %s leaves a file behind: %s", one.id, error.strerror)
         with self._lock:
@@ -276,3 +280,22 @@ class NotificationRunner:
             self._processes.forget(NO_JOB + name)
         except (LaunchError, OSError) as error:
             log.warning("the record of notification %s is left behind: %s", name, error)
+
+
+def _changed_at(path: Path) -> float:
+    """When a file was last changed, in Unix seconds; 0 of one that is gone."""
+    try:
+        return path.lstat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def _remove(path: Path) -> None:
+    """Remove what a job may have put there, too: nothing of it keeps an agent from starting."""
+    try:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+    except OSError as error:
+        log.warning("%s cannot be removed: %s", path, error.strerror)
