@@ -41,7 +41,7 @@ _EXIT_REASONS = {
 Row = dict[str, str | None]
 
 
-class UnknownField(BackendFailed):
+class FieldNotKnown(BackendFailed):
     """This release of nvidia-smi does not know a field that it was asked for."""
 
 
@@ -92,7 +92,7 @@ class NvidiaSmiSource:
         for number in range(self._more_readings, len(_MORE_READINGS)):
             try:
                 rows = self._query("gpu", ",".join(filter(None, (_READINGS, _MORE_READINGS[number]))))
-            except UnknownField:
+            except FieldNotKnown:
                 continue
             self._more_readings = number
             return rows
@@ -147,7 +147,7 @@ class NvidiaSmiSource:
         cells = [[cell.strip() for cell in line.split(",")] for line in done.stdout.splitlines()]
         rows = [dict(zip(names, map(_readable, row), strict=True)) for row in cells if len(row) == len(names)]
         if done.returncode != 0 and not rows and "is not a valid field" in done.stdout + done.stderr:
-            raise UnknownField(_failure(done))
+            raise FieldNotKnown(_failure(done))
         if done.returncode != 0 and not rows:
             raise BackendFailed(_failure(done))
         return rows
