@@ -6,7 +6,6 @@ from corral.cli import screen
 from corral.cli.queues import queue_lines
 from corral.client import QueueRow
 from corral.model.queue import Quota
-from tests.e2e.box import described, serving
 
 ROWS = [
     QueueRow("alice", "user", None, Quota(share_milli=8000, gpu_hours=100.0, period_s=7 * 86_400.0), 4500, 1, 3500),
@@ -28,9 +27,3 @@ def test_queues_are_a_tree_that_fits_a_terminal(monkeypatch: pytest.MonkeyPatch)
         "  day                       4.5 +2   1.5        0         1  200G of GPU memory",
         "    a queue with\\x1b[2J a…       -     0        0         0  3 GPUs touched",
     ]
-
-
-def test_a_server_without_queues_has_the_default_queue_without_limits() -> None:
-    with serving(described(1)) as box:
-        assert box.ok("queues").splitlines()[1].split() == ["default", "-", "0", "0", "no", "limit"]
-        assert [(row["name"], row["left_milli"]) for row in box.json("queues", "--json")] == [("default", None)]

@@ -471,3 +471,8 @@ def test_what_does_not_exist_is_said_in_one_line(box: Box, words: list[str]) -> 
     assert done.returncode == 1
     assert len(done.stderr.splitlines()) == 1
     assert "there is no" in done.stderr
+
+
+def test_a_server_without_queues_has_the_default_queue_without_limits(box: Box) -> None:
+    assert box.ok("queues").splitlines()[1].split() == ["default", "-", "0", "0", "no", "limit"]
+    assert [(row["name"], row["left_milli"]) for row in box.json("queues", "--json")] == [("default", None)]

@@ -7,7 +7,7 @@ import pwd
 import resource
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -22,7 +22,7 @@ from corral.model.errors import CorralError
 from corral.model.terminal import TerminalSize
 from corral.model.token import TokenScope
 from corral.wire import to_plain
-from tests.e2e.box import PATIENCE_S, Box, described, uuid
+from tests.e2e.box import PATIENCE_S, Box, described, serving, uuid
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may act as two other users")
 
@@ -34,8 +34,23 @@ importlib.import_module("corral.telemetry.discover")
 ONE, OTHER = pwd.getpwnam("nobody"), pwd.getpwnam("daemon")
 
 
+@pytest.fixture(scope="module")
+def _shared() -> Iterator[Box]:
+    with serving(described(2)) as box:
+        box.home.chmod(0o755)
+        yield box
+
+
 @pytest.fixture
-def shared(new_box: Callable[[str], Box]) -> Box:
+def shared(_shared: Box) -> Iterator[Box]:
+    """A server of root's that every user may use."""
+    yield _shared
+    _shared.clear()
+
+
+@pytest.fixture
+def stoppable(new_box: Callable[[str], Box]) -> Box:
+    """Such a server for one test alone, which stops it."""
     box = new_box(described(2))
     box.home.chmod(0o755)
     box.up()
@@ -212,15 +227,15 @@ def test_down_and_up_tell_a_user_of_anothers_server_whose_it_is(shared: Box) -> 
     assert "free" in type_as(ONE, shared, "status")[1]
 
 
-def test_without_an_answer_a_user_is_not_told_that_no_server_runs_in_anothers_home(shared: Box) -> None:
-    shared.down()
-    shared.home.chmod(0o700)
-    code, said = type_as(ONE, shared, "down")
+def test_without_an_answer_a_user_is_not_told_that_no_server_runs_in_anothers_home(stoppable: Box) -> None:
+    stoppable.down()
+    stoppable.home.chmod(0o700)
+    code, said = type_as(ONE, stoppable, "down")
     assert (code, "belongs to root, and no server there answers you" in said) == (1, True)
-    code, said = type_as(ONE, shared, "doctor")
+    code, said = type_as(ONE, stoppable, "doctor")
     assert (code, "a bug in Corral" in said, "move the file away" in said) == (1, False, False)
-    code, said = type_as(ONE, shared, "config", "check")
-    assert (code, f"you may not read or write {shared.home}/config.yaml" in said) == (1, True)
+    code, said = type_as(ONE, stoppable, "config", "check")
+    assert (code, f"you may not read or write {stoppable.home}/config.yaml" in said) == (1, True)
 
 
 def test_a_home_below_a_directory_that_a_user_may_not_enter_is_taken_for_its_owners(shared: Box) -> None:
@@ -233,10 +248,10 @@ def test_a_home_below_a_directory_that_a_user_may_not_enter_is_taken_for_its_own
     assert (code, f"{hidden.home} belongs to root, and no server there answers you" in said) == (1, True)
 
 
-def test_its_owner_stops_a_server_whose_pid_file_is_gone(shared: Box) -> None:
-    pid = (shared.home / "corral.pid").read_text().strip()
-    (shared.home / "corral.pid").unlink()
-    assert f"server {pid} has stopped" in shared.ok("down")
+def test_its_owner_stops_a_server_whose_pid_file_is_gone(stoppable: Box) -> None:
+    pid = (stoppable.home / "corral.pid").read_text().strip()
+    (stoppable.home / "corral.pid").unlink()
+    assert f"server {pid} has stopped" in stoppable.ok("down")
 
 
 def test_a_user_makes_tokens_for_nobody_else_and_sees_and_revokes_no_others(shared: Box) -> None:
