@@ -15,6 +15,9 @@ from corral.api.waiting import EndSignal
 from corral.clock import SystemClock
 from corral.config import Settings, load_settings
 from corral.control.core import ControlCore
+from corral.control.metrics.job_counts import JobCounts
+from corral.control.metrics.request_counts import RequestCounts
+from corral.control.metrics.scrape import Metrics
 from corral.control.node_registry import Nodes
 from corral.control.notifications import LOOK_INTERVAL_S, Notifications
 from corral.control.recovery import RETRY_S
@@ -173,13 +176,33 @@ class Server:
             is_admin=authenticator.is_admin,
             only_user=None if _by_root() else user_name(os.geteuid()),
         )
-        app = create_app(self._core.service, authenticator, token_issuer, self._ends, self._site)
+        app = create_app(
+            self._core.service, authenticator, token_issuer, self._ends, self._site, metrics=self._make_metrics()
+        )
         plain, tls = [self._unix], None
         if self._tcp is not None and self._tcp.certificate is not None:
             tls = TlsAcceptor(self._tcp.socket, self._tcp.certificate)
         elif self._tcp is not None:
             plain.append(self._tcp.socket)
         return ApiServer(app, plain, self._ends, on_ready=lambda: on_ready(self), tls=tls)
+
+    def _make_metrics(self) -> Metrics:
+        jobs = JobCounts()
+        self._ledger.subscribe(jobs.on_change)
+        return Metrics(
+            view=self._ledger.view,
+            telemetry=self._hub,
+            clock=self._clock,
+            stale_after_s=self._settings.stale_sample_s,
+            hostname_label=self._settings.metrics_hostname_label,
+            jobs=jobs,
+            requests=RequestCounts(),
+            commits=self._ledger.commits,
+            cycles=self._core.controller.planning_seconds,
+            obstacles=lambda: self._core.controller.obstacles,
+            version=corral.__version__,
+            started_at=self._started_at,
+        )
 
     def _make_patrols(self) -> tuple[Patrol, ...]:
         settings, ledger, core = self._settings, self._ledger, self._core

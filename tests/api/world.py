@@ -21,6 +21,9 @@ from corral.api.waiting import EndSignal
 from corral.clock import ManualClock, SystemClock
 from corral.config import Settings, load_settings
 from corral.control.core import ControlCore
+from corral.control.metrics.job_counts import JobCounts
+from corral.control.metrics.request_counts import RequestCounts
+from corral.control.metrics.scrape import Metrics
 from corral.control.node_registry import Nodes
 from corral.control.site.reloading import SiteSettings
 from corral.control.submitting.device_request import RequestRules
@@ -86,15 +89,25 @@ class World:
             self.ledger, Settings(), lambda: load_settings(self.home.config_file), POLICIES
         )
         nodes = {"here": self.node}
-        self.service = ControlCore(
-            self.ledger,
-            Nodes(nodes),
-            QuietHub(nodes),
-            SystemClock(),
-            settings=Settings(),
-            rules=RequestRules(),
-            about=self._about,
-        ).service
+        hub, clock = QuietHub(nodes), SystemClock()
+        core = ControlCore(
+            self.ledger, Nodes(nodes), hub, clock, settings=Settings(), rules=RequestRules(), about=self._about
+        )
+        self.service = core.service
+        self.metrics = Metrics(
+            view=self.ledger.view,
+            telemetry=hub,
+            clock=clock,
+            stale_after_s=10.0,
+            hostname_label="hostname",
+            jobs=JobCounts(),
+            requests=RequestCounts(),
+            commits=self.ledger.commits,
+            cycles=core.controller.planning_seconds,
+            obstacles=dict,
+            version="1",
+            started_at=clock.now(),
+        )
 
     def _about(self) -> ServerInfo:
         return ServerInfo(version="1", pid=os.getpid(), home=str(self.home.root))
@@ -122,7 +135,9 @@ class Served:
         sockets = [unix_socket(self.path, for_everyone=True), *([] if certificate else [tcp])]
         tls = None if certificate is None else TlsAcceptor(tcp, certificate)
         self.ready = threading.Event()
-        app = create_app(world.service, authenticator, token_issuer, world.ends, world.site_settings)
+        app = create_app(
+            world.service, authenticator, token_issuer, world.ends, world.site_settings, metrics=world.metrics
+        )
         self.app_state: AppState = app.state.corral
         self.server = ApiServer(app, sockets, world.ends, on_ready=self.ready.set, tls=tls)
         self.thread = threading.Thread(target=self.server.run)

@@ -1,5 +1,8 @@
 """The application: the routes of /api/v1 over one service."""
 
+from collections.abc import Callable
+from typing import Any
+
 from fastapi import FastAPI, Request, Response
 from fastapi.routing import APIRoute
 
@@ -7,11 +10,13 @@ import corral
 from corral.api import interaction, job_changes, jobs, log_routes, nodes, shapes, site, token_routes
 from corral.api.auth import Authenticator
 from corral.api.errors import add_error_handlers
+from corral.api.metrics_route import RequestCounter, metrics_router
 from corral.api.openapi import describer, gives
 from corral.api.routing import AppState, Context, answer, json_response
 from corral.api.submitting import Submitter
 from corral.api.user_threads import UserThreads
 from corral.api.waiting import EndSignal
+from corral.control.metrics.scrape import Metrics
 from corral.control.service import Service
 from corral.control.site.reloading import SiteSettings
 from corral.control.token_issuer import TokenIssuer
@@ -25,6 +30,8 @@ def create_app(
     token_issuer: TokenIssuer,
     ends: EndSignal,
     site_settings: SiteSettings,
+    *,
+    metrics: Metrics,
 ) -> FastAPI:
     """The ASGI application. `ends.on_change` must be subscribed to the ledger that the service writes.
 
@@ -43,6 +50,7 @@ def create_app(
         service, Submitter(service), UserThreads(), UserThreads(), authenticator, token_issuer, ends, site_settings
     )
     app.openapi = describer(app)  # type: ignore[method-assign]
+    paths: dict[Callable[..., Any], str] = {}
     methods: dict[str, set[str]] = {f"{PREFIX}/health": {"GET"}, f"{PREFIX}/openapi.json": {"GET"}}
     for router, prefix in (
         (jobs.router, PREFIX),
@@ -53,12 +61,15 @@ def create_app(
         (nodes.router, PREFIX),
         (token_routes.router, PREFIX),
         (site.graph_router, ""),
+        (metrics_router(metrics.text), ""),
     ):
         app.include_router(router, prefix=prefix)
         for route in router.routes:
             if isinstance(route, APIRoute):
+                paths[route.endpoint] = prefix + route.path
                 methods.setdefault(prefix + route.path, set()).update(route.methods or ())
     add_error_handlers(app, methods)
+    app.add_middleware(RequestCounter, counts=metrics.requests, paths=paths)
 
     @app.get(f"{PREFIX}/health", tags=["devices and server"], responses=gives(shapes.Health))
     async def health() -> Response:

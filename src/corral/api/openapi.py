@@ -71,6 +71,12 @@ def gives(cls: type[Any] | None, *, status: int = 200, description: str | None =
     }
 
 
+def gives_text(media_type: str, description: str) -> dict[int | str, Any]:
+    """`responses` of a route that answers with text of this type."""
+    told = {"description": description, "content": {media_type: {"schema": {"type": "string"}}}}
+    return {**gives(None), 200: told}
+
+
 def describer(app: FastAPI) -> Callable[[], dict[str, Any]]:
     """A function that returns the OpenAPI description of the application's routes, as `FastAPI.openapi` does."""
 

@@ -42,6 +42,13 @@ class OnIsolation(StrEnum):
     STOP = "stop"
 
 
+class HostnameLabel(StrEnum):
+    """How the label is written in the metrics of devices that names their node."""
+
+    HOSTNAME = "hostname"
+    CAPITALIZED = "Hostname"
+
+
 class Numa(StrEnum):
     """Whether jobs with whole devices are bound to the NUMA nodes of these."""
 
@@ -89,6 +96,7 @@ class Settings:
         vgpu: which virtual GPU layer is on which devices, (which, layer) pairs; `which` is as in `sharing`.
         availability_memory_weight: weight of free memory in a device's availability; idle time has the rest.
         labels: labels of this host's node for --label, (key, value) pairs sorted by key.
+        metrics_hostname_label: the label of devices in `/metrics` that names their node.
         cluster_name, expected_gpus: the cluster's name, and how many GPUs it should have.
         strategy, reserved_ratio: how pools keep GPUs, and the part of all GPUs for the pool that names none.
         algorithm: the policy of the queue `default`.
@@ -140,6 +148,7 @@ class Settings:
     vgpu: tuple[tuple[str, VirtualLayer], ...] = ()
     availability_memory_weight: float = MEMORY_WEIGHT
     labels: tuple[tuple[str, str], ...] = ()
+    metrics_hostname_label: HostnameLabel = HostnameLabel.HOSTNAME
     cluster_name: str | None = None
     expected_gpus: int | None = None
     strategy: PoolStrategy | None = None
@@ -387,6 +396,7 @@ _SETTINGS: dict[str, tuple[str, NodeReader]] = {
     "vgpu": ("vgpu", _vgpu),
     "availability_memory_weight": ("availability_memory_weight", one(number(0, 1))),
     "labels": ("labels", _labels),
+    "metrics_hostname_label": ("metrics_hostname_label", one(one_of(HostnameLabel))),
 }
 
 KEY_OF = {sets: key for key, (sets, _) in _SETTINGS.items()}

@@ -11,6 +11,7 @@ from corral.control.commit import commit_evictions, commit_starts
 from corral.control.node_registry import Nodes
 from corral.control.readiness import ReadinessChecks
 from corral.control.wait_times import WaitBook
+from corral.histogram import SECONDS, Histogram
 from corral.model.errors import CorralError, LedgerFailed
 from corral.model.fact import Delta, JobChanged, JobRequeued, JobSubmitted, JobUpdated, StartsPromised
 from corral.model.job import Job, Phase
@@ -79,6 +80,7 @@ class Controller:
         self._launch = launch
         self._stop = stop
         self._obstacles: Mapping[str, str] = {}
+        self.planning_seconds = Histogram(SECONDS)
         self._waits = WaitBook()
         self._lock = threading.Lock()
         self._batches: list[tuple[int, Sequence[Delta]]] = []
@@ -105,6 +107,11 @@ class Controller:
     def plan(self) -> Plan:
         """The last plan."""
         return self._plan
+
+    @property
+    def obstacles(self) -> Mapping[str, str]:
+        """What keeps jobs from starting, as sentences by node; `LEDGER` is the ledger's own disk."""
+        return self._obstacles
 
     @property
     def obstacle(self) -> str | None:
@@ -147,10 +154,12 @@ class Controller:
         with self._lock:
             batches, self._batches = self._batches, []
         deltas = [delta for version, batch in batches if version > known_version for delta in batch]
+        began_s = self._clock.monotonic()
         planner.advance(deltas)
         now = self._clock.now()
         jobs = self._ledger.view().jobs
         plan = planner.plan(now)
+        self.planning_seconds.add(self._clock.monotonic() - began_s)
         self._book(deltas, jobs, plan, now)
         for fault in plan.faults:
             if fault not in self._plan.faults:

@@ -45,6 +45,7 @@ class SqlLedger:
 
     Attributes:
         tokens: see `corral.ports.ledger.TokenStore`.
+        commits: figures of its transactions since it was opened.
     """
 
     def __init__(self, database: Database, empty: View) -> None:
@@ -54,6 +55,7 @@ class SqlLedger:
         self._ids = IdCounter(boot.next_id)
         self._writer = Writer(database, boot.view, boot.last_entry, self._ids)
         self.tokens = TokenTable(database)
+        self.commits = self._writer.figures
 
     def view(self) -> View:
         """The newest published view."""

@@ -3,6 +3,7 @@
 import logging
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from corral.ledger.ids import IdCounter
 from corral.model.errors import LedgerFailed
 from corral.model.fact import Delta
 from corral.model.view import View
+from corral.ports.ledger import CommitFigures
 
 BATCH_LIMIT = 256
 """Operations in one transaction at most, so that the first of them does not wait for ever more behind it."""
@@ -35,6 +37,7 @@ class Writer:
     def __init__(self, database: Database, view: View, last_entry: int, ids: IdCounter) -> None:
         self.view = view
         self.listeners: tuple[Listener, ...] = ()
+        self.figures = CommitFigures()
         self._database = database
         self._last_entry = last_entry
         self._ids = ids
@@ -112,6 +115,7 @@ class Writer:
         try:
             self._write(batch)
         except Exception as error:
+            self.figures.failures += 1
             at_fault = isinstance(error, RowsRefused) or not isinstance(error, LedgerFailed)
             if at_fault and len(operations) > 1:
                 for operation in operations:
@@ -134,11 +138,14 @@ class Writer:
         ceiling = self._ids.ceiling_due()
         if not batch.facts and ceiling is None:
             return
+        began_s = time.perf_counter()
         with self._database.writing() as connection:
             if batch.facts:
                 batch.write(connection)
             if ceiling is not None:
                 move_ceiling(connection, self._ids.ceiling, ceiling)
+        self.figures.seconds.add(time.perf_counter() - began_s)
+        self.figures.facts.add(len(batch.facts))
         self._log_grew = True
         self._last_entry += len(batch.facts)
         if ceiling is not None:

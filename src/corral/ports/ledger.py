@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
+from corral.histogram import SECONDS, SIZES, Histogram
 from corral.model.allocation import Allocation
 from corral.model.fact import Delta, Fact, Observation
 from corral.model.job import Job, Phase
@@ -139,6 +140,21 @@ class Ledger(Protocol):
     def close(self) -> None:
         """Finish what was accepted, then stop."""
         ...
+
+
+@dataclass(slots=True)
+class CommitFigures:
+    """What the ledger's thread counts of its transactions; any thread may read.
+
+    Attributes:
+        seconds: how long each took, to the disk.
+        facts: how many each wrote.
+        failures: how many were not written.
+    """
+
+    seconds: Histogram = field(default_factory=lambda: Histogram(SECONDS))
+    facts: Histogram = field(default_factory=lambda: Histogram(SIZES))
+    failures: int = 0
 
 
 class TokenStore(Protocol):

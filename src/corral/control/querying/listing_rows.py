@@ -6,7 +6,14 @@ from dataclasses import replace
 from corral.model.allocation import Allocation, Grant
 from corral.model.answers import DeviceRow, GrantRow, HolderRow, JobRow, LinkRow, ProcessRow
 from corral.model.certainty import Certainty
-from corral.model.device import Device, DeviceCondition, DeviceSample, availability_score, throttle_reasons
+from corral.model.device import (
+    Device,
+    DeviceCondition,
+    DeviceSample,
+    DeviceState,
+    availability_score,
+    throttle_reasons,
+)
 from corral.model.job import Job, Request
 from corral.model.plan import WaitReason
 from corral.model.units import MILLI_PER_DEVICE, format_memory, format_share
@@ -87,7 +94,8 @@ def device_rows(view: View, samples: Mapping[str, DeviceSample]) -> list[DeviceR
     ]
 
 
-def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample | None) -> DeviceRow:
+def standing_of(view: View, node_name: str, device: Device) -> tuple[DeviceCondition, DeviceState]:
+    """What keeps a device from being handed out, its node's cordon included, and the state that a person is told."""
     condition = view.conditions.get(device.uuid) or DeviceCondition(
         device.uuid, unreadable="not sampled yet", cordoned=view.cordons.get(device.uuid)
     )
@@ -100,6 +108,12 @@ def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample
         allocated=any(not allocation.reserved for allocation in (*allocations, *of_slices)),
         reserved=any(allocation.reserved for allocation in (*allocations, *of_slices)),
     )
+    return condition, state
+
+
+def _device_row(view: View, node_name: str, device: Device, sample: DeviceSample | None) -> DeviceRow:
+    condition, state = standing_of(view, node_name, device)
+    allocations = [view.allocations[allocation_id] for allocation_id in view.holders.get(device.uuid, ())]
     seen = sample or DeviceSample(device.uuid, 0.0)
     return DeviceRow(
         uuid=device.uuid,

@@ -1,0 +1,65 @@
+"""The route that Prometheus reads, and the counting of requests for it."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from anyio import to_thread
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from corral.api.openapi import gives_text
+from corral.api.routing import Context, ContextRoute
+from corral.control.metrics.exposition import CONTENT_TYPE
+from corral.control.metrics.request_counts import RequestCounts
+
+PATH = "/metrics"
+
+
+def metrics_router(text: Callable[[], bytes]) -> APIRouter:
+    """The route; `text` may take long."""
+    router = APIRouter(tags=["devices and server"], route_class=ContextRoute)
+
+    @router.get(PATH, responses=gives_text(CONTENT_TYPE, "All metrics, in Prometheus's text format."))
+    async def metrics(request: Request, context: Context) -> Response:
+        """Tell devices, jobs, queues, nodes and the server itself in numbers, for Prometheus."""
+        return Response(await to_thread.run_sync(text), media_type=CONTENT_TYPE)
+
+    return router
+
+
+class RequestCounter:
+    """ASGI middleware that counts every request by the route that answered it; `paths` has those in routers."""
+
+    def __init__(self, app: ASGIApp, counts: RequestCounts, paths: Mapping[Callable[..., Any], str]) -> None:
+        self._app = app
+        self._counts = counts
+        self._paths = paths
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = time.perf_counter()
+        answered = False
+
+        async def counted(message: Message) -> None:
+            nonlocal answered
+            if message["type"] == "http.response.start" and not answered:
+                answered = True
+                self._count(scope, message["status"], began)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, counted)
+        except Exception:
+            if not answered:
+                self._count(scope, 500, began)
+            raise
+
+    def _count(self, scope: Scope, status: int, began: float) -> None:
+        endpoint: Any = scope.get("endpoint")
+        path = self._paths.get(endpoint) or getattr(scope.get("route"), "path", None)
+        self._counts.add(path, scope["method"], status, time.perf_counter() - began)

@@ -1,0 +1,63 @@
+"""Prometheus's text format 0.0.4: https://prometheus.io/docs/instrumenting/exposition_formats/."""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from corral.histogram import Histogram
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Row(NamedTuple):
+    """One value; `labels` is what `labelled` made."""
+
+    labels: str
+    value: float
+
+
+def labelled(**labels: str) -> str:
+    """The labels of a row, escaped; an empty value is the same as no label, so it is left out."""
+    pairs = [f'{name}="{_escaped(value)}"' for name, value in labels.items() if value]
+    return f"{{{','.join(pairs)}}}" if pairs else ""
+
+
+def family(name: str, kind: str, about: str, rows: Iterable[Row]) -> Iterator[str]:
+    """The lines of all rows of a name; none at all if it has no row. `kind` is "gauge" or "counter"."""
+    lines = [f"{name}{labels} {_number(value)}" for labels, value in rows]
+    if lines:
+        yield from _head(name, kind, about)
+        yield from lines
+
+
+def histograms(name: str, about: str, kept: Iterable[tuple[dict[str, str], Histogram]]) -> Iterator[str]:
+    """The lines of histograms of one name, each with its labels."""
+    lines: list[str] = []
+    for labels, histogram in kept:
+        count = 0
+        for bound, count in histogram.buckets():
+            lines.append(f"{name}_bucket{labelled(**labels, le=_number(bound))} {count}")
+        own = labelled(**labels)
+        lines += (f"{name}_sum{own} {_number(histogram.sum)}", f"{name}_count{own} {count}")
+    if lines:
+        yield from _head(name, "histogram", about)
+        yield from lines
+
+
+def text_of(lines: Iterable[str]) -> bytes:
+    """The body of an answer. What cannot be written as UTF-8 becomes a question mark."""
+    return ("\n".join(lines) + "\n").encode(errors="replace")
+
+
+def _head(name: str, kind: str, about: str) -> Iterator[str]:
+    yield f"# HELP {name} {about}"
+    yield f"# TYPE {name} {kind}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _number(value: float) -> str:
+    if value == float("inf"):
+        return "+Inf"
+    return repr(int(value)) if value == int(value) else repr(value)

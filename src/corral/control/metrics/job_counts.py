@@ -1,0 +1,48 @@
+"""How long jobs waited that have started, and how jobs ended: counted as the ledger publishes it."""
+
+from collections.abc import Sequence
+
+from corral.histogram import WAIT_SECONDS, Histogram
+from corral.model.fact import AllocationMade, Delta, JobChanged
+from corral.model.job import TERMINAL_PHASES, Job
+from corral.model.plan import WaitReason
+from corral.model.view import View
+
+PARKED = frozenset({WaitReason.HELD, WaitReason.DEPENDENCY, WaitReason.BEGIN_TIME, WaitReason.BACKOFF})
+"""Waits that are no wait in the queue."""
+
+
+class JobCounts:
+    """For the ledger's thread; any thread may read.
+
+    Attributes:
+        waits: seconds from submission to the first allocation, without those that the job was parked, by queue.
+        ends: how many attempts ended, by phase and queue; one that is tried again is in it.
+    """
+
+    def __init__(self) -> None:
+        self.waits: dict[str, Histogram] = {}
+        self.ends: dict[tuple[str, str], int] = {}
+
+    def on_change(self, view: View, deltas: Sequence[Delta]) -> None:
+        """Count what was published."""
+        for delta in deltas:
+            kind = type(delta)
+            if kind is AllocationMade:
+                assert isinstance(delta, AllocationMade)
+                job = view.jobs.get(delta.allocation.job_id)
+                if job is not None and delta.allocation.attempt == 1:
+                    self._started(job, delta.allocation.created_at)
+            elif kind is JobChanged:
+                assert isinstance(delta, JobChanged)
+                phase = delta.changes.get("phase")
+                if phase in TERMINAL_PHASES and (job := view.jobs.get(delta.job_id)) is not None:
+                    key = (str(phase), job.spec.queue)
+                    self.ends[key] = self.ends.get(key, 0) + 1
+
+    def _started(self, job: Job, at: float) -> None:
+        parked_s = sum(seconds for reason, seconds in job.waited if reason in PARKED)
+        waits = self.waits.get(job.spec.queue)
+        if waits is None:
+            waits = self.waits[job.spec.queue] = Histogram(WAIT_SECONDS)
+        waits.add(max(0.0, at - job.submitted_at - parked_s))

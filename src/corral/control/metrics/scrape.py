@@ -1,0 +1,105 @@
+"""All that Prometheus reads of a server, in one text."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from corral.clock import Clock
+from corral.control.metrics.device_metrics import device_metrics
+from corral.control.metrics.exposition import Row, family, histograms, labelled, text_of
+from corral.control.metrics.job_counts import JobCounts
+from corral.control.metrics.request_counts import RequestCounts
+from corral.control.metrics.work_metrics import job_metrics, node_metrics
+from corral.histogram import Histogram
+from corral.model.view import View
+from corral.ports.ledger import CommitFigures
+from corral.ports.telemetry import NodeTelemetry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metrics:
+    """Where the numbers are. `text` writes them down, on any thread.
+
+    Attributes:
+        stale_after_s: an older sample is not told.
+        hostname_label: the label that names the node of a device.
+        cycles: seconds of planning cycles.
+        obstacles: what keeps jobs from starting, by node.
+        started_at: when the server began, Unix seconds.
+    """
+
+    view: Callable[[], View]
+    telemetry: NodeTelemetry
+    clock: Clock
+    stale_after_s: float
+    hostname_label: str
+    jobs: JobCounts
+    requests: RequestCounts
+    commits: CommitFigures
+    cycles: Histogram
+    obstacles: Callable[[], Mapping[str, str]]
+    version: str
+    started_at: float
+
+    def text(self) -> bytes:
+        """Everything, in Prometheus's text format. Reads no disk and asks no node."""
+        return text_of(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        view, now = self.view(), self.clock.now()
+        samples = self.telemetry.latest()
+        yield from device_metrics(view, samples, now - self.stale_after_s, self.hostname_label)
+        yield from job_metrics(view, now)
+        contacts = [contact.node for contact in self.telemetry.contacts()]
+        yield from node_metrics(view, contacts, self.obstacles())
+        yield from self._of_jobs()
+        yield from self._of_the_server()
+        yield from self._of_requests()
+
+    def _of_jobs(self) -> Iterator[str]:
+        # Copied at once: another thread may add a queue meanwhile.
+        waits, ends = list(self.jobs.waits.items()), list(self.jobs.ends.items())
+        yield from histograms(
+            "corral_queue_wait_seconds",
+            "How long jobs waited in their queue that have started since the server began.",
+            (({"queue": queue}, histogram) for queue, histogram in waits),
+        )
+        yield from family(
+            "corral_jobs_ended_total",
+            "counter",
+            "Attempts of jobs that have ended since the server began.",
+            (Row(labelled(phase=phase, queue=queue), count) for (phase, queue), count in ends),
+        )
+
+    def _of_the_server(self) -> Iterator[str]:
+        yield from histograms("corral_cycle_seconds", "How long planning took.", [({}, self.cycles)])
+        commits = self.commits
+        yield from histograms(
+            "corral_ledger_commit_seconds", "How long a transaction took, to the disk.", [({}, commits.seconds)]
+        )
+        yield from histograms("corral_ledger_commit_facts", "Facts written in one transaction.", [({}, commits.facts)])
+        yield from family(
+            "corral_ledger_failures_total", "counter", "Transactions that failed.", [Row("", commits.failures)]
+        )
+        yield from family(
+            "corral_build_info", "gauge", "1, with the version.", [Row(labelled(version=self.version), 1)]
+        )
+        yield from family(
+            "corral_start_time_seconds",
+            "gauge",
+            "When the server began, Unix seconds.",
+            [Row("", self.clock.shown(self.started_at))],
+        )
+
+    def _of_requests(self) -> Iterator[str]:
+        answers, seconds = list(self.requests.answers.items()), list(self.requests.seconds.items())
+        yield from family(
+            "corral_api_requests_total",
+            "counter",
+            "Requests that were answered.",
+            (Row(labelled(route=route, method=method, status=status), n) for (route, method, status), n in answers),
+        )
+        yield from histograms(
+            "corral_api_request_seconds",
+            "How long a request took, to the head of its answer.",
+            (({"route": route}, histogram) for route, histogram in seconds),
+        )

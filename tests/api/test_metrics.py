@@ -1,0 +1,69 @@
+import http.client
+
+from corral.control.metrics.exposition import CONTENT_TYPE
+from tests.api.world import PATIENCE_S, TOKEN, Served
+from tests.control.metrics.reading import Rows, named, rows_of
+
+
+def scraped(served: Served) -> Rows:
+    with served.connection() as connection:
+        connection.request("GET", "/metrics")
+        answer = connection.getresponse()
+        assert (answer.status, answer.headers["content-type"]) == (200, CONTENT_TYPE)
+        return rows_of(answer.read())
+
+
+def over_tcp(served: Served, token: str | None) -> int:
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=PATIENCE_S)
+    try:
+        connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {token}"} if token else {})
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def test_metrics_need_no_token_on_the_unix_socket_and_one_of_scope_read_over_tcp(served: Served) -> None:
+    served.submit()
+    jobs = named(scraped(served), "corral_jobs")
+    assert ({"phase": "PENDING", "queue": "default"}, 1.0) in jobs
+    assert over_tcp(served, None) == 401
+    assert over_tcp(served, "wrong-but-long-enough") == 401
+    assert over_tcp(served, TOKEN) == 200
+    reader = served.call("POST", "/tokens", {"scope": "read"}).data["token"]
+    assert over_tcp(served, reader) == 200
+
+
+def test_requests_are_counted_by_route_and_not_by_what_clients_make_up(served: Served) -> None:
+    for job_id in ("1", "2", "3"):
+        assert served.call("GET", f"/jobs/{job_id}").status == 404
+    assert served.call("GET", "/made/up/1").status == 404
+    assert served.call("GET", "/made/up/2").status == 404
+    assert served.call("PATCH", "/queues").status == 405
+    rows = scraped(served)
+    counts = {tuple(labels.values()): value for labels, value in named(rows, "corral_api_requests_total")}
+    by_label = {
+        (labels["route"], labels["method"], labels["status"]): value
+        for labels, value in named(rows, "corral_api_requests_total")
+    }
+    assert len(counts) == len(by_label)
+    assert by_label["/api/v1/jobs/{job_id}", "GET", "4xx"] == 3
+    assert by_label["other", "GET", "4xx"] == 2
+    assert by_label["/api/v1/queues", "PATCH", "4xx"] == 1
+    assert ({"route": "/api/v1/jobs/{job_id}"}, 3.0) in named(rows, "corral_api_request_seconds_count")
+    # A scrape is counted once it is answered.
+    assert ({"route": "/metrics", "method": "GET", "status": "2xx"}, 1.0) in named(
+        scraped(served), "corral_api_requests_total"
+    )
+
+
+def test_commits_of_the_ledger_are_counted(served: Served) -> None:
+    before = dict_of(scraped(served))
+    served.submit()
+    after = dict_of(scraped(served))
+    assert after["corral_ledger_commit_seconds_count"] == before["corral_ledger_commit_seconds_count"] + 1
+    assert after["corral_ledger_commit_facts_sum"] == before["corral_ledger_commit_facts_sum"] + 1
+    assert after["corral_ledger_failures_total"] == 0
+
+
+def dict_of(rows: Rows) -> dict[str, float]:
+    return {name: value for (name, labels), value in rows.items() if not labels}
