@@ -17,6 +17,11 @@ FULL: dict[str, Any] = {
     "temperature_c": 61,
     "power_mw": 250_500,
     "ecc_errors": 0,
+    "memory_bandwidth_pct": 12,
+    "sm_clock_mhz": 1410,
+    "mem_clock_mhz": 1593,
+    "xid": 79,
+    "throttle": 0,
 }
 CARD = Device("GPU-a", 3, "NVIDIA H100", 16384, pci_bus_id="00000000:0B:00.0", power_limit_mw=700_000)
 BARE = Device("GPU-a", 0, "A", None)
@@ -47,6 +52,11 @@ def test_a_device_has_the_names_labels_and_units_of_dcgm_exporter() -> None:
         "DCGM_FI_DEV_POWER_USAGE": 250.5,
         "DCGM_FI_DEV_POWER_MGMT_LIMIT": 700,
         "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": 0,
+        "DCGM_FI_DEV_MEM_COPY_UTIL": 12,
+        "DCGM_FI_DEV_SM_CLOCK": 1410,
+        "DCGM_FI_DEV_MEM_CLOCK": 1593,
+        "DCGM_FI_DEV_XID_ERRORS": 79,
+        "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS": 0,
     }.items():
         assert named(rows, name) == [(labels, value)]
 
@@ -58,6 +68,11 @@ def test_what_could_not_be_read_is_absent_and_never_0() -> None:
         assert len(there) - len(rows) == 1, missing
         assert there.items() >= rows.items()
     assert len(read(DeviceSample("GPU-a", NOW), devices=(BARE,))) == 1
+
+
+def test_each_reason_that_throttles_a_device_has_a_row_and_idle_clocks_have_none() -> None:
+    rows = named(read(DeviceSample("GPU-a", NOW, throttle=0x1 | 0x4 | 0x40)), "corral_device_throttled")
+    assert [labels["reason"] for labels, _ in rows] == ["power_cap", "hw_thermal"]
 
 
 def test_a_sample_that_is_too_old_or_failed_tells_nothing_but_the_state() -> None:
@@ -86,7 +101,7 @@ def test_a_device_that_was_not_sampled_yet_is_unreadable() -> None:
 
 def test_every_reading_of_a_sample_has_a_metric() -> None:
     # Whoever adds a reading adds its metric, or says here why it has none.
-    without = {"uuid", "taken_at", "processes", "fault", "throttle"}
+    without = {"uuid", "taken_at", "processes", "fault"}
     for field in fields(DeviceSample):
         if field.name not in without:
             reading: dict[str, Any] = {field.name: 1}

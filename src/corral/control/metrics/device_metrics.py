@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from corral.control.metrics.exposition import Row, family, labelled
 from corral.control.querying.listing_rows import standing_of
-from corral.model.device import Device, DeviceSample
+from corral.model.device import Device, DeviceSample, throttle_reasons
 from corral.model.view import View
 
 Reading = Callable[[Device, DeviceSample], float | None]
@@ -25,9 +25,15 @@ def _watts(power_mw: int | None) -> float | None:
 
 
 DEVICE_METRICS = (
+    DeviceMetric("DCGM_FI_DEV_GPU_UTIL", "gauge", "GPU utilization (in %).", lambda _, sample: sample.utilization_pct),
     DeviceMetric(
-        "DCGM_FI_DEV_GPU_UTIL", "gauge", "GPU utilization (in %).", lambda device, sample: sample.utilization_pct
+        "DCGM_FI_DEV_MEM_COPY_UTIL",
+        "gauge",
+        "Memory utilization (in %).",
+        lambda _, sample: sample.memory_bandwidth_pct,
     ),
+    DeviceMetric("DCGM_FI_DEV_SM_CLOCK", "gauge", "SM clock (in MHz).", lambda _, sample: sample.sm_clock_mhz),
+    DeviceMetric("DCGM_FI_DEV_MEM_CLOCK", "gauge", "Memory clock (in MHz).", lambda _, sample: sample.mem_clock_mhz),
     DeviceMetric(
         "DCGM_FI_DEV_FB_TOTAL", "gauge", "Total framebuffer memory (in MiB).", lambda _, sample: sample.memory_total_mib
     ),
@@ -51,6 +57,13 @@ DEVICE_METRICS = (
         "Memory errors beyond correction since the driver was loaded.",
         lambda _, sample: sample.ecc_errors,
     ),
+    DeviceMetric("DCGM_FI_DEV_XID_ERRORS", "gauge", "The last Xid error, 0 for none.", lambda _, sample: sample.xid),
+    DeviceMetric(
+        "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS",
+        "gauge",
+        "Why the clocks are not higher, as bits.",
+        lambda _, sample: sample.throttle,
+    ),
 )
 
 
@@ -58,42 +71,43 @@ def device_metrics(
     view: View, samples: Mapping[str, DeviceSample], oldest: float, hostname_label: str
 ) -> Iterator[str]:
     """The lines of all devices. What was not read, or before `oldest` (Unix seconds), is left out."""
-    labels = _labels_by_uuid(view, hostname_label)
-    devices = {device.uuid: device for node in view.nodes.values() for device in node.devices}
+    there = [(name, device) for name, node in view.nodes.items() for device in node.devices]
     read = [
-        (labels[uuid], devices[uuid], sample)
-        for uuid, sample in samples.items()
-        if uuid in devices and sample.fault is None and sample.taken_at >= oldest
+        (_labels(name, device, hostname_label), device, sample)
+        for name, device in there
+        if (sample := samples.get(device.uuid)) is not None and sample.fault is None and sample.taken_at >= oldest
     ]
+    joined = [(labelled(**labels), device, sample) for labels, device, sample in read]
     for name, kind, about, value_of in DEVICE_METRICS:
-        found = ((own, value_of(device, sample)) for own, device, sample in read)
-        yield from family(name, kind, about, (Row(own, value) for own, value in found if value is not None))
+        found = ((labels, value_of(device, sample)) for labels, device, sample in joined)
+        yield from family(name, kind, about, (Row(labels, value) for labels, value in found if value is not None))
     yield from family(
-        "corral_device_state", "gauge", "1 for the state that the device is in.", _states(view, hostname_label)
+        "corral_device_throttled",
+        "gauge",
+        "1 for each reason that throttles the device.",
+        (
+            Row(labelled(**labels, reason=reason), 1)
+            for labels, _, sample in read
+            for reason in throttle_reasons(sample.throttle or 0)
+        ),
+    )
+    yield from family(
+        "corral_device_state",
+        "gauge",
+        "1 for the state that the device is in.",
+        (
+            Row(labelled(**_labels(name, device, hostname_label), state=standing_of(view, name, device)[1].value), 1)
+            for name, device in there
+        ),
     )
 
 
-def _states(view: View, hostname_label: str) -> Iterator[Row]:
-    for name, node in view.nodes.items():
-        for device in node.devices:
-            _, state = standing_of(view, name, device)
-            yield Row(labelled(**_labels(name, device, device.index, hostname_label), state=state.value), 1)
-
-
-def _labels_by_uuid(view: View, hostname_label: str) -> dict[str, str]:
+def _labels(node: str, device: Device, hostname_label: str) -> dict[str, str]:
     return {
-        device.uuid: labelled(**_labels(name, device, device.index, hostname_label))
-        for name, node in view.nodes.items()
-        for device in node.devices
-    }
-
-
-def _labels(node: str, device: Device, index: int, hostname_label: str) -> dict[str, str]:
-    return {
-        "gpu": str(index),
+        "gpu": str(device.index),
         "UUID": device.uuid,
         "pci_bus_id": device.pci_bus_id or "",
-        "device": f"nvidia{index}",
+        "device": f"nvidia{device.index}",
         "modelName": device.model,
         "GPU_I_PROFILE": device.mig_profile or "",
         hostname_label: node,
