@@ -25,6 +25,9 @@ INTERRUPTED = SIGNALLED + signal.SIGINT
 RESTART_GRACE_S = 60.0
 """How long to wait for a server that went away while a job ran."""
 
+AGENT_GRACE_S = 10.0
+"""How long to wait for the rest of the output of a job that has ended, on a node whose agent restarts."""
+
 _RECONNECT_S = 0.2
 _SHOWN_BYTES = 8192
 """How much of the end of the output is kept: it may already say why the job ended."""
@@ -164,7 +167,7 @@ class Follower:
                     self._say(f"lost the {who}; job {job_id} runs on, and {back}")
                 elif server_away and not self._needs_us and now - away_since > RESTART_GRACE_S:
                     raise
-                elif not server_away and self._has_ended(job_id):
+                elif not server_away and now - away_since > AGENT_GRACE_S and self._has_ended(job_id):
                     self._say(f"the rest of the output of job {job_id} cannot be read: {error}")
                     return
                 time.sleep(_RECONNECT_S)
