@@ -105,14 +105,21 @@ class Box:
         self.ok("down")
 
     def discard(self) -> None:
-        """End the jobs and the server, which a test may have stopped before its jobs, and remove the home."""
+        """End the jobs and the server, and remove the home. A test may have stopped the server before its jobs."""
         try:
             self.clear()
+            self.down()
         except NoServer:
-            self.run("up", "--detach", "--mock", str(self.mock))
-            self.clear()
-        self.down()
+            if self._left_behind():
+                self.run("up", "--detach", "--mock", str(self.mock))
+                self.clear()
+                self.down()
         shutil.rmtree(self.home, ignore_errors=True)
+
+    def _left_behind(self) -> bool:
+        """Whether processes of jobs or of nodes may run on, which only a server ends."""
+        launches = self.home / "launches"
+        return "[[nodes]]" in self.mock.read_text() or (launches.exists() and any(launches.iterdir()))
 
     def clear(self) -> None:
         """End every job, and wait until all have; uncordon the GPUs."""
