@@ -53,10 +53,10 @@ def test_when_a_member_fails_the_others_are_stopped_and_its_exit_code_is_the_job
 
 
 def swept_until(cluster: Cluster, true: Callable[[], object]) -> None:
-    """Sweep until it has come about."""
+    """Recheck until it has come about."""
 
     def swept() -> object:
-        cluster.dispatcher.sweep()
+        cluster.dispatcher.recheck()
         return true()
 
     until(swept)
@@ -121,6 +121,6 @@ def test_a_node_that_hangs_delays_no_other(cluster: Cluster) -> None:
     cluster.run(2, on("b", 0))
     assert cluster.phase(1) is Phase.STARTING
     cluster.nodes["a"].answer_again()
-    cluster.dispatcher.sweep()
+    cluster.dispatcher.recheck()
     until(lambda: cluster.phase(1) is Phase.RUNNING)
     assert runtime(cluster, "a").ran == ["1"]

@@ -162,13 +162,13 @@ def test_every_member_of_a_gang_is_told_on_its_node(served: Served) -> None:
     until(lambda: runtime(served, "b").time_limits == {f"{job_id}.1-1": 60.0})
 
 
-def test_a_node_that_did_not_answer_is_told_by_the_sweep(served: Served) -> None:
+def test_a_node_that_did_not_answer_is_told_by_the_recheck(served: Served) -> None:
     job_id = served.running(served.submit(TRUE), on("a", 0))
     served.nodes["a"].fall_silent()
     update(served, job_id, time_limit_s=60.0)
     until(lambda: "did not answer" in str(served.dispatcher.trouble(f"{job_id}.1")))
     served.nodes["a"].answer_again()
-    served.dispatcher.sweep()
+    served.dispatcher.recheck()
     until(lambda: runtime(served).time_limits == {f"{job_id}.1": 60.0})
     until(lambda: served.dispatcher.trouble(f"{job_id}.1") is None)
 
@@ -239,7 +239,7 @@ def test_a_node_that_knows_no_other_time_limits_loses_nothing_but_those(
     monkeypatch.setattr(served.nodes["a"], "set_time_limit", refuse)
     update(served, job_id, time_limit_s=60.0)
     until(lambda: "not a call" in str(served.dispatcher.trouble(f"{job_id}.1")))
-    served.dispatcher.sweep()
+    served.dispatcher.recheck()
     assert served.phase_of(job_id) is Phase.RUNNING
     runtime(served).finish(f"{job_id}.1")
     until(lambda: served.phase_of(job_id) is Phase.SUCCEEDED)

@@ -51,12 +51,12 @@ def test_more_than_so_much_waits_for_no_node(monkeypatch: pytest.MonkeyPatch) ->
     go_on.set()
 
 
-def test_a_node_that_hangs_has_one_sweep_waiting_and_no_more() -> None:
+def test_a_node_that_hangs_has_one_recheck_waiting_and_no_more() -> None:
     go_on, done = threading.Event(), list[str]()
     worker = NodeWorker("a")
     worker.put(lambda: (go_on.wait(EVENT_S), None)[1])
     for name in ("first", "second"):
-        worker.sweep(lambda name=name: done.append(name))  # type: ignore[misc]
+        worker.recheck(lambda name=name: done.append(name))  # type: ignore[misc]
     go_on.set()
     worker.stop()
     worker.join(EVENT_S)

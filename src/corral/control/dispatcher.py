@@ -1,8 +1,8 @@
 """Launches what was committed, stops what is to stop, and brings back what became of it, on whichever node it is.
 
 Commit precedes action. Whatever happens to a launch comes back as its node's report; a notice only says where to look.
-So a notice may be lost, doubled or late: the sweep looks at every live launch again. What is done on a node is done on
-a thread of that node's own.
+So a notice may be lost, doubled or late: the recheck looks at every live launch again. What is done on a node is done
+on a thread of that node's own.
 """
 
 import logging
@@ -29,11 +29,11 @@ from corral.scheduling.explaining.eviction_notices import goes_on
 
 log = logging.getLogger(__name__)
 
-SWEEP_INTERVAL_S = 5.0
+RECHECK_INTERVAL_S = 5.0
 LAUNCH_DOUBT_S = 30.0
 """A launch that nothing has claimed this long after it was asked for is declared lost."""
 HALF_BEGUN_S = 10.0
-"""If only a part of a gang has begun after this time, or the kill grace if that is longer, a sweep ends the gang."""
+"""If only a part of a gang has begun after this time, or the kill grace if that is longer, a recheck ends the gang."""
 
 Tell = Callable[[NodeAgent, Job, Attempt, Launch], None]
 """Tells a member of a job that is being stopped why."""
@@ -81,7 +81,7 @@ class Dispatcher:
         self._thread = threading.Thread(target=self._run, name="dispatcher", daemon=True)
 
     def start(self) -> None:
-        """Begin to sweep."""
+        """Begin to recheck."""
         self._thread.start()
 
     def close(self) -> None:
@@ -160,7 +160,7 @@ class Dispatcher:
         try:
             agent.launch(launch if meet is None else with_rendezvous([launch], meet)[0])
         except NodeUnreachable:
-            # It may have been launched. The sweep asks again, and declares it lost if nothing claims it in time.
+            # It may have been launched. The recheck asks again, and declares it lost if nothing claims it in time.
             raise
         except (BackendFailed, Refused) as failure:
             self._give_up(agent, attempt, launch, str(failure))
@@ -280,10 +280,10 @@ class Dispatcher:
             log.warning("what launch %s left on node %s is not cleaned up: %s", launch.id, launch.node, error)
 
     def _run(self) -> None:
-        while not self._closing.wait(SWEEP_INTERVAL_S):
-            self.sweep()
+        while not self._closing.wait(RECHECK_INTERVAL_S):
+            self.recheck()
 
-    def sweep(self) -> None:
+    def recheck(self) -> None:
         """Read the reports of every live launch, with one call for each node, and repeat what failed."""
         by_node: dict[str, list[tuple[Attempt, Launch]]] = defaultdict(list)
         for attempt in self.attempts.live():
@@ -291,13 +291,13 @@ class Dispatcher:
             for launch in attempt.launches:
                 by_node[launch.node].append((attempt, launch))
         for node, launches in by_node.items():
-            self._nodes.worker(node).sweep(partial(self._sweep_node, node, launches))
+            self._nodes.worker(node).recheck(partial(self._recheck_node, node, launches))
         live = self._ledger.view().allocations
         for attempt in self.attempts.known():
             if attempt.allocation_id not in live:
                 self._forget(attempt.allocation_id)
 
-    def _sweep_node(self, node: str, launches: list[tuple[Attempt, Launch]]) -> None:
+    def _recheck_node(self, node: str, launches: list[tuple[Attempt, Launch]]) -> None:
         try:
             open_ones = [(attempt, launch) for attempt, launch in launches if not attempt.is_over(launch.rank)]
             self.read(node, open_ones)

@@ -20,7 +20,7 @@ T = TypeVar("T")
 Task = Callable[[], None]
 
 MAX_WAITING = 20_000
-"""More than so many tasks wait for no node: what else is to be done there is found again by the dispatcher's sweep."""
+"""More than so many tasks wait for no node: the dispatcher's recheck finds again what else is to be done there."""
 
 
 MAX_INSPECTIONS = 32
@@ -82,23 +82,23 @@ class NodeWorker:
         self._acts = TaskQueue(f"node-{node}")
         self._questions = TaskQueue(f"ask-{node}")
         self._inspections = threading.BoundedSemaphore(MAX_INSPECTIONS)
-        self._sweeping = False
+        self._rechecking = False
 
     def put(self, task: Task) -> bool:
         """Have it done on the node, in order; False where too much waits for the node already."""
         return self._acts.put(task)
 
-    def sweep(self, task: Task) -> None:
-        """Have it done unless the last sweep of the node still waits: of a node that hangs there is one and no more."""
-        if not self._sweeping:
-            self._sweeping = True
+    def recheck(self, task: Task) -> None:
+        """Have it done unless the last recheck of the node still waits: a node that hangs has one and no more."""
+        if not self._rechecking:
+            self._rechecking = True
 
             def act() -> None:
-                self._sweeping = False
+                self._rechecking = False
                 task()
 
             if not self._acts.put(act):
-                self._sweeping = False
+                self._rechecking = False
 
     def ask(self, question: Callable[[], T]) -> "Future[T]":
         """Ask beside what is being done there. The future holds the CorralError where there is no answer."""

@@ -75,7 +75,7 @@ class Outcomes:
         return None
 
     def note_trouble(self, attempt: Attempt, what: str, error: BaseException | None) -> None:
-        """Say once what stands in the way of the next step; the sweep tries it again."""
+        """Say once what stands in the way of the next step; the recheck tries it again."""
         if attempt.trouble != str(error):
             log.error("%s, and is tried again: %s", what, error)
         attempt.trouble = str(error)

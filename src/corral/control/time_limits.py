@@ -1,6 +1,6 @@
 """Nodes learn of a time limit that a job was given after its launch: its supervisor there keeps it by itself.
 
-A node that does not answer just then is told by the sweep, and one that comes, or whose agent or server has started
+A node that does not answer just then is told by the recheck, and one that comes, or whose agent or server has started
 anew, as it is reconciled.
 """
 

@@ -50,7 +50,7 @@ class FaultyServer:
         self.hub.round()
         self.core.recovery.try_again()
         self._drains.look()
-        self.core.dispatcher.sweep()
+        self.core.dispatcher.recheck()
         # A change of no consequence, so that it is decided again: some time may have passed.
         self.ledger.observe([NodeObserved(node) for node in self.ledger.view().nodes.values()])
         self.settle()

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from corral.clock import Clock
 from corral.config import Settings
-from corral.control.dispatcher import HALF_BEGUN_S, SWEEP_INTERVAL_S
+from corral.control.dispatcher import HALF_BEGUN_S, RECHECK_INTERVAL_S
 from corral.model.allocation import Allocation
 from corral.model.job import Job, Phase
 from corral.model.launch import launch_id, member_of
@@ -27,8 +27,8 @@ class Promises:
         self._witness = witness
         self._nodes = nodes
         self._clock = clock
-        # A sweep finds that it is over, and what is told to stop then may take the grace.
-        self._patience_s = max(HALF_BEGUN_S, settings.kill_grace_s) + SWEEP_INTERVAL_S + settings.kill_grace_s
+        # A recheck finds that it is over, and what is told to stop then may take the grace.
+        self._patience_s = max(HALF_BEGUN_S, settings.kill_grace_s) + RECHECK_INTERVAL_S + settings.kill_grace_s
         self._half_since: dict[str, float] = {}
         self._gone_since: dict[str, float] = {}
         self._given_up: set[str] = set()

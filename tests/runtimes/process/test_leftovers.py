@@ -9,7 +9,7 @@ from corral.model.launch import LaunchPhase
 from tests.runtimes.process.conftest import Machine, alive, no_descriptors, until
 
 
-def test_a_sweep_that_can_open_nothing_goes_on_when_it_can_again(
+def test_killing_that_can_open_nothing_goes_on_when_it_can_again(
     machine: Machine, caplog: pytest.LogCaptureFixture
 ) -> None:
     name = machine.launch("sh", "-c", "echo up; sleep 60")
@@ -17,7 +17,7 @@ def test_a_sweep_that_can_open_nothing_goes_on_when_it_can_again(
     supervisor, (job, *_) = machine.supervisor(name), machine.runtime.pids(name)
     with no_descriptors():
         os.kill(supervisor, signal.SIGKILL)
-        assert machine.runtime._sweeper.sweep(name)
-        until(lambda: "is looked for again" in caplog.text, "a sweep that failed")
+        assert machine.runtime._leftovers.kill(name)
+        until(lambda: "is looked for again" in caplog.text, "an attempt that failed")
     assert machine.wait(name).phase is LaunchPhase.DEAD
     assert not alive(job)

@@ -21,7 +21,7 @@ class LeftoverKiller:
     """Kills the orphans of launches, on a thread for each. Safe from any thread.
 
     `end_supervisor(launch_id)` asks a supervisor that lives after all to end its job, and says whether there is
-    one; `on_swept(launch_id)` is called once nothing of a launch is left.
+    one; `on_gone(launch_id)` is called once nothing of a launch is left.
     """
 
     def __init__(
@@ -29,37 +29,37 @@ class LeftoverKiller:
         verifier: LaunchVerifier,
         cgroups: JobCgroups,
         end_supervisor: Callable[[str], bool],
-        on_swept: Callable[[str], None],
+        on_gone: Callable[[str], None],
     ) -> None:
         self._verifier = verifier
         self._cgroups = cgroups
         self._end_supervisor = end_supervisor
-        self._on_swept = on_swept
+        self._on_gone = on_gone
         self._lock = threading.Lock()
         self._held_off: set[str] = set()
-        self._sweeping: set[str] = set()
-        self._swept: set[str] = set()
+        self._killing: set[str] = set()
+        self._gone: set[str] = set()
         self._closed = threading.Event()
 
     def close(self) -> None:
         """Leave the rest to the next server."""
         self._closed.set()
 
-    def sweep(self, launch_id: str) -> bool:
+    def kill(self, launch_id: str) -> bool:
         """Have what a dead supervisor left killed; True until that is done. To be called again, to learn that."""
         with self._lock:
-            if launch_id in self._swept:
+            if launch_id in self._gone:
                 return False
-            if launch_id in self._sweeping or launch_id in self._held_off:
+            if launch_id in self._killing or launch_id in self._held_off:
                 return True
-            self._sweeping.add(launch_id)
-        name = f"sweep-{launch_id}"
+            self._killing.add(launch_id)
+        name = f"leftovers-{launch_id}"
         threading.Thread(target=self._run, args=(launch_id,), name=name, daemon=True).start()
         return True
 
     @contextlib.contextmanager
     def held_off(self, launch_id: str) -> Iterator[None]:
-        """Begin no sweep of this launch meanwhile, as while it is decided whether it ever ran."""
+        """Begin to kill nothing of this launch meanwhile, as while it is decided whether it ever ran."""
         with self._lock:
             self._held_off.add(launch_id)
         try:
@@ -71,23 +71,23 @@ class LeftoverKiller:
     def forget(self, launch_id: str) -> None:
         """The launch's record is removed."""
         with self._lock:
-            self._swept.discard(launch_id)
+            self._gone.discard(launch_id)
 
     def _run(self, launch_id: str) -> None:
         pause_s = _RETRY_S
         left = self._verifier.processes_left(launch_id)
         dying: dict[LocalProcess, None] = {}
-        while not self._is_swept(launch_id, left, dying):
+        while not self._is_gone(launch_id, left, dying):
             if self._closed.wait(pause_s):
                 return
             pause_s = min(pause_s * 2, _RETRY_LIMIT_S)
         with self._lock:
-            self._sweeping.discard(launch_id)
-            self._swept.add(launch_id)
+            self._killing.discard(launch_id)
+            self._gone.add(launch_id)
         if not self._closed.is_set():
-            self._on_swept(launch_id)
+            self._on_gone(launch_id)
 
-    def _is_swept(self, launch_id: str, left: Left, dying: dict[LocalProcess, None]) -> bool:
+    def _is_gone(self, launch_id: str, left: Left, dying: dict[LocalProcess, None]) -> bool:
         """Kill what there is of the launch; True when nothing is left, and its cgroups are removed.
 
         What cannot be looked for now, as while this process has no descriptors left, may be there still.

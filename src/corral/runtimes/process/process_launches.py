@@ -102,7 +102,7 @@ class ProcessLaunches:
         self._cgroups = JobCgroups(f"corral-{tag}", root)
         self._watcher = Watcher(self._home, self._on_supervisor_event, self._on_launch_failed)
         self._verifier = LaunchVerifier(self._home, tag, self._cgroups, self._watcher.watches)
-        self._sweeper = LeftoverKiller(self._verifier, self._cgroups, self._watcher.end_supervisor, on_event)
+        self._leftovers = LeftoverKiller(self._verifier, self._cgroups, self._watcher.end_supervisor, on_event)
         self._unclaimed: dict[str, str] = {}
         self._asked_to_stop: dict[str, float] = {}
 
@@ -138,7 +138,7 @@ class ProcessLaunches:
 
     def close(self) -> None:
         """Stop watching. The jobs run on."""
-        self._sweeper.close()
+        self._leftovers.close()
         self._watcher.close()
         self._cgroups.close()
 
@@ -236,7 +236,7 @@ class ProcessLaunches:
                 self._watcher.tell_process(claim.holder)
 
     def _force(self, launch_id: str) -> None:
-        """Kill a supervisor that does not end its job, and the job; the sweeper kills what is left."""
+        """Kill a supervisor that does not end its job, and the job; what is left is killed later."""
         claim = self._verifier.claim(launch_id)
         if claim is None or claim.holder is None or not self._is_supervised(launch_id, claim):
             return
@@ -252,7 +252,7 @@ class ProcessLaunches:
         """
         records = self._verifier.records(launch_id)
         records.make_directory()
-        with self._sweeper.held_off(launch_id):
+        with self._leftovers.held_off(launch_id):
             if not records.claim.take(Claim(time.time(), None, message=_RECORD_GONE, ran=True)):
                 found = self._verifier.claim(launch_id)
                 return found is not None and found.declared_lost
@@ -283,7 +283,7 @@ class ProcessLaunches:
         # Those of a launch that nobody claimed, or whose supervisor was killed as it was about to, are still there.
         self._cgroups.remove(launch_id)
         self._verifier.forget(launch_id)
-        self._sweeper.forget(launch_id)
+        self._leftovers.forget(launch_id)
         self._asked_to_stop.pop(launch_id, None)
         self._unclaimed.pop(launch_id, None)
 
@@ -310,7 +310,7 @@ class ProcessLaunches:
             return _exited(exit_)
         started = records.claim.read_started()
         pid, started_at = (started.process.pid, started.started_at) if started else (None, None)
-        if not alive and not self._sweeper.sweep(launch_id):
+        if not alive and not self._leftovers.kill(launch_id):
             message = claim.message if claim.ran else records.exit_fault() or _KILLED
             return LaunchState(LaunchPhase.DEAD, pid, started_at, message=message)
         phase = LaunchPhase.RUNNING if started else LaunchPhase.CLAIMED
@@ -369,7 +369,7 @@ class ProcessLaunches:
             # What ended came second to the claim, and the first may be one that a zygote forked as its last act.
             self._watcher.watch(launch_id, claim.holder)
             return False
-        return claim.holder is not None and self._sweeper.sweep(launch_id)
+        return claim.holder is not None and self._leftovers.kill(launch_id)
 
     def _on_launch_failed(self, launch_id: str, message: str) -> None:
         try:
