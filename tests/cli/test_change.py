@@ -1,25 +1,11 @@
 """Many jobs are changed with one command, and never more than its user has agreed to."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from corral.cli.change import elements
 from corral.model.errors import Refused
-from tests.e2e.box import Box, described, serving
+from tests.e2e.box import Box
 from tests.e2e.terminal import corral
-
-
-@pytest.fixture(scope="module")
-def running_box() -> Iterator[Box]:
-    with serving(described(1)) as box:
-        yield box
-
-
-@pytest.fixture
-def box(running_box: Box) -> Iterator[Box]:
-    yield running_box
-    running_box.clear()
 
 
 def waiting(box: Box, name: str, count: int) -> list[str]:

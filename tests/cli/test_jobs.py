@@ -1,22 +1,8 @@
 """Commands about jobs that are there already, on a running server."""
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.e2e.box import PATIENCE_S, Box, described, line_of, serving
-
-
-@pytest.fixture(scope="module")
-def running_box() -> Iterator[Box]:
-    with serving(described(1)) as box:
-        yield box
-
-
-@pytest.fixture
-def box(running_box: Box) -> Iterator[Box]:
-    yield running_box
-    running_box.clear()
+from tests.e2e.box import PATIENCE_S, Box, line_of
 
 
 def test_a_job_that_cannot_be_cancelled_keeps_nobody_else_from_it(box: Box) -> None:

@@ -112,7 +112,7 @@ except BackendFailed as error:
 
 
 def test_who_may_open_no_more_files_is_not_told_that_no_server_runs(home: Path) -> None:
-    """For what hears that works without a server, and might take devices that a server has handed out."""
+    """For what hears that works without a server, and might take devices that a server has allocated."""
     told = subprocess.run([sys.executable, "-c", OPENS_TOO_MUCH, str(home)], capture_output=True, text=True, check=True)
     assert told.stdout.startswith("False cannot connect to the server at ")
     assert "`ulimit -n`" in told.stdout

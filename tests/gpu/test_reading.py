@@ -1,4 +1,4 @@
-"""What the library sees through a server of devices that are hard to see, or were just handed out."""
+"""What the library sees through a server of devices that are hard to see, or were just allocated."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The map says of each device what is handed out, by the ledger and by the files, and where the two differ."""
+"""The map says of each device what is allocated, by the ledger and by the files, and where the two differ."""
 
 import json
 

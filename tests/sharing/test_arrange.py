@@ -96,7 +96,7 @@ def test_what_several_devices_lack_is_said_once_and_of_a_sliced_one_that_its_sli
     arranged = Arrangement((("*", Means.MPS),), unfit=lambda _, __: "there is no program")
     assert arranged.refusals(several) == (
         "GPU 0, 2: there is no program; they are allocated whole",
-        "GPU 1: there is no program; only slices are handed out",
+        "GPU 1: there is no program; only slices are allocated",
     )
 
 

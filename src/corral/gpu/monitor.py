@@ -25,7 +25,7 @@ class GPUSnapshot:
 class GPUMonitor:
     """Reads the GPUs of this host; thread-safe. `get_gpu_monitor` returns the one of this process.
 
-    With a Corral server on this host it sees what the server sees, and takes what the server has handed out for not
+    With a Corral server on this host it sees what the server sees, and takes what the server has allocated for not
     available. Without one it asks the driver. Without a driver nothing raises: there is nothing to see, and one line in
     the log says why.
     """

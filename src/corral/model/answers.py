@@ -323,7 +323,7 @@ class DeviceRow:
 
     @property
     def sliced(self) -> bool:
-        """Whether it is in MIG mode, and only its slices are handed out."""
+        """Whether it is in MIG mode, and only its slices are allocated."""
         return self.means == "mig" and self.mig_profile is None
 
 
@@ -493,7 +493,7 @@ class MappedDevice:
 
     @property
     def sliced(self) -> bool:
-        """Whether it is in MIG mode, and only its slices are handed out."""
+        """Whether it is in MIG mode, and only its slices are allocated."""
         return self.means == "mig" and self.mig_profile is None
 
 
@@ -511,7 +511,7 @@ class UsageRow:
         slice_hours: hours of MIG slices, by profile.
         lost_hours: those that were for nothing, as their jobs were stopped to make room for others; of jobs that were
             notified by their checkpoint signal only those after it.
-        allocations: how many times devices were handed out; a retry counts again.
+        allocations: how many there were; a retry counts again.
     """
 
     name: str

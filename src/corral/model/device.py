@@ -47,7 +47,7 @@ class VirtualLayer:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One physical accelerator, or a slice of one that is handed out like a device. What is not known is None.
+    """One physical accelerator, or a slice of one that is allocated like a device. What is not known is None.
 
     Attributes:
         means: how jobs meet on it, as the site has configured.
@@ -222,7 +222,7 @@ def throttle_reasons(throttle: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class DeviceCondition:
-    """What keeps a device from being handed out, apart from what Corral itself has handed out.
+    """What keeps a device from being allocated, apart from what Corral itself has allocated.
 
     Attributes:
         unreadable: why it cannot be read (or its sample is too old), None when it can.
@@ -248,7 +248,7 @@ class DeviceCondition:
     ill_since: float | None = None
 
     def state(self, *, allocated: bool = False, reserved: bool = False) -> DeviceState:
-        """The first state that applies; `allocated` and `reserved` say what Corral has handed out."""
+        """The first state that applies; `allocated` and `reserved` say what Corral has allocated."""
         if self.unreadable is not None:
             return DeviceState.UNREADABLE
         if self.unhealthy is not None:

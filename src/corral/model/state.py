@@ -14,9 +14,9 @@ class Slot(NamedTuple):
     """A device's place in a node: what the device is, and what is left of it.
 
     Attributes:
-        free_milli: share not handed out.
+        free_milli: share not allocated.
         free_mib: memory not granted, None when the device's memory is not known.
-        blocked: the state that keeps it from being handed out at all, None when nothing does.
+        blocked: the state that keeps it from being allocated at all, None when nothing does.
         left_mib: memory really free on a device that strangers use, None when it is not lent out.
         means: how jobs meet on it.
         profile: of a hardware slice, None for a device.
@@ -61,7 +61,7 @@ def slot_of(
     allocated_mib: int,
     tenant: str | None = None,
 ) -> Slot:
-    """A device as a slot, with so much of it handed out; one that was never sampled counts as unreadable."""
+    """A device as a slot, with so much of it allocated; one that was never sampled counts as unreadable."""
     blocked: DeviceState | None = DeviceState.UNREADABLE
     left_mib = None
     if condition is not None:

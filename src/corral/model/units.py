@@ -12,7 +12,7 @@ MILLI_PER_DEVICE = 1000
 """Shares are thousandths of a device; 1000 is always the whole device."""
 
 SHARE_QUANTUM_MILLI = 10
-"""Shares are handed out in hundredths of a device."""
+"""Shares are allocated in hundredths of a device."""
 
 WHOLE = r"[0-9]{1,15}"
 """A whole number as a person writes one; longer ones mean nothing here, and overflow what they are turned into."""

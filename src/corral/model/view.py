@@ -28,7 +28,7 @@ class View:
         nodes: by name.
         silences: why nothing starts on a node that does not answer, by its name; also of nodes that never did.
         node_cordons: by node name; a node that has one takes nothing, also while it is not in the cluster.
-        conditions: by device UUID; a device without one has not been sampled yet and is not handed out.
+        conditions: by device UUID; a device without one has not been sampled yet and is not allocated.
         cordons: reason by device UUID.
         jobs: by id; one that ended is still here until the view that its end made is published.
         allocations: by id.
@@ -42,7 +42,7 @@ class View:
         served: GPU-seconds that a job that has not ended got in earlier attempts, by job id.
         promises: what the last plan reserved, by job id; a plan with conservative backfill breaks none of them.
         availability_memory_weight: what free memory counts in the availability of a device; the rest is for idle time.
-        given: UUIDs of the devices that were handed out last on each node, by node; the node of the newest last.
+        given: UUIDs of the devices that were allocated last on each node, by node; the node of the newest last.
         durations: the last run times in seconds, newest last, by (user, job name).
     """
 
@@ -282,7 +282,7 @@ class ViewDraft:
                 del self._owned_ids[name, key], self._own(name)[key]
 
     def gave(self, placement: Placement) -> None:
-        """Note that these devices are the last that were handed out on their nodes."""
+        """Note that these devices are the last that were allocated on their nodes."""
         given = self._own("given")
         for member in placement.members:
             before = given.pop(member.node, ())

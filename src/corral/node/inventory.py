@@ -1,4 +1,4 @@
-"""What the site hands out of what was found on this host."""
+"""What the site offers of what was found on this host."""
 
 import logging
 import os

@@ -94,7 +94,7 @@ def _rule_of(rules: Sequence[tuple[str, T]], device: Device) -> T | None:
 def _instead(count: int, *, sliced: bool) -> str:
     """How devices on which MPS cannot run are shared instead."""
     if sliced:
-        return "only slices are handed out"
+        return "only slices are allocated"
     return "it is allocated whole" if count == 1 else "they are allocated whole"
 
 

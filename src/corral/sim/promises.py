@@ -69,7 +69,7 @@ class Promises:
     def _look_at_devices(self, view: View) -> None:
         for uuid in view.holders:
             if view.allocated_milli(uuid) > MILLI_PER_DEVICE:
-                self.broken.append(f"{uuid} is handed out more than once: {view.allocated_milli(uuid)} milli")
+                self.broken.append(f"{uuid} is allocated more than once: {view.allocated_milli(uuid)} milli")
 
     def _look_for_unknown(self, view: View, reached: set[str]) -> None:
         """On a node that was reconciled nothing runs that the ledger has given up."""

@@ -26,7 +26,7 @@ Listener = Callable[[Node | None, Sequence[DeviceSample]], None]
 class Sampler:
     """Samples all devices of this host every `settings.sample_interval_s`, and tells the `listener`.
 
-    `arrange` makes of what the source found the node that the site hands out: how devices are shared, and their slices
+    `arrange` makes of what the source found the node that the site offers: how devices are shared, and their slices
     as devices. The samples have their processes joined to users and jobs. When the driver hangs, every device has a
     fault from `settings.stale_sample_s` after its last sample on, until the driver answers again.
     """
@@ -107,7 +107,7 @@ class Sampler:
         return node, self._source.sample()
 
     def _take(self, node: Node | None) -> Node | None:
-        """Take over the inventory; the node that the site hands out, None where nothing has changed.
+        """Take over the inventory; the node that the site offers, None where nothing has changed.
 
         A host whose driver never answered has no devices, and CPU jobs can run there.
         """

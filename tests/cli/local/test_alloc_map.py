@@ -43,7 +43,7 @@ def test_a_sliced_device_and_its_slices_are_told_apart() -> None:
     whole = MappedDevice("GPU-m", 5, "NVIDIA A100 80GB", "here", "mig")
     part = MappedDevice("MIG-1", 6, "NVIDIA A100 80GB", "here", "mig", mig_profile="1g.10gb")
     first, second = map_lines([whole, part])
-    assert (first.startswith("[5] A100 80GB"), "only its slices are handed out" in first) == (True, True)
+    assert (first.startswith("[5] A100 80GB"), "only its slices are allocated" in first) == (True, True)
     assert second.startswith("[6] 1g.10gb ")
 
 

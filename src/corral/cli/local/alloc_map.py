@@ -82,7 +82,7 @@ def _device_line(device: MappedDevice, letters: Mapping[str, str]) -> str:
     amount = f"{device.allocated_milli / MILLI_PER_DEVICE:.2f}"
     name = clipped(short_model(device), 18).ljust(18)
     if device.sliced:
-        return f"[{index}] {name} {device.means:<9} only its slices are handed out"
+        return f"[{index}] {name} {device.means:<9} only its slices are allocated"
     head = f"[{index}] {name} {device.means:<9} {amount} "
     style = "green" if not stacked else "cyan"
     line = f"{head}|{painted(bar(stacked, letters), style)}|"

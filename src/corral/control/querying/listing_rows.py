@@ -95,7 +95,7 @@ def device_rows(view: View, samples: Mapping[str, DeviceSample]) -> list[DeviceR
 
 
 def standing_of(view: View, node_name: str, device: Device) -> tuple[DeviceCondition, DeviceState]:
-    """What keeps a device from being handed out, its node's cordon included, and the state that a person is told."""
+    """What keeps a device from being allocated, its node's cordon included, and the state that a person is told."""
     condition = view.conditions.get(device.uuid) or DeviceCondition(
         device.uuid, unreadable="not sampled yet", cordoned=view.cordons.get(device.uuid)
     )
