@@ -33,6 +33,15 @@ def test_the_help_of_each_command_has_an_example_and_fits_eighty_columns(name: s
     assert max(map(len, told.stdout.splitlines())) <= 80
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+def test_a_command_may_be_started_with_its_streams_closed(closed: str, tmp_path: Path) -> None:
+    shell = ["sh", "-c", f'"$@" {closed}', "sh", *CORRAL, "ps"]
+    told = subprocess.run(shell, capture_output=True, text=True, env={**os.environ, "CORRAL_HOME": str(tmp_path)})
+    assert told.returncode == 1
+    assert "bug" not in told.stderr
+    assert "Traceback" not in told.stderr
+
+
 def test_a_usage_line_is_written_as_in_a_manual(tmp_path: Path) -> None:
     usages = [corral(name, "--help", home=tmp_path).stdout.splitlines()[0] for name in ("run", "wait", "why", "submit")]
     assert usages == [

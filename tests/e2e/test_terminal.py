@@ -1,6 +1,9 @@
 """What a person at a terminal sees: colour, one line that changes in place, Ctrl-C."""
 
+import signal
 from collections.abc import Callable
+
+import pytest
 
 from tests.e2e.box import Box, described, until_there
 from tests.e2e.terminal import corral
@@ -76,6 +79,15 @@ def test_a_live_view_fits_the_terminal_follows_its_size_and_leaves_it_as_it_was(
     # The usual screen and its cursor are back.
     assert screen.shown.rfind(b"\033[?1049l") > screen.shown.rfind(b"\033[?1049h")
     assert screen.shown.rfind(b"\033[?25h") > screen.shown.rfind(b"\033[?25l")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+def test_a_live_view_leaves_the_terminal_as_it_was_whatever_ends_it(box: Box, number: signal.Signals) -> None:
+    with corral(box, "status", "--watch") as screen:
+        screen.until(b"GPUs free")
+        screen.process.send_signal(number)
+        assert screen.to_the_end() == 128 + number
+    assert screen.shown.rfind(b"\033[?1049l") > screen.shown.rfind(b"\033[?1049h")
 
 
 def test_a_live_table_of_jobs_follows_them(box: Box) -> None:

@@ -93,7 +93,7 @@ class AllLogs:
 
 async def read_log(first: bytes, pieces: Pieces) -> AsyncIterator[bytes]:
     """What is there now, `first` being what was read already."""
-    piece = first
+    piece, first = first, b""
     while piece:
         yield piece
         piece = await pieces.next()
@@ -122,6 +122,8 @@ async def follow_log(
         looked_at, pause_s, woken_at = loop.time(), _SOONEST_S, float("-inf")
         if first:
             yield first
+            # Who reads slowly keeps the server no more than it must.
+            first = b""
         while True:
             # `ended` was learnt before this read, so that nothing written before the end is missed.
             grew = False

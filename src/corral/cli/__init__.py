@@ -12,6 +12,7 @@ from corral.model.errors import CorralError
 
 def main() -> int:
     """Run the command line and return the exit code. Every error is one line on standard error."""
+    _open_what_is_closed()
     from corral.cli.app import app
     from corral.cli.screen import exit_code_of, say
 
@@ -37,6 +38,21 @@ def main() -> int:
         # How this ends is settled: one more Ctrl-C while the interpreter shuts down would make it another end.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     return 0
+
+
+def _open_what_is_closed() -> None:
+    """Have the three standard streams, also where whoever starts this has closed some (`>&-`).
+
+    Otherwise a connection to the server would get the number of one, and what is printed would go there.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            os.set_inheritable(number, True)
+            setattr(sys, name, os.fdopen(number, mode, closefd=False))
 
 
 def _missing(error: ModuleNotFoundError) -> int:

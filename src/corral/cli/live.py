@@ -65,13 +65,14 @@ def _fitting(lines: Sequence[str], away: str) -> list[str]:
 
 @contextmanager
 def _prompted() -> Iterator[threading.Event]:
-    """An event that is set when the terminal's size changes. SIGTERM ends the view as Ctrl-C does."""
+    """An event that is set when the terminal's size changes. What else may end it ends the view as Ctrl-C does."""
     changed = threading.Event()
 
     def ended(number: int, frame: FrameType | None) -> None:
         raise SystemExit(128 + number)
 
-    signal.signal(signal.SIGTERM, ended)
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, ended)
     before = signal.signal(signal.SIGWINCH, lambda number, frame: changed.set())
     try:
         yield changed
