@@ -28,6 +28,10 @@ from corral.control.watching.absent_clients import AbsentClients
 from corral.control.watching.draining import DrainWatch
 from corral.control.watching.idle_gpus import IdleWatch
 from corral.control.watching.memory_guard import MemoryGuard, Patrol
+from corral.history.asking import HistoryQueries
+from corral.history.file import HistoryFile
+from corral.history.levels import kept_levels
+from corral.history.recorder import HistoryRecorder
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.answers import ServerInfo
 from corral.model.home import Home
@@ -100,6 +104,13 @@ class Server:
             policies,
             renew=self._renew_certificate,
         )
+        self._history = HistoryRecorder(
+            HistoryFile(home.history_file),
+            self._hub.latest,
+            self._clock,
+            kept_levels(settings.metrics_retention_days),
+            settings.sample_interval_s,
+        )
         self._patrols = self._make_patrols()
         self._ends = EndSignal()
         self._ledger.subscribe(self._ends.on_change)
@@ -150,6 +161,7 @@ class Server:
     def _close(self) -> None:
         for patrol in self._patrols:
             patrol.close()
+        self._history.close()
         self._core.close()
         self._hub.stop()
         self._hosts.close()
@@ -177,7 +189,13 @@ class Server:
             only_user=None if _by_root() else user_name(os.geteuid()),
         )
         app = create_app(
-            self._core.service, authenticator, token_issuer, self._ends, self._site, metrics=self._make_metrics()
+            self._core.service,
+            authenticator,
+            token_issuer,
+            self._ends,
+            self._site,
+            metrics=self._make_metrics(),
+            history=HistoryQueries(self._history, self._clock),
         )
         plain, tls = [self._unix], None
         if self._tcp is not None and self._tcp.certificate is not None:
@@ -213,6 +231,7 @@ class Server:
         # Twice as often as samples are taken, so that none waits for long to be judged.
         patrols = [
             Patrol("memory-guard", guard.look, settings.sample_interval_s / 2),
+            Patrol("history", self._history.look, settings.sample_interval_s / 2),
             Patrol("node-return", core.recovery.try_again, RETRY_S),
             Patrol("node-drain", DrainWatch(ledger, self._clock, core.dispatcher.stop).look, DRAIN_INTERVAL_S),
             Patrol("absent-clients", absent_clients.look, ABSENCE_INTERVAL_S),

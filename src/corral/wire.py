@@ -42,11 +42,11 @@ def to_plain(value: Any, *, compact: bool = False) -> Plain:
     if isinstance(value, Mapping):
         return {str(key): to_plain(item, compact=compact) for key, item in value.items()}
     plain = {}
-    for name, default in _fields(cast(Hashable, type(value))):
+    for name, key, default in _fields(cast(Hashable, type(value))):
         item = getattr(value, name)
         if not (compact and item == default):
             # Most fields are: not calling for them makes a long listing twice as fast.
-            plain[name] = item if type(item) in _SCALARS else to_plain(item, compact=compact)
+            plain[key] = item if type(item) in _SCALARS else to_plain(item, compact=compact)
     return plain
 
 
@@ -70,10 +70,15 @@ def from_answer(cls: type[T], data: Plain) -> T:
 
 
 @cache
-def _fields(cls: Hashable) -> tuple[tuple[str, Any], ...]:
+def _fields(cls: Hashable) -> tuple[tuple[str, str, Any], ...]:
     if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
         raise TypeError(f"{cls!r} is no model value and has no plain form")
-    return tuple((f.name, _default(f)) for f in dataclasses.fields(cls))
+    return tuple((f.name, key_of(f.name), _default(f)) for f in dataclasses.fields(cls))
+
+
+def key_of(name: str) -> str:
+    """How a field is called outside: one that Python has a word for, as `from`, has an underscore more in the code."""
+    return name.removesuffix("_")
 
 
 def _default(f: "dataclasses.Field[Any]") -> Any:
@@ -246,7 +251,11 @@ def _answer_reader(kind: Any) -> Callable[[Any], Any]:
     if dataclasses.is_dataclass(kind):
         cls, hints = cast(type[Any], kind), get_type_hints(kind)
         fields = {f.name: _answer_reader(hints[f.name]) for f in dataclasses.fields(kind)}
-        return lambda data: cls(**{name: read(data[name]) for name, read in fields.items() if name in data})
+        keys = {name: key_of(name) for name in fields}
+        return lambda data: cls(**{name: read(data[keys[name]]) for name, read in fields.items() if keys[name] in data})
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        of = _answer_reader(args[1])
+        return lambda data: {key: of(value) for key, value in data.items()}
     if isinstance(kind, type) and issubclass(kind, Enum):
         members = {member.value: member for member in kind}
         return lambda data: members.get(data, data)

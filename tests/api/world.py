@@ -28,9 +28,13 @@ from corral.control.node_registry import Nodes
 from corral.control.site.reloading import SiteSettings
 from corral.control.submitting.device_request import RequestRules
 from corral.control.token_issuer import TokenIssuer
+from corral.history.asking import HistoryQueries
+from corral.history.file import HistoryFile
+from corral.history.levels import kept_levels
+from corral.history.recorder import HistoryRecorder
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.answers import ServerInfo
-from corral.model.device import Device, DeviceCondition, Node
+from corral.model.device import Device, DeviceCondition, DeviceSample, Node
 from corral.model.fact import ConditionObserved, NodeObserved
 from corral.model.home import Home
 from corral.model.job import ProcessIdentity
@@ -79,6 +83,11 @@ class World:
         self.ends = EndSignal()
         self.ledger: SqlLedger = open_ledger(self.home.ledger_url)
         self.ledger.subscribe(self.ends.on_change)
+        self.samples: dict[str, DeviceSample] = {}
+        self.recorder = HistoryRecorder(
+            HistoryFile(self.home.history_file), lambda: self.samples, SystemClock(), kept_levels(7), 1.0
+        )
+        self.history = HistoryQueries(self.recorder, SystemClock())
         devices = tuple(Device(uuid, index, "Mock GPU", 16384) for index, uuid in enumerate(UUIDS))
         self.ledger.observe(
             [NodeObserved(Node("here", devices, 8000, 32768)), *(ConditionObserved(DeviceCondition(u)) for u in UUIDS)]
@@ -113,6 +122,7 @@ class World:
         return ServerInfo(version="1", pid=os.getpid(), home=str(self.home.root))
 
     def close(self) -> None:
+        self.recorder.close()
         self.ledger.close()
 
 
@@ -136,7 +146,13 @@ class Served:
         tls = None if certificate is None else TlsAcceptor(tcp, certificate)
         self.ready = threading.Event()
         app = create_app(
-            world.service, authenticator, token_issuer, world.ends, world.site_settings, metrics=world.metrics
+            world.service,
+            authenticator,
+            token_issuer,
+            world.ends,
+            world.site_settings,
+            metrics=world.metrics,
+            history=world.history,
         )
         self.app_state: AppState = app.state.corral
         self.server = ApiServer(app, sockets, world.ends, on_ready=self.ready.set, tls=tls)

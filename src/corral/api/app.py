@@ -7,7 +7,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.routing import APIRoute
 
 import corral
-from corral.api import interaction, job_changes, jobs, log_routes, nodes, shapes, site, token_routes
+from corral.api import history_routes, interaction, job_changes, jobs, log_routes, nodes, shapes, site, token_routes
 from corral.api.auth import Authenticator
 from corral.api.errors import add_error_handlers
 from corral.api.metrics_route import RequestCounter, metrics_router
@@ -20,6 +20,7 @@ from corral.control.metrics.scrape import Metrics
 from corral.control.service import Service
 from corral.control.site.reloading import SiteSettings
 from corral.control.token_issuer import TokenIssuer
+from corral.history.asking import HistoryQueries
 
 PREFIX = "/api/v1"
 
@@ -32,6 +33,7 @@ def create_app(
     site_settings: SiteSettings,
     *,
     metrics: Metrics,
+    history: HistoryQueries,
 ) -> FastAPI:
     """The ASGI application. `ends.on_change` must be subscribed to the ledger that the service writes.
 
@@ -47,7 +49,15 @@ def create_app(
         redirect_slashes=False,
     )
     app.state.corral = AppState(
-        service, Submitter(service), UserThreads(), UserThreads(), authenticator, token_issuer, ends, site_settings
+        service,
+        Submitter(service),
+        UserThreads(),
+        UserThreads(),
+        authenticator,
+        token_issuer,
+        ends,
+        site_settings,
+        history,
     )
     app.openapi = describer(app)  # type: ignore[method-assign]
     paths: dict[Callable[..., Any], str] = {}
@@ -58,6 +68,7 @@ def create_app(
         (log_routes.router, PREFIX),
         (interaction.router, PREFIX),
         (site.router, PREFIX),
+        (history_routes.router, PREFIX),
         (nodes.router, PREFIX),
         (token_routes.router, PREFIX),
         (site.graph_router, ""),

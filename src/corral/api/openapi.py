@@ -25,6 +25,7 @@ from corral.model.job_update import JobUpdate
 from corral.model.name_pattern import MOST_CHARACTERS
 from corral.model.notification import MAX_COMMAND_LENGTH
 from corral.model.submission import ArraySpec, Submission
+from corral.wire import key_of
 
 _REF = "#/components/schemas/"
 _TAKEN: set[type[Any]] = set()
@@ -52,7 +53,7 @@ def takes_query(cls: type[Any]) -> dict[str, Any]:
         "parameters": [
             {
                 "in": "query",
-                "name": f.name,
+                "name": key_of(f.name),
                 "required": f.default is MISSING,
                 "schema": _query_schema(hints[f.name], cls, f.name),
             }
@@ -107,6 +108,9 @@ def _schemas() -> dict[str, Any]:
     for cls, limits in _limits().items():
         for name, limit in limits.items():
             _narrow(schemas[cls.__name__]["properties"][name], limit)
+    for schema in schemas.values():
+        if "properties" in schema:
+            schema["properties"] = {key_of(name): described for name, described in schema["properties"].items()}
     _close(schemas, {cls.__name__ for cls in _TAKEN})
     schemas[Request.__name__]["properties"]["gpus"] = gpu_number.SCHEMA
     for cls in answered:

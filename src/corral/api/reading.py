@@ -69,6 +69,7 @@ def parse_json(raw: bytes) -> Any:
 def read_query(request: Request, cls: type[T]) -> T:
     """The value of class `cls` that the query string describes; a list is given as `a,b` or by repeating the key."""
     readers = _text_readers(cast(Any, cls))
+    names = {wire.key_of(f.name): f.name for f in fields(cast(Any, cls))}
     values: dict[str, Any] = {}
     for name, text in request.query_params.multi_items():
         if name not in readers:
@@ -76,7 +77,8 @@ def read_query(request: Request, cls: type[T]) -> T:
         if not text:
             raise _empty(name, name)
         value = readers[name](text, name)
-        values[name] = [*values.get(name, ()), *value] if isinstance(value, list) else value
+        known = names[name]
+        values[known] = [*values.get(known, ()), *value] if isinstance(value, list) else value
     return wire.from_plain(cls, values)
 
 
@@ -100,7 +102,7 @@ def _no_number(word: str) -> Any:
 @cache
 def _text_readers(cls: type[Any]) -> dict[str, Callable[[str, str], Any]]:
     hints = get_type_hints(cls)
-    return {f.name: _text_reader(hints[f.name]) for f in fields(cls)}
+    return {wire.key_of(f.name): _text_reader(hints[f.name]) for f in fields(cls)}
 
 
 def _text_reader(kind: Any) -> Callable[[str, str], Any]:

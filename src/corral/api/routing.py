@@ -22,6 +22,7 @@ from corral.api.waiting import EndSignal, InputNotices
 from corral.control.service import Service
 from corral.control.site.reloading import SiteSettings
 from corral.control.token_issuer import TokenIssuer
+from corral.history.asking import HistoryQueries
 from corral.model.token import TokenScope
 from corral.wire import to_plain
 
@@ -40,6 +41,7 @@ class AppState:
     token_issuer: TokenIssuer
     ends: EndSignal
     site_settings: SiteSettings
+    history: HistoryQueries
     inputs: InputNotices = field(default_factory=InputNotices)
     in_flight: InFlight = field(default_factory=InFlight)
 

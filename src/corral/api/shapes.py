@@ -138,6 +138,18 @@ class UsageQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class HistoryQuery:
+    """Which stretch of time: a `range` up to now (30m, 1h, 6h, 12h, 24h, 2d or 7d; 1h by default), or `from` and `to`
+    (Unix seconds; up to now by default), and which series; all where none is named.
+    """
+
+    range: str | None = None
+    from_: int | None = None
+    to: int | None = None
+    series: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class LogQuery:
     """Which part of a log: from byte `offset` on, or the last `tail` lines, or what was written `since` a moment (Unix
     seconds; some seconds more may come), or of that the last lines. With `follow`, what is written later follows.

@@ -1,10 +1,11 @@
 """Devices, nodes and tokens: list and change them."""
 
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
 from corral.client.transport import Transport
-from corral.model.answers import DeviceRow, MadeToken, NodeRow, SlicePlan, TokenRow
+from corral.model.answers import DeviceHistory, DeviceRow, MadeToken, NodeRow, SlicePlan, TokenRow
 from corral.model.token import TokenScope
 from corral.wire import from_answer
 
@@ -20,6 +21,25 @@ class Devices:
 
     def list(self) -> tuple[DeviceRow, ...]:
         return _devices(self._transport.get("/devices"))
+
+    def history(
+        self,
+        uuid: str,
+        range: str | None = None,
+        *,
+        since: float | None = None,
+        until: float | None = None,
+        series: Sequence[str] = (),
+    ) -> DeviceHistory:
+        """What a device was like, by series, at most 1,000 points of each; gaps have none.
+
+        It is over a `range` up to now (30m, 1h, 6h, 12h, 24h, 2d or 7d; "1h" by default), or between two times (Unix
+        seconds). `series` are some of them, as "power_w"; () is all. A device that is gone keeps its history.
+        """
+        period = {"from": None if since is None else int(since), "to": None if until is None else int(until)}
+        wanted = ",".join(series) or None
+        path = f"/history/devices/{quote(uuid, safe='')}"
+        return from_answer(DeviceHistory, self._transport.get(path, range=range, series=wanted, **period))
 
     def cordon(self, device: str | int, reason: str = "") -> tuple[DeviceRow, ...]:
         """Keep new jobs from starting on it; running jobs go on. Returns the changed devices, as `uncordon` does."""

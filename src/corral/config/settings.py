@@ -62,6 +62,7 @@ class Settings:
 
     Attributes:
         sample_interval_s: how often the devices are sampled.
+        metrics_retention_days: how long their history is kept by the minute; 0 keeps the last hour alone.
         stale_sample_s: a device whose last sample is older counts as unreadable, and nothing starts on it.
         node_silent_after_s: a node that has not answered for so long has no readable devices, and nothing starts there.
         node_gone_after_s: then its jobs are lost, or run again elsewhere where they may.
@@ -112,6 +113,7 @@ class Settings:
     """
 
     sample_interval_s: float = 1.0
+    metrics_retention_days: int = 7
     stale_sample_s: float = 10.0
     node_silent_after_s: float = 10.0
     node_gone_after_s: float = 300.0
@@ -359,6 +361,7 @@ MAX_PRIORITY = 1_000_000
 _HOUR_S = 3600.0
 _SETTINGS: dict[str, tuple[str, NodeReader]] = {
     "sample_interval": ("sample_interval_s", one(duration(0.1, _HOUR_S))),
+    "metrics_retention_days": ("metrics_retention_days", one(integer(0, 3650))),
     "stale_sample": ("stale_sample_s", one(duration(0.2, 24 * _HOUR_S))),
     "node_silent_after": ("node_silent_after_s", one(duration(0.2, _HOUR_S))),
     "node_gone_after": ("node_gone_after_s", one(duration(0.4, 30 * 24 * _HOUR_S))),

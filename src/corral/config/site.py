@@ -99,7 +99,7 @@ SECTIONS: Mapping[str, Mapping[str, Key]] = {
     },
     "monitoring": {
         "interval_seconds": Key("sample_interval_s", one(number(0.1, _HOUR_S))),
-        "metrics_retention_days": Key(None, one(number(0, 36500))),
+        "metrics_retention_days": Key("metrics_retention_days", one(integer(0, 3650))),
         "alert_thresholds": Key(None, _thresholds),
     },
     "policies": {

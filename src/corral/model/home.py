@@ -65,6 +65,11 @@ class Home:
         """The database, unless the site names another."""
         return f"sqlite:///{self.root / 'ledger.db'}"
 
+    @property
+    def history_file(self) -> Path:
+        """What devices were like. Losing it loses no decision."""
+        return self.root / "history.db"
+
     @cached_property
     def logs(self) -> Path:
         """The jobs' logs, by `log_name`."""

@@ -1,0 +1,70 @@
+"""The levels at which readings are kept, and which of them answers a question. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+MOST_POINTS = 1000
+"""The most points of one series in an answer."""
+
+HOUR_S = 3600
+DAY_S = 24 * HOUR_S
+
+_STEPS_S = (
+    *(1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 900, 1800),
+    *(HOUR_S, 2 * HOUR_S, 3 * HOUR_S, 6 * HOUR_S, 12 * HOUR_S, DAY_S),
+)
+"""The steps of answers: those that a person would choose, each a multiple of the level that it is made of."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryLevel:
+    """One level: steps of `step_s`, packed into blocks of `block_s`, each kept `kept_s` after its end."""
+
+    step_s: int
+    block_s: int
+    kept_s: int
+
+
+SECONDS = HistoryLevel(1, 300, HOUR_S)
+
+
+def kept_levels(retention_days: int) -> tuple[HistoryLevel, ...]:
+    """All levels, the finest first; 0 days keeps the last hour's readings and nothing else."""
+    if retention_days == 0:
+        return (SECONDS,)
+    return (
+        SECONDS,
+        HistoryLevel(10, HOUR_S, DAY_S),
+        HistoryLevel(60, HOUR_S, retention_days * DAY_S),
+        HistoryLevel(HOUR_S, 6 * HOUR_S, 365 * DAY_S),
+    )
+
+
+def choose(
+    levels: Sequence[HistoryLevel], start: int, end: int, now: float, interval_s: float
+) -> tuple[HistoryLevel, int]:
+    """The level to read for the time from `start` to `end`, and the step of the answer, both in seconds.
+
+    The step is the finest with at most `MOST_POINTS` points, and no finer than the sampling; the level is the coarsest
+    that still gives it and reaches back far enough. Where none does, it is the one that reaches back the farthest.
+    """
+    reaching = [level for level in levels if start >= now - level.kept_s] or [max(levels, key=_kept_s)]
+    least_s = max(reaching[0].step_s, interval_s)
+    step_s = next((s for s in _STEPS_S if s >= least_s and points(start, end, s) <= MOST_POINTS), None)
+    if step_s is None:
+        # Longer than anything that is kept, but no reason for more points.
+        step_s = -(-(end - start) // (MOST_POINTS - 1) // DAY_S) * DAY_S
+    return max((level for level in reaching if level.step_s <= step_s), key=_step_s), step_s
+
+
+def points(start: int, end: int, step_s: int) -> int:
+    """How many steps have a part in the time from `start` to `end`, which is not in it."""
+    return (end - 1) // step_s - start // step_s + 1
+
+
+def _kept_s(level: HistoryLevel) -> int:
+    return level.kept_s
+
+
+def _step_s(level: HistoryLevel) -> int:
+    return level.step_s

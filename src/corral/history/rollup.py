@@ -1,0 +1,167 @@
+"""The arithmetic of roll-ups. Pure.
+
+A step is a stretch of time of one series. Of its readings it keeps count, sum, least, most and how long they stand for,
+and how many of them were in each bucket of a DDSketch: so steps can be merged in any order and at any level, and mean,
+extremes and quantiles of what comes out are those of all the readings.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from ddsketch.mapping import LogarithmicMapping
+from numpy.typing import NDArray
+
+from corral.history.series import DeviceReadings
+
+RELATIVE_ERROR = 0.01
+"""A quantile is at most this part of itself away from the reading that has its rank."""
+
+_MAPPING = LogarithmicMapping(RELATIVE_ERROR)
+_SMALLEST = 1e-6
+"""Readings nearer to 0 count as 0."""
+_KEY_OF_ONE = 2000
+"""Added to the mapping's key, so that the buckets of positive numbers are positive; those of negative ones are their
+opposites, and 0 is a bucket of its own."""
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RollUps:
+    """RollUps of several series as columns of one length, ordered by series and start; and their buckets.
+
+    Attributes:
+        series: the number of the series.
+        start: when the step began, Unix seconds.
+        count, total, least, most: of its readings.
+        covered_s: the time that its readings stand for.
+        owner, bucket, number: of each bucket that is not empty, the row of its step, and how many readings it has.
+            Ordered by owner and bucket.
+    """
+
+    series: Array
+    start: Array
+    count: Array
+    total: Array
+    least: Array
+    most: Array
+    covered_s: Array
+    owner: Array
+    bucket: Array
+    number: Array
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+
+COLUMNS = tuple(field.name for field in fields(RollUps))
+_KINDS = dict.fromkeys(("series", "start", "count", "owner", "bucket", "number"), "i8")
+NO_ROLL_UPS = RollUps(**{name: np.empty(0, _KINDS.get(name, "f8")) for name in COLUMNS})
+
+
+def bucket_of(value: float) -> int:
+    """The bucket of a reading."""
+    if abs(value) < _SMALLEST:
+        return 0
+    key = int(_MAPPING.key(abs(value))) + _KEY_OF_ONE
+    return key if value > 0 else -key
+
+
+def value_of(bucket: int) -> float:
+    """The reading that stands for a bucket."""
+    if bucket == 0:
+        return 0.0
+    value = float(_MAPPING.value(abs(bucket) - _KEY_OF_ONE))
+    return value if bucket > 0 else -value
+
+
+def roll_ups_of(readings: Sequence[DeviceReadings], step_s: int) -> RollUps:
+    """The steps of these readings, which may be in any order."""
+    rows = [
+        (number, int(reading.at), value, reading.covered_s)
+        for reading in readings
+        for number, value in enumerate(reading.values)
+        if value is not None
+    ]
+    if not rows:
+        return NO_ROLL_UPS
+    series, start, value, covered = (np.array(column) for column in zip(*rows, strict=True))
+    distinct, which = np.unique(value, return_inverse=True)
+    buckets = np.array([bucket_of(float(one)) for one in distinct], "i8")[which]
+    ones = np.ones(len(rows), "i8")
+    value = value.astype("f8")
+    return fold(RollUps(series, start, ones, value, value, value, covered, np.arange(len(rows)), buckets, ones), step_s)
+
+
+def joined(parts: Sequence[RollUps]) -> RollUps:
+    """All these steps one after the other, of which some may be of one series and time: `fold` merges them."""
+    parts = [part for part in parts if len(part)]
+    if not parts:
+        return NO_ROLL_UPS
+    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS if name != "owner"}
+    before = np.cumsum([0, *(len(part) for part in parts[:-1])])
+    owner = np.concatenate([part.owner + first for part, first in zip(parts, before, strict=True)])
+    return RollUps(**columns, owner=owner)
+
+
+def fold(steps: RollUps, step_s: int) -> RollUps:
+    """These steps as steps of `step_s`, which is a multiple of theirs."""
+    if not len(steps):
+        return NO_ROLL_UPS
+    start = steps.start // step_s * step_s
+    order = np.lexsort((start, steps.series))
+    series, start = steps.series[order], start[order]
+    new = np.ones(len(order), bool)
+    new[1:] = (series[1:] != series[:-1]) | (start[1:] != start[:-1])
+    first = np.flatnonzero(new)
+    group = np.empty(len(order), "i8")
+    group[order] = np.cumsum(new) - 1
+    owner, bucket, number = _merged(group[steps.owner], steps.bucket, steps.number)
+    return RollUps(
+        series[first],
+        start[first],
+        np.add.reduceat(steps.count[order], first),
+        np.add.reduceat(steps.total[order], first),
+        np.minimum.reduceat(steps.least[order], first),
+        np.maximum.reduceat(steps.most[order], first),
+        np.add.reduceat(steps.covered_s[order], first),
+        owner,
+        bucket,
+        number,
+    )
+
+
+def selected(steps: RollUps, wanted: Array) -> RollUps:
+    """The steps where `wanted` is true."""
+    rows = np.cumsum(wanted) - 1
+    buckets = wanted[steps.owner]
+    columns = {name: getattr(steps, name)[wanted] for name in COLUMNS[:7]}
+    return RollUps(
+        **columns, owner=rows[steps.owner[buckets]], bucket=steps.bucket[buckets], number=steps.number[buckets]
+    )
+
+
+def quantile(steps: RollUps, q: float) -> Array:
+    """Of each step the reading with the rank `q * (count - 1)`, rounded down, within `RELATIVE_ERROR`."""
+    if not len(steps):
+        return np.empty(0)
+    rank = np.floor(q * (steps.count - 1)).astype("i8")
+    # Counted over all steps in one go: a step's first bucket begins where the steps before it end.
+    passed = np.cumsum(steps.number)
+    before = np.concatenate([[0], np.cumsum(steps.count)[:-1]])
+    bucket = steps.bucket[np.searchsorted(passed, before + rank, side="right")]
+    distinct, which = np.unique(bucket, return_inverse=True)
+    values = np.array([value_of(int(one)) for one in distinct])[which]
+    found: Array = np.clip(values, steps.least, steps.most)
+    return found
+
+
+def _merged(owner: Array, bucket: Array, number: Array) -> tuple[Array, Array, Array]:
+    order = np.lexsort((bucket, owner))
+    owner, bucket = owner[order], bucket[order]
+    new = np.ones(len(order), bool)
+    new[1:] = (owner[1:] != owner[:-1]) | (bucket[1:] != bucket[:-1])
+    first = np.flatnonzero(new)
+    return owner[first], bucket[first], np.add.reduceat(number[order], first)
