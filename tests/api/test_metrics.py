@@ -1,7 +1,9 @@
 import http.client
+import threading
+from dataclasses import replace
 
 from corral.control.metrics.exposition import CONTENT_TYPE
-from tests.api.world import PATIENCE_S, TOKEN, Served
+from tests.api.world import PATIENCE_S, TOKEN, Served, World
 from tests.control.metrics.reading import Rows, named, rows_of
 
 
@@ -67,3 +69,27 @@ def test_commits_of_the_ledger_are_counted(served: Served) -> None:
 
 def dict_of(rows: Rows) -> dict[str, float]:
     return {name: value for (name, labels), value in rows.items() if not labels}
+
+
+def test_others_are_answered_while_the_metrics_are_written(world: World) -> None:
+    writing, go_on = threading.Event(), threading.Event()
+
+    def obstacles() -> dict[str, str]:
+        writing.set()
+        assert go_on.wait(PATIENCE_S)
+        return {}
+
+    world.metrics = replace(world.metrics, obstacles=obstacles)
+    served = Served(world)
+    found: list[Rows] = []
+    scrape = threading.Thread(target=lambda: found.append(scraped(served)))
+    try:
+        scrape.start()
+        assert writing.wait(PATIENCE_S)
+        assert served.call("GET", "/health").status == 200
+        assert found == []
+    finally:
+        go_on.set()
+        scrape.join(PATIENCE_S)
+        served.stop()
+    assert len(found) == 1

@@ -14,8 +14,9 @@ LIVE_PHASES = tuple(phase for phase in Phase if phase not in TERMINAL_PHASES)
 
 def job_metrics(view: View, now: float) -> Iterator[str]:
     """The jobs that have not ended, by phase and queue; those that run, with their devices; the longest waits."""
-    phases = Counter((job.phase, job.spec.queue) for job in view.jobs.values())
-    queues = sorted({*view.queues, *(queue for _, queue in phases)})
+    waiting, others, longest_s = _counted(view, now)
+    queues = sorted({*view.queues, *waiting, *(queue for _, queue in others)})
+    phases = others + Counter({(Phase.PENDING, queue): count for queue, count in waiting.items()})
     yield from family(
         "corral_jobs",
         "gauge",
@@ -30,7 +31,7 @@ def job_metrics(view: View, now: float) -> Iterator[str]:
         "corral_queue_longest_wait_seconds",
         "gauge",
         "How long the job has waited that has waited longest; 0 where none waits.",
-        (Row(labelled(queue=queue), seconds) for queue, seconds in _longest_waits(view, queues, now).items()),
+        (Row(labelled(queue=queue), longest_s.get(queue, 0.0)) for queue in queues),
     )
     yield from family("corral_job_info", "gauge", "1 for each device of each job that runs.", _running(view))
 
@@ -56,13 +57,22 @@ def node_metrics(view: View, contacts: Iterable[str], obstacles: Mapping[str, st
     )
 
 
-def _longest_waits(view: View, queues: Iterable[str], now: float) -> dict[str, float]:
-    since = dict.fromkeys(queues, now)
+def _counted(view: View, now: float) -> tuple[Counter[str], Counter[tuple[Phase, str]], dict[str, float]]:
+    """Waiting jobs by queue, others by phase and queue, and the longest wait by queue of those that could start."""
+    waiting: Counter[str] = Counter()
+    others: Counter[tuple[Phase, str]] = Counter()
+    longest_s: dict[str, float] = {}
     for job in view.jobs.values():
-        if job.phase is Phase.PENDING and ineligible(job, now) is None:
-            began = max(job.submitted_at, job.eligible_at or 0.0, job.ended_at or 0.0)
-            since[job.spec.queue] = min(since[job.spec.queue], began)
-    return {queue: now - at for queue, at in since.items()}
+        queue = job.spec.queue
+        if job.phase is not Phase.PENDING:
+            others[job.phase, queue] += 1
+            continue
+        # Of these there may be 100,000, and a phase takes as long to hash as all of this.
+        waiting[queue] += 1
+        waits_s = now - max(job.submitted_at, job.eligible_at or 0.0, job.ended_at or 0.0)
+        if waits_s > longest_s.get(queue, 0.0) and ineligible(job, now) is None:
+            longest_s[queue] = waits_s
+    return waiting, others, longest_s
 
 
 def _running(view: View) -> Iterator[Row]:
