@@ -107,8 +107,11 @@ def test_prometheus_reads_a_server_and_the_alerts_find_what_is_wrong_with_it(
 
     (who,) = prometheus.query(f"DCGM_FI_DEV_GPU_UTIL * on (UUID) group_right () {running}")
     assert who["UUID"] == uuid(0)
+    assert prometheus.query('corral_queue_wait_seconds_count{queue="default"} == 1')
+    assert prometheus.query("corral_cycle_seconds_count > 0 and corral_cycle_seconds_sum > 0")
     # A scrape is counted when it was answered, so the next one tells of it.
     box.until(lambda: prometheus.query('corral_api_requests_total{route="/metrics",status="2xx"} > 0'))
     gate.touch()
     box.ended(job)
     box.until(lambda: not prometheus.query(running))
+    box.until(lambda: prometheus.query('corral_jobs_ended_total{phase="SUCCEEDED"} == 1'))

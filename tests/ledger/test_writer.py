@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from corral.ledger import writer
 from corral.ledger.database import Database
 from corral.ledger.store import SqlLedger
 from corral.ledger.writer import BATCH_LIMIT
+from corral.model.errors import LedgerFailed
 from corral.model.fact import Delta, JobSubmitted
 from corral.model.view import View
 from corral.ports.ledger import Decided
@@ -28,6 +30,27 @@ def test_what_waits_is_written_together_but_not_without_bound(ledger: SqlLedger)
         future.result()
     assert sum(sizes) == 2 * BATCH_LIMIT
     assert max(sizes) == BATCH_LIMIT
+
+
+def test_transactions_are_counted_and_those_that_the_disk_did_not_take_apart(
+    ledger: SqlLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(ledger, submitted(a_job(1)), submitted(a_job(2)))
+    counted = [count for _, count in ledger.commits.facts.buckets()]
+    assert (counted[-1], ledger.commits.facts.sum, ledger.commits.failures) == (1, 2.0, 0)
+    assert 0.0 < ledger.commits.seconds.sum < 60.0
+    with pytest.raises(LedgerFailed, match="cannot hold this"):
+        write(ledger, submitted(replace(a_job(3), sequence=2**70)))
+    assert ledger.commits.failures == 0
+
+    def full(_: Database) -> None:
+        raise LedgerFailed("no space left")
+
+    monkeypatch.setattr(Database, "writing", full)
+    with pytest.raises(LedgerFailed, match="no space left"):
+        write(ledger, submitted(a_job(4)))
+    monkeypatch.undo()
+    assert (ledger.commits.failures, ledger.commits.facts.sum) == (1, 2.0)
 
 
 def test_a_commit_is_synced_to_the_disk_before_it_counts(tmp_path: Path) -> None:

@@ -115,8 +115,8 @@ class Writer:
         try:
             self._write(batch)
         except Exception as error:
-            self.figures.failures += 1
             at_fault = isinstance(error, RowsRefused) or not isinstance(error, LedgerFailed)
+            self.figures.failures += not at_fault
             if at_fault and len(operations) > 1:
                 for operation in operations:
                     self._process([operation])

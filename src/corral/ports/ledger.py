@@ -149,7 +149,7 @@ class CommitFigures:
     Attributes:
         seconds: how long each took, to the disk.
         facts: how many each wrote.
-        failures: how many were not written.
+        failures: how many the disk did not take; what an operation itself made impossible is not counted.
     """
 
     seconds: Histogram = field(default_factory=lambda: Histogram(SECONDS))

@@ -78,7 +78,10 @@ class Metrics:
         )
         yield from histograms("corral_ledger_commit_facts", "Facts written in one transaction.", [({}, commits.facts)])
         yield from family(
-            "corral_ledger_failures_total", "counter", "Transactions that failed.", [Row("", commits.failures)]
+            "corral_ledger_failures_total",
+            "counter",
+            "Transactions that the disk did not take.",
+            [Row("", commits.failures)],
         )
         yield from family(
             "corral_build_info", "gauge", "1, with the version.", [Row(labelled(version=self.version), 1)]
