@@ -64,7 +64,7 @@ def test_members_on_other_nodes_are_told_too_and_nobody_waits_for_the_forecast(t
     for task in told.later:
         task()
     until(lambda: len(told.lines("a")) == len(told.lines("b")) == 2)
-    assert re.fullmatch(r"it is expected to go on in 2h( 0m| 1s)?, at \d{4}-.*", told.lines("b")[1][2])
+    assert re.fullmatch(r"it is expected to go on within 2h( 0m| 1s)?, by \d{4}-.*", told.lines("b")[1][2])
 
 
 def test_a_start_that_is_not_known_is_said_not_to_be(told: Told) -> None:

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 from corral.control.wait_times import WaitBook
-from corral.model.plan import Wait, WaitReason
+from corral.model.plan import WaitReason
 from tests.control.strategies import job
 
 FIRST, SECOND = job(1), job(2)
@@ -11,13 +11,13 @@ FIRST, SECOND = job(1), job(2)
 def book(*holds: tuple[float, WaitReason]) -> WaitBook:
     waits = WaitBook()
     for now, reason in holds:
-        waits.note([(FIRST, Wait("1", reason, position=1))], now)
+        waits.note([(FIRST, reason)], now)
     return waits
 
 
 def test_a_wait_is_spent_by_reason_in_the_order_the_reasons_came() -> None:
     waits = book((100.0, WaitReason.PRIORITY), (110.0, WaitReason.RESOURCES), (120.0, WaitReason.RESOURCES))
-    waits.note([(FIRST, Wait("1", WaitReason.PRIORITY, position=1))], 130.0)
+    waits.note([(FIRST, WaitReason.PRIORITY)], 130.0)
     assert waits.spent(FIRST, 135.0) == (("Priority", 15.0), ("Resources", 20.0))
 
 
@@ -29,8 +29,8 @@ def test_a_job_shares_the_reasons_of_its_like_since_it_came() -> None:
 
 def test_what_parks_a_job_goes_before_what_holds_its_like() -> None:
     waits = book((100.0, WaitReason.RESOURCES))
-    waits.park("2", WaitReason.DEPENDENCY, 100.0)
-    waits.park("2", None, 130.0)
+    waits.park(SECOND, WaitReason.DEPENDENCY, 100.0)
+    waits.park(SECOND, None, 130.0)
     assert waits.spent(SECOND, 140.0) == (("Dependency", 30.0), ("Resources", 10.0))
     waits.close("2")
     assert waits.spent(SECOND, 140.0) == (("Resources", 40.0),)
@@ -38,11 +38,11 @@ def test_what_parks_a_job_goes_before_what_holds_its_like() -> None:
 
 def test_what_parks_a_job_until_a_moment_is_over_then_without_a_word() -> None:
     waits = book((100.0, WaitReason.RESOURCES))
-    waits.park("1", WaitReason.BEGIN_TIME, 100.0, until=130.0)
+    waits.park(FIRST, WaitReason.BEGIN_TIME, 100.0, until=130.0)
     assert waits.spent(FIRST, 120.0) == (("BeginTime", 20.0),)
     assert waits.spent(FIRST, 140.0) == (("BeginTime", 30.0), ("Resources", 10.0))
-    waits.park("1", WaitReason.HELD, 110.0)
-    waits.park("1", WaitReason.BEGIN_TIME, 115.0, until=130.0)
+    waits.park(FIRST, WaitReason.HELD, 110.0)
+    waits.park(FIRST, WaitReason.BEGIN_TIME, 115.0, until=130.0)
     assert waits.spent(FIRST, 140.0) == (("BeginTime", 25.0), ("Held", 5.0), ("Resources", 10.0))
 
 
@@ -63,9 +63,9 @@ def test_a_job_that_waits_again_keeps_its_earlier_waits_and_not_the_time_it_ran(
     waits = WaitBook()
     again = replace(FIRST, waited=(("Resources", 10.0),), ended_at=3710.0)
     waits.reopen("1", 3710.0)
-    waits.park("1", WaitReason.BACKOFF, 3710.0)
-    waits.park("1", None, 3712.0)
-    waits.note([(FIRST, Wait("1", WaitReason.RESOURCES, position=1))], 3712.0)
+    waits.park(FIRST, WaitReason.BACKOFF, 3710.0)
+    waits.park(FIRST, None, 3712.0)
+    waits.note([(FIRST, WaitReason.RESOURCES)], 3712.0)
     assert waits.spent(again, 3715.0) == (("Resources", 13.0), ("Backoff", 2.0))
 
 
@@ -76,11 +76,25 @@ def test_after_a_restart_the_end_of_the_last_attempt_is_where_the_wait_began_aga
 
 def test_a_job_that_is_changed_keeps_the_book_of_its_wait_so_far() -> None:
     waits = book((100.0, WaitReason.PRIORITY), (110.0, WaitReason.RESOURCES))
-    waits.park("1", WaitReason.HELD, 115.0)
-    waits.park("1", None, 118.0)
+    waits.park(FIRST, WaitReason.HELD, 115.0)
+    waits.park(FIRST, None, 118.0)
     changed = replace(FIRST, spec=replace(FIRST.spec, name="new"))
     waits.carry_over(FIRST, 120.0)
-    waits.park("1", None, 120.0)
-    waits.note([(changed, Wait("1", WaitReason.LIMIT, position=1))], 120.0)
+    waits.park(FIRST, None, 120.0)
+    waits.note([(changed, WaitReason.LIMIT)], 120.0)
     assert waits.spent(changed, 130.0) == (("Priority", 10.0), ("Resources", 7.0), ("Held", 3.0), ("Limit", 10.0))
     assert waits.spent(SECOND, 130.0) == (("Priority", 10.0), ("Resources", 20.0))
+
+
+def test_what_a_job_waited_for_before_it_was_parked_stays_known_when_no_other_is_like_it() -> None:
+    waits = book((100.0, WaitReason.RESOURCES))
+    waits.park(FIRST, WaitReason.HELD, 120.0)
+    for now in (121.0, 122.0, 123.0):
+        waits.note([], now)
+    assert waits.spent(FIRST, 130.0) == (("Resources", 20.0), ("Held", 10.0))
+    waits.park(FIRST, None, 140.0)
+    waits.note([(FIRST, WaitReason.PRIORITY)], 140.0)
+    waits.park(FIRST, WaitReason.HELD, 150.0)
+    for now in (151.0, 152.0, 153.0):
+        waits.note([], now)
+    assert waits.spent(FIRST, 160.0) == (("Resources", 20.0), ("Held", 30.0), ("Priority", 10.0))

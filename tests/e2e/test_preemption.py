@@ -57,7 +57,7 @@ def test_what_is_taken_back_leaves_its_trace_with_everybody(new_box: Callable[[s
     assert (told["expected_start_is"], told["eviction"]) == ("expectation", eviction)
     log = box.ok("logs", row["id"])
     assert f"corral: reclaimed for job {lender}: {words}" in log
-    box.until(lambda: "corral: it is expected to go on in " in box.ok("logs", row["id"]))
+    box.until(lambda: "corral: it is expected to go on within " in box.ok("logs", row["id"]))
     assert f"job {row['id']}: reclaimed for job {lender}: {words}" in (box.home / "server.log").read_text()
     assert box.json("usage", "--json")["total"]["lost_hours"] > 2 / 3600
     (box.home / "done").touch()

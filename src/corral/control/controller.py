@@ -16,7 +16,7 @@ from corral.model.errors import CorralError, LedgerFailed
 from corral.model.fact import Delta, JobChanged, JobRequeued, JobSubmitted, JobUpdated, StartsPromised
 from corral.model.job import Job, Phase
 from corral.model.job_update import with_changes
-from corral.model.plan import Plan, Start
+from corral.model.plan import Plan, Start, WaitReason
 from corral.model.view import View
 from corral.ports.ledger import Ledger
 from corral.ports.telemetry import NodeTelemetry
@@ -191,8 +191,11 @@ class Controller:
             else:
                 barrier = ineligible(job, now)
                 reason, until = (None, None) if barrier is None else (barrier.reason, barrier.until)
-                self._waits.park(job_id, reason, now, until)
-        self._waits.note([(jobs[wait.job_id], wait) for wait in plan.waits if wait.job_id in jobs], now)
+                self._waits.park(job, reason, now, until)
+        reasons = [(wait.job_id, wait.reason) for wait in plan.waits]
+        if self._obstacles:
+            reasons += [(start.job_id, WaitReason.DISK) for start in plan.starts]
+        self._waits.note([(jobs[job_id], reason) for job_id, reason in reasons if job_id in jobs], now)
 
     def _evict(self, plan: Plan) -> None:
         at = self._clock.now()

@@ -85,10 +85,9 @@ class StopNotes:
         if expected.start_at is not None:
             at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self._clock.shown(expected.start_at)))
             left_s = max(0.0, expected.start_at - now)
-            soon = f"in {format_duration(left_s)}" if left_s >= 1 else "at once"
-            if expected.certainty is Certainty.PROMISE:
-                return f"it goes on {soon} at the latest, at {at}"
-            return f"it is expected to go on {soon}, at {at}"
+            soon = f"within {format_duration(left_s)}, by {at}" if left_s >= 1 else "at once"
+            # Who has no run times to go by counts with time limits, so that sooner is usual.
+            return f"it {'goes on' if expected.certainty is Certainty.PROMISE else 'is expected to go on'} {soon}"
         if expected.depends_on is not None and expected.depends_on in view.jobs:
             return f"when it goes on depends on {job_called(view.jobs[expected.depends_on])}, which has no time limit"
         return "when it goes on is not known yet; `corral why` says so once it is"

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Iterable
 
 from corral.model.job import Job
-from corral.model.plan import Group, Wait, WaitReason, group_of
+from corral.model.plan import Group, WaitReason, group_of
 
 Stretch = tuple[float, str]
 """From this moment (Unix seconds) on, this reason; "" is none."""
@@ -25,9 +25,9 @@ class WaitBook:
         self._parked: dict[str, list[Stretch]] = {}
         self._again_since: dict[str, float] = {}
 
-    def note(self, waits: Iterable[tuple[Job, Wait]], now: float) -> None:
+    def note(self, waits: Iterable[tuple[Job, WaitReason]], now: float) -> None:
         """Take down why jobs wait by a plan made at `now`. A group that is in neither of two plans is struck off."""
-        reasons = {group_of(job): wait.reason for job, wait in waits}
+        reasons = {group_of(job): reason for job, reason in waits}
         for group, reason in reasons.items():
             _turn(self._groups.setdefault(group, []), now, reason.value)
         gone = [group for group in self._groups if group not in reasons and group not in self._noted]
@@ -35,11 +35,14 @@ class WaitBook:
             del self._groups[group]
         self._noted = frozenset(reasons)
 
-    def park(self, job_id: str, reason: WaitReason | None, now: float, until: float | None = None) -> None:
+    def park(self, job: Job, reason: WaitReason | None, now: float, until: float | None = None) -> None:
         """The job is parked for `reason` from now on, till `until` if that is known, or parked no longer (None)."""
-        if reason is None and job_id not in self._parked:
+        if reason is None and job.id not in self._parked:
             return
-        stretches = self._parked.setdefault(job_id, [])
+        if reason is not None and not _at(self._parked.get(job.id, []), now):
+            # Perhaps no other job is like it, and the book of its group is then struck off.
+            self.carry_over(job, now)
+        stretches = self._parked.setdefault(job.id, [])
         while stretches and stretches[-1][0] > now:
             stretches.pop()
         _turn(stretches, now, "" if reason is None else reason.value)
