@@ -205,7 +205,7 @@ class Server:
         return ApiServer(app, plain, self._ends, on_ready=lambda: on_ready(self), tls=tls)
 
     def _make_metrics(self) -> Metrics:
-        jobs = JobCounts()
+        jobs = JobCounts(self._ledger.view())
         self._ledger.subscribe(jobs.on_change)
         return Metrics(
             view=self._ledger.view,

@@ -109,7 +109,7 @@ class World:
             clock=clock,
             stale_after_s=10.0,
             hostname_label="hostname",
-            jobs=JobCounts(),
+            jobs=JobCounts(self.ledger.view()),
             requests=RequestCounts(),
             commits=self.ledger.commits,
             cycles=core.controller.planning_seconds,

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from corral.control.metrics.job_counts import JobCounts
 from corral.model.allocation import Allocation, Placement
-from corral.model.fact import AllocationMade, JobChanged
+from corral.model.fact import AllocationMade, JobChanged, JobSubmitted
 from corral.model.job import Job, JobSpec, Phase, Request
 from corral.model.view import View
 
@@ -11,7 +11,7 @@ JOB = Job("1", 1, SPEC, submitted_at=100.0, phase=Phase.STARTING)
 
 
 def counted(job: Job, *deltas: AllocationMade | JobChanged) -> JobCounts:
-    counts = JobCounts()
+    counts = JobCounts(View())
     counts.on_change(View(jobs={job.id: job}), deltas)
     return counts
 
@@ -43,3 +43,23 @@ def test_ends_are_counted_by_phase_and_queue_and_other_changes_are_not() -> None
         JobChanged("2", {"phase": Phase.FAILED}, at=1.0, by="server"),
     ]
     assert counted(JOB, *changes).ends == {("FAILED", "night"): 2}
+
+
+def ended(at: float) -> JobChanged:
+    return JobChanged("1", {"phase": Phase.CANCELLED}, at=at, by="alice")
+
+
+def test_an_end_takes_the_job_out_of_the_view_and_is_counted() -> None:
+    view = View(jobs={"1": JOB})
+    counts = JobCounts(view)
+    counts.on_change(view.advance([ended(1.0)]), [ended(1.0)])
+    assert counts.ends == {("CANCELLED", "night"): 1}
+
+
+def test_a_job_that_begins_and_ends_in_one_publication_is_counted() -> None:
+    counts = JobCounts(View())
+    deltas = [JobSubmitted(JOB, at=1.0, by="alice"), ended(2.0)]
+    view = View().advance(deltas)
+    assert not view.jobs
+    counts.on_change(view, deltas)
+    assert counts.ends == {("CANCELLED", "night"): 1}

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from corral.histogram import WAIT_SECONDS, Histogram
-from corral.model.fact import AllocationMade, Delta, JobChanged
+from corral.model.fact import AllocationMade, Delta, JobChanged, JobSubmitted
 from corral.model.job import TERMINAL_PHASES, Job
 from corral.model.plan import WaitReason
 from corral.model.view import View
@@ -20,9 +20,11 @@ class JobCounts:
         ends: how many attempts ended, by phase and queue; one that is tried again is in it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, before: View) -> None:
+        """`before` is the view to which the first deltas are applied."""
         self.waits: dict[str, Histogram] = {}
         self.ends: dict[tuple[str, str], int] = {}
+        self._before = before
 
     def on_change(self, view: View, deltas: Sequence[Delta]) -> None:
         """Count what was published."""
@@ -30,15 +32,24 @@ class JobCounts:
             kind = type(delta)
             if kind is AllocationMade:
                 assert isinstance(delta, AllocationMade)
-                job = view.jobs.get(delta.allocation.job_id)
+                job = self._find(delta.allocation.job_id, view, deltas)
                 if job is not None and delta.allocation.attempt == 1:
                     self._started(job, delta.allocation.created_at)
             elif kind is JobChanged:
                 assert isinstance(delta, JobChanged)
                 phase = delta.changes.get("phase")
-                if phase in TERMINAL_PHASES and (job := view.jobs.get(delta.job_id)) is not None:
+                if phase in TERMINAL_PHASES and (job := self._find(delta.job_id, view, deltas)) is not None:
                     key = (str(phase), job.spec.queue)
                     self.ends[key] = self.ends.get(key, 0) + 1
+        self._before = view
+
+    def _find(self, job_id: str, view: View, deltas: Sequence[Delta]) -> Job | None:
+        """A job that these deltas are about. One that they end is not in the view any more."""
+        job = view.jobs.get(job_id) or self._before.jobs.get(job_id)
+        if job is not None:
+            return job
+        submitted = (delta.job for delta in deltas if isinstance(delta, JobSubmitted))
+        return next((job for job in submitted if job.id == job_id), None)
 
     def _started(self, job: Job, at: float) -> None:
         parked_s = sum(seconds for reason, seconds in job.waited if reason in PARKED)
