@@ -1,9 +1,17 @@
 """Many jobs are changed with one command, and never more than its user has agreed to."""
 
+import getpass
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
+from corral.cli import change
 from corral.cli.change import elements
+from corral.client import JobRow
 from corral.model.errors import Refused
+from corral.model.job_choice import JobChoice
 from tests.e2e.box import Box
 from tests.e2e.terminal import corral
 
@@ -34,6 +42,41 @@ def test_one_job_is_changed_without_a_question_and_none_is_no_failure(box: Box) 
     box.ended(job_id)
     done = box.run("hold", "--name", "only")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "corral: there is no such job to hold\n")
+
+
+def test_what_matches_none_of_ones_own_jobs_but_some_of_others_says_whose_to_name_and_fails() -> None:
+    class Jobs:
+        def __init__(self, *rows: JobRow) -> None:
+            self._rows = rows
+
+        def list(self, **_: Any) -> tuple[JobRow, ...]:
+            return self._rows
+
+    def of_others(verb: change.Verb, choice: JobChoice, *rows: JobRow) -> bool:
+        client: Any = SimpleNamespace(jobs=Jobs(*rows))
+        return change._say_none(client, verb, [choice])
+
+    theirs = JobRow("1", name="qjob", user="bob")
+    assert of_others("cancel", JobChoice(name="qjob"), theirs)
+    assert not of_others("cancel", JobChoice(name="qjob"))
+    assert not of_others("cancel", JobChoice(name="qjob", user="bob"))
+    assert of_others("hold", JobChoice(name="qjob"), theirs)
+    assert not of_others("release", JobChoice(name="qjob"), theirs)
+    assert of_others("release", JobChoice(name="qjob"), replace(theirs, held=True))
+
+
+def test_nothing_found_is_said_also_where_nobody_would_be_asked(box: Box) -> None:
+    done = box.run("cancel", "--name", "nosuch", "--yes")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "corral: there is no such job to cancel\n")
+
+
+def test_several_users_and_names_are_all_meant_not_only_the_last(box: Box) -> None:
+    ids = [*waiting(box, "one", 1), *waiting(box, "two", 1)]
+    assert {row["id"] for row in box.json("ps", "--json", "--name", "one", "--name", "two")} == set(ids)
+    done = box.run("cancel", "--user", "me", "--user", getpass.getuser(), "--name", "one", "--name", "two", "--yes")
+    assert (done.returncode, sorted(done.stdout.split())) == (0, sorted(["cancelled", *ids, "cancelled"]))
+    done = box.run("cancel", "--user", "alice,bob", ids[0])
+    assert (done.returncode, "only one user can be named" in done.stderr) == (2, True)
 
 
 def test_only_the_jobs_that_were_listed_are_changed_however_long_the_answer_takes(box: Box) -> None:

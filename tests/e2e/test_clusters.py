@@ -257,10 +257,11 @@ def test_a_drained_node_gives_its_jobs_to_others_at_the_deadline_and_is_then_emp
 def test_a_gpu_of_several_nodes_is_named_with_its_node(two: Box) -> None:
     refused = two.run("cordon", "1")
     assert (refused.returncode != 0, "a:1, b:1" in refused.stderr) == (True, True)
-    assert "GPU 1 is cordoned" in two.ok("cordon", "b:1")
+    assert "GPU b:1 is cordoned" in two.ok("cordon", "b:1")
+    assert "there is no GPU or node bb; did you mean node b?" in two.run("cordon", "bb").stderr
     assert {row["uuid"]: row["state"] for row in two.json("devices", "--json")}["GPU-b-1"] == "cordoned"
     assert "on GPU-a-1" in two.ok("run", "--device", "a:1", "--", "sh", "-c", "echo on $CUDA_VISIBLE_DEVICES")
-    two.ok("uncordon", "b:1")
+    assert "GPU b:1 is no longer cordoned" in two.ok("uncordon", "b:1")
 
 
 def test_a_server_that_is_killed_finds_its_nodes_and_their_jobs_again(two: Box) -> None:

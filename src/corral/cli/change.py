@@ -3,8 +3,9 @@
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Annotated, Literal
 
 import typer
@@ -14,16 +15,28 @@ from corral.cli.screen import command_group, example, print_json, say, write_lin
 from corral.cli.states import phases_of
 from corral.client import ChangedJobs, Client
 from corral.model.errors import Refused
-from corral.model.job_choice import JobChoice
+from corral.model.job import Phase
+from corral.model.job_choice import OWN, JobChoice
 from corral.model.printable import printable
 from corral.model.units import count_of
 
 AT_ONCE = 10_000
 """The most jobs that a server changes in one request."""
 
+_LOOKED_AT = 1000
+"""So many jobs of others are looked at, at most, to tell why none was found."""
+
 _RANGE = re.compile(r"(\d+)_\[?([\d,:-]+)\]?")
 
 Verb = Literal["cancel", "hold", "release", "requeue"]
+
+_CHANGED_PHASES: Mapping[Verb, Sequence[Phase]] = {
+    "cancel": (Phase.PENDING, Phase.STARTING, Phase.RUNNING),
+    "hold": (Phase.PENDING,),
+    "release": (Phase.PENDING,),
+    "requeue": (Phase.FAILED, Phase.LOST),
+}
+"""Of which phases a job is that options choose where they name none."""
 
 JobIds = Annotated[
     list[str] | None,
@@ -37,11 +50,13 @@ class ChangeFlags:
     """What chooses jobs, whether to ask, and how to answer. None means that a flag was not given."""
 
     user: Annotated[
-        str | None,
-        typer.Option("--user", "-u", metavar="NAME|me", help="Jobs of this user; of others for administrators only."),
+        list[str] | None,
+        typer.Option(
+            "--user", "-u", metavar="NAME|me,..", help="Jobs of these users; of others for administrators only."
+        ),
     ] = None
     name: Annotated[
-        str | None, typer.Option("--name", metavar="PATTERN", help="Jobs of this name, such as 'sweep-*'.")
+        list[str] | None, typer.Option("--name", metavar="PATTERN,..", help="Jobs of these names, such as 'sweep-*'.")
     ] = None
     array: Annotated[str | None, typer.Option("--array", metavar="ID", help="Jobs of this array.")] = None
     state: Annotated[
@@ -52,9 +67,16 @@ class ChangeFlags:
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False
 
     def choice(self) -> JobChoice:
-        """Which jobs the flags choose. Raises Refused."""
+        """Which jobs the flags choose, whosever they are. Raises Refused."""
         phases = () if self.state is None else phases_of(self.state)
-        return JobChoice(user=self.user, name=self.name, array=self.array, phase=phases)
+        return JobChoice(name=None if self.name is None else ",".join(self.name), array=self.array, phase=phases)
+
+    def users(self) -> tuple[str, ...]:
+        """Whose jobs are meant, () where nobody is named. Raises Refused for an empty name."""
+        named = [] if self.user is None else [name.strip() for text in self.user for name in text.split(",")]
+        if "" in named:
+            raise Refused("--user: a name is empty; write names such as alice,bob, or me", field="--user")
+        return tuple(dict.fromkeys(named))
 
 
 @app.command(epilog=example("corral cancel 17 18_3-9", "corral cancel --name 'sweep-*' --state pending"))
@@ -103,35 +125,64 @@ def requeue(flags: ChangeFlags, ids: JobIds = None) -> None:
 
 def _change(verb: Verb, done: str, ids: Sequence[str], flags: ChangeFlags) -> None:
     named = [one for text in ids for one in elements(text)]
-    chosen = flags.choice()
-    if not named and not chosen.narrows:
+    choices = _choices(flags, named)
+    narrows = any(chosen.narrows for chosen in choices)
+    if not named and not narrows:
         raise Refused(f"name jobs to {verb}, or choose them: --user me is all of yours, --name 'sweep-*' some of them")
     with Client() as client:
-        if chosen.narrows and not flags.yes:
-            changed = _change_agreed(client, verb, named, chosen)
+        if narrows and not flags.yes:
+            changed = _change_agreed(client, verb, named, choices)
         else:
-            changed = _each(client, verb, named, chosen)
+            changed = _each(client, verb, named, choices)
+        others = not (changed.ids or changed.unchanged) and _say_none(client, verb, choices)
     if flags.json:
         print_json(changed)
     else:
         write_lines(*(f"{done} {job_id}" for job_id in changed.ids))
     for one in changed.unchanged:
         say(one.reason)
-    raise typer.Exit(1 if {one.id for one in changed.unchanged} & set(named) else 0)
+    raise typer.Exit(int(others or bool({one.id for one in changed.unchanged} & set(named))))
 
 
-def _change_agreed(client: Client, verb: Verb, named: Sequence[str], chosen: JobChoice) -> ChangedJobs:
+def _choices(flags: ChangeFlags, named: Sequence[str]) -> list[JobChoice]:
+    """What the flags choose, one choice for each user. Raises Refused."""
+    users = flags.users()
+    if len(users) > 1 and named:
+        raise Refused("--user: with ids only one user can be named; leave out the ids or --user", field="--user")
+    return [replace(flags.choice(), user=user) for user in users or (None,)]
+
+
+def _change_agreed(client: Client, verb: Verb, named: Sequence[str], choices: Sequence[JobChoice]) -> ChangedJobs:
     """Change what the options choose; if that is more than one job, once the user has agreed to it."""
-    found = _each(client, verb, named, chosen, dry_run=True)
+    found = _each(client, verb, named, choices, dry_run=True)
     if not found.ids:
-        if not found.unchanged:
-            say(f"there is no such job to {verb}")
         return found
     if len(found.ids) > 1:
         _ask(verb, found)
     # These and no others: more may have come meanwhile.
-    changed = _each(client, verb, found.ids, JobChoice())
+    changed = _each(client, verb, found.ids, [JobChoice()])
     return ChangedJobs(changed.ids, (*found.unchanged, *changed.unchanged), changed.users, changed.phases)
+
+
+def _say_none(client: Client, verb: Verb, choices: Sequence[JobChoice]) -> bool:
+    """Say that nothing was found, and whose it may be. Returns whether others have such jobs."""
+    for chosen in choices:
+        if chosen.user in (None, OWN) and _others_have(client, verb, chosen):
+            say(
+                f"none of your jobs matches, but others have such; to {verb} another's, add --user NAME (administrators)"
+            )
+            return True
+    say(f"there is no such job to {verb}")
+    return False
+
+
+def _others_have(client: Client, verb: Verb, chosen: JobChoice) -> bool:
+    """Whether anybody has a job that is chosen. The caller has none."""
+    phases = chosen.phase or _CHANGED_PHASES[verb]
+    rows = client.jobs.list(all=True, phase=",".join(phases), name=chosen.name, array=chosen.array, limit=_LOOKED_AT)
+    if chosen.phase or verb not in ("hold", "release"):
+        return bool(rows)
+    return any(row.held is (verb == "release") for row in rows)
 
 
 def _ask(verb: str, found: ChangedJobs) -> None:
@@ -147,10 +198,12 @@ def _ask(verb: str, found: ChangedJobs) -> None:
         raise typer.Exit(1)
 
 
-def _each(client: Client, verb: Verb, named: Sequence[str], chosen: JobChoice, *, dry_run: bool = False) -> ChangedJobs:
+def _each(
+    client: Client, verb: Verb, named: Sequence[str], choices: Sequence[JobChoice], *, dry_run: bool = False
+) -> ChangedJobs:
     """What came of it all; a server takes AT_ONCE jobs in a request, and then tells where the next begins."""
     answers: list[ChangedJobs] = []
-    for start in range(0, max(1, len(named)), AT_ONCE):
+    for chosen, start in product(choices, range(0, max(1, len(named)), AT_ONCE)):
         before = None
         while True:
             answers.append(
@@ -176,7 +229,7 @@ def _merged(answers: Sequence[ChangedJobs]) -> ChangedJobs:
     for one in answers:
         phases.update(one.phases)
     return ChangedJobs(
-        tuple(job_id for one in answers for job_id in one.ids),
+        tuple(dict.fromkeys(job_id for one in answers for job_id in one.ids)),
         tuple(job for one in answers for job in one.unchanged),
         tuple(dict.fromkeys(user for one in answers for user in one.users)),
         dict(phases),

@@ -1,12 +1,17 @@
 """`corral cordon` and `corral uncordon`: keep jobs from starting on a GPU or a node, and let them again."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import Annotated
 
 import typer
 
+from corral.cli.device_names import device_called, several_nodes
 from corral.cli.nodes import node_line
 from corral.cli.screen import command_group, example, write_lines
 from corral.client import Client, DeviceRow
+from corral.model.errors import NotFound
 
 Target = Annotated[str, typer.Argument(metavar="GPU|NODE", help="A GPU (UUID, index, NODE:INDEX) or a node's name.")]
 
@@ -20,30 +25,54 @@ def cordon(
 ) -> None:
     """Keep new jobs from starting on a GPU or a node. Running jobs go on."""
     with Client() as client:
-        if _is_node(client, target):
+        nodes = _nodes(client)
+        if target in nodes:
             write_lines(node_line(client.nodes.cordon(target, reason)))
             return
-        for row in client.devices.cordon(target, reason):
-            kept = not reason and row.state == "cordoned" and row.state_reason
-            words = f"; it keeps the reason given before: {row.state_reason}" if kept else _why(row)
-            write_lines(f"GPU {row.index} is {row.state}{words}")
+        with _naming_nodes(target, nodes):
+            rows = client.devices.cordon(target, reason)
+        several = several_nodes(client.devices.list())
+    for row in rows:
+        kept = not reason and row.state == "cordoned" and row.state_reason
+        words = f"; it keeps the reason given before: {row.state_reason}" if kept else _why(row)
+        write_lines(f"GPU {device_called(row, several)} is {row.state}{words}")
 
 
 @app.command(epilog=example("corral uncordon 3"))
 def uncordon(target: Target) -> None:
     """Let jobs start on a GPU or a node again."""
     with Client() as client:
-        if _is_node(client, target):
+        nodes = _nodes(client)
+        if target in nodes:
             write_lines(node_line(client.nodes.uncordon(target)))
             return
-        for row in client.devices.uncordon(target):
-            jobs = list(dict.fromkeys(holder.job for holder in row.holders))
-            used = f", and job{'s' if len(jobs) > 1 else ''} {', '.join(jobs)} still use{'s' * (len(jobs) == 1)} it"
-            write_lines(f"GPU {row.index} is no longer cordoned: it is {row.state}{_why(row)}{used if jobs else ''}")
+        with _naming_nodes(target, nodes):
+            rows = client.devices.uncordon(target)
+        several = several_nodes(client.devices.list())
+    for row in rows:
+        called = f"GPU {device_called(row, several)}"
+        jobs = list(dict.fromkeys(holder.job for holder in row.holders))
+        used = f", and job{'s' if len(jobs) > 1 else ''} {', '.join(jobs)} still use{'s' * (len(jobs) == 1)} it"
+        write_lines(f"{called} is no longer cordoned: it is {row.state}{_why(row)}{used if jobs else ''}")
 
 
-def _is_node(client: Client, target: str) -> bool:
-    return not target.isdecimal() and any(row.name == target for row in client.nodes.list())
+def _nodes(client: Client) -> list[str]:
+    """The names that are not read as a GPU's index."""
+    return [row.name for row in client.nodes.list() if not row.name.isdecimal()]
+
+
+@contextmanager
+def _naming_nodes(target: str, nodes: Sequence[str]) -> Iterator[None]:
+    """What is no GPU may be a node's name with a mistake: an error about it then names nodes."""
+    try:
+        yield
+    except NotFound as error:
+        name = target.partition(":")[0]
+        if name.isdecimal() or name in nodes:
+            raise
+        close = get_close_matches(name, nodes, n=1)
+        hint = f"did you mean node {close[0]}?" if close else "`corral nodes` and `corral devices` list them"
+        raise NotFound(f"there is no GPU or node {target}; {hint}", field=error.field) from None
 
 
 def _why(row: DeviceRow) -> str:

@@ -110,6 +110,12 @@ _FLAG_ROWS: Sequence[tuple[str, Sequence[tuple[str, str]]]] = (
 FLAGS_ELSEWHERE = {flag: here for flags, here in _FLAG_ROWS for flag in flags.split()}
 """A flag of another tool, and the flags that it may mean here, with what for. A hint names those that a command has."""
 
+_NO_NEW_REQUEST = "what a job asks for cannot change: `corral cancel` it, and `corral submit` it again"
+_REQUEST_FLAGS = (
+    "--gpus --gpu --gpu-mem --gpu-model --mig --share --split --device --cpus --host-memory --gang --node --label "
+    "--prefer --disk --min-memory --array --param --env --command --gpus-per-node --gres -g -G"
+)
+
 _INSTEAD_OF_FLAG = {
     ("run", "--detach"): "`corral submit` queues a command and returns at once",
     ("run", "-d"): "`corral submit` queues a command and returns at once",
@@ -118,6 +124,12 @@ _INSTEAD_OF_FLAG = {
     ("run", "--output"): "`corral submit` takes it; the output of `corral run` can be redirected",
     ("run", "-o"): "the output of `corral run` can be redirected",
     ("ps", "-u"): "it is --user here",
+    ("ps", "--mine"): "`corral ps --user me` lists your own jobs",
+    ("ps", "--me"): "`corral ps --user me` lists your own jobs",
+    ("usage", "--user"): "`corral usage --by user` has a row for each user",
+    ("usage", "-u"): "`corral usage --by user` has a row for each user",
+    ("usage", "--me"): "`corral usage --by user` has a row for each user",
+    **{("update", flag): _NO_NEW_REQUEST for flag in _REQUEST_FLAGS.split()},
 }
 """A command and a flag that it lacks, and what to do instead."""
 

@@ -40,7 +40,8 @@ def ps(
     *,
     every: Annotated[bool, typer.Option("--all", "-a", help="Also list jobs that have ended.")] = False,
     user: Annotated[
-        str | None, typer.Option("--user", "-u", metavar="NAME,..", help="Only jobs of these users; me is yourself.")
+        list[str] | None,
+        typer.Option("--user", "-u", metavar="NAME,..", help="Only jobs of these users; me is yourself."),
     ] = None,
     state: Annotated[
         list[str] | None,
@@ -49,9 +50,11 @@ def ps(
         ),
     ] = None,
     name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME,..", help="Only jobs of these names, such as 'sweep-*'.")
+        list[str] | None, typer.Option("--name", metavar="NAME,..", help="Only jobs of these names, such as 'sweep-*'.")
     ] = None,
-    queue: Annotated[str | None, typer.Option("--queue", metavar="NAME,..", help="Only jobs of these queues.")] = None,
+    queue: Annotated[
+        list[str] | None, typer.Option("--queue", metavar="NAME,..", help="Only jobs of these queues.")
+    ] = None,
     array: Annotated[str | None, typer.Option("--array", metavar="ID", help="Only jobs of this array.")] = None,
     since: Annotated[
         str | None,
@@ -87,7 +90,7 @@ def ps(
         raise Refused("--columns is for the table of jobs; leave it out with --json and --start", field="--columns")
     if watch and json:
         raise Refused("--watch is for a terminal and --json for programs; leave one of them out", field="--watch")
-    wanted = Wanted(every, user, _phases(state), name, queue, array, _moment(since))
+    wanted = Wanted(every, _joined(user), _phases(state), _joined(name), _joined(queue), array, _moment(since))
     order = _order(sort)
     table = JobTable(wanted, order, limit or None, names, header=not no_header)
     if watch:
@@ -129,6 +132,11 @@ class Wanted:
             "all": self.every, "user": self.user, "phase": ",".join(wanted) or None, "name": self.name,
             "queue": self.queue, "array": self.array, "since": self.since,
         }  # fmt: skip
+
+
+def _joined(given: Sequence[str] | None) -> str | None:
+    """What a flag was given, once or several times, as the server takes it."""
+    return None if given is None else ",".join(given)
 
 
 def _phases(states: Sequence[str] | None) -> tuple[str, ...]:
