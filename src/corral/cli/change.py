@@ -168,9 +168,7 @@ def _say_none(client: Client, verb: Verb, choices: Sequence[JobChoice]) -> bool:
     """Say that nothing was found, and whose it may be. Returns whether others have such jobs."""
     for chosen in choices:
         if chosen.user in (None, OWN) and _others_have(client, verb, chosen):
-            say(
-                f"none of your jobs matches, but others have such; to {verb} another's, add --user NAME (administrators)"
-            )
+            say(f"none of your jobs is such a job to {verb}, but others have some; --user NAME is for administrators")
             return True
     say(f"there is no such job to {verb}")
     return False
