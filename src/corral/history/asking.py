@@ -43,7 +43,8 @@ class HistoryQueries:
             raise NotFound(f"there is no history of a device {uuid}; `corral devices` shows UUIDs with --json")
         first, last = int(self._clock.taken(start)), int(self._clock.taken(end))
         level, step_s = choose(self._recorder.levels, first, last, self._clock.now(), self._recorder.interval_s)
-        found = self._recorder.roll_ups(uuid, level, first // step_s * step_s, last)
+        span = (first // step_s * step_s, last)
+        found = self._recorder.roll_ups(uuid, level, span, [SERIES.index(name) for name in names])
         # It loads numpy, which a server that starts is not to wait for.
         from corral.history.merging import points_of
 

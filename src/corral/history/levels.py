@@ -6,6 +6,9 @@ from dataclasses import dataclass
 MOST_POINTS = 1000
 """The most points of one series in an answer."""
 
+_MOST_READ = 4000
+"""The most steps of a level that are read for an answer, which bounds how long it takes: a week is told by the hour."""
+
 HOUR_S = 3600
 DAY_S = 24 * HOUR_S
 
@@ -46,15 +49,17 @@ def choose(
     """The level to read for the time from `start` to `end`, and the step of the answer, both in seconds.
 
     The step is the finest with at most `MOST_POINTS` points, and no finer than the sampling; the level is the coarsest
-    that still gives it and reaches back far enough. Where none does, it is the one that reaches back the farthest.
+    that still gives it, reaches back far enough and has not too many steps to be read. Where none reaches back so far,
+    it is the one that reaches back the farthest.
     """
     reaching = [level for level in levels if start >= now - level.kept_s] or [max(levels, key=_kept_s)]
-    least_s = max(reaching[0].step_s, interval_s)
+    quick = [level for level in reaching if points(start, end, level.step_s) <= _MOST_READ] or [reaching[-1]]
+    least_s = max(quick[0].step_s, interval_s)
     step_s = next((s for s in _STEPS_S if s >= least_s and points(start, end, s) <= MOST_POINTS), None)
     if step_s is None:
         # Longer than anything that is kept, but no reason for more points.
         step_s = -(-(end - start) // (MOST_POINTS - 1) // DAY_S) * DAY_S
-    return max((level for level in reaching if level.step_s <= step_s), key=_step_s), step_s
+    return max((level for level in quick if level.step_s <= step_s), key=_step_s), step_s
 
 
 def points(start: int, end: int, step_s: int) -> int:

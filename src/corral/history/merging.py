@@ -36,17 +36,19 @@ def roll_ups_between(
     level: HistoryLevel,
     device: str,
     readings: Iterable[DeviceReadings],
+    *,
     span: tuple[int, int],
+    series: Sequence[int],
 ) -> RollUps:
-    """A device's roll-ups at a level in the file and of these readings, from a time to another that is not in it.
+    """A device's roll-ups of some series at a level, in the file and of these readings, in a span without its end.
 
     Some may be of one step.
     """
     start, end = span
     blocks = file.blocks(device, level.step_s, start // level.block_s * level.block_s, end - 1)
     waiting = roll_ups_of(tuple(readings), level.step_s)
-    found = joined([*(_unpacked(device, begin, data) for begin, data in blocks), waiting])
-    return selected(found, (found.start + level.step_s > start) & (found.start < end))
+    parts = [*(_unpacked(device, begin, data) for begin, data in blocks), waiting]
+    return joined([selected(part, _within(part, series, start - level.step_s, end)) for part in parts])
 
 
 def points_of(found: RollUps, name: str, step_s: int, shown: Callable[[float], float]) -> tuple[HistoryPoint, ...]:
@@ -60,6 +62,10 @@ def points_of(found: RollUps, name: str, step_s: int, shown: Callable[[float], f
         HistoryPoint(int(shown(at)), least, round(mean, 3), most, round(p95, 3), round(coverage, 3))
         for at, least, mean, most, p95, coverage in zip(*(column.tolist() for column in columns), strict=True)
     )
+
+
+def _within(part: RollUps, series: Sequence[int], after: int, before: int) -> Array:
+    return np.isin(part.series, series) & (part.start > after) & (part.start < before)
 
 
 def _unpacked(device: str, start: int, data: bytes) -> RollUps:

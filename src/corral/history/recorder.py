@@ -104,15 +104,15 @@ class HistoryRecorder:
         """Whether anything was ever heard of this device."""
         return device in self._last_at or self._file.knows(device)
 
-    def roll_ups(self, device: str, level: HistoryLevel, start: int, end: int) -> "RollUps":
-        """What is known of a device from `start` to `end` (not in it), at a level; some may be of one step.
+    def roll_ups(self, device: str, level: HistoryLevel, span: tuple[int, int], series: Sequence[int]) -> "RollUps":
+        """What is known of some series of a device in a span without its end, at a level; some may be of one step.
 
         Raises BackendFailed when the file cannot be read.
         """
         from corral.history.merging import roll_ups_between
 
         with self._lock:
-            return roll_ups_between(self._file, level, device, self._waiting.get(device, ()), (start, end))
+            return roll_ups_between(self._file, level, device, self._waiting.get(device, ()), span=span, series=series)
 
     def _take(self) -> bool:
         """Take the new samples. Whether a device has so many waiting that they should be written."""
