@@ -177,13 +177,19 @@ def test_a_directory_that_was_removed_is_told_apart(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize(
     ("given", "read"),
-    [(None, (None, 60.0)), ("USR1", ("USR1", 60.0)), ("SIGUSR2@90s", ("USR2", 90.0)), ("hup@2m", ("HUP", 120.0))],
+    [
+        (None, (None, 60.0)),
+        ("USR1", ("USR1", 60.0)),
+        ("SIGUSR2@90s", ("USR2", 90.0)),
+        ("hup@2m", ("HUP", 120.0)),
+        ("b:sigusr1@9s", ("B:USR1", 9.0)),
+    ],
 )
 def test_a_checkpoint_signal_has_a_name_and_a_time(given: str | None, read: tuple[str | None, float]) -> None:
     assert parse_checkpoint_signal(given) == read
 
 
-@pytest.mark.parametrize("given", ["", "@60s", "USR1@60", "USR1@0s"])
+@pytest.mark.parametrize("given", ["", "@60s", "B:", "B:@60s", "USR1@60", "USR1@0s"])
 def test_a_checkpoint_signal_without_name_or_unit_is_refused(given: str) -> None:
     with pytest.raises(Refused):
         parse_checkpoint_signal(given)

@@ -46,6 +46,17 @@ def test_every_member_of_a_gang_is_told_once_and_their_time_is_over_together() -
     assert signals == ["USR1", "USR1"]
 
 
+@pytest.mark.parametrize(("word", "told"), [("B:USR1", [["B:USR1"], []]), ("S:USR1", [["S:USR1"], ["S:USR1"]])])
+def test_what_is_for_the_main_process_goes_to_the_first_member_alone_and_all_have_their_time(
+    word: str, told: list[list[str]]
+) -> None:
+    checkpoints, tried = Checkpoints(ManualClock(), lambda _: None), attempt(members=2)
+    signals: list[list[str]] = [[], []]
+    for rank in (0, 1):
+        assert not checkpoints.may_end(evicted(signal=word), tried, rank, signals[rank].append)
+    assert signals == told
+
+
 @pytest.mark.parametrize("victim", [evicted(stop_reason=Phase.CANCELLED), evicted(signal=None)])
 def test_who_was_cancelled_or_asked_for_no_signal_is_stopped_at_once(victim: Job) -> None:
     signals = list[str]()

@@ -20,6 +20,11 @@ from corral.ports.node import InputTaken
 from tests.node.conftest import OVER, Host, a_launch, finished, until
 
 NOBODY = 65534
+TOLD = (
+    "trap 'echo shell told' USR1; sh -c 'echo up; exec sleep 600' & wait; "
+    "if kill -0 $! 2>&-; then echo child lives; kill $!; else echo child died; fi"
+)
+"""A shell that says whether it was signalled, and whether its child has survived that."""
 
 
 def test_a_launch_runs_and_its_report_tells_how_it_ended(host: Host) -> None:
@@ -77,6 +82,30 @@ def test_a_signal_reaches_the_job_by_its_name(host: Host) -> None:
     host.node.signal("1.1", "USR1")
     host.wait("1.1", LaunchPhase.EXITED)
     assert "told\n" in host.log("1")
+
+
+@pytest.mark.parametrize("of_a_gang", [False, True])
+@pytest.mark.parametrize(
+    ("word", "told"), [("B:USR1", "up\nshell told\nchild lives\n"), ("S:USR1", "up\nchild died\n")]
+)
+def test_a_signal_goes_to_the_shell_of_a_script_alone_or_to_all_that_it_has_started(
+    host: Host, word: str, told: str, of_a_gang: bool
+) -> None:
+    launch = a_launch(1, "sh", "-c", TOLD)
+    if of_a_gang:
+        place = host.node.rendezvous("1.1")
+        env = {"CORRAL_SRUN_SECRET": place.secret, "CORRAL_SRUN_ADDRESS": f"127.0.0.1:{place.srun_port}"}
+        job = replace(launch.job, spec=replace(launch.job.spec, script=True))
+        launch = replace(launch, job=job, members=2, env=(*launch.env, *env.items()))
+    host.node.launch(launch)
+    until(lambda: "up\n" in host.log("1"), "the job says that it is up")
+    host.end()
+    host.start()
+    host.node.reconcile((launch,), ())
+    host.node.signal("1.1", word)
+    host.wait("1.1", LaunchPhase.EXITED)
+    assert told in host.log("1")
+    assert ("shell told" in host.log("1")) is word.startswith("B")
 
 
 def test_a_launch_on_a_device_that_is_gone_is_declared_lost_for_that_reason(host: Host) -> None:

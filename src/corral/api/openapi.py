@@ -18,7 +18,7 @@ from corral.control.mig_changes import MAX_SLICES
 from corral.control.submitting import submission_checks
 from corral.control.submitting.bounds import BOUNDS, MAX_ARRAY_ELEMENTS, MAX_PID
 from corral.control.token_issuer import LONGEST_S
-from corral.model import answers
+from corral.model import answers, checkpoint_signal
 from corral.model.job import Request
 from corral.model.job_choice import JobChoice
 from corral.model.job_update import JobUpdate
@@ -134,7 +134,7 @@ def _limits() -> dict[type[Any], dict[str, dict[str, Any]]]:
         "time_limit_s": {"exclusiveMinimum": 0, "exclusiveMaximum": submission_checks.MAX_TIME_LIMIT_S},
         "begin_at": {"minimum": 0, "maximum": submission_checks.MAX_BEGIN_AT},
         "checkpoint_grace_s": {"exclusiveMinimum": 0, "maximum": submission_checks.MAX_CHECKPOINT_GRACE_S},
-        "checkpoint_signal": {"enum": list(submission_checks.CHECKPOINT_SIGNALS)},
+        "checkpoint_signal": {"enum": list(checkpoint_signal.WORDS)},
         "speeds": {"maxItems": submission_checks.MAX_SPEEDS},
         "notify": {"minLength": 1, "maxLength": MAX_COMMAND_LENGTH},
     }

@@ -150,7 +150,8 @@ class JobFlags(DeviceFlags):
         typer.Option(
             "--checkpoint-signal",
             metavar="SIG@TIME",
-            help="Send this signal so long before the job is stopped, at its time limit or for another job: USR1@60s.",
+            help="Send this signal so long before the job is stopped, at its time limit or for another job: USR1@60s. "
+            "B:USR1@60s is for its main process alone, S:USR1@60s for all others.",
         ),
     ] = None
     notify: Annotated[

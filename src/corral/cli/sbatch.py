@@ -10,7 +10,7 @@ from corral.model.units import is_whole, parse_slurm_time_s
 
 _BARE_NICE = "100"
 _CONDITION = re.compile(r"(after(?:any|ok|notok|corr)?)((?::\d+(?:_(?:\d+|\*))?)+)")
-_SIGNAL = re.compile(r"(?:[BR]+:)?(\w+)(?:@([1-9]\d*))?")
+_SIGNAL = re.compile(r"(?:([BR]+):)?(\w+)(?:@([1-9]\d*))?")
 _SIGNALS = {"1": "HUP", "2": "INT", "10": "USR1", "12": "USR2", "15": "TERM"}
 _CONDITIONS = {"after": "start:", "afterany": "any:", "afterok": "", "afternotok": "notok:", "aftercorr": "corr:"}
 
@@ -125,14 +125,15 @@ def _nice(value: str | None, where: str) -> list[str]:
 
 
 def _signal(value: str | None, where: str) -> list[str]:
-    """B: and R: make no difference: every process of the job gets the signal."""
+    """With B: it is for the batch shell alone, and without for all but that. R: has no meaning here."""
     found = _SIGNAL.fullmatch(_required(value, where))
-    name = None if found is None else _SIGNALS.get(found[1].upper().removeprefix("SIG"), found[1])
+    name = None if found is None else _SIGNALS.get(found[2].upper().removeprefix("SIG"), found[2])
     if found is None or name is None or name.upper().removeprefix("SIG") not in _SIGNALS.values():
         raise Refused(
             f"{where}: {value!r} is not supported; write one of {', '.join(_SIGNALS.values())}, such as USR1@60"
         )
-    return ["--checkpoint-signal", f"{name.upper().removeprefix('SIG')}@{found[2] or 60}s"]
+    target = "B" if "B" in (found[1] or "") else "S"
+    return ["--checkpoint-signal", f"{target}:{name.upper().removeprefix('SIG')}@{found[3] or 60}s"]
 
 
 def _open_mode(value: str | None, where: str) -> list[str]:

@@ -38,7 +38,7 @@ class RequestOptions(TypedDict, total=False):
         exclusive: all GPUs of one node (in a gang, of one node per member), in place of `gpus`.
         one_node, spread: all members of the gang on one node, or each on a different node.
         checkpoint_signal: signal to send so long before the job is stopped, for another job or at its time limit:
-            "USR1@60s".
+            "USR1@60s", to all of its processes; "B:USR1@60s" to the main one alone, "S:USR1@60s" to all others.
         notify: shell command to run once when the job has ended for good (of an array, when all its jobs have), as you.
             CORRAL_PHASE, CORRAL_EXIT_CODE, CORRAL_REASON and CORRAL_LOG tell it how.
         speed: relative speed on each GPU model, 1 by default, 0 if it cannot run there: {"v100": 1, "k80": 0.2} or

@@ -96,14 +96,15 @@ def submission(
 
 
 def parse_checkpoint_signal(given: str | None, *, field: str = "checkpoint_signal") -> tuple[str | None, float]:
-    """A signal's name and the seconds that follow it before the stop: "USR1@60s"; "USR1" alone gives a minute."""
+    """A checkpoint signal and the seconds that follow it before the stop: "B:USR1@60s"; "USR1" alone gives a minute."""
     if given is None:
         return None, CHECKPOINT_GRACE_S
     name, _, grace = given.partition("@")
-    name = name.strip().upper().removeprefix("SIG")
+    target, colon, name = name.strip().upper().rpartition(":")
+    name = name.removeprefix("SIG")
     if not name:
         raise Refused(f"{field}: {given!r} has no signal name; write one such as USR1@60s", field=field)
-    return name, parse_duration_s(grace, field=field) if grace else CHECKPOINT_GRACE_S
+    return f"{target}{colon}{name}", parse_duration_s(grace, field=field) if grace else CHECKPOINT_GRACE_S
 
 
 def device_request(options: RequestOptions, spell: Callable[[str], str] = str) -> Request:

@@ -1,6 +1,6 @@
 """A job that is to make room may be told first, so that it can save what it has.
 
-The signal goes to every process of the job; its stop follows when the job's grace is over.
+The signal goes to the processes that the job has named; its stop follows when the job's grace is over.
 """
 
 import threading
@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from corral.clock import Clock
 from corral.control.attempts import Attempt
+from corral.model.checkpoint_signal import CheckpointSignal
 from corral.model.job import Job, Phase
 
 
@@ -21,10 +22,10 @@ class Checkpoints:
     def may_end(self, job: Job, attempt: Attempt, rank: int, signal: Callable[[str], None]) -> bool:
         """Whether a member of the job may be stopped now. The first time, one of an evicted job is signalled instead.
 
-        `signal` sends the signal of that name to the member.
+        `signal` sends this checkpoint signal to the member.
         """
-        name = job.spec.checkpoint_signal
-        if name is None or job.stop_reason is not Phase.PENDING:
+        word = job.spec.checkpoint_signal
+        if word is None or job.stop_reason is not Phase.PENDING:
             return True
         if attempt.checkpoint_until is None:
             attempt.checkpoint_until = self._clock.monotonic() + job.spec.checkpoint_grace_s
@@ -33,5 +34,6 @@ class Checkpoints:
             timer.start()
         if rank not in attempt.signalled:
             attempt.signalled.add(rank)
-            signal(name)
+            if CheckpointSignal.parse(word).reaches(rank):
+                signal(word)
         return self._clock.monotonic() >= attempt.checkpoint_until

@@ -166,8 +166,8 @@ class JobSpec:
         begin_at: not to be started before, in Unix seconds; None is at once.
         output, error, open_mode, script: as `Submission` has them.
         speeds: how fast the job runs on each device model, (model, speed) pairs; 0 is cannot.
-        checkpoint_signal: sent to the job's processes before it is stopped to make room, or at its time limit, such as
-            "USR1"; None is none.
+        checkpoint_signal: sent before the job is stopped to make room, or at its time limit, such as "USR1" (to all of
+            its processes) or "B:USR1" (see `corral.model.checkpoint_signal`); None is none.
             The stop follows `checkpoint_grace_s` later.
         owner: for a reservation, the session leader whose end releases it; for an adoption, the process.
         notes: lines for the head of the job's log: what was rounded, what preflight warns of.

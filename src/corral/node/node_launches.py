@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 
+from corral.model.checkpoint_signal import CheckpointSignal
 from corral.model.errors import BackendFailed, CorralError, Refused
 from corral.model.job import Job, JobKind, ProcessIdentity
 from corral.model.launch import Launch, LaunchPhase, LaunchReport, Origin, job_of, with_time_limit
@@ -125,12 +126,14 @@ class NodeLaunches:
         self._on_change(launch_id)
 
     def signal(self, launch_id: str, name: str) -> None:
-        """Send a signal to every process of it. Raises Refused for what is no signal."""
+        """Send a signal such as "B:USR1" to the processes that it is for. Raises Refused for what is none."""
         try:
-            number = signal.Signals[f"SIG{name}"]
-        except KeyError:
+            sent = CheckpointSignal.parse(name)
+            number = signal.Signals[f"SIG{sent.name}"]
+        except (KeyError, ValueError):
             raise Refused(f"{name!r:.20} is not a signal", field="name") from None
-        for pid in self._runtime_of(launch_id).pids(launch_id):
+        runtime = self._runtime_of(launch_id)
+        for pid in sent.among(runtime.pids(launch_id), runtime.main_pids(launch_id)):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
 

@@ -171,7 +171,7 @@ class NodeAgent(Protocol):
         ...
 
     def signal(self, launch_id: str, name: str) -> None:
-        """Send a signal, by its name without SIG, to every process of the launch."""
+        """Send a `CheckpointSignal`, written as its one word, to those processes of the launch that it is for."""
         ...
 
     def set_time_limit(self, launch_id: str, time_limit_s: float) -> None:

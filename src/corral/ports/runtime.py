@@ -50,6 +50,10 @@ class Runtime(Protocol):
         """Process ids of the work now."""
         ...
 
+    def main_pids(self, launch_id: str) -> frozenset[int]:
+        """The main process of the work, and of a gang's script also the shell that it runs; none once it has ended."""
+        ...
+
     def lineage(self, launch_id: str) -> Lineage:
         """By what the processes of the work are known; asked for every look at the devices, so it must be quick."""
         ...

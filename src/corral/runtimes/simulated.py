@@ -93,6 +93,10 @@ class SimulatedRuntime:
         """Nothing really runs."""
         return frozenset()
 
+    def main_pids(self, launch_id: str) -> frozenset[int]:
+        """Nothing really runs."""
+        return frozenset()
+
     def lineage(self, launch_id: str) -> Lineage:
         """Nothing really runs."""
         return Lineage()

@@ -125,6 +125,13 @@ class WatchRuntime:
             return frozenset()
         return self._processes.family(watch.job.spec.owner.pid)
 
+    def main_pids(self, launch_id: str) -> frozenset[int]:
+        """The process that was adopted, or that a reservation ends with."""
+        with self._lock:
+            watch = self._watches.get(launch_id)
+        owner = None if watch is None else watch.job.spec.owner
+        return frozenset() if owner is None or not self._processes.alive(owner) else frozenset([owner.pid])
+
     def lineage(self, launch_id: str) -> Lineage:
         """All that descends from the owner, which for a reservation must be the user's: anybody can name a process."""
         with self._lock:

@@ -65,6 +65,15 @@ def test_a_checkpoint_signal_needs_a_limit_that_is_longer_than_its_notice() -> N
     assert "USR1@15s" in said
 
 
+@pytest.mark.parametrize("word", ["X:USR1", ":USR1", "B:KILL", "B:", "B:B:USR1", "b:USR1"])
+def test_a_checkpoint_signal_is_for_all_processes_or_the_main_one_or_all_others(word: str) -> None:
+    for good in ("USR1", "B:USR1", "S:TERM"):
+        check(replace(GOOD, checkpoint_signal=good, time_limit_s=61.0))
+    field, said = refusal(replace(GOOD, checkpoint_signal=word))
+    assert field == "checkpoint_signal"
+    assert "use one of USR1, USR2, HUP, INT, TERM, with B: before it for the main process alone" in said
+
+
 def test_a_reservation_needs_no_command_and_no_directory() -> None:
     check(Submission(kind=JobKind.RESERVE, workdir="/no/such"))
 

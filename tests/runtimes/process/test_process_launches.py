@@ -20,6 +20,12 @@ from corral.runtimes.process.process_launches import ProcessLaunches
 from corral.runtimes.process.supervisor_orders import NEW_TIME_LIMIT
 from tests.runtimes.process.conftest import EVENT_S, PATH, Machine, alive, stopped, until
 
+TOLD = (
+    "trap 'echo shell told' USR1; sh -c 'echo up; exec sleep 600' & wait; "
+    "if kill -0 $! 2>&-; then echo child lives; kill $!; else echo child died; fi"
+)
+"""A shell that says whether it was signalled, and whether its child has survived that."""
+
 
 def test_the_exit_code_is_recorded(machine: Machine) -> None:
     for code in (0, 3, 255):
@@ -335,6 +341,21 @@ def test_a_job_is_told_so_long_before_its_time_limit_if_that_is_longer(machine: 
     assert b"saved\n" in machine.log(told)
     assert b"SIGUSR1 was sent: the job is stopped at its time limit, in" in machine.log(told)
     assert b"SIGUSR1" not in machine.log(untold)
+
+
+@pytest.mark.parametrize(("target", "told"), [("B", b"up\nshell told\nchild lives\n"), ("S", b"up\nchild died\n")])
+def test_the_notice_goes_to_the_main_process_alone_or_to_all_others(machine: Machine, target: str, told: bytes) -> None:
+    name = machine.launch(
+        *("sh", "-c", TOLD),
+        time_limit_s=60.0,
+        checkpoint_signal=int(signal.SIGUSR1),
+        checkpoint_grace_s=59.5,
+        checkpoint_target=target,
+    )
+    state = machine.wait(name)
+    assert state.exit is not None
+    assert state.exit.reason is None
+    assert b"".join(line for line in machine.log(name).splitlines(keepends=True) if b"SIGUSR1" not in line) == told
 
 
 def test_a_job_whose_time_is_up_by_a_new_limit_is_ended_and_no_longer_one_saves_it_then(machine: Machine) -> None:

@@ -42,7 +42,7 @@ class Told:
             checkpoint_grace_s=30.0,
         )
         self.of = Escalation(orders, self.notes.append)
-        self.of.started(self.now)
+        self.of.started(self.now, os.getpid())
 
     def _told(self, pid: int, number: int) -> None:
         assert pid == os.getpid()

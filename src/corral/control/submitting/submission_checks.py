@@ -7,6 +7,7 @@ from math import isfinite
 from corral.control.submitting.bounds import MAX_ARRAY_ELEMENTS, MAX_DEVICES, between, check_bounds
 from corral.control.submitting.input_checks import check_input
 from corral.control.submitting.sweeps import check_sweep, check_text
+from corral.model import checkpoint_signal
 from corral.model.dependency import clauses_of
 from corral.model.errors import Refused, nearest
 from corral.model.job import JobKind, Request
@@ -22,7 +23,6 @@ MAX_LABELS = 100
 MAX_TIME_LIMIT_S = 1e10
 MAX_BEGIN_AT = 1e10
 MAX_INDEX = 2**31 - 1
-CHECKPOINT_SIGNALS = ("USR1", "USR2", "HUP", "INT", "TERM")
 MAX_CHECKPOINT_GRACE_S = 3600.0
 
 _LIMITS = frozenset(name.removeprefix("RLIMIT_") for name in dir(resource) if name.startswith("RLIMIT_"))
@@ -68,9 +68,10 @@ def check(submission: Submission) -> None:
 
 def check_checkpoint(signal: str | None, grace_s: float, time_limit_s: float | None) -> None:
     """Raises Refused for a signal that cannot be sent so long before a job is stopped."""
-    if signal not in (None, *CHECKPOINT_SIGNALS):
+    if signal not in (None, *checkpoint_signal.WORDS):
         raise Refused(
-            f"checkpoint_signal: {signal!r:.40} is not allowed; use one of {', '.join(CHECKPOINT_SIGNALS)}",
+            f"checkpoint_signal: {signal!r:.40} is not allowed; use one of {', '.join(checkpoint_signal.NAMES)}, "
+            "with B: before it for the main process alone, or S: for all others",
             field="checkpoint_signal",
         )
     if not 0 < grace_s <= MAX_CHECKPOINT_GRACE_S:

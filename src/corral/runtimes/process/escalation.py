@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 from . import cgroup
-from .killing import kill_descendants, tell_descendants, terminate_descendants
+from .killing import kill_descendants, main_pids, tell_descendants, tell_some_descendants, terminate_descendants
 from .supervisor_orders import Orders
 from .time_limit import TimeLimit, in_words, time_limit
 
@@ -26,21 +26,33 @@ class Escalation:
         stop_reason: why the job was told to end, None while it was not.
     """
 
-    __slots__ = ("_deadline", "_kill_retry_s", "_killing", "_limit", "_note", "_orders", "_own_pid", "stop_reason")
+    __slots__ = (
+        "_deadline",
+        "_kill_retry_s",
+        "_killing",
+        "_limit",
+        "_main_pid",
+        "_note",
+        "_orders",
+        "_own_pid",
+        "stop_reason",
+    )
 
     def __init__(self, orders: Orders, note: Callable[[str], None]) -> None:
         """`note` writes a line into the job's log."""
         self._orders = orders
         self._note = note
         self._own_pid = os.getpid()
+        self._main_pid = 0
         self._deadline: float | None = None
         self._killing = False
         self._kill_retry_s = KILL_RETRY_S
         self._limit: TimeLimit | None = None
         self.stop_reason: str | None = None
 
-    def started(self, began_at: float) -> None:
-        """The program runs since then, in seconds since boot: its time limit counts from here."""
+    def started(self, began_at: float, main_pid: int) -> None:
+        """The program runs since then, in seconds since boot, as this process: its time limit counts from here."""
+        self._main_pid = main_pid
         self.limit_to(began_at, self._orders.time_limit_s)
 
     def limit_to(self, began_at: float, limit_s: float | None) -> None:
@@ -109,4 +121,8 @@ class Escalation:
         self._deadline = limit.ends_at
         name = signal.Signals(self._orders.checkpoint_signal).name
         self._note(f"{name} was sent: the job is stopped at its time limit, in {limit.ends_at - uptime_s():.0f} s")
-        tell_descendants(self._own_pid, self._orders.checkpoint_signal)
+        if not self._orders.checkpoint_target:
+            tell_descendants(self._own_pid, self._orders.checkpoint_signal)
+            return
+        mains, to_main = main_pids(self._main_pid, wrapped=self._orders.wrapped), self._orders.checkpoint_target == "B"
+        tell_some_descendants(self._own_pid, self._orders.checkpoint_signal, lambda pid: (pid in mains) is to_main)

@@ -58,8 +58,19 @@ def terminate_descendants(root: int) -> None:
 
 def tell_descendants(root: int, signum: int) -> None:
     """Send a signal to every process below `root`."""
+    tell_some_descendants(root, signum, lambda _: True)
+
+
+def tell_some_descendants(root: int, signum: int, meant: Callable[[int], bool]) -> None:
+    """Send a signal to the processes below `root` that are meant."""
     for pid in descendants(root):
-        _signal(pid, signum)
+        if meant(pid):
+            _signal(pid, signum)
+
+
+def main_pids(pid: int, *, wrapped: bool) -> list[int]:
+    """A job's main process, and where that is `wrapped` around a script also its only child, which runs the script."""
+    return [pid, *descendants(pid)[:1]] if wrapped else [pid]
 
 
 def kill_descendants(root: int) -> None:

@@ -55,6 +55,8 @@ class LaunchSpec:
     append: bool = False
     checkpoint_signal: int = 0
     checkpoint_grace_s: float = 0.0
+    checkpoint_target: str = ""
+    wrapped: bool = False
     stdin: bool = False
     terminal: tuple[int, int] | None = None
     numa_nodes: tuple[int, ...] = ()
@@ -132,6 +134,8 @@ class LaunchSpec:
             notify_path=notify_path,
             checkpoint_signal=self.checkpoint_signal,
             checkpoint_grace_s=self.checkpoint_grace_s,
+            checkpoint_target=self.checkpoint_target,
+            wrapped=self.wrapped,
             boot_at=boot_at,
             stdin=self.stdin,
             terminal=None if self.terminal is None else list(self.terminal),

@@ -16,7 +16,7 @@ from . import claimed_list
 from .claim import Claim
 from .evidence import supervisors
 from .job_cgroups import JobCgroups
-from .killing import kill_with_supervisor
+from .killing import kill_with_supervisor, main_pids
 from .launch_records import CLAIMED_LIST, Exit, LaunchRecords
 from .launch_spec import LAUNCH_ID, LaunchError, LaunchSpec
 from .leftovers import LeftoverKiller
@@ -339,6 +339,17 @@ class ProcessLaunches:
         if claim.holder.is_alive():
             return descendants(claim.holder.pid)
         return self._verifier.orphan_pids(launch_id)
+
+    def main_pids(self, launch_id: str) -> list[int]:
+        """The launched program, and the script that it runs if it only does that; none once it has ended.
+
+        Raises OSError, and ValueError or TypeError for a record that makes no sense.
+        """
+        records = self._verifier.records(launch_id)
+        started = records.claim.read_started()
+        if started is None or not started.process.is_alive():
+            return []
+        return main_pids(started.process.pid, wrapped=records.read_spec()[0].wrapped)
 
     def supervisor(self, launch_id: str) -> LocalProcess | None:
         """The process that claimed the launch in this boot, alive or not. Read from disk until it is known."""

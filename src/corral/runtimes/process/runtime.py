@@ -5,6 +5,7 @@ import signal
 from collections.abc import Sequence
 from pathlib import Path
 
+from corral.model.checkpoint_signal import CheckpointSignal
 from corral.model.errors import BackendFailed
 from corral.model.home import Home
 from corral.model.job import Phase, ProcessIdentity
@@ -31,7 +32,7 @@ class ProcessRuntime:
 
     def launch(self, launch: Launch) -> None:
         """Hand the job to a supervisor of its own. Raises BackendFailed when none could be asked."""
-        spec = launch.job.spec
+        spec, told = launch.job.spec, _checkpoint_signal(launch)
         self._ensure_logs()
         self._ensure_srun()
         become = self._root and spec.uid not in (None, 0)
@@ -55,7 +56,9 @@ class ProcessRuntime:
                     output=launch.output,
                     error=launch.error,
                     append=spec.open_mode == "append" or (spec.open_mode is None and launch.job.attempts > 0),
-                    checkpoint_signal=_number(spec.checkpoint_signal),
+                    checkpoint_signal=0 if told is None else signal.Signals[f"SIG{told.name}"].value,
+                    checkpoint_target="" if told is None else told.target.value,
+                    wrapped=_wraps_script(launch),
                     checkpoint_grace_s=spec.checkpoint_grace_s,
                     cpu_milli=launch.cpu_milli,
                     host_memory_mib=launch.host_memory_mib,
@@ -144,6 +147,13 @@ class ProcessRuntime:
         except OSError:
             return frozenset()
 
+    def main_pids(self, launch_id: str) -> frozenset[int]:
+        """The process that was launched, and the script below it; none while the machine does not let that be read."""
+        try:
+            return frozenset(self._processes.main_pids(launch_id))
+        except (OSError, ValueError, TypeError):
+            return frozenset()
+
     def lineage(self, launch_id: str) -> Lineage:
         """All that descends from the supervisor, which adopts every orphan of its job, and what is in its cgroup."""
         try:
@@ -160,9 +170,14 @@ class ProcessRuntime:
 
 def _program(launch: Launch) -> tuple[str, ...]:
     """What a member runs: the job's command, or of a gang's script its part (`corral.runtimes.process.srun`)."""
-    if launch.members == 1 or not launch.job.spec.script:
-        return launch.job.spec.command
-    return member_program() if launch.rank else script_program(launch.job.spec.command)
+    if _wraps_script(launch):
+        return script_program(launch.job.spec.command)
+    return member_program() if launch.rank and launch.job.spec.script else launch.job.spec.command
+
+
+def _wraps_script(launch: Launch) -> bool:
+    """Whether it is the member of a gang that runs the gang's script, as a child of its main process."""
+    return launch.members > 1 and launch.job.spec.script and launch.rank == 0
 
 
 def _terminal(launch: Launch) -> tuple[int, int] | None:
@@ -171,9 +186,11 @@ def _terminal(launch: Launch) -> tuple[int, int] | None:
     return None if size is None or launch.rank else (size.rows, size.columns)
 
 
-def _number(name: str | None) -> int:
-    """The number of a signal by its name without the prefix, 0 for none."""
-    return 0 if name is None else signal.Signals[f"SIG{name}"].value
+def _checkpoint_signal(launch: Launch) -> CheckpointSignal | None:
+    """What this member is told before its time limit, None where that is nothing."""
+    word = launch.job.spec.checkpoint_signal
+    told = None if word is None else CheckpointSignal.parse(word)
+    return told if told is not None and told.reaches(launch.rank) else None
 
 
 def _report(launch_id: str, state: LaunchState) -> LaunchReport:

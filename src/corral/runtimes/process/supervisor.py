@@ -205,7 +205,7 @@ class Supervision:
     def _on_started(self) -> None:
         self._began_at = uptime_s()
         self._started_at = self._moment(self._began_at)
-        self._escalation.started(self._began_at)
+        self._escalation.started(self._began_at, self._main_pid)
         self._take_time_limit()
         # On a full disk the exit record alone will have the start time.
         with suppress(OSError):

@@ -29,6 +29,8 @@ class Orders(NamedTuple):
 
     `cgroup` is what the job is killed by, and tolerated to be missing; `limits` are those that it must not run outside.
     `checkpoint_signal` is sent to the job `checkpoint_grace_s` before its time limit, 0 being none.
+    `checkpoint_target` is to whom: "" all processes, "B" the main process, "S" all but that.
+    `wrapped` where the main process is Corral's own around a script: that script's process counts as the main one, too.
     `numa_nodes` and `numa_cpus` are what the job is bound to, None where it may use all.
     With `stdin` the program's input comes from outside; with `terminal` it runs at one of so many rows and columns.
     `boot_at` is when this boot began as the server counts time, None where it goes by the wall clock.
@@ -53,6 +55,8 @@ class Orders(NamedTuple):
     numa_cpus: list[int] | None = None
     stdin: bool = False
     terminal: list[int] | None = None
+    checkpoint_target: str = ""
+    wrapped: bool = False
 
 
 class Command(NamedTuple):

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from corral.lifecycle.input import spent
+from corral.model.checkpoint_signal import CheckpointSignal
 from corral.model.eviction import Eviction, EvictionRule
 from corral.model.job import Job, Phase
 from corral.model.plan import Evict
@@ -51,9 +52,10 @@ def room_to_make(view: View, evictions: Sequence[Evict]) -> str:
 def eviction_notice(job: Job, eviction: Eviction) -> str:
     """The line in the job's log and the server's when the job is told to stop."""
     saves = ""
-    if eviction.saves:
+    word = job.spec.checkpoint_signal
+    if eviction.saves and word is not None:
         grace = format_duration(job.spec.checkpoint_grace_s)
-        saves = f"it gets SIG{job.spec.checkpoint_signal} and has {grace} to save its work; "
+        saves = f"it gets SIG{CheckpointSignal.parse(word).name} and has {grace} to save its work; "
     return f"{_taken(eviction)}: {eviction.reason}; {saves}{spent(job) or 'it goes back to its place in the queue'}"
 
 
