@@ -192,6 +192,22 @@ def test_a_damaged_file_is_moved_away_and_begun_anew(
     assert len(rig.points()) >= 50
 
 
+def test_a_damaged_file_that_cannot_be_moved_away_stops_the_history_alone(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig.run(70)
+    rig.recorder.close()
+    ruin(rig.path)
+    in_the_way = rig.path.with_name("history.db.damaged")
+    in_the_way.mkdir()
+    rig.restart()
+    rig.run(70)
+    assert "is not written" in caplog.text
+    in_the_way.rmdir()
+    rig.run(2 * int(WRITE_INTERVAL_S))
+    assert "is written again" in caplog.text
+
+
 def test_a_file_that_was_deleted_under_the_server_is_begun_anew(rig: Rig) -> None:
     rig.run(70)
     for path in rig.path.parent.iterdir():

@@ -124,7 +124,9 @@ class HistoryFile:
         except (SQLAlchemyError, sqlite3.Error, OSError) as error:
             cause = getattr(error, "orig", None) or error
             if str(getattr(cause, "sqlite_errorname", "")).startswith(_DAMAGED):
-                self._move_away(f"is damaged ({cause})")
+                # Where that fails the next call finds the same file, and tries again.
+                with contextlib.suppress(OSError):
+                    self._move_away(f"is damaged ({cause})")
             raise BackendFailed(f"{self.path}: {cause}") from error
 
     def _opened(self) -> Engine:
