@@ -6,7 +6,7 @@ from typing import Protocol
 from corral.client import DeviceRow
 
 
-class Placed(Protocol):
+class OnNode(Protocol):
     """A row that says which node its device is on."""
 
     @property
@@ -29,7 +29,7 @@ class Modelled(Protocol):
         ...
 
 
-def several_nodes(devices: Iterable[Placed]) -> bool:
+def several_nodes(devices: Iterable[OnNode]) -> bool:
     """Whether they are of more than one node, so that an index does not tell which device is meant."""
     return len({device.node for device in devices}) > 1
 
