@@ -75,8 +75,27 @@ def test_a_token_is_printed_alone_and_what_it_is_said_beside(shared: Shared) -> 
     listing = shared.box.ok("token", "list").splitlines()
     assert listing[0].split() == ["ID", "USER", "SCOPE", "CREATED", "EXPIRES", "LAST", "USED", "STATE"]
     assert listing[1].split()[-3:] == ["never", "never", "good"]
-    refused = shared.box.run("submit", "--", "true", cwd=None, **shared.environ(done.stdout.strip()))
+    environ = shared.environ(done.stdout.strip())
+    refused = shared.box.run("submit", "--", "true", cwd=None, **environ)
     assert (refused.returncode, "needs a token of scope submit" in refused.stderr) == (1, True)
+    _check_doctor_of_a_client(shared, environ)
+
+
+def _check_doctor_of_a_client(shared: Shared, environ: dict[str, str]) -> None:
+    """It tells of the server and of what a client needs, and nothing of the machine that the client is on."""
+
+    def findings(**changed: str) -> dict[str, tuple[str, str]]:
+        elsewhere = {**environ, "CORRAL_HOME": str(shared.box.home / "none"), **changed}
+        done = shared.box.run("doctor", "--json", cwd=None, **elsewhere)
+        return {one["about"]: (one["state"], one["found"]) for one in json.loads(done.stdout)}
+
+    well = findings()
+    assert list(well) == ["packages", "server", "TLS", "token", "nodes", "GPUs"]
+    assert {state for state, _ in well.values()} == {"ok"}
+    assert str(shared.certificate) in well["TLS"][1]
+    assert findings(CORRAL_TOKEN="corral_" + "0" * 64)["token"][0] == "failure"
+    assert findings(CORRAL_CA_FILE="")["TLS"][0] == "failure"
+    assert findings(CORRAL_URL="https://127.0.0.1:1")["server"][0] == "failure"
 
 
 def test_a_server_that_other_machines_reach_wants_a_certificate_or_an_explicit_wish(

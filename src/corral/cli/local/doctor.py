@@ -52,16 +52,24 @@ Check = Callable[[Home], CheckResult]
 def doctor(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """Check this machine and its server, and show what to fix.
 
-    Exits with 1 if a problem keeps Corral from working; warnings do not count.
+    With CORRAL_URL set, what a client needs is checked, and the server's nodes and GPUs as it tells them. Exits with 1 if a problem keeps Corral from working; warnings do not count.
     """
     home = own_home()
-    findings = [check(home) for check in CHECKS] + gpu_findings(home, node_here()[0])
+    findings = _findings(home)
     if json:
         print_json([asdict(finding) for finding in findings])
     else:
         for finding in findings:
             write_painted(*lines_of(finding))
     raise typer.Exit(int(any(finding.state == FAILURE for finding in findings)))
+
+
+def _findings(home: Home) -> list[CheckResult]:
+    from corral.cli.local.doctor_client import client_findings, is_client_elsewhere
+
+    if is_client_elsewhere(home):
+        return [check_packages(home), *client_findings()]
+    return [check(home) for check in CHECKS] + gpu_findings(home, node_here()[0])
 
 
 def check_packages(_home: Home) -> CheckResult:

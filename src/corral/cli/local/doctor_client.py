@@ -1,0 +1,58 @@
+"""`corral doctor` where CORRAL_URL names a server elsewhere: what a client alone needs, and how that server stands."""
+
+import os
+
+import corral
+from corral.cli.local.check_result import FAILURE, OK, WARNING, CheckResult
+from corral.cli.local.doctor_devices import devices_finding, nodes_finding
+from corral.client import Address, Client, NoServer, UntrustedServer, find_address
+from corral.model.errors import CorralError, Refused
+from corral.model.home import Home
+
+
+def is_client_elsewhere(home: Home) -> bool:
+    """Whether CORRAL_URL is set and nothing says that its server is one of this home."""
+    return bool(os.environ.get("CORRAL_URL")) and not (home.root / "ledger.db").exists()
+
+
+def client_findings() -> list[CheckResult]:
+    """How the server answers this client, the certificate and the token, and the server's nodes and GPUs."""
+    try:
+        address = find_address()
+        with Client() as client:
+            server, nodes, devices = client.server(), client.nodes.list(), client.devices.list()
+    except UntrustedServer as error:
+        return [CheckResult("TLS", FAILURE, str(error))]
+    except NoServer as error:
+        return [
+            CheckResult("server", FAILURE, str(error), "see that it runs (there: corral doctor) and is let through")
+        ]
+    except Refused as error:
+        about = {"CORRAL_CA_FILE": "TLS", "CORRAL_URL": "server", "CORRAL_INSECURE": "server"}
+        return [CheckResult(about.get(error.field or "", "token"), FAILURE, str(error))]
+    except CorralError as error:
+        return [CheckResult("server", FAILURE, str(error))]
+    return [
+        _version_finding(address, server.version, server.user),
+        _certificate_finding(address),
+        CheckResult("token", OK, "accepted by the server"),
+        nodes_finding(nodes),
+        devices_finding(devices, ", mock devices (--mock)" if server.mock else " of the server", described=server.mock),
+        *([] if server.obstacle is None else [CheckResult("disk", FAILURE, f"nothing starts now: {server.obstacle}")]),
+    ]
+
+
+def _version_finding(address: Address, version: str, user: str) -> CheckResult:
+    if version == corral.__version__:
+        return CheckResult("server", OK, f"that of {user} answers at {address}, version {version}")
+    found = f"{address} is version {version}, this command {corral.__version__}"
+    return CheckResult(
+        "server", WARNING, found, "install the server's version here, or have its owner install this one"
+    )
+
+
+def _certificate_finding(address: Address) -> CheckResult:
+    if (address.url or "").startswith("https:"):
+        trusted = address.ca_file or "the certificates of this system"
+        return CheckResult("TLS", OK, f"checked with {trusted}")
+    return CheckResult("TLS", OK, "none: plain HTTP, allowed to this machine and with CORRAL_INSECURE=1")
