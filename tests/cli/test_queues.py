@@ -27,3 +27,8 @@ def test_queues_are_a_tree_that_fits_a_terminal(monkeypatch: pytest.MonkeyPatch)
         "  day                       4.5 +2   1.5        0         1  200G of GPU memory",
         "    a queue with\\x1b[2J a…       -     0        0         0  3 GPUs touched",
     ]
+
+
+def test_a_removed_queue_is_marked() -> None:
+    (line,) = queue_lines([QueueRow("night", waiting=2, left_milli=0, removed=True)])[1:]
+    assert line.split(maxsplit=5) == ["night", "-", "0", "2", "-", "removed; its jobs stay"]

@@ -1,7 +1,11 @@
+import re
 import subprocess
 import sys
 
 import pytest
+
+from corral.cli.reserved_shell import FORGET
+from tests.e2e.box import Box
 
 ASK = "from corral.cli.reserve import session_owner; print(session_owner())"
 NAMESPACE = ["unshare", "--user", "--map-root-user", "--pid", "--fork"]
@@ -29,3 +33,17 @@ def test_a_reservation_that_nothing_would_end_is_refused_with_the_way_out() -> N
     done = in_a_namespace(sys.executable, "-c", ASK)
     assert done.returncode != 0
     assert "use --detach to keep them until the time is up" in done.stderr
+
+
+def test_release_without_an_id_ends_the_reservation_of_this_shell_which_then_forgets_it(box: Box) -> None:
+    exports = box.ok("reserve", "--gpus", "1", "--for", "1h", "--detach")
+    (job_id,) = re.findall(r"CORRAL_RESERVATION=(\S+)", exports)
+    done = box.run("release", CORRAL_RESERVATION=job_id)
+    assert (done.returncode, done.stdout) == (0, FORGET + "\n")
+    assert f"released reservation {job_id}" in done.stderr
+    box.ended(job_id)
+    again = box.run("release", CORRAL_RESERVATION=job_id)
+    assert (again.returncode, again.stdout) == (1, FORGET + "\n")
+    waits = box.submit("--hold", "--", "true")
+    refused = box.run("release", CORRAL_RESERVATION=waits)
+    assert (refused.returncode, f"job {waits} is no reservation" in refused.stderr) == (2, True)

@@ -94,6 +94,13 @@ def test_a_ledger_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_who_may_not_read_a_ledger_is_told_for_whom_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "ledger.db").touch()
+    monkeypatch.setattr("os.access", lambda *_: False)  # root may read everything
+    with pytest.raises(Refused, match="for those who may read the server's files"):
+        read_journal(f"sqlite:///{tmp_path / 'ledger.db'}")
+
+
 def test_the_requests_of_the_past_are_asked_for_again() -> None:
     wide = replace(LONG, id="7", sequence=7, spec=replace(LONG.spec, request=replace(LONG.spec.request, devices=2)))
     facts = story(LONG, "GPU-0", T0, T0 + 10) + story(SHORT, "GPU-1", T0, T0 + 10)

@@ -1,5 +1,6 @@
 """Commands that change jobs: cancel, hold, release, requeue. Of many jobs at once, each asks first."""
 
+import os
 import re
 import sys
 from collections import Counter
@@ -107,8 +108,15 @@ def release(flags: ChangeFlags, ids: JobIds = None) -> None:
     """Let jobs on hold start again, or end reservations.
 
     Options choose among your own jobs on hold, or among those of the ids. If they find more than one, you are asked
-    first. A reservation ends by its id, or with --state running.
+    first. A reservation ends by its id, or with --state running; that of this shell without any:
+    eval "$(corral release)" makes the shell forget it, too.
     """
+    reserved = os.environ.get("CORRAL_RESERVATION")
+    if reserved and not ids and not any(chosen.narrows for chosen in _choices(flags, ())):
+        from corral.cli.reserved_shell import release_own
+
+        with Client() as client:
+            raise typer.Exit(release_own(client, reserved, json=flags.json))
     _change("release", "released", ids or (), flags)
 
 

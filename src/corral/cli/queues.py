@@ -25,7 +25,8 @@ def queues(
 
     Quotas and use are in GPUs; after a + is what a queue may borrow. A queue's use and waiting jobs count those of the
     queues below it. LEFT is what one more job of yours may have there by all quotas: of the queue and those above it,
-    with what can be borrowed now, yours and the project's. Whether so many GPUs are free, `corral status` shows.
+    with what can be borrowed now, yours and the project's. Whether so many GPUs are free, `corral status` shows. A
+    queue that was removed is listed while jobs are in it.
     """
     with Client() as client:
         rows = client.queues(project)
@@ -52,8 +53,8 @@ def queue_lines(rows: Sequence[QueueRow]) -> list[str]:
             _share(row.quota),
             format_share(row.used_milli),
             str(row.waiting),
-            "no limit" if row.left_milli is None else format_share(row.left_milli),
-            ", ".join(_other_limits(row.quota)),
+            "-" if row.removed else "no limit" if row.left_milli is None else format_share(row.left_milli),
+            "removed; its jobs stay" if row.removed else ", ".join(_other_limits(row.quota)),
             indent=2 * depth,
         )
     return table.lines()

@@ -13,6 +13,7 @@ from corral.cli.follower import CORRAL_FAILED, INTERRUPTED, Follower, StoppedWai
 from corral.cli.input_stream import has_input
 from corral.cli.interrupts import interruptible
 from corral.cli.screen import command_group, example, exit_code_of, say
+from corral.cli.split_words import refuse_assignment
 from corral.client import Client
 from corral.client.request import submission
 from corral.model.errors import CorralError
@@ -64,6 +65,7 @@ def run(
     125 if Corral failed, or the job was lost or never ran; 2 for invalid flags.
     """
     try:
+        refuse_assignment(words[0])
         with Client() as client:
             options = flags.options(client)
             if os.environ.get("CORRAL_RESERVATION") and not no_reservation:

@@ -10,6 +10,7 @@ from corral.cli.flags import SubmitFlags, filled, parse_words
 from corral.cli.foreign_commands import logical_lines, missing_commands
 from corral.cli.sbatch import read_options, translate
 from corral.cli.sbatch_resources import Said
+from corral.cli.split_words import refuse_assignment
 from corral.model.errors import Refused
 
 _KEYWORDS = ("#CORRAL", "#SBATCH")
@@ -70,6 +71,7 @@ def _lines(path: str, command: str) -> list[str]:
     try:
         return Path(path).read_text(errors="surrogateescape").splitlines()
     except (FileNotFoundError, IsADirectoryError) as error:
+        refuse_assignment(path)
         raise Refused(
             f"there is no script {path}; to submit a command, write it after --: corral submit -- {command}"
         ) from error

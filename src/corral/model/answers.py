@@ -391,6 +391,7 @@ class QueueRow:
         used_milli, waiting: milli-GPU in use and jobs that wait, of a queue with those of all queues below it.
         left_milli: milli-GPU that a job of the caller may have there by all quotas that it would count to, with what
             can be borrowed now; None is no limit.
+        removed: the settings do not have the queue any more, and jobs are in it: it takes no others.
     """
 
     name: str
@@ -400,6 +401,7 @@ class QueueRow:
     used_milli: int = 0
     waiting: int = 0
     left_milli: int | None = None
+    removed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,12 @@ The journal has no inventory. The simulated cluster has the devices that were ev
 records of allocations. Conditions that cannot be checked (memory, compute capability, driver, labels) count as met.
 """
 
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from corral.ledger.database import Database
@@ -55,14 +57,33 @@ class Recorded:
 
 
 def read_journal(url: str) -> tuple[Fact, ...]:
-    """Every fact of the ledger at `url`, in order; the server may be running. Raises Refused where there is none."""
+    """Every fact of the ledger at `url`, in order; the server may be running.
+
+    Raises Refused where there is none, or this user may not read it.
+    """
     database = Database(url)
+    if _is_forbidden(database.path):
+        raise Refused(
+            f"you may not read {database.path}; a history holds everybody's jobs, so this is for those who may read "
+            "the server's files: run it as the server's owner (an administrator, with sudo)"
+        )
     if not database.path.is_file():
         raise Refused(f"there is no ledger at {database.path}; name the home of the server, or the ledger's URL")
     try:
         return tuple(entry.fact for entry in Reader(database).journal(None, 0, None))
     finally:
         database.close()
+
+
+def _is_forbidden(path: Path) -> bool:
+    """Whether the file may be there, and this user may not open it."""
+    try:
+        path.stat()
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return not os.access(path, os.R_OK)
 
 
 def simulate(

@@ -105,3 +105,15 @@ def test_what_is_left_in_a_project_that_is_not_theirs_nobody_is_told(served: Ser
         left(served, ALICE, "ours")
     with pytest.raises(Refused, match="no project 'our'"):
         left(served, ALICE, "our")
+
+
+def test_a_removed_queue_is_listed_while_jobs_are_in_it(served: Served) -> None:
+    served.running(served.submit(work("night")), on("a", 0))
+    waits = served.submit(work("night"))
+    kept = tuple(queue for queue in QUEUES if queue.name != "night")
+    served.ledger.observe([SiteArranged(queues=kept, projects=PROJECTS)])
+    served.ledger.commit(lambda _: Decided((), None)).result()
+    row = served.service.queues.rows(ALICE, "default")[-1]
+    assert (row.name, row.removed, row.used_milli, row.waiting) == ("night", True, 1000, 1)
+    assert waits
+    assert not any(row.removed for row in served.service.queues.rows(ALICE, "default")[:-1])

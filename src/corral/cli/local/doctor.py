@@ -52,7 +52,9 @@ Check = Callable[[Home], CheckResult]
 def doctor(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
     """Check this machine and its server, and show what to fix.
 
-    With CORRAL_URL set, what a client needs is checked, and the server's nodes and GPUs as it tells them. Exits with 1 if a problem keeps Corral from working; warnings do not count.
+    With CORRAL_URL set, it checks what a client needs, and asks the server for its nodes and GPUs.
+
+    Exits with 1 if a problem keeps Corral from working; warnings do not count.
     """
     home = own_home()
     findings = _findings(home)

@@ -27,6 +27,8 @@ class QueueListing:
     def rows(self, caller: Caller, project: str) -> list[QueueRow]:
         """The caller's own limits, those of their projects, and all queues, each above those below it.
 
+        Queues that were removed with jobs in them come last.
+
         `left_milli` of a queue is what a job of the caller in this project may have there. Raises Refused, Forbidden.
         """
         view = self._ledger.view()
@@ -54,6 +56,16 @@ def _rows(
         left = admission.left_milli(user=user, project=project, queue=queue.name)
         used_milli = admission.used(scope).milli
         yield QueueRow(queue.name, "queue", queue.parent, queue.quota, used_milli, waiting[scope], left)
+    for name in _removed(view):
+        scope = Scope("queue", name)
+        used_milli = admission.used(scope).milli
+        yield QueueRow(name, used_milli=used_milli, waiting=waiting[scope], left_milli=0, removed=True)
+
+
+def _removed(view: View) -> list[str]:
+    """Queues that are not there any more, with jobs in them."""
+    named = {job.spec.queue for job in view.jobs.values() if not job.phase.terminal}
+    return sorted(named - view.queues.keys())
 
 
 def _may_see(caller: Caller, project: Project) -> bool:
