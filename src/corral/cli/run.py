@@ -16,8 +16,11 @@ from corral.cli.screen import command_group, example, exit_code_of, say
 from corral.cli.split_words import refuse_assignment
 from corral.client import Client
 from corral.client.request import submission
-from corral.model.errors import CorralError
+from corral.model.errors import CorralError, Refused
 from corral.model.submission import Submission
+
+_NOT_STARTED = {"program": 127, "program.mode": 126}
+"""Exit codes by the field that was refused, as shells have them."""
 
 app = command_group()
 
@@ -78,7 +81,9 @@ def run(
             code = _at_terminal(client, request) if pty else _run(client, replace(request, stdin=has_input()))
     except CorralError as error:
         say(str(error))
-        raise typer.Exit(exit_code_of(error, otherwise=CORRAL_FAILED)) from error
+        refused = error.field if isinstance(error, Refused) else None
+        code = _NOT_STARTED.get(refused or "", exit_code_of(error, otherwise=CORRAL_FAILED))
+        raise typer.Exit(code) from error
     except StoppedWaiting:
         say("stopped before the server answered; `corral ps` shows whether the job was queued")
         code = INTERRUPTED

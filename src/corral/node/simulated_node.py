@@ -22,6 +22,8 @@ from corral.ports.node import (
     Rendezvous,
     Reports,
 )
+from corral.preflight.file_facts import FileFacts
+from corral.preflight.program_lookup import FOUND
 from corral.runtimes.simulated import SimulatedRuntime
 from corral.wire import to_plain
 
@@ -174,6 +176,8 @@ class SimulatedNode:
     def inspect(self, queries: tuple[FileQuery, ...], who: Credentials | None) -> tuple[FileFinding, ...]:
         self._called()
         found = InProcessFileInspector().inspect(queries, who)
+        # Its programs are simulated, too: none of them need be there.
+        found |= {query: FileFacts(start=FOUND) for query in queries if query.start is not None}
         return tuple(FileFinding(query, to_plain(facts)) for query, facts in found.items())
 
     def nvidia_smi(self, arguments: tuple[str, ...]) -> str:

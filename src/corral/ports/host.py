@@ -34,11 +34,14 @@ class Credentials(NamedTuple):
 
 
 class FileQuery(NamedTuple):
-    """What is to be found out from a user's files: whether a job can work in `directory`, or what a program brings.
+    """What is to be found out from a user's files.
+
+    Whether a job can work in `directory`; whether the program `start` can be started; else what a program brings.
 
     Attributes:
         program: the first word of a command, a path or a name to be looked for on PATH.
         model: directory or cached name of the model that the program is to load.
+        start: as `program`, to be looked up as the start of a job does.
         workdir: what relative paths start from.
         variables: those of the job's environment that say where to look, by name.
     """
@@ -48,3 +51,4 @@ class FileQuery(NamedTuple):
     model: str | None = None
     workdir: str = "/"
     variables: tuple[tuple[str, str], ...] = ()
+    start: str | None = None

@@ -14,6 +14,7 @@ from corral.ports.host import FileQuery
 from corral.preflight.command_line import CommandLine
 from corral.preflight.cuda_runtime import FoundRuntime, python_environment, runtime_of_binary, runtime_of_python
 from corral.preflight.model_source import LocalModel, find_model
+from corral.preflight.program_lookup import ProgramFinding, look_up
 
 _FOR_PROGRAMS = ("PATH", "LD_LIBRARY_PATH")
 _FOR_MODELS = ("HF_HOME", "HF_HUB_CACHE", "HOME")
@@ -27,6 +28,7 @@ class FileFacts:
         enterable: whether the directory is one that can be worked in.
         paddle: the environment that has PaddlePaddle, and no PyTorch.
         model_trouble: why a model that is there is not understood.
+        start: whether the program can be started.
     """
 
     enterable: bool | None = None
@@ -34,6 +36,7 @@ class FileFacts:
     paddle: str | None = None
     model: LocalModel | None = None
     model_trouble: str | None = None
+    start: ProgramFinding | None = None
 
 
 def file_query(line: CommandLine, env: Mapping[str, str], workdir: str) -> FileQuery:
@@ -51,6 +54,9 @@ def read_facts(query: FileQuery) -> FileFacts:
     """Read the files; those that cannot be read count as absent."""
     if query.directory is not None:
         return FileFacts(enterable=_is_enterable(query.directory))
+    if query.start is not None:
+        path = dict(query.variables).get("PATH", os.defpath)
+        return FileFacts(start=look_up(query.start, path, query.workdir))
     env, workdir = dict(query.variables), Path(query.workdir)
     program = () if query.program is None else (query.program,)
     python = python_environment(program, env, workdir)

@@ -65,12 +65,12 @@ def test_commands_with_the_same_files_are_looked_at_once(
 ) -> None:
     sweep = [replace(JOB, command=("python", "train.py", str(n)), env={**JOB.env, "N": str(n)}) for n in range(50)]
     cache.inspect(sweep, ALICE)
-    assert len(node.asked) == 2
+    assert len(node.asked) == 3
     cache.inspect([replace(JOB, command=("python", "other.py"))], ALICE)
-    assert len(node.asked) == 2
+    assert len(node.asked) == 3
     clock.advance(TRUST_S)
     cache.inspect(sweep, ALICE)
-    assert len(node.asked) == 4
+    assert len(node.asked) == 6
 
 
 def test_findings_are_trusted_from_the_time_of_the_inspection(cache: FileFindingsCache, clock: ManualClock) -> None:
@@ -82,9 +82,12 @@ def test_findings_are_trusted_from_the_time_of_the_inspection(cache: FileFinding
     assert cache.cached([other], ALICE) is None
 
 
-def test_a_job_without_gpus_has_only_its_directory_looked_at(cache: FileFindingsCache, node: CountingNode) -> None:
+def test_a_job_without_gpus_has_only_its_directory_and_program_looked_at(
+    cache: FileFindingsCache, node: CountingNode
+) -> None:
     cache.inspect([WITHOUT_GPUS], ALICE)
-    assert node.asked == [(FileQuery(directory="/"), Credentials(1000, 1000, (1000, 44)))]
+    program = FileQuery(start="python", variables=(("PATH", "/usr/bin"),))
+    assert [query for query, _ in node.asked] == [FileQuery(directory="/"), program]
     assert cache.cached([JOB], ALICE) is None
 
 
@@ -107,7 +110,7 @@ def test_what_does_not_answer_is_not_known_and_not_asked_again_at_once(
     for _ in range(3):
         (files,) = cache.inspect([JOB], ALICE)
         assert (files.nodes["here"].enterable, files.nodes["here"].detection) == (None, None)
-    assert len(node.asked) == 2
+    assert len(node.asked) == 3
 
 
 def test_many_findings_are_not_remembered_for_ever(cache: FileFindingsCache, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,10 +130,10 @@ def five(tmp_path: Path, clock: ManualClock) -> Iterator[InspectedCluster]:
 def test_of_many_nodes_a_few_are_asked_once_each(five: InspectedCluster, clock: ManualClock) -> None:
     seen = five.cache.inspect([JOB], ALICE)
     assert list(seen[0].nodes) == ["a", "b", "c", "d"]
-    assert [len(node.asked) for node in five.nodes.values()] == [2, 2, 2, 2, 0]
+    assert [len(node.asked) for node in five.nodes.values()] == [3, 3, 3, 3, 0]
     assert five.cache.cached([JOB], ALICE) == seen
     five.cache.inspect([replace(JOB, command=("python", "other.py"))], ALICE)
-    assert [len(node.asked) for node in five.nodes.values()] == [2, 2, 2, 2, 0]
+    assert [len(node.asked) for node in five.nodes.values()] == [3, 3, 3, 3, 0]
     clock.advance(TRUST_S)
     assert five.cache.cached([JOB], ALICE) is None
 

@@ -71,9 +71,11 @@ def check(
     """Check whether a command can run on the GPUs here, and what to change if not.
 
     Reads the driver version, the CUDA runtime of the command's Python environment, the flags of vLLM, SGLang and
-    torchrun, and the model's config.json. Nothing is run. Exits with 1 if it can run on no GPU model here.
+    torchrun, and the model's config.json, and looks its program up on the PATH. Nothing is run. Exits with 1 if it can
+    run on no GPU model here, or its program cannot be started.
     """
     from corral.preflight.detect import Stated, detect
+    from corral.preflight.program_lookup import CORRALS_OWN, FOUND, look_up, search_path, trouble
     from corral.preflight.rules import blocking
     from corral.preflight.rules import check as find
 
@@ -88,15 +90,20 @@ def check(
         baseline = _version(vgpu_cuda, "--vgpu-cuda")
         unnamed = VirtualLayer("the layer of virtual GPUs", baseline)
         places = [replace(place, virtual=replace(place.virtual or unnamed, baseline=baseline)) for place in places]
+    program, path, here = (command or [""])[0], search_path(os.environ), str(Path.cwd())
+    started = look_up(program, path, here) if program and program not in CORRALS_OWN else FOUND
+    missing = None if started.found else trouble(started, program, path, here)
     results = [(place, find(found.work_in(place), place, strict=strict)) for place in places]
     if json:
         shown = [{"model": place.model, "findings": [asdict(one) for one in findings]} for place, findings in results]
-        print_json({"places": shown, "sources": list(found.sources)})
+        print_json({"places": shown, "sources": list(found.sources), "program": missing})
     else:
         write_painted(*result_lines(results))
+        if missing is not None:
+            say(missing)
         for source in found.sources:
             say(f"found {source}")
-    raise typer.Exit(int(all(blocking(findings) for _, findings in results)))
+    raise typer.Exit(int(missing is not None or all(blocking(findings) for _, findings in results)))
 
 
 def result_lines(results: "Sequence[tuple[Place, tuple[Finding, ...]]]") -> list[str]:

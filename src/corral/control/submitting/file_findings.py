@@ -3,10 +3,11 @@
 What preflight knows of commands is loaded with the first job that asks for a GPU, so that a server starts without it.
 """
 
+import posixpath
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from corral.access.caller import Caller
@@ -17,6 +18,7 @@ from corral.control.submitting.sweeps import first_of
 from corral.model.job import JobKind
 from corral.model.submission import Submission
 from corral.ports.host import Credentials, FileQuery
+from corral.preflight.program_lookup import CORRALS_OWN, FOUND, ProgramFinding, search_path
 
 if TYPE_CHECKING:
     from corral.preflight.detect import Detection
@@ -27,7 +29,7 @@ TRUST_S = 2.0
 _REMEMBERED = 256
 
 V = TypeVar("V")
-_Key = tuple[tuple[str, ...], str, int, bool, Credentials | None, tuple[str, ...]]
+_Key = tuple[tuple[str, ...], str, int, bool, tuple[str, ...], Credentials | None, tuple[str, ...]]
 _Kept = tuple[float, V]
 """A value, and when it was found."""
 
@@ -38,11 +40,15 @@ class NodeFindings:
 
     Attributes:
         enterable: whether its owner can work in the working directory.
+        program: whether its program can be started there.
+        outputs: whether the directories for its output files are there, by directory.
         detection: what the command brings; that of a job without GPUs is not looked for.
     """
 
     enterable: bool | None = True
     detection: "Detection | None" = None
+    program: ProgramFinding | None = FOUND
+    outputs: tuple[tuple[str, bool | None], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,23 @@ class FileFindings:
     def unusable(self) -> bool:
         """Whether the owner can work in the working directory on none of the nodes."""
         return bool(self.nodes) and all(found.enterable is False for found in self.nodes.values())
+
+    @property
+    def without_program(self) -> bool:
+        """Whether the program can be started on none of the nodes that have the working directory."""
+        programs = [found.program for found in self.nodes.values() if found.enterable is not False]
+        return bool(programs) and all(program is not None and not program.found for program in programs)
+
+    @property
+    def missing_outputs(self) -> tuple[str, ...]:
+        """The directories for output files that are on none of the nodes that have the working directory."""
+        usable = [dict(found.outputs) for found in self.nodes.values() if found.enterable is not False]
+        return tuple([name for name in (usable[0] if usable else ()) if all(one[name] is False for one in usable)])
+
+    @property
+    def _complete(self) -> bool:
+        """Whether nothing is missing that its owner may make at once."""
+        return not (self.unusable or self.without_program or self.missing_outputs)
 
 
 class FileFindingsCache:
@@ -102,8 +125,8 @@ class FileFindingsCache:
         for key, submission in first.items():
             named = {node: [facts[node][query] for query in queries[key]] for node in _nodes_in(key) if node in facts}
             findings[key] = _findings_of(submission, named)
-            # Who was refused a directory makes it and asks again at once.
-            if not findings[key].unusable:
+            # Who was refused makes what is missing and asks again at once.
+            if findings[key]._complete:
                 now = self._clock.monotonic()
                 since = min((at for answers in named.values() for at, _ in answers), default=now)
                 self._findings.put(key, (since, findings[key]))
@@ -148,7 +171,7 @@ class FileFindingsCache:
             for query in asked:
                 facts = found[node].get(query)
                 known[node][query] = now, facts
-                if facts is None or facts.enterable is not False:
+                if facts is None or not _is_missing(facts):
                     self._facts.put((node, query, who), (now, facts))
         return known
 
@@ -177,30 +200,75 @@ class _Memory(Generic[V]):
 
 
 def _queries_of(submission: Submission) -> tuple[FileQuery, ...]:
-    """At the working directory, then at what the command brings. What runs no job of ours needs none."""
+    """At the working directory, the program and directories for output, and last at what the command brings."""
     if submission.kind is not JobKind.RUN:
         return ()
-    directory = FileQuery(directory=submission.workdir)
-    if not _wants_gpus(submission):
-        return (directory,)
-    from corral.preflight.command_line import read_command
-    from corral.preflight.file_facts import file_query
+    queries = [FileQuery(directory=submission.workdir)]
+    start = _start_query(submission)
+    if start is not None:
+        queries.append(start)
+    queries += [FileQuery(directory=_seen_from(submission.workdir, name)) for name in _output_directories(submission)]
+    if _wants_gpus(submission):
+        from corral.preflight.command_line import read_command
+        from corral.preflight.file_facts import file_query
 
-    return directory, file_query(read_command(submission.command), submission.env, submission.workdir)
+        queries.append(file_query(read_command(submission.command), submission.env, submission.workdir))
+    return tuple(queries)
+
+
+def _start_query(submission: Submission) -> FileQuery | None:
+    program = submission.command[0] if submission.command else ""
+    if not program or program in CORRALS_OWN:
+        return None
+    variables = (("PATH", search_path(submission.env)),)
+    return FileQuery(start=program, workdir=submission.workdir, variables=variables)
+
+
+def _output_directories(submission: Submission) -> tuple[str, ...]:
+    """The directories for its output files, as it names them; not those whose names differ from job to job."""
+    if submission.output is None and submission.error is None:
+        return ()
+    named = [posixpath.dirname(pattern) for pattern in (submission.output, submission.error) if pattern is not None]
+    return tuple(dict.fromkeys(directory for directory in named if directory and "%" not in directory))
+
+
+def _seen_from(workdir: str, name: str) -> str:
+    return posixpath.join(workdir, name)
+
+
+def _is_missing(facts: "FileFacts") -> bool:
+    return facts.enterable is False or (facts.start is not None and not facts.start.found)
 
 
 def _findings_of(submission: Submission, named: "Mapping[str, Sequence[_Kept[FileFacts | None]]]") -> FileFindings:
-    return FileFindings({node: _on_node(submission, [facts for _, facts in kept]) for node, kept in named.items()})
+    queries = _queries_of(submission)
+    return FileFindings(
+        {
+            node: _on_node(submission, dict(zip(queries, [facts for _, facts in kept], strict=True)))
+            for node, kept in named.items()
+        }
+    )
 
 
-def _on_node(submission: Submission, facts: "Sequence[FileFacts | None]") -> NodeFindings:
-    enterable = None if facts[0] is None else facts[0].enterable
-    if len(facts) == 1 or facts[1] is None:
-        return NodeFindings(enterable)
+def _on_node(submission: Submission, facts: "Mapping[FileQuery, FileFacts | None]") -> NodeFindings:
+    def enterable(directory: str) -> bool | None:
+        found = facts[FileQuery(directory=directory)]
+        return None if found is None else found.enterable
+
+    outputs = tuple(
+        [(name, enterable(_seen_from(submission.workdir, name))) for name in _output_directories(submission)]
+    )
+    start = _start_query(submission)
+    started = None if start is None else facts[start]
+    program = FOUND if start is None else None if started is None else started.start
+    findings = NodeFindings(enterable(submission.workdir), None, program, outputs)
+    brought = list(facts.values())[-1] if _wants_gpus(submission) else None
+    if brought is None:
+        return findings
     from corral.preflight.command_line import read_command
     from corral.preflight.detect import detection
 
-    return NodeFindings(enterable, detection(read_command(submission.command), submission.env, facts[1]))
+    return replace(findings, detection=detection(read_command(submission.command), submission.env, brought))
 
 
 def _wants_gpus(submission: Submission) -> bool:
@@ -210,9 +278,10 @@ def _wants_gpus(submission: Submission) -> bool:
 def _key(submission: Submission, nodes: tuple[str, ...], who: Credentials | None) -> _Key:
     """What decides the findings of a submission; of a job of another kind nothing does."""
     if submission.kind is not JobKind.RUN:
-        return (), "", 0, False, None, ()
+        return (), "", 0, False, (), None, ()
     env = hash(frozenset(submission.env.items()))
-    return submission.command, submission.workdir, env, _wants_gpus(submission), who, nodes
+    outputs = _output_directories(submission)
+    return submission.command, submission.workdir, env, _wants_gpus(submission), outputs, who, nodes
 
 
 def _nodes_in(key: _Key) -> tuple[str, ...]:

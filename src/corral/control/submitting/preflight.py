@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from corral.access.caller import Caller
 from corral.control.submitting.candidate_nodes import EligibleNodes
 from corral.control.submitting.file_findings import FileFindings
+from corral.control.submitting.start_checks import lacks_what_starts, listed, start_notes, where
 from corral.model.device import Device, Node
 from corral.model.errors import Refused
 from corral.model.fit import could_use, grant_memory_mib, slot_of
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from corral.preflight.subject import Finding, Place
 
 _MOST_REQUESTS = 256
-_MOST_NAMED = 4
 
 
 class _Judged(NamedTuple):
@@ -47,22 +47,20 @@ class SubmissionPreflight:
     def notes(self, view: View, submission: Submission, caller: Caller, files: FileFindings) -> tuple[str, ...]:
         """Warnings for the job's owner; () if no problem was found.
 
-        Raises Refused if the caller can use the working directory on none of the nodes where it was looked for. Also,
-        with the fixes, if the job can run on none of the devices that it may get, unless `force` is set.
+        Raises Refused if the job could be started on none of the nodes that were asked (`start_checks`). Also, with
+        the fixes, if the job can run on none of the devices that it may get, unless `force` is set.
         """
         if submission.kind is not JobKind.RUN:
             return ()
-        notes = _directory_notes(view, submission, caller, files)
+        notes = start_notes(view, submission, caller, files)
         if not submission.request.devices or not files.nodes:
             return notes
         from corral.preflight.rules import blocking
 
         unread = [node for node, found in files.nodes.items() if found.detection is None]
         if unread:
-            where = _where(view, unread)
-            notes += (
-                f"preflight: the files of the command could not be read in time (3 s){where}, so they were not checked",
-            )
+            late = f"could not be read in time (3 s){where(view, unread)}, so they were not checked"
+            notes += (f"preflight: the files of the command {late}",)
         judged = self._judged(view, submission, caller, files)
         if judged and all(blocking(one.findings) for one in judged) and not submission.force:
             sentences = _sentences([_Judged(one.place, one.nodes, blocking(one.findings)) for one in judged])
@@ -74,7 +72,11 @@ class SubmissionPreflight:
 
     def overrides(self, view: View, submission: Submission, caller: Caller, files: FileFindings) -> bool:
         """Whether the submission is accepted only because of `force`."""
-        if not submission.force or submission.kind is not JobKind.RUN or not submission.request.devices:
+        if not submission.force or submission.kind is not JobKind.RUN:
+            return False
+        if lacks_what_starts(submission, files):
+            return True
+        if not submission.request.devices:
             return False
         from corral.preflight.rules import blocking
 
@@ -121,53 +123,6 @@ def _alike(known: "Mapping[str, Detection]", nodes: Sequence[str]) -> "Sequence[
             else:
                 having.append(node)
     return groups or [(next(iter(known.values())), nodes)]
-
-
-def _directory_notes(view: View, submission: Submission, caller: Caller, files: FileFindings) -> tuple[str, ...]:
-    """What is to be said of the working directory. Raises Refused where it can be used on no node that was asked."""
-    if {found.enterable for found in files.nodes.values()} == {True}:
-        return ()
-    directory = f"the working directory {submission.workdir!r:.200}"
-    if not files.nodes:
-        unchecked = f"{directory} could not be checked: no node that could run the job answers now"
-        return (f"{unchecked}; the job will fail if it does not exist",)
-    missing = [node for node, found in files.nodes.items() if found.enterable is False]
-    if files.unusable:
-        if len(view.nodes) <= 1:
-            raise Refused(
-                f"{directory} is not a directory on this machine that {caller.user} can use; choose another with "
-                "--workdir",
-                field="workdir",
-            )
-        raise Refused(
-            f"{directory} is not a directory that {caller.user} can use on {_listed(missing)}, where the job could "
-            "start soonest; choose another with --workdir, or a node that has it with --node",
-            field="workdir",
-        )
-    notes = []
-    if missing:
-        there = [node for node, found in files.nodes.items() if found.enterable]
-        instead = f"; it is on {_listed(there)}: name a node with --node, or" if there else ";"
-        notes.append(
-            f"{directory} is not a directory on {_listed(missing)}{instead} choose another directory with --workdir"
-        )
-    unseen = [node for node, found in files.nodes.items() if found.enterable is None]
-    if unseen:
-        notes.append(
-            f"{directory} could not be checked in time (3 s){_where(view, unseen)}; "
-            "the job will fail if it does not exist"
-        )
-    return tuple(notes)
-
-
-def _where(view: View, nodes: Sequence[str]) -> str:
-    """ " on gpu-03, gpu-07"; nothing on a server that has a single node."""
-    return f" on {_listed(nodes)}" if len(view.nodes) > 1 else ""
-
-
-def _listed(nodes: Sequence[str]) -> str:
-    more = f" and {len(nodes) - _MOST_NAMED} more" if len(nodes) > _MOST_NAMED else ""
-    return ", ".join(nodes[:_MOST_NAMED]) + more
 
 
 def places_of(view: View, request: Request, nodes: Sequence[str]) -> "dict[Place, tuple[str, ...]]":
@@ -225,4 +180,4 @@ def _on(concerned: Sequence[_Judged], judged: Sequence[_Judged]) -> str:
     others = {one.place.model for one in judged if one not in concerned}
     if others.isdisjoint(models):
         return f"on {', '.join(models)}: "
-    return f"on {_listed(tuple(dict.fromkeys(node for one in concerned for node in one.nodes)))}: "
+    return f"on {listed(tuple(dict.fromkeys(node for one in concerned for node in one.nodes)))}: "

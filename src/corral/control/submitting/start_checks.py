@@ -1,0 +1,135 @@
+"""Whether a job could be started where it may run: its working directory, its program, its output."""
+
+from collections.abc import Sequence
+
+from corral.access.caller import Caller
+from corral.control.submitting.file_findings import FileFindings
+from corral.model.errors import Refused
+from corral.model.submission import Submission
+from corral.model.view import View
+from corral.preflight.program_lookup import ProgramState, search_path, trouble
+
+_MOST_NAMED = 4
+_LATER = "; it must be there when the job starts"
+_FORCE = "; --force submits it anyway"
+_FIELDS = {ProgramState.NOT_EXECUTABLE: "program.mode"}
+"""By them `corral run` tells 126 from 127."""
+
+
+def start_notes(view: View, submission: Submission, caller: Caller, files: FileFindings) -> tuple[str, ...]:
+    """What is missing on some nodes, or could not be looked at. Raises Refused for what is missing on all.
+
+    That is a note where the job starts later (`after`, `begin_at`), for others may make it until then. With `force` it
+    is one, too, but for the working directory.
+    """
+    return (
+        *_directory_notes(view, submission, caller, files),
+        *_program_notes(view, submission, files),
+        *_output_notes(view, submission, files),
+    )
+
+
+def lacks_what_starts(submission: Submission, files: FileFindings) -> bool:
+    """Whether the submission would be refused without `force`."""
+    return not _starts_later(submission) and (files.without_program or bool(files.missing_outputs))
+
+
+def listed(nodes: Sequence[str]) -> str:
+    """The names of a few nodes, and how many more there are."""
+    more = f" and {len(nodes) - _MOST_NAMED} more" if len(nodes) > _MOST_NAMED else ""
+    return ", ".join(nodes[:_MOST_NAMED]) + more
+
+
+def where(view: View, nodes: Sequence[str]) -> str:
+    """ " on gpu-03, gpu-07"; nothing on a server that has a single node."""
+    return f" on {listed(nodes)}" if len(view.nodes) > 1 else ""
+
+
+def _starts_later(submission: Submission) -> bool:
+    return bool(submission.after) or submission.begin_at is not None
+
+
+def _directory_notes(view: View, submission: Submission, caller: Caller, files: FileFindings) -> tuple[str, ...]:
+    if {found.enterable for found in files.nodes.values()} == {True}:
+        return ()
+    directory = f"the working directory {submission.workdir!r:.200}"
+    if not files.nodes:
+        unchecked = f"{directory} could not be checked: no node that could run the job answers now"
+        return (f"{unchecked}; the job will fail if it does not exist",)
+    missing = [node for node, found in files.nodes.items() if found.enterable is False]
+    if files.unusable:
+        single = len(view.nodes) <= 1
+        place = "this machine" if single else listed(missing)
+        what = f"{directory} is not a directory {f'on {place} ' if single else ''}that {caller.user} can use"
+        if _starts_later(submission):
+            return (f"{what}{where(view, missing)}{_LATER}",)
+        if single:
+            raise Refused(f"{what}; choose another with --workdir", field="workdir")
+        raise Refused(
+            f"{what} on {place}, where the job could start soonest; choose another with --workdir, or a node that has "
+            "it with --node",
+            field="workdir",
+        )
+    notes = []
+    if missing:
+        there = [node for node, found in files.nodes.items() if found.enterable]
+        notes.append(
+            f"{directory} is not a directory on {listed(missing)}{_instead(there)} choose another directory with "
+            "--workdir"
+        )
+    unseen = [node for node, found in files.nodes.items() if found.enterable is None]
+    if unseen:
+        notes.append(
+            f"{directory} could not be checked in time (3 s){where(view, unseen)}; "
+            "the job will fail if it does not exist"
+        )
+    return tuple(notes)
+
+
+def _instead(there: Sequence[str]) -> str:
+    return f"; it is on {listed(there)}: name a node with --node, or" if there else ";"
+
+
+def _program_notes(view: View, submission: Submission, files: FileFindings) -> tuple[str, ...]:
+    # Where there is no working directory, that has been said, and a path cannot be followed from it.
+    usable = {node: found.program for node, found in files.nodes.items() if found.enterable is not False}
+    lacking = {node: program for node, program in usable.items() if program is not None and not program.found}
+    notes = []
+    if lacking:
+        first = next(iter(lacking.values()))
+        path = search_path(submission.env)
+        on = where(view, list(lacking))
+        text = trouble(first, submission.command[0], path, submission.workdir, on)
+        if not files.without_program:
+            there = [node for node, program in usable.items() if program is not None and program.found]
+            notes.append(f"{text}{f'; it is on {listed(there)}: name a node with --node' if there else ''}")
+        elif _starts_later(submission):
+            notes.append(text + _LATER)
+        elif submission.force:
+            notes.append(text)
+        else:
+            raise Refused(text + _FORCE, field=_FIELDS.get(first.state, "program"))
+    unseen = [node for node, found in files.nodes.items() if found.enterable and found.program is None]
+    if unseen:
+        notes.append(
+            f"the program {submission.command[0]!r:.200} could not be looked up in time (3 s){where(view, unseen)}; "
+            "the job will fail if it does not exist"
+        )
+    return tuple(notes)
+
+
+def _output_notes(view: View, submission: Submission, files: FileFindings) -> tuple[str, ...]:
+    usable = {node: dict(found.outputs) for node, found in files.nodes.items() if found.enterable is not False}
+    notes = []
+    for name in dict.fromkeys(name for outputs in usable.values() for name in outputs):
+        lacking = [node for node, outputs in usable.items() if outputs.get(name) is False]
+        if not lacking:
+            continue
+        text = f"the directory for output {name!r:.200} does not exist{where(view, lacking)}, or may not be entered"
+        if name not in files.missing_outputs or submission.force:
+            notes.append(text)
+        elif _starts_later(submission):
+            notes.append(text + _LATER)
+        else:
+            raise Refused(f"{text}; make it (mkdir -p){_FORCE}", field="output")
+    return tuple(notes)
