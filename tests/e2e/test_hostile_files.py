@@ -49,7 +49,7 @@ def inspection_worker_of(box: Box) -> ProcessIdentity:
 
 def submitted(box: Box, command: list[str], workdir: Path) -> dict[str, Any]:
     """The server's answer to the submission of a job that will not start."""
-    body = {"command": command, "workdir": str(workdir), "held": True, "env": {"PATH": "/usr/bin:/bin"}}
+    body = {"command": command, "workdir": str(workdir), "held": True, "force": True, "env": {"PATH": "/usr/bin:/bin"}}
     answer: dict[str, Any] = box.api("/api/v1/jobs", body)
     return answer
 

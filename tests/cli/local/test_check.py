@@ -33,13 +33,22 @@ CONFIG = {
 
 def corral(home: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     foreign = {name: value for name, value in os.environ.items() if not name.startswith("CORRAL_")}
-    env = {**foreign, "CORRAL_HOME": str(home), "COLUMNS": "80", "NO_COLOR": "1"}
+    env = {
+        **foreign,
+        "CORRAL_HOME": str(home),
+        "COLUMNS": "80",
+        "NO_COLOR": "1",
+        "PATH": f"{home}/tools:{os.environ['PATH']}",
+    }
     return subprocess.run([*CORRAL, *words], capture_output=True, text=True, env=env, cwd=home, timeout=90)
 
 
 def with_model(home: Path) -> Path:
     (home / "model").mkdir()
     (home / "model" / "config.json").write_text(json.dumps(CONFIG))
+    (home / "tools").mkdir(exist_ok=True)
+    (home / "tools" / "vllm").write_text("#!/bin/sh\n")
+    (home / "tools" / "vllm").chmod(0o755)
     return home
 
 
@@ -70,6 +79,12 @@ def test_a_combination_that_cannot_run_exits_with_1_and_says_the_fix(home: Path)
 def test_a_combination_that_runs_exits_with_0(home: Path) -> None:
     told = corral(home, "check", "--cuda", "12.1", "--gpu-model", "NVIDIA A100", "--driver", "550.54.14")
     assert (told.returncode, told.stdout) == (0, "ok     NVIDIA A100: no problem found\n")
+
+
+def test_a_program_that_is_not_there_exits_with_1_and_says_where_it_was_looked_for(home: Path) -> None:
+    told = corral(home, "check", "--gpu-model", "NVIDIA A100", "--driver", "550.54.14", "--", "no-such-program")
+    assert told.returncode == 1
+    assert "command not found: no-such-program; looked in PATH=" in told.stderr
 
 
 def test_without_a_server_it_says_what_it_does_not_know(home: Path) -> None:
