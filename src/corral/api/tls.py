@@ -48,38 +48,50 @@ class TlsAcceptor:
     def __init__(self, listener: socket.socket, certificate: Certificate) -> None:
         self._listener = listener
         self._certificate = certificate
-        self._accepting: asyncio.Task[None] | None = None
+        self._make_protocol: Callable[[], asyncio.Protocol] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._again: asyncio.TimerHandle | None = None
         self._handshakes: dict[asyncio.Task[bool], None] = {}
 
     def start(self, make_protocol: Callable[[], asyncio.Protocol]) -> None:
         """Begin to accept, on the running loop."""
         self._listener.setblocking(False)
-        self._accepting = asyncio.get_running_loop().create_task(self._accept(make_protocol))
+        self._make_protocol = make_protocol
+        self._loop = asyncio.get_running_loop()
+        self._listen(self._loop)
 
     def close(self) -> None:
         """Accept no more, and give up the handshakes that are not done."""
-        if self._accepting is not None:
-            self._accepting.cancel()
+        if self._loop is not None:
+            self._loop.remove_reader(self._listener)
+        if self._again is not None:
+            self._again.cancel()
         for task in self._handshakes:
             task.cancel()
         self._listener.close()
 
-    async def _accept(self, make_protocol: Callable[[], asyncio.Protocol]) -> None:
-        loop = asyncio.get_running_loop()
-        while True:
-            try:
-                connection, _ = await loop.sock_accept(self._listener)
-            except OSError as error:
-                log.warning("cannot accept a connection: %s", error.strerror)
-                await asyncio.sleep(_ACCEPT_AGAIN_S)
-                continue
-            if len(self._handshakes) >= MOST_HANDSHAKES:
-                next(iter(self._handshakes)).cancel()
-            task = loop.create_task(self._shake_hands(connection, make_protocol))
-            self._handshakes[task] = None
-            task.add_done_callback(partial(self._finish, connection))
-            # Accepting what waits does not give way by itself: everybody else has a turn, and the task begins.
-            await asyncio.sleep(0)
+    def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
+        # Not `sock_accept`, which loses the connection that it has just accepted when it is cancelled.
+        loop.add_reader(self._listener, self._accept, loop)
+
+    def _accept(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Accept one connection; the loop calls again for the next, and everybody else has a turn before."""
+        assert self._make_protocol is not None
+        try:
+            connection, _ = self._listener.accept()
+        except BlockingIOError:
+            return  # who connected has gone away again
+        except OSError as error:
+            log.warning("cannot accept a connection: %s", error.strerror)
+            loop.remove_reader(self._listener)
+            self._again = loop.call_later(_ACCEPT_AGAIN_S, self._listen, loop)
+            return
+        connection.setblocking(False)
+        if len(self._handshakes) >= MOST_HANDSHAKES:
+            next(iter(self._handshakes)).cancel()
+        task = loop.create_task(self._shake_hands(connection, self._make_protocol))
+        self._handshakes[task] = None
+        task.add_done_callback(partial(self._finish, connection))
 
     async def _shake_hands(self, connection: socket.socket, make_protocol: Callable[[], asyncio.Protocol]) -> bool:
         """Whether the connection is the protocol's now."""
