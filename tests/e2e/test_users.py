@@ -27,9 +27,10 @@ from tests.e2e.box import PATIENCE_S, Box, described, serving, uuid
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may act as two other users")
 
 # Commands import when they run, and who they run as below may not be able to read where these tests lie.
-for _name in ("app", "listing", "local.config", "local.doctor", "local.doctor_gpu", "local.server"):
+for _name in ("app", "change", "listing", "local.config", "local.doctor", "local.doctor_gpu", "local.server"):
     importlib.import_module(f"corral.cli.{_name}")
-importlib.import_module("corral.telemetry.discover")
+for _name in ("cli.local.simulate", "sim.history", "sim.journal", "sim.past", "telemetry.discover"):
+    importlib.import_module(f"corral.{_name}")
 
 ONE, OTHER = pwd.getpwnam("nobody"), pwd.getpwnam("daemon")
 
@@ -206,6 +207,16 @@ def test_limits_are_lowered_for_a_job_and_never_raised(shared: Box) -> None:
 
 def test_nobody_adopts_a_process_that_is_not_theirs(shared: Box) -> None:
     assert f"runs as user id {os.getuid()}" in as_user(ONE, shared, lambda client: client.adopt(os.getppid()).id)
+
+
+def test_who_means_jobs_of_others_or_everybodys_history_is_told_who_may(shared: Box) -> None:
+    job = as_user(ONE, shared, lambda client: client.submit(["/bin/sleep", "60"], name="theirs").id)
+    for words in (("--name", "theirs"), ("--name", "theirs", "--yes")):
+        code, said = type_as(OTHER, shared, "cancel", *words)
+        assert (code, "none of your jobs is such a job to cancel, but others have some" in said) == (1, True)
+    assert as_user(ONE, shared, lambda client: client.jobs.cancel(job)) == [job]
+    code, said = type_as(ONE, shared, "simulate", "journal")
+    assert (code, "for those who may read the server's files" in said) == (2, True)
 
 
 def test_doctor_tells_a_user_of_anothers_server_that_nothing_is_amiss_with_its_files(shared: Box) -> None:

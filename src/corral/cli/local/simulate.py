@@ -175,7 +175,8 @@ def gavel(
 def journal(
     *,
     home: Annotated[
-        Path | None, typer.Option(help="The server's home.", envvar="CORRAL_HOME", show_default="~/.corral")
+        Path | None,
+        typer.Option(help="The server's home.", envvar="CORRAL_HOME", show_default="~/.corral", readable=False),
     ] = None,
     ledger: Annotated[str | None, typer.Option(help="URL of the ledger, if it is not in the home.")] = None,
     policy: Annotated[str, typer.Option(help="Policies to try: fair-share,las,corral ...")] = "corral",
