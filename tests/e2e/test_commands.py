@@ -1,6 +1,7 @@
 """The other commands as a user meets them, on a real server with real processes."""
 
 import os
+import pwd
 import re
 import signal
 import subprocess
@@ -169,12 +170,16 @@ def test_a_file_for_output_is_emptied_at_first_and_goes_on_when_the_job_is_queue
 
 
 def test_a_file_for_output_that_cannot_be_written_fails_the_job_and_says_so(box: Box, tmp_path: Path) -> None:
-    job_id = box.submit("--gpus", "0", "--output", "no/such/%j.out", "--workdir", str(tmp_path), "--", "true")
+    words = ["--gpus", "0", "--output", "no/such/%j.out", "--workdir", str(tmp_path), "--", "true"]
+    refused = box.run("submit", *words)
+    assert (refused.returncode, "'no/such' does not exist" in refused.stderr) == (2, True)
+    job_id = box.submit("--force", *words)
     row = box.ended(job_id)
     assert (row["phase"], row["exit_code"]) == ("FAILED", 126)
     why = f"cannot write the output to {tmp_path}/no/such/{job_id}.out: No such file or directory"
     assert row["reason"] == why
     assert why in box.ok("logs", job_id)
+    assert box.api(f"/api/v1/jobs/{job_id}")["spec"]["forced_by"] == pwd.getpwuid(os.geteuid()).pw_name
     assert "--output: %q is not a placeholder" in box.run("submit", "--output", "%q", "--", "true").stderr
 
 
