@@ -183,7 +183,7 @@ def test_why_says_what_the_log_of_a_failed_job_says() -> None:
 
 def test_an_ending_is_one_sentence() -> None:
     assert ending_of(job(phase="TIMED_OUT", exit_code=143, reason="its limit of 2h")) == (
-        "job 17 (sft) timed out with exit code 143: its limit of 2h"
+        "job 17 (sft) timed out with exit code 143 (as after SIGTERM: it was told to end): its limit of 2h"
     )
 
 
@@ -284,3 +284,10 @@ def test_nodes_are_listed_with_their_state_and_why() -> None:
     assert lines[2].split()[:6] == ["gpu-02", "gone", "0", "?", "?", "never"]
     assert all(len(line) <= 80 for line in lines)
     assert node_line(gone).startswith("node gpu-02 is gone (node gpu-02 has not answered")
+
+
+def test_a_job_that_a_signal_ended_is_told_with_its_name() -> None:
+    row = JobRow("17", phase=Phase.FAILED, exit_code=139, signal=11)
+    crash = "exit code 139 (SIGSEGV: it read or wrote memory that is not its own)"
+    assert ending_of(row) == f"job 17 failed with {crash}"
+    assert job_place(row, {}) == crash

@@ -1,5 +1,6 @@
 """What programs really print when they fail is understood; what they merely print is not taken for it."""
 
+import signal
 import time
 from dataclasses import replace
 
@@ -109,6 +110,32 @@ def test_sigkill_from_elsewhere_is_told_with_what_it_mostly_is() -> None:
 
 def test_a_kill_that_has_its_reason_gets_no_guess() -> None:
     assert said("epoch 3\n", replace(FAILED, exit_code=137, signal=9, reason="cancelled by ann")) is None
+
+
+@pytest.mark.parametrize("number", [4, 6, 7, 8, 11])
+@pytest.mark.parametrize("of_itself", [True, False])
+def test_a_crash_without_a_word_is_told_with_what_to_do(number: int, of_itself: bool) -> None:
+    told = said("epoch 3\n", replace(FAILED, exit_code=128 + number, signal=number if of_itself else None))
+    assert told is not None
+    assert told.startswith(signal.Signals(number).name)
+    assert "PYTHONFAULTHANDLER=1" in told
+
+
+def test_a_crash_whose_python_lines_are_in_the_log_is_told_where_to_look() -> None:
+    told = said('Fatal Python error: Segmentation fault\n\n  File "a.py", line 1\n', replace(FAILED, exit_code=139))
+    assert told is not None
+    assert told.endswith("; its log shows where, below Fatal Python error")
+
+
+def test_a_crash_that_the_log_explains_or_the_runtime_has_a_reason_for_gets_no_guess() -> None:
+    crashed = replace(FAILED, exit_code=134, signal=6)
+    assert said(OOM, crashed) == said(OOM)
+    assert said("epoch 3\n", replace(crashed, reason="rank 1 failed")) is None
+
+
+@pytest.mark.parametrize("number", [1, 13, 15])
+def test_a_signal_that_someone_sent_has_no_diagnosis(number: int) -> None:
+    assert said("epoch 3\n", replace(FAILED, exit_code=128 + number, signal=number)) is None
 
 
 def test_the_numbers_in_the_example_of_the_handbook() -> None:

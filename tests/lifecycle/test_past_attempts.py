@@ -91,7 +91,7 @@ def is_requeued(life: Life) -> None:
     [
         (lambda life: life.end(exited("1", 0)), AttemptEnd.SUCCEEDED, "succeeded"),
         (fails, AttemptEnd.FAILED, "failed with exit code 3"),
-        (is_killed, AttemptEnd.FAILED, "failed by signal 9"),
+        (is_killed, AttemptEnd.FAILED, "failed by signal 9 (SIGKILL)"),
         (is_cancelled, AttemptEnd.CANCELLED, "cancelled by bob"),
         (takes_too_long, AttemptEnd.TIMED_OUT, "timed out: its time limit of 1m"),
         (is_lost, AttemptEnd.LOST, "lost: node b is gone"),

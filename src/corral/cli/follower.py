@@ -100,7 +100,12 @@ class Follower:
         if row is None:
             return SIGNALLED + signal.SIGPIPE
         unheard = row.reason is not None and row.reason.encode(errors="replace") not in self._shown
-        if unheard or (row.phase != "SUCCEEDED" and (row.exit_code is None or row.phase in ("TIMED_OUT", "LOST"))):
+        signalled = row.phase == "FAILED" and row.signal not in (None, signal.SIGINT) and not row.reason
+        if (
+            unheard
+            or signalled
+            or (row.phase != "SUCCEEDED" and (row.exit_code is None or row.phase in ("TIMED_OUT", "LOST")))
+        ):
             say(ending_of(row))
         if row.phase == "FAILED" and row.exit_code != INTERRUPTED:
             self._say_why(job_id)

@@ -11,6 +11,7 @@ from corral.cli.screen import clock_time, fitted
 from corral.cli.text_table import TextTable
 from corral.client import DeviceRow, JobRow
 from corral.model.errors import Refused, nearest
+from corral.model.exit_code import exit_code_in_words
 from corral.model.sweep import named_values
 from corral.model.units import MILLI_PER_DEVICE, format_duration, format_memory, format_share
 
@@ -163,7 +164,10 @@ def job_place(row: JobRow, places: Places) -> str:
     if row.phase == "STOPPING" and row.reason:
         return row.reason
     if row.ended and not row.succeeded:
-        how = row.reason or (f"exit code {row.exit_code}" if row.exit_code is not None else row.phase.lower())
+        code = (
+            None if row.exit_code is None else exit_code_in_words(row.exit_code, row.signal, brief=bool(_shares(row)))
+        )
+        how = row.reason or code or row.phase.lower()
         return f"{how}; had {_part(row, places)}" if _shares(row) else how
     if not row.devices:
         return "CPU" if row.gpus == 0 else ""

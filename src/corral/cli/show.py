@@ -22,6 +22,7 @@ from corral.cli.screen import (
 from corral.cli.text_table import TextTable
 from corral.client import AttemptRow, Client, Explanation, GrantedDevice, JobDetail, JobRow, MemberRow
 from corral.model.errors import CorralError, NotFound
+from corral.model.exit_code import exit_code_in_words
 from corral.model.printable import printable
 from corral.model.sweep import named_values
 from corral.model.units import MILLI_PER_DEVICE, count_of, format_duration, format_memory, format_share
@@ -132,8 +133,9 @@ def _how_it_stands(detail: JobDetail, now: float) -> str:
     """In a few words: " for 2h 5m", ", exit code 1, after 3m"."""
     if detail.phase == "PENDING":
         return f" for {format_duration(now - detail.submitted_at)}" if detail.submitted_at else ""
-    code = f", exit code {detail.exit_code}" if detail.exit_code is not None else ""
-    code += f" (signal {detail.signal})" if detail.signal is not None else ""
+    code = ""
+    if detail.exit_code is not None:
+        code = f", {exit_code_in_words(detail.exit_code, detail.signal, brief=True)}"
     if detail.started_at is None:
         return code
     ran = format_duration((detail.ended_at or now) - detail.started_at)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from corral.model.exit_code import exit_code_in_words
 from corral.model.fact import JobChanged
 from corral.model.job import Job, Phase
 from corral.ports.ledger import JournalEntry, Ledger
@@ -33,7 +34,9 @@ def how_it_ended(journal: Sequence[JournalEntry]) -> str | None:
         match fact.changes.get("phase"):
             case Phase.FAILED:
                 code = fact.changes.get("exit_code")
-                return f"failed{why}" if code is None else f"failed with exit code {code}{why}"
+                if code is None:
+                    return f"failed{why}"
+                return f"failed with {exit_code_in_words(code, fact.changes.get('signal'))}{why}"
             case Phase.LOST:
                 return f"was lost{why}"
             case Phase.STOPPING if fact.changes.get("stop_reason") is Phase.PENDING:

@@ -1,6 +1,6 @@
 """From a failure and the end of its log to one diagnosis, or to none: no diagnosis is better than a wrong one."""
 
-from corral.diagnosis import cuda, gpu_memory, host, nccl, vllm
+from corral.diagnosis import crashes, cuda, gpu_memory, host, nccl, vllm
 from corral.diagnosis.failure import Diagnosis, Failure
 from corral.diagnosis.log_end import LogLine, lines_of
 from corral.diagnosis.rule import Case, Rule
@@ -48,7 +48,8 @@ def diagnose(failure: Failure, log_end: bytes) -> Diagnosis | None:
     known = host.of_ending(failure)
     if known is not None or (failure.reason is not None and failure.signal in _OF_A_STOP):
         return known
-    return _in_log(Case(failure, lines_of(log_end))) or host.of_signal(failure)
+    case = Case(failure, lines_of(log_end))
+    return _in_log(case) or host.of_signal(failure) or crashes.of_crash(case)
 
 
 def _in_log(case: Case) -> Diagnosis | None:

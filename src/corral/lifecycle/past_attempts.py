@@ -6,6 +6,7 @@ from dataclasses import replace
 from corral.model.attempt import RecordedAttempt
 from corral.model.attempt_end import AttemptEnd
 from corral.model.eviction import Eviction
+from corral.model.exit_code import exit_code_in_words, signal_name
 from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobRequeued, ServerPart
 from corral.model.job import TERMINAL_PHASES, Phase
 from corral.model.job_patch import JobPatch
@@ -103,9 +104,9 @@ def _how(phase: Phase, exit_code: int | None, signal: int | None, reason: str | 
     if reason is not None and reason.startswith(word):
         return reason
     if phase is Phase.FAILED and signal is not None:
-        word += f" by signal {signal}"
+        word += f" by signal {signal} ({signal_name(signal)})"
     elif phase is Phase.FAILED and exit_code is not None:
-        word += f" with exit code {exit_code}"
+        word += f" with {exit_code_in_words(exit_code, brief=True)}"
     return _joined(word, reason)
 
 

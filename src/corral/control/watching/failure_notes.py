@@ -14,6 +14,7 @@ from corral.diagnosis.failure import Diagnosis, Failure
 from corral.diagnosis.log_end import NEXT_ATTEMPT, TAIL_BYTES
 from corral.model.allocation import Allocation
 from corral.model.errors import CorralError
+from corral.model.exit_code import exit_code_in_words
 from corral.model.fact import Delta, JobChanged
 from corral.model.job import Job, JobKind, Phase
 from corral.model.job_patch import patched
@@ -96,7 +97,7 @@ class FailureNotes:
         if found is None and not job.spec.retries:
             return
         why = "" if found is None else f": {found.line}"
-        code = "" if job.exit_code is None else f" with exit code {job.exit_code}"
+        code = "" if job.exit_code is None else f" with {exit_code_in_words(job.exit_code, job.signal)}"
         agent = self._agent_of(job, 0)
         if agent is not None:
             agent.note(job.id, 0, f"{NEXT_ATTEMPT} {job.attempts} failed{code}{why}")

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from corral.lifecycle.input import spent
 from corral.model.certainty import Certainty
+from corral.model.exit_code import exit_code_in_words
 from corral.model.job import Job, Phase
 from corral.model.plan import Plan, Wait, WaitReason, group_of
 from corral.model.units import format_duration
@@ -99,7 +100,7 @@ def ended_sentence(job: Job, now: float) -> str:
 def _how_it_stands(job: Job, now: float) -> str:
     ran = "" if job.started_at is None else f" after {format_duration((job.ended_at or now) - job.started_at)}"
     tail = f": {job.reason}" if job.reason else ""
-    code = "" if job.exit_code is None else f" with exit code {job.exit_code}"
+    code = "" if job.exit_code is None else f" with {exit_code_in_words(job.exit_code, job.signal)}"
     if job.phase is Phase.STOPPING and job.evicted is not None and job.stop_reason is Phase.PENDING:
         then = ", and goes back to its queue" if (why := spent(job)) is None else f"; {why}"
         return f"{job.title} is being stopped{then}. {eviction_sentence(job, job.evicted, now)}"

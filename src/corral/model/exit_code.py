@@ -1,0 +1,59 @@
+"""What an exit code of 128 + N says: signal N ended the process, or a shell tells so of one that it ran."""
+
+import signal as signals
+
+SIGNAL_BASE = 128
+
+_MEANS = {
+    "SIGHUP": "its terminal or session was closed",
+    "SIGINT": "it was interrupted",
+    "SIGQUIT": "it was told to quit",
+    "SIGILL": "this CPU does not know an instruction of it",
+    "SIGTRAP": "it met a breakpoint or a check of its own",
+    "SIGABRT": "it gave up by itself",
+    "SIGBUS": "memory that it had mapped could not be had",
+    "SIGFPE": "impossible arithmetic, such as an integer divided by zero",
+    "SIGKILL": "it was killed",
+    "SIGSEGV": "it read or wrote memory that is not its own",
+    "SIGPIPE": "nobody read what it wrote",
+    "SIGTERM": "it was told to end",
+    "SIGXCPU": "it used up its limit of CPU time",
+    "SIGXFSZ": "a file grew beyond its limit",
+    "SIGSYS": "it made a system call that is forbidden",
+}
+
+_USUAL = frozenset({"SIGILL", "SIGABRT", "SIGBUS", "SIGFPE", "SIGKILL", "SIGSEGV", "SIGPIPE", "SIGTERM", "SIGINT"})
+"""Signals that a bare 128 + N is taken for; other such codes are mostly a program's own, as 129 is git's."""
+
+
+def signal_name(number: int) -> str:
+    """As kill(1) names it, "SIGSEGV"; "signal 40" of one that has no name."""
+    try:
+        return signals.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def ending_signal(exit_code: int | None, signal: int | None) -> int | None:
+    """The signal that ended a process, or most likely one that it waited for; None where none did."""
+    if signal is not None:
+        return signal
+    number = (exit_code or 0) - SIGNAL_BASE
+    return number if number > 0 and signal_name(number) in _USUAL else None
+
+
+def exit_code_in_words(exit_code: int, signal: int | None = None, *, brief: bool = False) -> str:
+    """Such as "exit code 139 (SIGSEGV: it read or wrote memory that is not its own)", `brief` without what it means.
+
+    Where no signal is known to have ended the process itself, the code stays what it is: "(as after SIGSEGV: ...)".
+    """
+    number = ending_signal(exit_code, signal)
+    if number is None:
+        return f"exit code {exit_code}"
+    return f"exit code {exit_code} ({'' if signal is not None else 'as after '}{_told(number, brief=brief)})"
+
+
+def _told(number: int, *, brief: bool) -> str:
+    name = signal_name(number)
+    means = None if brief else _MEANS.get(name)
+    return name if means is None else f"{name}: {means}"
