@@ -78,3 +78,8 @@ def test_python(code: str, what: str | None) -> None:
 
 def test_python_that_is_to_run_a_module_that_is_not_there() -> None:
     assert said(sys.executable, "-m", "no_such_module") == "this Python has no module no_such_module"
+
+
+def test_python_that_is_to_run_a_script_that_is_not_there(tmp_path: Path) -> None:
+    told = said(sys.executable, "no-such.py", cwd=tmp_path)
+    assert told == f"there is no script {tmp_path}/no-such.py; it ran in {tmp_path}"

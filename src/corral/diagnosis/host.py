@@ -131,6 +131,11 @@ def _missing_file(match: re.Match[str], case: Case) -> Diagnosis | None:
     return Diagnosis(f"there is no {match[1]} in {workdir}, where it ran", "--workdir DIR, or a path from / on")
 
 
+def _missing_script(match: re.Match[str], case: Case) -> Diagnosis:
+    where = "" if case.failure.workdir is None else f"; it ran in {case.failure.workdir}"
+    return Diagnosis(f"there is no script {match[1]}{where}", "--workdir DIR, or the script's path from / on")
+
+
 _SHELL = r"[^:\s]{1,100}: (?:line \d{1,9}: |\d{1,9}: )?"
 _WORD = r"([\w./+@-]{1,100})"
 
@@ -155,6 +160,12 @@ RULES: tuple[Rule, ...] = (
     rule(rf"\[Errno 122\] Disk quota exceeded(?:: {_PATH})?", _quota),
     rule(r"No module named '?([\w.]{1,100})'?", _module),
     rule(r"[\w./+-]{0,100}python[\d.]{0,6}: No module named ([\w.]{1,100})$", _module, bare=True),
+    rule(
+        rf"[\w./+-]{{0,100}}python[\d.]{{0,6}}: can't open file {_PATH}: \[Errno 2\] ",
+        _missing_script,
+        bare=True,
+        exit_codes=(2,),
+    ),
     rule(rf"{_SHELL}{_WORD}: (?:command )?not found$", _command, bare=True, exit_codes=(NOT_FOUND,)),
     rule(rf"{_SHELL}{_WORD}: Permission denied$", _not_executable, bare=True, exit_codes=(CANNOT_RUN,)),
     rule(
