@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 from corral.model.errors import CorralError
 
-SERVER_PACKAGES = ("alembic", "fastapi", "httptools", "numpy", "sqlalchemy", "strawberry", "uvicorn")
+SERVER_PACKAGES = ("alembic", "ddsketch", "fastapi", "httptools", "numpy", "sqlalchemy", "strawberry", "uvicorn")
 """What the extra `server` installs, by the names that are imported."""
 
 

@@ -3,11 +3,13 @@
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from corral.client.arguments import JobId, Word, job_ids, named_arguments, number, optional, several, text, whole
 from corral.client.cluster import ClusterNodes, Devices, Tokens
 from corral.client.jobs import Jobs
-from corral.client.options import RequestOptions, with_options
+from corral.client.options import RequestOptions, python_words, with_options
 from corral.client.transport import NoServer, ServerWentAway, Transport, find_address
 from corral.model.answers import (
     DryRun,
@@ -20,7 +22,7 @@ from corral.model.answers import (
     ServerInfo,
     Usage,
 )
-from corral.model.errors import CorralError
+from corral.model.errors import CorralError, Refused
 from corral.wire import from_answer, to_plain
 
 if TYPE_CHECKING:
@@ -83,25 +85,29 @@ class Client:
         self._transport.close()
 
     @with_options
-    def submit(self, work: "Sequence[str] | Submission", **options: Unpack[RequestOptions]) -> "JobHandle":
-        """Queue a command (a list of arguments) with `RequestOptions`, or a finished submission.
+    def submit(self, work: "Sequence[Word] | Submission", **options: Unpack[RequestOptions]) -> "JobHandle":
+        """Queue a command (a list of words) with `RequestOptions`, or a finished submission.
 
         When it returns, the job is on disk and will run. An array is one handle, with its parent's id.
         """
-        return self._submitted(self._transport.post("/jobs", _plain(work, options)))
+        with _words_of(work):
+            return self._submitted(self._transport.post("/jobs", _plain(work, options)))
 
-    def submit_many(self, submissions: "Iterable[Submission]") -> tuple["JobHandle", ...]:
+    def submit_many(self, submissions: "Iterable[Sequence[Word] | Submission]") -> tuple["JobHandle", ...]:
         """Queue many jobs at once, all or none; much faster than one by one. `request.submission` makes them.
 
         A server takes 10,000 and 32 MiB at once, and refuses more, saying by how much; what is more is sent in parts.
         """
-        answer = self._transport.post("/jobs/batch", {"jobs": [_plain(work, {}) for work in submissions]})
+        works = several(submissions, "submissions", "[submission(['true'], {})]")
+        answer = self._transport.post("/jobs/batch", {"jobs": [_plain(work, {}) for work in works]})
         return tuple(JobHandle(self, job_id) for job_id in answer["ids"])
 
     @with_options
-    def dry_run(self, work: "Sequence[str] | Submission", **options: Unpack[RequestOptions]) -> DryRun:
+    def dry_run(self, work: "Sequence[Word] | Submission", **options: Unpack[RequestOptions]) -> DryRun:
         """Whether and where that submission would start now. Submits nothing."""
-        return from_answer(DryRun, self._transport.post("/jobs/dry-run", _plain(work, options), repeatable=True))
+        with _words_of(work):
+            answer = self._transport.post("/jobs/dry-run", _plain(work, options), repeatable=True)
+        return from_answer(DryRun, answer)
 
     @with_options
     def reserve(self, owner_pid: int | None = None, **options: Unpack[RequestOptions]) -> "JobHandle":
@@ -112,23 +118,29 @@ class Client:
         from corral.client.request import submission
         from corral.model.job import JobKind
 
-        return self.submit(submission((), options, kind=JobKind.RESERVE, owner_pid=owner_pid))
+        owner = optional(whole, owner_pid, "owner_pid", "os.getpid()")
+        with python_words():
+            return self.submit(submission((), options, kind=JobKind.RESERVE, owner_pid=owner))
 
     def adopt(self, pid: int, *, name: str | None = None, priority: int | None = None) -> "JobHandle":
         """Make a running process a job: the devices it uses become its allocation."""
-        given = {"pid": pid, "name": name, "priority": priority}
+        given = {
+            "pid": whole(pid, "pid", "4213"),
+            "name": optional(text, name, "name", "'sft'"),
+            "priority": optional(whole, priority, "priority"),
+        }
         body = {key: value for key, value in given.items() if value is not None}
         return self._submitted(self._transport.post("/jobs/adopt", body))
 
-    def wait(
-        self, ids: "str | JobHandle | Iterable[str | JobHandle]", timeout_s: float | None = None
-    ) -> tuple[JobRow, ...]:
+    @named_arguments
+    def wait(self, ids: JobId | Iterable[JobId], timeout_s: float | None = None) -> tuple[JobRow, ...]:
         """Wait until all of these jobs (an array's id is all its elements) have ended, and return them.
 
         A server that restarts meanwhile is waited for. Raises WaitTimedOut after `timeout_s`, or NoServer if it is
         away then.
         """
-        wanted = [_id(one) for one in ([ids] if isinstance(ids, (str, JobHandle)) else ids)]
+        wanted = list(job_ids(ids))
+        timeout_s = None if timeout_s is None else number(timeout_s, "timeout_s", "60", infinite=True)
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         rows: list[JobRow] = []
         for start in range(0, len(wanted), WAITED_FOR_AT_ONCE):
@@ -145,12 +157,18 @@ class Client:
 
     def queues(self, project: str = "default") -> tuple[QueueRow, ...]:
         """The caller's limits, their projects', and all queues, with what a job in this project may have in each."""
-        return tuple(from_answer(QueueRow, row) for row in self._transport.get("/queues", project=project)["queues"])
+        return tuple(
+            from_answer(QueueRow, row)
+            for row in self._transport.get("/queues", project=text(project, "project", "'default'"))["queues"]
+        )
 
     def usage(self, by: str = "user", *, since: float | None = None, until: float | None = None) -> Usage:
         """GPU-hours used between two times (Unix seconds; by default the last week), by user, project or queue."""
-        period = {name: None if at is None else int(at) for name, at in (("since", since), ("until", until))}
-        return from_answer(Usage, self._transport.get("/usage", by=by, **period))
+        period = {
+            name: None if at is None else int(number(at, name, "time.time() - 86400"))
+            for name, at in (("since", since), ("until", until))
+        }
+        return from_answer(Usage, self._transport.get("/usage", by=text(by, "by", "'project'"), **period))
 
     def reload(self) -> ReloadedSettings:
         """Have the server read its settings again; what has changed. For administrators.
@@ -212,6 +230,7 @@ class JobHandle:
     def row(self) -> JobDetail:
         return self._client.jobs.get(self.id)
 
+    @named_arguments
     def wait(self, timeout_s: float | None = None) -> tuple[JobRow, ...]:
         return self._client.wait(self.id, timeout_s)
 
@@ -240,12 +259,22 @@ class JobHandle:
         return self._client.jobs.update(self.id, priority=priority, time=time, name=name, queue=queue)
 
 
-def _plain(work: "Sequence[str] | Submission", options: RequestOptions) -> Any:
+def _plain(work: "Sequence[Word] | Submission", options: RequestOptions) -> Any:
     from corral.client.request import submission
     from corral.model.submission import Submission
 
-    return to_plain(work if isinstance(work, Submission) else submission(work, options), compact=True)
+    if not isinstance(work, Submission):
+        return to_plain(submission(work, options), compact=True)
+    if options:
+        raise Refused(
+            f"{next(iter(options))}: a finished submission has its options; give them to request.submission()",
+            field=next(iter(options)),
+        )
+    return to_plain(work, compact=True)
 
 
-def _id(job: "str | JobHandle") -> str:
-    return job if isinstance(job, str) else job.id
+def _words_of(work: object) -> AbstractContextManager[None]:
+    """A finished submission is told of as it is: whoever made it knows how its user wrote the options."""
+    from corral.model.submission import Submission
+
+    return nullcontext() if isinstance(work, Submission) else python_words()

@@ -4,10 +4,14 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
+from corral.client.arguments import flag, number, optional, text, texts, whole, wrong
 from corral.client.transport import Transport
 from corral.model.answers import DeviceHistory, DeviceRow, MadeToken, NodeRow, SlicePlan, TokenRow
+from corral.model.errors import Refused, nearest
 from corral.model.token import TokenScope
 from corral.wire import from_answer
+
+_UUID = "'GPU-8a6f0000'"
 
 
 class Devices:
@@ -29,33 +33,43 @@ class Devices:
         *,
         since: float | None = None,
         until: float | None = None,
-        series: Sequence[str] = (),
+        series: str | Sequence[str] = (),
     ) -> DeviceHistory:
         """What a device was like, by series, at most 1,000 points of each; gaps have none.
 
         It is over a `range` up to now (30m, 1h, 6h, 12h, 24h, 2d or 7d; "1h" by default), or between two times (Unix
         seconds). `series` are some of them, as "power_w"; () is all. A device that is gone keeps its history.
         """
-        period = {"from": None if since is None else int(since), "to": None if until is None else int(until)}
-        wanted = ",".join(series) or None
-        path = f"/history/devices/{quote(uuid, safe='')}"
-        return from_answer(DeviceHistory, self._transport.get(path, range=range, series=wanted, **period))
+        period = {
+            name: None if at is None else int(number(at, field, "time.time() - 3600"))
+            for name, field, at in (("from", "since", since), ("to", "until", until))
+        }
+        wanted = ",".join(texts(series, "series", "['power_w']")) or None
+        span = optional(text, range, "range", "'1h'")
+        path = f"/history/devices/{quote(text(uuid, 'uuid', _UUID), safe='')}"
+        return from_answer(DeviceHistory, self._transport.get(path, range=span, series=wanted, **period))
 
     def cordon(self, device: str | int, reason: str = "") -> tuple[DeviceRow, ...]:
         """Keep new jobs from starting on it; running jobs go on. Returns the changed devices, as `uncordon` does."""
-        return _devices(self._transport.post(_device(device, "cordon"), {"reason": reason}))
+        return _devices(self._transport.post(_device(device, "cordon"), {"reason": _reason(reason)}))
 
     def uncordon(self, device: str | int) -> tuple[DeviceRow, ...]:
         return _devices(self._transport.post(_device(device, "uncordon")))
 
     def cut(self, device: str | int, profile: str, count: int = 1, *, apply: bool = False) -> SlicePlan:
         """How `count` MIG slices would be created on it; with `apply`, creates them."""
-        body = {"profile": profile, "count": count, "apply": apply}
+        body = {
+            "profile": text(profile, "profile", "'1g.10gb'"),
+            "count": whole(count, "count"),
+            "apply": flag(apply, "apply"),
+        }
         return from_answer(SlicePlan, self._transport.post(_device(device, "slices"), body))
 
     def give_up(self, device: str | int, *, apply: bool = False) -> SlicePlan:
         """How its MIG slices would be deleted; with `apply`, deletes them. No job may use one."""
-        return from_answer(SlicePlan, self._transport.post(_device(device, "slices", "give-up"), {"apply": apply}))
+        return from_answer(
+            SlicePlan, self._transport.post(_device(device, "slices", "give-up"), {"apply": flag(apply, "apply")})
+        )
 
 
 class ClusterNodes:
@@ -69,17 +83,18 @@ class ClusterNodes:
 
     def cordon(self, node: str, reason: str = "") -> NodeRow:
         """Start nothing more on it; what runs there goes on."""
-        return self._set(node, "cordon", {"reason": reason})
+        return self._set(node, "cordon", {"reason": _reason(reason)})
 
     def drain(self, node: str, reason: str = "", *, deadline_s: float | None = None) -> NodeRow:
         """Start nothing more on it; what still runs there `deadline_s` from now goes back to its queue."""
-        return self._set(node, "drain", {"reason": reason, "deadline_s": deadline_s})
+        seconds = optional(number, deadline_s, "deadline_s", "600")
+        return self._set(node, "drain", {"reason": _reason(reason), "deadline_s": seconds})
 
     def uncordon(self, node: str) -> NodeRow:
         return self._set(node, "uncordon", None)
 
     def _set(self, node: str, verb: str, body: Any) -> NodeRow:
-        answer = self._transport.post("/".join(["/nodes", quote(node, safe=""), verb]), body)
+        answer = self._transport.post("/".join(["/nodes", quote(text(node, "node", "'node1'"), safe=""), verb]), body)
         return from_answer(NodeRow, answer["nodes"][0])
 
 
@@ -93,25 +108,53 @@ class Tokens:
         self,
         user: str | None = None,
         *,
-        scope: TokenScope = TokenScope.SUBMIT,
+        scope: TokenScope | str = TokenScope.SUBMIT,
         expires_in_s: float | None = 30 * 86400.0,
     ) -> MadeToken:
         """A new token with its secret, for a user (default: the caller), valid for so long (None: until revoked)."""
-        body = {"user": user, "scope": scope.value, "expires_in_s": expires_in_s}
+        body = {
+            "user": optional(text, user, "user", "'alice'"),
+            "scope": _scope(scope).value,
+            "expires_in_s": optional(number, expires_in_s, "expires_in_s", "86400"),
+        }
         return from_answer(MadeToken, self._transport.post("/tokens", body))
 
     def list(self, *, all: bool = False) -> tuple[TokenRow, ...]:
         """Valid tokens, with `all` also recent invalid ones: one's own; for administrators, everybody's."""
-        return tuple(from_answer(TokenRow, row) for row in self._transport.get("/tokens", all=all)["tokens"])
+        return tuple(
+            from_answer(TokenRow, row) for row in self._transport.get("/tokens", all=flag(all, "all"))["tokens"]
+        )
 
     def revoke(self, token_id: str) -> tuple[str, ...]:
         """Revoke a token and all tokens created with it, at once. Returns their ids."""
-        path = "/".join(["/tokens", quote(token_id, safe=""), "revoke"])
+        path = "/".join(["/tokens", quote(text(token_id, "token_id", "'t3'"), safe=""), "revoke"])
         return tuple(self._transport.post(path, repeatable=True)["ids"])
 
 
 def _device(device: str | int, *verb: str) -> str:
-    return "/".join(["/devices", quote(str(device), safe=""), *verb])
+    name = device if isinstance(device, str) else str(_index(device))
+    return "/".join(["/devices", quote(text(name, "device"), safe=""), *verb])
+
+
+def _index(device: Any) -> int:
+    try:
+        return whole(device, "device")
+    except Refused:
+        raise wrong(device, "device", "the name of a device", f"0, 'node1:0' or {_UUID}") from None
+
+
+def _reason(reason: Any) -> str:
+    return text(reason, "reason", "'it is hot'")
+
+
+def _scope(scope: Any) -> TokenScope:
+    try:
+        return TokenScope(scope)
+    except ValueError:
+        raise Refused(
+            f"scope: {scope!r:.60} is not a scope; {nearest(scope if isinstance(scope, str) else '', TokenScope)}",
+            field="scope",
+        ) from None
 
 
 def _devices(answer: Any) -> tuple[DeviceRow, ...]:

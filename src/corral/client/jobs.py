@@ -6,17 +6,34 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 from urllib.parse import quote
 
+from corral.client.arguments import (
+    JobId,
+    flag,
+    job_id_of,
+    job_ids,
+    number,
+    one_job_id,
+    optional,
+    text,
+    texts,
+    whole,
+    wrong,
+)
 from corral.client.transport import Transport
 from corral.model.answers import ChangedJobs, Explanation, InputProgress, JobDetail, JobRow
-from corral.model.errors import NotFound
 from corral.model.units import parse_duration_s
 from corral.wire import from_answer
 
 _INPUT_TIMEOUT_S = 40.0
+_VERBS = ("cancel", "hold", "release", "requeue")
 
 
 class Jobs:
-    """Lists and changes jobs. Ids are strings; for changes, an array's id stands for all its elements."""
+    """Lists and changes jobs.
+
+    An id is text or a whole number, or a handle or row that has it. For changes, an array's id stands for all its
+    elements.
+    """
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -28,7 +45,7 @@ class Jobs:
         user: str | None = None,
         phase: str | None = None,
         name: str | None = None,
-        array: str | None = None,
+        array: JobId | None = None,
         limit: int | None = 100,
         starts: bool = False,
         queue: str | None = None,
@@ -44,35 +61,36 @@ class Jobs:
         """
         from corral.model.job_sort import parse_sort, sorted_rows
 
-        order = None if sort is None else parse_sort(sort)
+        order = None if sort is None else parse_sort(text(sort, "sort", "'-started'"))
+        most = optional(whole, limit, "limit", "100")
         answer = self._transport.get(
             "/jobs",
-            all=all,
-            user=user,
-            phase=phase,
-            name=name,
-            array=array,
-            limit=0 if limit is None else limit,
-            starts=starts or None,
-            queue=queue,
-            since=None if since is None else int(since),
+            all=flag(all, "all"),
+            user=optional(text, user, "user", "'me'"),
+            phase=optional(text, phase, "phase", "'RUNNING'"),
+            name=optional(text, name, "name", "'sweep-*'"),
+            array=optional(job_id_of, array, "array"),
+            limit=most or 0,
+            starts=flag(starts, "starts") or None,
+            queue=optional(text, queue, "queue", "'default'"),
+            since=_moment(since),
             sort=None if limit is None else sort,
         )
         rows = tuple(from_answer(JobRow, job) for job in answer["jobs"])
         # All that there are come page by page, newest first.
         return rows if order is None or limit is not None else tuple(sorted_rows(rows, order, time.time()))
 
-    def get(self, job_id: str) -> JobDetail:
+    def get(self, job_id: JobId) -> JobDetail:
         """Everything about a job: its row, what it asked for and has, its members and its attempts."""
         return from_answer(JobDetail, self._transport.get(_job(job_id)))
 
-    def why(self, job_id: str) -> Explanation:
+    def why(self, job_id: JobId) -> Explanation:
         """Why it waits, its place in the queue, and what would start it now; later, how long it waited for what."""
         return from_answer(Explanation, self._transport.get(_job(job_id, "why")))
 
     def logs(
         self,
-        job_id: str,
+        job_id: JobId,
         *,
         follow: bool = False,
         offset: int = 0,
@@ -92,7 +110,7 @@ class Jobs:
 
     def logs_bytes(
         self,
-        job_id: str,
+        job_id: JobId,
         *,
         follow: bool = False,
         offset: int = 0,
@@ -103,20 +121,20 @@ class Jobs:
         """As `logs`, in blocks of bytes as the job wrote them."""
         return self._transport.stream(
             _job(job_id, "logs"),
-            follow=follow,
-            offset=offset or None,
-            rank=rank or None,
-            tail=tail,
-            since=None if since is None else int(since),
+            follow=flag(follow, "follow"),
+            offset=whole(offset, "offset") or None,
+            rank=_rank(rank) or None,
+            tail=optional(whole, tail, "tail", "100"),
+            since=_moment(since),
         )
 
-    def cancel(self, job_id: str) -> tuple[str, ...]:
+    def cancel(self, job_id: JobId) -> tuple[str, ...]:
         """Stop it, or remove it from the queue. Returns the ids of the changed jobs, as the next three do."""
         return self._act(job_id, "cancel")
 
     def update(
         self,
-        job_id: str,
+        job_id: JobId,
         *,
         priority: int | None = None,
         time: str | float | None = None,
@@ -127,32 +145,36 @@ class Jobs:
 
         `time` is a time limit, "2h" or seconds. What is None stays as it is. Raises Conflict once the job has ended.
         """
-        seconds = parse_duration_s(time, field="time") if isinstance(time, str) else time
-        given = {"priority": priority, "time_limit_s": seconds, "name": name, "queue": queue}
+        given = {
+            "priority": optional(whole, priority, "priority"),
+            "time_limit_s": None if time is None else _seconds(time),
+            "name": optional(text, name, "name", "'sft'"),
+            "queue": optional(text, queue, "queue", "'default'"),
+        }
         body = {key: value for key, value in given.items() if value is not None}
         return tuple(self._transport.patch(_job(job_id), body)["ids"])
 
-    def hold(self, job_id: str) -> tuple[str, ...]:
+    def hold(self, job_id: JobId) -> tuple[str, ...]:
         """Keep it waiting until it is released."""
         return self._act(job_id, "hold")
 
-    def release(self, job_id: str) -> tuple[str, ...]:
+    def release(self, job_id: JobId) -> tuple[str, ...]:
         """Let a job on hold start again; or end a reservation, which counts as a success."""
         return self._act(job_id, "release")
 
-    def requeue(self, job_id: str) -> tuple[str, ...]:
+    def requeue(self, job_id: JobId) -> tuple[str, ...]:
         """Stop a running job and queue it again, or queue a failed or lost one again."""
         return self._act(job_id, "requeue")
 
     def change(
         self,
         verb: Literal["cancel", "hold", "release", "requeue"],
-        ids: Iterable[str] = (),
+        ids: JobId | Iterable[JobId] = (),
         *,
         user: str | None = None,
         name: str | None = None,
-        array: str | None = None,
-        phase: Iterable[str] = (),
+        array: JobId | None = None,
+        phase: str | Iterable[str] = (),
         before: int | None = None,
         dry_run: bool = False,
     ) -> ChangedJobs:
@@ -162,35 +184,65 @@ class Jobs:
         pattern such as "sweep-*". A server changes 10,000 at once, the newest first; `next` of the answer is then the
         `before` of the next call. With `dry_run` it only tells what it would change.
         """
-        chosen: dict[str, Any] = {"user": user, "name": name, "array": array, "before": before}
+        if verb not in _VERBS:
+            raise wrong(verb, "verb", f"one of {', '.join(_VERBS)}", "'cancel'")
+        chosen: dict[str, Any] = {
+            "user": optional(text, user, "user", "'me'"),
+            "name": optional(text, name, "name", "'sweep-*'"),
+            "array": optional(job_id_of, array, "array"),
+            "before": optional(whole, before, "before"),
+        }
         given = {key: value for key, value in chosen.items() if value is not None}
-        body = {"ids": list(ids), "phase": list(phase), "dry_run": dry_run, **given}
+        phases = texts(phase, "phase", "['PENDING']")
+        body = {"ids": list(job_ids(ids)), "phase": list(phases), "dry_run": flag(dry_run, "dry_run"), **given}
         return from_answer(ChangedJobs, self._transport.post(f"/jobs/{verb}", body))
 
-    def signal(self, job_id: str, name: str) -> None:
+    def signal(self, job_id: JobId, name: str) -> None:
         """Send a signal ("INT", "TERM", "HUP", "QUIT", "USR1" or "USR2") to its processes; Conflict if none run."""
-        self._transport.post(_job(job_id, "signal"), {"signal": name})
+        self._transport.post(_job(job_id, "signal"), {"signal": text(name, "name", "'INT'")})
 
-    def write_input(self, job_id: str, data: bytes = b"", *, offset: int, end: bool = False) -> InputProgress:
+    def write_input(self, job_id: JobId, data: bytes = b"", *, offset: int, end: bool = False) -> InputProgress:
         """Send the part of its input from byte `offset` on, 64 KiB at most; with `end` there is no more after it.
 
         Returns how much it has taken by then, which may be none after ten seconds. Safe to repeat.
         """
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise wrong(data, "data", "bytes", "b'yes\\n'")
         answer = self._transport.post_bytes(
-            _job(job_id, "input"), data, timeout_s=_INPUT_TIMEOUT_S, offset=offset, end=end or None
+            _job(job_id, "input"),
+            bytes(data),
+            timeout_s=_INPUT_TIMEOUT_S,
+            offset=whole(offset, "offset"),
+            end=flag(end, "end") or None,
         )
         return from_answer(InputProgress, answer)
 
-    def resize_terminal(self, job_id: str, rows: int, columns: int) -> None:
+    def resize_terminal(self, job_id: JobId, rows: int, columns: int) -> None:
         """Set the size of its terminal."""
-        self._transport.post(_job(job_id, "terminal"), {"rows": rows, "columns": columns}, repeatable=True)
+        size = {"rows": whole(rows, "rows", "24"), "columns": whole(columns, "columns", "80")}
+        self._transport.post(_job(job_id, "terminal"), size, repeatable=True)
 
-    def _act(self, job_id: str, verb: str) -> tuple[str, ...]:
+    def _act(self, job_id: JobId, verb: str) -> tuple[str, ...]:
         return tuple(self._transport.post(_job(job_id, verb))["ids"])
 
 
-def _job(job_id: str, *verb: str) -> str:
-    """Raises NotFound for an id that would not stay one part of the path."""
-    if not job_id or "/" in job_id:
-        raise NotFound(f"there is no job {job_id!r}; `corral ps --all` lists those there are", field="id")
-    return "/".join(["/jobs", quote(job_id, safe=""), *verb])
+def _job(job_id: JobId, *verb: str) -> str:
+    """Raises NotFound for an id that would not stay one part of the path, Refused for what can be no id."""
+    return "/".join(["/jobs", quote(one_job_id(job_id), safe=""), *verb])
+
+
+def _moment(since: float | None) -> int | None:
+    """A time in whole Unix seconds."""
+    return None if since is None else int(number(since, "since", "time.time() - 3600"))
+
+
+def _rank(rank: int | str) -> int | str:
+    """A rank, or "all". Raises Refused for anything else."""
+    return rank if isinstance(rank, str) and rank == "all" else whole(rank, "rank", "0 or 'all'")
+
+
+def _seconds(time: str | float) -> float:
+    """A time limit, text or seconds."""
+    if isinstance(time, str):
+        return parse_duration_s(text(time, "time"), field="time")
+    return number(time, "time", "'2h', or 7200 for seconds")

@@ -2,11 +2,18 @@
 
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
+from corral.model.errors import Refused
+
 if TYPE_CHECKING:
+    from corral.client.arguments import JobId
     from corral.client.sweep_values import Values
+
+_FLAG = re.compile(r"--([a-z][a-z-]*)")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -54,18 +61,19 @@ class RequestOptions(TypedDict, total=False):
         time: time limit: "2h", or seconds as a number.
         retries: how often to retry after a failure; None is the site's default.
         queue, project: the queue to wait in and the project that the usage counts for, both "default" by default.
-        after: ids of jobs that must succeed first. Other conditions: "any:17" (ended), "notok:17" (failed), "start:17"
-            (started), "corr:17" (same array element), "singleton"; alternatives: "17?any:18".
+        after: jobs that must succeed first: one or a list, by id or handle. Other conditions: "any:17" (ended),
+            "notok:17" (failed), "start:17" (started), "corr:17" (same array element), "singleton";
+            alternatives: "17?any:18".
         begin: earliest start: "16:00", "now+2hours", "tomorrow", "2026-12-01T08:00", or Unix seconds.
         output, error: files for standard output and error instead of the log, relative to the working directory:
             "train-%j.out" (%j id, %x name, %A array, %a element, %u user). Without `error`, both go to `output`.
         open_mode: "append" to these files or "truncate" them at each start; by default only the first start truncates.
-        env: variables to set besides those of this process; None removes one.
+        env: variables to set besides those of this process: {"SEED": 5}; None removes one.
         workdir: working directory; by default that of this process.
-        array: indices and how many may run at once: "0-9%2", "0,3,5-7", "0-10:2".
+        array: indices and how many may run at once: "0-9%2", "0,3,5-7", "0-10:2", range(10).
         params: a job for each combination of these values: {"lr": [0.1, 0.01], "seed": range(5)}. Each finds its values
             in its environment, and in place of {lr} in command, name, output, error and workdir. Text is read as on the
-            command line: "0.1,0.01", "0..4".
+            command line: "0.1,0.01", "0..4"; a number is one value.
         zip: pair the values of `params` instead, the first of all, the second of all, and so on.
         max_running: how many jobs of an array or of `params` may run at once.
         hold: keep it waiting until released.
@@ -81,13 +89,13 @@ class RequestOptions(TypedDict, total=False):
     force: bool
     min_memory: str | None
     gpu_model: str | Sequence[str] | None
-    min_compute: str | None
+    min_compute: str | float | None
     min_driver: str | None
-    min_cuda: str | None
+    min_cuda: str | int | None
     label: Mapping[str, str]
     prefer: Mapping[str, str]
     node: str | None
-    avoid: Sequence[str]
+    avoid: str | Sequence[str]
     gang: int | None
     exclusive: bool
     one_node: bool
@@ -95,7 +103,7 @@ class RequestOptions(TypedDict, total=False):
     speed: str | Mapping[str, float] | None
     checkpoint_signal: str | None
     notify: str | None
-    device: Sequence[str]
+    device: str | Sequence[str]
     accept_in_use: str | None
     cpus: float | None
     host_memory: str | None
@@ -107,18 +115,35 @@ class RequestOptions(TypedDict, total=False):
     retries: int | None
     queue: str | None
     project: str | None
-    after: Sequence[str]
+    after: "JobId | Iterable[JobId]"
     begin: str | float | None
-    output: str | None
-    error: str | None
+    output: str | os.PathLike[str] | None
+    error: str | os.PathLike[str] | None
     open_mode: str | None
-    env: Mapping[str, str | None]
+    env: Mapping[str, str | float | None]
     workdir: str | os.PathLike[str] | None
-    array: str | None
+    array: str | Iterable[int] | None
     params: "Mapping[str, Values] | None"
     zip: bool
     max_running: int | None
     hold: bool
+
+
+@contextmanager
+def python_words() -> Iterator[None]:
+    """What is refused within is told with the names of options in place of the flags: params, not --param."""
+    try:
+        yield
+    except Refused as refused:
+        told = "`".join(
+            part if quoted % 2 else _FLAG.sub(_option, part) for quoted, part in enumerate(str(refused).split("`"))
+        )
+        raise type(refused)(told, field=refused.field) from None
+
+
+def _option(flag: re.Match[str]) -> str:
+    name = "params" if flag[1] == "param" else flag[1].replace("-", "_")
+    return name if name in RequestOptions.__annotations__ else flag[0]
 
 
 class _NotGiven:

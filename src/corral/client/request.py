@@ -2,18 +2,20 @@
 
 import re
 import time as clock
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import inf
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from corral.client.arguments import Word
 from corral.client.array_indices import parse_array
 from corral.client.begin import parse_begin
 from corral.client.calling_process import checked_text, directory, environment, soft_limits, umask
+from corral.client.option_values import Given, checked_options, command_words
 from corral.client.options import RequestOptions
 from corral.client.where import parse_cuda, parse_labels, parse_speeds, parse_strategy, parse_version
 from corral.model.ask import HOST_RESOURCES, Ask, ask, host_amounts
-from corral.model.errors import Refused, nearest
+from corral.model.errors import Refused
 from corral.model.job import JobKind, Request
 from corral.model.output import check_pattern
 from corral.model.submission import ArraySpec, Submission
@@ -33,7 +35,7 @@ _COMPUTE = re.compile(rf"({WHOLE})\.({WHOLE})")
 
 
 def submission(
-    command: Sequence[str],
+    command: Sequence[Word],
     options: RequestOptions,
     *,
     kind: JobKind = JobKind.RUN,
@@ -47,50 +49,44 @@ def submission(
     `spell` turns the name of an option into what the user wrote, for errors ("min_memory" -> "--min-memory").
     Raises Refused for invalid values. Whether the site has such devices is checked by the server.
     """
-    _reject_unknown(options)
-    if isinstance(command, str):
-        raise Refused(
-            f"command: {command!r} is one string; give a list of arguments, or ['sh', '-c', {command!r}]",
-            field="command",
-        )
-    words = tuple(checked_text(word, "command") for word in command)
+    given, words = checked_options(options, spell), command_words(command)
     if kind is JobKind.RUN and not (words and words[0]):
         raise Refused("there is no command to run; write it after --, such as: -- python train.py", field="command")
-    time, retries, sweep = options.get("time"), options.get("retries"), _sweep(options, spell)
+    time, retries, sweep = given.get("time"), given.get("retries"), _sweep(given, spell)
     signal_name, signal_grace_s = parse_checkpoint_signal(
-        options.get("checkpoint_signal"), field=spell("checkpoint_signal")
+        given.get("checkpoint_signal"), field=spell("checkpoint_signal")
     )
     return Submission(
         command=words,
-        name=checked_text(options.get("name") or "", spell("name")),
+        name=checked_text(given.get("name") or "", spell("name")),
         kind=kind,
-        request=device_request(options, spell),
-        priority=options.get("priority"),
-        nice=options.get("nice"),
+        request=device_request(given, spell),
+        priority=given.get("priority"),
+        nice=given.get("nice"),
         time_limit_s=parse_duration_s(time, field=spell("time")) if isinstance(time, str) else time,
         retries=None if retries is None else _at_least(0, retries, spell("retries")),
-        queue=checked_text(options.get("queue") or "default", spell("queue")),
-        project=checked_text(options.get("project") or "default", spell("project")),
-        after=tuple(options.get("after", ())),
-        begin_at=parse_begin(options.get("begin"), clock.time(), field=spell("begin")),
-        output=_pattern(options.get("output"), spell("output")),
-        error=_pattern(options.get("error"), spell("error")),
-        open_mode=options.get("open_mode"),
-        env=environment(options.get("env", {}), spell("env")),
-        workdir=directory(options.get("workdir"), spell("workdir")),
+        queue=checked_text(given.get("queue") or "default", spell("queue")),
+        project=checked_text(given.get("project") or "default", spell("project")),
+        after=tuple(given.get("after", ())),
+        begin_at=parse_begin(given.get("begin"), clock.time(), field=spell("begin")),
+        output=_pattern(given.get("output"), spell("output")),
+        error=_pattern(given.get("error"), spell("error")),
+        open_mode=given.get("open_mode"),
+        env=environment(given.get("env", {}), spell("env")),
+        workdir=directory(given.get("workdir"), spell("workdir")),
         umask=umask(),
         rlimits=soft_limits(),
-        array=_array(options, spell),
-        held=options.get("hold", False),
+        array=_array(given, spell),
+        held=given.get("hold", False),
         owner_pid=owner_pid,
-        resources=_resources(options, spell),
-        force=options.get("force", False),
-        exclusive=_exclusive(options, spell),
-        speeds=parse_speeds(options.get("speed"), field=spell("speed")),
+        resources=_resources(given, spell),
+        force=given.get("force", False),
+        exclusive=_exclusive(given, spell),
+        speeds=parse_speeds(given.get("speed"), field=spell("speed")),
         checkpoint_signal=signal_name,
         checkpoint_grace_s=signal_grace_s,
         script=script,
-        notify=None if (notify := options.get("notify")) is None else checked_text(notify, spell("notify")),
+        notify=None if (notify := given.get("notify")) is None else checked_text(notify, spell("notify")),
         sweep=sweep,
     )
 
@@ -107,7 +103,7 @@ def parse_checkpoint_signal(given: str | None, *, field: str = "checkpoint_signa
     return f"{target}{colon}{name}", parse_duration_s(grace, field=field) if grace else CHECKPOINT_GRACE_S
 
 
-def device_request(options: RequestOptions, spell: Callable[[str], str] = str) -> Request:
+def device_request(options: Given, spell: Callable[[str], str] = str) -> Request:
     """The part of `options` that says what a job needs."""
     min_memory, accept_in_use = options.get("min_memory"), options.get("accept_in_use")
     cpus, host_memory, gang = options.get("cpus"), options.get("host_memory"), options.get("gang")
@@ -145,7 +141,7 @@ def device_request(options: RequestOptions, spell: Callable[[str], str] = str) -
     return replace(asked, cpu_milli=cpu_milli, host_memory_mib=host_memory_mib).request(conditions)
 
 
-def _asked(options: RequestOptions, spell: Callable[[str], str]) -> Ask:
+def _asked(options: Given, spell: Callable[[str], str]) -> Ask:
     """What is asked of devices. If GPUs are named, their number is the default for `gpus`."""
     gpus, named = options.get("gpus"), len(options.get("device", ()))
     if isinstance(gpus, bool) or not isinstance(gpus, int | float | str | None):
@@ -192,7 +188,7 @@ def _pattern(pattern: str | None, field: str) -> str | None:
     return pattern
 
 
-def _exclusive(options: RequestOptions, spell: Callable[[str], str]) -> bool:
+def _exclusive(options: Given, spell: Callable[[str], str]) -> bool:
     """Whether all GPUs of a node are wanted. Raises Refused if another option says which or how many."""
     if not options.get("exclusive"):
         return False
@@ -205,7 +201,7 @@ def _exclusive(options: RequestOptions, spell: Callable[[str], str]) -> bool:
     return True
 
 
-def _resources(options: RequestOptions, spell: Callable[[str], str]) -> dict[str, str]:
+def _resources(options: Given, spell: Callable[[str], str]) -> dict[str, str]:
     """Amounts by resource name for the server, which then reads from them all that is asked of devices.
 
     Empty if flags ask for GPUs and the names only for host resources. Raises Refused if both ask for GPUs.
@@ -223,11 +219,11 @@ def _resources(options: RequestOptions, spell: Callable[[str], str]) -> dict[str
     return given
 
 
-def _texts(options: RequestOptions) -> dict[str, str]:
+def _texts(options: Given) -> dict[str, str]:
     return {name: str(amount) for name, amount in (options.get("resource") or {}).items()}
 
 
-def _sweep(options: RequestOptions, spell: Callable[[str], str]) -> Sweep | None:
+def _sweep(options: Given, spell: Callable[[str], str]) -> Sweep | None:
     field, limit = spell("params"), _max_running(options, spell)
     params = options.get("params")
     if not params and not options.get("zip"):
@@ -237,10 +233,10 @@ def _sweep(options: RequestOptions, spell: Callable[[str], str]) -> Sweep | None
     twice = sorted(set(params or ()) & set(options.get("env", ())))
     if twice:
         raise Refused(f"{field} and {spell('env')} both set {twice[0]}; remove one of them", field=field)
-    return sweep_of(params, zipped=options.get("zip", False), limit=limit, field=field)
+    return sweep_of(params, zipped=options.get("zip", False), limit=limit, field=field, zip_field=spell("zip"))
 
 
-def _array(options: RequestOptions, spell: Callable[[str], str]) -> ArraySpec | None:
+def _array(options: Given, spell: Callable[[str], str]) -> ArraySpec | None:
     text, limit = options.get("array"), _max_running(options, spell)
     if text is None:
         if limit is not None and not options.get("params"):
@@ -256,20 +252,13 @@ def _array(options: RequestOptions, spell: Callable[[str], str]) -> ArraySpec | 
     return array if limit is None else replace(array, limit=limit)
 
 
-def _max_running(options: RequestOptions, spell: Callable[[str], str]) -> int | None:
+def _max_running(options: Given, spell: Callable[[str], str]) -> int | None:
     limit = options.get("max_running")
     return None if limit is None else _at_least(1, limit, spell("max_running"))
 
 
-def _reject_unknown(options: Mapping[str, Any]) -> None:
-    known = RequestOptions.__annotations__
-    for name in options:
-        if name not in known:
-            raise Refused(f"{name} is not an option of a job; {nearest(name, known)}", field=name)
-
-
 def _models(models: str | Sequence[str] | None) -> tuple[str, ...]:
-    names = models.split(",") if isinstance(models, str) else models or ()
+    names = [name for one in ([models] if isinstance(models, str) else models or ()) for name in one.split(",")]
     return tuple(name.strip() for name in names if name.strip())
 
 

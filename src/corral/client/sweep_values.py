@@ -15,12 +15,17 @@ _RANGE = re.compile(r"(-?\d{1,15})\.\.(-?\d{1,15})(?:\.\.(-?\d{1,15}))?")
 _LIKE_RANGE = re.compile(r"[-+]?[\d.]*\d\.\.\.?[-+]?[\d.]*\d(?:\.\.[-+]?[\d.]*\d)?")
 _LEADING_ZERO = re.compile(r"-?0\d")
 
-Values = str | Iterable[object]
-"""As on the command line, or each value by itself."""
+Values = str | float | Iterable[object]
+"""As on the command line, one number, or each value by itself."""
 
 
 def sweep_of(
-    params: Mapping[str, Values] | None, *, zipped: bool, limit: int | None, field: str = "params"
+    params: Mapping[str, Values] | None,
+    *,
+    zipped: bool,
+    limit: int | None,
+    field: str = "params",
+    zip_field: str = "zip",
 ) -> Sweep | None:
     """The sweep over these parameters, None without any. The server checks names, and how many jobs it makes.
 
@@ -28,7 +33,9 @@ def sweep_of(
     """
     if not params:
         if zipped:
-            raise Refused("--zip pairs the values of parameters, but there are none; add --param", field="zip")
+            raise Refused(
+                f"{zip_field} pairs the values of parameters, but there are none; add {field}", field=zip_field
+            )
         return None
     return Sweep({name: _values(name, given, field) for name, given in params.items()}, zipped, limit)
 
@@ -47,10 +54,23 @@ def params_of(given: Sequence[str], *, field: str) -> dict[str, tuple[str, ...]]
 def _values(name: str, given: Values, field: str) -> tuple[str, ...]:
     if isinstance(given, str):
         return tuple(_read(name, given, field))
-    values = tuple(str(value) for value in islice(given, MAX_VALUES + 1))
+    if isinstance(given, bytes | bytearray | Mapping) or not isinstance(given, Iterable):
+        return (_value(name, given, field),)
+    values = tuple(_value(name, value, field) for value in islice(given, MAX_VALUES + 1))
     if len(values) > MAX_VALUES:
         raise _too_many(name, "more", field)
     return values
+
+
+def _value(name: str, value: object, field: str) -> str:
+    """A value as text. Raises Refused for what has none that is of use to a program."""
+    if value is None or isinstance(value, bytes | bytearray | Mapping | list | tuple | set | frozenset):
+        raise Refused(
+            f"{field}: {name}: {value!r:.60} is of type {type(value).__name__}, and must be text or a number; "
+            f"write values such as {{{name!r}: [0.1, 0.01]}}",
+            field=field,
+        )
+    return str(value)
 
 
 def _read(name: str, text: str, field: str) -> Iterator[str]:

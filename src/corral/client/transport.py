@@ -92,6 +92,8 @@ def find_address(
         return Address(find_server_home(environ))
     _ = _parts(url, field)
     place = own_home(environ)
+    if not isinstance(token, str | None):
+        raise Refused("token: it is not text; give the secret that `corral token create` has shown", field="token")
     token = token or environ.get("CORRAL_TOKEN") or (_token_in(place) if _is_here(url) else None)
     ca_file, insecure = environ.get("CORRAL_CA_FILE") or None, environ.get("CORRAL_INSECURE") == "1"
     return Address(place, url, None if token is None else _checked(token.strip()), ca_file, insecure)
@@ -197,7 +199,10 @@ class Transport:
     def _call(self, method: str, target: str, body: Any, repeatable: bool, timeout_s: float) -> Any:
         data = body
         if body is not None and not isinstance(body, bytes):
-            data = json.dumps(body, separators=(",", ":")).encode()
+            try:
+                data = json.dumps(body, separators=(",", ":")).encode()
+            except (TypeError, ValueError, RecursionError) as error:
+                raise Refused(f"what is to be sent cannot be written as JSON: {error}") from None
         give_up_at = time.monotonic() + timeout_s
         while True:
             try:

@@ -3,6 +3,7 @@
 import logging
 import time
 
+from corral.client.arguments import number, optional, whole
 from corral.gpu.monitor import GPUMonitor, get_gpu_monitor, why_not
 from corral.gpu.reading import by_score, site_settings
 from corral.model.errors import Refused
@@ -20,7 +21,7 @@ def check_gpu_availability(required_gpus: int, min_memory_mb: int | None = None)
     It looks and takes nothing: another may take them next. When no GPU can be seen the answer is False, unless the
     site's settings say `assume_available`.
     """
-    _check_count(required_gpus)
+    required_gpus, min_memory_mb = _checked(required_gpus, min_memory_mb)
     able, total, others = _look(get_gpu_monitor(), min_memory_mb, MAX_UTILIZATION)
     if total == 0:
         return _blind(required_gpus)
@@ -40,14 +41,16 @@ def wait_for_gpu_availability(
 
     It takes nothing. More GPUs than the machine has are not waited for.
     """
-    deadline = time.monotonic() + timeout_seconds
+    required_gpus, min_memory_mb = _checked(required_gpus, min_memory_mb)
+    deadline = time.monotonic() + number(timeout_seconds, "timeout_seconds", "300", infinite=True)
+    check_interval_s = number(check_interval, "check_interval", "30")
     while True:
         available, message = check_gpu_availability(required_gpus, min_memory_mb)
         left_s = deadline - time.monotonic()
         if available or left_s <= 0 or _is_hopeless(required_gpus):
             return available, message
         logger.info("waiting for GPUs, %.0f s left: %s", left_s, message)
-        time.sleep(min(max(check_interval, 0.01), left_s))
+        time.sleep(min(max(check_interval_s, 0.01), left_s))
 
 
 def select_gpus_for_task(required_gpus: int, min_memory_mb: int = 8000) -> list[int]:
@@ -56,8 +59,8 @@ def select_gpus_for_task(required_gpus: int, min_memory_mb: int = 8000) -> list[
     It looks and takes nothing: two callers may be given the same GPUs. `corral.gpu.lease` takes them, for one caller
     alone. Any utilisation will do, it only lowers the score. Raises RuntimeError when there are not enough.
     """
-    _check_count(required_gpus)
-    able, total, others = _look(get_gpu_monitor(), min_memory_mb, _ANY_UTILIZATION)
+    required_gpus, memory_mb = _checked(required_gpus, min_memory_mb)
+    able, total, others = _look(get_gpu_monitor(), memory_mb, _ANY_UTILIZATION)
     if total == 0:
         assumed, message = _blind(required_gpus)
         if not assumed:
@@ -94,6 +97,11 @@ def _blind(required_gpus: int) -> tuple[bool, str]:
     return False, "no GPU can be seen on this machine (no driver, or it does not answer), so none is available"
 
 
-def _check_count(required_gpus: int) -> None:
-    if type(required_gpus) is not int or required_gpus < 0:
-        raise Refused(f"required_gpus: {required_gpus!r} is not a number of GPUs", field="required_gpus")
+def _checked(required_gpus: int, min_memory_mb: int | None) -> tuple[int, int | None]:
+    """Both as plain numbers. Raises Refused."""
+    count = whole(required_gpus, "required_gpus")
+    if count < 0:
+        raise Refused(
+            f"required_gpus: {count} is not a number of GPUs; write one such as 1, or 0", field="required_gpus"
+        )
+    return count, optional(whole, min_memory_mb, "min_memory_mb", "8000")

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Self
 
 from corral.client import Client, JobHandle, Jobs, NoServer
+from corral.client.arguments import number, optional, text, whole
 from corral.gpu import lock_files
 from corral.gpu.monitor import get_gpu_monitor
 from corral.gpu.reading import GPUInfo, by_score, own_job
@@ -100,9 +101,14 @@ def lease(
     Raises LeaseTimedOut after `timeout_seconds` (None waits on), Refused when there can never be so many, and
     BackendFailed when no GPU can be seen.
     """
-    if type(gpus) is not int or gpus < 1:
+    gpus = whole(gpus, "gpus")
+    if gpus < 1:
         raise Refused(f"gpus: {gpus!r} is not a number of GPUs to lease; it must be 1 or more", field="gpus")
-    deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+    min_memory_mb = optional(whole, min_memory_mb, "min_memory_mb", "8000")
+    name = optional(text, name, "name", "'notebook'")
+    deadline = None
+    if timeout_seconds is not None:
+        deadline = time.monotonic() + number(timeout_seconds, "timeout_seconds", "300", infinite=True)
     held = _lease_from_server(gpus, min_memory_mb, deadline, name) if own_job() is None else None
     return held or _lease_by_lock_files(gpus, min_memory_mb, deadline)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from corral.client.arguments import flag, number, optional, whole
 from corral.gpu.lock_files import is_leased
 from corral.gpu.reading import GPUInfo, Sight, by_score
 from corral.gpu.recording import Recording
@@ -47,6 +48,7 @@ class GPUMonitor:
 
         `use_cache=False` always looks anew, and the cache then holds what it saw.
         """
+        use_cache = flag(use_cache, "use_cache")
         with self._lock:
             fresh = self._cached is not None and time.monotonic() - self._cached_at_s < CACHE_TTL_S
             if use_cache and fresh:
@@ -63,17 +65,21 @@ class GPUMonitor:
         A GPU is not available when it could not be read, or when a job, a lease or an administrator has it. It looks
         anew: what was free some seconds ago may be somebody's by now.
         """
+        min_memory_mb = optional(whole, min_memory_mb, "min_memory_mb", "8000")
+        most_percent = number(max_utilization, "max_utilization", "50")
         snapshot = self.query_gpus(use_cache=False)
         gpus = [] if snapshot is None else snapshot.gpus
-        return [gpu.index for gpu in by_score(gpus) if why_not(gpu, min_memory_mb, max_utilization) is None]
+        return [gpu.index for gpu in by_score(gpus) if why_not(gpu, min_memory_mb, most_percent) is None]
 
     def get_gpu_info(self, gpu_index: int) -> GPUInfo | None:
         """The GPU of this index, None when there is none."""
+        wanted = whole(gpu_index, "gpu_index", "0")
         snapshot = self.query_gpus()
-        return next((gpu for gpu in snapshot.gpus if gpu.index == gpu_index), None) if snapshot is not None else None
+        return next((gpu for gpu in snapshot.gpus if gpu.index == wanted), None) if snapshot is not None else None
 
     def start_monitoring(self, interval_seconds: float = 1.0) -> None:
         """Start recording, one sample every `interval_seconds`. Earlier recordings are dropped."""
+        interval_seconds = number(interval_seconds, "interval_seconds")
         if interval_seconds <= 0:
             raise Refused(
                 f"interval_seconds: {interval_seconds} is not an interval; it must be above 0",
@@ -103,6 +109,10 @@ class GPUMonitor:
 
         Of the latest recording, running or ended; it keeps 3,600 samples for this.
         """
+        index, window_seconds = (
+            whole(index, "index", "0"),
+            number(window_seconds, "window_seconds", "60", infinite=True),
+        )
         recording = self._recording
         return None if recording is None else recording.average_utilization(index, window_seconds)
 
@@ -115,7 +125,7 @@ def get_gpu_monitor() -> GPUMonitor:
     return _MONITOR
 
 
-def why_not(gpu: GPUInfo, min_memory_mb: int | None, max_utilization: int) -> str | None:
+def why_not(gpu: GPUInfo, min_memory_mb: int | None, max_utilization: float) -> str | None:
     """Why a GPU is not available, None when it is."""
     if gpu.taken is not None:
         return gpu.taken

@@ -201,7 +201,7 @@ def _variables(row: JobRow, held: Sequence[str]) -> dict[str, str]:
 
 def _become(words: Sequence[str], options: RequestOptions, variables: Mapping[str, str]) -> NoReturn:
     """Execute the command in place of this process."""
-    given = options.get("env", {})
+    given = {name: None if value is None else str(value) for name, value in options.get("env", {}).items()}
     environment(given, "--env")  # refuses what is no variable
     env = {**os.environ, **{name: value for name, value in given.items() if value is not None}, **variables}
     workdir = options.get("workdir")
