@@ -597,6 +597,12 @@ HOST = [
         "there is no program ./train.sh in /home/u; name it by its full path, or give --workdir DIR",
         {"exit_code": 127, "workdir": "/home/u"},
     ),
+    Recorded(
+        "Python 3.11, exit code 2",
+        "python3: can't open file '/home/u/train.py': [Errno 2] No such file or directory",
+        "there is no script /home/u/train.py; it ran in /home/u; --workdir DIR, or the script's path from / on",
+        {"exit_code": 2, "workdir": "/home/u"},
+    ),
 ]
 
 RECORDED = [*GPU_MEMORY, *CUDA, *NCCL, *HOST]

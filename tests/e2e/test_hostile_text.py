@@ -25,8 +25,8 @@ def test_no_command_log_or_notice_passes_on_what_a_terminal_would_obey(
     workdir.mkdir()
     with Client(box.home) as client:
         runs = client.submit([sys.executable, "-c", "import time; time.sleep(600)", FORGED], gpus=1).id
-        waits = client.submit([f"/bin/{FORGED}"], gpus=1, workdir=str(workdir)).id
-        fails = client.submit([f"/bin/{FORGED}"], gpus=0, workdir=str(workdir)).id
+        waits = client.submit([f"/bin/{FORGED}"], gpus=1, workdir=str(workdir), force=True).id
+        fails = client.submit([f"/bin/{FORGED}"], gpus=0, workdir=str(workdir), force=True).id
         client.wait(fails, 60)
     box.until_phase(runs, "RUNNING")
     said = [

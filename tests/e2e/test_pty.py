@@ -95,15 +95,15 @@ def test_a_session_whose_window_is_closed_ends(box: Box) -> None:
 
 def test_a_session_ends_too_where_a_shell_passes_on_that_the_window_was_closed(box: Box) -> None:
     for pause_s in (0.0, 0.001, 0.01):
-        with corral(box, *SHELL) as screen:
+        with corral(box, "run", "--name", "closed", *SHELL[1:]) as screen:
             screen.after(b"bash-")
             screen.process.send_signal(signal.SIGHUP)
             time.sleep(pause_s)
             screen.process.send_signal(signal.SIGHUP)
             screen.to_the_end()
             assert b"bug" not in screen.shown
-    for row in box.json("ps", "--all", "--name", "bash", "--json"):
-        assert box.ended(row["id"])["phase"] == "CANCELLED"
+    rows = box.json("ps", "--all", "--name", "closed", "--json")
+    assert [box.ended(row["id"])["phase"] for row in rows] == ["CANCELLED"] * 3
 
 
 def test_a_session_goes_on_when_the_server_is_killed(new_box: Callable[[str], Box]) -> None:
