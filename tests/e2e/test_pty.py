@@ -85,7 +85,7 @@ def test_a_shell_that_is_left_ends_before_it_has_to_be_killed(shell: Screen) -> 
 
 
 def test_a_session_whose_window_is_closed_ends(box: Box) -> None:
-    with corral(box, "run", "--name", "closed", *SHELL[1:]) as screen:
+    with corral(box, "run", "--name", "hung-up", *SHELL[1:]) as screen:
         screen.after(b"bash-")
         screen.close()
         assert screen.process.wait(30) == 128 + signal.SIGHUP
@@ -95,14 +95,14 @@ def test_a_session_whose_window_is_closed_ends(box: Box) -> None:
 
 def test_a_session_ends_too_where_a_shell_passes_on_that_the_window_was_closed(box: Box) -> None:
     for pause_s in (0.0, 0.001, 0.01):
-        with corral(box, "run", "--name", "closed", *SHELL[1:]) as screen:
+        with corral(box, "run", "--name", "hung-up", *SHELL[1:]) as screen:
             screen.after(b"bash-")
             screen.process.send_signal(signal.SIGHUP)
             time.sleep(pause_s)
             screen.process.send_signal(signal.SIGHUP)
             screen.to_the_end()
             assert b"bug" not in screen.shown
-    rows = box.json("ps", "--all", "--name", "closed", "--json")
+    rows = box.json("ps", "--all", "--name", "hung-up", "--json")
     assert [box.ended(row["id"])["phase"] for row in rows] == ["CANCELLED"] * 3
 
 
