@@ -85,7 +85,7 @@ def test_a_shell_that_is_left_ends_before_it_has_to_be_killed(shell: Screen) -> 
 
 
 def test_a_session_whose_window_is_closed_ends(box: Box) -> None:
-    with corral(box, "run", "--name", "hung-up", *SHELL[1:]) as screen:
+    with corral(box, "run", "--name", "closed", *SHELL[1:]) as screen:
         screen.after(b"bash-")
         screen.close()
         assert screen.process.wait(30) == 128 + signal.SIGHUP
