@@ -13,7 +13,7 @@ from corral.api.gpu_number import with_gpus_read
 from corral.api.shapes import JobBatch
 from corral.api.waiting import LONGEST_WAIT_S
 from corral.control.job_changes import Verb
-from corral.model.answers import JobRow
+from corral.model.answers.jobs import JobRow
 from corral.model.errors import Refused
 from corral.model.fact import SiteArranged
 from corral.model.job import JobKind, Request

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from corral.model.answers import NodeRow
+from corral.model.answers.site import NodeRow
 from corral.model.device import Device, Node, Silence
 from corral.model.fact import NodeObserved, SilenceObserved
 from corral.ports.ledger import Decided

@@ -33,7 +33,7 @@ from corral.history.file import HistoryFile
 from corral.history.levels import kept_levels
 from corral.history.recorder import HistoryRecorder
 from corral.ledger.store import SqlLedger, open_ledger
-from corral.model.answers import ServerInfo
+from corral.model.answers.site import ServerInfo
 from corral.model.device import Device, DeviceCondition, DeviceSample, Node
 from corral.model.fact import ConditionObserved, NodeObserved
 from corral.model.home import Home

@@ -7,7 +7,7 @@ import pytest
 from corral.cli.job_rows import COLUMNS, DEFAULT_COLUMNS, job_lines, job_place, parse_columns, with_nodes
 from corral.cli.states import STATES, phases_of
 from corral.client import DeviceRow, GrantRow, JobRow
-from corral.model.answers import JobDetail
+from corral.model.answers.job_details import JobDetail
 from corral.model.errors import Refused
 from corral.model.job import Phase
 from corral.model.job_sort import SORT_KEYS, JobSort, parse_sort, sorted_rows

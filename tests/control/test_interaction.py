@@ -16,7 +16,7 @@ from corral.control.node_registry import Nodes
 from corral.control.watching.absent_clients import ABSENT_S, AbsentClients
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.lifecycle import starting
-from corral.model.answers import InputProgress
+from corral.model.answers.job_changes import InputProgress
 from corral.model.errors import Conflict, Forbidden, NodeUnreachable, NotFound, Refused
 from corral.model.fact import JobSubmitted
 from corral.model.input_state import InputState

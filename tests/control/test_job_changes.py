@@ -8,7 +8,7 @@ import pytest
 
 from corral.control import job_changes
 from corral.control.job_changes import Verb
-from corral.model.answers import ChangedJobs
+from corral.model.answers.job_changes import ChangedJobs
 from corral.model.errors import Forbidden, Refused
 from corral.model.job import Job, Phase
 from corral.model.job_choice import JobChoice

@@ -18,7 +18,7 @@ from corral.control.submitting.device_request import RequestRules
 from corral.control.submitting.file_findings import FileFindings
 from corral.lifecycle import starting
 from corral.model.allocation import Member, Placement
-from corral.model.answers import ServerInfo
+from corral.model.answers.site import ServerInfo
 from corral.model.errors import Conflict, Forbidden, NotFound, Refused
 from corral.model.fact import DeviceCordoned, JobSubmitted
 from corral.model.job import Job, JobKind, Phase, Request

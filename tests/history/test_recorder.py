@@ -15,7 +15,7 @@ from corral.history.file import HistoryFile
 from corral.history.levels import DAY_S, MOST_POINTS, choose, kept_levels, points
 from corral.history.recorder import WRITE_INTERVAL_S, HistoryRecorder
 from corral.history.series import SERIES, readings_of
-from corral.model.answers import HistoryPoint
+from corral.model.answers.history import HistoryPoint
 from corral.model.device import CLOCK_REASONS, DeviceSample
 from corral.model.errors import BackendFailed, NotFound, Refused
 

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable
 
-from corral.model.answers import UsageRow
+from corral.model.answers.usage import UsageRow
 from corral.model.means import Level
 from corral.model.run_history import HOUR_S, AllocatedTime, UsageBy
 

@@ -8,7 +8,7 @@ from corral.api import shapes
 from corral.api.openapi import gives, takes_query
 from corral.api.reading import read_query
 from corral.api.routing import AppState, Context, ContextRoute, answer
-from corral.model.answers import DeviceHistory
+from corral.model.answers.history import DeviceHistory
 
 router = APIRouter(tags=["devices and server"], route_class=ContextRoute)
 

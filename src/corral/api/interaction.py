@@ -12,7 +12,7 @@ from corral.api.bodies import MAX_BODY_BYTES, Intake
 from corral.api.openapi import gives, takes, takes_bytes, takes_query
 from corral.api.reading import read_body, read_query
 from corral.api.routing import Context, ContextRoute, json_response
-from corral.model.answers import InputProgress
+from corral.model.answers.job_changes import InputProgress
 from corral.model.input_state import InputState
 from corral.model.terminal import TerminalSize
 

@@ -10,7 +10,7 @@ from corral.api.openapi import gives, takes
 from corral.api.reading import read_body
 from corral.api.routing import Context, ContextRoute, RequestContext, answer, json_response
 from corral.control.job_changes import Verb
-from corral.model.answers import ChangedJobs
+from corral.model.answers.job_changes import ChangedJobs
 from corral.model.job_choice import JobChoice
 from corral.model.job_update import JobUpdate
 

@@ -17,7 +17,8 @@ from corral.api.openapi import gives, takes, takes_query
 from corral.api.reading import read_body, read_query
 from corral.api.routing import Context, ContextRoute, RequestContext, answer, json_response, read_only, to_json
 from corral.api.waiting import LONGEST_WAIT_S, EndedJobs, wait_until
-from corral.model.answers import DryRun, Explanation, JobDetail
+from corral.model.answers.dry_run import DryRun
+from corral.model.answers.job_details import Explanation, JobDetail
 from corral.model.errors import Refused
 from corral.model.job import JobKind, Phase
 from corral.model.job_choice import OWN

@@ -4,6 +4,8 @@ import types
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, fields
 from enum import StrEnum
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from fastapi import FastAPI
@@ -98,7 +100,8 @@ def describer(app: FastAPI) -> Callable[[], dict[str, Any]]:
 def _schemas() -> dict[str, Any]:
     from pydantic import TypeAdapter
 
-    answered = _defined_in(answers)
+    modules = [import_module(found.name) for found in iter_modules(answers.__path__, f"{answers.__name__}.")]
+    answered = [cls for module in modules for cls in _defined_in(module)]
     classes: list[type[Any]] = [Submission, JobChoice, JobUpdate, *_defined_in(shapes), *answered]
     inputs = (TypeAdapter[Any](cls) for cls in classes)
     _, described = TypeAdapter.json_schemas(

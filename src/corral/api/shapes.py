@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from corral.model.answers import DeviceRow, JobRow, MappedDevice, NodeRow, QueueRow, TokenRow
+from corral.model.answers.devices import DeviceRow, MappedDevice
+from corral.model.answers.jobs import JobRow
+from corral.model.answers.site import NodeRow, QueueRow
+from corral.model.answers.tokens import TokenRow
 from corral.model.job import Phase
 from corral.model.run_history import UsageBy
 from corral.model.submission import Submission

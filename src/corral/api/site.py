@@ -12,7 +12,9 @@ from corral.api.errors import TooLarge
 from corral.api.openapi import gives, takes, takes_query
 from corral.api.reading import read_body, read_query
 from corral.api.routing import Context, ContextRoute, answer, json_response, read_only
-from corral.model.answers import ReloadedSettings, ServerInfo, SlicePlan, Usage
+from corral.model.answers.devices import SlicePlan
+from corral.model.answers.site import ReloadedSettings, ServerInfo
+from corral.model.answers.usage import Usage
 from corral.model.errors import Refused
 
 router = APIRouter(tags=["devices and server"], route_class=ContextRoute)

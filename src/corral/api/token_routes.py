@@ -9,7 +9,7 @@ from corral.api import shapes
 from corral.api.openapi import gives, takes, takes_query
 from corral.api.reading import read_body, read_query
 from corral.api.routing import Context, ContextRoute, answer, json_response
-from corral.model.answers import MadeToken
+from corral.model.answers.tokens import MadeToken
 
 router = APIRouter(tags=["tokens"], route_class=ContextRoute)
 

@@ -8,7 +8,7 @@ import typer
 from corral.cli.screen import clock_time, example, print_json, say, write_lines, write_painted
 from corral.cli.text_table import TextTable
 from corral.client import Client
-from corral.model.answers import TokenRow
+from corral.model.answers.tokens import TokenRow
 from corral.model.token import TokenScope
 from corral.model.units import parse_duration_s
 

@@ -12,44 +12,47 @@
 client keeps one connection and belongs to one thread.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from corral.client.client import Client, JobHandle, WaitTimedOut
 from corral.client.cluster import ClusterNodes, Devices, Tokens
 from corral.client.jobs import Jobs
 from corral.client.server_home import own_home
 from corral.client.transport import Address, NoServer, UntrustedServer, find_address
-from corral.model.answers import (
-    AttemptRow,
-    ChangedJobs,
-    ChangedSetting,
-    DeviceChoice,
-    DeviceHistory,
-    DeviceRow,
-    DryRun,
-    Explanation,
-    GrantedDevice,
-    GrantRow,
-    HistoryPoint,
-    HolderRow,
-    InputProgress,
-    JobDetail,
-    JobRow,
-    LinkRow,
-    MadeToken,
-    MappedDevice,
-    MemberRow,
-    NearestRequest,
-    NodeRow,
-    ProcessRow,
-    QueueRow,
-    ReloadedSettings,
-    ServerInfo,
-    SlicePlan,
-    TokenRow,
-    UnchangedJob,
-    Usage,
-    UsageRow,
-    WaitPart,
-)
+
+if TYPE_CHECKING:
+    from corral.model.answers.devices import DeviceRow as DeviceRow
+    from corral.model.answers.devices import HolderRow as HolderRow
+    from corral.model.answers.devices import LinkRow as LinkRow
+    from corral.model.answers.devices import MappedDevice as MappedDevice
+    from corral.model.answers.devices import ProcessRow as ProcessRow
+    from corral.model.answers.devices import SlicePlan as SlicePlan
+    from corral.model.answers.dry_run import DeviceChoice as DeviceChoice
+    from corral.model.answers.dry_run import DryRun as DryRun
+    from corral.model.answers.dry_run import NearestRequest as NearestRequest
+    from corral.model.answers.history import DeviceHistory as DeviceHistory
+    from corral.model.answers.history import HistoryPoint as HistoryPoint
+    from corral.model.answers.job_changes import ChangedJobs as ChangedJobs
+    from corral.model.answers.job_changes import InputProgress as InputProgress
+    from corral.model.answers.job_changes import UnchangedJob as UnchangedJob
+    from corral.model.answers.job_details import AttemptRow as AttemptRow
+    from corral.model.answers.job_details import Explanation as Explanation
+    from corral.model.answers.job_details import GrantedDevice as GrantedDevice
+    from corral.model.answers.job_details import JobDetail as JobDetail
+    from corral.model.answers.job_details import MemberRow as MemberRow
+    from corral.model.answers.job_details import WaitPart as WaitPart
+    from corral.model.answers.jobs import GrantRow as GrantRow
+    from corral.model.answers.jobs import JobRow as JobRow
+    from corral.model.answers.site import ChangedSetting as ChangedSetting
+    from corral.model.answers.site import NodeRow as NodeRow
+    from corral.model.answers.site import QueueRow as QueueRow
+    from corral.model.answers.site import ReloadedSettings as ReloadedSettings
+    from corral.model.answers.site import ServerInfo as ServerInfo
+    from corral.model.answers.tokens import MadeToken as MadeToken
+    from corral.model.answers.tokens import TokenRow as TokenRow
+    from corral.model.answers.usage import Usage as Usage
+    from corral.model.answers.usage import UsageRow as UsageRow
 
 __all__ = [
     "Address",
@@ -96,3 +99,64 @@ __all__ = [
     "find_address",
     "own_home",
 ]
+
+_ANSWERS = {
+    "devices": (
+        "DeviceRow",
+        "HolderRow",
+        "LinkRow",
+        "MappedDevice",
+        "ProcessRow",
+        "SlicePlan",
+    ),
+    "dry_run": (
+        "DeviceChoice",
+        "DryRun",
+        "NearestRequest",
+    ),
+    "history": (
+        "DeviceHistory",
+        "HistoryPoint",
+    ),
+    "job_changes": (
+        "ChangedJobs",
+        "InputProgress",
+        "UnchangedJob",
+    ),
+    "job_details": (
+        "AttemptRow",
+        "Explanation",
+        "GrantedDevice",
+        "JobDetail",
+        "MemberRow",
+        "WaitPart",
+    ),
+    "jobs": (
+        "GrantRow",
+        "JobRow",
+    ),
+    "site": (
+        "ChangedSetting",
+        "NodeRow",
+        "QueueRow",
+        "ReloadedSettings",
+        "ServerInfo",
+    ),
+    "tokens": (
+        "MadeToken",
+        "TokenRow",
+    ),
+    "usage": (
+        "Usage",
+        "UsageRow",
+    ),
+}
+"""The rows of a server's answers by their module: a command that reads few of them does not wait for all to be made."""
+
+
+def __getattr__(name: str) -> Any:
+    """Load a row's module on first use."""
+    for module, names in _ANSWERS.items():
+        if name in names:
+            return getattr(import_module(f"corral.model.answers.{module}"), name)
+    raise AttributeError(f"module 'corral.client' has no attribute {name!r}")

@@ -11,21 +11,16 @@ from corral.client.cluster import ClusterNodes, Devices, Tokens
 from corral.client.jobs import Jobs
 from corral.client.options import RequestOptions, python_words, with_options
 from corral.client.transport import NoServer, ServerWentAway, Transport, find_address
-from corral.model.answers import (
-    DryRun,
-    Explanation,
-    JobDetail,
-    JobRow,
-    MappedDevice,
-    QueueRow,
-    ReloadedSettings,
-    ServerInfo,
-    Usage,
-)
+from corral.model.answers.jobs import JobRow
 from corral.model.errors import CorralError, Refused
 from corral.wire import from_answer, to_plain
 
 if TYPE_CHECKING:
+    from corral.model.answers.devices import MappedDevice
+    from corral.model.answers.dry_run import DryRun
+    from corral.model.answers.job_details import Explanation, JobDetail
+    from corral.model.answers.site import QueueRow, ReloadedSettings, ServerInfo
+    from corral.model.answers.usage import Usage
     from corral.model.submission import Submission
 
 POLL_S = 20.0
@@ -103,8 +98,10 @@ class Client:
         return tuple(JobHandle(self, job_id) for job_id in answer["ids"])
 
     @with_options
-    def dry_run(self, work: "Sequence[Word] | Submission", **options: Unpack[RequestOptions]) -> DryRun:
+    def dry_run(self, work: "Sequence[Word] | Submission", **options: Unpack[RequestOptions]) -> "DryRun":
         """Whether and where that submission would start now. Submits nothing."""
+        from corral.model.answers.dry_run import DryRun
+
         with _words_of(work):
             answer = self._transport.post("/jobs/dry-run", _plain(work, options), repeatable=True)
         return from_answer(DryRun, answer)
@@ -151,35 +148,47 @@ class Client:
                 raise WaitTimedOut(f"{alive} of {len(rows)} jobs had not ended after {timeout_s:g} s", tuple(rows))
         return tuple(rows)
 
-    def alloc_map(self) -> tuple[MappedDevice, ...]:
+    def alloc_map(self) -> "tuple[MappedDevice, ...]":
         """How much of each device is allocated and to which jobs, free devices included."""
+        from corral.model.answers.devices import MappedDevice
+
         return tuple(from_answer(MappedDevice, row) for row in self._transport.get("/alloc-map")["devices"])
 
-    def queues(self, project: str = "default") -> tuple[QueueRow, ...]:
+    def queues(self, project: str = "default") -> "tuple[QueueRow, ...]":
         """The caller's limits, their projects', and all queues, with what a job in this project may have in each."""
+        from corral.model.answers.site import QueueRow
+
         return tuple(
             from_answer(QueueRow, row)
             for row in self._transport.get("/queues", project=text(project, "project", "'default'"))["queues"]
         )
 
-    def usage(self, by: str = "user", *, since: float | None = None, until: float | None = None) -> Usage:
+    def usage(self, by: str = "user", *, since: float | None = None, until: float | None = None) -> "Usage":
         """GPU-hours used between two times (Unix seconds; by default the last week), by user, project or queue."""
+        from corral.model.answers.usage import Usage
+
         period = {
             name: None if at is None else int(number(at, name, "time.time() - 86400"))
             for name, at in (("since", since), ("until", until))
         }
         return from_answer(Usage, self._transport.get("/usage", by=text(by, "by", "'project'"), **period))
 
-    def reload(self) -> ReloadedSettings:
+    def reload(self) -> "ReloadedSettings":
         """Have the server read its settings again; what has changed. For administrators.
 
         Raises Refused, with file, line and reason, where nothing was changed for a mistake.
         """
+        from corral.model.answers.site import ReloadedSettings
+
         return from_answer(ReloadedSettings, self._transport.post("/config/reload"))
 
-    def server(self) -> ServerInfo:
+    def server(self) -> "ServerInfo":
         """What the server says of itself."""
-        return from_answer(ServerInfo, self._transport.get("/server"))
+        answer = self._transport.get("/server")
+        # Once it has answered: who may open no more files is to hear that, and not that a module cannot be read.
+        from corral.model.answers.site import ServerInfo
+
+        return from_answer(ServerInfo, answer)
 
     def _submitted(self, answer: dict[str, Any]) -> "JobHandle":
         return JobHandle(self, answer["id"], answer.get("array_size"), tuple(answer.get("notes", ())))
@@ -227,14 +236,14 @@ class JobHandle:
     def __repr__(self) -> str:
         return f"<JobHandle {self.id}>"
 
-    def row(self) -> JobDetail:
+    def row(self) -> "JobDetail":
         return self._client.jobs.get(self.id)
 
     @named_arguments
     def wait(self, timeout_s: float | None = None) -> tuple[JobRow, ...]:
         return self._client.wait(self.id, timeout_s)
 
-    def why(self) -> Explanation:
+    def why(self) -> "Explanation":
         return self._client.jobs.why(self.id)
 
     def logs(self, *, follow: bool = False, tail: int | None = None) -> Iterator[str]:

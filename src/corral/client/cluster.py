@@ -1,15 +1,20 @@
 """Devices, nodes and tokens: list and change them."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from corral.client.arguments import flag, number, optional, text, texts, whole, wrong
 from corral.client.transport import Transport
-from corral.model.answers import DeviceHistory, DeviceRow, MadeToken, NodeRow, SlicePlan, TokenRow
 from corral.model.errors import Refused, nearest
 from corral.model.token import TokenScope
 from corral.wire import from_answer
+
+if TYPE_CHECKING:
+    from corral.model.answers.devices import DeviceRow, SlicePlan
+    from corral.model.answers.history import DeviceHistory
+    from corral.model.answers.site import NodeRow
+    from corral.model.answers.tokens import MadeToken, TokenRow
 
 _UUID = "'GPU-8a6f0000'"
 
@@ -23,7 +28,7 @@ class Devices:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    def list(self) -> tuple[DeviceRow, ...]:
+    def list(self) -> "tuple[DeviceRow, ...]":
         return _devices(self._transport.get("/devices"))
 
     def history(
@@ -34,12 +39,14 @@ class Devices:
         since: float | None = None,
         until: float | None = None,
         series: str | Sequence[str] = (),
-    ) -> DeviceHistory:
+    ) -> "DeviceHistory":
         """What a device was like, by series, at most 1,000 points of each; gaps have none.
 
         It is over a `range` up to now (30m, 1h, 6h, 12h, 24h, 2d or 7d; "1h" by default), or between two times (Unix
         seconds). `series` are some of them, as "power_w"; () is all. A device that is gone keeps its history.
         """
+        from corral.model.answers.history import DeviceHistory
+
         period = {
             name: None if at is None else int(number(at, field, "time.time() - 3600"))
             for name, field, at in (("from", "since", since), ("to", "until", until))
@@ -49,15 +56,17 @@ class Devices:
         path = f"/history/devices/{quote(text(uuid, 'uuid', _UUID), safe='')}"
         return from_answer(DeviceHistory, self._transport.get(path, range=span, series=wanted, **period))
 
-    def cordon(self, device: str | int, reason: str = "") -> tuple[DeviceRow, ...]:
+    def cordon(self, device: str | int, reason: str = "") -> "tuple[DeviceRow, ...]":
         """Keep new jobs from starting on it; running jobs go on. Returns the changed devices, as `uncordon` does."""
         return _devices(self._transport.post(_device(device, "cordon"), {"reason": _reason(reason)}))
 
-    def uncordon(self, device: str | int) -> tuple[DeviceRow, ...]:
+    def uncordon(self, device: str | int) -> "tuple[DeviceRow, ...]":
         return _devices(self._transport.post(_device(device, "uncordon")))
 
-    def cut(self, device: str | int, profile: str, count: int = 1, *, apply: bool = False) -> SlicePlan:
+    def cut(self, device: str | int, profile: str, count: int = 1, *, apply: bool = False) -> "SlicePlan":
         """How `count` MIG slices would be created on it; with `apply`, creates them."""
+        from corral.model.answers.devices import SlicePlan
+
         body = {
             "profile": text(profile, "profile", "'1g.10gb'"),
             "count": whole(count, "count"),
@@ -65,8 +74,10 @@ class Devices:
         }
         return from_answer(SlicePlan, self._transport.post(_device(device, "slices"), body))
 
-    def give_up(self, device: str | int, *, apply: bool = False) -> SlicePlan:
+    def give_up(self, device: str | int, *, apply: bool = False) -> "SlicePlan":
         """How its MIG slices would be deleted; with `apply`, deletes them. No job may use one."""
+        from corral.model.answers.devices import SlicePlan
+
         return from_answer(
             SlicePlan, self._transport.post(_device(device, "slices", "give-up"), {"apply": flag(apply, "apply")})
         )
@@ -78,22 +89,26 @@ class ClusterNodes:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    def list(self) -> tuple[NodeRow, ...]:
+    def list(self) -> "tuple[NodeRow, ...]":
+        from corral.model.answers.site import NodeRow
+
         return tuple(from_answer(NodeRow, row) for row in self._transport.get("/nodes")["nodes"])
 
-    def cordon(self, node: str, reason: str = "") -> NodeRow:
+    def cordon(self, node: str, reason: str = "") -> "NodeRow":
         """Start nothing more on it; what runs there goes on."""
         return self._set(node, "cordon", {"reason": _reason(reason)})
 
-    def drain(self, node: str, reason: str = "", *, deadline_s: float | None = None) -> NodeRow:
+    def drain(self, node: str, reason: str = "", *, deadline_s: float | None = None) -> "NodeRow":
         """Start nothing more on it; what still runs there `deadline_s` from now goes back to its queue."""
         seconds = optional(number, deadline_s, "deadline_s", "600")
         return self._set(node, "drain", {"reason": _reason(reason), "deadline_s": seconds})
 
-    def uncordon(self, node: str) -> NodeRow:
+    def uncordon(self, node: str) -> "NodeRow":
         return self._set(node, "uncordon", None)
 
-    def _set(self, node: str, verb: str, body: Any) -> NodeRow:
+    def _set(self, node: str, verb: str, body: Any) -> "NodeRow":
+        from corral.model.answers.site import NodeRow
+
         answer = self._transport.post("/".join(["/nodes", quote(text(node, "node", "'node1'"), safe=""), verb]), body)
         return from_answer(NodeRow, answer["nodes"][0])
 
@@ -110,8 +125,10 @@ class Tokens:
         *,
         scope: TokenScope | str = TokenScope.SUBMIT,
         expires_in_s: float | None = 30 * 86400.0,
-    ) -> MadeToken:
+    ) -> "MadeToken":
         """A new token with its secret, for a user (default: the caller), valid for so long (None: until revoked)."""
+        from corral.model.answers.tokens import MadeToken
+
         body = {
             "user": optional(text, user, "user", "'alice'"),
             "scope": _scope(scope).value,
@@ -119,8 +136,10 @@ class Tokens:
         }
         return from_answer(MadeToken, self._transport.post("/tokens", body))
 
-    def list(self, *, all: bool = False) -> tuple[TokenRow, ...]:
+    def list(self, *, all: bool = False) -> "tuple[TokenRow, ...]":
         """Valid tokens, with `all` also recent invalid ones: one's own; for administrators, everybody's."""
+        from corral.model.answers.tokens import TokenRow
+
         return tuple(
             from_answer(TokenRow, row) for row in self._transport.get("/tokens", all=flag(all, "all"))["tokens"]
         )
@@ -157,5 +176,7 @@ def _scope(scope: Any) -> TokenScope:
         ) from None
 
 
-def _devices(answer: Any) -> tuple[DeviceRow, ...]:
+def _devices(answer: Any) -> "tuple[DeviceRow, ...]":
+    from corral.model.answers.devices import DeviceRow
+
     return tuple(from_answer(DeviceRow, device) for device in answer["devices"])

@@ -3,7 +3,7 @@
 import time
 from codecs import iterdecode
 from collections.abc import Iterable, Iterator
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 from corral.client.arguments import (
@@ -20,9 +20,13 @@ from corral.client.arguments import (
     wrong,
 )
 from corral.client.transport import Transport
-from corral.model.answers import ChangedJobs, Explanation, InputProgress, JobDetail, JobRow
+from corral.model.answers.jobs import JobRow
 from corral.model.units import parse_duration_s
 from corral.wire import from_answer
+
+if TYPE_CHECKING:
+    from corral.model.answers.job_changes import ChangedJobs, InputProgress
+    from corral.model.answers.job_details import Explanation, JobDetail
 
 _INPUT_TIMEOUT_S = 40.0
 _VERBS = ("cancel", "hold", "release", "requeue")
@@ -80,12 +84,16 @@ class Jobs:
         # All that there are come page by page, newest first.
         return rows if order is None or limit is not None else tuple(sorted_rows(rows, order, time.time()))
 
-    def get(self, job_id: JobId) -> JobDetail:
+    def get(self, job_id: JobId) -> "JobDetail":
         """Everything about a job: its row, what it asked for and has, its members and its attempts."""
+        from corral.model.answers.job_details import JobDetail
+
         return from_answer(JobDetail, self._transport.get(_job(job_id)))
 
-    def why(self, job_id: JobId) -> Explanation:
+    def why(self, job_id: JobId) -> "Explanation":
         """Why it waits, its place in the queue, and what would start it now; later, how long it waited for what."""
+        from corral.model.answers.job_details import Explanation
+
         return from_answer(Explanation, self._transport.get(_job(job_id, "why")))
 
     def logs(
@@ -177,13 +185,15 @@ class Jobs:
         phase: str | Iterable[str] = (),
         before: int | None = None,
         dry_run: bool = False,
-    ) -> ChangedJobs:
+    ) -> "ChangedJobs":
         """Change many jobs in one step: those of `ids`, of which the rest chooses some, or else all that it chooses.
 
         Without ids these are the caller's own (`user` "me"), or of another user for administrators. `name` may be a
         pattern such as "sweep-*". A server changes 10,000 at once, the newest first; `next` of the answer is then the
         `before` of the next call. With `dry_run` it only tells what it would change.
         """
+        from corral.model.answers.job_changes import ChangedJobs
+
         if verb not in _VERBS:
             raise wrong(verb, "verb", f"one of {', '.join(_VERBS)}", "'cancel'")
         chosen: dict[str, Any] = {
@@ -201,11 +211,13 @@ class Jobs:
         """Send a signal ("INT", "TERM", "HUP", "QUIT", "USR1" or "USR2") to its processes; Conflict if none run."""
         self._transport.post(_job(job_id, "signal"), {"signal": text(name, "name", "'INT'")})
 
-    def write_input(self, job_id: JobId, data: bytes = b"", *, offset: int, end: bool = False) -> InputProgress:
+    def write_input(self, job_id: JobId, data: bytes = b"", *, offset: int, end: bool = False) -> "InputProgress":
         """Send the part of its input from byte `offset` on, 64 KiB at most; with `end` there is no more after it.
 
         Returns how much it has taken by then, which may be none after ten seconds. Safe to repeat.
         """
+        from corral.model.answers.job_changes import InputProgress
+
         if not isinstance(data, bytes | bytearray | memoryview):
             raise wrong(data, "data", "bytes", "b'yes\\n'")
         answer = self._transport.post_bytes(

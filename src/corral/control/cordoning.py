@@ -9,7 +9,8 @@ from corral.clock import Clock
 from corral.control.querying.nodes import node_rows
 from corral.control.querying.queries import Queries
 from corral.control.querying.wall_times import in_wall_time
-from corral.model.answers import DeviceRow, NodeRow
+from corral.model.answers.devices import DeviceRow
+from corral.model.answers.site import NodeRow
 from corral.model.errors import NotFound, Refused, nearest
 from corral.model.fact import DeviceCordoned, DeviceUncordoned, Fact, NodeCordoned, NodeDraining, NodeUncordoned
 from corral.model.units import format_duration

@@ -39,7 +39,7 @@ from corral.control.watching.lost_services import LostServices
 from corral.control.watching.memory_guard import Stopper
 from corral.lifecycle.step import Backoff
 from corral.model.allocation import Allocation
-from corral.model.answers import ServerInfo
+from corral.model.answers.site import ServerInfo
 from corral.model.job import Job, ProcessIdentity
 from corral.model.launch import Launch
 from corral.model.view import View

@@ -10,7 +10,7 @@ from corral.control.attempts import Attempt, Attempts
 from corral.control.node_registry import Nodes
 from corral.control.querying.queries import Queries
 from corral.lifecycle import input as input_steps
-from corral.model.answers import InputProgress
+from corral.model.answers.job_changes import InputProgress
 from corral.model.errors import BackendFailed, Conflict, CorralError, NodeUnreachable, Refused
 from corral.model.input_state import InputState
 from corral.model.job import Job, JobKind, Phase

@@ -11,7 +11,7 @@ from corral.clock import Clock
 from corral.control.named_jobs import as_it_is, named_jobs, no_such_job
 from corral.control.submitting.priorities import refuse_priority
 from corral.lifecycle import commands
-from corral.model.answers import ChangedJobs, UnchangedJob
+from corral.model.answers.job_changes import ChangedJobs, UnchangedJob
 from corral.model.errors import Conflict, CorralError, Refused
 from corral.model.fact import AllocationEnded, Fact
 from corral.model.job import Job, Phase

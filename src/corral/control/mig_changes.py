@@ -4,7 +4,7 @@ from corral.access.caller import Caller
 from corral.access.permissions import must_be_admin
 from corral.control.node_registry import Nodes
 from corral.control.querying.queries import Queries
-from corral.model.answers import SlicePlan
+from corral.model.answers.devices import SlicePlan
 from corral.model.device import Device
 from corral.model.errors import NotFound, Refused
 from corral.ports.ledger import Ledger

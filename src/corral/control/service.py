@@ -31,7 +31,8 @@ from corral.control.submitting.site_rules import LeastUse, obey, refuse_overflow
 from corral.control.submitting.submission_checks import check
 from corral.control.submitting.sweeps import check_text, first_of
 from corral.control.watching.failure_notes import FailureNotes
-from corral.model.answers import DryRun, Explanation
+from corral.model.answers.dry_run import DryRun
+from corral.model.answers.job_details import Explanation
 from corral.model.device import Node
 from corral.model.errors import Refused
 from corral.model.job import Job, JobKind, JobSpec, Phase, ProcessIdentity, Request

@@ -9,7 +9,7 @@ from corral.access.caller import Caller
 from corral.access.token_permissions import last_moment, may_make, may_revoke, visible
 from corral.clock import Clock
 from corral.control.querying.wall_times import in_wall_time
-from corral.model.answers import MadeToken, TokenRow
+from corral.model.answers.tokens import MadeToken, TokenRow
 from corral.model.errors import Refused
 from corral.model.token import Token, TokenScope
 from corral.ports.ledger import TokenStore

@@ -6,7 +6,7 @@ from corral.clock import Clock
 from corral.history.levels import choose
 from corral.history.recorder import HistoryRecorder
 from corral.history.series import SERIES
-from corral.model.answers import DeviceHistory
+from corral.model.answers.history import DeviceHistory
 from corral.model.errors import NotFound, Refused, nearest
 from corral.model.units import format_duration
 

@@ -10,7 +10,7 @@ from corral.history.file import Block, HistoryFile
 from corral.history.levels import HistoryLevel
 from corral.history.rollup import NO_ROLL_UPS, Array, RollUps, fold, joined, quantile, roll_ups_of, selected
 from corral.history.series import SERIES, DeviceReadings
-from corral.model.answers import HistoryPoint
+from corral.model.answers.history import HistoryPoint
 
 logger = logging.getLogger(__name__)
 

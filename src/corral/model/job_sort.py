@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from corral.model.answers import JobRow
+from corral.model.answers.jobs import JobRow
 from corral.model.errors import Refused, nearest
 
 SortValue = float | str | None

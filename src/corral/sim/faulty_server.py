@@ -12,7 +12,7 @@ from corral.control.node_registry import Nodes
 from corral.control.submitting.device_request import RequestRules
 from corral.control.watching.draining import DrainWatch
 from corral.ledger.store import open_ledger
-from corral.model.answers import ServerInfo
+from corral.model.answers.site import ServerInfo
 from corral.model.fact import NodeObserved
 from corral.model.home import Home
 from corral.ports.ledger import Decided, Ledger

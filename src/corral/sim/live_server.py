@@ -10,7 +10,7 @@ from corral.control.core import ControlCore
 from corral.control.node_registry import Nodes
 from corral.control.submitting.device_request import RequestRules
 from corral.ledger.store import open_ledger
-from corral.model.answers import ServerInfo
+from corral.model.answers.site import ServerInfo
 from corral.model.device import DeviceSample
 from corral.model.fact import Observation
 from corral.model.home import Home

@@ -7,7 +7,7 @@ import pytest
 from corral.cli.local.reserved_run import Choice, choose, take
 from corral.client import JobRow
 from corral.gpu import lock_files
-from corral.model.answers import GrantRow
+from corral.model.answers.jobs import GrantRow
 from corral.model.errors import Refused
 from corral.model.job import JobKind, Phase
 

@@ -12,7 +12,7 @@ from corral.ledger.store import open_ledger
 from corral.lifecycle import starting
 from corral.lifecycle.step import Backoff
 from corral.model.allocation import Allocation, ChosenDevice, GpuInfo, Grant, Member, Placement
-from corral.model.answers import GrantedDevice
+from corral.model.answers.job_details import GrantedDevice
 from corral.model.attempt_end import AttemptEnd
 from corral.model.fact import NodeObserved
 from corral.model.job import Job, Phase

@@ -1,7 +1,7 @@
 """What listings show of devices."""
 
 from corral.control.querying.listing_rows import device_rows
-from corral.model.answers import DeviceRow
+from corral.model.answers.devices import DeviceRow
 from corral.model.device import DeviceCondition, DeviceProcess, DeviceSample
 from corral.model.fact import ConditionObserved, DeviceCordoned
 from tests.control.strategies import box

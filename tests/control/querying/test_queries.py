@@ -14,7 +14,9 @@ from corral.ledger.store import SqlLedger, open_ledger
 from corral.lifecycle import commands, ending, starting, stopping
 from corral.lifecycle.step import Backoff
 from corral.model.allocation import Grant, Member, Placement
-from corral.model.answers import GrantRow, ServerInfo, WaitPart
+from corral.model.answers.job_details import WaitPart
+from corral.model.answers.jobs import GrantRow
+from corral.model.answers.site import ServerInfo
 from corral.model.certainty import Certainty
 from corral.model.device import DeviceSample
 from corral.model.errors import NotFound, Refused

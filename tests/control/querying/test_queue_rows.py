@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from corral.access.caller import Caller
-from corral.model.answers import QueueRow
+from corral.model.answers.site import QueueRow
 from corral.model.errors import Forbidden, Refused
 from corral.model.fact import SiteArranged
 from corral.model.job import Request

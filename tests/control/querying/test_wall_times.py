@@ -6,7 +6,9 @@ import pytest
 
 from corral.clock import ManualClock, SystemClock
 from corral.control.querying.wall_times import in_wall_time
-from corral.model.answers import DeviceRow, JobRow, Usage, UsageRow
+from corral.model.answers.devices import DeviceRow
+from corral.model.answers.jobs import JobRow
+from corral.model.answers.usage import Usage, UsageRow
 from corral.model.job import Phase
 
 

@@ -11,7 +11,7 @@ from corral.access.caller import Caller
 from corral.config import Settings, load_settings
 from corral.control.site.reloading import LIVE, SiteSettings
 from corral.ledger.store import SqlLedger, open_ledger
-from corral.model.answers import ChangedSetting, ReloadedSettings
+from corral.model.answers.site import ChangedSetting, ReloadedSettings
 from corral.model.errors import Forbidden, Refused
 from corral.model.fact import JobSubmitted, NodeObserved
 from corral.model.view import View

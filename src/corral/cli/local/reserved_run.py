@@ -18,7 +18,7 @@ from corral.cli.screen import clock_time, say
 from corral.client import Client, JobRow
 from corral.client.calling_process import environment
 from corral.client.options import RequestOptions
-from corral.model.answers import DeviceRow
+from corral.model.answers.devices import DeviceRow
 from corral.model.errors import Conflict, NotFound, Refused
 from corral.model.job import JobKind, Phase
 from corral.model.units import MILLI_PER_DEVICE, count_of, parse_share_milli

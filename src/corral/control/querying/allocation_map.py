@@ -4,7 +4,7 @@ from corral.access.caller import Caller
 from corral.access.permissions import must_be_admin
 from corral.control.attempts import Attempts
 from corral.control.node_registry import Nodes
-from corral.model.answers import HolderRow, MappedDevice
+from corral.model.answers.devices import HolderRow, MappedDevice
 from corral.model.device import Device
 from corral.model.errors import NotFound, nearest
 from corral.ports.ledger import Ledger

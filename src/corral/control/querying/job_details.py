@@ -10,7 +10,8 @@ from corral.control.querying.listing_rows import grant_rows
 from corral.control.querying.wall_times import in_wall_time
 from corral.lifecycle.past_attempts import attempts_of
 from corral.model.allocation import Allocation, GpuInfo
-from corral.model.answers import AttemptRow, GrantedDevice, JobDetail, JobRow, MemberRow, WaitPart
+from corral.model.answers.job_details import AttemptRow, GrantedDevice, JobDetail, MemberRow, WaitPart
+from corral.model.answers.jobs import JobRow
 from corral.model.attempt import MemberEnd, RecordedAttempt
 from corral.model.job import Job, JobKind, Phase
 from corral.model.launch import LaunchPhase, LaunchReport, launch_id

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from corral.model.allocation import Allocation, Grant
-from corral.model.answers import DeviceRow, GrantRow, HolderRow, JobRow, LinkRow, ProcessRow
+from corral.model.answers.devices import DeviceRow, HolderRow, LinkRow, ProcessRow
+from corral.model.answers.jobs import GrantRow, JobRow
 from corral.model.certainty import Certainty
 from corral.model.device import (
     Device,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from corral.model.answers import NodeRow
+from corral.model.answers.site import NodeRow
 from corral.model.device import NodeCordon, NodeStatus
 from corral.model.units import count_of
 from corral.model.view import View

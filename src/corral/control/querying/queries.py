@@ -15,16 +15,11 @@ from corral.control.submitting.site_rules import LeastUse, obey
 from corral.control.submitting.submission_checks import check
 from corral.control.submitting.sweeps import first_of
 from corral.lifecycle.following import follows_no_more
-from corral.model.answers import (
-    DeviceChoice,
-    DeviceRow,
-    DryRun,
-    Explanation,
-    JobRow,
-    NearestRequest,
-    ServerInfo,
-    WaitPart,
-)
+from corral.model.answers.devices import DeviceRow
+from corral.model.answers.dry_run import DeviceChoice, DryRun, NearestRequest
+from corral.model.answers.job_details import Explanation, WaitPart
+from corral.model.answers.jobs import JobRow
+from corral.model.answers.site import ServerInfo
 from corral.model.errors import NotFound, Refused
 from corral.model.job import Job, JobSpec, Phase
 from corral.model.job_sort import sorted_rows

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from corral.access.caller import Caller
 from corral.clock import Clock
 from corral.control.submitting.site_rules import refuse_project
-from corral.model.answers import QueueRow
+from corral.model.answers.site import QueueRow
 from corral.model.job import Phase
 from corral.model.queue import Project, Queue
 from corral.model.quota import UNLIMITED, Scope, ancestry

@@ -3,7 +3,7 @@
 from corral.accounting.gpu_hours import total, usage
 from corral.clock import Clock
 from corral.control.querying.wall_times import in_wall_time
-from corral.model.answers import Usage
+from corral.model.answers.usage import Usage
 from corral.model.errors import Refused
 from corral.model.run_history import UsageBy
 from corral.ports.ledger import Ledger

@@ -12,7 +12,7 @@ from corral.access.permissions import must_be_admin
 from corral.config import Settings
 from corral.config.differences import Difference, differences
 from corral.control.site.from_settings import site_setup
-from corral.model.answers import ChangedSetting, ReloadedSettings
+from corral.model.answers.site import ChangedSetting, ReloadedSettings
 from corral.model.errors import BackendFailed, CorralError, LedgerFailed
 from corral.model.fact import SiteArranged
 from corral.model.units import count_of
