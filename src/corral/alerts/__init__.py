@@ -1,0 +1,4 @@
+"""Alerts without another program: which rules fire, and who is told.
+
+Start reading at `message` (what is told).
+"""
