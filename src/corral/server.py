@@ -9,7 +9,9 @@ import corral
 from corral.api.app import create_app
 from corral.api.auth import Authenticator, ensure_token, find_account, user_name
 from corral.api.listening import Listening, TcpListener
+from corral.api.routing import AppState
 from corral.api.server import ApiServer, unix_socket
+from corral.api.submitting import Submitter
 from corral.api.tls import TlsAcceptor
 from corral.api.waiting import EndSignal
 from corral.clock import SystemClock
@@ -188,12 +190,13 @@ class Server:
             is_admin=authenticator.is_admin,
             only_user=None if _by_root() else user_name(os.geteuid()),
         )
-        app = create_app(
-            self._core.service,
-            authenticator,
-            token_issuer,
-            self._ends,
-            self._site,
+        state = AppState(
+            service=self._core.service,
+            submitter=Submitter(self._core.service),
+            authenticator=authenticator,
+            token_issuer=token_issuer,
+            ends=self._ends,
+            site_settings=self._site,
             metrics=self._make_metrics(),
             history=HistoryQueries(self._history, self._clock),
         )
@@ -202,7 +205,7 @@ class Server:
             tls = TlsAcceptor(self._tcp.socket, self._tcp.certificate)
         elif self._tcp is not None:
             plain.append(self._tcp.socket)
-        return ApiServer(app, plain, self._ends, on_ready=lambda: on_ready(self), tls=tls)
+        return ApiServer(create_app(state), plain, self._ends, on_ready=lambda: on_ready(self), tls=tls)
 
     def _make_metrics(self) -> Metrics:
         jobs = JobCounts(self._ledger.view())

@@ -135,15 +135,7 @@ def test_a_stop_before_the_start_is_a_start_that_ends_at_once(world: World) -> N
     token_issuer = TokenIssuer(
         world.ledger.tokens, ManualClock(), account=lambda name: None, is_admin=lambda uid: False, only_user=None
     )
-    app = create_app(
-        world.service,
-        Authenticator(token=None),
-        token_issuer,
-        world.ends,
-        world.site_settings,
-        metrics=world.metrics,
-        history=world.history,
-    )
+    app = create_app(world.app_state(Authenticator(token=None), token_issuer))
     listener = unix_socket(world.home.socket, for_everyone=False)
     server = ApiServer(app, [listener], world.ends, on_ready=lambda: None)
     server.stop()

@@ -16,6 +16,7 @@ from corral.api.app import create_app
 from corral.api.auth import Authenticator, find_account
 from corral.api.routing import AppState
 from corral.api.server import ApiServer, tcp_socket, unix_socket
+from corral.api.submitting import Submitter
 from corral.api.tls import Certificate, TlsAcceptor
 from corral.api.waiting import EndSignal
 from corral.clock import ManualClock, SystemClock
@@ -118,6 +119,18 @@ class World:
             started_at=clock.now(),
         )
 
+    def app_state(self, authenticator: Authenticator, token_issuer: TokenIssuer) -> AppState:
+        return AppState(
+            service=self.service,
+            submitter=Submitter(self.service),
+            authenticator=authenticator,
+            token_issuer=token_issuer,
+            ends=self.ends,
+            site_settings=self.site_settings,
+            metrics=self.metrics,
+            history=self.history,
+        )
+
     def _about(self) -> ServerInfo:
         return ServerInfo(version="1", pid=os.getpid(), home=str(self.home.root))
 
@@ -145,17 +158,8 @@ class Served:
         sockets = [unix_socket(self.path, for_everyone=True), *([] if certificate else [tcp])]
         tls = None if certificate is None else TlsAcceptor(tcp, certificate)
         self.ready = threading.Event()
-        app = create_app(
-            world.service,
-            authenticator,
-            token_issuer,
-            world.ends,
-            world.site_settings,
-            metrics=world.metrics,
-            history=world.history,
-        )
-        self.app_state: AppState = app.state.corral
-        self.server = ApiServer(app, sockets, world.ends, on_ready=self.ready.set, tls=tls)
+        self.app_state = world.app_state(authenticator, token_issuer)
+        self.server = ApiServer(create_app(self.app_state), sockets, world.ends, on_ready=self.ready.set, tls=tls)
         self.thread = threading.Thread(target=self.server.run)
         self.thread.start()
         assert self.ready.wait(PATIENCE_S)

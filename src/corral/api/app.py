@@ -3,39 +3,46 @@
 from collections.abc import Callable
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute
 
 import corral
-from corral.api import history_routes, interaction, job_changes, jobs, log_routes, nodes, shapes, site, token_routes
-from corral.api.auth import Authenticator
+from corral.api import (
+    history_routes,
+    interaction,
+    job_changes,
+    jobs,
+    log_routes,
+    metrics_route,
+    nodes,
+    site,
+    token_routes,
+)
 from corral.api.errors import add_error_handlers
-from corral.api.metrics_route import RequestCounter, metrics_router
-from corral.api.openapi import describer, gives
-from corral.api.routing import AppState, Context, answer, json_response
-from corral.api.submitting import Submitter
-from corral.api.user_threads import UserThreads
-from corral.api.waiting import EndSignal
-from corral.control.metrics.scrape import Metrics
-from corral.control.service import Service
-from corral.control.site.reloading import SiteSettings
-from corral.control.token_issuer import TokenIssuer
-from corral.history.asking import HistoryQueries
+from corral.api.metrics_route import RequestCounter
+from corral.api.openapi import describer
+from corral.api.routing import AppState
 
-PREFIX = "/api/v1"
+_PREFIX = "/api/v1"
+
+_ROUTERS: tuple[tuple[APIRouter, str], ...] = (
+    (jobs.router, _PREFIX),
+    (job_changes.router, _PREFIX),
+    (log_routes.router, _PREFIX),
+    (interaction.router, _PREFIX),
+    (site.router, _PREFIX),
+    (site.open_router, _PREFIX),
+    (history_routes.router, _PREFIX),
+    (nodes.router, _PREFIX),
+    (token_routes.router, _PREFIX),
+    (site.graph_router, ""),
+    (metrics_route.router, ""),
+)
+"""All routes, with what their paths begin with. The first that matches a path answers."""
 
 
-def create_app(
-    service: Service,
-    authenticator: Authenticator,
-    token_issuer: TokenIssuer,
-    ends: EndSignal,
-    site_settings: SiteSettings,
-    *,
-    metrics: Metrics,
-    history: HistoryQueries,
-) -> FastAPI:
-    """The ASGI application. `ends.on_change` must be subscribed to the ledger that the service writes.
+def create_app(state: AppState) -> FastAPI:
+    """The ASGI application. `state.ends.on_change` must be subscribed to the ledger that the service writes.
 
     Serve it with `corral.api.server`, whose connections name the peer; any other server would refuse every request.
     """
@@ -48,47 +55,19 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
     )
-    app.state.corral = AppState(
-        service,
-        Submitter(service),
-        UserThreads(),
-        UserThreads(),
-        authenticator,
-        token_issuer,
-        ends,
-        site_settings,
-        history,
-    )
+    app.state.corral = state
     app.openapi = describer(app)  # type: ignore[method-assign]
-    paths: dict[Callable[..., Any], str] = {}
-    methods: dict[str, set[str]] = {f"{PREFIX}/health": {"GET"}, f"{PREFIX}/openapi.json": {"GET"}}
-    for router, prefix in (
-        (jobs.router, PREFIX),
-        (job_changes.router, PREFIX),
-        (log_routes.router, PREFIX),
-        (interaction.router, PREFIX),
-        (site.router, PREFIX),
-        (history_routes.router, PREFIX),
-        (nodes.router, PREFIX),
-        (token_routes.router, PREFIX),
-        (site.graph_router, ""),
-        (metrics_router(metrics.text), ""),
-    ):
+    for router, prefix in _ROUTERS:
         app.include_router(router, prefix=prefix)
-        for route in router.routes:
-            if isinstance(route, APIRoute):
-                paths[route.endpoint] = prefix + route.path
-                methods.setdefault(prefix + route.path, set()).update(route.methods or ())
+    routes = [(prefix + route.path, route) for router, prefix in _ROUTERS for route in _endpoints(router)]
+    methods: dict[str, set[str]] = {}
+    for path, route in routes:
+        methods.setdefault(path, set()).update(route.methods or ())
     add_error_handlers(app, methods)
-    app.add_middleware(RequestCounter, counts=metrics.requests, paths=paths)
-
-    @app.get(f"{PREFIX}/health", tags=["devices and server"], responses=gives(shapes.Health))
-    async def health() -> Response:
-        """Tell that the server answers. Needs no token."""
-        return json_response({"status": "ok"})
-
-    @app.get(f"{PREFIX}/openapi.json", include_in_schema=False)
-    async def description(request: Request, context: Context) -> Response:
-        return await answer(request.app.openapi)
-
+    paths: dict[Callable[..., Any], str] = {route.endpoint: path for path, route in routes}
+    app.add_middleware(RequestCounter, counts=state.metrics.requests, paths=paths)
     return app
+
+
+def _endpoints(router: APIRouter) -> list[APIRoute]:
+    return [route for route in router.routes if isinstance(route, APIRoute)]

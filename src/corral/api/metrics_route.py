@@ -11,23 +11,18 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from corral.api.openapi import gives_text
-from corral.api.routing import Context, ContextRoute
+from corral.api.routing import AppState, Context, ContextRoute
 from corral.control.metrics.exposition import CONTENT_TYPE
 from corral.control.metrics.request_counts import RequestCounts
 
-PATH = "/metrics"
+router = APIRouter(tags=["devices and server"], route_class=ContextRoute)
 
 
-def metrics_router(text: Callable[[], bytes]) -> APIRouter:
-    """The route; `text` may take long."""
-    router = APIRouter(tags=["devices and server"], route_class=ContextRoute)
-
-    @router.get(PATH, responses=gives_text(CONTENT_TYPE, "All metrics, in Prometheus's text format."))
-    async def metrics(request: Request, context: Context) -> Response:
-        """Tell devices, jobs, queues, nodes and the server itself in numbers, for Prometheus."""
-        return Response(await to_thread.run_sync(text), media_type=CONTENT_TYPE)
-
-    return router
+@router.get("/metrics", responses=gives_text(CONTENT_TYPE, "All metrics, in Prometheus's text format."))
+async def metrics(request: Request, context: Context) -> Response:
+    """Tell devices, jobs, queues, nodes and the server itself in numbers, for Prometheus."""
+    state: AppState = request.app.state.corral
+    return Response(await to_thread.run_sync(state.metrics.text), media_type=CONTENT_TYPE)
 
 
 class RequestCounter:

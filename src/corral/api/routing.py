@@ -19,6 +19,7 @@ from corral.api.bodies import MAX_BODY_BYTES, InFlight, Intake
 from corral.api.submitting import Submitter
 from corral.api.user_threads import UserThreads
 from corral.api.waiting import EndSignal, InputNotices
+from corral.control.metrics.scrape import Metrics
 from corral.control.service import Service
 from corral.control.site.reloading import SiteSettings
 from corral.control.token_issuer import TokenIssuer
@@ -29,19 +30,20 @@ from corral.wire import to_plain
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AppState:
     """What the routes of one application share. Kept at `app.state.corral`."""
 
     service: Service
     submitter: Submitter
-    log_threads: UserThreads
-    input_threads: UserThreads
     authenticator: Authenticator
     token_issuer: TokenIssuer
     ends: EndSignal
     site_settings: SiteSettings
+    metrics: Metrics
     history: HistoryQueries
+    log_threads: UserThreads = field(default_factory=UserThreads)
+    input_threads: UserThreads = field(default_factory=UserThreads)
     inputs: InputNotices = field(default_factory=InputNotices)
     in_flight: InFlight = field(default_factory=InFlight)
 

@@ -19,6 +19,8 @@ from corral.model.errors import Refused
 
 router = APIRouter(tags=["devices and server"], route_class=ContextRoute)
 graph_router = APIRouter(route_class=ContextRoute)
+open_router = APIRouter(tags=["devices and server"])
+"""What is told to everybody, with no token."""
 
 
 @router.get("/devices", responses=gives(shapes.DeviceList))
@@ -108,3 +110,15 @@ async def reload(request: Request, context: Context) -> Response:
 async def server(request: Request, context: Context) -> Response:
     """Describe this server and its machine."""
     return await answer(context.service.queries.server)
+
+
+@router.get("/openapi.json", include_in_schema=False)
+async def description(request: Request, context: Context) -> Response:
+    """Describe all routes."""
+    return await answer(request.app.openapi)
+
+
+@open_router.get("/health", responses=gives(shapes.Health))
+async def health() -> Response:
+    """Tell that the server answers. Needs no token."""
+    return json_response({"status": "ok"})
