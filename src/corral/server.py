@@ -221,6 +221,7 @@ class Server:
             commits=self._ledger.commits,
             cycles=self._core.controller.planning_seconds,
             obstacles=lambda: self._core.controller.obstacles,
+            history_stopped=lambda: self._history.stopped,
             version=corral.__version__,
             started_at=self._started_at,
         )

@@ -115,6 +115,7 @@ class World:
             commits=self.ledger.commits,
             cycles=core.controller.planning_seconds,
             obstacles=dict,
+            history_stopped=lambda: self.recorder.stopped,
             version="1",
             started_at=clock.now(),
         )

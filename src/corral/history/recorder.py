@@ -56,13 +56,18 @@ class HistoryRecorder:
         self._last_at: dict[str, float] = {}
         self._write_at = clock.monotonic() + WRITE_INTERVAL_S
         self._forget_at = clock.monotonic()
-        self._stopped = False
+        self._stopped: str | None = None
+
+    @property
+    def stopped(self) -> str | None:
+        """Why nothing is written since the last try, None while it is. Safe on any thread."""
+        return self._stopped
 
     def look(self) -> None:
         """Take what is new, and write when it is time."""
         full = self._take()
         now = self._clock.monotonic()
-        if now >= self._write_at or (full and not self._stopped):
+        if now >= self._write_at or (full and self._stopped is None):
             self._write_at = now + WRITE_INTERVAL_S
             self.write()
 
@@ -87,13 +92,13 @@ class HistoryRecorder:
             if self._clock.monotonic() >= self._forget_at:
                 self._forget()
         except BackendFailed as error:
-            if not self._stopped:
+            if self._stopped is None:
                 logger.error("the history of devices is not written: %s; it is tried again each minute", error)
-            self._stopped = True
+            self._stopped = str(error)
             return
-        if self._stopped:
+        if self._stopped is not None:
             logger.warning("the history of devices is written again")
-        self._stopped = False
+        self._stopped = None
 
     def close(self) -> None:
         """Write what waits, and close the file."""

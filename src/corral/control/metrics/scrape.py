@@ -24,6 +24,7 @@ class Metrics:
         hostname_label: the label that names the node of a device.
         cycles: seconds of planning cycles.
         obstacles: what keeps jobs from starting, by node.
+        history_stopped: why the history of devices is not written, None while it is.
         started_at: when the server began, Unix seconds.
     """
 
@@ -37,6 +38,7 @@ class Metrics:
     commits: CommitFigures
     cycles: Histogram
     obstacles: Callable[[], Mapping[str, str]]
+    history_stopped: Callable[[], str | None]
     version: str
     started_at: float
 
@@ -82,6 +84,12 @@ class Metrics:
             "counter",
             "Transactions that the disk did not take.",
             [Row("", commits.failures)],
+        )
+        yield from family(
+            "corral_history_stopped",
+            "gauge",
+            "1 while the history of devices cannot be written, else 0.",
+            [Row("", int(self.history_stopped() is not None))],
         )
         yield from family(
             "corral_build_info", "gauge", "1, with the version.", [Row(labelled(version=self.version), 1)]
