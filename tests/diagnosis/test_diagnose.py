@@ -146,6 +146,37 @@ def test_the_numbers_in_the_example_of_the_handbook() -> None:
     )
 
 
+A40 = replace(FAILED, devices=1, device_memory_mib=46068, largest_device_mib=81559)
+"""On a node with an H100, too."""
+
+
+def test_what_needs_more_memory_than_the_largest_gpu_has_is_not_sent_to_a_larger_one() -> None:
+    log = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {} GiB. GPU 0 has a total capacity of 44.43 "
+    log += "GiB of which 4.43 GiB is free. Including non-PyTorch memory, this process has 40.00 GiB memory in use."
+    beyond = (
+        "no GPU here has more than 79.6G: split the model over several (--gpus), lower the precision, or lower the "
+        "batch size"
+    )
+    told = "out of GPU memory: tried {}G with 4.4G free of 44.4G; {}"
+    assert said(log.format(217), A40) == told.format(217, beyond)
+    assert said(log.format(39), A40) == told.format(39, "ask for --min-memory 79G or lower the batch size")
+    assert said(log.format(5), A40) == told.format(5, "ask for --min-memory 50G or lower the batch size")
+    on_the_largest = replace(A40, device_memory_mib=81559)
+    assert said(log.format(5), on_the_largest) == told.format(5, beyond)
+
+
+def test_what_tells_no_numbers_is_not_sent_to_a_larger_gpu_from_the_largest() -> None:
+    no_numbers = "RuntimeError: CUDA error: out of memory"
+    assert said(no_numbers, A40) == (
+        "out of GPU memory; lower the batch size, or ask for more than the 45G of this GPU by --min-memory"
+    )
+    no_cache = "ValueError: No available memory for the cache blocks."
+    assert "GPU memory (--min-memory)" in (said(no_cache, A40) or "")
+    on_the_largest = replace(A40, device_memory_mib=81559)
+    assert "no GPU here has more than 79.6G" in (said(no_numbers, on_the_largest) or "")
+    assert "ask for more GPUs (--gpus, --tensor-parallel-size)" in (said(no_cache, on_the_largest) or "")
+
+
 def test_lines_of_corral_itself_are_not_the_jobs() -> None:
     assert said("corral: ModuleNotFoundError: No module named 'x'\n") is None
 

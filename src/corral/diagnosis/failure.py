@@ -20,6 +20,7 @@ class Failure:
         share_milli, memory_mib: what it was granted of each; memory None is not limited.
         host_memory_mib: what it was granted of the host's memory; 0 is all there is.
         model, compute, device_memory_mib: of its first GPU.
+        largest_device_mib: memory of the largest GPU that the site has.
         cuda: version that the node's driver supports.
     """
 
@@ -34,12 +35,19 @@ class Failure:
     model: str | None = None
     compute: Version | None = None
     device_memory_mib: int | None = None
+    largest_device_mib: int | None = None
     cuda: Version | None = None
 
     @property
     def shared(self) -> bool:
         """Whether it had a part of each GPU only."""
         return self.share_milli < MILLI_PER_DEVICE or self.memory_mib is not None
+
+    @property
+    def had_the_largest(self) -> bool:
+        """Whether no GPU of the site has more memory than it was granted."""
+        had = self.memory_mib if self.shared else self.device_memory_mib
+        return had is not None and self.largest_device_mib is not None and had >= self.largest_device_mib
 
     @property
     def gpu(self) -> str:

@@ -79,14 +79,18 @@ def _fix(failure: Failure, short: Shortage, smaller: str) -> str:
     others = short.others is not None and short.others >= _OTHERS_MIB
     if others and not failure.shared and need is not None and total is not None and need <= total:
         return f"`corral devices` names who else is on it; or {smaller}"
+    largest = failure.largest_device_mib
+    if failure.had_the_largest or (largest is not None and max(need or 0, tried or 0) > largest):
+        most = "" if largest is None else f" than {format_memory(largest)}"
+        return f"no GPU here has more{most}: split the model over several (--gpus), lower the precision, or {smaller}"
     if need is None:
         return f"{smaller}, or ask for more{_more(failure)}"
     gib = math.ceil(need * _MARGIN / 1024)
-    if failure.shared:
-        return f"ask for --gpu-mem {gib}G or {smaller}"
-    if total is not None:
+    if total is not None and not failure.shared:
         gib = max(gib, int(total / 1024) + 1)
-    return f"ask for --min-memory {gib}G or {smaller}"
+    if largest is not None:
+        gib = min(gib, largest // 1024)
+    return f"ask for {'--gpu-mem' if failure.shared else '--min-memory'} {gib}G or {smaller}"
 
 
 _IN_ONE_PIECE = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"

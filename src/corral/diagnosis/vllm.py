@@ -17,7 +17,9 @@ def _gib(text: str) -> str:
 
 
 def _more(failure: Failure) -> str:
-    return "--gpu-mem" if failure.shared else "--min-memory"
+    if failure.had_the_largest:
+        return "more GPUs (--gpus, --tensor-parallel-size)"
+    return f"more GPU memory ({'--gpu-mem' if failure.shared else '--min-memory'})"
 
 
 def _free_at_start(match: re.Match[str], case: Case) -> Diagnosis:
@@ -31,9 +33,7 @@ def _free_at_start(match: re.Match[str], case: Case) -> Diagnosis:
 
 def _no_cache(_match: re.Match[str], case: Case) -> Diagnosis:
     what = "vLLM has no GPU memory left for its cache beside the model's weights"
-    return Diagnosis(
-        what, f"raise --gpu-memory-utilization, ask for more GPU memory ({_more(case.failure)}), or quantize the model"
-    )
+    return Diagnosis(what, f"raise --gpu-memory-utilization, ask for {_more(case.failure)}, or quantize the model")
 
 
 def _tokens(match: re.Match[str], _case: Case) -> Diagnosis:
@@ -45,7 +45,7 @@ def _cache(match: re.Match[str], case: Case) -> Diagnosis:
     what = f"a context of {match[1]} tokens needs {_gib(match[2])} of cache and vLLM has {_gib(match[3])}"
     fitting = re.search(r"estimated maximum model length is (\d{1,9})", match.string)
     shorter = "a smaller --max-model-len" if fitting is None else f"--max-model-len {fitting[1]}"
-    return Diagnosis(what, f"{shorter}, or more GPU memory ({_more(case.failure)})")
+    return Diagnosis(what, f"{shorter}, or {_more(case.failure)}")
 
 
 RULES: tuple[Rule, ...] = (

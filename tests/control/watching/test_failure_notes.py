@@ -51,7 +51,14 @@ class Site:
         self.waiting: list[Callable[[], None]] = []
         self.notes = self.restarted()
         ledger.subscribe(self.notes.on_change)
-        ledger.observe([NodeObserved(Node("here", (Device("GPU-1", 0, "NVIDIA A30", 24576, (8, 0)),), 8000, 32768))])
+        self.devices = (
+            Device("GPU-1", 0, "NVIDIA A30", 24576, (8, 0)),
+            Device("GPU-2", 1, "NVIDIA L40S", 46068, (8, 9)),
+        )
+        self.found(*self.devices)
+
+    def found(self, *devices: Device) -> None:
+        self.ledger.observe([NodeObserved(Node("here", devices, 8000, 32768))])
 
     def restarted(self) -> FailureNotes:
         agent = cast(NodeAgent, self.host)
@@ -118,6 +125,17 @@ def test_the_last_line_of_the_log_says_why_the_job_failed(site: Site) -> None:
 def test_a_server_that_has_just_started_tells_the_same(site: Site) -> None:
     site.run("1", OOM)
     site.work()
+    assert site.why("1") == TOLD
+
+
+def test_more_memory_is_not_advised_where_no_gpu_of_the_site_has_it(site: Site) -> None:
+    site.found(site.devices[0])
+    site.run("1", OOM)
+    assert site.why("1") == (
+        "out of GPU memory: tried 2.5G with 1.1G free of 24G; no GPU here has more than 24G: "
+        "split the model over several (--gpus), lower the precision, or lower the batch size"
+    )
+    site.found(site.devices[0], Device("GPU-2", 1, "of a size that the driver does not tell", None))
     assert site.why("1") == TOLD
 
 

@@ -105,7 +105,8 @@ class FailureNotes:
 
 def failure_of(view: View, job: Job, allocation: Allocation | None, rank: int) -> Failure:
     """How a member of a job ended, and what it had of the node that it was on, as far as that is known still."""
-    failure = Failure(job.exit_code, job.signal, job.reason, job.spec.workdir)
+    ended = Failure(job.exit_code, job.signal, job.reason, job.spec.workdir)
+    failure = replace(ended, largest_device_mib=_largest_device_mib(view))
     if allocation is None or rank >= len(allocation.placement.members):
         return failure
     member = allocation.placement.members[rank]
@@ -124,6 +125,13 @@ def failure_of(view: View, job: Job, allocation: Allocation | None, rank: int) -
     if device is None:
         return failure
     return replace(failure, model=device.model, compute=device.compute_capability, device_memory_mib=device.memory_mib)
+
+
+def _largest_device_mib(view: View) -> int | None:
+    """Memory of the largest device, None where one does not say how much it has."""
+    sizes_mib = [device.memory_mib for node in view.nodes.values() for device in node.devices]
+    known_mib = [size for size in sizes_mib if size is not None]
+    return max(known_mib) if known_mib and len(known_mib) == len(sizes_mib) else None
 
 
 def end_of_log(agent: NodeAgent, job_id: str, rank: int) -> bytes:
