@@ -108,6 +108,14 @@ def test_sigkill_from_elsewhere_is_told_with_what_it_mostly_is() -> None:
     assert told.startswith("something other than Corral killed it (SIGKILL), most often the kernel")
 
 
+def test_a_full_disk_of_its_output_is_why_a_job_failed_unless_the_log_says_more() -> None:
+    full = replace(FAILED, reason="the disk of its output /data/out.txt is full")
+    assert said("corral: standard output goes to /data/out.txt\n", full) == (
+        "its output no longer fits on that disk, and maybe what it said at the end; make room there, or write elsewhere"
+    )
+    assert said(OOM, full) == said(OOM)
+
+
 def test_a_kill_that_has_its_reason_gets_no_guess() -> None:
     assert said("epoch 3\n", replace(FAILED, exit_code=137, signal=9, reason="cancelled by ann")) is None
 

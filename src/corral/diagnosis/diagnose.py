@@ -49,7 +49,7 @@ def diagnose(failure: Failure, log_end: bytes) -> Diagnosis | None:
     if known is not None or (failure.reason is not None and failure.signal in _OF_A_STOP):
         return known
     case = Case(failure, lines_of(log_end))
-    return _in_log(case) or host.of_signal(failure) or crashes.of_crash(case)
+    return _in_log(case) or host.of_full_output(failure) or host.of_signal(failure) or crashes.of_crash(case)
 
 
 def _in_log(case: Case) -> Diagnosis | None:

@@ -15,6 +15,7 @@ _PATH = r"'([^']{1,200})'"
 _SIZE = r"(\d{1,9}(?:\.\d{1,3})?) (KiB|MiB|GiB|TiB)"
 _MIB = {"KiB": 2**-10, "MiB": 1.0, "GiB": 2.0**10, "TiB": 2.0**20}
 _KERNEL_KILLED = re.compile(r"the kernel killed .{1,40} for memory: the job may have (\d{1,12}) MiB")
+_OUTPUT_FULL = re.compile(r"the disk of its output .{1,4400} is full")
 _SMALLER = "or hold less at once (fewer loader workers, smaller batches)"
 
 
@@ -44,6 +45,17 @@ def of_signal(failure: Failure) -> Diagnosis | None:
             f"ask for what it needs by --host-memory, {_SMALLER}; the kernel's log (`dmesg`) tells",
         )
     return None
+
+
+def of_full_output(failure: Failure) -> Diagnosis | None:
+    """What is likely where a program that was left without room for its output does not say why it failed."""
+    match = _OUTPUT_FULL.search(failure.reason or "")
+    if match is None:
+        return None
+    return Diagnosis(
+        "its output no longer fits on that disk, and maybe what it said at the end",
+        "make room there, or write elsewhere",
+    )
 
 
 def _rounded(mib: int) -> int:

@@ -2,11 +2,12 @@
 
 import os
 import pwd
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.runtimes.process.conftest import Machine
+from tests.runtimes.process.conftest import Machine, root_only
 
 SCRIPT = "echo out; echo err >&2"
 
@@ -101,3 +102,32 @@ def test_a_file_that_only_root_may_write_is_not_the_jobs_to_write(machine: Machi
     assert state.exit is not None
     assert (state.exit.exit_code, state.exit.message) == (126, f"cannot write the output to {kept}: Permission denied")
     assert kept.read_text() == "root's"
+
+
+@root_only()
+def test_a_job_that_fails_as_the_disk_of_its_output_is_full_says_so(
+    machine: Machine, open_directory: Path, user: dict[str, object]
+) -> None:
+    disk = open_directory / "disk"
+    disk.mkdir()
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=256k,mode=777", "tmpfs", disk], stderr=subprocess.DEVNULL
+    ).returncode:
+        pytest.skip("this process may not mount a file system")
+    try:
+        fill = ("sh", "-c", "head -c 1M /dev/zero")
+        for code, path, argv in (
+            (1, "out", fill),
+            (0, "out", (*fill[:2], f"{fill[2]}; true")),
+            (1, "/dev/null", ("false",)),
+        ):
+            state = machine.run(*argv, workdir=str(disk), output=path, **user)
+            assert state.exit is not None
+            said = f"the disk of its output {disk}/out is full" if code and path == "out" else ""
+            assert (state.exit.exit_code, state.exit.message) == (code, said)
+    finally:
+        subprocess.run(["umount", "--lazy", disk], check=True)
+
+
+def test_a_file_that_is_gone_keeps_no_job_from_ending(machine: Machine, place: Path, user: dict[str, object]) -> None:
+    assert code_of(machine, "sh", "-c", "rm o; exit 4", workdir=str(place), output="o", error="e", **user) == 4

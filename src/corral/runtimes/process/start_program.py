@@ -46,7 +46,7 @@ def start(command: Command, streams: Streams, cgroup_path: str | None, groups: l
     usual_limits = _lower_limits(command)
     joined = cgroup_path is not None and _join(cgroup_path)
     try:
-        _enter_workdir(command)
+        enter_workdir(command)
         return _spawn(command, streams)
     finally:
         os.chdir("/")
@@ -67,7 +67,8 @@ def _lower_limits(command: Command) -> dict[int, tuple[int, int]]:
     return before
 
 
-def _enter_workdir(command: Command) -> None:
+def enter_workdir(command: Command) -> None:
+    """Go where the program runs. Raises StartFailed."""
     try:
         os.chdir(command.workdir)
     except OSError as error:
@@ -161,7 +162,7 @@ def _become(command: Command, streams: Streams, report: int, cgroup_path: str | 
         _lower_limits(command)
         step = "identity"
         if command.uid is not None:
-            _become_user(command)
+            become_user(command)
         os.umask(command.umask)
         step = "workdir"
         os.chdir(command.workdir)
@@ -181,7 +182,8 @@ def _become(command: Command, streams: Streams, report: int, cgroup_path: str | 
         os._exit(CANNOT_RUN)
 
 
-def _become_user(command: Command) -> None:
+def become_user(command: Command) -> None:
+    """Take on the job's user and groups, for good. Raises OSError."""
     assert command.uid is not None
     assert command.gid is not None
     assert command.groups is not None

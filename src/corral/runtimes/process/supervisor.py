@@ -21,6 +21,7 @@ from .claim import MESSAGE_LIMIT, Claim, Started
 from .escalation import KILL_RETRY_S, Escalation, uptime_s
 from .joblog import JobLog
 from .launch_records import Exit, LaunchRecords
+from .output_disks import full_disk
 from .procfs import LocalProcess
 from .start_program import StartFailed, start
 from .streams import Streams
@@ -140,6 +141,7 @@ class Supervision:
         "_main_pid",
         "_main_status",
         "_orders",
+        "_output_files",
         "_records",
         "_started_at",
         "_streams",
@@ -153,6 +155,7 @@ class Supervision:
         self._escalation = Escalation(orders, self._note)
         self._began_at = uptime_s()
         self._started_at: float | None = None
+        self._output_files: Command | None = None
         self._main_pid = 0
         self._main_status: int | None = None
         self._children_left = True
@@ -190,6 +193,9 @@ class Supervision:
             reason = "launch_failed" if error.exit_code is None else "exec_failed"
             raise NotStarted(error.exit_code, reason, error.message) from error
         self._streams.started()
+        if command.output is not None or command.error is not None:
+            # Its arguments and environment may be large, and there may be thousands of supervisors.
+            self._output_files = command._replace(argv=[], env={})
         self._on_started()
 
     def _bind_to_numa_nodes(self) -> None:
@@ -313,6 +319,8 @@ class Supervision:
         signum = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
         code = 128 + signum if signum else os.WEXITSTATUS(status)
         messages = [killed] if killed and code else []
+        if code and self._output_files is not None and (full := full_disk(self._output_files)):
+            messages.append(f"the disk of its output {full} is full")
         if self._log.error:
             messages.append(f"{self._log.error}; {self._log.dropped_bytes} bytes of output were dropped")
         self.record(code, signum, self._escalation.stop_reason, "; ".join(messages))
