@@ -95,7 +95,7 @@ def test_a_command_is_listed_with_the_words_that_its_help_begins_with(name: str)
 def test_the_list_of_commands_loads_none_of_them(tmp_path: Path) -> None:
     code = (
         "import sys; from corral.cli.app import app; app(['--help'], standalone_mode=False); "
-        "print([m for m in sys.modules if m in ('corral.client', 'corral.cli.jobs', 'corral.cli.local.doctor')])"
+        "print([m for m in sys.modules if m in ('corral.client', 'corral.cli.why', 'corral.cli.local.doctor')])"
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert told.stdout.splitlines()[-1] == "[]"

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from corral.cli import waiting
-from corral.cli.waiting import ReasonLine, has_reason, in_full, in_short
+from corral.cli.waiting import ReasonLine, in_full, in_short
 from corral.client import Explanation, WaitPart
 from corral.model.certainty import Certainty
 
@@ -64,6 +64,6 @@ def test_the_short_line_has_the_time_on_the_clock() -> None:
 
 
 def test_a_job_that_nobody_has_looked_at_yet_has_no_reason_to_tell() -> None:
-    assert not has_reason(replace(WAITS, position=1))
-    assert has_reason(replace(WAITS, position=2))
-    assert has_reason(replace(WAITS, position=1, waited=(WaitPart("Resources", 0.1),)))
+    assert not replace(WAITS, position=1).considered
+    assert replace(WAITS, position=2).considered
+    assert replace(WAITS, position=1, waited=(WaitPart("Resources", 0.1),)).considered

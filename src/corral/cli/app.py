@@ -27,7 +27,7 @@ GROUPS = {
     "Run work": {
         "run": Listed("run", "Run a command on GPUs that nobody else uses, and wait for it."),
         "submit": Listed("submit", "Queue a script or a command, and print the job's id."),
-        "wait": Listed("jobs", "Wait until jobs have ended."),
+        "wait": Listed("wait", "Wait until jobs have ended."),
         "reserve": Listed("reserve", "Reserve GPUs for interactive work."),
         "adopt": Listed("reserve", "Make a running process a job, so that it keeps the GPUs it uses."),
     },
@@ -36,8 +36,8 @@ GROUPS = {
         "show": Listed("show", "Show everything about a job."),
         "status": Listed("listing", "Show each GPU, its state, and who uses it."),
         "queues": Listed("queues", "List queues: their quotas, use, and what is left to you."),
-        "why": Listed("jobs", "Explain why a job waits, and what would start it now."),
-        "logs": Listed("jobs", "Print the output of a job."),
+        "why": Listed("why", "Explain why a job waits, and what would start it now."),
+        "logs": Listed("logs", "Print the output of a job."),
     },
     "Change jobs": {
         "cancel": Listed("change", "Cancel jobs: stop running ones, remove waiting ones."),

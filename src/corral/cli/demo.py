@@ -16,11 +16,11 @@ import typer
 
 from corral.cli.endings import ending_of
 from corral.cli.job_rows import Place, job_lines, job_place, oldest_first, places_of
-from corral.cli.jobs import explained
 from corral.cli.local.doctor import devices_here
 from corral.cli.local.server import daemon_command, described_box, nearest_path, start_detached, stop_server
 from corral.cli.screen import command_group, example, painted, say, typed, width, wrapped, write_painted
 from corral.cli.server_part import require_server_part
+from corral.cli.why import explained
 from corral.client import Client, JobRow
 from corral.client.options import RequestOptions
 from corral.client.request import submission

@@ -16,7 +16,7 @@ from corral.cli.flag_classes import taking
 from corral.cli.flags import DeviceFlags, spell
 from corral.cli.interrupts import interruptible
 from corral.cli.screen import clock_time, command_group, example, print_json, say, write_lines
-from corral.cli.waiting import ReasonLine, has_reason
+from corral.cli.waiting import ReasonLine
 from corral.client import Client, JobRow
 from corral.client.request import submission
 from corral.model.errors import Conflict, Refused
@@ -155,7 +155,7 @@ def _when_reserved(client: Client, job_id: str) -> JobRow:
         if row.phase == "RUNNING" or row.ended:
             line.clear()
             break
-        if row.phase == "PENDING" and pause_s > 0.2 and has_reason(explanation := client.jobs.why(job_id)):
+        if row.phase == "PENDING" and pause_s > 0.2 and (explanation := client.jobs.why(job_id)).considered:
             line.show(explanation)
         time.sleep(pause_s)
         pause_s = min(_LONGEST_PAUSE_S, pause_s * 1.5)

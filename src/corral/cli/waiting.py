@@ -5,12 +5,15 @@ import sys
 import threading
 import time
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from corral.cli.screen import clipped, clock_time, say, width
-from corral.client import Client, Explanation
+from corral.client import Client
 from corral.model.certainty import Certainty
 from corral.model.errors import CorralError
+
+if TYPE_CHECKING:
+    from corral.client import Explanation
 
 QUIET_S = 0.3
 """Nothing is shown for a shorter wait."""
@@ -20,7 +23,7 @@ SPACING_S = 10.0
 
 _INTERVAL_S = 1.0
 _LINE_START = "\r\033[2K"
-_DURATION = re.compile(r"<?\d+(?:\.\d+)?[smhdw](?: \d+[smhdw])?\b")
+_DURATION = r"<?\d+(?:\.\d+)?[smhdw](?: \d+[smhdw])?\b"
 
 
 class ReasonLine:
@@ -32,9 +35,9 @@ class ReasonLine:
         self._line = ""
         self._terminal = sys.stderr.isatty()
 
-    def show(self, explanation: Explanation) -> None:
+    def show(self, explanation: "Explanation") -> None:
         # A countdown is not a new reason: durations are left out of the comparison.
-        gist, now = _DURATION.sub("", explanation.reason), time.monotonic()
+        gist, now = re.sub(_DURATION, "", explanation.reason), time.monotonic()
         if gist != self._shown and now - self._shown_at >= SPACING_S:
             self.clear()
             say(in_full(explanation))
@@ -52,19 +55,14 @@ class ReasonLine:
         self._line = ""
 
 
-def in_full(explanation: Explanation) -> str:
+def in_full(explanation: "Explanation") -> str:
     """The full reason, with the job's id and the time at which it is expected to start."""
     word = "starts at the latest" if explanation.expected_start_is == Certainty.PROMISE else "expected"
     when = "" if explanation.expected_start is None else f", {word} at {clock_time(explanation.expected_start)}"
     return f"job {explanation.id}{when}: {explanation.reason}"
 
 
-def has_reason(explanation: Explanation) -> bool:
-    """Whether there is a reason yet: a job that has just arrived has not been considered."""
-    return bool(explanation.waited or explanation.obstacle) or (explanation.position or 1) > 1
-
-
-def in_short(explanation: Explanation) -> str:
+def in_short(explanation: "Explanation") -> str:
     """The state in a few words."""
     parts = [f"job {explanation.id} waits"]
     if explanation.expected_start is not None:
@@ -113,7 +111,7 @@ class Narrator:
                     if self._stop.is_set() or explanation.phase != "PENDING":
                         self._line.clear()
                         return
-                    if has_reason(explanation):
+                    if explanation.considered:
                         self._line.show(explanation)
                 if self._stop.wait(_INTERVAL_S):
                     return

@@ -16,12 +16,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from corral.client.client import Client, JobHandle, WaitTimedOut
-from corral.client.cluster import ClusterNodes, Devices, Tokens
-from corral.client.jobs import Jobs
 from corral.client.server_home import own_home
 from corral.client.transport import Address, NoServer, UntrustedServer, find_address
 
 if TYPE_CHECKING:
+    from corral.client.cluster import ClusterNodes as ClusterNodes
+    from corral.client.cluster import Devices as Devices
+    from corral.client.cluster import Tokens as Tokens
+    from corral.client.jobs import Jobs as Jobs
     from corral.model.answers.devices import DeviceRow as DeviceRow
     from corral.model.answers.devices import HolderRow as HolderRow
     from corral.model.answers.devices import LinkRow as LinkRow
@@ -100,8 +102,14 @@ __all__ = [
     "own_home",
 ]
 
-_ANSWERS = {
-    "devices": (
+_LOADED_ON_USE = {
+    "corral.client.cluster": (
+        "ClusterNodes",
+        "Devices",
+        "Tokens",
+    ),
+    "corral.client.jobs": ("Jobs",),
+    "corral.model.answers.devices": (
         "DeviceRow",
         "HolderRow",
         "LinkRow",
@@ -109,21 +117,21 @@ _ANSWERS = {
         "ProcessRow",
         "SlicePlan",
     ),
-    "dry_run": (
+    "corral.model.answers.dry_run": (
         "DeviceChoice",
         "DryRun",
         "NearestRequest",
     ),
-    "history": (
+    "corral.model.answers.history": (
         "DeviceHistory",
         "HistoryPoint",
     ),
-    "job_changes": (
+    "corral.model.answers.job_changes": (
         "ChangedJobs",
         "InputProgress",
         "UnchangedJob",
     ),
-    "job_details": (
+    "corral.model.answers.job_details": (
         "AttemptRow",
         "Explanation",
         "GrantedDevice",
@@ -131,32 +139,32 @@ _ANSWERS = {
         "MemberRow",
         "WaitPart",
     ),
-    "jobs": (
+    "corral.model.answers.jobs": (
         "GrantRow",
         "JobRow",
     ),
-    "site": (
+    "corral.model.answers.site": (
         "ChangedSetting",
         "NodeRow",
         "QueueRow",
         "ReloadedSettings",
         "ServerInfo",
     ),
-    "tokens": (
+    "corral.model.answers.tokens": (
         "MadeToken",
         "TokenRow",
     ),
-    "usage": (
+    "corral.model.answers.usage": (
         "Usage",
         "UsageRow",
     ),
 }
-"""The rows of a server's answers by their module: a command that reads few of them does not wait for all to be made."""
+"""Public names by their module: a command that uses few of them does not wait for all to be made."""
 
 
 def __getattr__(name: str) -> Any:
-    """Load a row's module on first use."""
-    for module, names in _ANSWERS.items():
+    """Load a name's module on first use."""
+    for module, names in _LOADED_ON_USE.items():
         if name in names:
-            return getattr(import_module(f"corral.model.answers.{module}"), name)
+            return getattr(import_module(module), name)
     raise AttributeError(f"module 'corral.client' has no attribute {name!r}")

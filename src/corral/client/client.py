@@ -4,21 +4,22 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from corral.client.arguments import JobId, Word, job_ids, named_arguments, number, optional, several, text, whole
-from corral.client.cluster import ClusterNodes, Devices, Tokens
-from corral.client.jobs import Jobs
 from corral.client.options import RequestOptions, python_words, with_options
 from corral.client.transport import NoServer, ServerWentAway, Transport, find_address
-from corral.model.answers.jobs import JobRow
 from corral.model.errors import CorralError, Refused
 from corral.wire import from_answer, to_plain
 
 if TYPE_CHECKING:
+    from corral.client.cluster import ClusterNodes, Devices, Tokens
+    from corral.client.jobs import Jobs
     from corral.model.answers.devices import MappedDevice
     from corral.model.answers.dry_run import DryRun
     from corral.model.answers.job_details import Explanation, JobDetail
+    from corral.model.answers.jobs import JobRow
     from corral.model.answers.site import QueueRow, ReloadedSettings, ServerInfo
     from corral.model.answers.usage import Usage
     from corral.model.submission import Submission
@@ -38,7 +39,7 @@ _RECONNECT_S = 0.2
 class WaitTimedOut(CorralError, TimeoutError):
     """Not all jobs ended in time. `jobs` has their last rows."""
 
-    def __init__(self, message: str, jobs: tuple[JobRow, ...]) -> None:
+    def __init__(self, message: str, jobs: "tuple[JobRow, ...]") -> None:
         super().__init__(message)
         self.jobs = jobs
 
@@ -52,10 +53,6 @@ class Client:
     server says, BackendFailed and LedgerFailed when something of its own has failed.
 
     Attributes:
-        jobs: look at jobs and act on them.
-        devices: list and cordon devices.
-        nodes: list, cordon and drain nodes.
-        tokens: make, list and revoke tokens for TCP.
         address: which server this is.
     """
 
@@ -64,10 +61,34 @@ class Client:
     ) -> None:
         self.address = find_address(home, url, token)
         self._transport = Transport(self.address)
-        self.jobs = Jobs(self._transport)
-        self.devices = Devices(self._transport)
-        self.nodes = ClusterNodes(self._transport)
-        self.tokens = Tokens(self._transport)
+
+    @cached_property
+    def jobs(self) -> "Jobs":
+        """Look at jobs and act on them."""
+        from corral.client.jobs import Jobs
+
+        return Jobs(self._transport)
+
+    @cached_property
+    def devices(self) -> "Devices":
+        """List and cordon devices."""
+        from corral.client.cluster import Devices
+
+        return Devices(self._transport)
+
+    @cached_property
+    def nodes(self) -> "ClusterNodes":
+        """List, cordon and drain nodes."""
+        from corral.client.cluster import ClusterNodes
+
+        return ClusterNodes(self._transport)
+
+    @cached_property
+    def tokens(self) -> "Tokens":
+        """Make, list and revoke tokens for TCP."""
+        from corral.client.cluster import Tokens
+
+        return Tokens(self._transport)
 
     def __enter__(self) -> Self:
         return self
@@ -130,7 +151,7 @@ class Client:
         return self._submitted(self._transport.post("/jobs/adopt", body))
 
     @named_arguments
-    def wait(self, ids: JobId | Iterable[JobId], timeout_s: float | None = None) -> tuple[JobRow, ...]:
+    def wait(self, ids: JobId | Iterable[JobId], timeout_s: float | None = None) -> "tuple[JobRow, ...]":
         """Wait until all of these jobs (an array's id is all its elements) have ended, and return them.
 
         A server that restarts meanwhile is waited for. Raises WaitTimedOut after `timeout_s`, or NoServer if it is
@@ -193,8 +214,10 @@ class Client:
     def _submitted(self, answer: dict[str, Any]) -> "JobHandle":
         return JobHandle(self, answer["id"], answer.get("array_size"), tuple(answer.get("notes", ())))
 
-    def _wait_for(self, ids: list[str], deadline: float | None) -> tuple[list[JobRow], bool]:
+    def _wait_for(self, ids: list[str], deadline: float | None) -> "tuple[list[JobRow], bool]":
         """The jobs, and whether all have ended. If not, `deadline` (monotonic clock) has passed."""
+        from corral.model.answers.jobs import JobRow
+
         seen = False
         while True:
             left_s = POLL_S if deadline is None else max(0.0, deadline - time.monotonic())
@@ -240,7 +263,7 @@ class JobHandle:
         return self._client.jobs.get(self.id)
 
     @named_arguments
-    def wait(self, timeout_s: float | None = None) -> tuple[JobRow, ...]:
+    def wait(self, timeout_s: float | None = None) -> "tuple[JobRow, ...]":
         return self._client.wait(self.id, timeout_s)
 
     def why(self) -> "Explanation":

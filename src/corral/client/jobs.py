@@ -20,13 +20,13 @@ from corral.client.arguments import (
     wrong,
 )
 from corral.client.transport import Transport
-from corral.model.answers.jobs import JobRow
 from corral.model.units import parse_duration_s
 from corral.wire import from_answer
 
 if TYPE_CHECKING:
     from corral.model.answers.job_changes import ChangedJobs, InputProgress
     from corral.model.answers.job_details import Explanation, JobDetail
+    from corral.model.answers.jobs import JobRow
 
 _INPUT_TIMEOUT_S = 40.0
 _VERBS = ("cancel", "hold", "release", "requeue")
@@ -55,7 +55,7 @@ class Jobs:
         queue: str | None = None,
         since: float | None = None,
         sort: str | None = None,
-    ) -> tuple[JobRow, ...]:
+    ) -> "tuple[JobRow, ...]":
         """Jobs that wait or run, with `all` also those that ended, newest first; at most `limit` (None: every one).
 
         `user`, `phase`, `queue` and `name` may be several, separated by commas; the user "me" is oneself, and "sweep-*"
@@ -63,6 +63,7 @@ class Jobs:
         "started", or "-started" for the latest first. With `starts`, the expected start of all that wait, as far as it
         can be told.
         """
+        from corral.model.answers.jobs import JobRow
         from corral.model.job_sort import parse_sort, sorted_rows
 
         order = None if sort is None else parse_sort(text(sort, "sort", "'-started'"))

@@ -1,7 +1,6 @@
 """The ways in which Corral says no. Waiting is not among them: that is a value, `corral.model.fit.Misfit`."""
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 
 class CorralError(Exception):
@@ -46,6 +45,8 @@ class LedgerFailed(CorralError):
 
 def nearest(word: str, choices: Iterable[str]) -> str:
     """A hint naming the choice most like `word`, or all of them when none is close; "" when there are none."""
+    from difflib import get_close_matches
+
     known = sorted(str(choice) for choice in choices)
     close = get_close_matches(word, known, n=1)
     if close:

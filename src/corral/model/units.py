@@ -4,9 +4,12 @@ Capacity is counted in integers only, so that what is taken can be given back ex
 """
 
 import re
-from fractions import Fraction
+from typing import TYPE_CHECKING
 
 from corral.model.errors import Refused
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 MILLI_PER_DEVICE = 1000
 """Shares are thousandths of a device; 1000 is always the whole device."""
@@ -22,15 +25,15 @@ DECIMAL = rf"{WHOLE}(?:\.[0-9]{{1,20}})?"
 
 _MIB_PER_UNIT = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024 * 1024}
 _SECONDS_PER_UNIT = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_MEMORY = re.compile(rf"({DECIMAL})\s*([KMGT])(?:iB?|B)?", re.IGNORECASE)
-_WHOLE = re.compile(WHOLE)
-_NUMBER = re.compile(rf"-?{DECIMAL}")
-_DURATION_PART = re.compile(rf"({DECIMAL})\s*([smhdw])")
+# Compiled at first use, and kept by `re`: most commands read none of these.
+_MEMORY = rf"({DECIMAL})\s*([KMGTkmgt])(?:[iI][bB]?|[bB])?"
+_NUMBER = rf"-?{DECIMAL}"
+_DURATION_PART = rf"({DECIMAL})\s*([smhdw])"
 
 
 def is_whole(text: str) -> bool:
     """Whether the text is a whole number that can be read."""
-    return _WHOLE.fullmatch(text) is not None
+    return re.fullmatch(WHOLE, text) is not None
 
 
 def parse_memory_mib(text: str, *, field: str = "memory") -> int:
@@ -38,7 +41,7 @@ def parse_memory_mib(text: str, *, field: str = "memory") -> int:
 
     Raises Refused when the unit is missing, unknown, or the size is not above zero.
     """
-    match = _MEMORY.fullmatch(text.strip())
+    match = re.fullmatch(_MEMORY, text.strip())
     if match is None:
         raise Refused(
             f"{field}: {text!r:.60} is not a memory size; write a number and a unit, such as 512M or 20G", field=field
@@ -73,7 +76,7 @@ def parse_duration_s(text: str, *, field: str = "time") -> float:
     Raises Refused when a unit is missing (is "90" minutes or seconds?) or the duration is not above zero.
     """
     compact = text.strip().replace(" ", "")
-    parts = _DURATION_PART.findall(compact)
+    parts = re.findall(_DURATION_PART, compact)
     if not parts or "".join(number + unit for number, unit in parts) != compact:
         raise Refused(
             f"{field}: {text!r:.60} is not a duration; write a number and a unit, such as 90s, 30m, 2h or 1d12h",
@@ -132,9 +135,11 @@ def format_share(milli: int) -> str:
     return f"{milli / MILLI_PER_DEVICE:.3f}".rstrip("0").rstrip(".")
 
 
-def parse_amount(text: str, *, field: str) -> Fraction:
+def parse_amount(text: str, *, field: str) -> "Fraction":
     """The exact number that a person wrote, above zero. Raises Refused for anything else."""
-    if not _NUMBER.fullmatch(text.strip()):
+    from fractions import Fraction
+
+    if not re.fullmatch(_NUMBER, text.strip()):
         raise Refused(f"{field}: {text!r:.60} is not a number; write one such as 2 or 0.5", field=field)
     amount = Fraction(text.strip())
     if amount <= 0:
@@ -147,7 +152,7 @@ def parse_share_milli(text: str, *, field: str = "--gpus") -> int:
 
     Raises Refused for what is below 0, or no multiple of a hundredth of a device.
     """
-    if _NUMBER.fullmatch(text.strip()) and Fraction(text.strip()) == 0:
+    if re.fullmatch(_NUMBER, text.strip()) and not text.strip().strip("-.0"):
         return 0
     milli = parse_amount(text, field=field) * MILLI_PER_DEVICE
     if milli % SHARE_QUANTUM_MILLI:

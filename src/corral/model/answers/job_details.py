@@ -155,3 +155,8 @@ class Explanation:
     makes_room: tuple[str, ...] = ()
     obstacle: str | None = None
     diagnosis: str | None = None
+
+    @property
+    def considered(self) -> bool:
+        """Whether `reason` says more than that it has just arrived."""
+        return bool(self.waited or self.obstacle) or (self.position or 1) > 1
