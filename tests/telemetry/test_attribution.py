@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from corral.clock import ManualClock, SystemClock
-from corral.model.device import DeviceProcess, DeviceSample
+from corral.model.device import SERVICE, DeviceProcess, DeviceSample
 from corral.model.job import ProcessIdentity
 from corral.model.launch import Lineage, Origin
 from corral.telemetry import attribution, processes
-from corral.telemetry.attribution import SERVICE, Attribution, container_in
+from corral.telemetry.attribution import Attribution, container_in
 from corral.telemetry.processes import HostProcesses
 
 HOME = "/tmp/home"

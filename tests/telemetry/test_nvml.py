@@ -8,7 +8,7 @@ from pathlib import Path
 import pynvml
 import pytest
 
-from corral.clock import ManualClock, SystemClock
+from corral.clock import Clock, ManualClock, SystemClock
 from corral.model.device import Link, Partition, throttle_reasons
 from corral.model.errors import BackendFailed
 from corral.telemetry.nvml import NvmlSource, open_nvml
@@ -74,6 +74,31 @@ def test_a_process_whose_memory_is_not_told_is_listed_without_it(source: NvmlSou
     assert [(process.pid, process.memory_mib) for process in processes] == [(77, None)]
 
 
+def test_how_much_each_process_used_a_gpu_lately_is_told(stubbed_nvml: NvmlStub) -> None:
+    stubbed_nvml.say(
+        *("gpu 0 process 77 100", "gpu 0 process 78 100", "gpu 0 process 79 100", "gpu 0 process 80 100"),
+        *("gpu 0 uses 77 40", "gpu 0 used_before 77 90", "gpu 0 used_before 78 90", "gpu 0 uses 80 1000"),
+    )
+    assert used_pct(SystemClock()) == {77: 40, 78: 0, 79: 0, 80: None}
+
+
+def test_processes_that_have_not_used_a_gpu_lately_have_not_used_it(stubbed_nvml: NvmlStub) -> None:
+    stubbed_nvml.say("gpu 0 process 77 100")
+    assert used_pct(SystemClock()) == {77: 0}
+
+
+def test_of_a_device_in_slices_the_driver_does_not_say_which_process_uses_it(stubbed_nvml: NvmlStub) -> None:
+    stubbed_nvml.say("gpu 0 mig 1", "gpu 0 process 77 100", "gpu 0 uses 77 40")
+    assert used_pct(SystemClock()) == {77: None}
+
+
+def used_pct(clock: Clock) -> dict[int, int | None]:
+    """How much each process uses GPU 0."""
+    processes = NvmlSource(clock).sample()[0].processes
+    assert processes is not None
+    return {process.pid: process.utilization_pct for process in processes}
+
+
 @pytest.mark.parametrize(
     ("function", "reading", "expected"),
     [
@@ -98,6 +123,15 @@ def test_a_function_that_the_driver_lacks_is_replaced_or_its_reading_is_none(
     sample = NvmlSource(ManualClock()).sample()[0]
     assert getattr(sample, reading) == expected
     assert sample.temperature_c == 30
+
+
+def test_a_driver_that_does_not_know_what_processes_do_still_lists_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stub = NvmlStub(build_stub(tmp_path, without=("nvmlDeviceGetProcessUtilization",)), tmp_path / "control")
+    stub.say("gpu 0 process 77 100", "gpu 0 uses 77 40")
+    load_stub(stub, monkeypatch)
+    assert used_pct(SystemClock()) == {77: None}
 
 
 def test_a_driver_without_any_of_the_newer_functions_still_lists_its_gpus(

@@ -151,11 +151,16 @@ class Silence:
     answers: bool = False
 
 
+SERVICE = "mps"
+"""What Corral runs for all jobs on a device (the daemon they meet in) belongs to this in place of a job's id."""
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceProcess:
     """A process that uses a device, as the driver reports it, joined to what the host knows of it.
 
-    `started_at` is in Unix seconds; `container` is the id found in its cgroup; `job_id` the job it belongs to.
+    `started_at` is in Unix seconds; `container` is the id found in its cgroup; `job_id` the job it belongs to, or
+    `SERVICE`. `utilization_pct` is how much of the time lately it used the device.
     """
 
     pid: int
@@ -166,6 +171,7 @@ class DeviceProcess:
     cgroup: str | None = None
     container: str | None = None
     job_id: str | None = None
+    utilization_pct: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from corral.clock import SystemClock
 from corral.config import Settings
+from corral.model.device import SERVICE
 from corral.model.errors import BackendFailed, CorralError, Forbidden, NodeUnreachable
 from corral.model.home import Home
 from corral.model.launch import Launch, Lineage, Origin, checked_launch_id, job_of, member_of
@@ -57,7 +58,7 @@ from corral.runtimes.watch import WatchRuntime
 from corral.sharing.drivers import make_drivers, make_mps, mps_warning, process_mode_warning
 from corral.sharing.exclusive import NVIDIA_SMI
 from corral.sharing.nvidia_tools import run_tool
-from corral.telemetry.attribution import SERVICE, Attribution
+from corral.telemetry.attribution import Attribution
 from corral.telemetry.discover import discover
 from corral.telemetry.processes import HostProcesses
 from corral.telemetry.sampler import Sampler

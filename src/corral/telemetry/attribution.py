@@ -8,12 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from corral.clock import Clock
-from corral.model.device import DeviceProcess, DeviceSample
+from corral.model.device import SERVICE, DeviceProcess, DeviceSample
 from corral.model.launch import Origin
 from corral.telemetry.processes import PROC, read_stat, real_uid
-
-SERVICE = "mps"
-"""What Corral runs for all jobs on a device (the daemon they meet in) belongs to this in place of a job's id."""
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _COMMAND_CHARS = 256

@@ -161,11 +161,12 @@ def _read_device(row: Table, number: int) -> MockDevice:
 
 
 def _read_process(row: Table) -> DeviceProcess:
-    row.expect_keys(("pid", "user", "memory"))
+    row.expect_keys(("pid", "user", "memory", "utilization_pct"))
     return DeviceProcess(
         pid=row.need("pid", an_int(1, 2**31 - 1), "a process id"),
         user=row.get("user", None, a_string, "a user name"),
         memory_mib=row.get("memory", None, _size_or_zero, _SIZE),
+        utilization_pct=row.get("utilization_pct", None, an_int(0, 100), "a percentage from 0 to 100"),
     )
 
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 import pynvml
 
 from corral.clock import Clock
-from corral.model.device import Device, DeviceProcess, DeviceSample, Link, Node
+from corral.model.device import Device, DeviceSample, Link, Node
 from corral.model.errors import BackendFailed
 from corral.telemetry.host import host_node
 from corral.telemetry.nvml_calls import DeviceLost, SessionEnded, ask, close_session, open_session
 from corral.telemetry.nvml_inventory import Handle, read_device, read_links, read_memory_mib, read_versions
+from corral.telemetry.nvml_processes import read_processes
 from corral.telemetry.nvml_xid import XidEvents
 
 logger = logging.getLogger(__name__)
@@ -19,7 +20,6 @@ logger = logging.getLogger(__name__)
 _INVENTORY_AGE_S = 60.0
 _REOPEN_AFTER_S = 30.0
 """A session in which a device is lost is reopened so often, to see whether the device came back."""
-_MIB = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +166,7 @@ class NvmlSource:
                 memory_total_mib=memory_mib[0] if memory_mib else None,
                 temperature_c=ask(pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU),
                 power_mw=ask(pynvml.nvmlDeviceGetPowerUsage, handle),
-                processes=_read_processes(handle),
+                processes=read_processes(handle, self._clock.shown(now)),
                 ecc_errors=_read_ecc_errors(handle) if known is not None and known.ecc else None,
                 memory_bandwidth_pct=None if utilization is None else utilization.memory,
                 sm_clock_mhz=ask(pynvml.nvmlDeviceGetClockInfo, handle, pynvml.NVML_CLOCK_SM),
@@ -194,21 +194,6 @@ def _with_lost(present: Mapping[str, Device], known: Mapping[str, Device]) -> di
             taken.add(index)
             devices.append(replace(device, index=index))
     return {device.uuid: device for device in sorted(devices, key=lambda device: device.index)}
-
-
-def _read_processes(handle: Handle) -> tuple[DeviceProcess, ...] | None:
-    running = ask(pynvml.nvmlDeviceGetComputeRunningProcesses_v3, handle)
-    if running is None:
-        running = ask(pynvml.nvmlDeviceGetComputeRunningProcesses_v2, handle)
-    if running is None:
-        return None
-    memory_mib: dict[int, int | None] = {}
-    for process in running:
-        used = process.usedGpuMemory
-        mib = None if used is None else used // _MIB
-        before = memory_mib.get(process.pid)
-        memory_mib[process.pid] = mib if before is None or mib is None else before + mib
-    return tuple(DeviceProcess(pid, mib) for pid, mib in sorted(memory_mib.items()))
 
 
 def _read_ecc_errors(handle: Handle) -> int | None:

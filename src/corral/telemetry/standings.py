@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 
 from corral.config import Settings
-from corral.model.device import Device, DeviceCondition, DeviceSample, Node, Silence
+from corral.model.device import SERVICE, Device, DeviceCondition, DeviceSample, Node, Silence
 from corral.model.fact import ConditionObserved
 from corral.model.view import View
-from corral.telemetry.attribution import SERVICE
 from corral.telemetry.device_condition import Standing, is_news, judge
 
 

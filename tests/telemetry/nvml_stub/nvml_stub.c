@@ -8,23 +8,28 @@
  *   gpu I KEY VALUE         util %, used MiB, temp C, power mW (-1: not supported), ecc errors, lost 0|1, hang 0|1, mig 0|1
  *   gpu I KEY VALUE         sm, mem clock MHz (-1: not supported), throttle bits, xid N (an event at each change), events 0|1
  *   gpu I process PID MIB   a compute process (MIB -1: unknown), as often as there are processes
+ *   gpu I uses PID PERCENT  how much that process used the GPU a second ago; without: not at all
+ *   gpu I used_before PID PERCENT  the same, an hour ago
  * Without a file: eight idle A100.
  */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { OK = 0, UNINITIALIZED = 1, INVALID = 2, UNSUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7, TIMEOUT = 10, LOST = 15 };
 enum { MAX_GPUS = 16, MAX_PROCESSES = 32, LINKS = 12, SLICES = 2 };
 
 typedef struct { unsigned pid; long long mib; } process_t;
+typedef struct { unsigned pid; int percent; int ago_s; } use_t;
 typedef struct gpu {
     int index, util, used, temp, power, ecc, lost, hang, mig, sm, mem, throttle, xid, events;
     int slice; /* 0: the whole device; n: its nth MIG instance */
-    int processes;
+    int processes, uses;
     process_t process[MAX_PROCESSES];
+    use_t use[MAX_PROCESSES];
 } gpu_t;
 
 typedef struct { char busIdLegacy[16]; unsigned domain, bus, device, pciDeviceId, pciSubSystemId; char busId[32]; } pci_t;
@@ -62,6 +67,8 @@ static void set(int i, const char *key, long long value, long long second) {
         g->process[g->processes].pid = value;
         g->process[g->processes++].mib = second;
     }
+    if ((!strcmp(key, "uses") || !strcmp(key, "used_before")) && g->uses < MAX_PROCESSES)
+        g->use[g->uses++] = (use_t){value, second, key[3] == 's' ? 1 : 3600};
 }
 
 static void reset(void) {
@@ -264,6 +271,24 @@ static int list(gpu_t *g, unsigned *count, process_info_t *out) {
 
 int nvmlDeviceGetComputeRunningProcesses_v3(gpu_t *g, unsigned *n, process_info_t *out) { return list(g, n, out); }
 int nvmlDeviceGetComputeRunningProcesses_v2(gpu_t *g, unsigned *n, process_info_t *out) { return list(g, n, out); }
+
+typedef struct { unsigned pid; unsigned long long at_us; unsigned sm, memory, encoder, decoder; } process_use_t;
+
+int nvmlDeviceGetProcessUtilization(gpu_t *g, process_use_t *out, unsigned *count, unsigned long long after_us) {
+    REACH(g);
+    if (g->mig || g->slice) return UNSUPPORTED;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    unsigned room = *count;
+    *count = 0;
+    for (int i = 0; i < g->uses; i++) {
+        unsigned long long at_us = (now.tv_sec - g->use[i].ago_s) * 1000000ULL;
+        if (at_us <= after_us) continue;
+        if (out && *count < room) out[*count] = (process_use_t){g->use[i].pid, at_us, g->use[i].percent, 0, 0, 0};
+        ++*count;
+    }
+    return !*count ? NOT_FOUND : *count > room ? INSUFFICIENT_SIZE : OK;
+}
 
 int nvmlDeviceGetClockInfo(gpu_t *g, int which, unsigned *mhz) {
     REACH(g);
