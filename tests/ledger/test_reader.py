@@ -18,13 +18,13 @@ from corral.ledger.listing import pages
 from corral.ledger.store import SqlLedger, open_ledger
 from corral.model.allocation import Allocation, Grant, Member, Placement
 from corral.model.errors import Refused
-from corral.model.fact import AllocationEnded, AllocationMade, Fact
+from corral.model.fact import AllocationEnded, AllocationMade, Fact, JobChanged, JobRequeued
 from corral.model.job import Job, JobSpec, Phase
 from corral.model.job_sort import SORT_KEYS, JobSort, sorted_rows
 from corral.model.means import Enforcement, Level
 from corral.model.run_history import AllocatedTime
 from corral.ports.ledger import JobQuery
-from tests.ledger.making import a_job, given_back, made, submitted, url_of, write
+from tests.ledger.making import a_job, attempt, given_back, made, submitted, url_of, write
 
 PHASES = (Phase.PENDING, Phase.RUNNING, Phase.SUCCEEDED, Phase.FAILED)
 
@@ -257,6 +257,44 @@ def test_what_holds_no_gpu_and_what_a_clock_set_back_made_shorter_than_nothing_c
     job = in_queue(1, "alice")
     write(ledger, submitted(job), *held_by(job, 1, 0, 100, milli=0), *held_by(job, 2, 500, 400))
     assert ledger.allocated(0, 1000) == ()
+
+
+def test_each_allocation_is_told_with_what_it_had_and_the_sums_are_of_these(ledger: SqlLedger) -> None:
+    job, idle = replace(in_queue(1, "alice"), launches=3), in_queue(2, "bob")
+    evicted = held_by(job, 2, 100, 200)
+    assert isinstance(evicted[1], AllocationEnded)
+    facts = [*held_by(job, 1, 0, 100), evicted[0], replace(evicted[1], lost_from=150.0), *held_by(job, 3, 300, None)]
+    write(ledger, submitted(job), submitted(idle), *facts, *held_by(idle, 1, 0, 100, milli=0))
+    held = ledger.held(50, 400)
+    assert [(one.id, one.created_at, one.ended_at, one.wasted_from) for one in held] == [
+        ("1.1", 0, 100, None),
+        ("1.2", 100, 200, 150),
+        ("1.3", 300, None, None),
+    ]
+    assert {(one.user, one.job_name, one.queue, one.members[0].node) for one in held} == {("alice", "", "default", "n")}
+    assert sum(time.allocations for time in ledger.allocated(50, 400)) == len(held)
+    assert [one.id for one in ledger.held(0, 400, limit=2)] == ["1.1", "1.2"]
+    assert ledger.held(0, 400, job_id="2") == ()
+
+
+def test_attempts_that_failed_or_were_lost_were_for_nothing_whatever_became_of_their_job(ledger: SqlLedger) -> None:
+    retried, failed, well = (replace(a_job(number), launches=launches) for number, launches in ((1, 3), (2, 1), (3, 1)))
+    write(ledger, *map(submitted, (retried, failed, well)))
+    again = JobChanged("1", {"phase": Phase.PENDING}, at=2.0, by="test")
+    write(ledger, *attempt(retried, 1, 0, 100, Phase.FAILED), again, *attempt(retried, 2, 100, 200, Phase.LOST), again)
+    write(ledger, *attempt(retried, 3, 200, 300, Phase.SUCCEEDED), *attempt(failed, 1, 0, 50, Phase.FAILED))
+    write(ledger, *attempt(well, 1, 0, 50, Phase.TIMED_OUT))
+    wasted = {one.id: one.wasted_from for one in ledger.held(0, 1000)}
+    assert wasted == {"1.1": 0, "1.2": 100, "1.3": None, "2.1": 0, "3.1": None}
+    assert {one.id: one.wasted_from for one in ledger.held(0, 90)} == {"1.1": 0, "2.1": 0, "3.1": None}
+
+
+def test_a_job_that_failed_and_is_run_again_has_wasted_what_failed(ledger: SqlLedger) -> None:
+    job = replace(a_job(1), launches=1)
+    write(ledger, submitted(job), *attempt(job, 1, 0, 100, Phase.FAILED))
+    write(ledger, JobRequeued(replace(job, phase=Phase.PENDING), at=200.0, by="alice"))
+    (held,) = ledger.held(0, 1000)
+    assert held.wasted_from == 0
 
 
 @settings(max_examples=25, deadline=None)

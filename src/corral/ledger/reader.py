@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, case, func, or_, select
+from sqlalchemy import Connection, Select, func, select
 
 from corral.ledger import tables
 from corral.ledger.database import Database
@@ -12,7 +12,6 @@ from corral.ledger.listing import in_order, pages
 from corral.ledger.table_rows import (
     OF_LAST_ALLOCATION,
     Variables,
-    allocated_time_of,
     allocation_of,
     digests,
     entry_of,
@@ -24,7 +23,7 @@ from corral.ledger.table_rows import (
 from corral.model.allocation import Allocation, Placement
 from corral.model.fact import AllocationMade, Fact, JobSubmitted, ServerPart
 from corral.model.job import Job, Phase
-from corral.model.run_history import AllocatedTime, PastRun
+from corral.model.run_history import PastRun
 from corral.model.view import View
 from corral.ports.ledger import JobQuery, JournalEntry
 
@@ -97,29 +96,6 @@ class Reader:
             questions = [select(tables.jobs).where(tables.jobs.c.sequence.in_(chunk)) for chunk in chunks]
             found = {job.sequence: job for job in self._jobs(connection, questions)}
         return tuple(found[number] for number in numbers)
-
-    def allocated(self, since: float, until: float) -> tuple[AllocatedTime, ...]:
-        """What allocations with devices came to between two moments, summed in the database."""
-        table = tables.allocations
-        ended, created = table.c.ended_at, table.c.created_at
-        begin = case((created < since, since), else_=created)
-        end = case((ended.is_(None), until), (ended > until, until), else_=ended)
-        lost_from = case((table.c.lost_from < begin, begin), else_=table.c.lost_from)
-        lost = case((lost_from < end, (end - lost_from) * table.c.gpu_milli), else_=0.0)
-        alike = (table.c.user, table.c.project, table.c.queue, table.c.mig_profile, table.c.enforcement)
-        question = (
-            select(
-                *alike,
-                func.sum((end - begin) * table.c.gpu_milli).label("milli_s"),
-                func.count().label("allocations"),
-                func.sum(lost).label("lost_milli_s"),
-            )
-            .where(created < until, or_(ended.is_(None), and_(ended > since, ended > created)), table.c.gpu_milli > 0)
-            .group_by(*alike)
-            .order_by(*alike)
-        )
-        with self._database.reading() as connection:
-            return tuple(allocated_time_of(row) for row in connection.execute(question).mappings())
 
     def journal(self, job_id: str | None, after: int, limit: int | None) -> tuple[JournalEntry, ...]:
         """Entries with a sequence above `after`, in order."""

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from corral.ledger.batch import Commit, Observe
 from corral.ledger.database import Database
+from corral.ledger.held_time import HeldTime
 from corral.ledger.ids import IdCounter
 from corral.ledger.reader import Reader
 from corral.ledger.schema import prepare
@@ -14,7 +15,7 @@ from corral.ledger.writer import Listener, Writer
 from corral.model.allocation import Allocation
 from corral.model.fact import Observation
 from corral.model.job import Job
-from corral.model.run_history import AllocatedTime
+from corral.model.run_history import AllocatedTime, HeldAllocation
 from corral.model.view import View
 from corral.ports.ledger import Decided, JobQuery, JournalEntry
 
@@ -51,6 +52,7 @@ class SqlLedger:
     def __init__(self, database: Database, empty: View) -> None:
         self._database = database
         self._reader = Reader(database)
+        self._held = HeldTime(database)
         boot = self._reader.boot(empty)
         self._ids = IdCounter(boot.next_id)
         self._writer = Writer(database, boot.view, boot.last_entry, self._ids)
@@ -109,7 +111,13 @@ class SqlLedger:
 
     def allocated(self, since: float, until: float) -> tuple[AllocatedTime, ...]:
         """What allocations came to between two moments."""
-        return self._reader.allocated(since, until)
+        return self._held.allocated(since, until)
+
+    def held(
+        self, since: float, until: float, *, job_id: str | None = None, limit: int | None = None
+    ) -> tuple[HeldAllocation, ...]:
+        """The allocations that `allocated` sums."""
+        return self._held.held(since, until, job_id, limit)
 
     def journal(
         self, *, job_id: str | None = None, after: int = 0, limit: int | None = None

@@ -17,7 +17,7 @@ from corral.model.errors import LedgerFailed, Refused
 from corral.model.fact import Fact, JobRequeued, JobSubmitted
 from corral.model.job import Job, JobSpec, Phase
 from corral.model.means import Enforcement
-from corral.model.run_history import AllocatedTime, PastRun
+from corral.model.run_history import AllocatedTime, HeldAllocation, PastRun
 from corral.model.units import MILLI_PER_DEVICE
 from corral.ports.ledger import JournalEntry
 from corral.wire import from_plain, to_plain
@@ -236,6 +236,33 @@ def allocated_time_of(row: Stored) -> AllocatedTime:
         )
     except (Refused, ValueError, TypeError) as error:
         raise _damaged(f"allocations of {row['user']}", error) from error
+
+
+def held_allocation_of(row: Any, *, failed: bool) -> HeldAllocation:
+    """An allocation joined to its job; `failed` is whether all of it was for nothing. Raises LedgerFailed."""
+    try:
+        members = _members_of(row.placement)
+    except (ValueError, TypeError, KeyError) as error:
+        raise _damaged(f"allocation {row.id}", error) from error
+    return HeldAllocation(
+        row.id,
+        row.job_id,
+        row.name,
+        row.user,
+        row.project or JobSpec(user="").project,
+        row.queue or JobSpec(user="").queue,
+        row.created_at,
+        row.ended_at,
+        members,
+        bool(row.reserved),
+        row.created_at if failed else row.lost_from,
+    )
+
+
+@lru_cache(maxsize=4096)
+def _members_of(placement: str) -> tuple[Member, ...]:
+    """The members of a placement; many allocations have the same devices."""
+    return tuple(map(_member_of, json.loads(placement)["members"]))
 
 
 def past_run_of(row: Stored) -> PastRun:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from corral.model.allocation import Member
 from corral.model.means import Enforcement
 
 HOUR_S = 3600.0
@@ -64,6 +65,19 @@ class UsageBy(StrEnum):
     QUEUE = "queue"
 
 
+class ReportBy(StrEnum):
+    """Which GPU time a report counts together; hour and weekday are the wall clock's."""
+
+    USER = "user"
+    PROJECT = "project"
+    QUEUE = "queue"
+    JOB = "job"
+    MODEL = "model"
+    NODE = "node"
+    HOUR = "hour"
+    WEEKDAY = "weekday"
+
+
 class AllocatedTime(NamedTuple):
     """What the allocations of a user, project and queue came to within a period, those alike in the rest together.
 
@@ -79,6 +93,42 @@ class AllocatedTime(NamedTuple):
     gpu_s: float
     allocations: int
     lost_gpu_s: float = 0.0
+
+
+class HeldAllocation(NamedTuple):
+    """One allocation with devices: whose it was, and from when until when (Unix seconds; `ended_at` None is live).
+
+    `wasted_from` is from when on it was for nothing, as its attempt failed, was lost or had to make room; None: nothing
+    of it was. `job_name` is as its user chose it.
+    """
+
+    id: str
+    job_id: str
+    job_name: str
+    user: str
+    project: str
+    queue: str
+    created_at: float
+    ended_at: float | None
+    members: tuple[Member, ...]
+    reserved: bool = False
+    wasted_from: float | None = None
+
+
+class MeteredHour(NamedTuple):
+    """What was measured of one device of one allocation within an hour (hours since 1970).
+
+    `used_ms` and `idle_ms` are device time, whatever the share. `energy_mj` is the allocation's part of the device's
+    energy in millijoules, `memory_most_mib` the most memory that it was seen to use; None where nothing was read.
+    """
+
+    hour: int
+    allocation_id: str
+    uuid: str
+    used_ms: int
+    idle_ms: int
+    energy_mj: int | None = None
+    memory_most_mib: int | None = None
 
 
 Spent = tuple[tuple[int, float], ...]

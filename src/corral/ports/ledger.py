@@ -11,7 +11,7 @@ from corral.model.fact import Delta, Fact, Observation
 from corral.model.job import Job, Phase
 from corral.model.job_sort import JobSort
 from corral.model.name_pattern import fits
-from corral.model.run_history import AllocatedTime
+from corral.model.run_history import AllocatedTime, HeldAllocation
 from corral.model.token import Token
 from corral.model.view import View
 
@@ -125,6 +125,12 @@ class Ledger(Protocol):
 
     def allocated(self, since: float, until: float) -> tuple[AllocatedTime, ...]:
         """What allocations with devices came to between two moments (Unix seconds), live ones as if given back then."""
+        ...
+
+    def held(
+        self, since: float, until: float, *, job_id: str | None = None, limit: int | None = None
+    ) -> tuple[HeldAllocation, ...]:
+        """The allocations with devices that `allocated` sums, oldest first, of one job or of all; at most `limit`."""
         ...
 
     def journal(

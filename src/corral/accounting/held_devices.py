@@ -1,0 +1,92 @@
+"""Which devices allocations held, from when until when, in whole milliseconds. Pure.
+
+Time is counted in integers, so that sums agree to the millisecond however they are grouped: a device's time in
+milliseconds, and what was granted of it in milli-GPU times milliseconds.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from corral.model.run_history import HeldAllocation, MeteredHour
+
+HOUR_MS = 3_600_000
+
+
+class HeldDevice(NamedTuple):
+    """A device that an allocation holds or held: `milli` of it, from `begin_ms` to `end_ms` (Unix milliseconds).
+
+    `end_ms` of a live one is now. `wasted_from_ms` is as `HeldAllocation.wasted_from`. `model` None is not known.
+    """
+
+    allocation: HeldAllocation
+    node: str
+    uuid: str
+    milli: int
+    model: str | None
+    begin_ms: int
+    end_ms: int
+    wasted_from_ms: int | None = None
+
+
+class Measured(NamedTuple):
+    """What was measured of a stretch of time: `energy_mj` None is not known."""
+
+    used_ms: int
+    idle_ms: int
+    energy_mj: int | None
+
+
+NOTHING = Measured(0, 0, None)
+
+ModelOf = Callable[[HeldAllocation, str], str | None]
+"""The model of a device of an allocation, None where it is not known any more."""
+
+
+def milliseconds(at: float) -> int:
+    """Unix seconds in whole milliseconds."""
+    return round(at * 1000)
+
+
+def held_devices(held: Iterable[HeldAllocation], now: float, model_of: ModelOf) -> Iterator[HeldDevice]:
+    """Each device of each allocation once, however many members of a gang have a part of it."""
+    now_ms = milliseconds(now)
+    for allocation in held:
+        begin_ms = milliseconds(allocation.created_at)
+        end_ms = now_ms if allocation.ended_at is None else milliseconds(allocation.ended_at)
+        if end_ms <= begin_ms:
+            # The clock of one boot may be behind that of the one before.
+            continue
+        wasted = allocation.wasted_from
+        wasted_ms = None if wasted is None else min(max(milliseconds(wasted), begin_ms), end_ms)
+        shares: dict[tuple[str, str], int] = {}
+        for member in allocation.members:
+            for grant in member.grants:
+                place = member.node, grant.uuid
+                shares[place] = shares.get(place, 0) + grant.counted_milli
+        for (node, uuid), milli in shares.items():
+            model = model_of(allocation, uuid)
+            yield HeldDevice(allocation, node, uuid, milli, model, begin_ms, end_ms, wasted_ms)
+
+
+def measured_within(row: MeteredHour, device: HeldDevice, since_ms: int, until_ms: int) -> Measured:
+    """What an hour's measures of a device come to between two moments.
+
+    What was measured is taken to be spread evenly over the part of the hour in which the device was held, and never to
+    be more than that. So the parts of an hour add up to all of it, to the millisecond; and of each stretch of time,
+    what was measured is at most its length, and what was used at most what was measured.
+    """
+    begin_ms = max(device.begin_ms, row.hour * HOUR_MS)
+    length_ms = min(device.end_ms, (row.hour + 1) * HOUR_MS) - begin_ms
+    first_ms, last_ms = (min(max(at - begin_ms, 0), length_ms) for at in (since_ms, until_ms))
+    if length_ms <= 0 or first_ms >= last_ms:
+        return NOTHING
+    both_ms = row.used_ms + row.idle_ms
+    metered_ms = min(both_ms, length_ms)
+    used_ms = row.used_ms * metered_ms // both_ms if both_ms else 0
+    metered = [metered_ms * at // length_ms for at in (first_ms, last_ms)]
+    used = [used_ms * at // metered_ms if metered_ms else 0 for at in metered]
+    energy_mj = None
+    if row.energy_mj is not None:
+        energy_mj = row.energy_mj * last_ms // length_ms - row.energy_mj * first_ms // length_ms
+    used_here = used[1] - used[0]
+    return Measured(used_here, metered[1] - metered[0] - used_here, energy_mj)

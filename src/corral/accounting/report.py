@@ -1,0 +1,207 @@
+"""Granted, used, idle and wasted GPU time, energy and cost, by whatever they are asked for. Pure.
+
+Every millisecond that was granted is exactly one of used, idle and unmetered. Sums are of integers: they are the same
+however they are grouped.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from corral.accounting.held_devices import HOUR_MS, NOTHING, HeldDevice, Measured, measured_within
+from corral.accounting.prices import COST_UNIT, PriceList
+from corral.model.answers.report import ReportRow
+from corral.model.run_history import MeteredHour, ReportBy
+from corral.model.units import MILLI_PER_DEVICE
+
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+UNKNOWN = "unknown"
+"""In place of the model of a device that is gone, where it was not kept."""
+
+_GPU_HOUR = HOUR_MS * MILLI_PER_DEVICE
+_MJ_PER_KWH = 3.6e9
+
+LocalHour = Callable[[int], tuple[int, int]]
+"""The hour of the day and the weekday (0 is Monday) on the wall clock, of Unix milliseconds."""
+
+Key = tuple[str, ...]
+
+
+class LocalTime(NamedTuple):
+    """The wall clock: `at` tells hour and weekday, which change at multiples of `step_ms` only."""
+
+    at: LocalHour
+    step_ms: int = HOUR_MS
+
+
+@dataclass(slots=True)
+class Sums:
+    """What rows are made of. Times are milliseconds times milli-GPU."""
+
+    granted: int = 0
+    used: int = 0
+    idle: int = 0
+    wasted: int = 0
+    reserved: int = 0
+    energy_mj: int | None = None
+    cost: int = 0
+    unpriced: int = 0
+
+    def add(self, other: "Sums") -> None:
+        """Count another's time, too."""
+        self.granted += other.granted
+        self.used += other.used
+        self.idle += other.idle
+        self.wasted += other.wasted
+        self.reserved += other.reserved
+        self.cost += other.cost
+        self.unpriced += other.unpriced
+        self.add_energy(other.energy_mj)
+
+    def add_energy(self, energy_mj: int | None) -> None:
+        """Count this energy; None is not known."""
+        if energy_mj is not None:
+            self.energy_mj = (self.energy_mj or 0) + energy_mj
+
+    def row(self, names: Mapping[str, str]) -> ReportRow:
+        """The same in hours, kWh and units of the currency."""
+        return ReportRow(
+            names,
+            self.granted / _GPU_HOUR,
+            self.used / _GPU_HOUR,
+            self.idle / _GPU_HOUR,
+            (self.granted - self.used - self.idle) / _GPU_HOUR,
+            self.wasted / _GPU_HOUR,
+            self.reserved / _GPU_HOUR,
+            None if self.energy_mj is None else self.energy_mj / _MJ_PER_KWH,
+            None if self.unpriced == self.granted else self.cost / COST_UNIT,
+            self.unpriced / _GPU_HOUR,
+        )
+
+
+def report(
+    devices: Iterable[HeldDevice],
+    metered: Iterable[MeteredHour],
+    by: Sequence[ReportBy],
+    span_ms: tuple[int, int],
+    *,
+    prices: PriceList,
+    local: LocalTime,
+) -> dict[Key, Sums]:
+    """What was granted in a span, and what was measured of it, by the words of `by`. `metered` may be any hours."""
+    sums: defaultdict[Key, Sums] = defaultdict(Sums)
+    known: dict[tuple[str, str], tuple[HeldDevice, Key]] = {}
+    keys = _Keys(by, local)
+    for device in devices:
+        since_ms, until_ms = max(device.begin_ms, span_ms[0]), min(device.end_ms, span_ms[1])
+        if since_ms < until_ms:
+            key = keys.of_device(device)
+            known[device.allocation.id, device.uuid] = device, key
+            for begin_ms, end_ms in keys.pieces(since_ms, until_ms):
+                _grant(sums[keys.at(key, begin_ms)], device, begin_ms, end_ms, prices)
+    for row in metered:
+        if (found := known.get((row.allocation_id, row.uuid))) is not None:
+            device, key = found
+            since_ms, until_ms = max(span_ms[0], row.hour * HOUR_MS), min(span_ms[1], (row.hour + 1) * HOUR_MS)
+            for begin_ms, end_ms in keys.pieces(since_ms, until_ms):
+                measured = measured_within(row, device, begin_ms, end_ms)
+                if measured is not NOTHING:
+                    _measure(sums[keys.at(key, begin_ms)], measured, device.milli)
+    return dict(sums)
+
+
+def rows_of(sums: Mapping[Key, Sums], by: Sequence[ReportBy], most: int) -> tuple[list[ReportRow], list[Sums]]:
+    """The rows, and what is left out where they are more than `most`: the largest come first, times in their order."""
+    timed = any(word in _TIMES for word in by)
+    ordered = sorted(sums, key=lambda key: _in_time(key, by) if timed else (-sums[key].granted, *key))
+    rows = [sums[key].row(_names(key, by)) for key in ordered[:most]]
+    return rows, [sums[key] for key in ordered[most:]]
+
+
+def added(sums: Iterable[Sums]) -> Sums:
+    """All of it together."""
+    whole = Sums()
+    for one in sums:
+        whole.add(one)
+    return whole
+
+
+def _grant(sums: Sums, device: HeldDevice, begin_ms: int, end_ms: int, prices: PriceList) -> None:
+    granted = (end_ms - begin_ms) * device.milli
+    cost, unpriced_ms = prices.cost(device.model, device.milli, begin_ms, end_ms)
+    sums.granted += granted
+    sums.cost += cost
+    sums.unpriced += unpriced_ms * device.milli
+    if device.allocation.reserved:
+        sums.reserved += granted
+    if device.wasted_from_ms is not None:
+        sums.wasted += max(0, end_ms - max(begin_ms, device.wasted_from_ms)) * device.milli
+
+
+def _measure(sums: Sums, measured: Measured, milli: int) -> None:
+    sums.used += measured.used_ms * milli
+    sums.idle += measured.idle_ms * milli
+    sums.add_energy(measured.energy_mj)
+
+
+class _Keys:
+    """The keys of devices and moments. A key has a place for each word; those of times are filled piece by piece."""
+
+    def __init__(self, by: Sequence[ReportBy], local: LocalTime) -> None:
+        self._by = by
+        self._local = local
+        self._timed = any(word in _TIMES for word in by)
+        self._cells: dict[int, dict[ReportBy, str]] = {}
+
+    def of_device(self, device: HeldDevice) -> Key:
+        return tuple("" if word in _TIMES else _OF_DEVICE[word](device) for word in self._by)
+
+    def at(self, key: Key, at_ms: int) -> Key:
+        """The key with its times."""
+        if not self._timed:
+            return key
+        step = at_ms // self._local.step_ms
+        cell = self._cells.get(step)
+        if cell is None:
+            hour, weekday = self._local.at(step * self._local.step_ms)
+            cell = {ReportBy.HOUR: f"{hour:02}:00", ReportBy.WEEKDAY: WEEKDAYS[weekday]}
+            self._cells[step] = cell
+        return tuple(cell.get(word, part) for word, part in zip(self._by, key, strict=True))
+
+    def pieces(self, begin_ms: int, end_ms: int) -> Iterator[tuple[int, int]]:
+        """The stretch of time in pieces within which no time of a key changes."""
+        step_ms, first = self._local.step_ms, begin_ms
+        while first < end_ms:
+            last = min(end_ms, (first // step_ms + 1) * step_ms) if self._timed else end_ms
+            yield first, last
+            first = last
+
+
+def _job_key(device: HeldDevice) -> str:
+    return f"{device.allocation.job_id}\n{device.allocation.job_name}"
+
+
+_OF_DEVICE: Mapping[ReportBy, Callable[[HeldDevice], str]] = {
+    ReportBy.USER: lambda device: device.allocation.user,
+    ReportBy.PROJECT: lambda device: device.allocation.project,
+    ReportBy.QUEUE: lambda device: device.allocation.queue,
+    ReportBy.JOB: _job_key,
+    ReportBy.MODEL: lambda device: device.model or UNKNOWN,
+    ReportBy.NODE: lambda device: device.node,
+}
+_TIMES = (ReportBy.HOUR, ReportBy.WEEKDAY)
+
+
+def _names(key: Key, by: Sequence[ReportBy]) -> dict[str, str]:
+    names: dict[str, str] = {}
+    for word, part in zip(by, key, strict=True):
+        names[word.value] = part
+        if word is ReportBy.JOB:
+            names[word.value], _, names["name"] = part.partition("\n")
+    return names
+
+
+def _in_time(key: Key, by: Sequence[ReportBy]) -> tuple[str, ...]:
+    places = zip(by, key, strict=True)
+    return tuple(str(WEEKDAYS.index(part)) if word is ReportBy.WEEKDAY else part for word, part in places)

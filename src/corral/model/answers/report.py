@@ -1,0 +1,50 @@
+"""What GPUs were granted for, used for, and cost."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class ReportRow:
+    """What was granted to those who are counted together: half a GPU for two hours is one GPU-hour.
+
+    Attributes:
+        names: who or what they are, by the words of the report's `by`; with `job` also the job's `name`.
+        gpu_hours: all that was granted, which is used, idle and unmetered hours together.
+        used_hours, idle_hours: those in which the GPUs' utilization was 5 % or more, and less.
+        unmetered_hours: those for which nothing was measured.
+        wasted_hours: those of attempts that failed or were lost, and those that jobs lost which had to make room.
+        reserved_hours: those of reservations.
+        energy_kwh: the energy of what was measured, None where nothing was.
+        cost: of the hours that have a price, in the site's currency, None where none has; `unpriced_hours` had none.
+    """
+
+    names: Mapping[str, str] = field(default_factory=dict)
+    gpu_hours: float = 0.0
+    used_hours: float = 0.0
+    idle_hours: float = 0.0
+    unmetered_hours: float = 0.0
+    wasted_hours: float = 0.0
+    reserved_hours: float = 0.0
+    energy_kwh: float | None = None
+    cost: float | None = None
+    unpriced_hours: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was granted between two moments, by some words, and all of it together (`total`).
+
+    The largest come first; by hour or weekday they are in the order of time. Of more than 10,000 rows the smallest are
+    together in `others`, and `left_out` is how many they are. `currency` is that of the costs, None where there are no
+    prices.
+    """
+
+    by: tuple[str, ...]
+    since: float
+    until: float
+    rows: tuple[ReportRow, ...] = ()
+    total: ReportRow = field(default_factory=ReportRow)
+    currency: str | None = None
+    others: ReportRow | None = None
+    left_out: int = 0
