@@ -1,0 +1,38 @@
+"""Whatever the description lets be sent, and what it does not: no answer is a fault of the server's own, and each is
+one that the description tells of.
+
+`make soak` does the same for longer, with a server that runs jobs.
+"""
+
+import pytest
+
+from corral.model.token import TokenScope
+from tests.api.described import DescribedApi, Statuses
+from tests.api.world import TOKEN, UUIDS, Served
+
+EXAMPLES = 4
+LOOKS = {"/api/v1/jobs/dry-run", "/api/v1/jobs/wait"}
+"""Routes whose POST changes nothing."""
+
+
+@pytest.fixture
+def statuses(served: Served) -> Statuses:
+    jobs = [served.submit(), served.submit(name="b" * 64, held=True), served.submit(array={"indices": [0, 3]})]
+    known = {"job_id": [*jobs, f"{jobs[2]}_3"], "device": ["0", UUIDS[1]], "uuid": [UUIDS[0]], "node": ["here"]}
+    scoped = {str(scope): served.call("POST", "/tokens", {"scope": scope}).data["token"] for scope in TokenScope}
+    tokens = {"nobody": None, **scoped, "owner": TOKEN}
+    api = DescribedApi(served.call("GET", "/openapi.json").data, f"http://127.0.0.1:{served.port}", tokens, known)
+    try:
+        return api.ask(EXAMPLES)
+    finally:
+        api.close()
+
+
+def test_every_answer_is_one_that_is_described_and_no_token_does_more_than_its_scope(statuses: Statuses) -> None:
+    assert {200, 404, 422} <= {status for _, _, _, status in statuses}
+    assert len({(method, path) for _, method, path, _ in statuses}) > 40
+    told = {path for who, _, path, status in statuses if who == "nobody" and status < 400}
+    assert told == {"/api/v1/health"}
+    changes = {(who, path) for who, method, path, status in statuses if method != "GET" and status < 300}
+    assert {path for who, path in changes if who == TokenScope.READ} <= LOOKS
+    assert {path for who, path in changes if who == TokenScope.SUBMIT} - LOOKS
