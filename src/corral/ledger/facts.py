@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import corral.model.alert_fact  # noqa: F401 - its facts are known by their names once it is imported
 from corral.model.fact import Fact, ServerPart, fact_class
 from corral.wire import from_plain, to_plain
 

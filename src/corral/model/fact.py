@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from corral.model.alert_rule import AlertRule
 from corral.model.allocation import Allocation, Promise
 from corral.model.attempt import MemberEnd
 from corral.model.device import DeviceCondition, Node, NodeCordon, Silence
@@ -36,6 +37,7 @@ class ServerPart(StrEnum):
     NODE_DRAIN = "corral:node-drain"
     ABSENT_CLIENTS = "corral:absent-clients"
     NOTIFICATIONS = "corral:notifications"
+    ALERTS = "corral:alerts"
     SIMULATOR = "corral:simulator"
     UNRECORDED = "corral:unrecorded"
     """Who it was, the journal did not say then."""
@@ -406,12 +408,13 @@ class StartsPromised(Observation):
 
 @dataclass(frozen=True, slots=True)
 class SiteArranged(Observation):
-    """How the site has set up its queues, projects, pools and limits; replaces how it was."""
+    """How the site has set up its queues, projects, pools, limits and alert rules; replaces how it was."""
 
     queues: tuple[Queue, ...] = ()
     projects: tuple[Project, ...] = ()
     pools: tuple[Pool, ...] = ()
     limits: Limits = field(default_factory=Limits)
+    alert_rules: tuple[AlertRule, ...] = ()
 
     def apply(self, draft: "ViewDraft") -> None:
         """The site is set up so."""
@@ -420,4 +423,5 @@ class SiteArranged(Observation):
             projects={project.name: project for project in self.projects},
             pools={pool.name: pool for pool in self.pools},
             limits=self.limits,
+            alert_rules=self.alert_rules,
         )

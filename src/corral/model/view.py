@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+from corral.model.alert import Alert, AlertSilence
+from corral.model.alert_rule import AlertRule
 from corral.model.allocation import Allocation, Placement, Promise
 from corral.model.device import MEMORY_WEIGHT, Device, DeviceCondition, Node, NodeCordon, NodeStatus, Silence
 from corral.model.fact import Delta
@@ -42,6 +44,8 @@ class View:
         served: GPU-seconds that a job that has not ended got in earlier attempts, by job id.
         promises: what the last plan reserved, by job id; a plan with conservative backfill breaks none of them.
         availability_memory_weight: what free memory counts in the availability of a device; the rest is for idle time.
+        alert_rules: by which alerts fire.
+        alerts: that fire, and the last that are over, by id; `alert_silences` keep some from being told, by id.
         given: UUIDs of the devices that were allocated last on each node, by node; the node of the newest last.
         durations: the last run times in seconds, newest last, by (user, job name).
     """
@@ -68,6 +72,9 @@ class View:
     durations: Mapping[tuple[str, str], tuple[float, ...]] = field(default_factory=lambda: EMPTY)
     given: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: EMPTY)
     promises: Mapping[str, Promise] = field(default_factory=lambda: EMPTY)
+    alert_rules: tuple[AlertRule, ...] = ()
+    alerts: Mapping[str, Alert] = field(default_factory=lambda: EMPTY)
+    alert_silences: Mapping[str, AlertSilence] = field(default_factory=lambda: EMPTY)
     usage_half_life_s: float = 7 * 86400.0
     availability_memory_weight: float = MEMORY_WEIGHT
 

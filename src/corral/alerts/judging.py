@@ -1,0 +1,49 @@
+"""Conditions as functions of what is known of a subject. What is not known makes a condition unknown, not false."""
+
+from collections.abc import Callable, Mapping
+from operator import eq, ge, gt, le, lt, ne
+from typing import Any
+
+from corral.model.alert_condition import Comparison, Condition, Every
+
+Readings = Mapping[str, float | str | None]
+"""Series and labels of one subject by name; None, or absent, is not known."""
+
+Judge = Callable[[Readings], bool | None]
+
+_OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
+    ">": gt, ">=": ge, "<": lt, "<=": le, "==": eq, "!=": ne,
+}  # fmt: skip
+
+
+def judge_of(condition: Condition) -> Judge:
+    """Whether the condition holds, None where that depends on what is not known (Kleene's three values)."""
+    if isinstance(condition, Comparison):
+        return _of_comparison(condition)
+    parts = tuple(judge_of(part) for part in condition.parts)
+    return _with(parts, decides=False) if isinstance(condition, Every) else _with(parts, decides=True)
+
+
+def _of_comparison(comparison: Comparison) -> Judge:
+    name, operator, value = comparison.name, _OPERATORS[comparison.operator], comparison.value
+
+    def judge(readings: Readings) -> bool | None:
+        reading = readings.get(name)
+        return None if reading is None else operator(reading, value)
+
+    return judge
+
+
+def _with(parts: tuple[Judge, ...], *, decides: bool) -> Judge:
+    """One part that is `decides` decides; else one that is unknown leaves all unknown."""
+
+    def judge(readings: Readings) -> bool | None:
+        known = True
+        for part in parts:
+            found = part(readings)
+            if found is decides:
+                return decides
+            known = known and found is not None
+        return not decides if known else None
+
+    return judge

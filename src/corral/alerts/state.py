@@ -1,0 +1,335 @@
+"""Which alerts fire: a pure function of what was, what is seen, and the time.
+
+What fired is durable: the alerts and silences of a view. What has not fired yet, the conditions that hold but not for
+long enough, is in memory alone: after a restart their time begins again.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2s
+
+from corral.alerts.judging import Judge, Readings, judge_of
+from corral.alerts.message import AlertMessage
+from corral.model.alert import Alert, AlertSilence, AlertState
+from corral.model.alert_condition import SubjectKind, clearing_at
+from corral.model.alert_fact import AlertFired, AlertForgotten, AlertResolved, AlertTold, SilenceEnded
+from corral.model.alert_match import silenced
+from corral.model.alert_rule import AlertRule
+from corral.model.fact import Fact, ServerPart
+from corral.model.printable import printable
+from corral.model.units import format_duration
+
+MOST_OF_A_RULE = 200
+"""A rule fires for so many subjects at most, so that a broken rack, or rule, is no flood."""
+
+UNHEARD_S = 24 * 3600.0
+"""So long an alert stays whose subject can no longer be read: nobody knows whether it is over."""
+
+KEPT_S = 7 * 86400.0
+MOST_KEPT = 500
+"""Alerts that are over are listed for so long, and so many of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What rules judge: one device, job, queue, as it was seen.
+
+    Attributes:
+        name: with its kind, as in `Alert.subject`.
+        called: what to call it in a sentence.
+        readings: what rules judge; None is not known.
+        owner: the user whose job it is.
+    """
+
+    name: str
+    called: str
+    readings: Readings
+    labels: tuple[tuple[str, str], ...] = ()
+    owner: str | None = None
+    group: str = ""
+
+
+Seen = Mapping[SubjectKind, Sequence[Subject]]
+"""All subjects of the kinds that were looked at. One that is not among them is there no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A condition that holds, but not for long enough: for `held_s`, last seen so at `seen_at` (None: not heard)."""
+
+    since: float
+    held_s: float = 0.0
+    seen_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """What is known beside the alerts themselves.
+
+    Attributes:
+        pending: conditions that hold, by rule and then by subject.
+        held_at: when the condition of an alert held last, by its id.
+        unheard_since: since when the subject of an alert cannot be read, by its id.
+        left_out: how many subjects a rule would fire for beyond `MOST_OF_A_RULE`, by its name.
+    """
+
+    pending: Mapping[str, Mapping[str, Pending]] = field(default_factory=dict)
+    held_at: Mapping[str, float] = field(default_factory=dict)
+    unheard_since: Mapping[str, float] = field(default_factory=dict)
+    left_out: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What a look came to.
+
+    Attributes:
+        memory: for the next look.
+        facts: what to write, in order.
+        messages: what to tell once that is written, with the channel of each.
+    """
+
+    memory: Memory
+    facts: tuple[Fact, ...]
+    messages: tuple[tuple[str, AlertMessage], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A rule, ready to judge: whether it begins to fire, and whether what fires goes on."""
+
+    rule: AlertRule
+    begins: Judge
+    goes_on: Judge
+
+    @classmethod
+    def of(cls, rule: AlertRule) -> "Judged":
+        """The functions of a rule."""
+        begins = judge_of(rule.when.condition)
+        goes_on = begins if rule.clear is None else judge_of(clearing_at(rule.when, rule.clear))
+        return cls(rule, begins, goes_on)
+
+
+def advance(
+    memory: Memory,
+    rules: Sequence[Judged],
+    seen: Seen,
+    now: float,
+    *,
+    alerts: Iterable[Alert],
+    silences: Iterable[AlertSilence],
+) -> Step:
+    """One look: `alerts` and `silences` are those of the view, `now` is in Unix seconds."""
+    return _Look(memory, alerts, silences, rules, now).over(seen)
+
+
+class _Look:
+    """What one look finds, while it looks."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        alerts: Iterable[Alert],
+        silences: Iterable[AlertSilence],
+        rules: Sequence[Judged],
+        now: float,
+    ) -> None:
+        self._now = now
+        self._silences = tuple(silences)
+        self._rules = rules
+        self._pending = {judged.rule.name: dict(memory.pending.get(judged.rule.name, {})) for judged in rules}
+        self._held_at = dict(memory.held_at)
+        self._unheard = dict(memory.unheard_since)
+        self._left_out = dict(memory.left_out)
+        self._firing: dict[str, dict[str, Alert]] = {name: {} for name in self._pending}
+        self._over: list[Alert] = []
+        for alert in alerts:
+            if alert.fires:
+                self._firing.setdefault(alert.rule, {})[alert.subject] = alert
+            else:
+                self._over.append(alert)
+        self._facts: list[Fact] = []
+        self._messages: list[tuple[str, AlertMessage]] = []
+
+    def over(self, seen: Seen) -> Step:
+        """Judge all rules, tell what is silenced no more, and forget what is long over."""
+        for silence in self._silences:
+            if self._now >= silence.until:
+                self._facts.append(SilenceEnded(silence.id, by=ServerPart.ALERTS, at=self._now))
+        for name in self._firing.keys() - self._pending.keys():
+            for alert in list(self._firing[name].values()):
+                self._resolve(alert, "its rule is not in the settings any more")
+        for judged in self._rules:
+            if judged.rule.when.kind in seen:
+                self._judge(judged, seen[judged.rule.when.kind])
+        self._tell_late()
+        self._forget()
+        return Step(self._memory(), tuple(self._facts), tuple(self._messages))
+
+    def _memory(self) -> Memory:
+        fires = {alert.id for firing in self._firing.values() for alert in firing.values()}
+        return Memory(
+            {name: pending for name, pending in self._pending.items() if pending},
+            {alert_id: at for alert_id, at in self._held_at.items() if alert_id in fires},
+            {alert_id: at for alert_id, at in self._unheard.items() if alert_id in fires},
+            {name: count for name, count in self._left_out.items() if count and name in self._pending},
+        )
+
+    def _judge(self, judged: Judged, subjects: Sequence[Subject]) -> None:
+        rule, begins = judged.rule, judged.begins
+        firing, pending = self._firing[rule.name], self._pending[rule.name]
+        gone = {*firing, *pending}
+        left_out = 0
+        for subject in subjects:
+            name = subject.name
+            if name in firing:
+                gone.discard(name)
+                self._go_on(judged, subject)
+                continue
+            holds = begins(subject.readings)
+            if holds is False and name not in pending:
+                continue
+            gone.discard(name)
+            if self._ripens(pending, rule, name, holds):
+                if len(firing) < MOST_OF_A_RULE:
+                    self._fire(rule, subject)
+                else:
+                    left_out += 1
+        self._left_out[rule.name] = left_out
+        for name in sorted(gone):
+            pending.pop(name, None)
+            if name in firing:
+                self._resolve(firing[name], f"{name} is there no more")
+
+    def _ripens(self, pending: dict[str, Pending], rule: AlertRule, name: str, holds: bool | None) -> bool:
+        """Note whether the condition holds; whether it has held for as long as the rule asks for.
+
+        Time in which it could not be judged does not count.
+        """
+        before = pending.get(name)
+        if not holds:
+            if holds is None and before is not None:
+                pending[name] = replace(before, seen_at=None)
+            else:
+                pending.pop(name, None)
+            return False
+        held_s = 0.0 if before is None else before.held_s
+        if before is not None and before.seen_at is not None:
+            held_s += max(0.0, self._now - before.seen_at)
+        pending[name] = Pending(self._now if before is None else before.since, held_s, self._now)
+        return held_s >= rule.for_s
+
+    def _fire(self, rule: AlertRule, subject: Subject) -> None:
+        since = self._pending[rule.name].pop(subject.name).since
+        value = _measured(rule, subject)
+        alert = Alert(
+            id=_id_of(rule.name, subject.name, self._now),
+            rule=rule.name,
+            severity=rule.severity,
+            subject=subject.name,
+            since=since,
+            fired_at=self._now,
+            value=value,
+            sentence=_sentence(rule, subject, value),
+            labels=subject.labels,
+            group=f"{rule.name} {subject.group}".strip(),
+            to=rule.to or (),
+            owner=subject.owner,
+        )
+        if not self._is_silenced(alert):
+            alert = replace(alert, told_at=self._now)
+            self._tell(alert, AlertState.FIRED, value)
+        self._firing[rule.name][subject.name] = alert
+        self._held_at[alert.id] = self._now
+        self._facts.append(AlertFired(alert, by=ServerPart.ALERTS, at=self._now))
+
+    def _go_on(self, judged: Judged, subject: Subject) -> None:
+        """Resolve an alert whose condition holds no more. What cannot be judged is left as it is, for a time."""
+        alert = self._firing[judged.rule.name][subject.name]
+        goes_on = judged.goes_on(subject.readings)
+        if goes_on is None:
+            since = self._unheard.setdefault(alert.id, self._now)
+            if self._now - since >= UNHEARD_S:
+                unheard = format_duration(UNHEARD_S)
+                self._resolve(alert, f"it could not be read for {unheard}; whether it is over is not known")
+            return
+        self._unheard.pop(alert.id, None)
+        if goes_on:
+            self._held_at[alert.id] = self._now
+        elif self._now - self._held_at.get(alert.id, alert.fired_at) >= judged.rule.keep_s:
+            self._resolve(alert, "it is over", _measured(judged.rule, subject))
+
+    def _resolve(self, alert: Alert, why: str, value: float | None = None) -> None:
+        ended = replace(alert, resolved_at=self._now, resolved_by=why)
+        del self._firing[alert.rule][alert.subject]
+        self._over.append(ended)
+        self._facts.append(AlertResolved(ended, by=ServerPart.ALERTS, at=self._now))
+        if alert.told_at is not None:
+            self._tell(ended, AlertState.RESOLVED, value)
+
+    def _tell_late(self) -> None:
+        """Tell what fires and was silenced, and is so no more. Whoever acknowledged it knows already."""
+        untold = [
+            alert
+            for firing in self._firing.values()
+            for alert in firing.values()
+            if alert.told_at is None and alert.acknowledged_by is None and not self._is_silenced(alert)
+        ]
+        for alert in untold:
+            told = replace(alert, told_at=self._now)
+            self._firing[alert.rule][alert.subject] = told
+            self._facts.append(AlertTold(told, by=ServerPart.ALERTS, at=self._now))
+            self._tell(told, AlertState.FIRED, alert.value)
+
+    def _forget(self) -> None:
+        newest_first = sorted(self._over, key=lambda alert: (-(alert.resolved_at or 0.0), alert.id))
+        for number, alert in enumerate(newest_first):
+            if number >= MOST_KEPT or self._now - (alert.resolved_at or 0.0) >= KEPT_S:
+                self._facts.append(AlertForgotten(alert.id, by=ServerPart.ALERTS, at=self._now))
+
+    def _is_silenced(self, alert: Alert) -> bool:
+        return any(silenced(silence, alert, self._now) for silence in self._silences)
+
+    def _tell(self, alert: Alert, state: AlertState, value: float | None) -> None:
+        message = message_of(alert, state, self._now, value)
+        self._messages += [(channel, message) for channel in alert.to]
+
+
+def message_of(alert: Alert, state: AlertState, at: float, value: float | None) -> AlertMessage:
+    """What is told of an alert at a time (Unix seconds)."""
+    sentence = alert.sentence if state is AlertState.FIRED else f"resolved, {alert.resolved_by}: {alert.sentence}"
+    return AlertMessage(
+        alert.id,
+        alert.rule,
+        alert.severity,
+        alert.subject,
+        state,
+        alert.since,
+        at,
+        value,
+        sentence,
+        alert.labels,
+        alert.group,
+    )
+
+
+def _measured(rule: AlertRule, subject: Subject) -> float | None:
+    reading = subject.readings.get(rule.when.measure)
+    return None if reading is None or isinstance(reading, str) else float(reading)
+
+
+def _sentence(rule: AlertRule, subject: Subject, value: float | None) -> str:
+    held = f" for {format_duration(rule.for_s)}" if rule.for_s else ""
+    said = f"{subject.called}: {rule.when.measure} is {_shown(rule.when.measure, value)} ({rule.when.text}{held})"
+    return printable(f"{said}. {rule.advice}" if rule.advice else said)
+
+
+def _shown(measure: str, value: float | None) -> str:
+    if value is None:
+        return "not known"
+    return format_duration(value) if measure.endswith("_s") else f"{value:g}"
+
+
+def _id_of(rule: str, subject: str, now: float) -> str:
+    """An id that another alert has with a chance of one in four thousand million."""
+    return blake2s(f"{rule}\0{subject}\0{now!r}".encode(errors="replace"), digest_size=4).hexdigest()

@@ -1,0 +1,75 @@
+"""A site for the state of alerts: what its ledger would keep, folded from the facts of each look."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from corral.alerts.message import AlertMessage
+from corral.alerts.state import Judged, Memory, Step, Subject, advance
+from corral.model.alert import Alert, Severity
+from corral.model.alert_condition import SubjectKind, parse_when
+from corral.model.alert_fact import AlertFired, AlertResolved
+from corral.model.alert_rule import AlertRule
+from corral.model.fact import Fact
+from corral.model.view import View
+
+
+def hot(*, for_s: float = 0.0, clear: float | None = 80, to: tuple[str, ...] = ("ops",)) -> AlertRule:
+    return AlertRule("hot", parse_when("temperature_c > 85"), for_s, clear, Severity.WARNING, to)
+
+
+def device(name: str, temperature_c: float | None) -> Subject:
+    return Subject(f"device {name}", f"GPU {name}", {"temperature_c": temperature_c}, (("gpu", name),), group="node a")
+
+
+@dataclass
+class Site:
+    """Looks one after the other; `restart` forgets what is in memory."""
+
+    rules: Sequence[AlertRule]
+    now: float = 1000.0
+    view: View = field(default_factory=View)
+    memory: Memory = field(default_factory=Memory)
+    facts: list[Fact] = field(default_factory=list)
+    told: list[AlertMessage] = field(default_factory=list)
+
+    def look(self, temperatures: Mapping[str, float | None], *, after_s: float = 5.0) -> Step:
+        self.now += after_s
+        return self.see({SubjectKind.DEVICE: [device(name, degrees) for name, degrees in temperatures.items()]})
+
+    def see(self, seen: Mapping[SubjectKind, Sequence[Subject]]) -> Step:
+        rules = [Judged.of(rule) for rule in self.rules]
+        step = advance(
+            self.memory,
+            rules,
+            seen,
+            self.now,
+            alerts=self.view.alerts.values(),
+            silences=self.view.alert_silences.values(),
+        )
+        self.memory = step.memory
+        self.commit(*step.facts)
+        self.told += [message for _, message in step.messages]
+        return step
+
+    def commit(self, *facts: Fact) -> None:
+        self.facts += facts
+        self.view = self.view.advance(facts)
+
+    def restart(self) -> None:
+        self.memory = Memory()
+
+    @property
+    def firing(self) -> list[Alert]:
+        return [alert for alert in self.view.alerts.values() if alert.fires]
+
+    @property
+    def fired(self) -> list[Alert]:
+        return [fact.alert for fact in self.facts if isinstance(fact, AlertFired)]
+
+    @property
+    def resolved(self) -> list[Alert]:
+        return [fact.alert for fact in self.facts if isinstance(fact, AlertResolved)]
+
+    @property
+    def sentences(self) -> list[tuple[str, str]]:
+        return [(message.subject, message.state.value) for message in self.told]
