@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from corral.cli.show import detail_lines
+from corral.cli.show import LABEL_COLUMNS, detail_lines
 from corral.client import AttemptRow, Explanation, GrantedDevice, JobDetail, MemberRow
 from corral.model.attempt_end import AttemptEnd
 from corral.model.job import Phase
@@ -48,6 +48,9 @@ def test_what_a_log_says_of_a_failure_is_told_to_whom_the_server_tells_it() -> N
     found = Explanation("17", Phase.FAILED, "sft failed", diagnosis="out of GPU memory; ask for more")
     assert any("out of GPU memory" in line for line in lines(detail(), found))
     assert not any(line.startswith("diagnosis") for line in lines(detail(), replace(found, diagnosis=None)))
+    cut = " " * LABEL_COLUMNS + "2 MiB of output are missing before its end, where it says so"
+    assert cut not in lines(detail(), found)
+    assert cut in lines(detail(), replace(found, log_missing_bytes=2**21))
 
 
 def test_a_job_that_waits_tells_why_and_when_it_starts() -> None:

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from corral.diagnosis.diagnose import RULES, diagnose
 from corral.diagnosis.failure import Failure
-from corral.diagnosis.log_end import MAX_LINES, TAIL_BYTES, lines_of
+from corral.diagnosis.log_end import MAX_LINES, TAIL_BYTES, lines_of, missing_bytes
 from corral.diagnosis.rule import Case
+from corral.runtimes.process.joblog import TAIL_BYTES as KEPT_BYTES
 from tests.diagnosis.recorded import RECORDED, Recorded
 
 FAILED = Failure(exit_code=1)
@@ -192,6 +193,28 @@ def test_lines_of_corral_itself_are_not_the_jobs() -> None:
 def test_what_an_attempt_before_said_is_not_why_this_one_failed() -> None:
     assert said(f"{OOM}\ncorral: attempt 1 failed with exit code 1\nepoch 1\n") is None
     assert said(f"epoch 1\n{OOM}\ncorral: attempt 2 failed with exit code 1\n") == said(OOM)
+
+
+CUT = "corral: {} bytes of output are missing here (the log is limited to 64 bytes); what follows is its end\n"
+
+
+def test_what_was_said_before_the_log_was_cut_was_said_long_before() -> None:
+    assert said(f"{OOM}\n{CUT.format(7_000_000)}epoch 3\n") is None
+    assert said(f"epoch 1\n{CUT.format(7_000_000)}{OOM}\n") == said(OOM)
+    assert said(f"{OOM}\n{CUT.format(200)}") == said(OOM)
+
+
+def test_of_a_log_that_was_cut_all_is_read_that_was_kept_of_its_end() -> None:
+    filler = "epoch 3 loss 0.25, of a model whose name is long enough for the line to be a usual one, and so on\n"
+    kept = f"{OOM}\n{filler * 630}"
+    assert len(kept) < KEPT_BYTES
+    assert said("x" * 1_000_000 + f"\n{CUT.format(9)}{kept}corral: attempt 1 failed with exit code 1\n") == said(OOM)
+
+
+def test_the_end_of_a_log_says_how_much_is_missing_in_it() -> None:
+    assert missing_bytes(f"{OOM}\n".encode()) == 0
+    assert missing_bytes(f"{CUT.format(70)}epoch 1\n{CUT.format(8)}".encode()) == 78
+    assert missing_bytes(f"the model says {CUT.format(70)}\xff".encode("latin-1")) == 0
 
 
 def test_colours_and_progress_bars_are_looked_through() -> None:

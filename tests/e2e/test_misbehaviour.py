@@ -115,7 +115,10 @@ def test_a_gigabyte_of_output_ends_as_a_capped_log_with_its_tail(new_box: Callab
         settings.write("log_max: 1M\n")
     box.up()
     script = "head -c 1073741824 /dev/zero; echo the last line"
-    row = box.ended(box.submit("--name", "loud", "--", "sh", "-c", script), within_s=4 * PATIENCE_S)
+    loud = box.submit("--name", "loud", "--", "sh", "-c", script)
+    row = box.ended(loud, within_s=4 * PATIENCE_S)
+    for told in (box.ok("show", loud), box.ok("why", loud)):
+        assert "1023 MiB of output are missing before its end, where it says so" in told
     log = box.home / "logs" / f"{row['id']}.log"
     assert row["exit_code"] == 0
     assert log.stat().st_size < 2 * 1024 * 1024

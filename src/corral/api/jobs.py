@@ -20,7 +20,7 @@ from corral.api.waiting import LONGEST_WAIT_S, EndedJobs, wait_until
 from corral.model.answers.dry_run import DryRun
 from corral.model.answers.job_details import Explanation, JobDetail
 from corral.model.errors import Refused
-from corral.model.job import JobKind, Phase
+from corral.model.job import JobKind
 from corral.model.job_choice import OWN
 from corral.model.job_sort import parse_sort
 from corral.model.name_pattern import check_name_patterns
@@ -157,9 +157,9 @@ async def job(request: Request, context: Context, job_id: str) -> Response:
 
 @router.get("/jobs/{job_id}/why", responses=gives(Explanation))
 async def why(request: Request, context: Context, job_id: str) -> Response:
-    """Explain why a job waits, and when it is expected to start; of one that failed, why, to who may read its log."""
+    """Explain why a job waits, and when it is expected to start; of one that has ended, what its log's end says."""
     explanation = await to_thread.run_sync(context.service.queries.why, job_id)
-    if explanation.phase is Phase.FAILED:
+    if explanation.phase.terminal:
         # The end of its log is read, on nodes that may hang.
         call = partial(context.service.why, job_id, context.caller)
         explanation = await context.log_threads.run(context.caller, call)

@@ -78,8 +78,8 @@ def _show_array(client: Client, array_id: str, elements: Sequence[JobRow], *, js
 
 
 def _explained(client: Client, detail: JobDetail) -> Explanation | None:
-    """Why it waits or failed; None where there is nothing to say, or it is not known now."""
-    if detail.phase not in ("PENDING", "STOPPING", "FAILED"):
+    """Why it waits or failed, and what is missing in its log; None where that is not known now."""
+    if detail.phase in ("STARTING", "RUNNING"):
         return None
     try:
         return client.jobs.why(detail.id)
@@ -98,7 +98,7 @@ def detail_lines(detail: JobDetail, explanation: Explanation | None, now: float,
         _times(detail, explanation, now),
         _placed(detail),
         [("attempts", [_attempt(one, detail, now) for one in detail.history])],
-        [("log", _logs(detail)), ("notes", list(detail.spec.get("notes", ())))],
+        [("log", [*_logs(detail), *_cut(explanation)]), ("notes", list(detail.spec.get("notes", ())))],
     )
     for group in groups:
         lines = [line for label, value in group if value for line in _labelled(label, value, columns)]
@@ -144,7 +144,7 @@ def _how_it_stands(detail: JobDetail, now: float) -> str:
 
 def _standing(detail: JobDetail, explanation: Explanation | None) -> list[Labelled]:
     """Why it waits, or how it ended."""
-    if explanation is None:
+    if explanation is None or detail.phase not in ("PENDING", "STOPPING", "FAILED"):
         return [("reason", [detail.reason] if detail.reason else [])]
     position = [] if explanation.position is None else [f"place in the queue: {explanation.position}"]
     found = [] if explanation.diagnosis is None else [explanation.diagnosis]
@@ -260,6 +260,10 @@ def _attempt(one: AttemptRow, detail: JobDetail, now: float) -> str:
     apart = {each.log for each in detail.history if each.log}
     log = f"; log {one.log}" if len(apart) > 1 and one.log else ""
     return f"{one.attempt}: {(_moment(begun) or ['?'])[0]}{ran} on {nodes}: {what}{log}"
+
+
+def _cut(explanation: Explanation | None) -> list[str]:
+    return [explanation.missing_output] if explanation is not None and explanation.missing_output else []
 
 
 def _logs(detail: JobDetail) -> list[str]:

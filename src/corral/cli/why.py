@@ -39,6 +39,8 @@ def why(
 def explained(explanation: "Explanation") -> list[str]:
     """The lines that `why` prints."""
     lines = [explanation.reason, *(line for line in (explanation.diagnosis, explanation.holds) if line)]
+    if explanation.missing_output:
+        lines.append(f"its log is cut: {explanation.missing_output}")
     if explanation.position is not None:
         lines.append(f"place in the queue: {explanation.position}")
     if explanation.phase == "PENDING":

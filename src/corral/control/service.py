@@ -35,7 +35,7 @@ from corral.model.answers.dry_run import DryRun
 from corral.model.answers.job_details import Explanation
 from corral.model.device import Node
 from corral.model.errors import Refused
-from corral.model.job import Job, JobKind, JobSpec, Phase, ProcessIdentity, Request
+from corral.model.job import Job, JobKind, JobSpec, ProcessIdentity, Request
 from corral.model.queue import Pool
 from corral.model.submission import Submission
 from corral.model.view import View
@@ -196,16 +196,17 @@ class Service:
         return found[0].identity
 
     def why(self, job_id: str, caller: Caller) -> Explanation:
-        """Why a job waits, as `Queries.why`; and why it failed, for those who may read its log. Raises NotFound.
+        """Why a job waits, as `Queries.why`; for those who may read its log, why it failed and what is missing there.
 
-        It may take as long as the job's node does to read the end of the log.
+        It may take as long as the job's node does to read the end of the log. Raises NotFound.
         """
         explanation = self.queries.why(job_id)
-        if explanation.phase is not Phase.FAILED:
+        job = self._ledger.find_job(job_id) if explanation.phase.terminal else None
+        if job is None or not job.attempts or not can_read_log(caller, job):
             return explanation
-        job = self._ledger.find_job(job_id)
-        found = self._failures.of(job) if job is not None and can_read_log(caller, job) else None
-        return explanation if found is None else replace(explanation, diagnosis=found.line)
+        found = self._failures.of(job)
+        diagnosis = None if found is None else found.line
+        return replace(explanation, diagnosis=diagnosis, log_missing_bytes=self._failures.missing_bytes(job) or None)
 
     def logs(self, job_id: str, caller: Caller) -> tuple[MemberLog, ...]:
         """The logs of a job's members, by rank. Raises NotFound, and Forbidden for another user's."""

@@ -7,10 +7,10 @@ every pattern here is anchored and bounded, so that the time is linear in that s
 import re
 from dataclasses import dataclass
 
-TAIL_BYTES = 64 * 1024
-"""So much of the end of a log is read."""
+TAIL_BYTES = 128 * 1024
+"""So much of the end of a log is read: more than what is kept of the end of a log that was cut."""
 
-MAX_LINES = 400
+MAX_LINES = 1000
 _LINE_LIMIT = 1000
 _MOST_PREFIXES = 6
 _MOST_EXCEPTIONS = 3
@@ -19,6 +19,9 @@ _OWN_LINE = "corral: "
 
 NEXT_ATTEMPT = "attempt"
 """So begins Corral's own line between two attempts of a job, which share a log: what is before it is another's."""
+
+_CUT = re.compile(r"corral: (\d{1,18}) bytes of output are missing here \(")
+"""So does the one where output is missing: what is before it was written long before."""
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]{0,20}[A-Za-z]|[()][A-Z0-9]|[=>78])")
 
@@ -69,13 +72,19 @@ def lines_of(log_end: bytes) -> list[LogLine]:
     text = cut.decode(errors="replace").replace("\r", "\n")
     found: list[str] = []
     for line in reversed(text.split("\n")):
-        if line.startswith(f"{_OWN_LINE}{NEXT_ATTEMPT} ") and found:
+        if found and (line.startswith(f"{_OWN_LINE}{NEXT_ATTEMPT} ") or _CUT.match(line)):
             break
         if line.strip() and not line.startswith(_OWN_LINE):
             found.append(line)
         if len(found) == MAX_LINES:
             break
     return [_read(_clean(line)) for line in reversed(found)]
+
+
+def missing_bytes(log_end: bytes) -> int:
+    """How many bytes of output are missing in a log, as far as its end says so."""
+    lines = log_end.decode(errors="replace").split("\n")
+    return sum(int(match[1]) for match in map(_CUT.match, lines) if match)
 
 
 def _clean(line: str) -> str:

@@ -59,6 +59,8 @@ class Site:
 
     def found(self, *devices: Device) -> None:
         self.ledger.observe([NodeObserved(Node("here", devices, 8000, 32768))])
+        # Behind it in the ledger's queue.
+        self.write()
 
     def restarted(self) -> FailureNotes:
         agent = cast(NodeAgent, self.host)
@@ -107,6 +109,11 @@ class Site:
         assert job is not None
         found = self.restarted().of(job)
         return None if found is None else found.line
+
+    def missing(self, job_id: str) -> int | None:
+        job = self.ledger.find_job(job_id)
+        assert job is not None
+        return self.notes.missing_bytes(job)
 
 
 @pytest.fixture
@@ -161,6 +168,15 @@ def test_of_a_gang_the_member_is_named_that_failed_by_itself(site: Site) -> None
     site.work()
     assert site.why("1") == f"rank 2: {TOLD}"
     assert site.log("1")[-1] == f"corral: attempt 1 failed with exit code 1: rank 2: {TOLD}"
+
+
+def test_what_is_missing_in_the_logs_of_all_members_is_told(site: Site) -> None:
+    cut = "corral: {} bytes of output are missing here (the log is limited to 9 bytes); what follows is its end\nx\n"
+    site.run("1", "epoch 1\n")
+    site.run("2", cut.format(30), "epoch 1\n", cut.format(4))
+    assert [site.missing(job_id) for job_id in ("1", "2")] == [0, 34]
+    site.host.reachable = False
+    assert site.missing("2") is None
 
 
 def test_a_node_that_does_not_answer_costs_the_diagnosis_alone(site: Site) -> None:

@@ -82,6 +82,28 @@ def test_who_sits_at_a_terminal_is_told_when_its_log_is_full(tmp_path: Path) -> 
     log.close()
 
 
+def test_who_follows_a_log_that_is_full_is_told_so_once_output_is_lost(tmp_path: Path) -> None:
+    log = JobLog(str(tmp_path / "log"), (-1, -1), 1000)
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+
+    def printed(data: bytes) -> list[bytes]:
+        os.write(writer, data)
+        while select.select([reader], [], [], 0)[0]:
+            assert log.drain(reader)
+        return [line for line in (tmp_path / "log").read_bytes().split(b"\n") if line.startswith(b"corral: ")]
+
+    assert printed(b"x" * 1000) == []
+    full = b"corral: the log is full (1000 bytes); nothing more is shown here until the end"
+    assert printed(b"y" * 1000) == [full]
+    assert printed(b"z" * 1000) == [full]
+    os.close(writer)
+    os.close(reader)
+    log.close()
+    cut = b"corral: 2000 bytes of output are missing here (the log is limited to 1000 bytes); what follows is its end"
+    assert (tmp_path / "log").read_bytes().split(b"\n") == [b"x" * 500, full, cut, b"z" * 500]
+
+
 def test_a_retry_goes_on_in_the_same_log(tmp_path: Path) -> None:
     for text in (b"first\n", b"second\n"):
         _write(str(tmp_path / "log"), text, 1000)

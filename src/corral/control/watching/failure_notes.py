@@ -11,7 +11,7 @@ from functools import partial
 
 from corral.diagnosis.diagnose import diagnose
 from corral.diagnosis.failure import Diagnosis, Failure
-from corral.diagnosis.log_end import NEXT_ATTEMPT, TAIL_BYTES
+from corral.diagnosis.log_end import NEXT_ATTEMPT, TAIL_BYTES, missing_bytes
 from corral.model.allocation import Allocation
 from corral.model.errors import CorralError
 from corral.model.exit_code import exit_code_in_words
@@ -71,6 +71,16 @@ class FailureNotes:
             return None
         try:
             return self._of(job)
+        except CorralError as error:
+            log.warning("the end of the log of job %s cannot be read: %s", job.id, error)
+            return None
+
+    def missing_bytes(self, job: Job) -> int | None:
+        """How much output of a job that ran is missing in its members' logs, None where they do not tell now."""
+        ranks = range(min(job.spec.request.gang_size, MOST_RANKS))
+        try:
+            agents = [(rank, self._agent_of(job, rank)) for rank in ranks]
+            return sum(missing_bytes(end_of_log(agent, job.id, rank)) for rank, agent in agents if agent is not None)
         except CorralError as error:
             log.warning("the end of the log of job %s cannot be read: %s", job.id, error)
             return None

@@ -10,6 +10,7 @@ from corral.model.certainty import Certainty
 from corral.model.eviction import Eviction
 from corral.model.job import Phase
 from corral.model.means import Enforcement
+from corral.model.units import format_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +138,8 @@ class Explanation:
         obstacle: why nothing at all starts now (a full disk), None unless the job waits and that is so.
         diagnosis: why it failed and what to do, read from the end of its log; None unless it failed, that is known, and
             whoever asks may read the log.
+        log_missing_bytes: so much of its output is not in its log, which is limited (of a gang, in the logs of its
+            first eight members); None where nothing is missing, or that is not known.
     """
 
     id: str
@@ -155,8 +158,15 @@ class Explanation:
     makes_room: tuple[str, ...] = ()
     obstacle: str | None = None
     diagnosis: str | None = None
+    log_missing_bytes: int | None = None
 
     @property
     def considered(self) -> bool:
         """Whether `reason` says more than that it has just arrived."""
         return bool(self.waited or self.obstacle) or (self.position or 1) > 1
+
+    @property
+    def missing_output(self) -> str:
+        """What a person has to know of a log that was cut, "" where it was not."""
+        missing = self.log_missing_bytes
+        return f"{format_bytes(missing)} of output are missing before its end, where it says so" if missing else ""

@@ -190,14 +190,20 @@ class JobLog:
         if rest:
             if self._of_terminal and not self._tail and not self.error:
                 # Who sits at it sees what is in the log.
-                self.note(f"the log is full ({self._max_bytes} bytes); nothing more is shown here until the end")
+                self._say_full()
             self._tail += rest
             surplus = len(self._tail) - self._tail_limit
             # Cut now and then rather than on every read: it moves the whole tail.
             if surplus > self._tail_limit:
                 self._cut(surplus)
 
+    def _say_full(self) -> None:
+        self.note(f"the log is full ({self._max_bytes} bytes); nothing more is shown here until the end")
+
     def _cut(self, surplus: int) -> None:
+        if not self.dropped_bytes and not self._of_terminal and not self.error:
+            # Who follows it, or looks at its end, would take an old line for the newest.
+            self._say_full()
         del self._tail[:surplus]
         self.dropped_bytes += surplus
 
