@@ -598,6 +598,24 @@ HOST = [
         {"exit_code": 127, "workdir": "/home/u"},
     ),
     Recorded(
+        "dash 0.5.12, exit code 2",
+        "sh: 0: cannot open train.sh: No such file",
+        "there is no program train.sh in /home/u; name it by its full path, or give --workdir DIR",
+        {"exit_code": 2, "workdir": "/home/u"},
+    ),
+    Recorded(
+        "dash 0.5.12, exit code 127",
+        "/var/lib/corral/launches/7/script: 3: ./train.sh: not found",
+        "there is no program ./train.sh in /home/u; name it by its full path, or give --workdir DIR",
+        {"exit_code": 127, "workdir": "/home/u"},
+    ),
+    Recorded(
+        "zsh 5.9, exit code 127",
+        "zsh: can't open input file: train.sh",
+        "there is no program train.sh in /home/u; name it by its full path, or give --workdir DIR",
+        {"exit_code": 127, "workdir": "/home/u"},
+    ),
+    Recorded(
         "Python 3.11, exit code 2",
         "python3: can't open file '/home/u/train.py': [Errno 2] No such file or directory",
         "there is no script /home/u/train.py; it ran in /home/u; --workdir DIR, or the script's path from / on",

@@ -25,6 +25,12 @@ def test_a_shell_that_finds_no_command(shell: str) -> None:
     assert said(shell, *applet, "-c", "echo begin; no-such-command --now") == "no-such-command: no such command"
 
 
+@pytest.mark.parametrize("shell", [name for name in ("bash", "dash", "sh", "zsh", "busybox") if shutil.which(name)])
+def test_a_script_that_a_shell_does_not_find(shell: str, tmp_path: Path) -> None:
+    applet = ("sh",) if shell == "busybox" else ()
+    assert said(shell, *applet, "nosuch.sh", cwd=tmp_path) == f"there is no program nosuch.sh in {tmp_path}"
+
+
 def test_a_script_that_is_not_executable(tmp_path: Path) -> None:
     (tmp_path / "train.sh").write_text("#!/bin/sh\n")
     assert said("bash", "-c", "./train.sh", cwd=tmp_path) == "./train.sh is not executable for the job's user"

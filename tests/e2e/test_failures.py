@@ -38,6 +38,18 @@ def test_a_job_that_runs_out_of_gpu_memory_is_told_so(box: Box, text: Path) -> N
     assert (done.returncode, (done.stdout + done.stderr).count(TOLD)) == (1, 1)
 
 
+def test_a_crash_is_told_once(box: Box) -> None:
+    crash = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
+    for options, times in (((), 1), (("--retries", "1"), 2)):
+        done = box.run("run", *options, "--", "python3", "-c", crash)
+        told = done.stdout + done.stderr
+        assert done.returncode == 139
+        assert told.count("(SIGSEGV: it read or wrote memory that is not its own)") == times, told
+        assert told.count("mostly a compiled library") == times, told
+    done = box.run("run", "--force", "--", "./nosuch")
+    assert (done.returncode, (done.stdout + done.stderr).count("no such file")) == (127, 1)
+
+
 def test_a_job_that_succeeds_is_told_nothing_whatever_it_wrote(box: Box, text: Path) -> None:
     job_id = box.submit("--", "cat", str(text))
     assert box.ended(job_id)["phase"] == "SUCCEEDED"

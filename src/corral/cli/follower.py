@@ -13,6 +13,7 @@ from corral.cli.screen import say
 from corral.cli.waiting import Narrator
 from corral.client import Client, JobRow, NoServer
 from corral.model.errors import BackendFailed, Conflict, CorralError
+from corral.model.exit_code import exit_code_in_words
 
 if TYPE_CHECKING:
     from corral.cli.terminal import Terminal
@@ -99,17 +100,22 @@ class Follower:
             return SIGNALLED + gone.number
         if row is None:
             return SIGNALLED + signal.SIGPIPE
-        unheard = row.reason is not None and row.reason.encode(errors="replace") not in self._shown
-        signalled = row.phase == "FAILED" and row.signal not in (None, signal.SIGINT) and not row.reason
-        if (
-            unheard
-            or signalled
-            or (row.phase != "SUCCEEDED" and (row.exit_code is None or row.phase in ("TIMED_OUT", "LOST")))
-        ):
+        if self._is_to_be_told(row):
             say(ending_of(row))
         if row.phase == "FAILED" and row.exit_code != INTERRUPTED:
             self._say_why(job_id)
         return exit_code_for(row, self._signalled)
+
+    def _is_to_be_told(self, row: JobRow) -> bool:
+        """Whether neither the exit code nor the output says how the job ended."""
+        if row.reason is not None and row.reason.encode(errors="replace") not in self._shown:
+            return True
+        if row.phase != "SUCCEEDED" and (row.exit_code is None or row.phase in ("TIMED_OUT", "LOST")):
+            return True
+        if row.phase != "FAILED" or row.exit_code is None or row.signal in (None, signal.SIGINT) or row.reason:
+            return False
+        in_log = f"attempt {row.attempts} failed with {exit_code_in_words(row.exit_code, row.signal)}"
+        return in_log.encode() not in self._shown
 
     def _say_why(self, job_id: str) -> None:
         """Why the job failed, where that is known and was not the last line of its output."""

@@ -36,7 +36,7 @@ def how_it_ended(journal: Sequence[JournalEntry]) -> str | None:
                 code = fact.changes.get("exit_code")
                 if code is None:
                     return f"failed{why}"
-                return f"failed with {exit_code_in_words(code, fact.changes.get('signal'))}{why}"
+                return f"failed with {exit_code_in_words(code, fact.changes.get('signal'), brief=True)}{why}"
             case Phase.LOST:
                 return f"was lost{why}"
             case Phase.STOPPING if fact.changes.get("stop_reason") is Phase.PENDING:

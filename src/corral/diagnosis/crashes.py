@@ -28,7 +28,9 @@ _MOSTLY = {
 
 
 def of_crash(case: Case) -> Diagnosis | None:
-    """What such a signal mostly comes of; None of other signals, and where the runtime has a reason for the end."""
+    """What such a signal mostly comes of (its name is told with the exit code); None of other signals, and
+    where the runtime has a reason for the end.
+    """
     number = ending_signal(case.failure.exit_code, case.failure.signal)
     if number is None or case.failure.reason is not None:
         return None
@@ -39,4 +41,4 @@ def of_crash(case: Case) -> Diagnosis | None:
     where = "its log shows where, below Fatal Python error"
     if not any(line.text.startswith(_PYTHON_TRACE) for line in case.lines):
         where = "of Python, --env PYTHONFAULTHANDLER=1 shows where"
-    return Diagnosis(f"{name}: {what}", f"{fix}; {where}")
+    return Diagnosis(what, f"{fix}; {where}")

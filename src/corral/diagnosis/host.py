@@ -107,7 +107,9 @@ def _module(match: re.Match[str], _case: Case) -> Diagnosis:
     )
 
 
-def _command(match: re.Match[str], _case: Case) -> Diagnosis:
+def _command(match: re.Match[str], case: Case) -> Diagnosis:
+    if "/" in match[1]:
+        return _missing_program(match, case)
     return Diagnosis(
         f"{match[1]}: no such command",
         "give its full path, or activate or load what has it in the script: the shell that ran it read no profile",
@@ -121,8 +123,9 @@ def _not_executable(match: re.Match[str], _case: Case) -> Diagnosis:
 
 
 def _missing_program(match: re.Match[str], case: Case) -> Diagnosis:
-    where = "" if match[1].startswith("/") or case.failure.workdir is None else f" in {case.failure.workdir}"
-    return Diagnosis(f"there is no program {match[1]}{where}", "name it by its full path, or give --workdir DIR")
+    program = next(group for group in match.groups() if group)
+    where = "" if program.startswith("/") or case.failure.workdir is None else f" in {case.failure.workdir}"
+    return Diagnosis(f"there is no program {program}{where}", "name it by its full path, or give --workdir DIR")
 
 
 def _interpreter(match: re.Match[str], _case: Case) -> Diagnosis:
@@ -185,6 +188,14 @@ RULES: tuple[Rule, ...] = (
         _missing_program,
         bare=True,
         exit_codes=(NOT_FOUND,),
+    ),
+    rule(
+        # dash; busybox; zsh
+        rf"{_SHELL}(?:\.: )?(?:cannot open {_WORD}: No such file$|can't open '{_WORD}': No such file or directory$|"
+        rf"can't open input file: {_WORD}$)",
+        _missing_program,
+        bare=True,
+        exit_codes=(1, 2, NOT_FOUND),
     ),
     rule(
         rf"{_SHELL}{_WORD}: (?:[\w./+^-]{{1,100}}: bad interpreter: |cannot execute: required file not found$)",

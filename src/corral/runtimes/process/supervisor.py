@@ -189,7 +189,8 @@ class Supervision:
         try:
             self._main_pid = start(command, self._streams, orders.cgroup, orders.limits)
         except StartFailed as error:
-            self._log.note(error.message)
+            if error.message not in orders.notes:
+                self._log.note(error.message)
             reason = "launch_failed" if error.exit_code is None else "exec_failed"
             raise NotStarted(error.exit_code, reason, error.message) from error
         self._streams.started()
