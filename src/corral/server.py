@@ -9,6 +9,8 @@ import corral
 from corral.api.app import create_app
 from corral.api.auth import Authenticator, ensure_token, find_account, user_name
 from corral.api.listening import Listening, TcpListener
+from corral.api.pages.dashboard import Dashboard
+from corral.api.pages.listener import LoopbackListener
 from corral.api.routing import AppState
 from corral.api.server import ApiServer, unix_socket
 from corral.api.submitting import Submitter
@@ -190,6 +192,7 @@ class Server:
             is_admin=authenticator.is_admin,
             only_user=None if _by_root() else user_name(os.geteuid()),
         )
+        loopback = LoopbackListener(self._home.page_port_file, None if self._tcp is None else self._tcp.loopback_url)
         state = AppState(
             service=self._core.service,
             submitter=Submitter(self._core.service),
@@ -199,13 +202,16 @@ class Server:
             site_settings=self._site,
             metrics=self._make_metrics(),
             history=HistoryQueries(self._history, self._clock),
+            pages=Dashboard(loopback, self._clock),
         )
-        plain, tls = [self._unix], None
+        plain, tls = [self._unix, *loopback.reopened()], None
         if self._tcp is not None and self._tcp.certificate is not None:
             tls = TlsAcceptor(self._tcp.socket, self._tcp.certificate)
         elif self._tcp is not None:
             plain.append(self._tcp.socket)
-        return ApiServer(create_app(state), plain, self._ends, on_ready=lambda: on_ready(self), tls=tls)
+        served = ApiServer(create_app(state), plain, self._ends, on_ready=lambda: on_ready(self), tls=tls)
+        loopback.serve = served.serve_also
+        return served
 
     def _make_metrics(self) -> Metrics:
         jobs = JobCounts(self._ledger.view())

@@ -14,6 +14,9 @@ from typing import Any
 
 from corral.api.app import create_app
 from corral.api.auth import Authenticator, find_account
+from corral.api.pages.dashboard import Dashboard
+from corral.api.pages.files import PageFiles
+from corral.api.pages.listener import LoopbackListener
 from corral.api.routing import AppState
 from corral.api.server import ApiServer, tcp_socket, unix_socket
 from corral.api.submitting import Submitter
@@ -49,6 +52,9 @@ from corral.sim.live_server import QuietHub
 
 PATIENCE_S = 60.0
 """What has not come about after so long hangs: no machine is that slow."""
+
+BUILT_PAGES = "built-pages"
+"""Below the home of a world; it need not exist."""
 
 TOKEN = "a-token-of-sufficient-length"
 UUIDS = ("GPU-00000000-0000-0000-0000-000000000000", "GPU-11111111-1111-1111-1111-111111111111")
@@ -130,6 +136,11 @@ class World:
             site_settings=self.site_settings,
             metrics=self.metrics,
             history=self.history,
+            pages=Dashboard(
+                LoopbackListener(self.home.page_port_file, None),
+                SystemClock(),
+                PageFiles(self.home.root / BUILT_PAGES),
+            ),
         )
 
     def _about(self) -> ServerInfo:
@@ -161,6 +172,7 @@ class Served:
         self.ready = threading.Event()
         self.app_state = world.app_state(authenticator, token_issuer)
         self.server = ApiServer(create_app(self.app_state), sockets, world.ends, on_ready=self.ready.set, tls=tls)
+        self.app_state.pages.listener.serve = self.server.serve_also
         self.thread = threading.Thread(target=self.server.run)
         self.thread.start()
         assert self.ready.wait(PATIENCE_S)

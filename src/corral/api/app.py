@@ -21,6 +21,7 @@ from corral.api import (
 from corral.api.errors import add_error_handlers
 from corral.api.metrics_route import RequestCounter
 from corral.api.openapi import describer
+from corral.api.pages import routes as page_routes
 from corral.api.routing import AppState
 
 _PREFIX = "/api/v1"
@@ -37,8 +38,17 @@ _ROUTERS: tuple[tuple[APIRouter, str], ...] = (
     (token_routes.router, _PREFIX),
     (site.graph_router, ""),
     (metrics_route.router, ""),
+    (page_routes.router, _PREFIX),
+    (page_routes.login_router, _PREFIX),
+    (page_routes.file_router, ""),
 )
 """All routes, with what their paths begin with. The first that matches a path answers."""
+
+
+def description() -> dict[str, Any]:
+    """The OpenAPI description of all routes, without a server."""
+    described: dict[str, Any] = _routed().openapi()
+    return described
 
 
 def create_app(state: AppState) -> FastAPI:
@@ -46,6 +56,19 @@ def create_app(state: AppState) -> FastAPI:
 
     Serve it with `corral.api.server`, whose connections name the peer; any other server would refuse every request.
     """
+    app = _routed()
+    app.state.corral = state
+    routes = [(prefix + route.path, route) for router, prefix in _ROUTERS for route in _endpoints(router)]
+    methods: dict[str, set[str]] = {}
+    for path, route in routes:
+        methods.setdefault(path, set()).update(route.methods or ())
+    add_error_handlers(app, methods)
+    paths: dict[Callable[..., Any], str] = {route.endpoint: path for path, route in routes}
+    app.add_middleware(RequestCounter, counts=state.metrics.requests, paths=paths)
+    return app
+
+
+def _routed() -> FastAPI:
     app = FastAPI(
         title="Corral",
         version=corral.__version__,
@@ -55,17 +78,9 @@ def create_app(state: AppState) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
     )
-    app.state.corral = state
     app.openapi = describer(app)  # type: ignore[method-assign]
     for router, prefix in _ROUTERS:
         app.include_router(router, prefix=prefix)
-    routes = [(prefix + route.path, route) for router, prefix in _ROUTERS for route in _endpoints(router)]
-    methods: dict[str, set[str]] = {}
-    for path, route in routes:
-        methods.setdefault(path, set()).update(route.methods or ())
-    add_error_handlers(app, methods)
-    paths: dict[Callable[..., Any], str] = {route.endpoint: path for path, route in routes}
-    app.add_middleware(RequestCounter, counts=state.metrics.requests, paths=paths)
     return app
 
 

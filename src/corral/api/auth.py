@@ -13,10 +13,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from anyio import to_thread
-from starlette.requests import Request
+from starlette.requests import HTTPConnection
 
 from corral.access.caller import Caller
 from corral.api.errors import Unauthenticated
+from corral.api.pages import cookies
 from corral.api.peer import Peer
 from corral.clock import Clock, SystemClock
 from corral.control.token_issuer import digest_of
@@ -58,14 +59,14 @@ class Authenticator:
         self._known: dict[tuple[int, int], tuple[float, Stamp, Caller]] = {}
         self._stamp: tuple[float, Stamp] = (float("-inf"), ())
 
-    async def caller_of(self, request: Request) -> Caller:
+    async def caller_of(self, request: HTTPConnection) -> Caller:
         """The caller. Raises Unauthenticated if it is unknown, Forbidden if this server does not serve them."""
         state = request.scope.get("state", {})
         if "peer" not in state:
             raise Unauthenticated("this server cannot tell who you are here; use its Unix socket")
         peer: Peer | None = state["peer"]
         if peer is None:
-            return await self._holder(_secret_in(request.headers.get("authorization", "")))
+            return await self.holder_of(_secret_of(request))
         if self._server_uid not in (0, peer.uid) and peer.uid != 0:
             mine = user_name(self._server_uid)
             raise Forbidden(
@@ -78,8 +79,10 @@ class Authenticator:
         """Whether this user administers the server."""
         return uid in (0, self._server_uid)
 
-    async def _holder(self, secret: str) -> Caller:
-        """Whoever holds the secret of a token."""
+    async def holder_of(self, secret: str) -> Caller:
+        """Whoever holds the secret of a token. Raises Unauthenticated."""
+        if len(secret) > TOKEN_MOST_LENGTH:
+            raise Unauthenticated(f"this is not a token: it is longer than {TOKEN_MOST_LENGTH} characters")
         digest = digest_of(secret)
         if self._own_digest is not None and hmac.compare_digest(digest, self._own_digest):
             return await self._caller(self._server_uid, os.getegid())
@@ -118,15 +121,16 @@ class Authenticator:
         return caller
 
 
-def _secret_in(authorization: str) -> str:
-    scheme, _, secret = authorization.partition(" ")
+def _secret_of(request: HTTPConnection) -> str:
+    """The token that a request names, or that a browser has in its cookie."""
+    if "authorization" not in request.headers and (cookie := cookies.read(request)) is not None:
+        return cookie[1]
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not secret.strip():
         raise Unauthenticated(
             "over TCP a token is needed: create one on the server's machine (corral token create) and set CORRAL_TOKEN "
             "to it, or send it in the header `Authorization: Bearer TOKEN`"
         )
-    if len(secret) > TOKEN_MOST_LENGTH:
-        raise Unauthenticated(f"this is not a token: it is longer than {TOKEN_MOST_LENGTH} characters")
     return secret.strip()
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from corral.api.server import tcp_socket
 from corral.api.tls import Certificate
+from corral.model.address import is_loopback
 from corral.model.errors import Refused
 
 
@@ -39,6 +40,12 @@ class TcpListener:
         host, port = self.socket.getsockname()[:2]
         scheme = "http" if self.certificate is None else "https"
         return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+    @property
+    def loopback_url(self) -> str | None:
+        """The address where browsers of this machine need no certificate; None where there is none."""
+        plain = self.certificate is None and is_loopback(self.socket.getsockname()[0])
+        return self.url if plain else None
 
     def renew_certificate(self) -> None:
         """Read the certificate again, if there is one."""

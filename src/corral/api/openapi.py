@@ -74,6 +74,11 @@ def gives(cls: type[Any] | None, *, status: int = 200, description: str | None =
     }
 
 
+def gives_nothing(description: str) -> dict[int | str, Any]:
+    """`responses` of a route that answers without a body."""
+    return {204: {"description": description}, "default": gives(None)["default"]}
+
+
 def gives_text(media_type: str, description: str) -> dict[int | str, Any]:
     """`responses` of a route that answers with text of this type."""
     told = {"description": description, "content": {media_type: {"schema": {"type": "string"}}}}

@@ -70,6 +70,10 @@ class ApiServer:
         """Serve. Returns after `stop`, when the requests in progress are done."""
         self._server.run(self._sockets)
 
+    async def serve_also(self, listener: socket.socket) -> None:
+        """Answer on this socket too, while serving. Called on the event loop."""
+        await self._server.serve_also(listener)
+
     def stop(self) -> None:
         """Accept no more requests, and let `run` return. Safe from any thread or signal handler, and before `run`."""
         self._ends.close()
@@ -102,6 +106,10 @@ class _Server(uvicorn.Server):
         if self._tls is not None:
             self._tls.start(self._make_protocol)
         self._on_ready()
+
+    async def serve_also(self, listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        self.servers.append(await loop.create_server(self._make_protocol, sock=listener, backlog=_BACKLOG))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._tls is not None:

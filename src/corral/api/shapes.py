@@ -264,6 +264,14 @@ class GraphQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class Login:
+    """What begins the session of a browser: the code of a link from `corral dashboard`, or a token."""
+
+    code: str | None = None
+    token: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Health:
     """The server answers."""
 

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from corral.model.answers.site import ReloadedSettings as ReloadedSettings
     from corral.model.answers.site import ServerInfo as ServerInfo
     from corral.model.answers.tokens import MadeToken as MadeToken
+    from corral.model.answers.tokens import PageLink as PageLink
     from corral.model.answers.tokens import TokenRow as TokenRow
     from corral.model.answers.usage import Usage as Usage
     from corral.model.answers.usage import UsageRow as UsageRow
@@ -85,6 +86,7 @@ __all__ = [
     "NearestRequest",
     "NoServer",
     "NodeRow",
+    "PageLink",
     "ProcessRow",
     "QueueRow",
     "ReloadedSettings",
@@ -152,6 +154,7 @@ _LOADED_ON_USE = {
     ),
     "corral.model.answers.tokens": (
         "MadeToken",
+        "PageLink",
         "TokenRow",
     ),
     "corral.model.answers.usage": (

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from corral.model.answers.job_details import Explanation, JobDetail
     from corral.model.answers.jobs import JobRow
     from corral.model.answers.site import QueueRow, ReloadedSettings, ServerInfo
+    from corral.model.answers.tokens import PageLink
     from corral.model.answers.usage import Usage
     from corral.model.submission import Submission
 
@@ -202,6 +203,12 @@ class Client:
         from corral.model.answers.site import ReloadedSettings
 
         return from_answer(ReloadedSettings, self._transport.post("/config/reload"))
+
+    def page_link(self) -> "PageLink":
+        """A link that opens the server's pages in a browser of its machine, as this user. It works once."""
+        from corral.model.answers.tokens import PageLink
+
+        return from_answer(PageLink, self._transport.post("/dashboard"))
 
     def server(self) -> "ServerInfo":
         """What the server says of itself."""

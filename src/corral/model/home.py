@@ -56,6 +56,11 @@ class Home:
         return self.root / "clock.json"
 
     @property
+    def page_port_file(self) -> Path:
+        """The port of this machine on which browsers reach the server's pages, once somebody asked for them."""
+        return self.root / "page-port"
+
+    @property
     def server_log(self) -> Path:
         """What a detached server has to say."""
         return self.root / "server.log"

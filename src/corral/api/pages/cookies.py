@@ -1,0 +1,92 @@
+"""The cookie that a browser sends for a page, and the requests with which it counts.
+
+A browser sends a cookie with requests that another site, or another port of this machine, makes it send. So a cookie
+counts only where the browser says that the request is one of the page's own (RFC 6454, Fetch Metadata).
+"""
+
+from enum import StrEnum
+from http.cookies import CookieError, SimpleCookie
+
+from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
+
+from corral.model.address import is_loopback
+from corral.model.errors import Forbidden
+
+NAME = "corral_session"
+LONGEST_S = 12 * 3600
+"""How long a session lasts that a link began. The browser forgets every cookie after so long."""
+
+_HARMLESS = ("GET", "HEAD")
+_OWN = ("same-origin", "none")
+
+
+class Kind(StrEnum):
+    """Where a cookie's token is from: a link, which made it for this session alone, or the user, who pasted it."""
+
+    LINK = "link"
+    TOKEN = "token"
+
+
+def made(kind: Kind, secret: str, connection: HTTPConnection) -> str:
+    """The `Set-Cookie` header for a token."""
+    return f"{NAME}={kind}.{secret}; Max-Age={LONGEST_S}; {_attributes(connection)}"
+
+
+def removed(connection: HTTPConnection) -> str:
+    """The `Set-Cookie` header that takes the cookie back."""
+    return f"{NAME}=; Max-Age=0; {_attributes(connection)}"
+
+
+def read(connection: HTTPConnection) -> tuple[Kind, str] | None:
+    """The kind and the token of the request's cookie, None where there is none.
+
+    Raises Forbidden where there is one, and the request is not the page's own.
+    """
+    value = _value(connection.headers)
+    if value is None:
+        return None
+    must_be_own(connection)
+    kind, _, secret = value.partition(".")
+    return (Kind(kind), secret) if kind in tuple(Kind) and secret else None
+
+
+def must_be_own(connection: HTTPConnection) -> None:
+    """Raises Forbidden unless a page of this server made the request, or a person who typed its address."""
+    headers, host = connection.headers, connection.headers.get("host", "")
+    if is_loopback(_server(connection)) and not _names_loopback(host):
+        raise Forbidden(f"this server listens on this machine alone, and is not {host!r:.80}; open it as 127.0.0.1")
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    if site is not None and site not in _OWN:
+        raise Forbidden("this request was made by a page of another site or port, and sessions are for this server's")
+    own = f"{'https' if connection.url.scheme in ('https', 'wss') else 'http'}://{host}"
+    # Only requests that change nothing, and no WebSocket, may come without: every browser names the origin of others.
+    harmless = connection.scope["type"] == "http" and connection.scope["method"] in _HARMLESS
+    if origin != own and not (origin is None and harmless):
+        said = "does not say which page made it" if origin is None else f"was made by a page of {origin!r:.80}"
+        raise Forbidden(f"this request {said}, and sessions are for pages of {own!r:.80}")
+
+
+def _value(headers: Headers) -> str | None:
+    try:
+        cookies = SimpleCookie(headers.get("cookie", ""))
+    except CookieError:
+        return None
+    return cookies[NAME].value if NAME in cookies else None
+
+
+def _attributes(connection: HTTPConnection) -> str:
+    secure = "; Secure" if connection.url.scheme == "https" else ""
+    return f"Path=/; HttpOnly; SameSite=Strict{secure}"
+
+
+def _server(connection: HTTPConnection) -> str:
+    """The address at which the connection came in; no text where that is not known."""
+    address: str = (connection.scope.get("server") or ("",))[0]
+    return address
+
+
+def _names_loopback(host: str) -> bool:
+    """Whether a Host header names this machine as only it does. Another name may be made to mean 127.0.0.1 later."""
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host
+    return name == "localhost" or is_loopback(name.strip("[]"))

@@ -1,0 +1,41 @@
+"""Links that begin a session: each works once, and not for long."""
+
+import secrets
+import time
+from collections.abc import Callable
+
+from corral.access.caller import Caller
+from corral.control.token_issuer import digest_of
+from corral.model.errors import Conflict
+
+VALID_S = 120.0
+"""How long a link may be opened: time to copy it to a browser elsewhere, no more."""
+
+MOST_OF_USER = 20
+"""The most links of one user that were not opened yet."""
+
+
+class LoginLinks:
+    """Makes codes for callers, and says once whose a code is. Used on the event loop alone."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._callers: dict[str, tuple[float, Caller]] = {}
+
+    def make(self, caller: Caller) -> str:
+        """A new code that stands for this caller."""
+        now = self._monotonic()
+        self._callers = {digest: made for digest, made in self._callers.items() if now < made[0]}
+        if sum(one.user == caller.user for _, one in self._callers.values()) >= MOST_OF_USER:
+            raise Conflict(
+                f"{caller.user} has {MOST_OF_USER} links that nobody opened; each can be opened for {VALID_S:.0f} s, "
+                "so try again then"
+            )
+        code = secrets.token_urlsafe(32)
+        self._callers[digest_of(code)] = now + VALID_S, caller
+        return code
+
+    def take(self, code: str) -> Caller | None:
+        """Whose code it is, the first time that this is asked and while it is valid; else None."""
+        until, caller = self._callers.pop(digest_of(code), (0.0, None))
+        return caller if self._monotonic() < until else None

@@ -1,0 +1,38 @@
+"""`corral dashboard`: opens the pages of the server in a browser."""
+
+import os
+import sys
+import webbrowser
+from typing import Annotated
+
+import typer
+
+from corral.cli.screen import command_group, example, say, write_lines
+from corral.client import Client
+
+app = command_group()
+
+
+@app.command(epilog=example("corral dashboard", "ssh -L 40213:127.0.0.1:40213 gpu-box   # then open the link here"))
+def dashboard(
+    no_open: Annotated[bool, typer.Option("--no-open", help="Only print the link.")] = False,
+) -> None:
+    """Open the dashboard in a browser. Prints the link, which works once and for two minutes, as you.
+
+    The link is for browsers on the server's machine. From another machine, forward its port with ssh -L, or have the
+    server listen there with `corral up --listen` and a certificate; the page then asks for a token.
+    """
+    with Client() as client:
+        link = client.page_link()
+    write_lines(link.url)
+    sys.stdout.flush()
+    if no_open:
+        return
+    if not _has_screen() or not webbrowser.open(link.url):
+        port = link.url.partition("127.0.0.1:")[2].partition("/")[0]
+        say(f"no browser here; open the link on this machine, or elsewhere after: ssh -L {port}:127.0.0.1:{port} HOST")
+
+
+def _has_screen() -> bool:
+    """Whether a browser would have a window: one in the terminal is not meant."""
+    return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

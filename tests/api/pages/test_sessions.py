@@ -1,0 +1,132 @@
+"""Sessions of browsers: how one begins and ends, and whose requests count."""
+
+import os
+import pwd
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.api.pages.browser import Browser, link_of
+from tests.api.world import TOKEN, Served
+
+ME = pwd.getpwuid(os.geteuid()).pw_name
+
+
+def test_a_link_opens_a_session_of_whoever_asked_for_it(served: Served) -> None:
+    browser = Browser.opened(served)
+    told = browser.call("GET", "/session").data
+    assert (told["user"], told["admin"], told["scope"]) == (ME, True, "admin")
+    job_id = browser.call("POST", "/jobs", {"command": ["true"]}).data["id"]
+    assert browser.call("POST", f"/jobs/{job_id}/cancel").status == 200
+
+
+def test_a_link_works_once(served: Served) -> None:
+    link = urlsplit(link_of(served))
+    browser = Browser(f"http://{link.netloc}")
+    assert browser.call("POST", "/session", {"code": link.fragment}).status == 200
+    again = Browser(browser.url).call("POST", "/session", {"code": link.fragment})
+    assert again.status == 401
+    assert "corral dashboard" in again.error["message"]
+
+
+def test_the_cookie_is_out_of_reach_of_scripts_and_of_other_sites(served: Served) -> None:
+    link = urlsplit(link_of(served))
+    answer = Browser(f"http://{link.netloc}").call("POST", "/session", {"code": link.fragment})
+    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(answer.headers["set-cookie"].split("; "))
+    assert answer.headers["cache-control"] == "no-store"
+
+
+def test_a_token_opens_a_session_too_and_is_not_told_again(served: Served) -> None:
+    browser = Browser(f"http://127.0.0.1:{served.port}")
+    answer = browser.call("POST", "/session", {"token": TOKEN})
+    assert (answer.status, answer.data["user"]) == (200, ME)
+    assert TOKEN not in answer.body.decode()
+    assert browser.call("GET", "/jobs").status == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [({"token": "wrong" * 5}, 401), ({"code": "wrong"}, 401), ({}, 422), ({"code": "a", "token": "b"}, 422)],
+)
+def test_what_opens_no_session_gives_no_cookie(served: Served, body: dict[str, str], status: int) -> None:
+    answer = Browser(f"http://127.0.0.1:{served.port}").call("POST", "/session", body)
+    assert (answer.status, answer.headers["set-cookie"]) == (status, None)
+
+
+def test_a_long_body_opens_no_session(served: Served) -> None:
+    answer = Browser(f"http://127.0.0.1:{served.port}").call("POST", "/session", {"token": "a" * 5000})
+    assert answer.status == 413
+
+
+def test_who_signs_out_ends_the_token_of_the_link(served: Served) -> None:
+    browser = Browser.opened(served)
+    kept = browser.cookie
+    assert browser.call("DELETE", "/session").status == 204
+    assert browser.cookie is None
+    browser.cookie = kept
+    assert browser.call("GET", "/session").status == 401
+
+
+def test_who_signs_out_keeps_the_token_that_was_pasted(served: Served) -> None:
+    browser = Browser(f"http://127.0.0.1:{served.port}")
+    browser.call("POST", "/session", {"token": TOKEN})
+    assert browser.call("DELETE", "/session").status == 204
+    assert served.call_tcp("GET", "/jobs").status == 200
+
+
+def test_signing_out_without_a_session_is_no_error(served: Served) -> None:
+    assert Browser(f"http://127.0.0.1:{served.port}").call("DELETE", "/session").status == 204
+
+
+FROM_ELSEWHERE = (
+    {"sec-fetch-site": "cross-site"},
+    {"sec-fetch-site": "same-site"},  # another port of this machine
+    {"origin": "http://127.0.0.1:1"},
+    {"origin": "null"},
+    {"origin": "https://evil.example"},
+    {"host": "evil.example"},
+)
+
+
+def test_a_cookie_does_not_count_where_another_page_made_the_request(served: Served) -> None:
+    browser = Browser.opened(served)
+    for headers in FROM_ELSEWHERE:
+        for method, path in (("GET", "/jobs"), ("POST", "/jobs"), ("DELETE", "/session")):
+            assert browser.call(method, path, None, headers).status == 403
+    assert browser.call("GET", "/session").status == 200
+
+
+def test_a_change_must_say_which_page_made_it(served: Served) -> None:
+    browser = Browser.opened(served)
+    assert browser.call("POST", "/jobs", {"command": ["true"]}, {"origin": ""}).status == 403
+
+
+def test_another_page_cannot_begin_a_session_with_its_own_token(served: Served) -> None:
+    browser = Browser(f"http://127.0.0.1:{served.port}")
+    answer = browser.call("POST", "/session", {"token": TOKEN}, {"origin": "http://evil.example"})
+    assert (answer.status, answer.headers["set-cookie"]) == (403, None)
+
+
+def test_a_header_with_a_token_goes_before_the_cookie(served: Served) -> None:
+    browser = Browser.opened(served)
+    assert browser.call("GET", "/jobs", headers={"authorization": "Bearer wrong-token-of-some-length"}).status == 401
+
+
+def test_a_broken_cookie_is_no_session(served: Served) -> None:
+    browser = Browser(f"http://127.0.0.1:{served.port}")
+    for value in ("", "link.", "other.x", '"a', ";;=", "\t"):
+        browser.cookie = f"corral_session={value}"
+        assert browser.call("GET", "/jobs").status == 401
+
+
+def test_an_expired_session_says_so(served: Served) -> None:
+    browser = Browser.opened(served)
+    served.clock.advance(13 * 3600)
+    answer = browser.call("GET", "/jobs")
+    assert answer.status == 401
+    assert "expired" in answer.error["message"]
+
+
+def test_who_makes_links_and_opens_none_is_stopped(served: Served) -> None:
+    statuses = [served.call("POST", "/dashboard").status for _ in range(25)]
+    assert statuses == [201] * 20 + [409] * 5
