@@ -1,5 +1,7 @@
+import io
 import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -274,3 +276,31 @@ def test_a_command_without_dashes_is_told_how_to_be_submitted(tmp_path: Path, mo
     monkeypatch.chdir(tmp_path)
     with pytest.raises(Refused, match=r"corral submit -- python"):
         read_script("python", ["train.py"])
+
+
+def sent(monkeypatch: pytest.MonkeyPatch, script: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(script)))
+
+
+def test_a_script_of_standard_input_is_kept_where_others_do_not_see_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = b"#!/usr/bin/env -S python3 -u\n#CORRAL --gpus 2\nprint('secret \xff')\n"
+    sent(monkeypatch, text)
+    script = read_script("-", ["a b"])
+    assert (script.flags.gpus, script.flags.name) == (2, "stdin")
+    assert script.command[-2:] == ("script", "a b")
+    assert "secret" not in " ".join(script.command)
+    assert script.env == ("CORRAL_SCRIPT=" + os.fsdecode(text),)
+    sent(monkeypatch, b"#!/bin/sh\n#CORRAL --name mine\n")
+    assert read_script("-").flags.name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [(b"", "does not begin with #!"), (b"echo hi\n", "does not begin with #!"), (b"#!\n", "names no interpreter"),
+     (b"#!/bin/sh\n\0", "has a zero byte"), (b"#!/bin/sh\n" + b"#" * 120 * 1024, "has more than 120 KiB"),
+     (b"#!/bin/sh\n#CORRAL --gpus\n", "standard input, line 2")],
+)  # fmt: skip
+def test_standard_input_that_is_no_script_is_refused(monkeypatch: pytest.MonkeyPatch, text: bytes, said: str) -> None:
+    sent(monkeypatch, text)
+    with pytest.raises(Refused, match=said):
+        read_script("-")

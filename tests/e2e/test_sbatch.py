@@ -1,5 +1,6 @@
 """Scripts for Slurm as people write them, submitted as they are."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -156,3 +157,24 @@ def test_a_chain_runs_in_order_and_its_output_is_where_it_was_asked_for(with_pro
         f"rescue-{fourth}.out": "rescued\n",
     }
     assert with_programs.job(first)["devices"] == []
+
+
+IN_PYTHON = """#!/usr/bin/env python3
+#SBATCH --gres=none
+import os, sys
+print("script", sys.argv[1], os.environ.get("CORRAL_SCRIPT", "none"), os.environ["SLURM_JOB_NAME"])
+"""
+IN_BASH = """#!/bin/bash
+#SBATCH --gres=none
+echo "${0##*/} $1 ${CORRAL_SCRIPT-none} $SLURM_JOB_NAME"
+"""
+
+
+@pytest.mark.parametrize("text", [IN_PYTHON, IN_BASH])
+def test_a_script_is_taken_from_standard_input_and_run_by_its_interpreter(box: Box, text: str) -> None:
+    with box.start("submit", "-", "a b", stdin=subprocess.PIPE) as command:
+        job_id, said = command.communicate(text)
+    assert command.returncode == 0, said
+    assert box.ended(job_id.strip())["phase"] == "SUCCEEDED", box.ok("logs", job_id.strip())
+    assert box.ok("logs", job_id.strip()) == "script a b none stdin\n"
+    assert "SBATCH" not in box.ok("show", "--json", job_id.strip()).replace("CORRAL_SBATCH", "")

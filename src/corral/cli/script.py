@@ -2,8 +2,9 @@
 
 import os
 import shlex
+import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from corral.cli.flags import SubmitFlags, filled, parse_words
@@ -12,6 +13,15 @@ from corral.cli.sbatch import read_options, translate
 from corral.cli.sbatch_resources import Said
 from corral.cli.split_words import refuse_assignment
 from corral.model.errors import Refused
+
+STANDARD_INPUT = "-"
+
+_MOST_BYTES = 120 * 1024
+"""The kernel takes no variable of 128 KiB or more."""
+
+_KEPT_IN = "CORRAL_SCRIPT"
+_RUN_KEPT = 'printf %s "$CORRAL_SCRIPT" > "$CORRAL_SCRATCH/script" && unset CORRAL_SCRIPT && exec {} "$@"'
+"""A script of standard input is in a variable until it runs: others see commands, and not variables."""
 
 _KEYWORDS = ("#CORRAL", "#SBATCH")
 _PROGRAMS = {".py": "python ", ".sh": "bash ", ".pl": "perl ", ".rb": "ruby ", ".js": "node ", ".R": "Rscript "}
@@ -28,6 +38,7 @@ class Script:
         slurm_tasks: how many tasks its #SBATCH lines ask for; None if it has no such lines. With them it may expect the
             variables that Slurm sets.
         warnings: what will not work as it stands, and what to do.
+        env: variables that it needs, as "NAME=VALUE".
     """
 
     command: tuple[str, ...]
@@ -35,13 +46,16 @@ class Script:
     ignored: tuple[str, ...] = ()
     slurm_tasks: int | None = None
     warnings: tuple[str, ...] = ()
+    env: tuple[str, ...] = ()
 
 
 def read_script(path: str, arguments: Sequence[str] = ()) -> Script:
-    """The script at `path`, to be run with `arguments`.
+    """The script at `path`, or in standard input where that is "-", to be run with `arguments`.
 
     Raises Refused when it cannot be read, does not say what runs it, or its header has a mistake (with the line).
     """
+    if path == STANDARD_INPUT:
+        return _kept_script(sys.stdin.buffer.read(_MOST_BYTES + 1), arguments)
     command = shlex.join([path, *arguments])
     lines = _lines(path, command)
     if not lines or not lines[0].startswith("#!"):
@@ -50,14 +64,36 @@ def read_script(path: str, arguments: Sequence[str] = ()) -> Script:
             f"{path} does not begin with #!, so its interpreter is unknown; begin it with a line such as #!/bin/bash, "
             f"or submit it as a command: corral submit -- {program}{command}"
         )
-    where = Path(path).name
+    return _script(lines, Path(path).name, (*_runner(path, lines[0]), *arguments))
+
+
+def _kept_script(data: bytes, arguments: Sequence[str]) -> Script:
+    """The script that was read from standard input. It is called "stdin" unless its header names it."""
+    if len(data) > _MOST_BYTES or b"\0" in data:
+        what = "has more than 120 KiB" if len(data) > _MOST_BYTES else "has a zero byte"
+        raise Refused(f"the script in standard input {what}; save it in a file and submit that")
+    text = os.fsdecode(data)
+    lines = text.splitlines()
+    if not lines or not lines[0].startswith("#!"):
+        raise Refused(
+            "the script in standard input does not begin with #!, so its interpreter is unknown; begin it with a line "
+            "such as #!/bin/bash"
+        )
+    interpreter = _interpreter(lines[0], "the script in standard input")
+    runs = _RUN_KEPT.format(f'{shlex.join(interpreter)} "$CORRAL_SCRATCH/script"')
+    script = _script(lines, "standard input", ("sh", "-c", runs, "script", *arguments))
+    named = filled(script.flags, SubmitFlags(name="stdin"))
+    return replace(script, flags=named, env=(f"{_KEPT_IN}={text}",))
+
+
+def _script(lines: Sequence[str], where: str, runs: tuple[str, ...]) -> Script:
+    """The script of these lines, which `runs` runs."""
     flags, said = SubmitFlags(), dict[str, Said]()
     for number, keyword, words in _header(lines, where):
         if keyword == "#CORRAL":
             flags = filled(parse_words(SubmitFlags, words, f"{where}, line {number}"), flags)
         else:
             said |= read_options(words, where, number)
-    runs = (*_runner(path, lines[0]), *arguments)
     warnings = (*_unread(lines, where), *missing_commands(lines, where, os.environ))
     if not said:
         return Script(runs, flags, warnings=warnings)
@@ -84,10 +120,15 @@ def _runner(path: str, first_line: str) -> list[str]:
     full_path = os.path.abspath(path)
     if os.access(full_path, os.X_OK):
         return [full_path]
+    return [*_interpreter(first_line, path), full_path]
+
+
+def _interpreter(first_line: str, whose: str) -> list[str]:
+    """What a first line names: a program, and perhaps one argument."""
     interpreter = first_line[2:].strip().split(None, 1)
     if not interpreter:
-        raise Refused(f"{path} begins with #! but names no interpreter; write one, such as #!/bin/bash")
-    return [*interpreter, full_path]
+        raise Refused(f"{whose} begins with #! but names no interpreter; write one, such as #!/bin/bash")
+    return interpreter
 
 
 def _unread(lines: Sequence[str], where: str) -> Iterator[str]:

@@ -10,7 +10,7 @@ from corral.cli.dry_run import show_forecast
 from corral.cli.flag_classes import taking
 from corral.cli.flags import SubmitFlags, filled, spell
 from corral.cli.screen import command_group, example, print_json, say, write_lines
-from corral.cli.script import read_script
+from corral.cli.script import STANDARD_INPUT, read_script
 from corral.client import Client
 from corral.client.request import submission
 from corral.model.units import count_of
@@ -55,7 +55,7 @@ def submit(
     that have no meaning here are ignored and listed. Such a script gets SLURM_JOB_ID, SLURM_ARRAY_TASK_ID and other
     SLURM_ variables. In a gang the script runs on the first member, and its srun runs commands on all. Flags on the
     command line override those in the script. The script itself is read when the job starts, so do not change it
-    before.
+    before. With - it is read from standard input, and kept.
 
     Output goes to the job's log (see `corral logs`), or to the files given with --output and --error.
     """
@@ -64,12 +64,14 @@ def submit(
         script = read_script(words[0], words[1:])
         own = script.flags if flags.gpus is None else replace(script.flags, exclusive=False)
         command, flags = list(script.command), filled(flags, own)
+        shown = "standard input" if words[0] == STANDARD_INPUT else words[0]
         if script.ignored:
-            say(f"{words[0]}: ignored because they have no meaning here: {', '.join(script.ignored)}")
+            say(f"{shown}: ignored because they have no meaning here: {', '.join(script.ignored)}")
         for warning in script.warnings:
             say(warning)
-        if script.slurm_tasks is not None:
-            flags = replace(flags, env=[*(flags.env or []), f"CORRAL_SBATCH={script.slurm_tasks}"])
+        for_slurm = () if script.slurm_tasks is None else (f"CORRAL_SBATCH={script.slurm_tasks}",)
+        if added := [*script.env, *for_slurm]:
+            flags = replace(flags, env=[*(flags.env or []), *added])
     with Client() as client:
         request = submission(command, flags.options(client), script=is_script, spell=spell)
         if dry_run:

@@ -181,7 +181,7 @@ RULES: tuple[Rule, ...] = (
         bare=True,
         exit_codes=(2,),
     ),
-    rule(rf"{_SHELL}{_WORD}: (?:command )?not found$", _command, bare=True, exit_codes=(NOT_FOUND,)),
+    rule(rf"{_SHELL}(?:exec: )?{_WORD}: (?:command )?not found$", _command, bare=True, exit_codes=(NOT_FOUND,)),
     rule(rf"{_SHELL}{_WORD}: Permission denied$", _not_executable, bare=True, exit_codes=(CANNOT_RUN,)),
     rule(
         rf"{_SHELL}{_WORD}: No such file or directory$",
