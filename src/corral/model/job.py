@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from corral.model.eviction import Eviction
+from corral.model.known_fields import known_fields
 from corral.model.means import Means
 from corral.model.split import Strategy
 from corral.model.sweep import Params, named_values
@@ -77,6 +78,11 @@ class ProcessIdentity:
     node: str = field(default="", compare=False)
 
 
+@known_fields(
+    "client.submit(command, gpus=2) takes what `corral submit` does",
+    gpus="devices=2, share_milli=500 being half of each",
+    gang="gang_size",
+)
 @dataclass(frozen=True, slots=True)
 class Request:
     """What a job asks for. Each of `gang_size` members gets `devices` devices of one node, `share_milli` of each.

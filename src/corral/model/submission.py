@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from corral.model.job import JobKind, Request
+from corral.model.known_fields import known_fields
 from corral.model.sweep import Sweep
 from corral.model.terminal import TerminalSize
 
@@ -16,6 +17,7 @@ class ArraySpec:
     limit: int | None = None
 
 
+@known_fields("client.submit(command, gpus=2) takes what `corral submit` does", gpus="request=Request(devices=2)")
 @dataclass(frozen=True, slots=True)
 class Submission:
     """One job, or one array of jobs, as asked for.
