@@ -7,7 +7,7 @@ import pytest
 
 from corral.preflight.detect import Stated, detect
 from corral.preflight.rules import check
-from corral.preflight.subject import Place, Severity
+from corral.preflight.subject import Effect, Place
 from tests.preflight.test_weights import LLAMA_3_8B
 
 
@@ -41,7 +41,7 @@ def test_a_bfloat16_model_on_an_old_device_is_blocked_with_the_flag_that_helps(j
     place = Place("Tesla T4", driver="550.54.14", compute=(7, 5), device_memory_mib=40960)
     found = detect(["vllm", "serve", "model"], env(job), job)
     (finding,) = check(found.work_in(place), place)
-    assert finding.severity is Severity.BLOCK
+    assert finding.effect is Effect.BLOCK
     assert finding.fix.startswith("--dtype=half")
     mended = detect(["vllm", "serve", "model", "--dtype", "half"], env(job), job)
     assert check(mended.work_in(place), place) == ()

@@ -10,7 +10,7 @@ from corral.model.device import VirtualLayer
 from corral.model.means import Means
 from corral.preflight.compatibility import compute_of_model, version_of
 from corral.preflight.rules import blocking, check
-from corral.preflight.subject import Place, Severity, Workload
+from corral.preflight.subject import Effect, Place, Workload
 
 GUIDE = "NVIDIA CUDA Compatibility guide, minor version compatibility, tables 1 and 2"
 NOTES = "CUDA Toolkit release notes, toolkit and corresponding driver versions"
@@ -243,7 +243,7 @@ def test_a_runtime_older_than_the_layer_by_a_major_version_is_not_told_that_olde
 
 def test_a_finding_says_what_why_and_the_fix() -> None:
     (finding,) = check(Workload(dtype="bfloat16"), Place("Tesla V100", compute=(7, 0)))
-    assert finding.severity is Severity.BLOCK
+    assert finding.effect is Effect.BLOCK
     assert finding.what == "the program asks for bfloat16 and Tesla V100 has compute capability 7.0"
     assert finding.why == "bfloat16 needs 8.0 or newer"
     assert finding.fix == "--dtype=half; or ask for a device that has it: --min-compute 8.0"
@@ -268,8 +268,8 @@ def test_the_fix_of_a_long_context_is_one_that_fits() -> None:
 
 def test_what_blocks_comes_first() -> None:
     work = Workload(runtime=(12, 8), dtype="bfloat16")
-    severities = [finding.severity for finding in check(work, Place(cuda=(12, 4), compute=(7, 5)))]
-    assert severities == [Severity.BLOCK, Severity.WARN]
+    effects = [finding.effect for finding in check(work, Place(cuda=(12, 4), compute=(7, 5)))]
+    assert effects == [Effect.BLOCK, Effect.WARN]
 
 
 cuda_versions = st.tuples(st.integers(9, 14), st.integers(0, 9))

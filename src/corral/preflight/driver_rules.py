@@ -12,7 +12,7 @@ from corral.preflight.compatibility import (
     driver_text,
     least_family_driver,
 )
-from corral.preflight.subject import Finding, Place, Severity, Workload
+from corral.preflight.subject import Effect, Finding, Place, Workload
 
 _FIRST_MINOR_COMPATIBLE = 11
 _MANAGER_LIMIT: Version = (12, 4)
@@ -34,21 +34,21 @@ def driver_against_runtime(work: Workload, place: Place, *, strict: bool) -> Ite
     fix = f"{_install_for(cuda)}; or have an administrator install driver {_driver_for(work.runtime)} or newer"
     if work.runtime[0] > cuda[0] or (work.runtime > cuda and work.runtime[0] < _FIRST_MINOR_COMPATIBLE):
         why = "a driver runs runtimes up to its own version; this one ends in CUDA_ERROR_UNKNOWN (999) or error 35"
-        yield Finding(Severity.BLOCK, rule, what, why, fix)
+        yield Finding(Effect.BLOCK, rule, what, why, fix)
     elif work.runtime > cuda:
         family = least_family_driver(work.runtime[0])
         driver = version_tuple(place.driver)
         if family is not None and driver is not None and driver < family:
             why = f"newer minors of CUDA {work.runtime[0]} need driver {driver_text(family)}; here is {place.driver}"
-            yield Finding(Severity.BLOCK, rule, what, why, fix)
+            yield Finding(Effect.BLOCK, rule, what, why, fix)
         elif strict:
-            yield Finding(Severity.BLOCK, rule, what, "this site wants the driver no older than the runtime", fix)
+            yield Finding(Effect.BLOCK, rule, what, "this site wants the driver no older than the runtime", fix)
         else:
             why = "works within a major version, save for code compiled at start (CUDA_ERROR_UNSUPPORTED_PTX_VERSION)"
-            yield Finding(Severity.WARN, rule, what, why, fix)
+            yield Finding(Effect.WARN, rule, what, why, fix)
     elif cuda[0] - work.runtime[0] > 1:
         why = "NVIDIA supports a runtime one major version behind the driver; further back it may malfunction"
-        yield Finding(Severity.WARN, rule, what, why, f"{_install_for(cuda)}; or one for CUDA {cuda[0] - 1}")
+        yield Finding(Effect.WARN, rule, what, why, f"{_install_for(cuda)}; or one for CUDA {cuda[0] - 1}")
 
 
 def _install_for(cuda: Version) -> str:
@@ -68,21 +68,21 @@ def virtual_layer(work: Workload, place: Place) -> Iterator[Finding]:
     whole = "or ask for a whole GPU, which does without the layer: --gpus 1"
     if place.mig:
         why = f"{layer.name} cannot divide a MIG device"
-        yield Finding(Severity.BLOCK, "virtual-layer", f"{place.model} is in MIG mode", why, "use --mig with a profile")
+        yield Finding(Effect.BLOCK, "virtual-layer", f"{place.model} is in MIG mode", why, "use --mig with a profile")
     if runtime is None:
         return
     what = f"the program brings CUDA {dotted(runtime)} and {layer.name} is built for CUDA {dotted(layer.baseline)}"
     if runtime > layer.baseline:
         why = f"{layer.name} must be at least as new as the runtime, or calls go past it (CUDA_ERROR_ILLEGAL_ADDRESS)"
-        yield Finding(Severity.BLOCK, "virtual-layer", what, why, f"{_install_for(layer.baseline)}; {whole}")
+        yield Finding(Effect.BLOCK, "virtual-layer", what, why, f"{_install_for(layer.baseline)}; {whole}")
     elif len({runtime[0], layer.baseline[0], *((cuda[0],) if cuda else ())}) > 1:
         majors = f"{runtime[0]}, {layer.baseline[0]}" + (f" and {cuda[0]}" if cuda else "")
         why = f"runtime, {layer.name} and driver must be of one major version; they are {majors}"
         same = f"install a build for CUDA {layer.baseline[0]}, up to {dotted(layer.baseline)}"
-        yield Finding(Severity.BLOCK, "virtual-layer", what, why, f"{same}; {whole}")
+        yield Finding(Effect.BLOCK, "virtual-layer", what, why, f"{same}; {whole}")
     elif layer.name.lower().replace("_", "-") == "gpu-manager" and runtime >= _MANAGER_LIMIT:
         why = f"its virtual GPUs support CUDA below {dotted(_MANAGER_LIMIT)} only"
-        yield Finding(Severity.BLOCK, "virtual-layer", what, why, f"install a build for CUDA 12.3 or older; {whole}")
+        yield Finding(Effect.BLOCK, "virtual-layer", what, why, f"install a build for CUDA 12.3 or older; {whole}")
 
 
 def runtime_against_device(work: Workload, place: Place) -> Iterator[Finding]:
@@ -100,8 +100,8 @@ def runtime_against_device(work: Workload, place: Place) -> Iterator[Finding]:
         why = f"CUDA {until} and newer have no code for {architecture.name} (no kernel image is available)"
         before = architecture.cuda_until[0] - 1
         fix = f"install a build for CUDA {before}; or ask for a newer device: --min-compute 7.5"
-        yield Finding(Severity.BLOCK, rule, what, why, fix)
+        yield Finding(Effect.BLOCK, rule, what, why, fix)
     elif work.runtime < architecture.cuda_from:
         since = dotted(architecture.cuda_from)
         why = f"CUDA has code for it from {since} on; an older one runs only what can be compiled at start"
-        yield Finding(Severity.WARN, rule, what, why, f"install a build for CUDA {since} or newer")
+        yield Finding(Effect.WARN, rule, what, why, f"install a build for CUDA {since} or newer")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from corral.model.means import Means
 from corral.model.units import format_memory
-from corral.preflight.subject import Finding, Place, Severity, Workload
+from corral.preflight.subject import Effect, Finding, Place, Workload
 
 DEFAULT_FRACTION = {"vllm": 0.9, "sglang": 0.88}
 """The fraction of device memory that each server takes by default; that of SGLang varies a little with the device."""
@@ -26,7 +26,7 @@ def memory_fit(work: Workload, place: Place) -> Iterator[Finding]:
         short = format_memory(work.need_mib - granted)
         what = f"the model needs {format_memory(work.need_mib)} of each GPU and {format_memory(granted)} is granted"
         why = f"weights, working space and a least cache are {short} more, so it cannot be loaded"
-        yield Finding(Severity.BLOCK, "memory-fit", what, why, _more_memory(work, place, work.need_mib))
+        yield Finding(Effect.BLOCK, "memory-fit", what, why, _more_memory(work, place, work.need_mib))
     elif work.want_mib is not None and work.want_mib > granted:
         short = format_memory(work.want_mib - granted)
         need = format_memory(work.want_mib)
@@ -34,7 +34,7 @@ def memory_fit(work: Workload, place: Place) -> Iterator[Finding]:
         why = f"the cache would be {short} too large; requests beyond it wait, are preempted, or the start is refused"
         flag = _CONTEXT_FLAG.get(work.framework or "", "--context")
         fix = f"{flag} {work.fitting_context}" if work.fitting_context else "ask for a smaller batch"
-        yield Finding(Severity.WARN, "memory-fit", what, why, fix)
+        yield Finding(Effect.WARN, "memory-fit", what, why, fix)
 
 
 def _more_memory(work: Workload, place: Place, need_mib: int) -> str:
@@ -67,4 +67,4 @@ def memory_fraction(work: Workload, place: Place) -> Iterator[Finding]:
         why = "MPS refuses what is beyond the grant, and the server ends when it is refused"
     else:
         why = "the memory guard stops a job that holds more than its grant"
-    yield Finding(Severity.BLOCK, "memory-fraction", what, why, f"{flag} {part:.2f}")
+    yield Finding(Effect.BLOCK, "memory-fraction", what, why, f"{flag} {part:.2f}")

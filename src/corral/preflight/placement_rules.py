@@ -6,7 +6,7 @@ from corral.model.means import Means
 from corral.model.units import count_of
 from corral.preflight.compatibility import dotted
 from corral.preflight.driver_rules import driver_cuda
-from corral.preflight.subject import Finding, Place, Severity, Workload
+from corral.preflight.subject import Effect, Finding, Place, Workload
 
 _MPS_COMPUTE = (7, 0)
 _MPS_CUDA = (11, 5)
@@ -23,10 +23,10 @@ def device_count(work: Workload, place: Place) -> Iterator[Finding]:
     what = f"the program uses {count_of(work.world_size, 'GPU')} and {place.devices} would be granted"
     if work.world_size > place.devices:
         why = "its ranks find no device of their own and fail, or double up on one"
-        yield Finding(Severity.BLOCK, "device-count", what, why, f"--gpus {work.world_size}")
+        yield Finding(Effect.BLOCK, "device-count", what, why, f"--gpus {work.world_size}")
     elif place.devices:
         why = f"{count_of(place.devices - work.world_size, 'GPU')} would be allocated and stay idle"
-        yield Finding(Severity.WARN, "device-count", what, why, f"--gpus {work.world_size}")
+        yield Finding(Effect.WARN, "device-count", what, why, f"--gpus {work.world_size}")
 
 
 def head_division(work: Workload, place: Place) -> Iterator[Finding]:
@@ -37,7 +37,7 @@ def head_division(work: Workload, place: Place) -> Iterator[Finding]:
     fits = next(one for one in range(min(ranks, heads, MAX_RANKS), 0, -1) if heads % one == 0)
     what = f"the model has {heads} attention heads and they are to be split over {ranks} GPUs"
     why = "each GPU takes as many as the others, so the server ends at once where that does not come out even"
-    yield Finding(Severity.BLOCK, "head-division", what, why, f"tensor parallel size {fits} and --gpus {fits}")
+    yield Finding(Effect.BLOCK, "head-division", what, why, f"tensor parallel size {fits} and --gpus {fits}")
 
 
 def mps_rules(work: Workload, place: Place) -> Iterator[Finding]:
@@ -48,17 +48,17 @@ def mps_rules(work: Workload, place: Place) -> Iterator[Finding]:
     instead = "--share timeslice"
     if place.compute is not None and place.compute < _MPS_COMPUTE:
         what = f"{place.model} has compute capability {dotted(place.compute)} and is shared through MPS"
-        yield Finding(Severity.BLOCK, "mps", what, "MPS isolates its clients from Volta (7.0) on", instead)
+        yield Finding(Effect.BLOCK, "mps", what, "MPS isolates its clients from Volta (7.0) on", instead)
     if cuda is not None and cuda < _MPS_CUDA:
         what = f"the driver is for CUDA {dotted(cuda)} and the device is shared through MPS"
-        yield Finding(Severity.BLOCK, "mps", what, "limits of MPS clients need CUDA 11.5 or newer", instead)
+        yield Finding(Effect.BLOCK, "mps", what, "limits of MPS clients need CUDA 11.5 or newer", instead)
     if place.mig:
         what = f"{place.model} is in MIG mode and would be shared through MPS"
-        yield Finding(Severity.BLOCK, "mps", what, "MPS does not run on MIG slices here", "--mig with a profile")
+        yield Finding(Effect.BLOCK, "mps", what, "MPS does not run on MIG slices here", "--mig with a profile")
     if place.shared and place.devices > 1:
         what = f"a share split over {place.devices} devices would be on MPS"
         why = "an MPS client's limits count for the one device of its daemon"
-        yield Finding(Severity.BLOCK, "mps", what, why, "--gpus 1 or less; or --share timeslice")
+        yield Finding(Effect.BLOCK, "mps", what, why, "--gpus 1 or less; or --share timeslice")
 
 
 def mig_rules(work: Workload, place: Place) -> Iterator[Finding]:
@@ -68,7 +68,11 @@ def mig_rules(work: Workload, place: Place) -> Iterator[Finding]:
     what = f"the program uses {work.world_size} GPUs together and would get MIG slices"
     why = "CUDA shows a process a single slice, and NCCL does not connect slices"
     yield Finding(
-        Severity.BLOCK, "mig", what, why, "ask for whole devices, or for one larger slice and tensor parallel size 1"
+        Effect.BLOCK,
+        "mig",
+        what,
+        why,
+        "ask for whole devices, or for one larger slice and tensor parallel size 1",
     )
 
 
@@ -79,4 +83,4 @@ def paddle_allocator(work: Workload, place: Place) -> Iterator[Finding]:
     strategy = work.allocator or "auto_growth, its default"
     what = f"PaddlePaddle allocates by {strategy} on a shared device"
     why = "its growing pools clash with a limit on memory: out of memory early, and random crashes"
-    yield Finding(Severity.WARN, "paddle-allocator", what, why, f"--env FLAGS_allocator_strategy={_PADDLE_ALLOCATOR}")
+    yield Finding(Effect.WARN, "paddle-allocator", what, why, f"--env FLAGS_allocator_strategy={_PADDLE_ALLOCATOR}")

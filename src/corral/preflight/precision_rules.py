@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from corral.preflight.compatibility import dotted
 from corral.preflight.precision import SUPPORT, canonical
-from corral.preflight.subject import Finding, Place, Severity, Workload
+from corral.preflight.subject import Effect, Finding, Place, Workload
 
 _FRAMEWORK_NEEDS = {"vllm": (7, 0), "sglang": (7, 5)}
 """The lowest compute capability that each framework supports, by its installation page."""
@@ -24,10 +24,10 @@ def precision_against_device(work: Workload, place: Place) -> Iterator[Finding]:
         elsewhere = f"or ask for a device that has it: --min-compute {native}"
         if support.works is not None and compute < support.works:
             why = f"{asked} needs {dotted(support.works)} or newer"
-            yield Finding(Severity.BLOCK, "precision", what, why, f"{support.instead}; {elsewhere}")
+            yield Finding(Effect.BLOCK, "precision", what, why, f"{support.instead}; {elsewhere}")
         else:
             why = f"{asked} is native from {native} on; {support.below}"
-            yield Finding(Severity.WARN, "precision", what, why, f"{support.instead}; {elsewhere}")
+            yield Finding(Effect.WARN, "precision", what, why, f"{support.instead}; {elsewhere}")
 
 
 def framework_against_device(work: Workload, place: Place) -> Iterator[Finding]:
@@ -37,4 +37,4 @@ def framework_against_device(work: Workload, place: Place) -> Iterator[Finding]:
         return
     what = f"{work.framework} would run on {place.model}, compute capability {dotted(place.compute)}"
     why = f"{work.framework} supports {dotted(least)} and newer"
-    yield Finding(Severity.BLOCK, "framework", what, why, f"ask for a newer device: --min-compute {dotted(least)}")
+    yield Finding(Effect.BLOCK, "framework", what, why, f"ask for a newer device: --min-compute {dotted(least)}")

@@ -6,7 +6,7 @@ from corral.preflight.driver_rules import driver_against_runtime, runtime_agains
 from corral.preflight.memory_rules import memory_fit, memory_fraction
 from corral.preflight.placement_rules import device_count, head_division, mig_rules, mps_rules, paddle_allocator
 from corral.preflight.precision_rules import framework_against_device, precision_against_device
-from corral.preflight.subject import Finding, Place, Severity, Workload
+from corral.preflight.subject import Effect, Finding, Place, Workload
 
 Rule = Callable[[Workload, Place], Iterator[Finding]]
 
@@ -33,9 +33,9 @@ def check(work: Workload, place: Place, *, strict: bool = False) -> tuple[Findin
     found = [*driver_against_runtime(work, place, strict=strict)]
     for rule in RULES:
         found += rule(work, place)
-    return tuple(sorted(found, key=lambda finding: finding.severity is not Severity.BLOCK))
+    return tuple(sorted(found, key=lambda finding: finding.effect is not Effect.BLOCK))
 
 
 def blocking(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """The findings that refuse the job."""
-    return tuple(finding for finding in findings if finding.severity is Severity.BLOCK)
+    return tuple(finding for finding in findings if finding.effect is Effect.BLOCK)

@@ -9,7 +9,7 @@ from corral.model.units import MILLI_PER_DEVICE
 from corral.preflight.compatibility import Version
 
 
-class Severity(StrEnum):
+class Effect(StrEnum):
     """BLOCK refuses the job unless its user overrides it; WARN is written to the job's log."""
 
     BLOCK = "block"
@@ -20,7 +20,7 @@ class Severity(StrEnum):
 class Finding:
     """One problem: what it is, why, and the fix, which can be copied. `rule` is the name of the rule that found it."""
 
-    severity: Severity
+    effect: Effect
     rule: str
     what: str
     why: str

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from corral.cli.local.check import result_lines
-from corral.preflight.subject import Finding, Place, Severity
+from corral.preflight.subject import Effect, Finding, Place
 
 CORRAL = [sys.executable, "-c", "import sys; from corral.cli import main; sys.exit(main())"]
 MOCK_DEVICE = """  { mother_uuid = "%s", model_name = "%s", memory_size = "%s", """
@@ -177,7 +177,7 @@ def test_the_rules_for_slices_hold_of_a_device_that_is_only_named(home: Path, wo
 def test_a_line_is_never_broken_within_a_flag(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     for length in range(40, 70):
-        finding = Finding(Severity.BLOCK, "memory-fit", "what", "why", f"{'x' * length} --min-memory 16G")
+        finding = Finding(Effect.BLOCK, "memory-fit", "what", "why", f"{'x' * length} --min-memory 16G")
         lines = result_lines([(Place(device_memory_mib=1), (finding,))])
         assert any("--min-memory" in line for line in lines)
         assert max(map(len, lines)) <= 80

@@ -128,9 +128,9 @@ def _finding_lines(name: str, findings: "Sequence[Finding]", *, known: bool) -> 
         return [f"{painted('ok', 'green')}     {first}", *(_OK_INDENT + line for line in more)]
     lines = [painted(line, "bold") for line in wrapped(name, width())]
     for finding in findings:
-        style = "red" if finding.severity.value == "block" else "yellow"
+        style = "red" if finding.effect.value == "block" else "yellow"
         what, *more = wrapped(finding.what, width() - len(_INDENT))
-        lines.append(f"  {painted(finding.severity.value.ljust(5), style)}  {what}")
+        lines.append(f"  {painted(finding.effect.value.ljust(5), style)}  {what}")
         lines += [_INDENT + line for line in more]
         for start, text in (("because ", finding.why), ("-> ", finding.fix)):
             lines += [_INDENT + line for line in wrapped(start + text, width() - len(_INDENT))]

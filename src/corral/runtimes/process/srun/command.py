@@ -40,7 +40,7 @@ def main(words: list[str]) -> NoReturn:
             os.chdir(options.chdir)
         if options.passed_over:
             _say(f"passed over: {', '.join(options.passed_over)}")
-        code = Step(options, nodes, tasks).run()
+        code = JobStep(options, nodes, tasks).run()
     except BadUsage as error:
         _say(str(error))
         sys.exit(_USAGE)
@@ -62,7 +62,7 @@ class _Sink(NamedTuple):
     own: bool
 
 
-class Step:
+class JobStep:
     """One step, from its start to the end of its last task."""
 
     def __init__(self, options: Options, nodes: list[str], tasks: list[Task]) -> None:
